@@ -1,0 +1,171 @@
+//! What the protocol and the socket of one connection tell each other.
+//!
+//! The service says which phase the exchange is in and which file regions the next bytes stand for; the stream says
+//! whether it waits for the peer. Whoever watches the time reads both. All of it stays on one reactor: plain cells.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+
+use crate::store::Descriptor;
+
+/// What a connection is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Between requests.
+    Idle,
+    /// Receiving the head of a request, or nothing yet on a new connection.
+    Head,
+    /// From the request's head to the last byte of its answer.
+    Serving,
+}
+
+/// Bytes of a file that the socket sends itself, in place of a piece of the body that hyper holds.
+#[derive(Debug)]
+pub struct Region {
+    /// The file.
+    pub file: Descriptor,
+    /// Where the region begins.
+    pub offset: u64,
+    /// Its length, in bytes; never 0.
+    pub len: usize,
+}
+
+/// The state of one connection.
+#[derive(Debug)]
+pub struct Link {
+    phase: Cell<Phase>,
+    requests: Cell<u64>,
+    moved: Cell<u64>,
+    receiving: Cell<bool>,
+    reading: Cell<bool>,
+    writing: Cell<bool>,
+    heard: Cell<bool>,
+    unread: Cell<bool>,
+    late: Cell<bool>,
+    regions: RefCell<VecDeque<Region>>,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Self {
+            phase: Cell::new(Phase::Head),
+            requests: Cell::new(0),
+            moved: Cell::new(0),
+            receiving: Cell::new(false),
+            reading: Cell::new(false),
+            writing: Cell::new(false),
+            heard: Cell::new(false),
+            unread: Cell::new(false),
+            late: Cell::new(false),
+            regions: RefCell::default(),
+        }
+    }
+}
+
+impl Link {
+    /// What the connection is doing.
+    pub fn phase(&self) -> Phase {
+        self.phase.get()
+    }
+
+    /// Requests that have arrived so far.
+    pub fn requests(&self) -> u64 {
+        self.requests.get()
+    }
+
+    /// A request's head has arrived.
+    pub(super) fn begin(&self) {
+        self.phase.set(Phase::Serving);
+        self.requests.set(self.requests.get() + 1);
+    }
+
+    /// The answer has been handed to hyper whole, or given up.
+    pub(super) fn end(&self) {
+        self.phase.set(Phase::Idle);
+        self.heard.set(false);
+    }
+
+    /// Body bytes moved so far, both ways.
+    pub fn moved(&self) -> u64 {
+        self.moved.get()
+    }
+
+    /// Counts body bytes that were received or sent.
+    pub fn count(&self, bytes: usize) {
+        self.moved.set(self.moved.get() + bytes as u64);
+    }
+
+    /// The service waits for bytes of the request's body; or no longer does.
+    pub(super) fn set_receiving(&self, waits: bool) {
+        self.receiving.set(waits);
+    }
+
+    /// The answer goes out although the request's body has not all been read.
+    pub(super) fn leave_unread(&self) {
+        self.unread.set(true);
+    }
+
+    /// Whether the peer may still be sending a body that nobody reads.
+    pub fn left_unread(&self) -> bool {
+        self.unread.get()
+    }
+
+    /// The head being received took too long: the socket gives no more of it.
+    pub fn give_up_head(&self) {
+        self.late.set(true);
+    }
+
+    /// Whether the head being received took too long.
+    pub fn is_late(&self) -> bool {
+        self.late.get()
+    }
+
+    /// The socket has nothing to read at the moment; or has.
+    pub fn set_reading(&self, waits: bool) {
+        self.reading.set(waits);
+        if !waits {
+            self.heard.set(true);
+            if self.phase.get() == Phase::Idle {
+                self.phase.set(Phase::Head);
+            }
+        }
+    }
+
+    /// The socket takes no more, although bytes wait to be sent; or does.
+    pub fn set_writing(&self, waits: bool) {
+        self.writing.set(waits);
+    }
+
+    /// Whether it is the peer that holds a body up: it sends nothing of one that is wanted, or takes nothing.
+    pub fn waits_for_peer(&self) -> bool {
+        self.writing.get() || (self.receiving.get() && self.reading.get())
+    }
+
+    /// Whether anything arrived since the last answer.
+    pub fn heard(&self) -> bool {
+        self.heard.get()
+    }
+
+    /// The next piece of body that hyper holds stands for `region`.
+    pub(super) fn send_region(&self, region: Region) {
+        self.regions.borrow_mut().push_back(region);
+    }
+
+    /// Sends from the region at the front: `send` answers how many bytes it sent, and a region sent whole is gone.
+    pub fn with_region<E>(
+        &self,
+        send: impl FnOnce(&Region) -> Result<usize, E>,
+    ) -> Option<Result<usize, E>> {
+        let mut regions = self.regions.borrow_mut();
+        let region = regions.front_mut()?;
+        let result = send(region);
+        if let Ok(n) = result {
+            region.offset += n as u64;
+            region.len -= n;
+            if region.len == 0 {
+                regions.pop_front();
+            }
+        }
+        Some(result)
+    }
+}

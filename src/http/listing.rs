@@ -1,0 +1,102 @@
+//! The listing of keys: its query read, its page rendered. Pure functions.
+
+use form_urlencoded::parse;
+use serde::Serialize;
+
+use super::response::etag;
+use crate::store::{Listing, Page};
+
+/// Keys on a page when the client does not say.
+const DEFAULT_LIMIT: usize = 1_000;
+
+/// Keys on a page at most.
+const MAX_LIMIT: usize = 10_000;
+
+/// Why a query is not understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum BadQuery {
+    #[error("bad limit: a number from 1 to {MAX_LIMIT}")]
+    Limit,
+}
+
+/// The page that `query` asks for: `prefix`, `after` and `limit`, all optional; other names are ignored.
+pub(super) fn page(query: &str) -> Result<Page, BadQuery> {
+    let mut page = Page {
+        prefix: String::new(),
+        after: String::new(),
+        limit: DEFAULT_LIMIT,
+    };
+    for (name, value) in parse(query.as_bytes()) {
+        match &*name {
+            "prefix" => page.prefix = value.into_owned(),
+            "after" => page.after = value.into_owned(),
+            "limit" => page.limit = limit(&value)?,
+            _ => {}
+        }
+    }
+    Ok(page)
+}
+
+fn limit(value: &str) -> Result<usize, BadQuery> {
+    match value.parse() {
+        Ok(limit @ 1..=MAX_LIMIT) => Ok(limit),
+        _ => Err(BadQuery::Limit),
+    }
+}
+
+#[derive(Serialize)]
+struct JsonPage<'a> {
+    keys: Vec<JsonKey<'a>>,
+    /// The `after` of the next page, when there is one.
+    next: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct JsonKey<'a> {
+    key: &'a str,
+    size: u64,
+    etag: String,
+    modified: String,
+}
+
+/// The page as JSON.
+pub(super) fn json(listing: &Listing) -> Vec<u8> {
+    let keys = listing.keys.iter().map(|(key, meta)| JsonKey {
+        key: key.as_str(),
+        size: meta.len,
+        etag: etag(meta.version),
+        modified: humantime::format_rfc3339_nanos(meta.version.time()).to_string(),
+    });
+    let page = JsonPage {
+        keys: keys.collect(),
+        next: listing.next.as_deref(),
+    };
+    let mut json = serde_json::to_vec(&page).unwrap_or_default();
+    json.push(b'\n');
+    json
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_gives_a_page_or_says_what_is_wrong() {
+        let whole = Page {
+            prefix: String::new(),
+            after: String::new(),
+            limit: 1000,
+        };
+        assert_eq!(page(""), Ok(whole.clone()));
+        assert_eq!(page("unknown=1"), Ok(whole));
+        let some = Page {
+            prefix: "a b".into(),
+            after: "a/c".into(),
+            limit: 7,
+        };
+        assert_eq!(page("prefix=a+b&after=a%2Fc&limit=7"), Ok(some));
+        for bad in ["limit=0", "limit=10001", "limit=", "limit=x", "limit=-1"] {
+            assert_eq!(page(bad), Err(BadQuery::Limit), "{bad}");
+        }
+    }
+}

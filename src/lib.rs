@@ -1,0 +1,27 @@
+//! data-server: the files of one directory, served over HTTP as a key-value store.
+//!
+//! ```text
+//! socket -> net::acceptor -> net::reactor -> net::connection -> http::request -> http::service -> store
+//!                                          socket <- net::stream <- http::response <-'
+//! ```
+//!
+//! Three rooms, and data flows one way: [`net`] holds sockets and threads and knows no key and no status; [`http`] is
+//! the protocol and opens no file; [`store`] keeps values and knows no HTTP. [`config`] says what is wanted, [`server`]
+//! puts it together, [`drain`] takes it apart in order, [`metrics`] counts.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "data-server needs Linux: openat2, O_TMPFILE, sendfile and preadv2 have no equal elsewhere"
+);
+
+pub mod config;
+pub mod drain;
+pub mod http;
+pub mod log;
+pub mod metrics;
+pub mod net;
+pub mod server;
+pub mod store;
+
+pub use config::{Args, Config};
+pub use server::{Server, StartError};

@@ -1,0 +1,93 @@
+//! The life of the process: arguments, server, signals, exit code.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use data_server::store::OpenError;
+use data_server::{Args, Config, Server, StartError, log};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Exit codes, as the README lists them; 0 is drained.
+const USAGE: u8 = 2;
+const IN_USE: u8 = 3;
+const CANNOT_LISTEN: u8 = 4;
+const OTHER: u8 = 1;
+
+fn main() -> ExitCode {
+    let config = match Config::try_from(Args::parse()) {
+        Ok(config) => config,
+        Err(error) => return fail(&error, USAGE),
+    };
+    log::install(config.log);
+    match serve(config) {
+        Ok(code) => code,
+        Err(error) => {
+            let code = match &error {
+                StartError::Directory(OpenError::InUse { .. }) => IN_USE,
+                StartError::Listen { .. } => CANNOT_LISTEN,
+                StartError::Directory(_) | StartError::System(_) => OTHER,
+            };
+            fail(&error, code)
+        }
+    }
+}
+
+fn fail(error: &dyn std::error::Error, code: u8) -> ExitCode {
+    eprintln!("data-server: {error}");
+    ExitCode::from(code)
+}
+
+fn serve(config: Config) -> Result<ExitCode, StartError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let mut signals = Signals::install()?;
+        let server = Server::bind(config)?;
+        let address = server.local_addr();
+        let running = server.start()?;
+        // Whoever closed standard output does not want to know.
+        let _ = writeln!(std::io::stdout(), "listening on http://{address}");
+        let (ask, asked) = tokio::sync::oneshot::channel();
+        let drained = running.run(async {
+            let _ = asked.await;
+        });
+        tokio::select! {
+            () = drained => Ok(ExitCode::SUCCESS),
+            () = signals.two(ask) => {
+                tracing::warn!("second signal: ending at once");
+                Ok(ExitCode::from(OTHER))
+            }
+        }
+    })
+}
+
+/// SIGTERM and SIGINT.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn install() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
+    /// Passes the first signal on to `first`; resolves with the second.
+    async fn two(&mut self, first: tokio::sync::oneshot::Sender<()>) {
+        self.next().await;
+        let _ = first.send(());
+        self.next().await;
+    }
+}

@@ -1,0 +1,78 @@
+//! One connection: hyper over its socket, from the first byte to an orderly close.
+//!
+//! Promises that the connection ends within its limits whatever the peer does, and that a request being answered when
+//! the server drains is answered.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use tokio::net::TcpStream;
+
+use super::reactor::Reactor;
+use super::stream::Stream;
+use super::watch::Verdict;
+use crate::http::Link;
+
+/// The longest head of a request taken, in bytes.
+const MAX_HEAD: usize = 64 << 10;
+
+/// What hyper may hold of a request that is being received, in bytes.
+const RECEIVE_BUFFER: usize = 256 << 10;
+
+/// The protocol's settings, the same for all connections.
+pub(super) fn protocol() -> http1::Builder {
+    let mut protocol = http1::Builder::new();
+    // The watch keeps all time limits, this one among them: hyper would need a timer for each request.
+    protocol
+        .header_read_timeout(None)
+        .max_header_size(MAX_HEAD)
+        .max_buf_size(RECEIVE_BUFFER);
+    protocol
+}
+
+/// Serves `socket` until it is closed; returns how many requests arrived.
+pub(super) async fn serve(socket: TcpStream, peer: SocketAddr, reactor: &Reactor) -> u64 {
+    let link = Rc::new(Link::default());
+    if let Err(error) = converse(socket, peer, reactor, &link).await {
+        tracing::debug!(%peer, %error, "connection broken");
+    }
+    link.requests()
+}
+
+async fn converse(
+    socket: TcpStream,
+    peer: SocketAddr,
+    reactor: &Reactor,
+    link: &Rc<Link>,
+) -> Result<(), hyper::Error> {
+    let service = service_fn(async |request| {
+        Ok::<_, Infallible>(reactor.service().answer(link, peer, request).await)
+    });
+    let connection = reactor
+        .protocol()
+        .serve_connection(Stream::new(socket, Rc::clone(link)), service);
+    let mut connection = pin!(connection);
+    let watched = reactor.watch().add(link);
+    poll_fn(|cx| {
+        let verdict = watched.verdict(cx);
+        match verdict {
+            Some(Verdict::LateHead) => link.give_up_head(),
+            Some(Verdict::TooSlow) => return Poll::Ready(Ok(())),
+            Some(Verdict::Finish) | None => {}
+        }
+        let polled = connection.as_mut().poll(cx);
+        if polled.is_pending() && verdict == Some(Verdict::Finish) {
+            // Polled before, so that a request which had arrived is still read; and again, to close when there was none.
+            connection.as_mut().graceful_shutdown();
+            return connection.as_mut().poll(cx);
+        }
+        polled
+    })
+    .await
+}

@@ -1,0 +1,207 @@
+//! The socket as hyper sees it.
+//!
+//! Writes what hyper queues as it is, except for slices that stand for a region of a file: these it sends with
+//! sendfile, the head before them held back by `MSG_MORE` so that both leave together. It yields after each
+//! [`BURST`], so that one download never keeps a reactor to itself, and tells the [`Link`] whether it waits for the peer.
+//! A client that is still sending when its answer is complete is listened to for a while, so that it can read why.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::rt::TokioIo;
+use rustix::net::{SendAncillaryBuffer, SendFlags};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
+
+use crate::http::{Link, Region, TIMED_OUT, is_region};
+
+/// File bytes sent before other connections have their turn: well under a millisecond of copying.
+const BURST: usize = 1 << 20;
+
+/// How long a client that is still sending has to read an answer that came early.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// A connection's socket.
+#[derive(Debug)]
+pub(super) struct Stream {
+    socket: TokioIo<TcpStream>,
+    link: Rc<Link>,
+    burst: usize,
+    linger: Option<Pin<Box<Sleep>>>,
+}
+
+impl Stream {
+    pub(super) fn new(socket: TcpStream, link: Rc<Link>) -> Self {
+        Self {
+            socket: TokioIo::new(socket),
+            link,
+            burst: 0,
+            linger: None,
+        }
+    }
+
+    /// Runs `send` when the socket takes bytes, until it moves some or the socket is full.
+    fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut send: impl FnMut(&TcpStream, &Link) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        let socket = self.socket.inner();
+        loop {
+            let writable = socket.poll_write_ready(cx);
+            self.link.set_writing(writable.is_pending());
+            ready!(writable)?;
+            match socket.try_io(Interest::WRITABLE, || send(socket, &self.link)) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return Poll::Ready(result),
+            }
+        }
+    }
+
+    fn poll_send_region(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.burst >= BURST {
+            self.burst = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let sent = ready!(self.poll_send(cx, |socket, link| {
+            match link.with_region(|r| send_region(socket, r)) {
+                Some(sent) => sent,
+                None => Err(io::Error::other(
+                    "a body stands for a file region that is not there",
+                )),
+            }
+        }));
+        if let Ok(n) = sent {
+            self.burst += n;
+            self.link.count(n);
+        }
+        Poll::Ready(sent)
+    }
+
+    /// Sends `head` in the knowledge that a region follows at once.
+    fn poll_send_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        head: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let flags = SendFlags::MORE | SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        self.poll_send(cx, |socket, _| {
+            Ok(rustix::net::sendmsg(
+                socket,
+                head,
+                &mut SendAncillaryBuffer::default(),
+                flags,
+            )?)
+        })
+    }
+}
+
+impl Stream {
+    /// A head that was begun gets an answer, if the socket takes it; whoever is that late may not read either.
+    fn say_goodbye(&self) {
+        if self.link.heard() {
+            let _ = self.socket.inner().try_write(TIMED_OUT);
+        }
+    }
+
+    /// Reads on until the peer is done: closing with bytes unread would reset the connection, and the peer might never
+    /// see its answer.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let linger = self
+            .linger
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
+        if linger.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        let mut unread = [0; 16 << 10];
+        loop {
+            let mut buf = ReadBuf::new(&mut unread);
+            ready!(Pin::new(self.socket.inner_mut()).poll_read(cx, &mut buf))?;
+            if buf.filled().is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+}
+
+/// One sendfile of `region`; a file that ends before the region does has been cut short by somebody.
+fn send_region(socket: &TcpStream, region: &Region) -> io::Result<usize> {
+    let mut offset = region.offset;
+    match rustix::fs::sendfile(socket, &region.file, Some(&mut offset), region.len)? {
+        0 => Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "the file was cut short while it was sent",
+        )),
+        n => Ok(n),
+    }
+}
+
+impl Read for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.link.is_late() {
+            self.say_goodbye();
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        let polled = Pin::new(&mut self.socket).poll_read(cx, buf);
+        self.link.set_reading(polled.is_pending());
+        polled
+    }
+}
+
+impl Write for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(buf)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match bufs.iter().position(|slice| is_region(slice)) {
+            Some(0) => self.poll_send_region(cx),
+            Some(first_region) => self.poll_send_head(cx, &bufs[..first_region]),
+            None => {
+                let polled = Pin::new(self.socket.inner_mut()).poll_write_vectored(cx, bufs);
+                self.link.set_writing(polled.is_pending());
+                if let Poll::Ready(Ok(n)) = polled {
+                    self.link.count(n);
+                }
+                polled
+            }
+        }
+    }
+
+    /// hyper keeps its write queue, and with it the slices that stand for regions, only when this is true.
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(self.socket.inner_mut()).poll_shutdown(cx))?;
+        if self.link.left_unread() {
+            self.poll_linger(cx)
+        } else {
+            Poll::Ready(Ok(()))
+        }
+    }
+}

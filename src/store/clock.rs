@@ -1,0 +1,132 @@
+//! The clock of versions: strictly increasing nanoseconds, also across restarts and steps of the system's clock.
+//!
+//! Each reading is later than every reading before it, so the modification times stamped from it never repeat. To hold
+//! after a crash without a write per reading, the clock file names a bound that no reading has passed; the bound is
+//! moved ahead, and made durable, before it is reached.
+
+use std::os::fd::OwnedFd;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::io::Errno;
+
+use super::object::Version;
+
+/// How far ahead the bound is moved: one durable write in so long, and versions at most so far in the future after a
+/// crash.
+const STRIDE: i128 = 10_000_000_000;
+
+/// Digits of the bound in the file: fixed, so that rewriting it never grows or shrinks the file.
+const WIDTH: usize = 24;
+
+#[derive(Debug)]
+pub(super) struct Clock {
+    file: OwnedFd,
+    last: i128,
+    bound: i128,
+}
+
+impl Clock {
+    /// Goes on after the bound in `file`, or starts now when it holds none.
+    pub(super) fn resume(file: OwnedFd) -> Result<Self, Errno> {
+        let mut text = [0; WIDTH];
+        let n = rustix::io::pread(&file, &mut text, 0)?;
+        let bound = std::str::from_utf8(&text[..n])
+            .ok()
+            .and_then(|t| t.trim().parse().ok())
+            .unwrap_or(0);
+        Ok(Self {
+            file,
+            last: bound,
+            bound,
+        })
+    }
+
+    /// A version later than every one before it, and than `current`.
+    pub(super) fn next(&mut self, current: Option<Version>) -> Result<Version, Errno> {
+        let next = now().max(self.last + 1);
+        if next >= self.bound {
+            self.store(next + STRIDE)?;
+            rustix::fs::fdatasync(&self.file)?;
+        }
+        self.last = next;
+        // A hand may have dated the file it put there into the future: only this key steps over that.
+        Ok(Version::from_nanos(
+            current.map_or(next, |v| next.max(v.nanos() + 1)),
+        ))
+    }
+
+    fn store(&mut self, bound: i128) -> Result<(), Errno> {
+        let text = format!("{bound:>WIDTH$}");
+        if rustix::io::pwrite(&self.file, text.as_bytes(), 0)? != WIDTH {
+            return Err(Errno::NOSPC);
+        }
+        self.bound = bound;
+        Ok(())
+    }
+}
+
+impl Drop for Clock {
+    /// An orderly end leaves no gap between the last version and the next.
+    fn drop(&mut self) {
+        let last = self.last;
+        let _ = self.store(last);
+    }
+}
+
+fn now() -> i128 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    i128::try_from(since.as_nanos()).unwrap_or(i128::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    fn file() -> OwnedFd {
+        tempfile::tempfile().unwrap().into()
+    }
+
+    fn copy(fd: &OwnedFd) -> OwnedFd {
+        fd.as_fd().try_clone_to_owned().unwrap()
+    }
+
+    #[test]
+    fn versions_strictly_increase_within_one_tick_and_across_restarts() {
+        let file = file();
+        let mut last = Version::from_nanos(0);
+        for _restart in 0..5 {
+            let mut clock = Clock::resume(copy(&file)).unwrap();
+            for _ in 0..1000 {
+                let next = clock.next(None).unwrap();
+                assert!(next > last);
+                last = next;
+            }
+        }
+    }
+
+    #[test]
+    fn after_a_crash_and_a_clock_set_back_versions_go_on_from_the_bound() {
+        let file = file();
+        let future = now() + 3600 * 1_000_000_000;
+        let mut clock = Clock {
+            file: copy(&file),
+            last: future,
+            bound: 0,
+        };
+        let before = clock.next(None).unwrap();
+        std::mem::forget(clock); // a crash: nothing is written on the way out
+        let after = Clock::resume(copy(&file)).unwrap().next(None).unwrap();
+        assert!(after > before);
+    }
+
+    #[test]
+    fn a_file_dated_into_the_future_by_hand_is_stepped_over_alone() {
+        let mut clock = Clock::resume(file()).unwrap();
+        let future = Version::from_nanos(now() * 2);
+        assert!(clock.next(Some(future)).unwrap() > future);
+        assert!(clock.next(None).unwrap() < future);
+    }
+}

@@ -1,0 +1,142 @@
+//! The directory store: one key, one file, the file's name is the key.
+//!
+//! Owns the way to a value: reads answer from the kernel's caches without blocking and go to the disk threads only
+//! when those say no; writes go through an [`Upload`] to the publisher. Dropping any of its futures loses no value:
+//! an upload not yet handed over leaves nothing, a change handed over is made.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use super::disk::Disk;
+use super::error::Error;
+use super::home::{Home, OpenError};
+use super::key::Key;
+use super::list::{self, Listing, Page};
+use super::names::Names;
+use super::object::{Object, Version};
+use super::publish::Publisher;
+use super::staging::Staging;
+use super::upload::Upload;
+
+/// A directory served as a key-value store.
+#[derive(Debug)]
+pub struct Directory {
+    names: Arc<Names>,
+    writing: Option<Writing>,
+}
+
+/// What only a server that may write holds.
+#[derive(Debug)]
+struct Writing {
+    staging: Arc<Staging>,
+    publisher: Publisher,
+    _lock: File,
+}
+
+impl Directory {
+    /// Opens `dir` for reading and writing, making it when it is missing.
+    pub fn open(dir: &Path) -> Result<Self, OpenError> {
+        let home = Home::open(dir)?;
+        let failed = |source| OpenError::Failed {
+            doing: "start threads for",
+            path: dir.to_owned(),
+            source,
+        };
+        let names = Arc::new(Names::new(home.root, Disk::start().map_err(failed)?));
+        let staging = Arc::new(Staging::new(
+            Arc::clone(&names),
+            home.staging,
+            home.features,
+        ));
+        let publisher = Publisher::start(Arc::clone(&staging), home.clock).map_err(failed)?;
+        Ok(Self {
+            names,
+            writing: Some(Writing {
+                staging,
+                publisher,
+                _lock: home.lock,
+            }),
+        })
+    }
+
+    /// Opens `dir` for reading alone: nothing is created or locked, so it may lie on a read-only file system and have
+    /// other servers.
+    pub fn open_read_only(dir: &Path) -> Result<Self, OpenError> {
+        let failed = |source| OpenError::Failed {
+            doing: "open",
+            path: dir.to_owned(),
+            source,
+        };
+        let directory = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(dir, directory, Mode::empty())
+            .map_err(|errno| failed(errno.into()))?;
+        if let Err(Errno::NOSYS | Errno::PERM) =
+            super::names::open_beneath(&root, ".", directory, Mode::empty())
+        {
+            return Err(OpenError::NoOpenat2 {
+                dir: dir.to_owned(),
+            });
+        }
+        Ok(Self {
+            names: Arc::new(Names::new(root, Disk::start().map_err(failed)?)),
+            writing: None,
+        })
+    }
+
+    /// The value of `key`, or `None` when there is none.
+    pub async fn get(&self, key: &Key<'_>) -> Result<Option<Object>, Error> {
+        let opened = match self.names.open(key, true) {
+            Err(Errno::AGAIN) => self.open_from_disk(key.to_owned()).await,
+            Err(errno) => Err(Error::new("open", errno)),
+            Ok(opened) => Ok(opened),
+        }?;
+        Ok(opened.map(|(fd, meta)| Object::new(fd, meta, self.names.disk().clone())))
+    }
+
+    async fn open_from_disk(
+        &self,
+        key: Key<'static>,
+    ) -> Result<Option<(std::os::fd::OwnedFd, super::object::Meta)>, Error> {
+        let names = Arc::clone(&self.names);
+        self.names
+            .disk()
+            .run(move || names.open(&key, false).map_err(Error::while_("open")))
+            .await
+    }
+
+    /// Begins to receive a value of `len` bytes, where that is known.
+    pub async fn upload(&self, len: Option<u64>) -> Result<Upload, Error> {
+        Upload::begin(Arc::clone(&self.writing()?.staging), len).await
+    }
+
+    /// Publishes what was received as the value of `key`: from now on, every GET sees all of it.
+    pub async fn put(&self, key: Key<'static>, upload: Upload) -> Result<Version, Error> {
+        let writing = self.writing()?;
+        let content = upload.finish().await?;
+        writing.publisher.put(key, content).await
+    }
+
+    /// Removes the value of `key`; false when there was none.
+    pub async fn delete(&self, key: Key<'static>) -> Result<bool, Error> {
+        self.writing()?.publisher.delete(key).await
+    }
+
+    /// One page of the keys, in byte order.
+    pub async fn list(&self, page: Page) -> Result<Listing, Error> {
+        let names = Arc::clone(&self.names);
+        self.names
+            .disk()
+            .run(move || list::list(&names, &page))
+            .await
+    }
+
+    fn writing(&self) -> Result<&Writing, Error> {
+        self.writing
+            .as_ref()
+            .ok_or_else(|| Error::new("write", Errno::ROFS))
+    }
+}

@@ -1,0 +1,114 @@
+//! The directory's names: every system call that opens, looks up or removes one ([`super::staging`] adds them).
+//!
+//! Promises that nothing outside the directory is ever reached and nothing but a regular file is ever opened: each open
+//! goes through openat2 with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS`, on a descriptor held since the start. It decides
+//! nothing (that is [`super::publish`]) and may block (that is the caller's care), except where `cached` is asked for.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use super::disk::Disk;
+use super::key::Key;
+use super::object::{Meta, ValueFile, is_regular};
+
+const CONFINED: ResolveFlags = ResolveFlags::BENEATH
+    .union(ResolveFlags::NO_SYMLINKS)
+    .union(ResolveFlags::NO_MAGICLINKS);
+
+/// Opens `name` beneath `dir` and nowhere else, following no link.
+pub(super) fn open_beneath(
+    dir: impl AsFd,
+    name: &str,
+    flags: OFlags,
+    mode: Mode,
+) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat2(dir, name, flags | OFlags::CLOEXEC, mode, CONFINED)
+}
+
+/// The directory of the values.
+#[derive(Debug)]
+pub(super) struct Names {
+    root: OwnedFd,
+    disk: Disk,
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Entry {
+    Absent,
+    Value(Meta),
+    /// A directory, link, device, socket or pipe: not ours.
+    Other,
+}
+
+impl Names {
+    pub(super) fn new(root: OwnedFd, disk: Disk) -> Self {
+        Self { root, disk }
+    }
+
+    pub(super) fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    pub(super) fn root(&self) -> &OwnedFd {
+        &self.root
+    }
+
+    /// Opens the value of `key` for reading; `None` when there is none.
+    ///
+    /// With `cached`, fails with `AGAIN` where the device would be needed. The first open has no effect on what the
+    /// name stands for (`O_PATH`), so that a device or a pipe put there is not even opened.
+    pub(super) fn open(
+        &self,
+        key: &Key<'_>,
+        cached: bool,
+    ) -> Result<Option<(OwnedFd, Meta)>, Errno> {
+        let resolve = if cached {
+            CONFINED | ResolveFlags::CACHED
+        } else {
+            CONFINED
+        };
+        let open = |flags: OFlags| {
+            let flags = flags | OFlags::CLOEXEC;
+            match rustix::fs::openat2(&self.root, key.as_str(), flags, Mode::empty(), resolve) {
+                Ok(fd) => rustix::fs::fstat(&fd)
+                    .map(|stat| is_regular(&stat).then(|| (fd, Meta::of(&stat)))),
+                Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => Ok(None),
+                Err(errno) => Err(errno),
+            }
+        };
+        match open(OFlags::PATH)? {
+            Some(_regular) => open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY),
+            None => Ok(None),
+        }
+    }
+
+    /// What stands under `key` now.
+    pub(super) fn look_up(&self, key: &Key<'_>) -> Result<Entry, Errno> {
+        match rustix::fs::statat(&self.root, key.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if is_regular(&stat) => Ok(Entry::Value(Meta::of(&stat))),
+            Ok(_) => Ok(Entry::Other),
+            Err(Errno::NOENT) => Ok(Entry::Absent),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Keeps the file under `key` alive without opening it, so that removing its name does not free its blocks at once.
+    pub(super) fn hold(&self, key: &Key<'_>) -> Option<ValueFile> {
+        let fd = open_beneath(
+            &self.root,
+            key.as_str(),
+            OFlags::PATH | OFlags::NOFOLLOW,
+            Mode::empty(),
+        )
+        .ok()?;
+        Some(ValueFile::new(fd, self.disk.clone()))
+    }
+
+    /// Removes the name `key`.
+    pub(super) fn unlink(&self, key: &Key<'_>) -> Result<(), Errno> {
+        rustix::fs::unlinkat(&self.root, key.as_str(), AtFlags::empty())
+    }
+}

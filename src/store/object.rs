@@ -1,0 +1,237 @@
+//! A value as it is read: its version, its length, and one open file.
+//!
+//! An [`Object`] is a snapshot: replacing or deleting the value does not change what it reads. Cutting or editing the
+//! file by hand does, and a read past the new end is [`Error::Truncated`].
+
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use rustix::fs::{Advice, FileType, Stat};
+use rustix::io::{Errno, ReadWriteFlags};
+
+use super::disk::Disk;
+use super::error::Error;
+
+/// How far apart the bytes are whose presence stands for that of all bytes between them: the kernel's default
+/// readahead, in which pages come into memory together.
+const PROBE_STRIDE: usize = 128 << 10;
+
+/// Freeing the blocks of a file larger than this takes long enough to be noticed by others on the same reactor.
+const SLOW_TO_FREE: u64 = 256 << 10;
+
+/// Which write of a key this is: nanoseconds since the epoch, from a clock that never repeats (see [`super::clock`]).
+/// The file carries it as its modification time, so a version written by hand is the hand's time of writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(i128);
+
+impl Version {
+    /// Nanoseconds since 1970; negative for files dated earlier by hand.
+    pub fn nanos(self) -> i128 {
+        self.0
+    }
+
+    pub(super) fn from_nanos(nanos: i128) -> Self {
+        Self(nanos)
+    }
+
+    pub(super) fn of(stat: &Stat) -> Self {
+        Self(i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec))
+    }
+
+    pub(super) fn timespec(self) -> rustix::fs::Timespec {
+        let seconds = i64::try_from(self.0.div_euclid(1_000_000_000)).unwrap_or(i64::MAX);
+        let nanos = i64::try_from(self.0.rem_euclid(1_000_000_000)).unwrap_or(0);
+        rustix::fs::Timespec {
+            tv_sec: seconds,
+            tv_nsec: nanos,
+        }
+    }
+
+    /// The time of this write.
+    pub fn time(self) -> SystemTime {
+        let span = Duration::from_nanos(u64::try_from(self.0.unsigned_abs()).unwrap_or(u64::MAX));
+        let time = if self.0 < 0 {
+            SystemTime::UNIX_EPOCH.checked_sub(span)
+        } else {
+            SystemTime::UNIX_EPOCH.checked_add(span)
+        };
+        time.unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+}
+
+/// What is known of a value without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// The value's length in bytes.
+    pub len: u64,
+    /// Which write it is.
+    pub version: Version,
+}
+
+impl Meta {
+    pub(super) fn of(stat: &Stat) -> Self {
+        Self {
+            len: u64::try_from(stat.st_size).unwrap_or(0),
+            version: Version::of(stat),
+        }
+    }
+}
+
+pub(super) fn is_regular(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+}
+
+/// An open file of a value, kept open by whoever still reads or writes it.
+///
+/// Closing the last descriptor of an unlinked file frees its blocks, which takes the longer the larger it was: large
+/// ones are closed on the disk threads.
+#[derive(Debug)]
+pub(super) struct ValueFile {
+    fd: Option<OwnedFd>,
+    disk: Disk,
+}
+
+impl ValueFile {
+    pub(super) fn new(fd: OwnedFd, disk: Disk) -> Self {
+        Self { fd: Some(fd), disk }
+    }
+}
+
+impl AsFd for ValueFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd
+            .as_ref()
+            .expect("the descriptor is only taken by drop")
+            .as_fd()
+    }
+}
+
+impl Drop for ValueFile {
+    fn drop(&mut self) {
+        let Some(fd) = self.fd.take() else { return };
+        let slow = rustix::fs::fstat(&fd)
+            .is_ok_and(|s| s.st_nlink == 0 && Meta::of(&s).len > SLOW_TO_FREE);
+        if slow {
+            self.disk.later(move || drop(fd));
+        }
+    }
+}
+
+/// One value, open for reading.
+#[derive(Clone, Debug)]
+pub struct Object {
+    file: Arc<ValueFile>,
+    meta: Meta,
+}
+
+impl Object {
+    pub(super) fn new(fd: OwnedFd, meta: Meta, disk: Disk) -> Self {
+        Self {
+            file: Arc::new(ValueFile::new(fd, disk)),
+            meta,
+        }
+    }
+
+    /// Length and version, as they were when the value was opened.
+    pub fn meta(&self) -> Meta {
+        self.meta
+    }
+
+    /// All bytes of a small value, without blocking when the kernel has them in memory.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`] when the file has become shorter than [`Meta::len`].
+    pub async fn read(&self) -> Result<Bytes, Error> {
+        let len = usize::try_from(self.meta.len).map_err(|_| Error::TooLarge)?;
+        let mut buf = vec![0; len];
+        if len == 0 || self.read_now(&mut buf) == Ok(len) {
+            return Ok(buf.into());
+        }
+        let file = Arc::clone(&self.file);
+        self.file.disk.run(move || read_exactly(&file, buf)).await
+    }
+
+    fn read_now(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        rustix::io::preadv2(
+            &*self.file,
+            &mut [IoSliceMut::new(buf)],
+            0,
+            ReadWriteFlags::NOWAIT,
+        )
+    }
+
+    /// Whether `offset..offset + len` can be sent now without waiting for the device, as far as one byte in each
+    /// 128 KiB tells.
+    pub fn is_resident(&self, offset: u64, len: u64) -> bool {
+        let last = offset + len.saturating_sub(1);
+        let probe = |at: u64| {
+            let mut byte = [0];
+            let into = &mut [IoSliceMut::new(&mut byte)];
+            // The end of a file that was cut short is found by whoever sends it.
+            rustix::io::preadv2(&*self.file, into, at, ReadWriteFlags::NOWAIT).is_ok()
+        };
+        (offset..last).step_by(PROBE_STRIDE).all(probe) && probe(last)
+    }
+
+    /// Brings `offset..offset + len` into memory on a disk thread, and asks the kernel for as much again behind it.
+    pub fn make_resident(
+        &self,
+        offset: u64,
+        len: u64,
+    ) -> impl Future<Output = Result<(), Error>> + use<> {
+        let file = Arc::clone(&self.file);
+        let disk = self.file.disk.clone();
+        async move {
+            disk.run(move || {
+                // Advice only: a file system without readahead still serves the reads below.
+                let _ = rustix::fs::fadvise(
+                    &*file,
+                    offset,
+                    std::num::NonZeroU64::new(len * 2),
+                    Advice::WillNeed,
+                );
+                let mut byte = [0];
+                for at in (offset..offset + len)
+                    .step_by(PROBE_STRIDE)
+                    .chain([offset + len.saturating_sub(1)])
+                {
+                    rustix::io::pread(&*file, &mut byte, at)
+                        .map_err(Error::while_("read ahead"))?;
+                }
+                Ok(())
+            })
+            .await
+        }
+    }
+
+    /// The file, for whoever sends it to a socket.
+    pub fn descriptor(&self) -> Descriptor {
+        Descriptor(Arc::clone(&self.file))
+    }
+}
+
+/// A share in an object's open file: to send from, not to read versions or lengths from.
+#[derive(Clone, Debug)]
+pub struct Descriptor(Arc<ValueFile>);
+
+impl AsFd for Descriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn read_exactly(file: &ValueFile, mut buf: Vec<u8>) -> Result<Bytes, Error> {
+    let mut filled = 0;
+    while filled < buf.len() {
+        match rustix::io::pread(file, &mut buf[filled..], filled as u64) {
+            Ok(0) => return Err(Error::Truncated),
+            Ok(n) => filled += n,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(Error::new("read", errno)),
+        }
+    }
+    Ok(buf.into())
+}

@@ -1,0 +1,178 @@
+//! Files on their way to a name: made aside, stamped, then linked or renamed whole.
+//!
+//! Promises that a staged file that is not published leaves nothing behind: it has no name at all (`O_TMPFILE`), or,
+//! where the file system lacks that, one in `.data-server/staging` that is removed with it and swept at the next start.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps};
+use rustix::io::Errno;
+
+use super::key::Key;
+use super::names::{Names, open_beneath};
+use super::object::{ValueFile, Version};
+
+/// Values are made with this mode; the process's umask takes away from it, as it does for `cp`.
+const VALUE_MODE: u32 = 0o666;
+
+/// What the file system and the kernel can do, tried once at the start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Features {
+    /// Files without a name (`O_TMPFILE`): the kernel removes them when the server dies.
+    pub(super) unnamed: bool,
+    /// Such a file can be linked through its descriptor alone; else through `/proc`.
+    pub(super) link_empty_path: bool,
+}
+
+/// Where files are staged.
+#[derive(Debug)]
+pub(super) struct Staging {
+    names: Arc<Names>,
+    dir: OwnedFd,
+    features: Features,
+    next_name: AtomicU64,
+}
+
+impl Staging {
+    pub(super) fn new(names: Arc<Names>, dir: OwnedFd, features: Features) -> Self {
+        Self {
+            names,
+            dir,
+            features,
+            next_name: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn names(&self) -> &Arc<Names> {
+        &self.names
+    }
+
+    /// A new empty file that no key names.
+    pub(super) fn stage(self: &Arc<Self>) -> Result<Staged, Errno> {
+        let mode = Mode::from(VALUE_MODE);
+        let (fd, name) = if self.features.unnamed {
+            (
+                open_beneath(self.names.root(), ".", OFlags::TMPFILE | OFlags::RDWR, mode)?,
+                None,
+            )
+        } else {
+            let name = self.new_name();
+            (
+                open_beneath(
+                    &self.dir,
+                    &name,
+                    OFlags::CREATE | OFlags::EXCL | OFlags::RDWR,
+                    mode,
+                )?,
+                Some(name),
+            )
+        };
+        let file = Arc::new(ValueFile::new(fd, self.names.disk().clone()));
+        Ok(Staged {
+            file,
+            name,
+            staging: Arc::clone(self),
+        })
+    }
+
+    fn new_name(&self) -> String {
+        self.next_name.fetch_add(1, Ordering::Relaxed).to_string()
+    }
+}
+
+/// A value that is being written, under no key yet. Dropped unpublished, it leaves nothing behind.
+#[derive(Debug)]
+pub(super) struct Staged {
+    file: Arc<ValueFile>,
+    name: Option<String>,
+    staging: Arc<Staging>,
+}
+
+impl Staged {
+    pub(super) fn file(&self) -> &Arc<ValueFile> {
+        &self.file
+    }
+
+    /// Stamps the version into the file: its modification time.
+    pub(super) fn stamp(&self, version: Version) -> Result<(), Errno> {
+        let omit = Timespec {
+            tv_sec: 0,
+            tv_nsec: rustix::fs::UTIME_OMIT,
+        };
+        let times = Timestamps {
+            last_access: omit,
+            last_modification: version.timespec(),
+        };
+        rustix::fs::futimens(&*self.file, &times)
+    }
+
+    /// Gives the file the name `key`; `EXIST` when something has it.
+    pub(super) fn link(&mut self, key: &Key<'_>) -> Result<(), Errno> {
+        let Staging { names, dir, .. } = &*self.staging;
+        match &self.name {
+            None => self.link_unnamed(names.root(), key.as_str()),
+            Some(name) => {
+                rustix::fs::renameat_with(
+                    dir,
+                    name.as_str(),
+                    names.root(),
+                    key.as_str(),
+                    RenameFlags::NOREPLACE,
+                )?;
+                self.name = None;
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives the file the name `key` in place of whatever file has it.
+    pub(super) fn replace(&mut self, key: &Key<'_>) -> Result<(), Errno> {
+        if self.name.is_none() {
+            let name = self.staging.new_name();
+            self.link_unnamed(&self.staging.dir, &name)?;
+            self.name = Some(name);
+        }
+        let name = self.name.as_deref().unwrap_or_default();
+        rustix::fs::renameat(
+            &self.staging.dir,
+            name,
+            self.staging.names.root(),
+            key.as_str(),
+        )?;
+        self.name = None;
+        Ok(())
+    }
+
+    fn link_unnamed(&self, dir: &OwnedFd, name: &str) -> Result<(), Errno> {
+        link_unnamed(&self.file, dir, name, self.staging.features.link_empty_path)
+    }
+}
+
+/// Links the unnamed `file` as `dir/name`.
+pub(super) fn link_unnamed(
+    file: impl AsFd,
+    dir: impl AsFd,
+    name: &str,
+    empty_path: bool,
+) -> Result<(), Errno> {
+    if empty_path {
+        return rustix::fs::linkat(file, "", dir, name, AtFlags::EMPTY_PATH);
+    }
+    let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+    rustix::fs::linkat(CWD, path, dir, name, AtFlags::SYMLINK_FOLLOW)
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        let Some(name) = self.name.take() else { return };
+        let staging = Arc::clone(&self.staging);
+        self.staging.names.disk().later(move || {
+            if let Err(errno) = rustix::fs::unlinkat(&staging.dir, name.as_str(), AtFlags::empty())
+            {
+                tracing::warn!(%name, error = %errno, "a staged file stays until the next start");
+            }
+        });
+    }
+}

@@ -1,0 +1,184 @@
+//! A value on its way in: received in pieces, written aside by the disk threads, published whole.
+//!
+//! Holds at most two pieces: one being filled while the other is written. An [`Upload`] that is dropped leaves
+//! nothing behind. Small values never touch a file before they are published.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+use super::error::Error;
+use super::publish::{Content, write_at};
+use super::staging::{Staged, Staging};
+
+/// What one write takes at most.
+const PIECE: usize = 256 << 10;
+
+/// Values up to this are kept in memory until they are published.
+const SMALL: u64 = 64 << 10;
+
+/// Received bytes in runs shorter than this are copied together: each run that is kept holds on to the whole receive
+/// buffer it lies in.
+const WORTH_KEEPING: usize = 16 << 10;
+
+type Writing = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
+
+/// A value being received.
+pub struct Upload {
+    staging: Arc<Staging>,
+    staged: Option<Staged>,
+    piece: Piece,
+    written: u64,
+    writing: Option<Writing>,
+}
+
+impl Upload {
+    /// Begins an upload; space for `len` bytes is reserved where it is known and more than a small value's.
+    pub(super) async fn begin(staging: Arc<Staging>, len: Option<u64>) -> Result<Self, Error> {
+        let mut upload = Self {
+            staging,
+            staged: None,
+            piece: Piece::default(),
+            written: 0,
+            writing: None,
+        };
+        if let Some(len) = len.filter(|&len| len > SMALL) {
+            upload.stage(Some(len)).await?;
+        }
+        Ok(upload)
+    }
+
+    /// Takes the next bytes of the value, waiting while the disk is slower than the sender.
+    pub async fn push(&mut self, mut data: Bytes) -> Result<(), Error> {
+        while !data.is_empty() {
+            let room = PIECE - self.piece.len;
+            self.piece.push(data.split_to(room.min(data.len())));
+            if self.piece.len == PIECE {
+                self.flush().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All bytes are in: gives them up for publishing.
+    pub(super) async fn finish(mut self) -> Result<Content, Error> {
+        if self.staged.is_none() && self.piece.len as u64 <= SMALL {
+            return Ok(Content::Small(self.piece.take()));
+        }
+        if self.piece.len > 0 {
+            self.flush().await?;
+        }
+        self.written().await?;
+        self.staged
+            .take()
+            .map(Content::Staged)
+            .ok_or(Error::Truncated)
+    }
+
+    /// Starts writing the piece, once the one before it is written.
+    async fn flush(&mut self) -> Result<(), Error> {
+        if self.staged.is_none() {
+            self.stage(None).await?;
+        }
+        self.written().await?;
+        let Some(staged) = &self.staged else {
+            return Ok(());
+        };
+        let (file, offset) = (Arc::clone(staged.file()), self.written);
+        self.written += self.piece.len as u64;
+        let pieces = self.piece.take();
+        self.writing = Some(Box::pin(
+            self.staging
+                .names()
+                .disk()
+                .spawn(move || write_at(&file, offset, &pieces)),
+        ));
+        Ok(())
+    }
+
+    async fn written(&mut self) -> Result<(), Error> {
+        match self.writing.take() {
+            Some(writing) => writing.await,
+            None => Ok(()),
+        }
+    }
+
+    async fn stage(&mut self, len: Option<u64>) -> Result<(), Error> {
+        let staging = Arc::clone(&self.staging);
+        let job = move || {
+            let staged = staging.stage().map_err(Error::while_("create"))?;
+            reserve(&staged, len.unwrap_or(0))?;
+            Ok(staged)
+        };
+        self.staged = Some(self.staging.names().disk().run(job).await?);
+        Ok(())
+    }
+}
+
+/// Has the file system set `len` bytes aside, so that a value that cannot fit is refused before it is received.
+fn reserve(staged: &Staged, len: u64) -> Result<(), Error> {
+    if len == 0 {
+        return Ok(());
+    }
+    match rustix::fs::fallocate(&**staged.file(), FallocateFlags::KEEP_SIZE, 0, len) {
+        // No such promise from this file system: the writes will tell.
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(errno) => Err(Error::new("reserve", errno)),
+    }
+}
+
+/// Bytes gathered for one write.
+#[derive(Default)]
+struct Piece {
+    whole: Vec<Bytes>,
+    tail: BytesMut,
+    len: usize,
+}
+
+impl Piece {
+    fn push(&mut self, data: Bytes) {
+        self.len += data.len();
+        if data.len() < WORTH_KEEPING {
+            self.tail.extend_from_slice(&data);
+            return;
+        }
+        self.close_tail();
+        self.whole.push(data);
+    }
+
+    fn take(&mut self) -> Vec<Bytes> {
+        self.close_tail();
+        self.len = 0;
+        std::mem::take(&mut self.whole)
+    }
+
+    fn close_tail(&mut self) {
+        if !self.tail.is_empty() {
+            self.whole.push(self.tail.split().freeze());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_piece_keeps_every_byte_in_order(runs in prop::collection::vec((0..40_000_usize, any::<u8>()), 0..20)) {
+            let mut piece = Piece::default();
+            let mut expected = Vec::new();
+            for (len, byte) in runs {
+                expected.extend(std::iter::repeat_n(byte, len));
+                piece.push(Bytes::from(vec![byte; len]));
+            }
+            prop_assert_eq!(piece.len, expected.len());
+            prop_assert_eq!(piece.take().concat(), expected);
+            prop_assert_eq!(piece.len, 0);
+        }
+    }
+}
