@@ -14,6 +14,7 @@ use rustix::process::{Resource, getrlimit};
 use crate::http::Rules;
 use crate::log;
 use crate::net::Limits;
+use crate::store;
 
 /// A small, fast key-value file server over HTTP.
 ///
@@ -58,6 +59,15 @@ pub struct Args {
     /// Longest value taken; longer ones are answered 413 [default: no limit]
     #[arg(long, value_name = "SIZE", env = "DATA_SERVER_MAX_BODY")]
     max_body: Option<ByteSize>,
+
+    /// Memory for hot small values; 0 is none
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "DATA_SERVER_CACHE",
+        default_value = "64MiB"
+    )]
+    cache: ByteSize,
 
     /// Refuse PUT and DELETE with 403; the directory may lie on a read-only file system
     #[arg(long, env = "DATA_SERVER_READ_ONLY")]
@@ -131,6 +141,9 @@ pub struct Args {
     access_log: bool,
 }
 
+/// No file is longer: the kernel's offsets are signed.
+const LONGEST_FILE: u64 = i64::MAX as u64;
+
 const AFTER_HELP: &str = "\
 Sizes are bytes or carry a unit (64MiB, 1GB); durations carry one (10s, 500ms, 2m).
 
@@ -175,6 +188,8 @@ pub struct Config {
     pub max_connections: usize,
     /// How long peers may take.
     pub limits: Limits,
+    /// What the store may use.
+    pub store: store::Options,
     /// How requests are answered.
     pub rules: Rules,
     /// Time for requests in flight to finish.
@@ -213,11 +228,15 @@ impl TryFrom<Args> for Config {
                 idle_timeout: *args.idle_timeout,
                 min_rate: args.min_rate.as_u64(),
             },
+            store: store::Options {
+                cache: args.cache.as_u64(),
+                cached_files: descriptors() / 8,
+            },
             rules: Rules {
                 compat: args.compat,
                 discard: args.discard,
                 read_only: args.read_only,
-                max_body: args.max_body.map_or(u64::MAX, |size| size.as_u64()),
+                max_body: args.max_body.map_or(LONGEST_FILE, |size| size.as_u64()),
                 access_log: args.access_log,
             },
             grace_period: *args.grace_period,
@@ -258,8 +277,12 @@ fn resolve(given: &str) -> Result<SocketAddr, BadConfig> {
 /// Leaves a quarter of the descriptors to the files being read and written.
 fn default_connections() -> usize {
     const MOST: u64 = 65_536;
-    let descriptors = getrlimit(Resource::Nofile).maximum.unwrap_or(MOST * 2);
-    usize::try_from((descriptors * 3 / 4).clamp(1, MOST)).unwrap_or(1)
+    usize::try_from((descriptors() * 3 / 4).clamp(1, MOST)).unwrap_or(1)
+}
+
+/// Descriptors the process may have, once the soft limit is raised to the hard one.
+fn descriptors() -> u64 {
+    getrlimit(Resource::Nofile).maximum.unwrap_or(1 << 20)
 }
 
 #[cfg(test)]

@@ -4,9 +4,11 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use data_server::store::OpenError;
 use data_server::{Args, Config, Server, StartError, log};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// "File size limit exceeded" (signal(7)).
+const SIGXFSZ: i32 = rustix::process::Signal::XFSZ.as_raw();
 
 /// Exit codes, as the README lists them; 0 is drained.
 const USAGE: u8 = 2;
@@ -24,7 +26,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             let code = match &error {
-                StartError::Directory(OpenError::InUse { .. }) => IN_USE,
+                error if error.is_in_use() => IN_USE,
                 StartError::Listen { .. } => CANNOT_LISTEN,
                 StartError::Directory(_) | StartError::System(_) => OTHER,
             };
@@ -71,6 +73,9 @@ struct Signals {
 
 impl Signals {
     fn install() -> std::io::Result<Self> {
+        // A write beyond RLIMIT_FSIZE fails, and the client hears of it, instead of ending the process: the handler that
+        // this installs stays for good.
+        let _ = signal(SignalKind::from_raw(SIGXFSZ))?;
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,

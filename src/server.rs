@@ -35,6 +35,13 @@ pub enum StartError {
     System(#[from] io::Error),
 }
 
+impl StartError {
+    /// Whether another server has the directory.
+    pub fn is_in_use(&self) -> bool {
+        matches!(self, Self::Directory(OpenError::InUse { .. }))
+    }
+}
+
 /// A server that owns its directory and its socket, and does not serve yet.
 #[derive(Debug)]
 pub struct Server {
@@ -53,7 +60,7 @@ impl Server {
         } else {
             Directory::open
         };
-        let store = Arc::new(open(&config.dir)?);
+        let store = Arc::new(open(&config.dir, config.store)?);
         let refused = |source| StartError::Listen {
             address: config.listen,
             source,

@@ -42,6 +42,7 @@ pub struct Link {
     heard: Cell<bool>,
     unread: Cell<bool>,
     late: Cell<bool>,
+    nudged: Cell<bool>,
     regions: RefCell<VecDeque<Region>>,
 }
 
@@ -57,6 +58,7 @@ impl Default for Link {
             heard: Cell::new(false),
             unread: Cell::new(false),
             late: Cell::new(false),
+            nudged: Cell::new(false),
             regions: RefCell::default(),
         }
     }
@@ -134,6 +136,22 @@ impl Link {
     /// The socket takes no more, although bytes wait to be sent; or does.
     pub fn set_writing(&self, waits: bool) {
         self.writing.set(waits);
+    }
+
+    /// Whether bytes wait for the peer to take them.
+    pub fn is_sending(&self) -> bool {
+        self.writing.get()
+    }
+
+    /// Has the socket try to send although it is not known to take bytes. It says that it does only once a third of its
+    /// buffer is free, which takes a slow but honest reader longer than the time its rate is measured over.
+    pub fn nudge(&self) {
+        self.nudged.set(true);
+    }
+
+    /// Whether there was a nudge since the last call.
+    pub fn take_nudge(&self) -> bool {
+        self.nudged.take()
     }
 
     /// Whether it is the peer that holds a body up: it sends nothing of one that is wanted, or takes nothing.

@@ -7,7 +7,6 @@ use std::borrow::Cow;
 
 use hyper::header::{EXPECT, HOST, HeaderMap, TRANSFER_ENCODING};
 use hyper::http::request::Parts;
-use hyper::http::uri::Authority;
 use hyper::{Method, Version};
 use percent_encoding::percent_decode_str;
 
@@ -27,6 +26,21 @@ pub(super) enum Operation<'a> {
     },
     Delete(Key<'a>),
     List(Page),
+}
+
+impl Operation<'_> {
+    /// The same operation, borrowing nothing.
+    pub(super) fn into_owned(self) -> Operation<'static> {
+        match self {
+            Self::Get(key) => Operation::Get(key.into_owned()),
+            Self::Put { key, len } => Operation::Put {
+                key: key.into_owned(),
+                len,
+            },
+            Self::Delete(key) => Operation::Delete(key.into_owned()),
+            Self::List(page) => Operation::List(page),
+        }
+    }
 }
 
 /// Why a request is not done.
@@ -154,8 +168,21 @@ fn check_host(head: &Parts) -> Result<(), Refusal> {
     }
 }
 
+/// `uri-host [ ":" port ]` (RFC 3986, section 3.2), the host by its bytes alone.
 fn is_authority(host: &[u8]) -> bool {
-    !host.contains(&b'@') && Authority::try_from(host).is_ok()
+    let (name, port) = match host.strip_prefix(b"[") {
+        Some(literal) => match literal.iter().position(|&b| b == b']') {
+            Some(end) => (&literal[..end], &literal[end + 1..]),
+            None => return false,
+        },
+        None => host.split_at(host.iter().position(|&b| b == b':').unwrap_or(host.len())),
+    };
+    let is_literal = host.starts_with(b"[");
+    let is_name = |b: &u8| {
+        b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(b) || (is_literal && *b == b':')
+    };
+    let is_port = port.is_empty() || (port[0] == b':' && port[1..].iter().all(u8::is_ascii_digit));
+    !name.is_empty() && name.iter().all(is_name) && is_port
 }
 
 /// What of RFC 9112, section 6 hyper leaves to us: it undoes the chunking of `gzip, chunked` and would hand us the rest.
@@ -209,6 +236,27 @@ mod tests {
             "/.data%2Dserver",
         ] {
             assert!(matches!(key(path), Err(Refusal::BadKey(_))), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_a_name_or_a_literal_with_an_optional_port() {
+        for good in [
+            "a",
+            "a:80",
+            "a:",
+            "127.0.0.1:8080",
+            "[::1]",
+            "[::1]:80",
+            "xn--e1a",
+            "a_b",
+        ] {
+            assert!(is_authority(good.as_bytes()), "{good}");
+        }
+        for bad in [
+            ":80", "a:80:80", "[::1", "[::1]x", "[]", "a b", "a/b", "u@a", "a:b", "\u{e9}",
+        ] {
+            assert!(!is_authority(bad.as_bytes()), "{bad}");
         }
     }
 

@@ -2,23 +2,27 @@
 //!
 //! What the C server answered and the honest answer stand side by side here, wherever they differ.
 
+use std::rc::Rc;
+use std::time::SystemTime;
+
 use hyper::header::{
-    ALLOW, CONNECTION, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED,
-    RETRY_AFTER, SERVER,
+    ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue,
+    LAST_MODIFIED, RETRY_AFTER, SERVER,
 };
 use hyper::{Response, StatusCode};
 
 use super::body::Body;
+use super::link::Link;
 use super::listing;
 use super::request::Refusal;
-use crate::store::{self, Listing, Meta, Version};
+use crate::store::{self, Listing, Value, Version};
 
 /// What became of a request.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Value {
-        meta: Meta,
-        body: Body,
+        value: Value,
+        link: Rc<Link>,
     },
     Stored(Version),
     /// Received and dropped, as `--discard` asks.
@@ -45,10 +49,10 @@ impl From<store::Error> for Outcome {
 /// The answer to a request; `compat` answers as the C server did.
 pub(super) fn render(outcome: Outcome, compat: bool) -> Response<Body> {
     let mut response = match outcome {
-        Outcome::Value { meta, body } => value(meta, body),
+        Outcome::Value { value: found, link } => value(found, link),
         Outcome::Stored(version) => {
             let mut response = plain(StatusCode::OK, Body::empty());
-            validators(response.headers_mut(), version);
+            Validators::of(version).put_into(response.headers_mut());
             response
         }
         Outcome::Discarded | Outcome::Deleted => plain(StatusCode::OK, Body::empty()),
@@ -73,24 +77,55 @@ pub(super) fn etag(version: Version) -> String {
     format!("\"{:x}\"", version.nanos())
 }
 
-fn value(meta: Meta, body: Body) -> Response<Body> {
-    let mut response = plain(StatusCode::OK, body);
-    let headers = response.headers_mut();
+/// The headers of a version that cost something to make.
+struct Validators {
+    etag: HeaderValue,
+    modified: HeaderValue,
+}
+
+impl Validators {
+    fn of(version: Version) -> Self {
+        let modified = httpdate::fmt_http_date(version.time().min(SystemTime::now()));
+        let header =
+            |text: String| HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""));
+        Self {
+            etag: header(etag(version)),
+            modified: header(modified),
+        }
+    }
+
+    fn put_into(&self, headers: &mut HeaderMap) {
+        headers.insert(ETAG, self.etag.clone());
+        headers.insert(LAST_MODIFIED, self.modified.clone());
+    }
+}
+
+fn value(value: Value, link: Rc<Link>) -> Response<Body> {
+    let version = value.meta().version;
+    let mut headers = HeaderMap::with_capacity(8);
     headers.insert(
         CONTENT_TYPE,
         HeaderValue::from_static("application/octet-stream"),
     );
-    validators(headers, meta.version);
-    response
-}
-
-fn validators(headers: &mut HeaderMap, version: Version) {
-    let modified = httpdate::fmt_http_date(version.time().min(std::time::SystemTime::now()));
-    for (name, text) in [(ETAG, etag(version)), (LAST_MODIFIED, modified)] {
-        if let Ok(value) = HeaderValue::try_from(text) {
-            headers.insert(name, value);
-        }
+    if value.meta().len == 0 {
+        // hyper leaves it out of the answer to HEAD when the body is empty.
+        headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
     }
+    let body = match value {
+        Value::Small(small) => {
+            if let Some(validators) = small.note(|| Validators::of(version)) {
+                validators.put_into(&mut headers);
+            }
+            Body::bytes(small.bytes().clone())
+        }
+        Value::Large(object) => {
+            Validators::of(version).put_into(&mut headers);
+            Body::file(object, link)
+        }
+    };
+    let mut response = Response::new(body);
+    *response.headers_mut() = headers;
+    response
 }
 
 fn listed(listing: &Listing) -> Response<Body> {

@@ -3,24 +3,23 @@
 //! One service for all connections of a reactor. It decides no status and reads no header; what it promises is that a
 //! refused upload is not read, and that a body that breaks off is never stored.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use bytes::Bytes;
-use http_body_util::BodyExt;
-use hyper::body::{Body as _, Frame, Incoming};
+use hyper::body::{Body as _, Incoming};
 use hyper::{Request, Response};
 
 use super::body::Body;
 use super::exchange::Exchange;
 use super::link::Link;
-use super::request::{Operation, Refusal, understand};
+use super::receive::Received;
+use super::request::{Operation, understand};
 use super::response::{Outcome, close, render};
-use crate::store::{Directory, Error, Key};
-
-/// Values up to this length are read into memory and leave with their head in one write.
-const SMALL: u64 = 64 << 10;
+use crate::store::{Directory, Error, Key, Value};
 
 /// How requests are answered.
 #[derive(Clone, Debug)]
@@ -55,21 +54,102 @@ impl Service {
         }
     }
 
-    /// Answers one request of the connection of `link`.
-    pub async fn answer(
-        &self,
+    /// Answers one request of the connection of `link`: at once what takes no work (a refusal, a hot value), which so
+    /// costs no allocation of its own, and everything else in a future.
+    pub fn answer(
+        self: &Rc<Self>,
         link: &Rc<Link>,
         peer: SocketAddr,
         request: Request<Incoming>,
-    ) -> Response<Body> {
+    ) -> Answer {
         let mut exchange = Exchange::begin(link);
         if self.rules.access_log {
             exchange.log(&request, peer, self.reactor);
         }
-        let outcome = self
-            .perform(link, request)
-            .await
-            .unwrap_or_else(|failure| failure);
+        let (head, body) = request.into_parts();
+        let outcome = match understand(&head, body.size_hint().exact(), &self.rules) {
+            Err(refusal) => Outcome::Refused(refusal),
+            Ok(operation) => match self.at_once(&operation, link) {
+                Some(outcome) => outcome,
+                None => return self.work(operation.into_owned(), body, link, exchange),
+            },
+        };
+        if !body.is_end_stream() {
+            link.leave_unread();
+        }
+        Answer::Ready(Some(self.finish(outcome, link, exchange)))
+    }
+
+    /// What can be answered without waiting for anything.
+    fn at_once(&self, operation: &Operation<'_>, link: &Rc<Link>) -> Option<Outcome> {
+        let Operation::Get(key) = operation else {
+            return None;
+        };
+        let value = Value::Small(self.store.get_cached(key)?);
+        Some(Outcome::Value {
+            value,
+            link: Rc::clone(link),
+        })
+    }
+
+    fn work(
+        self: &Rc<Self>,
+        operation: Operation<'static>,
+        body: Incoming,
+        link: &Rc<Link>,
+        exchange: Exchange,
+    ) -> Answer {
+        let (service, link) = (Rc::clone(self), Rc::clone(link));
+        Answer::Working(Box::pin(async move {
+            let body = Received::new(body, service.rules.max_body, &link);
+            let outcome = service.perform(operation, body, &link).await;
+            service.finish(outcome.unwrap_or_else(|failure| failure), &link, exchange)
+        }))
+    }
+
+    async fn perform(
+        &self,
+        operation: Operation<'static>,
+        mut body: Received<'_>,
+        link: &Rc<Link>,
+    ) -> Result<Outcome, Outcome> {
+        match operation {
+            Operation::Get(key) => self.get(&key, link).await,
+            Operation::Put { .. } if self.rules.discard => {
+                body.discard().await?;
+                Ok(Outcome::Discarded)
+            }
+            Operation::Put { key, len } => self.put(key, len, &mut body).await,
+            Operation::Delete(key) => match self.store.delete(key).await? {
+                true => Ok(Outcome::Deleted),
+                false => Ok(Outcome::NoValue),
+            },
+            Operation::List(page) => Ok(Outcome::Listed(self.store.list(page).await?)),
+        }
+    }
+
+    async fn get(&self, key: &Key<'_>, link: &Rc<Link>) -> Result<Outcome, Outcome> {
+        let value = self.store.get(key).await?;
+        Ok(value.map_or(Outcome::NoValue, |value| Outcome::Value {
+            value,
+            link: Rc::clone(link),
+        }))
+    }
+
+    async fn put(
+        &self,
+        key: Key<'static>,
+        len: Option<u64>,
+        body: &mut Received<'_>,
+    ) -> Result<Outcome, Outcome> {
+        let mut upload = self.store.upload(len).await?;
+        while let Some(data) = body.next().await? {
+            upload.push(data).await?;
+        }
+        Ok(Outcome::Stored(self.store.put(key, upload).await?))
+    }
+
+    fn finish(&self, outcome: Outcome, link: &Link, mut exchange: Exchange) -> Response<Body> {
         if let Outcome::Failed(error) = &outcome {
             log_failure(error);
         }
@@ -80,120 +160,25 @@ impl Service {
         exchange.answered(response.status().as_u16());
         response.map(|body| body.ends(exchange))
     }
+}
 
-    async fn perform(
-        &self,
-        link: &Rc<Link>,
-        request: Request<Incoming>,
-    ) -> Result<Outcome, Outcome> {
-        let (head, body) = request.into_parts();
-        let mut body = Received::new(body, self.rules.max_body, link);
-        match understand(&head, body.len(), &self.rules)? {
-            Operation::Get(key) => self.get(&key, link).await,
-            Operation::Put { .. } if self.rules.discard => body.discard().await,
-            Operation::Put { key, len } => self.put(key, len, &mut body).await,
-            Operation::Delete(key) => {
-                let deleted = self.store.delete(key.into_owned()).await?;
-                Ok(if deleted {
-                    Outcome::Deleted
-                } else {
-                    Outcome::NoValue
-                })
-            }
-            Operation::List(page) => Ok(Outcome::Listed(self.store.list(page).await?)),
-        }
-    }
+/// An answer, now or later.
+pub enum Answer {
+    /// Known already; empty once it has been given.
+    Ready(Option<Response<Body>>),
+    /// Being worked on. Boxed, so that a connection between requests has no room set aside for it.
+    Working(Pin<Box<dyn Future<Output = Response<Body>>>>),
+}
 
-    async fn get(&self, key: &Key<'_>, link: &Rc<Link>) -> Result<Outcome, Outcome> {
-        let Some(object) = self.store.get(key).await? else {
-            return Ok(Outcome::NoValue);
+impl Future for Answer {
+    type Output = Result<Response<Body>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = match &mut *self {
+            Self::Ready(response) => response.take().map_or(Poll::Pending, Poll::Ready),
+            Self::Working(work) => work.as_mut().poll(cx),
         };
-        let meta = object.meta();
-        let body = if meta.len <= SMALL {
-            Body::bytes(object.read().await?)
-        } else {
-            Body::file(object, Rc::clone(link))
-        };
-        Ok(Outcome::Value { meta, body })
-    }
-
-    async fn put(
-        &self,
-        key: Key<'_>,
-        len: Option<u64>,
-        body: &mut Received<'_>,
-    ) -> Result<Outcome, Outcome> {
-        let mut upload = self.store.upload(len).await?;
-        while let Some(data) = body.next().await? {
-            upload.push(data).await?;
-        }
-        Ok(Outcome::Stored(
-            self.store.put(key.into_owned(), upload).await?,
-        ))
-    }
-}
-
-/// The body of a request as it arrives, counted and held to the limit.
-struct Received<'a> {
-    body: Incoming,
-    left: u64,
-    limit: u64,
-    ended: bool,
-    link: &'a Link,
-}
-
-impl<'a> Received<'a> {
-    fn new(body: Incoming, limit: u64, link: &'a Link) -> Self {
-        let ended = body.is_end_stream();
-        Self {
-            body,
-            left: limit,
-            limit,
-            ended,
-            link,
-        }
-    }
-
-    /// The length, where the framing tells it.
-    fn len(&self) -> Option<u64> {
-        self.body.size_hint().exact()
-    }
-
-    /// The next bytes, or `None` once all have arrived; a body that breaks off is an error.
-    async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
-        while let Some(frame) = self.frame().await {
-            // Trailers are not data; there is nothing else.
-            let Ok(data) = frame.map_err(|_| Refusal::CutOff)?.into_data() else {
-                continue;
-            };
-            self.link.count(data.len());
-            let left = self.left.checked_sub(data.len() as u64);
-            self.left = left.ok_or(Refusal::TooLarge { limit: self.limit })?;
-            return Ok(Some(data));
-        }
-        self.ended = true;
-        Ok(None)
-    }
-
-    async fn frame(&mut self) -> Option<Result<Frame<Bytes>, hyper::Error>> {
-        self.link.set_receiving(true);
-        let frame = self.body.frame().await;
-        self.link.set_receiving(false);
-        frame
-    }
-
-    /// Receives all of it and keeps nothing.
-    async fn discard(&mut self) -> Result<Outcome, Outcome> {
-        while self.next().await?.is_some() {}
-        Ok(Outcome::Discarded)
-    }
-}
-
-impl Drop for Received<'_> {
-    fn drop(&mut self) {
-        if !self.ended {
-            self.link.leave_unread();
-        }
+        answer.map(Ok)
     }
 }
 

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
@@ -42,7 +42,7 @@ pub(super) fn start(
         reactors,
         next: 0,
         gate: Arc::clone(&gate),
-        pause: None,
+        episode: None,
     };
     std::thread::Builder::new()
         .name("acceptor".into())
@@ -117,8 +117,15 @@ struct Acceptor {
     reactors: Vec<Handle>,
     next: usize,
     gate: Arc<Gate>,
-    /// The pause of the current episode of failures.
-    pause: Option<Duration>,
+    /// The current episode of failures, if there is one.
+    episode: Option<Episode>,
+}
+
+/// Failures of this machine that follow each other closely.
+#[derive(Clone, Copy)]
+struct Episode {
+    last: Instant,
+    pause: Duration,
 }
 
 /// What one attempt to accept came to.
@@ -139,10 +146,11 @@ impl Acceptor {
                 self.wait(false, None);
                 continue;
             }
+            self.recover();
             match self.attempt() {
                 Attempt::Connection(socket, peer) => self.hand_over(socket, peer),
                 Attempt::PeerFailed => {}
-                Attempt::Nobody => self.wait(true, None),
+                Attempt::Nobody => self.wait(true, self.episode.map(|_| LONGEST_PAUSE)),
                 Attempt::Exhausted(errno) => self.pause(errno),
             }
         }
@@ -170,9 +178,6 @@ impl Acceptor {
 
     /// Round-robin: the next reactor in turn.
     fn hand_over(&mut self, socket: TcpStream, peer: SocketAddr) {
-        if self.pause.take().is_some() {
-            tracing::info!("accepting again");
-        }
         let reactor = &self.reactors[self.next];
         self.next = (self.next + 1) % self.reactors.len();
         // Fails only when the reactor is gone, and with it the process.
@@ -184,15 +189,28 @@ impl Acceptor {
     }
 
     fn pause(&mut self, errno: Errno) {
-        let pause = match self.pause {
-            None => {
-                tracing::warn!(error = %errno, "accepting paused");
-                FIRST_PAUSE
-            }
-            Some(last) => (last * 2).min(LONGEST_PAUSE),
-        };
-        self.pause = Some(pause);
+        if self.episode.is_none() {
+            tracing::warn!(error = %errno, "accepting paused");
+        }
+        let pause = self
+            .episode
+            .map_or(FIRST_PAUSE, |e| (e.pause * 2).min(LONGEST_PAUSE));
+        self.episode = Some(Episode {
+            last: Instant::now(),
+            pause,
+        });
         self.wait(false, Some(pause));
+    }
+
+    /// Ends the episode once nothing has failed for a while; one success proves little when descriptors come and go.
+    fn recover(&mut self) {
+        if self
+            .episode
+            .is_some_and(|e| e.last.elapsed() > LONGEST_PAUSE)
+        {
+            self.episode = None;
+            tracing::info!("accepting again");
+        }
     }
 
     /// Waits for the bell; with `for_clients` for a connection as well; not longer than `limit`.

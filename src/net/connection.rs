@@ -3,7 +3,6 @@
 //! Promises that the connection ends within its limits whatever the peer does, and that a request being answered when
 //! the server drains is answered.
 
-use std::convert::Infallible;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -51,9 +50,7 @@ async fn converse(
     reactor: &Reactor,
     link: &Rc<Link>,
 ) -> Result<(), hyper::Error> {
-    let service = service_fn(async |request| {
-        Ok::<_, Infallible>(reactor.service().answer(link, peer, request).await)
-    });
+    let service = service_fn(|request| reactor.service().answer(link, peer, request));
     let connection = reactor
         .protocol()
         .serve_connection(Stream::new(socket, Rc::clone(link)), service);
@@ -62,6 +59,7 @@ async fn converse(
     poll_fn(|cx| {
         let verdict = watched.verdict(cx);
         match verdict {
+            Some(Verdict::Nudge) => link.nudge(),
             Some(Verdict::LateHead) => link.give_up_head(),
             Some(Verdict::TooSlow) => return Poll::Ready(Ok(())),
             Some(Verdict::Finish) | None => {}

@@ -51,14 +51,14 @@ pub struct Setup {
 
 /// The reactor, as its connections see it.
 pub(super) struct Reactor {
-    service: Service,
+    service: Rc<Service>,
     protocol: http1::Builder,
     watch: Watch,
     counters: Arc<ReactorCounters>,
 }
 
 impl Reactor {
-    pub(super) fn service(&self) -> &Service {
+    pub(super) fn service(&self) -> &Rc<Service> {
         &self.service
     }
 
@@ -118,7 +118,7 @@ async fn run(
         cpu: _,
     } = setup;
     let reactor = Rc::new(Reactor {
-        service,
+        service: Rc::new(service),
         protocol: connection::protocol(),
         watch: Watch::new(limits),
         counters,

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
-use rustix::net::{SendAncillaryBuffer, SendFlags};
+use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
@@ -22,6 +22,9 @@ use crate::http::{Link, Region, TIMED_OUT, is_region};
 
 /// File bytes sent before other connections have their turn: well under a millisecond of copying.
 const BURST: usize = 1 << 20;
+
+/// Answers up to this length are copied together: one plain send costs less than a vectored one.
+const TOGETHER: usize = 2 << 10;
 
 /// How long a client that is still sending has to read an answer that came early.
 const LINGER: Duration = Duration::from_secs(2);
@@ -52,13 +55,18 @@ impl Stream {
         mut send: impl FnMut(&TcpStream, &Link) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         let socket = self.socket.inner();
+        if self.link.take_nudge() {
+            match send(socket, &self.link) {
+                Err(error) if is_again(&error) => {}
+                result => return Poll::Ready(result),
+            }
+        }
         loop {
             let writable = socket.poll_write_ready(cx);
             self.link.set_writing(writable.is_pending());
             ready!(writable)?;
             match socket.try_io(Interest::WRITABLE, || send(socket, &self.link)) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_again(&error) => {}
                 result => return Poll::Ready(result),
             }
         }
@@ -85,22 +93,42 @@ impl Stream {
         Poll::Ready(sent)
     }
 
+    fn poll_send_bytes(
+        &mut self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let mut together = [0; TOGETHER];
+        let result = ready!(match gather(bufs, &mut together) {
+            Some(bytes) => self.poll_send(cx, |socket, _| Ok(send(socket, bytes, AT_ONCE)?)),
+            None => self.poll_send(cx, |socket, _| Ok(send_vectored(socket, bufs, AT_ONCE)?)),
+        });
+        if let Ok(n) = result {
+            self.link.count(n);
+        }
+        Poll::Ready(result)
+    }
+
     /// Sends `head` in the knowledge that a region follows at once.
     fn poll_send_head(
         &mut self,
         cx: &mut Context<'_>,
         head: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let flags = SendFlags::MORE | SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        self.poll_send(cx, |socket, _| {
-            Ok(rustix::net::sendmsg(
-                socket,
-                head,
-                &mut SendAncillaryBuffer::default(),
-                flags,
-            )?)
-        })
+        let flags = AT_ONCE | SendFlags::MORE;
+        self.poll_send(cx, |socket, _| Ok(send_vectored(socket, head, flags)?))
     }
+}
+
+/// A stream never waits in the kernel, and a peer that is gone is an error, not a signal.
+const AT_ONCE: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
+
+fn send_vectored(
+    socket: &TcpStream,
+    bufs: &[IoSlice<'_>],
+    flags: SendFlags,
+) -> rustix::io::Result<usize> {
+    sendmsg(socket, bufs, &mut SendAncillaryBuffer::default(), flags)
 }
 
 impl Stream {
@@ -129,6 +157,23 @@ impl Stream {
             }
         }
     }
+}
+
+fn is_again(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
+}
+
+/// All of `bufs` in one piece, if they fit into `together`.
+fn gather<'a>(bufs: &[IoSlice<'_>], together: &'a mut [u8; TOGETHER]) -> Option<&'a [u8]> {
+    let mut len = 0;
+    for buf in bufs {
+        together.get_mut(len..len + buf.len())?.copy_from_slice(buf);
+        len += buf.len();
+    }
+    Some(&together[..len])
 }
 
 /// One sendfile of `region`; a file that ends before the region does has been cut short by somebody.
@@ -176,14 +221,7 @@ impl Write for Stream {
         match bufs.iter().position(|slice| is_region(slice)) {
             Some(0) => self.poll_send_region(cx),
             Some(first_region) => self.poll_send_head(cx, &bufs[..first_region]),
-            None => {
-                let polled = Pin::new(self.socket.inner_mut()).poll_write_vectored(cx, bufs);
-                self.link.set_writing(polled.is_pending());
-                if let Poll::Ready(Ok(n)) = polled {
-                    self.link.count(n);
-                }
-                polled
-            }
+            None => self.poll_send_bytes(cx, bufs),
         }
     }
 

@@ -34,6 +34,8 @@ pub const RATE_WINDOW: Duration = Duration::from_secs(10);
 pub(super) enum Verdict {
     /// Finish what you are doing, then close.
     Finish,
+    /// Try to send.
+    Nudge,
     /// Close: the head of a request did not arrive in time.
     LateHead,
     /// Close: the peer is too slow with a body.
@@ -190,7 +192,8 @@ impl Seen {
             (self.phase, self.requests, self.since) = (phase, requests, now);
         }
         if link.waits_for_peer() {
-            return self.judge_rate(link, tick, limits.min_rate);
+            let nudge = link.is_sending().then_some(Verdict::Nudge);
+            return self.judge_rate(link, tick, limits.min_rate).or(nudge);
         }
         let over = |limit: Duration| !limit.is_zero() && now.duration_since(self.since) >= limit;
         match phase {

@@ -11,21 +11,42 @@ use std::sync::Arc;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use super::cache::{Cache, Small};
 use super::disk::Disk;
 use super::error::Error;
 use super::home::{Home, OpenError};
 use super::key::Key;
 use super::list::{self, Listing, Page};
-use super::names::Names;
-use super::object::{Object, Version};
+use super::names::{Names, Opened};
+use super::object::{Meta, Object, Value, Version};
 use super::publish::Publisher;
+use super::read::{self, Read};
 use super::staging::Staging;
 use super::upload::Upload;
+
+/// The longest value that is read whole and may be kept in the cache, in bytes.
+const SMALL: u64 = 64 << 10;
+
+/// What a store may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Memory for hot small values, in bytes, overhead included; 0 is none.
+    pub cache: u64,
+    /// Files that the cache may keep open.
+    pub cached_files: u64,
+}
+
+impl Options {
+    fn cache(self) -> Cache {
+        Cache::new(self.cache, self.cached_files)
+    }
+}
 
 /// A directory served as a key-value store.
 #[derive(Debug)]
 pub struct Directory {
     names: Arc<Names>,
+    cache: Cache,
     writing: Option<Writing>,
 }
 
@@ -39,7 +60,7 @@ struct Writing {
 
 impl Directory {
     /// Opens `dir` for reading and writing, making it when it is missing.
-    pub fn open(dir: &Path) -> Result<Self, OpenError> {
+    pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
         let home = Home::open(dir)?;
         let failed = |source| OpenError::Failed {
             doing: "start threads for",
@@ -55,6 +76,7 @@ impl Directory {
         let publisher = Publisher::start(Arc::clone(&staging), home.clock).map_err(failed)?;
         Ok(Self {
             names,
+            cache: options.cache(),
             writing: Some(Writing {
                 staging,
                 publisher,
@@ -65,7 +87,7 @@ impl Directory {
 
     /// Opens `dir` for reading alone: nothing is created or locked, so it may lie on a read-only file system and have
     /// other servers.
-    pub fn open_read_only(dir: &Path) -> Result<Self, OpenError> {
+    pub fn open_read_only(dir: &Path, options: Options) -> Result<Self, OpenError> {
         let failed = |source| OpenError::Failed {
             doing: "open",
             path: dir.to_owned(),
@@ -83,29 +105,47 @@ impl Directory {
         }
         Ok(Self {
             names: Arc::new(Names::new(root, Disk::start().map_err(failed)?)),
+            cache: options.cache(),
             writing: None,
         })
     }
 
-    /// The value of `key`, or `None` when there is none.
-    pub async fn get(&self, key: &Key<'_>) -> Result<Option<Object>, Error> {
-        let opened = match self.names.open(key, true) {
-            Err(Errno::AGAIN) => self.open_from_disk(key.to_owned()).await,
-            Err(errno) => Err(Error::new("open", errno)),
-            Ok(opened) => Ok(opened),
-        }?;
-        Ok(opened.map(|(fd, meta)| Object::new(fd, meta, self.names.disk().clone())))
+    /// The value of `key`, if it is in the cache and proved current: one system call, and nothing to wait for.
+    pub fn get_cached(&self, key: &Key<'_>) -> Option<Arc<Small>> {
+        self.cache.get(key)
     }
 
-    async fn open_from_disk(
-        &self,
-        key: Key<'static>,
-    ) -> Result<Option<(std::os::fd::OwnedFd, super::object::Meta)>, Error> {
-        let names = Arc::clone(&self.names);
-        self.names
-            .disk()
-            .run(move || names.open(&key, false).map_err(Error::while_("open")))
-            .await
+    /// The value of `key`, or `None` when there is none. Looks past the cache, and fills it.
+    pub async fn get(&self, key: &Key<'_>) -> Result<Option<Value>, Error> {
+        let Some(opened) = self.open_value(key).await? else {
+            return Ok(None);
+        };
+        let meta = Meta::of(&opened.stat);
+        if meta.len > SMALL {
+            return Ok(Some(Value::Large(Object::new(
+                opened.fd,
+                meta,
+                self.names.disk().clone(),
+            ))));
+        }
+        let Read { fd, stat, bytes } = read::whole(opened, self.names.disk()).await?;
+        let small = Arc::new(Small::new(fd, &stat, bytes));
+        self.cache.keep(key, &small);
+        Ok(Some(Value::Small(small)))
+    }
+
+    /// Opens the file of `key` from the kernel's caches, or on a disk thread when those do not have it.
+    async fn open_value(&self, key: &Key<'_>) -> Result<Option<Opened>, Error> {
+        match self.names.open(key, true) {
+            Err(Errno::AGAIN) => {
+                let (names, key) = (Arc::clone(&self.names), key.to_owned());
+                self.names
+                    .disk()
+                    .run(move || names.open(&key, false).map_err(Error::while_("open")))
+                    .await
+            }
+            opened => opened.map_err(Error::while_("open")),
+        }
     }
 
     /// Begins to receive a value of `len` bytes, where that is known.

@@ -13,6 +13,7 @@
 //! **Cancel safety.** Any future of this room may be dropped. An upload then leaves nothing; a change that the publisher
 //! has been handed is made all the same, so who gave up waiting does not know its outcome.
 
+mod cache;
 mod clock;
 mod directory;
 mod disk;
@@ -23,13 +24,15 @@ mod list;
 mod names;
 mod object;
 mod publish;
+mod read;
 mod staging;
 mod upload;
 
-pub use directory::Directory;
+pub use cache::Small;
+pub use directory::{Directory, Options};
 pub use error::Error;
 pub use home::OpenError;
 pub use key::{BadKey, Key, MAX_LEN, RESERVED};
 pub use list::{Listing, Page};
-pub use object::{Descriptor, Meta, Object, Version};
+pub use object::{Descriptor, Meta, Object, Value, Version};
 pub use upload::Upload;

@@ -6,7 +6,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use super::disk::Disk;
@@ -32,6 +32,12 @@ pub(super) fn open_beneath(
 pub(super) struct Names {
     root: OwnedFd,
     disk: Disk,
+}
+
+/// A regular file, opened for reading.
+pub(super) struct Opened {
+    pub(super) fd: OwnedFd,
+    pub(super) stat: Stat,
 }
 
 /// What a name stands for.
@@ -60,11 +66,7 @@ impl Names {
     ///
     /// With `cached`, fails with `AGAIN` where the device would be needed. The first open has no effect on what the
     /// name stands for (`O_PATH`), so that a device or a pipe put there is not even opened.
-    pub(super) fn open(
-        &self,
-        key: &Key<'_>,
-        cached: bool,
-    ) -> Result<Option<(OwnedFd, Meta)>, Errno> {
+    pub(super) fn open(&self, key: &Key<'_>, cached: bool) -> Result<Option<Opened>, Errno> {
         let resolve = if cached {
             CONFINED | ResolveFlags::CACHED
         } else {
@@ -74,7 +76,7 @@ impl Names {
             let flags = flags | OFlags::CLOEXEC;
             match rustix::fs::openat2(&self.root, key.as_str(), flags, Mode::empty(), resolve) {
                 Ok(fd) => rustix::fs::fstat(&fd)
-                    .map(|stat| is_regular(&stat).then(|| (fd, Meta::of(&stat)))),
+                    .map(|stat| is_regular(&stat).then(|| Opened { fd, stat })),
                 Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => Ok(None),
                 Err(errno) => Err(errno),
             }

@@ -1,17 +1,17 @@
-//! A value as it is read: its version, its length, and one open file.
+//! A value as it is read: its version, its length, and, for a large one, an open file.
 //!
 //! An [`Object`] is a snapshot: replacing or deleting the value does not change what it reads. Cutting or editing the
-//! file by hand does, and a read past the new end is [`Error::Truncated`].
+//! file by hand does, and shows as a file that ends too early.
 
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
 use rustix::fs::{Advice, FileType, Stat};
-use rustix::io::{Errno, ReadWriteFlags};
+use rustix::io::ReadWriteFlags;
 
+use super::cache::Small;
 use super::disk::Disk;
 use super::error::Error;
 
@@ -120,7 +120,26 @@ impl Drop for ValueFile {
     }
 }
 
-/// One value, open for reading.
+/// A value, as [`super::Directory::get`] finds it.
+#[derive(Debug)]
+pub enum Value {
+    /// In memory.
+    Small(Arc<Small>),
+    /// In its open file.
+    Large(Object),
+}
+
+impl Value {
+    /// Length and version.
+    pub fn meta(&self) -> Meta {
+        match self {
+            Self::Small(small) => small.meta(),
+            Self::Large(object) => object.meta(),
+        }
+    }
+}
+
+/// A large value, open for reading.
 #[derive(Clone, Debug)]
 pub struct Object {
     file: Arc<ValueFile>,
@@ -138,29 +157,6 @@ impl Object {
     /// Length and version, as they were when the value was opened.
     pub fn meta(&self) -> Meta {
         self.meta
-    }
-
-    /// All bytes of a small value, without blocking when the kernel has them in memory.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] when the file has become shorter than [`Meta::len`].
-    pub async fn read(&self) -> Result<Bytes, Error> {
-        let len = usize::try_from(self.meta.len).map_err(|_| Error::TooLarge)?;
-        let mut buf = vec![0; len];
-        if len == 0 || self.read_now(&mut buf) == Ok(len) {
-            return Ok(buf.into());
-        }
-        let file = Arc::clone(&self.file);
-        self.file.disk.run(move || read_exactly(&file, buf)).await
-    }
-
-    fn read_now(&self, buf: &mut [u8]) -> Result<usize, Errno> {
-        rustix::io::preadv2(
-            &*self.file,
-            &mut [IoSliceMut::new(buf)],
-            0,
-            ReadWriteFlags::NOWAIT,
-        )
     }
 
     /// Whether `offset..offset + len` can be sent now without waiting for the device, as far as one byte in each
@@ -221,17 +217,4 @@ impl AsFd for Descriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
-}
-
-fn read_exactly(file: &ValueFile, mut buf: Vec<u8>) -> Result<Bytes, Error> {
-    let mut filled = 0;
-    while filled < buf.len() {
-        match rustix::io::pread(file, &mut buf[filled..], filled as u64) {
-            Ok(0) => return Err(Error::Truncated),
-            Ok(n) => filled += n,
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(Error::new("read", errno)),
-        }
-    }
-    Ok(buf.into())
 }

@@ -1,0 +1,1 @@
+"""The parts of `benches/compare`, whose docstring tells the method."""

@@ -1,0 +1,111 @@
+"""Find or make the programs: nginx, wrk, the C server, the client, data-server."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+BENCHES = Path(__file__).resolve().parent.parent
+PROJECT = BENCHES.parent
+
+# Debian starts the services it installs unless this file forbids it; ours goes when the packages are in.
+INSTALL = """
+set -e
+policy=/usr/sbin/policy-rc.d
+if [ ! -e $policy ]; then
+    trap 'rm -f $policy' EXIT
+    printf '#!/bin/sh\\nexit 101\\n' > $policy
+    chmod +x $policy
+fi
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+apt-get install -qq -y --no-install-recommends "$@"
+"""
+
+
+class Missing(Exception):
+    """Something the comparison needs is not there and cannot be had."""
+
+
+def find_or_install(program, package):
+    """The path of a program, from its Debian package when it is not there."""
+    if not _which(program):
+        print(f"installing {package} for {program}", flush=True)
+        as_root = [] if os.geteuid() == 0 else ["sudo", "-n"]
+        try:
+            subprocess.run([*as_root, "sh", "-c", INSTALL, "install", package], stdout=subprocess.DEVNULL, check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise Missing(f"{program} is missing and could not be installed: {error}") from error
+    return _which(program)
+
+
+def find_nginx():
+    """nginx with the module that takes PUT and DELETE."""
+    nginx = find_or_install("nginx", "nginx-light")
+    if "http_dav_module" not in nginx_version(nginx):
+        raise Missing(f"{nginx} was built without http_dav_module: it cannot take PUT")
+    return nginx
+
+
+def nginx_version(nginx):
+    """What `nginx -V` says."""
+    return subprocess.run([nginx, "-V"], capture_output=True, text=True, check=True).stderr
+
+
+def _which(program):
+    return shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+
+
+def target_directory():
+    """Where cargo builds; our C programs are built there too."""
+    command = ["cargo", "metadata", "--no-deps", "--format-version=1"]
+    try:
+        found = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True)
+        return Path(json.loads(found.stdout)["target_directory"])
+    except (OSError, subprocess.CalledProcessError):
+        return Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target"))
+
+
+def build_c(source, target):
+    """Compile one C file, unless it was compiled since it changed; returns the program."""
+    source, program = BENCHES / source, target / "compare" / Path(source).stem
+    if program.exists() and program.stat().st_mtime > source.stat().st_mtime:
+        return program
+    program.parent.mkdir(parents=True, exist_ok=True)
+    flags = "-std=c11 -O3 -march=native -Wall -Wextra -pthread".split()
+    subprocess.run(["cc", *flags, "-o", str(program), str(source)], check=True)
+    return program
+
+
+def build_rust(target):
+    """`cargo build --release`; returns data-server and the constant answer."""
+    command = ["cargo", "build", "--release", "--bin", "data-server", "--example", "constant"]
+    subprocess.run(command, cwd=PROJECT, check=True)
+    return target / "release" / "data-server", target / "release" / "examples" / "constant"
+
+
+def versions(programs):
+    """The versions of what takes part, for the results."""
+    return {
+        "nginx": nginx_version(programs["nginx"]).split("\n", 1)[0].split("/")[-1] if "nginx" in programs else None,
+        "cc": _first_line(["cc", "--version"]),
+        "rustc": _first_line(["rustc", "--version"]),
+        "commit": commit(),
+    }
+
+
+def commit():
+    """The commit measured; `+` marks changes on top of it."""
+    found = _first_line(["git", "rev-parse", "--short=12", "HEAD"])
+    if not found:
+        return None
+    return found + ("+" if _first_line(["git", "status", "--porcelain", "--untracked-files=no"]) else "")
+
+
+def _first_line(command):
+    try:
+        run = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return run.stdout.split("\n", 1)[0].strip()

@@ -1,0 +1,134 @@
+"""The load: one point is one run of the client against one server, with the server's CPU time over it."""
+
+import json
+import re
+import subprocess
+from dataclasses import asdict, dataclass
+
+RUN_SECONDS_MORE = 60  # the client waits 30 s for what is under way at the end
+
+
+class LoadFailed(Exception):
+    """The client itself failed."""
+
+
+@dataclass
+class Point:
+    """What one run found."""
+
+    requests: int
+    seconds: float
+    body_bytes: int
+    p50_us: float
+    p99_us: float
+    failures: int  # answers that are not 2xx, and socket errors
+    cpu_us: float = 0.0  # of the server, per request
+    server_share: float = 0.0  # of the time, how much the server was on a CPU
+    client_share: float = 0.0
+
+    @property
+    def rate(self):
+        """Requests per second."""
+        return self.requests / self.seconds if self.seconds else 0.0
+
+    @property
+    def megabytes(self):
+        """Megabytes of bodies per second."""
+        return self.body_bytes / self.seconds / 1e6 if self.seconds else 0.0
+
+    @property
+    def valid(self):
+        """Whether it counts."""
+        return self.requests > 0 and self.failures == 0
+
+    def as_json(self):
+        """For the results file."""
+        return {**asdict(self), "rate": round(self.rate, 2), "valid": self.valid}
+
+
+class Load:
+    """The client of this directory, in C: one thread, one epoll."""
+
+    def __init__(self, program):
+        self.program = program
+
+    @staticmethod
+    def can(_workload):
+        """It can do all of them."""
+        return True
+
+    def run(self, server, workload, seconds, cpu_list, requests=None):
+        """Measure one point."""
+        command = [
+            "taskset", "--cpu-list", cpu_list, str(self.program), "--port", str(server.port),
+            f"--{workload.method.lower()}", "--size", str(workload.size), "--prefix", workload.prefix,
+            "--connections", str(workload.connections), "--seconds", str(seconds),
+            "--requests", str(requests or workload.requests),
+        ]  # fmt: skip
+        command += ["--new"] if workload.new else ["--keys", str(workload.keys)]
+        command += ["--fresh"] if workload.fresh else []
+        command += [] if workload.shared else ["--spin"]
+        found, cpu = _run(command, server, seconds)
+        found = json.loads(found)
+        point = Point(
+            requests=found["requests"], seconds=found["seconds"], body_bytes=found["body_bytes"],
+            p50_us=found["p50_us"], p99_us=found["p99_us"], failures=found["non_2xx"] + found["errors"],
+        )  # fmt: skip
+        return _with_shares(point, cpu, found["client_cpu_seconds"])
+
+
+class Wrk:
+    """wrk, as a second opinion on GET: one thread, one name."""
+
+    def __init__(self, program):
+        self.program = program
+
+    @staticmethod
+    def can(workload):
+        """What wrk does without a script."""
+        return workload.method == "GET"
+
+    def run(self, server, workload, seconds, cpu_list):
+        """Measure one point; wrk knows whole seconds only."""
+        seconds = max(1, round(seconds))
+        command = [
+            "taskset", "--cpu-list", cpu_list, self.program, "--latency", "--threads", "1",
+            "--connections", str(workload.connections), "--duration", f"{seconds}s",
+            f"http://127.0.0.1:{server.port}/{workload.prefix}0",
+        ]  # fmt: skip
+        command += ["--header", "Connection: close"] if workload.fresh else []
+        found, cpu = _run(command, server, seconds)
+        requests, took = re.search(r"(\d+) requests in ([\d.]+\w+),", found).groups()
+        errors = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", found)
+        refused = re.search(r"Non-2xx or 3xx responses: (\d+)", found)
+        point = Point(
+            requests=int(requests), seconds=_microseconds(took) / 1e6, body_bytes=int(requests) * workload.size,
+            p50_us=_microseconds(re.search(r"50%\s+(\S+)", found).group(1)),
+            p99_us=_microseconds(re.search(r"99%\s+(\S+)", found).group(1)),
+            failures=sum(map(int, errors.groups() if errors else ())) + int(refused.group(1) if refused else 0),
+        )  # fmt: skip
+        return _with_shares(point, cpu, 0.0)
+
+
+def _run(command, server, seconds):
+    """Run a client; returns its output and the server's CPU seconds meanwhile."""
+    before = server.cpu_seconds()
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=seconds + RUN_SECONDS_MORE, check=True)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        raise LoadFailed(f"{error}: {error.stderr}") from error
+    return run.stdout, server.cpu_seconds() - before
+
+
+def _with_shares(point, cpu, client_cpu):
+    if point.requests:
+        point.cpu_us = cpu / point.requests * 1e6
+        point.server_share = cpu / point.seconds
+        point.client_share = client_cpu / point.seconds
+    return point
+
+
+def _microseconds(text):
+    """wrk's 1.25ms, 2.00s, 1.00m in microseconds."""
+    number, unit = re.fullmatch(r"([\d.]+)(us|ms|s|m)", text).groups()
+    return float(number) * {"us": 1, "ms": 1e3, "s": 1e6, "m": 6e7}[unit]

@@ -1,0 +1,132 @@
+"""From points to medians and ratios, and those as text."""
+
+from statistics import median
+
+from .experiments import busiest
+
+OURS = "data-server"
+# Below this share of its time on a CPU, the client or the disk set the pace, not the server's code.
+SATURATED = 0.9
+
+
+def summarize(workload, points):
+    """Medians of each server, and our ratios to each other one: the median of the ratios round by round."""
+    servers = {name: _medians(runs) for name, runs in points.items()}
+    ratios = {}
+    for name, runs in points.items():
+        if name != OURS and OURS in points:
+            pairs = [(ours, theirs) for ours, theirs in zip(points[OURS], runs) if ours.valid and theirs.valid]
+            if pairs:
+                ratios[name] = {
+                    "rate": round(median(ours.rate / theirs.rate for ours, theirs in pairs), 3),
+                    "cpu": round(median(theirs.cpu_us / ours.cpu_us for ours, theirs in pairs), 3),
+                }
+    return {
+        "workload": workload.name, "title": workload.title, "size": workload.size,
+        "servers": servers, "ratios": ratios, "disturbed": _disturbed(workload, points),
+    }  # fmt: skip
+
+
+def _medians(runs):
+    fields = ("rate", "megabytes", "cpu_us", "p50_us", "p99_us", "server_share")
+    return {field: round(median(getattr(run, field) for run in runs), 3) for field in fields}
+
+
+def _disturbed(workload, points):
+    """How many points had a client that never sleeps, and yet was kept off its CPU: by somebody else's work."""
+    runs = [run for server_runs in points.values() for run in server_runs]
+    return 0 if workload.shared else sum(0 < run.client_share < SATURATED for run in runs)
+
+
+def table(summary):
+    """One workload for the terminal."""
+    lines = [f"\n{summary['title']}"]
+    for name, server in summary["servers"].items():
+        ratio = summary["ratios"].get(name)
+        compared = f"   {OURS} is {ratio['rate']:.2f} by rate, {ratio['cpu']:.2f} by CPU" if ratio else ""
+        lines.append(
+            f"  {name:<12}{_amount(server, summary['size']):>16}{server['cpu_us']:>12,.1f} us CPU"
+            f"{server['p50_us']:>12,.0f} us p50{server['p99_us']:>12,.0f} us p99"
+            f"{server['server_share']:>7.0%} busy{compared}"
+        )
+    if summary["disturbed"]:
+        lines.append(f"  note: in {summary['disturbed']} points other work took the client's CPU; trust the CPU figures only")
+    return "\n".join(lines)
+
+
+def _amount(server, size):
+    """Requests for small values, megabytes for large ones."""
+    return f"{server['megabytes']:,.0f} MB/s" if size >= 1024 * 1024 else f"{server['rate']:,.0f} /s"
+
+
+def markdown(summaries):
+    """The ratios, as the table that the README shows."""
+    lines = [
+        f"| work | {OURS} | against nginx | against the C server |",
+        "|---|---|---|---|",
+    ]
+    for summary in summaries:
+        if OURS in summary["servers"]:
+            amount = _amount(summary["servers"][OURS], summary["size"])
+            nginx, c_server = (_cell(summary, name) for name in ("nginx", "c-server"))
+            lines.append(f"| {summary['title']} | {amount} | {nginx} | {c_server} |")
+    lines.append("\nBy rate; in brackets by CPU time per request of the server. * The server was not the bottleneck.")
+    return "\n".join(lines)
+
+
+def _cell(summary, name):
+    ratio = summary["ratios"].get(name)
+    if not ratio:
+        return "-"
+    mark = "*" if paced_by_others(summary, name) else ""
+    return f"{ratio['rate']:.2f}{mark} ({ratio['cpu']:.2f})"
+
+
+def paced_by_others(summary, name):
+    """Whether both servers of a ratio had time to spare, so that their rates say little about them."""
+    return all(summary["servers"][server]["server_share"] < SATURATED for server in (OURS, name))
+
+
+def derived(summaries):
+    """Lines that compare workloads with each other."""
+    by_name = {summary["workload"]: summary["servers"] for summary in summaries}
+    one, two = by_name.get("get-1KiB", {}), by_name.get("get-1KiB-2-threads", {})
+    lines = []
+    for name in one.keys() & two.keys():
+        gain = 2 * one[name]["cpu_us"] / two[name]["cpu_us"]
+        lines.append(f"{name}: 2 threads on 2 CPUs do {gain:.2f} times the requests of 1, by CPU time per request")
+    constant = by_name.get("get-1KiB-constant", {})
+    if len(constant) == 2:
+        share = constant[OURS]["rate"] / constant["constant"]["rate"]
+        lines.append(f"{OURS}: GET 1 KiB is {share:.2f} of a constant answer")
+    return lines
+
+
+def dispatch_table(found):
+    """How each way of dispatching did; `busiest`: the busiest reactor's part, 1.00 is perfectly even."""
+    lines = ["\nDispatch (busiest: what the busiest reactor had, in times of an even share)"]
+    for mode, loads in found.items():
+        long_lived, short = loads["long-lived"], loads["short"]
+        lines.append(
+            f"  {mode:<18} GET 1 KiB on 32 connections {_rate(long_lived):>9,.0f} /s, busiest "
+            f"{busiest(long_lived, 'connections'):.2f} by connections, {busiest(long_lived, 'requests'):.2f} by requests; "
+            f"short connections {_rate(short):>8,.0f} /s, busiest {busiest(short, 'connections'):.2f}; "
+            f"PUT 40 MB discarded {_rate(loads['put-40MB']):>6,.0f} /s, busiest {busiest(loads['put-40MB'], 'requests'):.2f}"
+        )
+    return "\n".join(lines)
+
+
+def _rate(runs):
+    return median(run["rate"] for run in runs)
+
+
+def durability_table(found, file_system):
+    """What an answer that survives power loss costs."""
+    rates = {mode: {clients: median(runs) for clients, runs in by.items()} for mode, by in found.items()}
+    disk, os_ = rates["disk"], rates["os"]
+    return (
+        f"\nDurability, PUT 1 KiB of new names (on {file_system})\n"
+        f"  os    1 client {os_[1]:>9,.0f} /s, 32 clients {os_[32]:>9,.0f} /s\n"
+        f"  disk  1 client {disk[1]:>9,.0f} /s, 32 clients {disk[32]:>9,.0f} /s\n"
+        f"  disk with 32 clients is {disk[32] / disk[1]:.1f} times one client, and {disk[32] / os_[32]:.2f} of os"
+    )

@@ -1,0 +1,188 @@
+"""The servers: how each is configured, started, watched and ended."""
+
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import time
+
+from . import machine
+
+START_SECONDS = 10
+STOP_SECONDS = 40
+
+
+class ServerFailed(Exception):
+    """A server did not start, or did not end as it should."""
+
+
+class Server:
+    """A running server with a directory of its own. Use it in a `with` statement.
+
+    `threads` is the number of its threads or worker processes, `cpu_list` the CPUs it may use.
+    """
+
+    def __init__(self, name, program, home, threads=1, cpu_list="0", flags=()):
+        self.name, self.program, self.home = name, str(program), home
+        self.threads, self.flags = threads, list(flags)
+        self.cpu_list = cpu_list
+        self.data = home / "data"
+        self.port = None
+        self.process = None
+
+    def __enter__(self):
+        self.data.mkdir(parents=True)
+        command = ["taskset", "--cpu-list", self.cpu_list, *self.command()]
+        with open(self.home / "stderr", "wb") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+        try:
+            self.await_start()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self._end()
+
+    def command(self):
+        """The command line."""
+        raise NotImplementedError
+
+    def await_start(self):
+        """Wait for the line that tells the port."""
+        ready, _, _ = select.select([self.process.stdout], [], [], START_SECONDS)
+        line = self.process.stdout.readline().decode() if ready else ""
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
+        if not found:
+            raise ServerFailed(f"{self.name} did not start: {self.log_tail()}")
+        self.port = int(found.group(1))
+
+    def processes(self):
+        """The processes whose CPU time is the server's."""
+        return [self.process.pid]
+
+    def cpu_seconds(self):
+        """CPU time taken so far."""
+        return sum(machine.cpu_seconds(pid) for pid in self.processes())
+
+    def stop(self):
+        """Ask the server to finish and wait until it has; its log is whole then."""
+        code = self._end()
+        if code not in (0, -signal.SIGTERM):
+            raise ServerFailed(f"{self.name} ended with {code}: {self.log_tail()}")
+
+    def _end(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.process.stdout.close()
+        return self.process.returncode
+
+    def log(self):
+        """What it wrote to standard error."""
+        return (self.home / "stderr").read_text(errors="replace")
+
+    def log_tail(self):
+        """The end of that."""
+        return self.log()[-500:].strip() or "(it said nothing)"
+
+
+class DataServer(Server):
+    """data-server, as released; only its log is kept short."""
+
+    def command(self):
+        return [
+            self.program, "--threads", str(self.threads), "--dir", str(self.data), "--listen", "127.0.0.1:0",
+            "--log-format", "json", *self.flags,
+        ]  # fmt: skip
+
+    def spread(self):
+        """(connections, requests) of each reactor, from the log of an ended server."""
+        events = [json.loads(line) for line in self.log().splitlines() if line.startswith("{")]
+        fields = [event["fields"] for event in events if event["fields"].get("message") == "reactor drained"]
+        return [(reactor["connections"], reactor["requests"]) for reactor in fields]
+
+
+class CServer(Server):
+    """The threads + epoll reference."""
+
+    def command(self):
+        return [self.program, "--threads", str(self.threads), "--dir", str(self.data), "--port", "0", *self.flags]
+
+
+class Constant(Server):
+    """benches/constant.rs: the same value from memory as every answer, through the same hyper."""
+
+    def command(self):
+        return [self.program, "127.0.0.1:0"]
+
+
+class Nginx(Server):
+    """nginx at its best: sendfile, kept descriptors (60 s stale at worst), no log, PUT by http_dav_module."""
+
+    CONFIG = """
+        daemon off;
+        pid {home}/pid;
+        {user}
+        worker_processes {threads};
+        error_log stderr crit;
+        events {{ worker_connections 16384; }}
+        http {{
+            access_log off;
+            default_type application/octet-stream;
+            sendfile on;
+            tcp_nopush on;
+            tcp_nodelay on;
+            keepalive_timeout 600;
+            keepalive_requests 1000000000;
+            open_file_cache max=10000 inactive=60s;
+            open_file_cache_valid 60s;
+            client_body_temp_path {home}/body;
+            client_max_body_size 0;
+            client_body_buffer_size 256k;
+            proxy_temp_path {home}/unused;
+            fastcgi_temp_path {home}/unused;
+            uwsgi_temp_path {home}/unused;
+            scgi_temp_path {home}/unused;
+            server {{
+                listen 127.0.0.1:{port} backlog=4096 {listen};
+                root {data};
+                location / {{ dav_methods PUT DELETE; }}
+            }}
+        }}
+    """
+
+    def command(self):
+        self.port = machine.free_port()
+        config = self.CONFIG.format(
+            home=self.home, data=self.data, port=self.port, threads=self.threads,
+            user="user root;" if os.geteuid() == 0 else "",
+            listen="reuseport" if self.threads > 1 else "",
+        )  # fmt: skip
+        (self.home / "nginx.conf").write_text(config)
+        return [self.program, "-p", str(self.home), "-c", str(self.home / "nginx.conf"), "-e", "stderr"]
+
+    def await_start(self):
+        """It says nothing: connect until it answers."""
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline and self.process.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                time.sleep(0.02)
+        raise ServerFailed(f"{self.name} did not start: {self.log_tail()}")
+
+    def processes(self):
+        return machine.children(self.process.pid)
+
+
+KINDS = {"data-server": DataServer, "c-server": CServer, "nginx": Nginx, "constant": Constant}

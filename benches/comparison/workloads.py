@@ -1,0 +1,94 @@
+"""What is measured: the list of workloads, in the order of the report."""
+
+from dataclasses import dataclass
+
+KIB, MIB = 1024, 1024 * 1024
+FORTY_MB = 40_000_000
+ALL = ("data-server", "c-server", "nginx")
+
+# What one point may write to files, so that no run fills a disk however fast it is.
+WRITE_BUDGET = 2 * 1024 * MIB
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One row of the report: a load, and the shape of the servers under it."""
+
+    name: str
+    title: str
+    method: str  # GET or PUT
+    size: int
+    connections: int
+    keys: int  # names in use; ignored with `new`
+    new: bool = False  # every PUT makes a fresh name
+    fresh: bool = False  # a connection for each request
+    threads: int = 1
+    shared: bool = False  # servers and client share all the CPUs
+    discard: bool = False
+    servers: tuple = ALL
+    smoke: bool = False
+
+    @property
+    def writes(self):
+        """Whether values reach the file system."""
+        return self.method == "PUT" and not self.discard
+
+    @property
+    def prefix(self):
+        """What the names begin with."""
+        return "new-" if self.new else "key-"
+
+    @property
+    def requests(self):
+        """The most requests of one point."""
+        return max(8, WRITE_BUDGET // self.size) if self.writes else 10_000_000
+
+
+def _sizes():
+    """(label, bytes, connections, names) of the sizes that GET and PUT share."""
+    return [
+        ("1KiB", KIB, 32, 64),
+        ("16KiB", 16 * KIB, 32, 64),
+        ("64KiB", 64 * KIB, 32, 64),
+        ("1MiB", MIB, 16, 16),
+        ("40MB", FORTY_MB, 4, 4),
+    ]
+
+
+def _spaced(label):
+    """1KiB -> 1 KiB."""
+    return label.replace("KiB", " KiB").replace("MiB", " MiB").replace("MB", " MB")
+
+
+def _gets():
+    return [
+        Workload(f"get-{label}", f"GET {_spaced(label)}", "GET", size, connections, keys, smoke=label in ("1KiB", "1MiB"))
+        for label, size, connections, keys in _sizes()
+    ]
+
+
+def _puts():
+    for label, size, connections, keys in _sizes():
+        smoke = label == "1KiB"
+        yield Workload(
+            f"put-{label}-new", f"PUT {_spaced(label)}, new", "PUT", size, connections, keys, new=True, smoke=smoke
+        )
+        yield Workload(
+            f"put-{label}-replaced", f"PUT {_spaced(label)}, replaced", "PUT", size, connections, keys, smoke=smoke
+        )
+
+
+def workloads():
+    """All of them."""
+    return [
+        *_gets(),
+        *_puts(),
+        Workload(
+            "put-40MB-discard", "PUT 40 MB, discarded", "PUT", FORTY_MB, 32, 4,
+            discard=True, servers=("data-server", "c-server"), smoke=True,
+        ),
+        Workload("get-1KiB-fresh", "GET 1 KiB, a connection each", "GET", KIB, 32, 64, fresh=True, smoke=True),
+        Workload("get-1KiB-2-threads", "GET 1 KiB, 2 threads", "GET", KIB, 64, 64, threads=2, shared=True),
+        Workload("get-1KiB-32-threads", "GET 1 KiB, 32 threads", "GET", KIB, 128, 64, threads=32, shared=True),
+        Workload("get-1KiB-constant", "GET 1 KiB, constant answer", "GET", KIB, 32, 64, servers=("data-server", "constant"), smoke=True),
+    ]

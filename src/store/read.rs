@@ -1,0 +1,71 @@
+//! Reading a small value whole: at once where the kernel has it in memory, else on a disk thread.
+
+use std::io::IoSliceMut;
+use std::os::fd::OwnedFd;
+
+use bytes::Bytes;
+use rustix::fs::Stat;
+use rustix::io::{Errno, ReadWriteFlags};
+
+use super::disk::Disk;
+use super::error::Error;
+use super::names::Opened;
+use super::object::Meta;
+
+/// Tries at a file that somebody writes by hand while it is read.
+const TRIES: usize = 3;
+
+/// A small file and all of its bytes, with `stat` from before they were read.
+pub(super) struct Read {
+    pub(super) fd: OwnedFd,
+    pub(super) stat: Stat,
+    pub(super) bytes: Bytes,
+}
+
+/// Reads all of `opened` without blocking the caller's thread.
+pub(super) async fn whole(opened: Opened, disk: &Disk) -> Result<Read, Error> {
+    let mut buf = buffer(&opened.stat);
+    let len = buf.len();
+    let slices = &mut [IoSliceMut::new(&mut buf)];
+    if len == 0 || rustix::io::preadv2(&opened.fd, slices, 0, ReadWriteFlags::NOWAIT) == Ok(len) {
+        return Ok(Read {
+            fd: opened.fd,
+            stat: opened.stat,
+            bytes: buf.into(),
+        });
+    }
+    disk.run(move || whole_blocking(opened)).await
+}
+
+fn whole_blocking(Opened { fd, mut stat }: Opened) -> Result<Read, Error> {
+    for _ in 0..TRIES {
+        let mut buf = buffer(&stat);
+        if fill(&fd, &mut buf)? == buf.len() {
+            return Ok(Read {
+                fd,
+                stat,
+                bytes: buf.into(),
+            });
+        }
+        stat = rustix::fs::fstat(&fd).map_err(Error::while_("stat"))?;
+    }
+    Err(Error::Truncated)
+}
+
+fn buffer(stat: &Stat) -> Vec<u8> {
+    vec![0; usize::try_from(Meta::of(stat).len).unwrap_or(usize::MAX)]
+}
+
+/// Reads until `buf` is full or the file ends; how much was read.
+fn fill(fd: &OwnedFd, buf: &mut [u8]) -> Result<usize, Error> {
+    let mut filled = 0;
+    while filled < buf.len() {
+        match rustix::io::pread(fd, &mut buf[filled..], filled as u64) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(Error::new("read", errno)),
+        }
+    }
+    Ok(filled)
+}
