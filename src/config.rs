@@ -13,7 +13,7 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::http::Rules;
 use crate::log;
-use crate::net::Limits;
+use crate::net::{self, Limits};
 use crate::store;
 
 /// A small, fast key-value file server over HTTP.
@@ -48,6 +48,15 @@ pub struct Args {
     )]
     listen: String,
 
+    /// How connections come to reactors: in turn, to the one with the fewest, or by the kernel to a listener of each
+    #[arg(
+        long,
+        value_name = "HOW",
+        env = "DATA_SERVER_DISPATCH",
+        default_value = "round-robin"
+    )]
+    dispatch: Dispatch,
+
     /// Keep each reactor on one CPU
     #[arg(long, env = "DATA_SERVER_PIN")]
     pin: bool,
@@ -68,6 +77,15 @@ pub struct Args {
         default_value = "64MiB"
     )]
     cache: ByteSize,
+
+    /// What an acknowledged write survives: the death of the process (os), or the loss of power too (disk)
+    #[arg(
+        long,
+        value_name = "WHAT",
+        env = "DATA_SERVER_DURABILITY",
+        default_value = "os"
+    )]
+    durability: Durability,
 
     /// Refuse PUT and DELETE with 403; the directory may lie on a read-only file system
     #[arg(long, env = "DATA_SERVER_READ_ONLY")]
@@ -158,6 +176,29 @@ Examples:
   curl http://127.0.0.1:8080/key";
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
+enum Dispatch {
+    RoundRobin,
+    LeastConnections,
+    ReusePort,
+}
+
+impl From<Dispatch> for net::Dispatch {
+    fn from(dispatch: Dispatch) -> Self {
+        match dispatch {
+            Dispatch::RoundRobin => Self::RoundRobin,
+            Dispatch::LeastConnections => Self::LeastConnections,
+            Dispatch::ReusePort => Self::ReusePort,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Durability {
+    Os,
+    Disk,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
 enum LogLevel {
     Off,
     Error,
@@ -182,6 +223,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Number of reactors, at least 1.
     pub threads: usize,
+    /// How connections come to reactors.
+    pub dispatch: net::Dispatch,
     /// Whether each reactor keeps to one CPU.
     pub pin: bool,
     /// Connections open at once.
@@ -219,6 +262,7 @@ impl TryFrom<Args> for Config {
             listen: resolve(&args.listen)?,
             dir: args.dir,
             threads: args.threads.map_or_else(num_cpus::get, usize::from),
+            dispatch: args.dispatch.into(),
             pin: args.pin,
             max_connections: args
                 .max_connections
@@ -231,6 +275,7 @@ impl TryFrom<Args> for Config {
             store: store::Options {
                 cache: args.cache.as_u64(),
                 cached_files: descriptors() / 8,
+                durability: args.durability.into(),
             },
             rules: Rules {
                 compat: args.compat,
@@ -245,6 +290,15 @@ impl TryFrom<Args> for Config {
                 json: matches!(args.log_format, LogFormat::Json),
             },
         })
+    }
+}
+
+impl From<Durability> for store::Durability {
+    fn from(durability: Durability) -> Self {
+        match durability {
+            Durability::Os => Self::Os,
+            Durability::Disk => Self::Disk,
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! address; [`Server::run`] serves. The caller owns signals and standard output.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::drain::{self, Drain};
 use crate::http::Service;
 use crate::metrics::ReactorCounters;
-use crate::net::{self, Setup};
+use crate::net::{self, Listeners, Setup};
 use crate::store::{Directory, OpenError};
 
 /// Why a server does not start.
@@ -47,8 +47,7 @@ impl StartError {
 pub struct Server {
     config: Config,
     store: Arc<Directory>,
-    listener: TcpListener,
-    address: SocketAddr,
+    listeners: Listeners,
 }
 
 impl Server {
@@ -61,30 +60,32 @@ impl Server {
             Directory::open
         };
         let store = Arc::new(open(&config.dir, config.store)?);
-        let refused = |source| StartError::Listen {
-            address: config.listen,
-            source,
-        };
-        let listener = net::listen(config.listen).map_err(refused)?;
-        let address = listener.local_addr().map_err(refused)?;
+        let listeners =
+            Listeners::bind(config.listen, config.dispatch, config.threads).map_err(|source| {
+                StartError::Listen {
+                    address: config.listen,
+                    source,
+                }
+            })?;
+        let address = listeners.local_addr();
         if !config.rules.read_only && !address.ip().is_loopback() {
             tracing::warn!("no authentication: anyone who reaches {address} can write and delete");
         }
         Ok(Self {
             config,
             store,
-            listener,
-            address,
+            listeners,
         })
     }
 
     /// Where it listens; the port is real, also when port 0 was asked for.
     pub fn local_addr(&self) -> SocketAddr {
-        self.address
+        self.listeners.local_addr()
     }
 
     /// Starts every thread; from when this returns, requests are answered.
     pub fn start(self) -> Result<Running, StartError> {
+        let address = self.local_addr();
         let (drain, draining) = drain::channel();
         let cpus = if self.config.pin {
             allowed_cpus()
@@ -100,12 +101,12 @@ impl Server {
         };
         let setups = (0..self.config.threads).map(setup).collect();
         let accepting = net::start(
-            self.listener,
+            self.listeners,
             setups,
             self.config.max_connections,
             &draining,
         )?;
-        tracing::info!(address = %self.address, dir = %self.config.dir.display(), reactors = self.config.threads, "serving");
+        tracing::info!(address = %address, dir = %self.config.dir.display(), reactors = self.config.threads, "serving");
         Ok(Running {
             config: self.config,
             store: self.store,
@@ -126,7 +127,7 @@ impl Server {
 pub struct Running {
     config: Config,
     store: Arc<Directory>,
-    accepting: net::Accepting,
+    accepting: Option<net::Accepting>,
     drain: Drain,
 }
 
@@ -142,6 +143,7 @@ impl Running {
         } = self;
         shutdown.await;
         tracing::info!(grace_period = ?config.grace_period, "draining");
+        drain.ask();
         drop(accepting);
         if tokio::time::timeout(config.grace_period, drain.finished())
             .await

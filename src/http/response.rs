@@ -5,6 +5,7 @@
 use std::rc::Rc;
 use std::time::SystemTime;
 
+use hyper::body::Body as _;
 use hyper::header::{
     ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue,
     LAST_MODIFIED, RETRY_AFTER, SERVER,
@@ -61,6 +62,11 @@ pub(super) fn render(outcome: Outcome, compat: bool) -> Response<Body> {
         Outcome::Refused(why) => refused(&why, compat),
         Outcome::Failed(error) => failed(&error),
     };
+    if response.status() == StatusCode::OK && response.body().is_end_stream() {
+        // hyper leaves it out of the answer to HEAD when the body is empty.
+        let empty = HeaderValue::from_static("0");
+        response.headers_mut().insert(CONTENT_LENGTH, empty);
+    }
     response
         .headers_mut()
         .insert(SERVER, HeaderValue::from_static("data-server"));
@@ -107,10 +113,6 @@ fn value(value: Value, link: Rc<Link>) -> Response<Body> {
         CONTENT_TYPE,
         HeaderValue::from_static("application/octet-stream"),
     );
-    if value.meta().len == 0 {
-        // hyper leaves it out of the answer to HEAD when the body is empty.
-        headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
-    }
     let body = match value {
         Value::Small(small) => {
             if let Some(validators) = small.note(|| Validators::of(version)) {
@@ -165,6 +167,7 @@ fn failed(error: &store::Error) -> Response<Body> {
             RETRY_AFTER,
             "1",
         ),
+        E::Precondition => refusal(StatusCode::PRECONDITION_FAILED, error),
         E::Occupied => refusal(StatusCode::CONFLICT, error),
         E::Truncated | E::Failed { .. } => refusal(StatusCode::INTERNAL_SERVER_ERROR, error),
     }

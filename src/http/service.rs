@@ -120,10 +120,14 @@ impl Service {
                 Ok(Outcome::Discarded)
             }
             Operation::Put { key, len } => self.put(key, len, &mut body).await,
-            Operation::Delete(key) => match self.store.delete(key).await? {
-                true => Ok(Outcome::Deleted),
-                false => Ok(Outcome::NoValue),
-            },
+            Operation::Delete(key) => {
+                let deleted = self.store.delete(key, None).await?;
+                Ok(if deleted {
+                    Outcome::Deleted
+                } else {
+                    Outcome::NoValue
+                })
+            }
             Operation::List(page) => Ok(Outcome::Listed(self.store.list(page).await?)),
         }
     }
@@ -146,7 +150,7 @@ impl Service {
         while let Some(data) = body.next().await? {
             upload.push(data).await?;
         }
-        Ok(Outcome::Stored(self.store.put(key, upload).await?))
+        Ok(Outcome::Stored(self.store.put(key, upload, None).await?))
     }
 
     fn finish(&self, outcome: Outcome, link: &Link, mut exchange: Exchange) -> Response<Body> {
@@ -163,6 +167,10 @@ impl Service {
 }
 
 /// An answer, now or later.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large one is the common one, and has no allocation of its own"
+)]
 pub enum Answer {
     /// Known already; empty once it has been given.
     Ready(Option<Response<Body>>),
@@ -192,6 +200,6 @@ fn log_failure(error: &Error) {
         Error::NoSpace { .. } | Error::Exhausted { .. } | Error::TooLarge => {
             tracing::warn!(%error, "out of resources");
         }
-        Error::Occupied => {}
+        Error::Occupied | Error::Precondition => {}
     }
 }

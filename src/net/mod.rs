@@ -1,33 +1,83 @@
 //! Sockets and threads. Knows no key and no status.
 
 mod acceptor;
+mod backoff;
 mod connection;
+mod gate;
+mod own;
 mod reactor;
 mod stream;
 mod watch;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 
 use socket2::{Domain, Protocol, Socket, Type};
+use tokio::sync::Semaphore;
 
 use crate::drain::Draining;
 
-pub use acceptor::Accepting;
+pub use gate::Accepting;
 pub use reactor::Setup;
 pub use watch::{Limits, RATE_WINDOW};
+
+use own::Own;
 
 /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// Listens on `address`. Accepted sockets inherit `TCP_NODELAY`.
-pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+/// How connections come to reactors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dispatch {
+    /// The acceptor hands them out in turn.
+    RoundRobin,
+    /// The acceptor hands each to the reactor that has the fewest open.
+    LeastConnections,
+    /// There is no acceptor: each reactor has a listener of its own, and the kernel chooses (`SO_REUSEPORT`).
+    ReusePort,
+}
+
+/// The listening sockets of a server: one, or one for each reactor.
+#[derive(Debug)]
+pub struct Listeners {
+    sockets: Vec<TcpListener>,
+    dispatch: Dispatch,
+    address: SocketAddr,
+}
+
+impl Listeners {
+    /// Listens on `address`, for so many reactors. Accepted sockets inherit `TCP_NODELAY`.
+    pub fn bind(address: SocketAddr, dispatch: Dispatch, reactors: usize) -> io::Result<Self> {
+        let shared = dispatch == Dispatch::ReusePort;
+        let first = listen(address, shared)?;
+        // The port that was picked, if it was 0.
+        let address = first.local_addr()?;
+        let mut sockets = vec![first];
+        while shared && sockets.len() < reactors {
+            sockets.push(listen(address, shared)?);
+        }
+        Ok(Self {
+            sockets,
+            dispatch,
+            address,
+        })
+    }
+
+    /// Where they listen.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+fn listen(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
         Some(Protocol::TCP),
     )?;
     socket.set_reuse_address(true)?;
+    socket.set_reuse_port(shared)?;
     socket.set_tcp_nodelay(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
@@ -35,17 +85,33 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Starts a reactor for each of `setups`, then the acceptor that hands them connections from `listener`. Accepting ends,
-/// and the reactors drain, when what is returned is dropped.
+/// Starts a reactor for each of `setups`, and what brings them connections. Accepting ends, and the reactors drain, when
+/// `draining` asks and the returned [`Accepting`], if any, is dropped.
 pub fn start(
-    listener: TcpListener,
+    mut listeners: Listeners,
     setups: Vec<Setup>,
     max_connections: usize,
     draining: &Draining,
-) -> io::Result<Accepting> {
+) -> io::Result<Option<Accepting>> {
+    if listeners.dispatch == Dispatch::ReusePort {
+        let slots = Arc::new(Semaphore::new(max_connections.min(Semaphore::MAX_PERMITS)));
+        for (setup, listener) in setups.into_iter().zip(listeners.sockets) {
+            let slots = Arc::clone(&slots);
+            reactor::start_own(setup, Own { listener, slots }, draining.clone())?;
+        }
+        return Ok(None);
+    }
     let reactors: io::Result<Vec<_>> = setups
         .into_iter()
         .map(|setup| reactor::start(setup, draining.clone()))
         .collect();
-    acceptor::start(listener, reactors?, max_connections, draining.clone())
+    let (listener, dispatch) = (listeners.sockets.remove(0), listeners.dispatch);
+    acceptor::start(
+        listener,
+        reactors?,
+        dispatch,
+        max_connections,
+        draining.clone(),
+    )
+    .map(Some)
 }

@@ -4,17 +4,19 @@
 //! takes its connection with it and nothing else.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use hyper::server::conn::http1;
 use rustix::thread::CpuSet;
+use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
 
-use super::acceptor::Slot;
 use super::connection;
+use super::gate::{Load, Slot};
+use super::own::{self, Own};
 use super::watch::{Limits, Watch};
 use crate::drain::Draining;
 use crate::http::Service;
@@ -23,16 +25,25 @@ use crate::metrics::ReactorCounters;
 /// A connection on its way from the acceptor to a reactor.
 #[derive(Debug)]
 pub(super) struct Accepted {
-    pub(super) socket: TcpStream,
+    pub(super) socket: std::net::TcpStream,
     pub(super) peer: SocketAddr,
-    /// Its share of the connections that may be open.
     pub(super) slot: Slot,
 }
 
 /// Where the acceptor hands a reactor its connections; dropping it asks the reactor to drain.
-///
-/// The channel has no bound of its own, so that handing over never waits: every connection in it holds a slot.
-pub(super) type Handle = mpsc::UnboundedSender<Accepted>;
+#[derive(Debug)]
+pub(super) struct Handle {
+    /// Has no bound of its own, so that handing over never waits: every connection in it holds a slot.
+    pub(super) queue: mpsc::UnboundedSender<Accepted>,
+    pub(super) load: Load,
+}
+
+/// Where a reactor's connections come from.
+#[derive(Debug)]
+enum Source {
+    Acceptor(mpsc::UnboundedReceiver<Accepted>),
+    Own(Own),
+}
 
 /// What a reactor is made of.
 #[derive(Debug)]
@@ -71,9 +82,21 @@ impl Reactor {
     }
 }
 
-/// Starts a reactor on a thread of its own; returns once it runs.
+/// Starts a reactor on a thread of its own, to be handed its connections.
 pub(super) fn start(setup: Setup, draining: Draining) -> io::Result<Handle> {
-    let (handle, connections) = mpsc::unbounded_channel();
+    let (queue, connections) = mpsc::unbounded_channel();
+    spawn(setup, Source::Acceptor(connections), draining)?;
+    let load = Load::default();
+    Ok(Handle { queue, load })
+}
+
+/// Starts a reactor on a thread of its own that accepts for itself.
+pub(super) fn start_own(setup: Setup, own: Own, draining: Draining) -> io::Result<()> {
+    spawn(setup, Source::Own(own), draining)
+}
+
+/// Returns once the reactor runs.
+fn spawn(setup: Setup, source: Source, draining: Draining) -> io::Result<()> {
     let (started, outcome) = std::sync::mpsc::sync_channel(1);
     std::thread::Builder::new()
         .name(format!("reactor-{}", setup.index))
@@ -81,20 +104,20 @@ pub(super) fn start(setup: Setup, draining: Draining) -> io::Result<Handle> {
             if let Some(cpu) = setup.cpu {
                 pin_to(cpu);
             }
-            match Builder::new_current_thread()
+            let mut builder = Builder::new_current_thread();
+            match builder
                 .enable_io()
                 .enable_time()
                 .build_local(LocalOptions::default())
             {
                 Ok(runtime) => {
                     let _ = started.send(Ok(()));
-                    runtime.block_on(run(setup, connections, draining));
+                    runtime.block_on(run(setup, source, draining));
                 }
                 Err(error) => drop(started.send(Err(error))),
             }
         })?;
-    outcome.recv().map_err(io::Error::other)??;
-    Ok(handle)
+    outcome.recv().map_err(io::Error::other)?
 }
 
 fn pin_to(cpu: usize) {
@@ -105,30 +128,19 @@ fn pin_to(cpu: usize) {
     }
 }
 
-async fn run(
-    setup: Setup,
-    mut connections: mpsc::UnboundedReceiver<Accepted>,
-    mut draining: Draining,
-) {
-    let Setup {
-        index,
-        service,
-        limits,
-        counters,
-        cpu: _,
-    } = setup;
+async fn run(setup: Setup, source: Source, mut draining: Draining) {
+    let index = setup.index;
     let reactor = Rc::new(Reactor {
-        service: Rc::new(service),
+        service: Rc::new(setup.service),
         protocol: connection::protocol(),
-        watch: Watch::new(limits),
-        counters,
+        watch: Watch::new(setup.limits),
+        counters: setup.counters,
     });
     let watching = Rc::clone(&reactor);
     tokio::task::spawn_local(async move { watching.watch.keep().await });
-
-    while let Some(accepted) = connections.recv().await {
-        reactor.counters.connections.add(1);
-        tokio::task::spawn_local(serve(accepted, Rc::clone(&reactor)));
+    match source {
+        Source::Acceptor(connections) => receive(connections, &reactor).await,
+        Source::Own(own) => own::accept(own, &reactor, &mut draining).await,
     }
     // Each connection is polled once before it hears of the drain: what had arrived is still answered.
     tokio::task::yield_now().await;
@@ -136,24 +148,41 @@ async fn run(
     tokio::select! {
         () = reactor.watch.emptied() => {}
         () = draining.abandoned() => {
-            tracing::warn!(reactor = index, connections = reactor.watch.len(), "connections abandoned: the grace period is over");
+            let connections = reactor.watch.len();
+            tracing::warn!(reactor = index, connections, "connections abandoned: the grace period is over");
         }
     }
-    let (connections, requests) = (
-        reactor.counters.connections.get(),
-        reactor.counters.requests.get(),
+    let ReactorCounters {
+        connections,
+        requests,
+    } = &*reactor.counters;
+    tracing::info!(
+        reactor = index,
+        connections = connections.get(),
+        requests = requests.get(),
+        "reactor drained"
     );
-    tracing::info!(reactor = index, connections, requests, "reactor drained");
 }
 
-async fn serve(accepted: Accepted, reactor: Rc<Reactor>) {
-    let Accepted { socket, peer, slot } = accepted;
-    match tokio::net::TcpStream::from_std(socket) {
-        Ok(socket) => reactor
-            .counters
-            .requests
-            .add(connection::serve(socket, peer, &reactor).await),
-        Err(error) => tracing::warn!(%peer, %error, "cannot register a connection"),
+/// Serves what the acceptor hands over, until it ends.
+async fn receive(mut connections: mpsc::UnboundedReceiver<Accepted>, reactor: &Rc<Reactor>) {
+    while let Some(Accepted { socket, peer, slot }) = connections.recv().await {
+        match TcpStream::from_std(socket) {
+            Ok(socket) => drop(tokio::task::spawn_local(serve(
+                socket,
+                peer,
+                slot,
+                Rc::clone(reactor),
+            ))),
+            Err(error) => tracing::warn!(%peer, %error, "cannot register a connection"),
+        }
     }
+}
+
+/// Serves a connection to its end; `slot` is its share of the connections that may be open.
+pub(super) async fn serve<S>(socket: TcpStream, peer: SocketAddr, slot: S, reactor: Rc<Reactor>) {
+    reactor.counters.connections.add(1);
+    let requests = connection::serve(socket, peer, &reactor).await;
+    reactor.counters.requests.add(requests);
     drop(slot);
 }

@@ -19,9 +19,9 @@ use super::key::Key;
 use super::list::{self, Listing, Page};
 use super::names::{Names, Opened};
 use super::object::{Meta, Object, Value, Version};
-use super::publish::Publisher;
+use super::publish::{Condition, Publisher};
 use super::read::{self, Read};
-use super::staging::Staging;
+use super::staging::{Durability, Staging};
 use super::upload::Upload;
 
 /// The longest value that is read whole and may be kept in the cache, in bytes.
@@ -34,6 +34,8 @@ pub struct Options {
     pub cache: u64,
     /// Files that the cache may keep open.
     pub cached_files: u64,
+    /// What an acknowledged change survives.
+    pub durability: Durability,
 }
 
 impl Options {
@@ -72,8 +74,10 @@ impl Directory {
             Arc::clone(&names),
             home.staging,
             home.features,
+            options.durability,
+            home.clock,
         ));
-        let publisher = Publisher::start(Arc::clone(&staging), home.clock).map_err(failed)?;
+        let publisher = Publisher::start(Arc::clone(&staging)).map_err(failed)?;
         Ok(Self {
             names,
             cache: options.cache(),
@@ -153,16 +157,26 @@ impl Directory {
         Upload::begin(Arc::clone(&self.writing()?.staging), len).await
     }
 
-    /// Publishes what was received as the value of `key`: from now on, every GET sees all of it.
-    pub async fn put(&self, key: Key<'static>, upload: Upload) -> Result<Version, Error> {
+    /// Publishes what was received as the value of `key`, if `condition` holds at that moment: from then on, every GET
+    /// sees all of it.
+    pub async fn put(
+        &self,
+        key: Key<'static>,
+        upload: Upload,
+        condition: Option<Condition>,
+    ) -> Result<Version, Error> {
         let writing = self.writing()?;
         let content = upload.finish().await?;
-        writing.publisher.put(key, content).await
+        writing.publisher.put(key, content, condition).await
     }
 
-    /// Removes the value of `key`; false when there was none.
-    pub async fn delete(&self, key: Key<'static>) -> Result<bool, Error> {
-        self.writing()?.publisher.delete(key).await
+    /// Removes the value of `key`, if `condition` holds at that moment; false when there was none.
+    pub async fn delete(
+        &self,
+        key: Key<'static>,
+        condition: Option<Condition>,
+    ) -> Result<bool, Error> {
+        self.writing()?.publisher.delete(key, condition).await
     }
 
     /// One page of the keys, in byte order.

@@ -26,6 +26,9 @@ pub enum Error {
     /// Something that is not a regular file has this name, and is left alone.
     #[error("a directory, link or device has this name")]
     Occupied,
+    /// The condition of a change did not hold when it was to be made.
+    #[error("the precondition does not hold")]
+    Precondition,
     /// The file is shorter than it was when the read began.
     #[error("the file was cut short while it was read")]
     Truncated,

@@ -5,7 +5,8 @@
 //! - **Atomic.** A value is whole or absent, at every moment, to every reader, after every crash. An [`Upload`] that is
 //!   dropped, cut off or refused leaves the old value and nothing else.
 //! - **Acknowledged.** When [`Directory::put`] or [`Directory::delete`] returns, the change survives the death of the
-//!   process.
+//!   process, or under
+//!   [`Durability::Disk`] the loss of power.
 //! - **Visible.** A value published before a read begins is what the read finds, whoever asks; so is a file placed,
 //!   edited or removed by hand. A read that has begun goes on with the value it began with.
 //! - **Versions.** No two writes of a key ever have the same [`Version`].
@@ -35,4 +36,6 @@ pub use home::OpenError;
 pub use key::{BadKey, Key, MAX_LEN, RESERVED};
 pub use list::{Listing, Page};
 pub use object::{Descriptor, Meta, Object, Value, Version};
+pub use publish::Condition;
+pub use staging::Durability;
 pub use upload::Upload;

@@ -2,10 +2,9 @@
 //!
 //! Every PUT and DELETE ends here, so that preconditions are decided at the moment of publishing and all changes of a
 //! key have one order. It takes whatever waits as one batch: all names lie in one directory, whose lock the kernel
-//! gives to one thread at a time anyway. It writes no large data (that was staged by the disk threads) and answers
-//! also those who no longer listen: a change that was handed over is made.
+//! gives to one thread at a time anyway, and one sync of it serves the whole batch. It writes no large data (that was
+//! staged by the disk threads), and a change that was handed over is made also when nobody waits for it any more.
 
-use std::io::IoSlice;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -13,7 +12,6 @@ use bytes::Bytes;
 use rustix::io::Errno;
 use tokio::sync::{mpsc, oneshot};
 
-use super::clock::Clock;
 use super::error::Error;
 use super::key::Key;
 use super::names::Entry;
@@ -34,22 +32,41 @@ const SLOW_TO_FREE: u64 = 256 << 10;
 pub(super) enum Content {
     /// A small value, still in memory.
     Small(Vec<Bytes>),
-    /// Staged already.
+    /// In a file, which has no version yet.
     Staged(Staged),
+    /// In a file that has its version, and is on the disk if it must be.
+    Sealed(Staged, Version),
 }
 
-#[derive(Debug)]
-pub(super) enum Change {
-    Put {
-        key: Key<'static>,
-        content: Content,
-        done: oneshot::Sender<Result<Version, Error>>,
-    },
+impl Content {
+    /// The bytes in a file that has its version.
+    pub(super) fn seal(self, staging: &Arc<Staging>) -> Result<(Staged, Version), Error> {
+        let staged = match self {
+            Self::Small(pieces) => staging.stage_small(&pieces)?,
+            Self::Staged(staged) => staged,
+            Self::Sealed(staged, version) => return Ok((staged, version)),
+        };
+        let version = staging.seal(&staged, None)?;
+        Ok((staged, version))
+    }
+}
+
+/// Decides, at the moment of publishing, whether a change may be made: it is shown the value that the change would
+/// replace or remove, if there is one.
+pub type Condition = Box<dyn Fn(Option<Meta>) -> bool + Send>;
+
+type Done<T> = oneshot::Sender<Result<T, Error>>;
+
+enum Change {
+    Put(Key<'static>, Content, Option<Condition>, Done<Version>),
     /// Answers whether there was a value to delete.
-    Delete {
-        key: Key<'static>,
-        done: oneshot::Sender<Result<bool, Error>>,
-    },
+    Delete(Key<'static>, Option<Condition>, Done<bool>),
+}
+
+/// What became of a change, and who waits to hear it.
+enum Made {
+    Put(Result<Version, Error>, Done<Version>),
+    Deleted(Result<bool, Error>, Done<bool>),
 }
 
 /// A handle on the publisher; dropping it lets the thread finish what waits and joins it.
@@ -60,23 +77,34 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    pub(super) fn start(staging: Arc<Staging>, clock: Clock) -> std::io::Result<Self> {
+    pub(super) fn start(staging: Arc<Staging>) -> std::io::Result<Self> {
         let (queue, changes) = mpsc::channel(QUEUE);
         let thread = std::thread::Builder::new()
             .name("disk-publisher".into())
-            .spawn(move || Desk { staging, clock }.work(changes))?;
+            .spawn(move || Desk { staging }.work(changes))?;
         Ok(Self {
             queue: Some(queue),
             thread: Some(thread),
         })
     }
 
-    pub(super) async fn put(&self, key: Key<'static>, content: Content) -> Result<Version, Error> {
-        self.change(|done| Change::Put { key, content, done }).await
+    pub(super) async fn put(
+        &self,
+        key: Key<'static>,
+        content: Content,
+        condition: Option<Condition>,
+    ) -> Result<Version, Error> {
+        self.change(|done| Change::Put(key, content, condition, done))
+            .await
     }
 
-    pub(super) async fn delete(&self, key: Key<'static>) -> Result<bool, Error> {
-        self.change(|done| Change::Delete { key, done }).await
+    pub(super) async fn delete(
+        &self,
+        key: Key<'static>,
+        condition: Option<Condition>,
+    ) -> Result<bool, Error> {
+        self.change(|done| Change::Delete(key, condition, done))
+            .await
     }
 
     async fn change<T>(
@@ -106,35 +134,51 @@ impl Drop for Publisher {
 /// What the publisher's thread works with.
 struct Desk {
     staging: Arc<Staging>,
-    clock: Clock,
 }
 
 impl Desk {
-    fn work(mut self, mut changes: mpsc::Receiver<Change>) {
+    fn work(self, mut changes: mpsc::Receiver<Change>) {
         let mut batch = Vec::with_capacity(BATCH);
         while changes.blocking_recv_many(&mut batch, BATCH) > 0 {
-            for change in batch.drain(..) {
-                match change {
-                    Change::Put { key, content, done } => drop(done.send(self.put(&key, content))),
-                    Change::Delete { key, done } => drop(done.send(self.delete(&key))),
-                }
+            let made: Vec<_> = batch.drain(..).map(|change| self.make(change)).collect();
+            let synced = self.staging.sync_names();
+            for made in made {
+                made.answer(synced);
             }
         }
     }
 
-    fn put(&mut self, key: &Key<'_>, content: Content) -> Result<Version, Error> {
-        let mut staged = self.staged(content)?;
-        let mut version = self.stamp(&staged, None)?;
+    fn make(&self, change: Change) -> Made {
+        match change {
+            Change::Put(key, content, condition, done) => {
+                Made::Put(self.put(&key, content, condition.as_ref()), done)
+            }
+            Change::Delete(key, condition, done) => {
+                Made::Deleted(self.delete(&key, condition.as_ref()), done)
+            }
+        }
+    }
+
+    fn put(
+        &self,
+        key: &Key<'_>,
+        content: Content,
+        condition: Option<&Condition>,
+    ) -> Result<Version, Error> {
+        if condition.is_some() {
+            self.check(key, condition)?;
+        }
+        let (mut staged, mut version) = content.seal(&self.staging)?;
         match staged.link(key) {
             Ok(()) => return Ok(version),
             Err(Errno::EXIST) => {}
             Err(errno) => return Err(Error::new("link", errno)),
         }
-        let replaced = match self.look_up(key)? {
+        let replaced = match self.check(key, condition)? {
             Entry::Absent => None,
             Entry::Value(meta) => {
                 if meta.version >= version {
-                    version = self.stamp(&staged, Some(meta.version))?;
+                    version = self.staging.seal(&staged, Some(meta.version))?;
                 }
                 self.hold_if_slow(key, meta)
             }
@@ -148,8 +192,8 @@ impl Desk {
         Ok(version)
     }
 
-    fn delete(&mut self, key: &Key<'_>) -> Result<bool, Error> {
-        let Entry::Value(meta) = self.look_up(key)? else {
+    fn delete(&self, key: &Key<'_>, condition: Option<&Condition>) -> Result<bool, Error> {
+        let Entry::Value(meta) = self.check(key, condition)? else {
             return Ok(false);
         };
         let removed = self.hold_if_slow(key, meta);
@@ -163,26 +207,17 @@ impl Desk {
         Ok(true)
     }
 
-    fn staged(&self, content: Content) -> Result<Staged, Error> {
-        match content {
-            Content::Staged(staged) => Ok(staged),
-            Content::Small(pieces) => {
-                let staged = self.staging.stage().map_err(Error::while_("create"))?;
-                write_at(staged.file(), 0, &pieces)?;
-                Ok(staged)
-            }
+    /// What `key` names, if `condition` allows to change it.
+    fn check(&self, key: &Key<'_>, condition: Option<&Condition>) -> Result<Entry, Error> {
+        let entry = self.look_up(key)?;
+        let current = match entry {
+            Entry::Value(meta) => Some(meta),
+            Entry::Absent | Entry::Other => None,
+        };
+        match condition {
+            Some(allows) if !allows(current) => Err(Error::Precondition),
+            _ => Ok(entry),
         }
-    }
-
-    fn stamp(&mut self, staged: &Staged, current: Option<Version>) -> Result<Version, Error> {
-        let version = self
-            .clock
-            .next(current)
-            .map_err(Error::while_("advance the clock of versions"))?;
-        staged
-            .stamp(version)
-            .map_err(Error::while_("stamp the version"))?;
-        Ok(version)
     }
 
     fn look_up(&self, key: &Key<'_>) -> Result<Entry, Error> {
@@ -201,25 +236,20 @@ impl Desk {
     }
 }
 
-/// Writes all of `pieces` to `file` from `offset` on.
-pub(super) fn write_at(file: &ValueFile, mut offset: u64, pieces: &[Bytes]) -> Result<(), Error> {
-    let mut slices: Vec<_> = pieces.iter().map(|p| IoSlice::new(p)).collect();
-    let mut rest = &mut slices[..];
-    IoSlice::advance_slices(&mut rest, 0);
-    while !rest.is_empty() {
-        let batch = rest.len().min(MAX_SLICES);
-        match rustix::io::pwritev(file, &rest[..batch], offset) {
-            Ok(0) => return Err(Error::new("write", Errno::NOSPC)),
-            Ok(n) => {
-                offset += n as u64;
-                IoSlice::advance_slices(&mut rest, n);
+impl Made {
+    /// Tells whoever waits; a change whose name could not be synced is not acknowledged, though it may have been made.
+    fn answer(self, synced: Result<(), Errno>) {
+        let unsynced = |errno| Error::new("sync the directory", errno);
+        // Who no longer listens does not want to know.
+        match self {
+            Self::Put(made, done) => {
+                drop(
+                    done.send(made.and_then(|version| synced.map_err(unsynced).map(|()| version))),
+                );
             }
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(Error::new("write", errno)),
+            Self::Deleted(made, done) => {
+                drop(done.send(made.and_then(|was| synced.map_err(unsynced).map(|()| was))));
+            }
         }
     }
-    Ok(())
 }
-
-/// `IOV_MAX` of Linux: what one pwritev takes.
-const MAX_SLICES: usize = 1024;

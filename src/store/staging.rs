@@ -1,15 +1,19 @@
-//! Files on their way to a name: made aside, stamped, then linked or renamed whole.
+//! Files on their way to a name: made aside, stamped with a version, synced if need be, then linked or renamed whole.
 //!
 //! Promises that a staged file that is not published leaves nothing behind: it has no name at all (`O_TMPFILE`), or,
 //! where the file system lacks that, one in `.data-server/staging` that is removed with it and swept at the next start.
 
+use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
+use super::clock::Clock;
+use super::error::Error;
 use super::key::Key;
 use super::names::{Names, open_beneath};
 use super::object::{ValueFile, Version};
@@ -26,23 +30,46 @@ pub(super) struct Features {
     pub(super) link_empty_path: bool,
 }
 
+/// What an acknowledged change survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// The death of the process: the operating system has it.
+    Os,
+    /// The loss of power: the disk has it, the value first and then its name.
+    Disk,
+}
+
 /// Where files are staged.
 #[derive(Debug)]
 pub(super) struct Staging {
     names: Arc<Names>,
     dir: OwnedFd,
     features: Features,
+    durability: Durability,
+    clock: Mutex<Clock>,
     next_name: AtomicU64,
 }
 
 impl Staging {
-    pub(super) fn new(names: Arc<Names>, dir: OwnedFd, features: Features) -> Self {
+    pub(super) fn new(
+        names: Arc<Names>,
+        dir: OwnedFd,
+        features: Features,
+        durability: Durability,
+        clock: Clock,
+    ) -> Self {
         Self {
             names,
             dir,
             features,
+            durability,
+            clock: Mutex::new(clock),
             next_name: AtomicU64::new(0),
         }
+    }
+
+    pub(super) fn durability(&self) -> Durability {
+        self.durability
     }
 
     pub(super) fn names(&self) -> &Arc<Names> {
@@ -75,6 +102,40 @@ impl Staging {
             name,
             staging: Arc::clone(self),
         })
+    }
+
+    /// A staged file that holds `pieces`.
+    pub(super) fn stage_small(self: &Arc<Self>, pieces: &[Bytes]) -> Result<Staged, Error> {
+        let staged = self.stage().map_err(Error::while_("create"))?;
+        write_at(staged.file(), 0, pieces)?;
+        Ok(staged)
+    }
+
+    /// Gives `staged` its version, later than `current`, and puts all of it on the disk where that is promised. A sync
+    /// that failed is final: the kernel has forgotten what it could not write, and a second try would prove nothing.
+    pub(super) fn seal(&self, staged: &Staged, current: Option<Version>) -> Result<Version, Error> {
+        let next = self
+            .clock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .next(current);
+        let version = next.map_err(Error::while_("advance the clock of versions"))?;
+        staged
+            .stamp(version)
+            .map_err(Error::while_("stamp the version"))?;
+        if self.durability == Durability::Disk {
+            // Not fdatasync: the version is metadata.
+            rustix::fs::fsync(&**staged.file()).map_err(Error::while_("sync the value"))?;
+        }
+        Ok(version)
+    }
+
+    /// Puts all names on the disk, where that is promised.
+    pub(super) fn sync_names(&self) -> Result<(), Errno> {
+        match self.durability {
+            Durability::Os => Ok(()),
+            Durability::Disk => rustix::fs::fsync(self.names.root()),
+        }
     }
 
     fn new_name(&self) -> String {
@@ -176,3 +237,26 @@ impl Drop for Staged {
         });
     }
 }
+
+/// Writes all of `pieces` to `file` from `offset` on.
+pub(super) fn write_at(file: &ValueFile, mut offset: u64, pieces: &[Bytes]) -> Result<(), Error> {
+    let mut slices: Vec<_> = pieces.iter().map(|p| IoSlice::new(p)).collect();
+    let mut rest = &mut slices[..];
+    IoSlice::advance_slices(&mut rest, 0);
+    while !rest.is_empty() {
+        let batch = rest.len().min(MAX_SLICES);
+        match rustix::io::pwritev(file, &rest[..batch], offset) {
+            Ok(0) => return Err(Error::new("write", Errno::NOSPC)),
+            Ok(n) => {
+                offset += n as u64;
+                IoSlice::advance_slices(&mut rest, n);
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(Error::new("write", errno)),
+        }
+    }
+    Ok(())
+}
+
+/// `IOV_MAX` of Linux: what one pwritev takes.
+const MAX_SLICES: usize = 1024;

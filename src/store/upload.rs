@@ -11,8 +11,8 @@ use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
 use super::error::Error;
-use super::publish::{Content, write_at};
-use super::staging::{Staged, Staging};
+use super::publish::Content;
+use super::staging::{Durability, Staged, Staging, write_at};
 
 /// What one write takes at most.
 const PIECE: usize = 256 << 10;
@@ -63,19 +63,32 @@ impl Upload {
         Ok(())
     }
 
-    /// All bytes are in: gives them up for publishing.
+    /// All bytes are in: gives them up for publishing, on the disk already where that is promised, so that the syncs of
+    /// concurrent writers run, and are committed, together.
     pub(super) async fn finish(mut self) -> Result<Content, Error> {
-        if self.staged.is_none() && self.piece.len as u64 <= SMALL {
-            return Ok(Content::Small(self.piece.take()));
+        let content = if self.staged.is_none() && self.piece.len as u64 <= SMALL {
+            Content::Small(self.piece.take())
+        } else {
+            if self.piece.len > 0 {
+                self.flush().await?;
+            }
+            self.written().await?;
+            self.staged
+                .take()
+                .map(Content::Staged)
+                .ok_or(Error::Truncated)?
+        };
+        match self.staging.durability() {
+            Durability::Os => Ok(content),
+            Durability::Disk => {
+                let staging = Arc::clone(&self.staging);
+                let job = move || {
+                    let (staged, version) = content.seal(&staging)?;
+                    Ok(Content::Sealed(staged, version))
+                };
+                self.staging.names().disk().run(job).await
+            }
         }
-        if self.piece.len > 0 {
-            self.flush().await?;
-        }
-        self.written().await?;
-        self.staged
-            .take()
-            .map(Content::Staged)
-            .ok_or(Error::Truncated)
     }
 
     /// Starts writing the piece, once the one before it is written.

@@ -1,0 +1,96 @@
+//! What a failed accept means, and how long to leave it.
+//!
+//! Failures of one peer are that peer's. Failures of this machine (descriptors, memory) make an episode: accepting pauses
+//! longer and longer, the log says so once, and again when nothing has failed for a while.
+
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+
+/// The first pause after a failure of this machine; each further one in a row is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest pause, and how long nothing may fail for an episode to be over.
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The current episode of failures, if there is one.
+#[derive(Debug, Default)]
+pub(super) struct Backoff(Option<Episode>);
+
+#[derive(Clone, Copy, Debug)]
+struct Episode {
+    last: Instant,
+    pause: Duration,
+}
+
+impl Backoff {
+    /// How long to pause after this failure.
+    pub(super) fn failed(&mut self, errno: Errno) -> Duration {
+        if self.0.is_none() {
+            tracing::warn!(error = %errno, "accepting paused");
+        }
+        let pause = self
+            .0
+            .map_or(FIRST_PAUSE, |e| (e.pause * 2).min(LONGEST_PAUSE));
+        self.0 = Some(Episode {
+            last: Instant::now(),
+            pause,
+        });
+        pause
+    }
+
+    /// Whether an episode is going on.
+    pub(super) fn is_active(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Ends the episode once nothing has failed for a while; one success proves little when descriptors come and go.
+    pub(super) fn recover(&mut self) {
+        if self.0.is_some_and(|e| e.last.elapsed() > LONGEST_PAUSE) {
+            self.0 = None;
+            tracing::info!("accepting again");
+        }
+    }
+}
+
+/// Whether a failed accept concerns only the connection that was to be accepted (accept(2), "Error handling").
+pub(super) fn is_peers_fault(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::CONNABORTED
+            | Errno::CONNRESET
+            | Errno::CONNREFUSED
+            | Errno::INTR
+            | Errno::PROTO
+            | Errno::PERM
+            | Errno::NETDOWN
+            | Errno::NOPROTOOPT
+            | Errno::HOSTDOWN
+            | Errno::NONET
+            | Errno::HOSTUNREACH
+            | Errno::OPNOTSUPP
+            | Errno::NETUNREACH
+            | Errno::TIMEDOUT
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_a_peer_are_told_from_errors_of_this_machine() {
+        for errno in [
+            Errno::CONNABORTED,
+            Errno::CONNRESET,
+            Errno::PROTO,
+            Errno::PERM,
+            Errno::INTR,
+        ] {
+            assert!(is_peers_fault(errno), "{errno}");
+        }
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM] {
+            assert!(!is_peers_fault(errno), "{errno}");
+        }
+    }
+}
