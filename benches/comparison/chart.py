@@ -4,17 +4,17 @@ from html import escape
 
 from .report import paced_by_others
 
-ROW, BAR, LEFT, RIGHT, TOP, BOTTOM, WIDTH = 34, 11, 230, 60, 66, 48, 800
+ROW, BAR, LEFT, RIGHT, TOP, BOTTOM, WIDTH = 34, 11, 230, 60, 88, 48, 800
 SERIES = (("nginx", "nginx"), ("c-server", "the C server"))
 
 STYLE = """
-    text { font: 12px -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #424a53 }
+    text { font: 12px -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #57606a }
     .title { font-size: 15px; font-weight: 600 }
     .faint { fill: #6e7781; font-size: 11px }
     .grid { stroke: #8c959f; stroke-opacity: .3 }
     .even { stroke: #cf222e; stroke-width: 1.5 }
     .nginx { fill: #2f9e63 } .c-server { fill: #3b7dd8 }
-    .cpu { fill: none; stroke: #424a53; stroke-width: 1.5 }
+    .cpu { fill: none; stroke: #57606a; stroke-width: 1.5 }
     .spare { fill-opacity: .45 }
     @media (prefers-color-scheme: dark) {
       text { fill: #d1d7e0 } .faint { fill: #9198a1 } .even { stroke: #ff7b72 } .cpu { stroke: #d1d7e0 }
@@ -57,11 +57,12 @@ class Scale:
 
 def _legend():
     return "\n  ".join([
-        _text(10, 22, "data-server on one core, in times of the other server's rate", "title"),
-        _bar(10, 34, 12, "nginx"), _text(28, 44, "against nginx"),
-        _bar(130, 34, 12, "c-server"), _text(148, 44, "against the C server (threads + epoll)"),
-        _circle(382, 40), _text(392, 44, "by CPU time per request"),
-        _bar(540, 34, 12, "nginx spare"), _bar(554, 34, 12, "c-server spare"), _text(572, 44, "the server was not the bottleneck"),
+        _text(10, 22, "data-server's rate, in times of the other server's", "title"),
+        _bar(10, 34, 12, "nginx"), _text(42, 44, "against nginx"),
+        _bar(10, 54, 12, "c-server"), _text(42, 64, "against the C server (threads + epoll)"),
+        _bar(350, 34, 12, "nginx spare"), _bar(364, 34, 12, "c-server spare"),
+        _text(386, 44, "neither server was the bottleneck (client or disk)"),
+        _circle(363, 60), _text(386, 64, "the same by CPU time per request"),
     ])  # fmt: skip
 
 

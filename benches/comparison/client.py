@@ -5,6 +5,7 @@ import re
 import subprocess
 from dataclasses import asdict, dataclass
 
+UNDISTURBED = 0.9  # of the time on its CPU
 RUN_SECONDS_MORE = 60  # the client waits 30 s for what is under way at the end
 
 
@@ -40,6 +41,11 @@ class Point:
     def valid(self):
         """Whether it counts."""
         return self.requests > 0 and self.failures == 0
+
+    @property
+    def disturbed(self):
+        """Whether a client that never sleeps was kept off its CPU: by somebody else's work."""
+        return 0 < self.client_share < UNDISTURBED
 
     def as_json(self):
         """For the results file."""
@@ -103,8 +109,8 @@ class Wrk:
         refused = re.search(r"Non-2xx or 3xx responses: (\d+)", found)
         point = Point(
             requests=int(requests), seconds=_microseconds(took) / 1e6, body_bytes=int(requests) * workload.size,
-            p50_us=_microseconds(re.search(r"50%\s+(\S+)", found).group(1)),
-            p99_us=_microseconds(re.search(r"99%\s+(\S+)", found).group(1)),
+            p50_us=_microseconds(re.search(r"^ +50% +(\S+)", found, re.MULTILINE).group(1)),
+            p99_us=_microseconds(re.search(r"^ +99% +(\S+)", found, re.MULTILINE).group(1)),
             failures=sum(map(int, errors.groups() if errors else ())) + int(refused.group(1) if refused else 0),
         )  # fmt: skip
         return _with_shares(point, cpu, 0.0)

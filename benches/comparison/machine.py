@@ -84,9 +84,11 @@ def facts(directory, network):
 
 
 def file_system(directory):
-    """The type of the file system that a directory lies on."""
-    command = ["df", "--output=fstype", str(directory)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1]
+    """The type of the file system that a directory lies on; for ext4 also whether it lacks a journal."""
+    command = ["df", "--output=source,fstype", str(directory)]
+    device, kind = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-2:]
+    has_journal = any(Path("/proc/fs/jbd2").glob(f"{Path(device).name}-*"))
+    return "ext4 without a journal" if kind == "ext4" and not has_journal else kind
 
 
 def _cpu_model():

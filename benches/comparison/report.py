@@ -2,10 +2,10 @@
 
 from statistics import median
 
-from .experiments import busiest
+from .experiments import REACTORS, busiest
 
 OURS = "data-server"
-# Below this share of its time on a CPU, the client or the disk set the pace, not the server's code.
+# Below this share of the time on its CPU, the client or the disk set the pace, not the server's code.
 SATURATED = 0.9
 
 
@@ -33,9 +33,8 @@ def _medians(runs):
 
 
 def _disturbed(workload, points):
-    """How many points had a client that never sleeps, and yet was kept off its CPU: by somebody else's work."""
-    runs = [run for server_runs in points.values() for run in server_runs]
-    return 0 if workload.shared else sum(0 < run.client_share < SATURATED for run in runs)
+    """How many points other work of the machine disturbed."""
+    return 0 if workload.shared else sum(run.disturbed for runs in points.values() for run in runs)
 
 
 def table(summary):
@@ -50,7 +49,7 @@ def table(summary):
             f"{server['server_share']:>7.0%} busy{compared}"
         )
     if summary["disturbed"]:
-        lines.append(f"  note: in {summary['disturbed']} points other work took the client's CPU; trust the CPU figures only")
+        lines.append(f"  note: other work took the client's CPU in {summary['disturbed']} points; trust the CPU figures only")
     return "\n".join(lines)
 
 
@@ -70,7 +69,7 @@ def markdown(summaries):
             amount = _amount(summary["servers"][OURS], summary["size"])
             nginx, c_server = (_cell(summary, name) for name in ("nginx", "c-server"))
             lines.append(f"| {summary['title']} | {amount} | {nginx} | {c_server} |")
-    lines.append("\nBy rate; in brackets by CPU time per request of the server. * The server was not the bottleneck.")
+    lines.append("\nBy rate; in brackets by CPU time per request of the server. * Neither server was the bottleneck.")
     return "\n".join(lines)
 
 
@@ -92,7 +91,7 @@ def derived(summaries):
     by_name = {summary["workload"]: summary["servers"] for summary in summaries}
     one, two = by_name.get("get-1KiB", {}), by_name.get("get-1KiB-2-threads", {})
     lines = []
-    for name in one.keys() & two.keys():
+    for name in sorted(one.keys() & two.keys()):
         gain = 2 * one[name]["cpu_us"] / two[name]["cpu_us"]
         lines.append(f"{name}: 2 threads on 2 CPUs do {gain:.2f} times the requests of 1, by CPU time per request")
     constant = by_name.get("get-1KiB-constant", {})
@@ -104,20 +103,22 @@ def derived(summaries):
 
 def dispatch_table(found):
     """How each way of dispatching did; `busiest`: the busiest reactor's part, 1.00 is perfectly even."""
-    lines = ["\nDispatch (busiest: what the busiest reactor had, in times of an even share)"]
+    lines = [
+        f"\nDispatch over {REACTORS} reactors (in brackets what the busiest had, in times of an even share)",
+        f"  {'':<18}{'GET 1 KiB, 32 connections':>34}{'one request each':>24}{'PUT 40 MB discarded':>24}",
+    ]
     for mode, loads in found.items():
-        long_lived, short = loads["long-lived"], loads["short"]
         lines.append(
-            f"  {mode:<18} GET 1 KiB on 32 connections {_rate(long_lived):>9,.0f} /s, busiest "
-            f"{busiest(long_lived, 'connections'):.2f} by connections, {busiest(long_lived, 'requests'):.2f} by requests; "
-            f"short connections {_rate(short):>8,.0f} /s, busiest {busiest(short, 'connections'):.2f}; "
-            f"PUT 40 MB discarded {_rate(loads['put-40MB']):>6,.0f} /s, busiest {busiest(loads['put-40MB'], 'requests'):.2f}"
+            f"  {mode:<18}{_spread(loads['long-lived'], 'connections', 'requests'):>34}"
+            f"{_spread(loads['short'], 'connections'):>24}{_spread(loads['put-40MB'], 'requests'):>24}"
         )
+    lines.append("  busiest by connections, requests / by connections / by requests")
     return "\n".join(lines)
 
 
-def _rate(runs):
-    return median(run["rate"] for run in runs)
+def _spread(runs, *measures):
+    rate = median(run["rate"] for run in runs)
+    return f"{rate:,.0f} /s ({', '.join(f'{busiest(runs, what):.2f}' for what in measures)})"
 
 
 def durability_table(found, file_system):

@@ -153,7 +153,7 @@ class Nginx(Server):
             uwsgi_temp_path {home}/unused;
             scgi_temp_path {home}/unused;
             server {{
-                listen 127.0.0.1:{port} backlog=4096 {listen};
+                listen 127.0.0.1:{port} backlog=4096 deferred {listen};
                 root {data};
                 location / {{ dav_methods PUT DELETE; }}
             }}

@@ -1,6 +1,6 @@
 """What is measured: the list of workloads, in the order of the report."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 KIB, MIB = 1024, 1024 * 1024
 FORTY_MB = 40_000_000
@@ -80,15 +80,21 @@ def _puts():
 
 def workloads():
     """All of them."""
+    one_kib = Workload("get-1KiB", "GET 1 KiB", "GET", KIB, 32, 64, smoke=True)
+    discard = Workload("put-40MB-discard", "PUT 40 MB, discarded", "PUT", FORTY_MB, 32, 4, discard=True, smoke=True)
     return [
         *_gets(),
         *_puts(),
-        Workload(
-            "put-40MB-discard", "PUT 40 MB, discarded", "PUT", FORTY_MB, 32, 4,
-            discard=True, servers=("data-server", "c-server"), smoke=True,
-        ),
-        Workload("get-1KiB-fresh", "GET 1 KiB, a connection each", "GET", KIB, 32, 64, fresh=True, smoke=True),
-        Workload("get-1KiB-2-threads", "GET 1 KiB, 2 threads", "GET", KIB, 64, 64, threads=2, shared=True),
-        Workload("get-1KiB-32-threads", "GET 1 KiB, 32 threads", "GET", KIB, 128, 64, threads=32, shared=True),
-        Workload("get-1KiB-constant", "GET 1 KiB, constant answer", "GET", KIB, 32, 64, servers=("data-server", "constant"), smoke=True),
+        replace(discard, servers=("data-server", "c-server")),
+        replace(one_kib, name="get-1KiB-fresh", title="GET 1 KiB, a connection each", fresh=True),
+        _with_threads(one_kib, 2),
+        _with_threads(one_kib, 32),
+        replace(one_kib, name="get-1KiB-constant", title="GET 1 KiB, constant answer", servers=("data-server", "constant")),
     ]
+
+
+def _with_threads(one, threads):
+    return replace(
+        one, name=f"{one.name}-{threads}-threads", title=f"{one.title}, {threads} threads",
+        connections=max(64, 4 * threads), threads=threads, shared=True, smoke=False,
+    )  # fmt: skip

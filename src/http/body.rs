@@ -9,7 +9,7 @@
 
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
@@ -98,7 +98,7 @@ impl Body {
     }
 
     /// All of `object`, to be sent over the connection of `link`.
-    pub(super) fn file(object: Object, link: Rc<Link>) -> Self {
+    pub(super) fn file(object: Arc<Object>, link: Rc<Link>) -> Self {
         let end = object.meta().len;
         Self {
             content: Content::File(FileBody {
@@ -166,7 +166,7 @@ type Coming = Pin<Box<dyn Future<Output = Result<(), store::Error>>>>;
 
 /// A value being sent from its file.
 struct FileBody {
-    object: Object,
+    object: Arc<Object>,
     link: Rc<Link>,
     next: u64,
     end: u64,

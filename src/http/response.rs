@@ -3,6 +3,7 @@
 //! What the C server answered and the honest answer stand side by side here, wherever they differ.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use hyper::body::Body as _;
@@ -16,13 +17,13 @@ use super::body::Body;
 use super::link::Link;
 use super::listing;
 use super::request::Refusal;
-use crate::store::{self, Listing, Value, Version};
+use crate::store::{self, Listing, Object, Version};
 
 /// What became of a request.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Value {
-        value: Value,
+        object: Arc<Object>,
         link: Rc<Link>,
     },
     Stored(Version),
@@ -50,7 +51,7 @@ impl From<store::Error> for Outcome {
 /// The answer to a request; `compat` answers as the C server did.
 pub(super) fn render(outcome: Outcome, compat: bool) -> Response<Body> {
     let mut response = match outcome {
-        Outcome::Value { value: found, link } => value(found, link),
+        Outcome::Value { object, link } => value(object, link),
         Outcome::Stored(version) => {
             let mut response = plain(StatusCode::OK, Body::empty());
             Validators::of(version).put_into(response.headers_mut());
@@ -91,7 +92,11 @@ struct Validators {
 
 impl Validators {
     fn of(version: Version) -> Self {
-        let modified = httpdate::fmt_http_date(version.time().min(SystemTime::now()));
+        // The date of an HTTP header lies between 1970 and now (RFC 9110, section 8.8.2.1), whatever a hand has set.
+        let time = version
+            .time()
+            .clamp(SystemTime::UNIX_EPOCH, SystemTime::now());
+        let modified = httpdate::fmt_http_date(time);
         let header =
             |text: String| HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""));
         Self {
@@ -106,24 +111,18 @@ impl Validators {
     }
 }
 
-fn value(value: Value, link: Rc<Link>) -> Response<Body> {
-    let version = value.meta().version;
+fn value(object: Arc<Object>, link: Rc<Link>) -> Response<Body> {
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(
         CONTENT_TYPE,
         HeaderValue::from_static("application/octet-stream"),
     );
-    let body = match value {
-        Value::Small(small) => {
-            if let Some(validators) = small.note(|| Validators::of(version)) {
-                validators.put_into(&mut headers);
-            }
-            Body::bytes(small.bytes().clone())
-        }
-        Value::Large(object) => {
-            Validators::of(version).put_into(&mut headers);
-            Body::file(object, link)
-        }
+    if let Some(validators) = object.note(|| Validators::of(object.meta().version)) {
+        validators.put_into(&mut headers);
+    }
+    let body = match object.bytes() {
+        Some(bytes) => Body::bytes(bytes.clone()),
+        None => Body::file(object, link),
     };
     let mut response = Response::new(body);
     *response.headers_mut() = headers;

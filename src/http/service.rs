@@ -19,7 +19,7 @@ use super::link::Link;
 use super::receive::Received;
 use super::request::{Operation, understand};
 use super::response::{Outcome, close, render};
-use crate::store::{Directory, Error, Key, Value};
+use crate::store::{Directory, Error, Key};
 
 /// How requests are answered.
 #[derive(Clone, Debug)]
@@ -85,9 +85,9 @@ impl Service {
         let Operation::Get(key) = operation else {
             return None;
         };
-        let value = Value::Small(self.store.get_cached(key)?);
+        let object = self.store.get_cached(key)?;
         Some(Outcome::Value {
-            value,
+            object,
             link: Rc::clone(link),
         })
     }
@@ -133,9 +133,9 @@ impl Service {
     }
 
     async fn get(&self, key: &Key<'_>, link: &Rc<Link>) -> Result<Outcome, Outcome> {
-        let value = self.store.get(key).await?;
-        Ok(value.map_or(Outcome::NoValue, |value| Outcome::Value {
-            value,
+        let object = self.store.get(key).await?;
+        Ok(object.map_or(Outcome::NoValue, |object| Outcome::Value {
+            object,
             link: Rc::clone(link),
         }))
     }

@@ -46,7 +46,10 @@ impl Backoff {
 
     /// Ends the episode once nothing has failed for a while; one success proves little when descriptors come and go.
     pub(super) fn recover(&mut self) {
-        if self.0.is_some_and(|e| e.last.elapsed() > LONGEST_PAUSE) {
+        if self
+            .0
+            .is_some_and(|e| e.last.elapsed() > e.pause + LONGEST_PAUSE)
+        {
             self.0 = None;
             tracing::info!("accepting again");
         }

@@ -11,21 +11,26 @@ use std::sync::Arc;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::cache::{Cache, Small};
+use super::cache::Cache;
 use super::disk::Disk;
 use super::error::Error;
 use super::home::{Home, OpenError};
 use super::key::Key;
 use super::list::{self, Listing, Page};
 use super::names::{Names, Opened};
-use super::object::{Meta, Object, Value, Version};
+use super::object::{Meta, Object, Version};
 use super::publish::{Condition, Publisher};
 use super::read::{self, Read};
 use super::staging::{Durability, Staging};
 use super::upload::Upload;
 
-/// The longest value that is read whole and may be kept in the cache, in bytes.
-const SMALL: u64 = 64 << 10;
+/// Values up to this length are answered from memory, in bytes: copying more costs more than having the kernel send it
+/// from its own cache.
+const IN_MEMORY: u64 = 8 << 10;
+
+/// Values up to this length may be kept in the cache, in bytes. A kept file that is removed by hand stays on the disk
+/// until it is looked at again or falls out of the cache.
+const KEPT: u64 = 64 << 10;
 
 /// What a store may use.
 #[derive(Clone, Copy, Debug)]
@@ -115,27 +120,28 @@ impl Directory {
     }
 
     /// The value of `key`, if it is in the cache and proved current: one system call, and nothing to wait for.
-    pub fn get_cached(&self, key: &Key<'_>) -> Option<Arc<Small>> {
+    pub fn get_cached(&self, key: &Key<'_>) -> Option<Arc<Object>> {
         self.cache.get(key)
     }
 
     /// The value of `key`, or `None` when there is none. Looks past the cache, and fills it.
-    pub async fn get(&self, key: &Key<'_>) -> Result<Option<Value>, Error> {
+    pub async fn get(&self, key: &Key<'_>) -> Result<Option<Arc<Object>>, Error> {
         let Some(opened) = self.open_value(key).await? else {
             return Ok(None);
         };
-        let meta = Meta::of(&opened.stat);
-        if meta.len > SMALL {
-            return Ok(Some(Value::Large(Object::new(
-                opened.fd,
-                meta,
-                self.names.disk().clone(),
-            ))));
+        let disk = self.names.disk();
+        let len = Meta::of(&opened.stat).len;
+        let object = if len <= IN_MEMORY {
+            let Read { fd, stat, bytes } = read::whole(opened, disk).await?;
+            Object::new(fd, &stat, Some(bytes), disk.clone())
+        } else {
+            Object::new(opened.fd, &opened.stat, None, disk.clone())
+        };
+        let object = Arc::new(object);
+        if len <= KEPT {
+            self.cache.keep(key, &object);
         }
-        let Read { fd, stat, bytes } = read::whole(opened, self.names.disk()).await?;
-        let small = Arc::new(Small::new(fd, &stat, bytes));
-        self.cache.keep(key, &small);
-        Ok(Some(Value::Small(small)))
+        Ok(Some(object))
     }
 
     /// Opens the file of `key` from the kernel's caches, or on a disk thread when those do not have it.
@@ -167,7 +173,9 @@ impl Directory {
     ) -> Result<Version, Error> {
         let writing = self.writing()?;
         let content = upload.finish().await?;
-        writing.publisher.put(key, content, condition).await
+        let published = writing.publisher.put(key.clone(), content, condition).await;
+        self.cache.forget(&key);
+        published
     }
 
     /// Removes the value of `key`, if `condition` holds at that moment; false when there was none.
@@ -176,7 +184,13 @@ impl Directory {
         key: Key<'static>,
         condition: Option<Condition>,
     ) -> Result<bool, Error> {
-        self.writing()?.publisher.delete(key, condition).await
+        let deleted = self
+            .writing()?
+            .publisher
+            .delete(key.clone(), condition)
+            .await;
+        self.cache.forget(&key);
+        deleted
     }
 
     /// One page of the keys, in byte order.

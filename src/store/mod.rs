@@ -27,15 +27,15 @@ mod object;
 mod publish;
 mod read;
 mod staging;
+mod stamp;
 mod upload;
 
-pub use cache::Small;
 pub use directory::{Directory, Options};
 pub use error::Error;
 pub use home::OpenError;
 pub use key::{BadKey, Key, MAX_LEN, RESERVED};
 pub use list::{Listing, Page};
-pub use object::{Descriptor, Meta, Object, Value, Version};
+pub use object::{Descriptor, Meta, Object, Version};
 pub use publish::Condition;
 pub use staging::Durability;
 pub use upload::Upload;

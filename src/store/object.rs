@@ -3,17 +3,19 @@
 //! An [`Object`] is a snapshot: replacing or deleting the value does not change what it reads. Cutting or editing the
 //! file by hand does, and shows as a file that ends too early.
 
+use std::any::Any;
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use rustix::fs::{Advice, FileType, Stat};
 use rustix::io::ReadWriteFlags;
 
-use super::cache::Small;
 use super::disk::Disk;
 use super::error::Error;
+use super::stamp::Stamp;
 
 /// How far apart the bytes are whose presence stands for that of all bytes between them: the kernel's default
 /// readahead, in which pages come into memory together.
@@ -120,43 +122,50 @@ impl Drop for ValueFile {
     }
 }
 
-/// A value, as [`super::Directory::get`] finds it.
-#[derive(Debug)]
-pub enum Value {
-    /// In memory.
-    Small(Arc<Small>),
-    /// In its open file.
-    Large(Object),
-}
-
-impl Value {
-    /// Length and version.
-    pub fn meta(&self) -> Meta {
-        match self {
-            Self::Small(small) => small.meta(),
-            Self::Large(object) => object.meta(),
-        }
-    }
-}
-
-/// A large value, open for reading.
-#[derive(Clone, Debug)]
+/// A value, open for reading; a small one has its bytes in memory too.
 pub struct Object {
     file: Arc<ValueFile>,
     meta: Meta,
+    stamp: Stamp,
+    bytes: Option<Bytes>,
+    note: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 impl Object {
-    pub(super) fn new(fd: OwnedFd, meta: Meta, disk: Disk) -> Self {
+    /// The value in `fd`, described by `stat` from before `bytes` were read.
+    pub(super) fn new(fd: OwnedFd, stat: &Stat, bytes: Option<Bytes>, disk: Disk) -> Self {
         Self {
             file: Arc::new(ValueFile::new(fd, disk)),
-            meta,
+            meta: Meta::of(stat),
+            stamp: Stamp::of(stat),
+            bytes,
+            note: OnceLock::new(),
         }
     }
 
     /// Length and version, as they were when the value was opened.
     pub fn meta(&self) -> Meta {
         self.meta
+    }
+
+    /// All of the value, if it is in memory.
+    pub fn bytes(&self) -> Option<&Bytes> {
+        self.bytes.as_ref()
+    }
+
+    /// What the room above keeps beside this version of the value; made once, by the first who asks.
+    pub fn note<N: Any + Send + Sync>(&self, make: impl FnOnce() -> N) -> Option<&N> {
+        self.note.get_or_init(|| Box::new(make())).downcast_ref()
+    }
+
+    /// Whether an edit from now on would show in [`Object::is_current`].
+    pub(super) fn is_settled(&self) -> bool {
+        self.stamp.is_settled()
+    }
+
+    /// Whether the file still has its name and has not been changed: one system call.
+    pub(super) fn is_current(&self) -> bool {
+        rustix::fs::fstat(&*self.file).is_ok_and(|now| Stamp::of(&now) == self.stamp)
     }
 
     /// Whether `offset..offset + len` can be sent now without waiting for the device, as far as one byte in each
@@ -206,6 +215,14 @@ impl Object {
     /// The file, for whoever sends it to a socket.
     pub fn descriptor(&self) -> Descriptor {
         Descriptor(Arc::clone(&self.file))
+    }
+}
+
+impl std::fmt::Debug for Object {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Object")
+            .field("meta", &self.meta)
+            .finish_non_exhaustive()
     }
 }
 

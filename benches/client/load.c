@@ -1,0 +1,459 @@
+/*
+ * load: the client of the comparison. One thread, one epoll, a closed loop: every connection has one request under
+ * way and sends the next as soon as the answer is complete.
+ *
+ *   load --port P --get|--put --size N [--prefix NAME] [--keys N | --new] [--connections N] [--fresh]
+ *        [--seconds S] [--requests N] [--spin]
+ *
+ * Requests name /<prefix><number>: numbers cycle below --keys, or with --new never repeat. --fresh takes a new
+ * connection for each request (Connection: close) and waits for the server to close it. The run ends after --seconds
+ * or once --requests have been sent, whichever is first; requests under way then are still waited for, and counted.
+ *
+ * With --spin it polls without ever sleeping: for a processor of its own, where waking it up would be paid for by the
+ * server, and dearly on a virtual machine, which makes figures jump.
+ *
+ * It is meant to cost less than any server it drives: small answers take one recv, the bodies of large ones are
+ * dropped inside the kernel (MSG_TRUNC), small requests take one send, large bodies are sent by sendfile from one
+ * piece of shared memory. It checks the status and the length of every answer; not the content.
+ *
+ * Standard output: one line of JSON. Latencies run from the start of sending to the end of the answer, with a fresh
+ * connection from before connect; they are kept in a histogram, exact to 1.6%.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    HEAD_MAX = 1024,        /* bytes of the head of a request or of an answer */
+    SMALL_MAX = 64 * 1024,  /* bodies up to this size are sent and received together with their head */
+    SHARED = 1024 * 1024,   /* memory that larger bodies are sent from */
+    SUB_BUCKETS = 64,       /* of a power of two in the histogram */
+    BUCKETS = 64 * SUB_BUCKETS,
+    ERRORS_MAX = 100,       /* give up: the run is invalid anyway */
+    DRAIN_SECONDS = 30,     /* for what is under way at the end */
+    EVENTS = 256,
+    TURN = 4,               /* steps of one connection before the others get theirs */
+};
+
+static struct {
+    uint16_t port;
+    bool put, fresh, new_names, spin;
+    uint64_t size, keys, requests;
+    int connections;
+    double seconds;
+    const char *prefix;
+} options = {.keys = 1, .requests = UINT64_MAX, .connections = 1, .seconds = 1, .prefix = "key-"};
+
+static struct {
+    uint64_t requests, body_bytes, non_2xx, errors;
+    uint64_t first_ns, last_ns, max_ns;
+    uint64_t histogram[BUCKETS];
+} result;
+
+enum phase { IDLE, SENDING_HEAD, SENDING_BODY, RECEIVING_HEAD, RECEIVING_BODY, AWAITING_CLOSE };
+
+struct connection {
+    int socket; /* -1: none */
+    enum phase phase;
+    uint64_t started_ns;
+    uint64_t left;       /* of the body, to send or to receive */
+    size_t sent;         /* of the head and the small body behind it */
+    size_t head_len;     /* of the request; later the bytes of the answer's head so far */
+    bool queued;         /* its turn ended before the socket blocked */
+    struct connection *next;
+    char head[HEAD_MAX]; /* of the request; later of the answer, when it comes in pieces */
+};
+
+static int epoll;
+static int shared; /* memory file that large bodies are sent from */
+static uint64_t started, under_way, deadline_ns;
+static struct connection *queue_first, *queue_last;
+static char answer[HEAD_MAX + SMALL_MAX], small_body[SMALL_MAX];
+
+_Noreturn static void die(const char *what)
+{
+    perror(what);
+    exit(1);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- latencies -------------------------------------------------------------------------------------------------- */
+
+static unsigned bucket_of(uint64_t ns)
+{
+    if (ns < SUB_BUCKETS)
+        return (unsigned)ns;
+    unsigned shift = 63u - (unsigned)__builtin_clzll(ns) - 6u;
+    return (shift + 1) * SUB_BUCKETS + (unsigned)((ns >> shift) - SUB_BUCKETS);
+}
+
+static double bucket_us(unsigned bucket)
+{
+    if (bucket < SUB_BUCKETS)
+        return bucket / 1e3;
+    unsigned shift = bucket / SUB_BUCKETS - 1;
+    return ((double)(SUB_BUCKETS + bucket % SUB_BUCKETS) + 0.5) * (double)(1ull << shift) / 1e3;
+}
+
+static double quantile_us(double q)
+{
+    uint64_t seen = 0, wanted = (uint64_t)((double)result.requests * q);
+    for (unsigned i = 0; i < BUCKETS; i++) {
+        seen += result.histogram[i];
+        if (seen > wanted)
+            return bucket_us(i);
+    }
+    return (double)result.max_ns / 1e3;
+}
+
+/* ---- one connection --------------------------------------------------------------------------------------------- */
+
+static void disconnect(struct connection *c)
+{
+    if (c->socket >= 0)
+        close(c->socket);
+    c->socket = -1;
+    c->phase = IDLE;
+}
+
+static void fail(struct connection *c)
+{
+    result.errors++;
+    under_way--;
+    disconnect(c);
+}
+
+/* Connecting over loopback does not wait: only what follows is non-blocking. */
+static bool connect_to_server(struct connection *c)
+{
+    int on = 1;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(options.port)};
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = c};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    c->socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return c->socket >= 0 && setsockopt(c->socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 &&
+           connect(c->socket, (struct sockaddr *)&address, sizeof address) == 0 &&
+           fcntl(c->socket, F_SETFL, O_NONBLOCK) == 0 && epoll_ctl(epoll, EPOLL_CTL_ADD, c->socket, &event) == 0;
+}
+
+static void write_head(struct connection *c, uint64_t number)
+{
+    int len = snprintf(c->head, HEAD_MAX, "%s /%s%llu HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n%s", options.put ? "PUT" : "GET",
+                       options.prefix, (unsigned long long)number, options.port,
+                       options.fresh ? "Connection: close\r\n" : "");
+    if (options.put)
+        len += snprintf(c->head + len, HEAD_MAX - (size_t)len, "Content-Length: %llu\r\n",
+                        (unsigned long long)options.size);
+    memcpy(c->head + len, "\r\n", 2);
+    c->head_len = (size_t)len + 2;
+}
+
+enum progress { MOVED, BLOCKED, BROKEN, ENDED }; /* ENDED: the request is over */
+
+static enum progress failed_call(void)
+{
+    return errno == EAGAIN ? BLOCKED : BROKEN;
+}
+
+/* The head and the body, when it is small, in one send. */
+static enum progress send_head(struct connection *c)
+{
+    size_t small = options.put && options.size <= SMALL_MAX ? options.size : 0;
+    size_t of_body = c->sent > c->head_len ? c->sent - c->head_len : 0;
+    size_t of_head = c->sent - of_body;
+    struct iovec parts[] = {{c->head + of_head, c->head_len - of_head}, {small_body + of_body, small - of_body}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    ssize_t sent = sendmsg(c->socket, &message, c->left ? MSG_MORE : 0);
+    if (sent < 0)
+        return failed_call();
+    c->sent += (size_t)sent;
+    if (c->sent == c->head_len + small) {
+        c->phase = c->left ? SENDING_BODY : RECEIVING_HEAD;
+        c->head_len = 0;
+    }
+    return MOVED;
+}
+
+static enum progress send_body(struct connection *c)
+{
+    off_t offset = (off_t)((options.size - c->left) % SHARED);
+    size_t piece = SHARED - (size_t)offset;
+    ssize_t sent = sendfile(c->socket, shared, &offset, piece < c->left ? piece : c->left);
+    if (sent <= 0)
+        return failed_call();
+    c->left -= (uint64_t)sent;
+    if (!c->left)
+        c->phase = RECEIVING_HEAD;
+    return MOVED;
+}
+
+/* The length of the body behind a head, or -1. A 204 has none and does not say so. */
+static long long content_length(const char *head)
+{
+    if (!strncmp(head + strlen("HTTP/1.1 "), "204", 3))
+        return 0;
+    const char *line = strcasestr(head, "\r\nContent-Length:");
+    return line ? strtoll(line + strlen("\r\nContent-Length:"), NULL, 10) : -1;
+}
+
+/* Judge the head in `answer`, which has `len` bytes, of which `head` are the head's. */
+static enum progress take_answer(struct connection *c, size_t head, size_t len)
+{
+    answer[head - 1] = 0; /* the head alone, as a string */
+    bool success = !strncmp(answer, "HTTP/1.1 2", 10);
+    long long length = content_length(answer);
+    if (length < 0 || (size_t)length < len - head)
+        return BROKEN;
+    if (success && !options.put && (uint64_t)length != options.size)
+        return BROKEN;
+    result.non_2xx += !success;
+    result.body_bytes += options.put ? options.size : (uint64_t)length;
+    c->left = (uint64_t)length - (len - head);
+    c->phase = RECEIVING_BODY;
+    return c->left ? MOVED : ENDED;
+}
+
+static enum progress receive_head(struct connection *c)
+{
+    size_t room = !options.put && options.size <= SMALL_MAX ? sizeof answer : HEAD_MAX;
+    memcpy(answer, c->head, c->head_len);
+    ssize_t got = recv(c->socket, answer + c->head_len, room - c->head_len, 0);
+    if (got <= 0)
+        return got < 0 ? failed_call() : BROKEN;
+    size_t len = c->head_len + (size_t)got;
+    const char *end = memmem(answer, len, "\r\n\r\n", 4);
+    if (end)
+        return take_answer(c, (size_t)(end - answer) + 4, len);
+    if (len >= HEAD_MAX)
+        return BROKEN;
+    memcpy(c->head, answer, len);
+    c->head_len = len;
+    return MOVED;
+}
+
+static enum progress receive_body(struct connection *c)
+{
+    ssize_t got = recv(c->socket, NULL, c->left, MSG_TRUNC);
+    if (got <= 0)
+        return got < 0 ? failed_call() : BROKEN;
+    c->left -= (uint64_t)got;
+    return c->left ? MOVED : ENDED;
+}
+
+static enum progress step(struct connection *c)
+{
+    switch (c->phase) {
+    case SENDING_HEAD: return send_head(c);
+    case SENDING_BODY: return send_body(c);
+    case RECEIVING_HEAD: return receive_head(c);
+    case RECEIVING_BODY: return receive_body(c);
+    default: return BLOCKED;
+    }
+}
+
+static void complete(struct connection *c)
+{
+    result.last_ns = now_ns();
+    uint64_t took = result.last_ns - c->started_ns;
+    under_way--;
+    result.requests++;
+    result.histogram[bucket_of(took)]++;
+    if (took > result.max_ns)
+        result.max_ns = took;
+    c->phase = options.fresh ? AWAITING_CLOSE : IDLE;
+}
+
+static void queue(struct connection *c)
+{
+    c->queued = true;
+    c->next = NULL;
+    *(queue_first ? &queue_last->next : &queue_first) = c;
+    queue_last = c;
+}
+
+/* Begin the next request, if there is to be one. */
+static void begin(struct connection *c)
+{
+    uint64_t now = now_ns();
+    if (started >= options.requests || now >= deadline_ns || result.errors > ERRORS_MAX)
+        return;
+    uint64_t number = started++;
+    under_way++;
+    c->started_ns = now;
+    if (c->socket < 0 && !connect_to_server(c)) {
+        fail(c);
+        return;
+    }
+    write_head(c, options.new_names ? number : number % options.keys);
+    c->sent = 0;
+    c->left = options.put && options.size > SMALL_MAX ? options.size : 0;
+    c->phase = SENDING_HEAD;
+    if (send_head(c) == BROKEN)
+        fail(c);
+    else if (c->phase == SENDING_BODY)
+        queue(c);
+}
+
+static void take_turn(struct connection *c)
+{
+    enum progress progress = MOVED;
+    for (int steps = 0; steps < TURN && progress == MOVED; steps++)
+        progress = step(c);
+    if (progress == MOVED)
+        queue(c);
+    else if (progress == BROKEN)
+        fail(c);
+    else if (progress == ENDED)
+        complete(c);
+    if (c->phase == IDLE)
+        begin(c);
+}
+
+static void on_event(struct connection *c, uint32_t events)
+{
+    if (!c->queued)
+        take_turn(c);
+    if (c->phase == AWAITING_CLOSE && (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))) {
+        disconnect(c);
+        begin(c);
+    }
+}
+
+static void run_queue(void)
+{
+    struct connection *c = queue_first;
+    queue_first = NULL;
+    while (c) {
+        struct connection *next = c->next;
+        c->queued = false;
+        take_turn(c);
+        c = next;
+    }
+}
+
+/* ---- the run ---------------------------------------------------------------------------------------------------- */
+
+static bool more_to_begin(void)
+{
+    return now_ns() < deadline_ns && started < options.requests && result.errors <= ERRORS_MAX;
+}
+
+static void run(struct connection *connections)
+{
+    struct epoll_event events[EVENTS];
+    result.first_ns = result.last_ns = now_ns();
+    deadline_ns = result.first_ns + (uint64_t)(options.seconds * 1e9);
+    uint64_t limit_ns = deadline_ns + DRAIN_SECONDS * 1000000000ull;
+    for (int i = 0; i < options.connections; i++)
+        begin(&connections[i]);
+    while (under_way || more_to_begin()) {
+        int n = epoll_wait(epoll, events, EVENTS, options.spin || queue_first ? 0 : 100);
+        if (n < 0 && errno != EINTR)
+            die("epoll_wait");
+        for (int i = 0; i < n; i++)
+            on_event(events[i].data.ptr, events[i].events);
+        run_queue();
+        if (now_ns() > limit_ns) {
+            result.errors += under_way;
+            return;
+        }
+    }
+}
+
+static void report(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    double cpu = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+                 (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+    double elapsed = (double)(result.last_ns - result.first_ns) / 1e9;
+    printf("{\"requests\": %llu, \"body_bytes\": %llu, \"seconds\": %.6f, \"p50_us\": %.1f, \"p99_us\": %.1f, "
+           "\"max_us\": %.1f, \"non_2xx\": %llu, \"errors\": %llu, \"client_cpu_seconds\": %.6f}\n",
+           (unsigned long long)result.requests, (unsigned long long)result.body_bytes, elapsed, quantile_us(0.5),
+           quantile_us(0.99), (double)result.max_ns / 1e3, (unsigned long long)result.non_2xx,
+           (unsigned long long)result.errors, cpu);
+}
+
+_Noreturn static void usage(void)
+{
+    fputs("usage: load --port P --get|--put --size N [--prefix NAME] [--keys N | --new] [--connections N] [--fresh]\n"
+          "            [--seconds S] [--requests N] [--spin]\n",
+          stderr);
+    exit(2);
+}
+
+static void parse_options(int argc, char **argv)
+{
+    static const struct option known[] = {
+        {"port", required_argument, NULL, 'p'},        {"get", no_argument, NULL, 'g'},
+        {"put", no_argument, NULL, 'u'},               {"size", required_argument, NULL, 's'},
+        {"prefix", required_argument, NULL, 'x'},      {"keys", required_argument, NULL, 'k'},
+        {"new", no_argument, NULL, 'n'},               {"connections", required_argument, NULL, 'c'},
+        {"fresh", no_argument, NULL, 'f'},             {"seconds", required_argument, NULL, 't'},
+        {"requests", required_argument, NULL, 'r'},    {"spin", no_argument, NULL, 'i'},
+        {NULL, 0, NULL, 0}};
+    int option;
+    while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
+        switch (option) {
+        case 'p': options.port = (uint16_t)atoi(optarg); break;
+        case 'g': options.put = false; break;
+        case 'u': options.put = true; break;
+        case 's': options.size = strtoull(optarg, NULL, 10); break;
+        case 'x': options.prefix = optarg; break;
+        case 'k': options.keys = strtoull(optarg, NULL, 10); break;
+        case 'n': options.new_names = true; break;
+        case 'c': options.connections = atoi(optarg); break;
+        case 'f': options.fresh = true; break;
+        case 'i': options.spin = true; break;
+        case 't': options.seconds = atof(optarg); break;
+        case 'r': options.requests = strtoull(optarg, NULL, 10); break;
+        default: usage();
+        }
+    }
+    bool sane = options.port && options.size && options.keys && options.connections > 0 &&
+                options.connections <= 10000 && strlen(options.prefix) < 200;
+    if (optind != argc || !sane)
+        usage();
+}
+
+int main(int argc, char **argv)
+{
+    parse_options(argc, argv);
+    signal(SIGPIPE, SIG_IGN);
+    memset(small_body, 'x', sizeof small_body);
+    epoll = epoll_create1(EPOLL_CLOEXEC);
+    shared = memfd_create("body", MFD_CLOEXEC);
+    struct connection *connections = calloc((size_t)options.connections, sizeof *connections);
+    if (epoll < 0 || shared < 0 || !connections)
+        die("load");
+    for (size_t i = 0; i < SHARED; i += sizeof small_body)
+        if (write(shared, small_body, sizeof small_body) != sizeof small_body)
+            die("load");
+    for (int i = 0; i < options.connections; i++)
+        connections[i].socket = -1;
+    run(connections);
+    report();
+}

@@ -1,0 +1,293 @@
+//! Proves the plan of the house: data flows one way through the rooms and nothing flows back up. Reads the sources and
+//! fails on an edge that is not on the list, on a file without its `//!`, and on words in rooms they do not belong to.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Who may name whom. A room may always name itself; a room that is missing here names nothing of ours.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("main", &["config", "server", "log"]),
+    (
+        "lib",
+        &[
+            "config", "server", "net", "http", "store", "drain", "metrics", "log",
+        ],
+    ),
+    (
+        "server",
+        &["config", "net", "http", "store", "drain", "metrics"],
+    ),
+    ("config", &["net", "http", "store", "server", "log"]),
+    ("net", &["http", "drain", "metrics"]),
+    ("http", &["store", "metrics"]),
+    ("store", &["metrics"]),
+    ("drain", &[]),
+    ("metrics", &[]),
+    ("log", &[]),
+];
+
+/// Files that import nothing of ours, not even from their own room.
+const LEAVES: &[&str] = &[
+    "drain.rs",
+    "metrics.rs",
+    "log.rs",
+    "store/key.rs",
+    "store/error.rs",
+    "http/range.rs",
+];
+
+#[test]
+fn rooms_name_only_the_rooms_below_them() {
+    let faults: Vec<String> = sources()
+        .iter()
+        .flat_map(|source| forbidden_edges(&source.name, &source.code))
+        .collect();
+    assert!(
+        faults.is_empty(),
+        "edges that are not on the list:\n{}",
+        faults.join("\n")
+    );
+}
+
+#[test]
+fn every_file_says_what_it_owns() {
+    for source in sources() {
+        assert!(
+            source.text.starts_with("//! "),
+            "src/{} does not open with `//!`",
+            source.name
+        );
+    }
+}
+
+#[test]
+fn status_codes_are_made_in_one_file_and_io_errors_stay_out_of_http() {
+    for Source { name, code, .. } in sources() {
+        assert!(
+            name == "http/response.rs" || !code.contains("StatusCode::"),
+            "src/{name} makes a status code"
+        );
+        assert!(
+            !name.starts_with("http/") || !code.contains("io::Error"),
+            "src/{name} knows io::Error"
+        );
+    }
+}
+
+#[test]
+fn the_check_itself_finds_planted_faults() {
+    let found = |name: &str, text: &str| forbidden_edges(name, &code_of(text)).len();
+    assert_eq!(found("store/mod.rs", "use crate::http::body;"), 1);
+    assert_eq!(
+        found(
+            "store/object.rs",
+            "use crate::{metrics, net::stream::{A, B}, http};"
+        ),
+        2
+    );
+    assert_eq!(
+        found("http/service.rs", "let x = crate::net::reactor::go();"),
+        1
+    );
+    assert_eq!(found("store/mod.rs", "use super::net;"), 1);
+    assert_eq!(
+        found("store/deep/file.rs", "use super::super::super::http;"),
+        1
+    );
+    assert_eq!(
+        found("main.rs", "use data_server::{config::Args, store::Store};"),
+        1
+    );
+    assert_eq!(found("drain.rs", "use crate::metrics::Counter;"), 1);
+    assert_eq!(found("store/key.rs", "use super::error::Error;"), 1);
+    assert_eq!(found("http/service.rs", "use crate::Config;"), 1);
+
+    assert_eq!(
+        found(
+            "net/reactor.rs",
+            "use crate::http::Service; use super::stream::Stream;"
+        ),
+        0
+    );
+    assert_eq!(
+        found(
+            "store/mod.rs",
+            "pub(crate) mod key; // see crate::http\n/// crate::net"
+        ),
+        0
+    );
+    assert_eq!(
+        found(
+            "store/mod.rs",
+            "a();\n#[cfg(test)]\nmod tests {\n    use crate::http::X;\n}\n"
+        ),
+        0
+    );
+    assert_eq!(
+        found(
+            "store/mod.rs",
+            "#[cfg(test)]\nmod tests {\n    fn f() {}\n}\nuse crate::http::X;\n"
+        ),
+        1
+    );
+}
+
+/// One file of `src/`: its path below it, its text, and its code without comments and tests.
+struct Source {
+    name: String,
+    text: String,
+    code: String,
+}
+
+fn sources() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    collect(&root, &mut files);
+    assert!(
+        files.len() > 10,
+        "only {} files in {}",
+        files.len(),
+        root.display()
+    );
+    let read = |file: PathBuf| {
+        let text = fs::read_to_string(&file).expect("a source file");
+        let name = file
+            .strip_prefix(&root)
+            .expect("below src")
+            .to_str()
+            .expect("text")
+            .to_owned();
+        Source {
+            name,
+            code: code_of(&text),
+            text,
+        }
+    };
+    files.into_iter().map(read).collect()
+}
+
+fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).expect("a directory of sources") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+/// The text without comments and without modules under `#[cfg(test)]`, which end at a `}` indented as they begin.
+fn code_of(text: &str) -> String {
+    let mut code = String::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if line.trim() == "#[cfg(test)]" {
+            let indent = &line[..line.len() - line.trim_start().len()];
+            let opens = lines
+                .next()
+                .is_some_and(|item| item.trim_end().ends_with('{'));
+            let end = format!("{indent}}}");
+            if opens {
+                lines.by_ref().find(|line| *line == end);
+            }
+            continue;
+        }
+        code.push_str(line.split_once("//").map_or(line, |(before, _)| before));
+        code.push('\n');
+    }
+    code
+}
+
+/// The edges of this file that are not allowed, each as a line to read.
+fn forbidden_edges(name: &str, code: &str) -> Vec<String> {
+    let from = room(name);
+    let allowed = ALLOWED
+        .iter()
+        .find(|(room, _)| *room == from)
+        .map_or(&[][..], |(_, to)| to);
+    let leaf = LEAVES.contains(&name);
+    let may = |to: &str| {
+        !leaf
+            && (to == from
+                || allowed.contains(&to)
+                || matches!(from, "main" | "lib") && !is_room(to))
+    };
+    let own = if leaf {
+        names_after(code, "super::")
+    } else {
+        vec![]
+    };
+    let named = targets(name, code).into_iter().chain(own);
+    named
+        .filter(|to| !may(to))
+        .map(|to| format!("src/{name}: {from} -> {to}"))
+        .collect()
+}
+
+fn room(name: &str) -> &str {
+    name.split_once('/')
+        .map_or_else(|| name.trim_end_matches(".rs"), |(room, _)| room)
+}
+
+fn is_room(name: &str) -> bool {
+    ALLOWED.iter().any(|(room, _)| *room == name)
+}
+
+/// What this file names of the crate's root: `crate::x`, `data_server::x`, or enough `super::`.
+fn targets(name: &str, code: &str) -> Vec<String> {
+    let below_root = name.matches('/').count() + usize::from(!name.ends_with("mod.rs"));
+    let supers = "super::".repeat(below_root.max(1));
+    let from_root = ["crate::", "data_server::", &supers];
+    from_root
+        .iter()
+        .flat_map(|prefix| names_after(code, prefix))
+        .filter(|to| to != "super" && to != "self")
+        .collect()
+}
+
+/// The first names after each `prefix`, with `{a::b, c}` taken apart.
+fn names_after(code: &str, prefix: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for (at, _) in code.match_indices(prefix) {
+        let before = code[..at].chars().next_back();
+        if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
+            continue;
+        }
+        let rest = &code[at + prefix.len()..];
+        match rest.strip_prefix('{') {
+            Some(group) => names.extend(split_group(group)),
+            None => names.push(first_name(rest)),
+        }
+    }
+    names
+}
+
+/// The first name of each part of `a, b::{c, d}, e}`, up to the brace that closes it.
+fn split_group(group: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let (mut depth, mut start) = (0_usize, 0);
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            ',' | '}' if depth == 0 => {
+                names.push(first_name(&group[start..at]));
+                start = at + 1;
+                if c == '}' {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+fn first_name(path: &str) -> String {
+    path.trim_start()
+        .chars()
+        .take_while(|c| c.is_alphanumeric() || *c == '_')
+        .collect()
+}

@@ -1,0 +1,169 @@
+//! Proves what happens when the disk says no: full, out of inodes, read-only, or the file too large for the process.
+//! The client hears why, the old value stays, reading and deleting go on, and room made is room used.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::support::{Launch, Mount, Response, TestServer, chunked, eventually, pattern, put_head};
+
+/// A refusal for want of room, with its reason in one line.
+#[track_caller]
+fn assert_no_room(answer: &Response, what: &str) {
+    let reason = String::from_utf8_lossy(&answer.body);
+    assert_eq!(answer.status, 507, "{what}: {reason}");
+    assert!(
+        reason.len() > 5 && reason.ends_with('\n') && reason.lines().count() == 1,
+        "{what}: {reason:?}"
+    );
+}
+
+fn put_chunked(server: &TestServer, key: &str, value: &[u8]) -> Response {
+    let mut connection = server.connect();
+    let head = format!("PUT /{key} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
+    connection.send(head);
+    let _may_be_refused_meanwhile =
+        connection.offer([&chunked(value.chunks(50_000))[..], b"0\r\n\r\n"].concat());
+    connection.answer()
+}
+
+#[test]
+fn a_full_disk_refuses_puts_and_nothing_else() {
+    let Some(mount) = Mount::tmpfs("size=2m", "PUT, GET and DELETE on a full disk") else {
+        return;
+    };
+    let mut server = Launch::new(&[]).on(&mount.dir()).start();
+    let (old, victim, new) = (
+        pattern(1, 100_000),
+        pattern(2, 600_000),
+        pattern(3, 400_000),
+    );
+    server.store("k", &old);
+    server.store("victim", &victim);
+
+    assert_no_room(
+        &server.connect().ask(put_head("k", 4_000_000)),
+        "announced and too large, no byte sent",
+    );
+    assert_no_room(
+        &put_chunked(&server, "k", &pattern(4, 3_000_000)),
+        "too large, not announced",
+    );
+    eventually("what was refused is forgotten", || {
+        server.proc().staged() == 0
+    });
+    fill(&mount.dir().file("filler"));
+    for round in 0..3 {
+        assert_no_room(&server.put("k", &new), "fixed length, replacing");
+        assert_no_room(&server.put("fresh", b"x"), "one byte, new");
+        assert_no_room(&put_chunked(&server, "k", &new), "chunked, replacing");
+        assert_no_room(&put_chunked(&server, "fresh", &new), "chunked, new");
+        assert!(server.get("k").body == old, "the old value, round {round}");
+        assert_eq!(server.get("fresh").status, 404);
+        server.dir.assert_holds(&["k", "victim", "filler"]);
+    }
+
+    assert_eq!(
+        server.ask("DELETE", "victim").status,
+        200,
+        "DELETE on a full disk"
+    );
+    // The blocks of a large file are freed in the background.
+    eventually("room made is room used", || {
+        server.put("k", &new).status == 200
+    });
+    assert!(server.get("k").body == new);
+    assert_eq!(put_chunked(&server, "fresh", &old).status, 200);
+    server.dir.assert_holds(&["k", "fresh", "filler"]);
+    server.stop();
+}
+
+fn fill(path: &Path) {
+    let mut filler = File::create(path).expect("a filler");
+    let full = (0..10_000).find_map(|_| filler.write_all(&[0; 4096]).err());
+    assert!(full.is_some(), "the disk is not small");
+}
+
+#[test]
+fn a_disk_out_of_inodes_refuses_new_values_and_serves_on() {
+    let Some(mount) = Mount::tmpfs("size=8m,nr_inodes=30", "PUT without a free inode") else {
+        return;
+    };
+    let mut server = Launch::new(&[]).on(&mount.dir()).start();
+    let answers: Vec<Response> = (0..40)
+        .map(|n| server.put(&format!("k{n}"), b"value"))
+        .collect();
+    let stored = answers
+        .iter()
+        .take_while(|answer| answer.status == 200)
+        .count();
+    assert!((10..30).contains(&stored), "{stored} values in 30 inodes");
+    for answer in &answers[stored..] {
+        assert_no_room(answer, "no inode left");
+    }
+    assert_eq!(server.dir.names().len(), stored);
+    // Read until it is as hot as a value can be; its inode is freed nonetheless.
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(300) {
+        assert_eq!(server.get("k0").body, b"value");
+    }
+    assert_eq!(server.ask("DELETE", "k0").status, 200);
+    server.store("again", "value");
+    server.dir.assert_nothing_staged();
+    server.stop();
+}
+
+#[test]
+fn a_disk_that_became_read_only_refuses_writes_and_serves_reads() {
+    let Some(mount) = Mount::ext4("PUT and DELETE on a disk that became read-only") else {
+        return;
+    };
+    let mut server = Launch::new(&[]).on(&mount.dir()).start();
+    server.store("k", "value");
+    mount.fail();
+    assert_no_room(&server.put("k", b"new"), "a small PUT");
+    assert_no_room(&server.put("k", pattern(1, 300_000)), "a large PUT");
+    assert_no_room(
+        &put_chunked(&server, "new", &pattern(1, 300_000)),
+        "chunked",
+    );
+    assert_no_room(&server.ask("DELETE", "k"), "DELETE");
+    assert_eq!(server.ask("DELETE", "gone").status, 404);
+    assert_eq!(server.get("k").body, b"value");
+    server.dir.assert_holds(&["k"]);
+    server.stop();
+}
+
+#[test]
+fn a_file_too_large_for_the_process_fails_alone() {
+    let server = Launch::new(&[])
+        .through(&["prlimit", "--fsize=100000:100000"])
+        .start();
+    server.store("k", "old");
+    for answer in [
+        server.put("k", pattern(1, 200_000)),
+        put_chunked(&server, "k", &pattern(1, 200_000)),
+    ] {
+        assert!(matches!(answer.status, 413 | 500 | 507), "{answer:?}");
+    }
+    assert_eq!(server.get("k").body, b"old", "alive, with the old value");
+    server.store("k", pattern(2, 100_000));
+    server.dir.assert_holds(&["k"]);
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_exit_code_1() {
+    let Some(mount) = Mount::tmpfs("size=2m", "starting on a read-only file system") else {
+        return;
+    };
+    fs::create_dir(mount.dir().path()).expect("a directory");
+    mount.remount_read_only();
+    let ended = Launch::new(&[]).on(&mount.dir()).run();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(
+        ended.stderr.to_lowercase().contains("read-only"),
+        "{}",
+        ended.stderr
+    );
+}

@@ -1,0 +1,103 @@
+//! Proves how a server that does not serve says so: exit codes, a reason on standard error, nothing on standard output.
+
+use std::net::TcpListener;
+
+use crate::support::{DataDir, Launch, TestServer};
+
+#[test]
+fn wrong_usage_is_exit_code_2() {
+    let wrong: [&[&str]; 12] = [
+        &["--threads", "nope"],
+        &["--threads", "0"],
+        &["--no-such-option"],
+        &["stray"],
+        &["--max-body", "much"],
+        &["--header-timeout", "10 parsecs"],
+        &["--log-level", "loud"],
+        &["--log-format", "xml"],
+        &["--max-connections", "-1"],
+        &["--max-connections", "0"],
+        &["--grace-period"],
+        &["--listen", "nowhere"],
+    ];
+    for args in wrong {
+        let launch = Launch::new(args);
+        let ended = if args[0].starts_with("--l") {
+            launch.bare()
+        } else {
+            launch
+        }
+        .run();
+        assert_eq!(ended.code, Some(2), "{args:?}: {}", ended.stderr);
+        assert_eq!(ended.stdout, "", "{args:?}");
+        assert!(!ended.stderr.is_empty(), "{args:?} without a reason");
+    }
+}
+
+#[test]
+fn a_second_server_on_the_directory_is_exit_code_3_and_names_the_first() {
+    let mut first = TestServer::start(&[]);
+    first.store("k", "value");
+    let second = Launch::new(&[]).on(&first.dir).run();
+    assert_eq!(second.code, Some(3), "{}", second.stderr);
+    assert!(
+        second.stderr.contains(&first.proc().0.to_string()),
+        "no pid in {}",
+        second.stderr
+    );
+    assert_eq!(second.stdout, "");
+    assert_eq!(first.get("k").body, b"value", "the first serves on");
+    first.stop();
+    assert_eq!(
+        Launch::new(&[]).on(&first.dir).start().get("k").body,
+        b"value",
+        "the directory is free again"
+    );
+}
+
+#[test]
+fn an_address_in_use_is_exit_code_4() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let addr = taken.local_addr().expect("its address").to_string();
+    let ended = Launch::new(&[]).listen(&addr).run();
+    assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains(&addr),
+        "no address in {}",
+        ended.stderr
+    );
+    assert_eq!(ended.stdout, "");
+}
+
+#[test]
+fn a_directory_that_is_a_file_is_exit_code_1() {
+    let dir = DataDir::temporary();
+    dir.place("file", "not a directory");
+    let ended = Launch::new(&[]).on(&DataDir::at(dir.file("file"))).run();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("file"), "no path in {}", ended.stderr);
+    assert_eq!(dir.read("file"), b"not a directory");
+}
+
+#[test]
+fn help_names_every_option() {
+    let help = Launch::new(&["--help"]).run();
+    assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""));
+    let options = "threads dir listen pin max-connections max-body read-only discard compat header-timeout \
+                   idle-timeout min-rate grace-period log-level log-format access-log";
+    for option in options.split_whitespace() {
+        assert!(
+            help.stdout.contains(&format!("--{option}")),
+            "--{option} is not in the help"
+        );
+    }
+    assert!(
+        help.stdout.contains("DATA_SERVER_DIR"),
+        "the environment is not in the help"
+    );
+    let version = Launch::new(&["--version"]).run();
+    assert_eq!(
+        (version.code, version.stdout.as_str()),
+        (Some(0), concat!("data-server ", env!("CARGO_PKG_VERSION")))
+    );
+}

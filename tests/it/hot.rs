@@ -1,0 +1,228 @@
+//! Proves that a value kept in memory is never stale: whatever changes it, over the wire or by hand, the next GET shows,
+//! on every reactor; and that what is kept is bounded and can be turned off.
+
+use std::fs::{self, File, FileTimes};
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{Raw, TestServer, eventually, pattern, put_head};
+
+const GET_K: &str = "GET /k HTTP/1.1\r\nHost: t\r\n\r\n";
+
+/// Stores `/k` and reads it on every connection until the server keeps it open.
+fn heat(server: &TestServer, readers: &mut [Raw]) {
+    let _ = fs::remove_dir(server.dir.file("k"));
+    server.store("k", "hot value");
+    eventually("the value is kept", || {
+        readers
+            .iter_mut()
+            .all(|reader| reader.ask(GET_K).body == b"hot value")
+            && server.proc().has_open(&server.dir.file("k"))
+    });
+}
+
+type Change = fn(&TestServer);
+
+/// What may happen to a value, and what it is then.
+const CHANGES: &[(&str, Change, Option<&[u8]>)] = &[
+    (
+        "replaced over the wire",
+        |server| server.store("k", "new value"),
+        Some(b"new value"),
+    ),
+    (
+        "deleted over the wire",
+        |server| assert_eq!(server.ask("DELETE", "k").status, 200),
+        None,
+    ),
+    (
+        "edited to the same size",
+        |server| edit(server, "k", b"new value"),
+        Some(b"new value"),
+    ),
+    (
+        "edited to the same size, its time set back",
+        |server| {
+            let modified = fs::metadata(server.dir.file("k")).and_then(|meta| meta.modified());
+            edit(server, "k", b"new value");
+            let file = File::open(server.dir.file("k")).expect("k");
+            file.set_times(FileTimes::new().set_modified(modified.expect("its time")))
+                .expect("a time");
+        },
+        Some(b"new value"),
+    ),
+    (
+        "edited through another name",
+        |server| {
+            fs::hard_link(server.dir.file("k"), server.dir.outside("link")).expect("a link");
+            let mut link = File::options()
+                .write(true)
+                .open(server.dir.outside("link"))
+                .expect("a link");
+            link.write_all(b"new").expect("an edit");
+            fs::remove_file(server.dir.outside("link")).expect("a removal");
+        },
+        Some(b"new value"),
+    ),
+    ("cut", |server| truncate(server, 3), Some(b"hot")),
+    ("emptied", |server| truncate(server, 0), Some(b"")),
+    (
+        "removed",
+        |server| fs::remove_file(server.dir.file("k")).expect("a removal"),
+        None,
+    ),
+    (
+        "removed with another name left",
+        |server| {
+            fs::hard_link(server.dir.file("k"), server.dir.outside("kept")).expect("a link");
+            fs::remove_file(server.dir.file("k")).expect("a removal");
+            fs::remove_file(server.dir.outside("kept")).expect("a removal");
+        },
+        None,
+    ),
+    (
+        "renamed away",
+        |server| {
+            fs::rename(server.dir.file("k"), server.dir.file("moved")).expect("a rename");
+        },
+        None,
+    ),
+    (
+        "replaced by a rename",
+        |server| {
+            fs::write(server.dir.outside("k"), "new value").expect("a file");
+            fs::rename(server.dir.outside("k"), server.dir.file("k")).expect("a rename");
+        },
+        Some(b"new value"),
+    ),
+    (
+        "replaced by a symlink to itself",
+        |server| {
+            fs::rename(server.dir.file("k"), server.dir.file("moved")).expect("a rename");
+            symlink("moved", server.dir.file("k")).expect("a symlink");
+        },
+        None,
+    ),
+    (
+        "replaced by a directory",
+        |server| {
+            fs::remove_file(server.dir.file("k")).expect("a removal");
+            fs::create_dir(server.dir.file("k")).expect("a directory");
+        },
+        None,
+    ),
+];
+
+fn edit(server: &TestServer, key: &str, value: &[u8]) {
+    let mut file = File::options()
+        .write(true)
+        .open(server.dir.file(key))
+        .expect("the value");
+    file.write_all(value).expect("an edit by hand");
+}
+
+fn truncate(server: &TestServer, length: u64) {
+    let file = File::options()
+        .write(true)
+        .open(server.dir.file("k"))
+        .expect("the value");
+    file.set_len(length).expect("cut by hand");
+}
+
+#[test]
+fn every_change_of_a_hot_value_shows_in_the_next_answer_of_every_reactor() {
+    let server = TestServer::start(&["--threads", "4"]);
+    let mut readers: Vec<Raw> = (0..4).map(|_| server.connect()).collect();
+    for (what, change, value) in CHANGES {
+        heat(&server, &mut readers);
+        change(&server);
+        for reader in &mut readers {
+            let got = reader.ask(GET_K);
+            assert_eq!(
+                got.status,
+                if value.is_some() { 200 } else { 404 },
+                "{what}"
+            );
+            assert!(
+                value.is_none_or(|value| got.body == value),
+                "{what}: {}",
+                got.body.escape_ascii()
+            );
+        }
+        let _ = fs::remove_file(server.dir.file("k"));
+    }
+}
+
+/// One client writes; whoever asks after the answer sees that write, wherever its connection lives.
+#[test]
+fn an_acknowledged_write_is_what_everyone_reads_next() {
+    let server = TestServer::start(&["--threads", "4"]);
+    let mut writer = server.connect();
+    let mut readers: Vec<Raw> = (0..4).map(|_| server.connect()).collect();
+    heat(&server, &mut readers);
+    let end = Instant::now() + Duration::from_secs(2);
+    let mut rounds = 0;
+    while Instant::now() < end {
+        rounds += 1;
+        let value = format!("value {rounds:08}");
+        writer.send(put_head("k", value.len()));
+        let etag = writer
+            .ask(&value)
+            .header("etag")
+            .expect("an ETag")
+            .to_owned();
+        for reader in &mut readers {
+            let got = reader.ask(GET_K);
+            assert_eq!(got.body, value.as_bytes(), "round {rounds}");
+            assert_eq!(got.header("etag"), Some(etag.as_str()), "round {rounds}");
+        }
+        if rounds % 50 == 0 {
+            thread::sleep(Duration::from_millis(120)); // let it become old enough to be kept
+            readers
+                .iter_mut()
+                .for_each(|reader| assert_eq!(reader.ask(GET_K).body, value.as_bytes()));
+        }
+    }
+    assert!(rounds >= 50, "only {rounds} rounds");
+}
+
+#[test]
+fn without_a_cache_nothing_is_kept_open() {
+    let server = TestServer::start(&["--cache", "0"]);
+    server.store("k", "value");
+    let mut reader = server.connect();
+    let end = Instant::now() + Duration::from_millis(400);
+    while Instant::now() < end {
+        assert_eq!(reader.ask(GET_K).body, b"value");
+    }
+    assert!(
+        !server.proc().has_open(&server.dir.file("k")),
+        "a descriptor is kept"
+    );
+}
+
+/// Ten times more values than fit, in bytes; each read until it could be kept.
+#[test]
+fn what_is_kept_is_bounded() {
+    let server = TestServer::start(&["--cache", "1MiB"]);
+    let values: Vec<_> = (0..200).map(|n| pattern(n, 50_000)).collect();
+    for (n, value) in values.iter().enumerate() {
+        server.dir.place(&format!("k{n}"), value);
+    }
+    let mut reader = server.connect();
+    let kept = || {
+        (0..values.len())
+            .filter(|n| server.proc().has_open(&server.dir.file(format!("k{n}"))))
+            .count()
+    };
+    eventually("some are kept", || {
+        for (n, value) in values.iter().enumerate() {
+            let got = reader.ask(format!("GET /k{n} HTTP/1.1\r\nHost: t\r\n\r\n"));
+            assert!(got.body == *value, "GET /k{n}");
+        }
+        kept() > 0
+    });
+    assert!(kept() <= 21, "{} values of 50,000 bytes in 1 MiB", kept());
+}

@@ -1,0 +1,280 @@
+//! Proves the rules of keys: which paths are keys, which are refused and how, and that the name on disk is the key,
+//! byte for byte. A path is decoded exactly once and strictly.
+
+use std::cell::RefCell;
+
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, any};
+use proptest::prop_oneof;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+
+use crate::support::{Client, TestServer};
+
+/// Paths that are keys, and the name of the file each makes.
+const GOOD: &[(&str, &str)] = &[
+    ("a", "a"),
+    ("%61", "a"),
+    ("+", "+"),
+    ("a+b", "a+b"),
+    ("%2B", "+"),
+    ("a%20b", "a b"),
+    ("%20", " "),
+    ("%252e", "%2e"),
+    ("%252F", "%2F"),
+    ("...", "..."),
+    ("..a", "..a"),
+    (".hidden", ".hidden"),
+    (".data-serve", ".data-serve"),
+    (".Data-Server", ".Data-Server"),
+    ("a.data-server", "a.data-server"),
+    ("..%5c..%5cetc", "..\\..\\etc"),
+    ("%C3%A9", "\u{e9}"),
+    ("%c3%a9", "\u{e9}"),
+    ("e%CC%81", "e\u{301}"),
+    ("%F0%9F%A6%80", "\u{1f980}"),
+    ("%1b%5b2J", "\u{1b}[2J"),
+    ("%0a", "\n"),
+    ("%0D%0AX:%20y", "\r\nX: y"),
+    ("%7f", "\u{7f}"),
+    ("a:b@c;d,e=f&g", "a:b@c;d,e=f&g"),
+    ("-", "-"),
+    ("CON", "CON"),
+    ("~", "~"),
+];
+
+/// Paths that are one segment and no key.
+const BAD: &[&str] = &[
+    ".",
+    "..",
+    "%2e",
+    "%2E%2e",
+    ".%2e",
+    "%2F",
+    "a%2fb",
+    "%2e%2e%2fetc",
+    "%00",
+    "a%00b",
+    "%",
+    "a%",
+    "%2",
+    "%zz",
+    "%2g",
+    "%%41",
+    "% 41",
+    "%c0%ae%c0%ae",
+    "%C3",
+    "%A9%C3",
+    "%ED%A0%80",
+    "%FF",
+    ".data-server",
+    "%2edata-server",
+    ".data-server-old",
+    ".data-server%2Flock",
+    ".dat%61-server",
+];
+
+#[test]
+fn a_good_key_is_the_name_of_its_file() {
+    let server = TestServer::start(&[]);
+    let mut client = Client::new(server.addr);
+    for (path, name) in GOOD {
+        assert_eq!(client.put(path, path.as_bytes()).status, 200, "PUT /{path}");
+        assert_eq!(
+            server.dir.read(name),
+            path.as_bytes(),
+            "the file of /{path}"
+        );
+        assert_eq!(client.ask("GET", path).body, path.as_bytes(), "GET /{path}");
+        assert_eq!(client.ask("HEAD", path).status, 200, "HEAD /{path}");
+        assert_eq!(
+            server.dir.names(),
+            [name.as_bytes()],
+            "the directory after PUT /{path}"
+        );
+        assert_eq!(client.ask("DELETE", path).status, 200, "DELETE /{path}");
+        server.dir.assert_holds(&[]);
+    }
+}
+
+#[test]
+fn a_bad_key_is_refused_by_every_method() {
+    let server = TestServer::start(&[]);
+    let mut client = Client::new(server.addr);
+    for path in BAD {
+        for method in ["GET", "HEAD", "DELETE"] {
+            assert_eq!(client.ask(method, path).status, 400, "{method} /{path}");
+        }
+        assert_eq!(client.put(path, b"x").status, 400, "PUT /{path}");
+        server.dir.assert_holds(&[]);
+    }
+}
+
+#[test]
+fn a_key_has_at_most_255_bytes_after_decoding() {
+    let server = TestServer::start(&[]);
+    let mut client = Client::new(server.addr);
+    let cases = [
+        ("x".repeat(255), 200),
+        ("x".repeat(256), 414),
+        ("%78".repeat(255), 200),
+        ("%78".repeat(256), 414),
+        ("%C3%A9".repeat(127) + "x", 200),
+        ("%C3%A9".repeat(128), 414),
+        ("x".repeat(4000), 414),
+    ];
+    for (path, status) in cases {
+        let shown = format!("{} bytes of /{}...", path.len(), &path[..6]);
+        assert_eq!(client.put(&path, b"v").status, status, "PUT {shown}");
+        let read = if status == 200 { 200 } else { 414 };
+        for method in ["GET", "HEAD", "DELETE"] {
+            assert_eq!(client.ask(method, &path).status, read, "{method} {shown}");
+        }
+        server.dir.assert_holds(&[]);
+    }
+}
+
+#[test]
+fn each_of_the_256_single_bytes_has_its_answer_when_encoded() {
+    let server = TestServer::start(&[]);
+    let mut client = Client::new(server.addr);
+    for byte in 0..=255_u8 {
+        let status = match byte {
+            0 | b'/' | b'.' | 0x80.. => 400,
+            _ => 200,
+        };
+        let path = format!("%{byte:02x}");
+        assert_eq!(client.put(&path, [byte]).status, status, "PUT /{path}");
+        let stored = if status == 200 {
+            vec![vec![byte]]
+        } else {
+            vec![]
+        };
+        assert_eq!(
+            server.dir.names(),
+            stored,
+            "the directory after PUT /{path}"
+        );
+        assert_eq!(client.ask("DELETE", &path).status, status, "DELETE /{path}");
+    }
+    server.dir.assert_holds(&[]);
+}
+
+#[test]
+fn each_of_the_256_single_bytes_has_its_answer_when_raw() {
+    const PLAIN: &[u8] = b"-_~!$&'()*+,;=:@";
+    /// RFC 3986 wants these encoded, and clients send them raw: refused, or taken as they stand.
+    const LAX: &[u8] = b"\"<>[\\]^`{|}";
+    let server = TestServer::start(&[]);
+    for byte in 0..=255_u8 {
+        let request = [
+            b"PUT /",
+            &[byte][..],
+            b" HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\n\r\nv",
+        ]
+        .concat();
+        let status = server.connect().ask(request).status;
+        let shown = byte.escape_ascii();
+        match status {
+            200 => assert_eq!(
+                server.dir.names(),
+                [[byte]],
+                "the directory after PUT /{shown}"
+            ),
+            _ => server.dir.assert_holds(&[]),
+        }
+        if byte.is_ascii_alphanumeric() || PLAIN.contains(&byte) {
+            assert_eq!(status, 200, "PUT /{shown}");
+        } else if !LAX.contains(&byte) {
+            assert_eq!(status, 400, "PUT /{shown}");
+        }
+        server.dir.clear();
+    }
+}
+
+#[test]
+fn two_normal_forms_are_two_keys() {
+    let server = TestServer::start(&[]);
+    server.store("%C3%A9", "composed");
+    server.store("e%CC%81", "decomposed");
+    assert_eq!(server.get("%C3%A9").body, b"composed");
+    assert_eq!(server.get("e%CC%81").body, b"decomposed");
+    server.dir.assert_holds(&["\u{e9}", "e\u{301}"]);
+}
+
+/// Any bytes, encoded in any mixture of raw and `%XX`, are stored under exactly those bytes or refused as the rules say.
+#[test]
+fn any_bytes_in_any_encoding_follow_the_rules() {
+    let server = TestServer::start(&[]);
+    let client = RefCell::new(Client::new(server.addr));
+    let bytes = prop_oneof![
+        4 => vec(any::<char>(), 1..100).prop_map(|chars| chars.into_iter().collect::<String>().into_bytes()),
+        2 => vec(prop_oneof![b' '..=b'~', b'.'..=b'/'], 1..300),
+        1 => vec(any::<u8>(), 1..20),
+        1 => vec(b'a'..=b'z', 250..260),
+        1 => vec(b'a'..=b'z', 0..4).prop_map(|tail| [b".data-server", &tail[..]].concat()),
+    ];
+    let cases = (bytes, vec(any::<u8>(), 16));
+    let mut runner = TestRunner::new(Config {
+        cases: 300,
+        failure_persistence: None,
+        ..Config::default()
+    });
+    let outcome = runner.run(&cases, |(bytes, choices)| {
+        let path = encode(&bytes, &choices);
+        check(&server, &mut client.borrow_mut(), &bytes, &path).map_err(TestCaseError::fail)
+    });
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+}
+
+fn check(server: &TestServer, client: &mut Client, bytes: &[u8], path: &str) -> Result<(), String> {
+    let allowed = verdicts(bytes);
+    let put = client.put(path, bytes).status;
+    if !allowed.contains(&put) {
+        return Err(format!("PUT /{path}: {put}, not one of {allowed:?}"));
+    }
+    let names = server.dir.names();
+    let get = client.ask("GET", path);
+    if put == 200 {
+        let same = names == [bytes] && get.status == 200 && get.body == bytes;
+        let deleted = client.ask("DELETE", path).status == 200 && server.dir.names().is_empty();
+        return (same && deleted)
+            .then_some(())
+            .ok_or(format!("/{path}: {get:?} with {names:?} on disk"));
+    }
+    let refused = names.is_empty() && get.status == put;
+    refused.then_some(()).ok_or(format!(
+        "/{path}: PUT {put} but GET {} with {names:?} on disk",
+        get.status
+    ))
+}
+
+/// The rules of the design, said once more; a key both overlong and bad may be called either.
+fn verdicts(bytes: &[u8]) -> Vec<u16> {
+    let bad = bytes.contains(&0)
+        || bytes.contains(&b'/')
+        || matches!(bytes, b"." | b"..")
+        || bytes.starts_with(b".data-server")
+        || std::str::from_utf8(bytes).is_err();
+    match (bad, bytes.len() > 255) {
+        (false, false) => vec![200],
+        (true, false) => vec![400],
+        (false, true) => vec![414],
+        (true, true) => vec![400, 414],
+    }
+}
+
+/// Encodes what must be, and of the rest what `choices` says.
+fn encode(bytes: &[u8], choices: &[u8]) -> String {
+    let encoded = bytes
+        .iter()
+        .zip(choices.iter().cycle())
+        .map(|(byte, choice)| {
+            let may_be_raw = byte.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:@".contains(byte);
+            match (may_be_raw, choice % 3) {
+                (true, 0 | 1) => char::from(*byte).to_string(),
+                (_, 2) => format!("%{byte:02x}"),
+                _ => format!("%{byte:02X}"),
+            }
+        });
+    encoded.collect()
+}

@@ -1,0 +1,64 @@
+//! Proves the main job under load: 10,000 PUTs and 10,000 GETs from 32 connections without one error, the
+//! connections spread over the reactors to within one.
+
+use std::thread;
+
+use crate::support::{TestServer, pattern, put_head};
+
+const CONNECTIONS: usize = 32;
+const KEYS: usize = 10_000;
+
+#[test]
+fn ten_thousand_puts_and_gets_from_32_connections_without_an_error() {
+    let mut server = TestServer::start(&["--threads", "4"]);
+    thread::scope(|scope| {
+        for first in 0..CONNECTIONS {
+            let server = &server;
+            scope.spawn(move || put_and_get(server, (first..KEYS).step_by(CONNECTIONS)));
+        }
+    });
+    assert_eq!(server.dir.names().len(), KEYS);
+    server.dir.assert_nothing_staged();
+    server.stop();
+
+    let drained = server.events("reactor drained");
+    let mut reactors: Vec<u64> = drained
+        .iter()
+        .map(|event| event.number("reactor"))
+        .collect();
+    reactors.sort_unstable();
+    assert_eq!(reactors, [0, 1, 2, 3]);
+    let connections: Vec<u64> = drained
+        .iter()
+        .map(|event| event.number("connections"))
+        .collect();
+    let requests: u64 = drained.iter().map(|event| event.number("requests")).sum();
+    assert_eq!(
+        connections,
+        [8, 8, 8, 8],
+        "each of the {CONNECTIONS} connections counts once, taken in turn"
+    );
+    assert_eq!(requests, 2 * KEYS as u64);
+}
+
+/// Stores each of these keys and reads it back, all on one connection.
+fn put_and_get(server: &TestServer, keys: impl Iterator<Item = usize>) {
+    let mut connection = server.connect();
+    for n in keys {
+        let value = pattern(n as u64, n % 5000);
+        let request = [
+            put_head(&format!("key-{n}"), value.len()).as_bytes(),
+            &value,
+        ]
+        .concat();
+        assert_eq!(connection.ask(request).status, 200, "PUT /key-{n}");
+        let got = connection.ask(format!("GET /key-{n} HTTP/1.1\r\nHost: t\r\n\r\n"));
+        assert_eq!(got.status, 200, "GET /key-{n}");
+        assert!(
+            got.body == value,
+            "GET /key-{n}: {} bytes of {}",
+            got.body.len(),
+            value.len()
+        );
+    }
+}

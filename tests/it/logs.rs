@@ -1,0 +1,147 @@
+//! Proves what operators read: one access event per request with all its fields, nothing a client says can forge a line,
+//! and standard output carries exactly one.
+
+use crate::support::{Event, Launch, TestServer, put_head};
+
+#[test]
+fn the_access_log_has_one_event_for_each_request() {
+    let mut server = TestServer::start(&["--access-log", "--threads", "1"]);
+    let mut connection = server.connect();
+    connection.send(put_head("k%20y", 5));
+    assert_eq!(connection.ask("value").status, 200);
+    assert_eq!(
+        connection
+            .ask("GET /k%20y HTTP/1.1\r\nHost: t\r\n\r\n")
+            .body,
+        b"value"
+    );
+    assert_eq!(
+        connection
+            .ask("HEAD /k%20y HTTP/1.1\r\nHost: t\r\n\r\n")
+            .status,
+        200
+    );
+    assert_eq!(
+        connection
+            .ask("DELETE /gone HTTP/1.1\r\nHost: t\r\n\r\n")
+            .status,
+        404
+    );
+    assert_eq!(
+        connection
+            .ask("POST /k HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
+            .status,
+        405
+    );
+    server.stop();
+
+    let events: Vec<Event> = server
+        .log()
+        .iter()
+        .filter_map(|line| Event::parse(line))
+        .collect();
+    let access: Vec<&Event> = events
+        .iter()
+        .filter(|event| event.target == "access")
+        .collect();
+    let shown: Vec<_> = access
+        .iter()
+        .map(|e| (e.field("method"), e.number("status")))
+        .collect();
+    let expected = [
+        ("PUT", 200),
+        ("GET", 200),
+        ("HEAD", 200),
+        ("DELETE", 404),
+        ("POST", 405),
+    ];
+    assert_eq!(
+        shown,
+        expected.map(|(method, status)| (method.to_owned(), status))
+    );
+    for event in &access {
+        assert_eq!(
+            (event.level.as_str(), event.number("reactor")),
+            ("INFO", 0),
+            "{event:?}"
+        );
+        assert!(event.field("peer").starts_with("127.0.0.1:"), "{event:?}");
+        assert!(
+            event
+                .field("ms")
+                .parse::<f64>()
+                .is_ok_and(|ms| (0.0..30_000.0).contains(&ms)),
+            "{event:?}"
+        );
+    }
+    assert_eq!(
+        access[1].number("bytes"),
+        5,
+        "the bytes of the value: {:?}",
+        access[1]
+    );
+    assert!(access[..3].iter().all(|event| event.field("key").contains("k y") || event.field("key").contains("k%20y")));
+}
+
+#[test]
+fn without_the_option_no_request_is_logged() {
+    let mut server = TestServer::start(&[]);
+    server.store("k", "value");
+    server.stop();
+    assert!(
+        !server.log().iter().any(|line| line.contains(r#""access""#)),
+        "{:?}",
+        server.log()
+    );
+}
+
+/// A key of line ends and terminal escapes stays inside its one line, in both formats.
+#[test]
+fn a_key_cannot_forge_a_line_of_the_log() {
+    let path = "%0aINFO%20forged%1b%5b2J%0d";
+    let text = Launch::new(&["--access-log"]).text_log().start();
+    let json = TestServer::start(&["--access-log"]);
+    for mut server in [text, json] {
+        server.store(path, "v");
+        server.stop();
+        let log = server.log();
+        let naming: Vec<_> = log.iter().filter(|line| line.contains("forged")).collect();
+        assert_eq!(naming.len(), 1, "{log:#?}");
+        assert!(!naming[0].starts_with("INFO forged"), "{log:#?}");
+        assert!(
+            naming[0].contains("PUT") && !log.concat().contains(['\u{1b}', '\r']),
+            "{log:#?}"
+        );
+    }
+}
+
+#[test]
+fn the_log_level_is_a_threshold() {
+    for (level, expected) in [("off", 0), ("error", 0), ("info", 1)] {
+        let mut server = TestServer::start(&["--log-level", level, "--access-log"]);
+        server.store("k", "v");
+        server.stop();
+        let access = server
+            .log()
+            .iter()
+            .filter(|line| line.contains("PUT"))
+            .count();
+        assert_eq!(access, expected, "--log-level {level}: {:#?}", server.log());
+        assert!(
+            level == "info" || server.log().is_empty(),
+            "--log-level {level}: {:#?}",
+            server.log()
+        );
+    }
+}
+
+#[test]
+fn standard_output_is_one_line() {
+    let mut server = TestServer::start(&["--access-log", "--log-level", "trace"]);
+    server.store("k", "v");
+    server.stop();
+    assert_eq!(
+        server.stdout(),
+        [format!("listening on http://{}", server.addr)]
+    );
+}

@@ -1,0 +1,78 @@
+//! Proves that memory does not grow with the values: 64 uploads and 64 downloads of 40 MB at once.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use crate::support::{TestServer, eventually, pattern, put_head};
+
+const CLIENTS: usize = 64;
+const KEYS: usize = 4;
+const BLOCK: usize = 64 * 1024;
+const SIZE: usize = 40_000_000;
+const LIMIT_KIB: u64 = 96 * 1024;
+
+#[test]
+fn uploads_and_downloads_of_40_mb_at_once_stay_under_96_mb() {
+    let server = TestServer::start(&[]);
+    let block = pattern(1, BLOCK);
+    at_once(|client, all_are_here| upload(&server, client % KEYS, &block, all_are_here));
+    let after_puts = server.proc().peak_rss_kib();
+    at_once(|client, all_are_here| download(&server, client % KEYS, &block, all_are_here));
+    let after_gets = server.proc().peak_rss_kib();
+    eprintln!(
+        "peak RSS: {} MiB after {CLIENTS} PUTs of 40 MB at once, {} MiB after {CLIENTS} GETs",
+        after_puts / 1024,
+        after_gets / 1024
+    );
+    assert!(after_gets < LIMIT_KIB, "{after_gets} KiB resident");
+    server.dir.assert_holds(&["0", "1", "2", "3"]);
+}
+
+/// Runs every client on a thread of its own; each calls its second argument to wait until all have come that far.
+fn at_once(client: impl Fn(usize, &dyn Fn()) + Sync) {
+    let here = AtomicUsize::new(0);
+    let all_are_here = || {
+        here.fetch_add(1, Ordering::AcqRel);
+        eventually("all clients are in the middle", || {
+            here.load(Ordering::Acquire) == CLIENTS
+        });
+    };
+    thread::scope(|scope| {
+        for n in 0..CLIENTS {
+            let (client, all_are_here) = (&client, &all_are_here);
+            scope.spawn(move || client(n, all_are_here));
+        }
+    });
+}
+
+fn upload(server: &TestServer, key: usize, block: &[u8], all_are_here: &dyn Fn()) {
+    let mut connection = server.connect();
+    connection.send(put_head(&key.to_string(), SIZE));
+    for (n, start) in (0..SIZE).step_by(BLOCK).enumerate() {
+        if n == 8 {
+            all_are_here();
+        }
+        connection.send(&block[..BLOCK.min(SIZE - start)]);
+    }
+    assert_eq!(connection.answer().status, 200);
+}
+
+fn download(server: &TestServer, key: usize, block: &[u8], all_are_here: &dyn Fn()) {
+    let mut connection = server.connect();
+    connection.send(format!("GET /{key} HTTP/1.1\r\nHost: t\r\n\r\n"));
+    assert_eq!(connection.head().length(), SIZE);
+    all_are_here();
+    let mut at = 0;
+    let got = connection.stream_to(SIZE, &mut vec![0; BLOCK], |mut piece| {
+        while !piece.is_empty() {
+            let part = piece.len().min(BLOCK - at % BLOCK);
+            assert!(
+                piece[..part] == block[at % BLOCK..][..part],
+                "another value near byte {at}"
+            );
+            at += part;
+            piece = &piece[part..];
+        }
+    });
+    assert_eq!(got, SIZE);
+}

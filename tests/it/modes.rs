@@ -1,0 +1,83 @@
+//! Proves the modes beside `--compat`: `--discard` takes every body and stores none, `--read-only` takes none; and that
+//! `GET /` lists what is there.
+
+use std::time::Duration;
+
+use crate::support::{TestServer, put_head};
+
+#[test]
+fn discard_answers_as_ever_and_stores_nothing() {
+    for args in [&["--discard"][..], &["--discard", "--compat"]] {
+        let server = TestServer::start(args);
+        server.dir.place("here", "old");
+        for key in ["new", "here"] {
+            assert_eq!(server.put(key, "value").status, 200, "{args:?}: PUT /{key}");
+        }
+        assert_eq!(server.put("%2e%2e", "value").status, 400, "{args:?}");
+        assert_eq!(server.get("new").status, 404, "{args:?}");
+        assert_eq!(server.get("here").body, b"old", "{args:?}");
+        assert_eq!(server.ask("DELETE", "here").status, 200, "{args:?}");
+        server.dir.assert_holds(&[]);
+    }
+}
+
+#[test]
+fn discard_reads_the_whole_body_before_it_answers() {
+    let server = TestServer::start(&["--discard"]);
+    let mut connection = server.connect();
+    let body = vec![b'x'; 3_000_000];
+    for _ in 0..3 {
+        connection.send(put_head("k", body.len()));
+        connection.send(&body[1..]);
+        let unanswered = connection.silent_for(Duration::from_millis(100));
+        unanswered.expect("no answer before the last byte");
+        connection.send(b"x");
+        assert_eq!(connection.answer().status, 200);
+    }
+    server.dir.assert_holds(&[]);
+}
+
+#[test]
+fn read_only_refuses_every_write_and_serves_every_read() {
+    let server = TestServer::start(&["--read-only"]);
+    server.dir.place("here", "old");
+    for key in ["new", "here"] {
+        for value in ["value", ""] {
+            assert_eq!(
+                server.put(key, value).status,
+                403,
+                "PUT {value:?} to /{key}"
+            );
+        }
+        assert_eq!(
+            server.ask("PUT", key).status,
+            403,
+            "PUT /{key} without a body"
+        );
+        assert_eq!(server.ask("DELETE", key).status, 403, "DELETE /{key}");
+    }
+    assert_eq!(server.get("here").body, b"old");
+    assert_eq!(server.ask("HEAD", "here").length(), 3);
+    assert_eq!(server.get("new").status, 404);
+    assert_eq!(server.get("").status, 200);
+    assert_eq!(server.ask("POST", "here").status, 405);
+    assert_eq!(server.dir.names(), [b"here"]);
+}
+
+#[test]
+fn the_listing_is_json_and_names_the_keys() {
+    let server = TestServer::start(&[]);
+    server.dir.place("here", "old");
+    server.dir.place("wei\"rd", "1");
+    let listing = server.get("");
+    assert_eq!(listing.status, 200);
+    let kind = listing.header("content-type").expect("a Content-Type");
+    assert!(kind.starts_with("application/json"), "{kind}");
+    let json: serde_json::Value = serde_json::from_slice(&listing.body).expect("JSON");
+    let text = json.to_string();
+    assert!(
+        text.contains(r#""here""#) && text.contains(r#""wei\"rd""#),
+        "{text}"
+    );
+    assert!(!text.contains(".data-server"), "{text}");
+}

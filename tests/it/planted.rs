@@ -1,0 +1,171 @@
+//! Proves that only regular files of the directory itself are ever opened: links, directories, pipes, sockets and devices
+//! planted in it are no values, and nothing outside it can be reached or made.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{Done, TestServer, eventually};
+
+#[test]
+fn only_regular_files_are_values() {
+    let server = TestServer::start(&[]);
+    fs::write(server.dir.outside("canary"), "secret").expect("the canary");
+    fs::create_dir(server.dir.outside("outside")).expect("a directory outside");
+    server.dir.place("real", "value");
+    let mut planted = vec![
+        "to-outside",
+        "to-absolute",
+        "to-inside",
+        "dangling",
+        "to-dir",
+        "to-self",
+        "dir",
+        "fifo",
+        "socket",
+    ];
+    let link =
+        |target: &Path, name: &str| symlink(target, server.dir.file(name)).expect("a symlink");
+    link(Path::new("../canary"), "to-outside");
+    link(&server.dir.outside("canary"), "to-absolute");
+    link(Path::new("real"), "to-inside");
+    link(Path::new("../made-by-put"), "dangling");
+    link(Path::new("../outside"), "to-dir");
+    link(Path::new("to-self"), "to-self");
+    fs::create_dir(server.dir.file("dir")).expect("a directory");
+    let fifo = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        server.dir.file("fifo"),
+        fifo,
+        0o666.into(),
+        0,
+    )
+    .expect("a fifo");
+    let _listener = UnixListener::bind(server.dir.file("socket")).expect("a socket");
+    if make_zero(&server.dir.file("zero")) {
+        planted.push("zero");
+    } else {
+        eprintln!("left out: a device in the directory, for mknod is not permitted here");
+    }
+
+    for name in &planted {
+        let start = Instant::now();
+        for method in ["GET", "HEAD", "DELETE"] {
+            assert_eq!(server.ask(method, name).status, 404, "{method} /{name}");
+        }
+        assert_eq!(server.put(name, "overwritten").status, 409, "PUT /{name}");
+        assert_eq!(
+            server.put(name, "").status,
+            409,
+            "PUT of nothing to /{name}"
+        );
+        assert!(
+            start.elapsed() < Duration::from_secs(5),
+            "/{name} took {:?}",
+            start.elapsed()
+        );
+        assert!(
+            fs::symlink_metadata(server.dir.file(name)).is_ok_and(|meta| !meta.is_file()),
+            "{name} is gone"
+        );
+    }
+    assert_eq!(
+        fs::read(server.dir.outside("canary")).expect("the canary"),
+        b"secret"
+    );
+    assert!(
+        !server.dir.outside("made-by-put").exists(),
+        "a dangling symlink was followed"
+    );
+    assert_eq!(server.dir.read("real"), b"value");
+    planted.push("real");
+    server.dir.assert_holds(&planted);
+}
+
+fn make_zero(path: &Path) -> bool {
+    Command::new("mknod")
+        .arg(path)
+        .args(["c", "1", "5"])
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+#[test]
+fn a_directory_reached_by_two_segments_is_out_of_reach() {
+    let server = TestServer::start(&[]);
+    fs::create_dir(server.dir.file("dir")).expect("a directory");
+    fs::write(server.dir.file("dir/inner"), "secret").expect("a file in it");
+    for path in [
+        "dir/inner",
+        "dir//inner",
+        "./dir/inner",
+        "dir%2Finner",
+        ".data-server/lock",
+    ] {
+        let got = server.get(path);
+        assert!(
+            matches!(got.status, 400 | 404),
+            "GET /{path}: {}",
+            got.status
+        );
+        assert!(
+            !got.body.windows(6).any(|part| part == b"secret"),
+            "GET /{path}"
+        );
+    }
+    assert_eq!(
+        fs::read(server.dir.file("dir/inner")).expect("the file"),
+        b"secret"
+    );
+}
+
+/// A name that flips between a file and a symlink to the canary never shows the canary.
+#[test]
+fn a_symlink_swapped_in_is_never_followed() {
+    let server = TestServer::start(&[]);
+    fs::write(server.dir.outside("canary"), "secret").expect("the canary");
+    server.dir.place("good", "value");
+    symlink("../canary", server.dir.file("bad")).expect("a symlink");
+    let done = Done::default();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let exchange = || {
+                use rustix::fs::{CWD, RenameFlags, renameat_with};
+                renameat_with(
+                    CWD,
+                    server.dir.file("good"),
+                    CWD,
+                    server.dir.file("bad"),
+                    RenameFlags::EXCHANGE,
+                )
+            };
+            while !done.is_said() {
+                exchange().expect("an exchange");
+            }
+        });
+        let _saying = done.when_dropped();
+        let mut connection = server.connect();
+        let (mut values, mut absent) = (0, 0);
+        eventually("the race has been run", || {
+            for _ in 0..200 {
+                let got = connection.ask("GET /good HTTP/1.1\r\nHost: t\r\n\r\n");
+                match got.status {
+                    200 => values += i32::from(got.body == b"value"),
+                    404 => absent += 1,
+                    other => panic!("status {other}"),
+                }
+                assert!(
+                    got.status == 404 || got.body == b"value",
+                    "{}",
+                    got.body.escape_ascii()
+                );
+            }
+            values > 500 && absent > 500
+        });
+    });
+}

@@ -1,0 +1,115 @@
+//! Proves what a running process looks like from outside: options and environment, threads and their names, limits and
+//! warnings.
+
+use std::collections::BTreeSet;
+use std::thread;
+
+use crate::support::{DataDir, Launch, Raw, TestServer, eventually, put_head};
+
+#[test]
+fn listening_wider_than_loopback_for_writers_is_warned_about_once() {
+    let warning = "no authentication: anyone who reaches";
+    let cases: [(&str, &[&str], usize); 3] = [
+        ("0.0.0.0:0", &[], 1),
+        ("0.0.0.0:0", &["--read-only"], 0),
+        ("127.0.0.1:0", &[], 0),
+    ];
+    for (addr, args, warnings) in cases {
+        let mut server = Launch::new(args).listen(addr).start();
+        server.stop();
+        let log = server.log();
+        let found: Vec<_> = log.iter().filter(|line| line.contains(warning)).collect();
+        assert_eq!(found.len(), warnings, "{addr} {args:?}: {log:#?}");
+        assert!(
+            found
+                .iter()
+                .all(|line| line.contains("WARN") && line.contains("0.0.0.0")),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
+fn options_may_come_from_the_environment_and_the_command_line_wins() {
+    let dir = DataDir::temporary();
+    let server = Launch::new(&[])
+        .env("DATA_SERVER_DIR", dir.path())
+        .env("DATA_SERVER_THREADS", "3")
+        .start();
+    server.store("k", "value");
+    dir.assert_holds(&["k"]);
+    assert_eq!(reactors(&server).len(), 3);
+    let server = Launch::new(&["--threads", "1"])
+        .env("DATA_SERVER_THREADS", "3")
+        .start();
+    assert_eq!(reactors(&server).len(), 1);
+}
+
+#[test]
+fn the_old_names_of_options_work() {
+    let dir = DataDir::temporary();
+    let root = dir.path().to_str().expect("text");
+    let server = Launch::new(&["--workers", "2", "--root", root, "--bind", "127.0.0.1:0"])
+        .bare()
+        .start();
+    server.store("k", "value");
+    assert_eq!(reactors(&server).len(), 2);
+    dir.assert_holds(&["k"]);
+}
+
+/// The CPUs that each reactor may run on, in the order of their numbers, which have no gap.
+fn reactors(server: &TestServer) -> Vec<String> {
+    let threads = server.proc().threads();
+    let of = |n: usize| {
+        threads
+            .iter()
+            .find(|(name, _)| *name == format!("reactor-{n}"))
+    };
+    (0..).map_while(of).map(|(_, cpus)| cpus.clone()).collect()
+}
+
+#[test]
+fn threads_are_named_and_32_reactors_serve() {
+    let server = TestServer::start(&["--threads", "32"]);
+    let named = |wanted: &str| {
+        server
+            .proc()
+            .threads()
+            .iter()
+            .any(|(name, _)| name == wanted)
+    };
+    // A thread gives itself its name, in its own time.
+    eventually("there is an acceptor", || named("acceptor"));
+    eventually("there are 32 reactors", || reactors(&server).len() == 32);
+    let mut connections: Vec<Raw> = (0..64).map(|_| server.connect()).collect();
+    for (n, connection) in connections.iter_mut().enumerate() {
+        connection.send(put_head(&format!("k{n}"), 5));
+        assert_eq!(connection.ask("value").status, 200, "connection {n}");
+    }
+    assert_eq!(server.dir.names().len(), 64);
+}
+
+#[test]
+fn pinned_reactors_have_one_cpu_each() {
+    let cpus = thread::available_parallelism().expect("CPUs").get();
+    let pinned = reactors(&TestServer::start(&["--threads", "4", "--pin"]));
+    assert!(
+        pinned.iter().all(|cpu| cpu.parse::<usize>().is_ok()),
+        "{pinned:?}"
+    );
+    let distinct: BTreeSet<_> = pinned.iter().collect();
+    assert_eq!(distinct.len(), cpus.min(4), "{pinned:?} on {cpus} CPUs");
+    let free = reactors(&TestServer::start(&["--threads", "2"]));
+    assert!(
+        cpus == 1 || free.iter().all(|cpus| cpus.parse::<usize>().is_err()),
+        "{free:?}"
+    );
+}
+
+#[test]
+fn the_soft_limit_on_open_files_is_raised_to_the_hard_one() {
+    let server = Launch::new(&[])
+        .through(&["prlimit", "--nofile=100:3000"])
+        .start();
+    assert_eq!(server.proc().nofile(), (3000, 3000));
+}

@@ -1,0 +1,265 @@
+//! Proves HTTP/1 as a client may speak it: keep-alive, pipelining, HTTP/1.0, chunked bodies, `Expect: 100-continue`.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::support::{Raw, Response, TestServer, chunked, pattern, put_head};
+
+fn server_with_here() -> TestServer {
+    let server = TestServer::start(&[]);
+    server.dir.place("here", "value");
+    server
+}
+
+#[test]
+fn a_connection_serves_many_requests() {
+    let server = server_with_here();
+    let mut connection = server.connect();
+    for round in 0..50 {
+        let value = format!("value {round}");
+        connection.send(put_head("k", value.len()));
+        assert_eq!(connection.ask(&value).status, 200);
+        let got = connection.ask("GET /k HTTP/1.1\r\nHost: t\r\n\r\n");
+        assert_eq!((got.status, got.body.as_slice()), (200, value.as_bytes()));
+        assert!(!got.closes(), "announced a close in round {round}");
+        assert_eq!(
+            connection
+                .ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n")
+                .status,
+            404
+        );
+    }
+}
+
+#[test]
+fn connection_close_is_honoured() {
+    let server = server_with_here();
+    let mut connection = server.connect();
+    let got = connection.ask("GET /here HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+    assert_eq!((got.status, got.closes()), (200, true));
+    connection.assert_closed();
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let server = TestServer::start(&[]);
+    let mut connection = server.connect();
+    let mut requests = Vec::new();
+    for n in 0..100 {
+        let value = pattern(n, 100 * usize::try_from(n).expect("small"));
+        requests.extend_from_slice(put_head(&format!("k{n}"), value.len()).as_bytes());
+        requests.extend_from_slice(&value);
+        requests.extend_from_slice(format!("GET /k{n} HTTP/1.1\r\nHost: t\r\n\r\n").as_bytes());
+        requests.extend_from_slice(format!("HEAD /k{n} HTTP/1.1\r\nHost: t\r\n\r\n").as_bytes());
+        requests.extend_from_slice(format!("DELETE /k{n} HTTP/1.1\r\nHost: t\r\n\r\n").as_bytes());
+        requests.extend_from_slice(format!("GET /k{n} HTTP/1.1\r\nHost: t\r\n\r\n").as_bytes());
+    }
+    connection.send(requests);
+    for n in 0..100 {
+        let value = pattern(n, 100 * usize::try_from(n).expect("small"));
+        assert_eq!(connection.answer().status, 200, "PUT /k{n}");
+        assert!(
+            connection.answer().body == value,
+            "GET /k{n} sees the PUT before it"
+        );
+        assert_eq!(connection.head().length(), value.len(), "HEAD /k{n}");
+        assert_eq!(connection.answer().status, 200, "DELETE /k{n}");
+        assert_eq!(
+            connection.answer().status,
+            404,
+            "GET /k{n} sees the DELETE before it"
+        );
+    }
+    server.dir.assert_holds(&[]);
+}
+
+#[test]
+fn a_request_may_arrive_byte_by_byte() {
+    let server = TestServer::start(&[]);
+    let mut connection = server.connect();
+    let request = [put_head("k", 5).as_bytes(), b"value"].concat();
+    for byte in request {
+        connection.send([byte]);
+    }
+    assert_eq!(connection.answer().status, 200);
+    assert_eq!(server.dir.read("k"), b"value");
+}
+
+#[test]
+fn http_1_0_closes_unless_asked_to_stay() {
+    let server = server_with_here();
+    let mut connection = server.connect();
+    let got = connection.ask("GET /here HTTP/1.0\r\n\r\n");
+    assert_eq!((got.status, got.body.as_slice()), (200, &b"value"[..]));
+    connection.assert_closed();
+
+    let mut connection = server.connect();
+    for _ in 0..2 {
+        let got = connection.ask("GET /here HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+        assert_eq!(
+            (got.status, got.header("connection")),
+            (200, Some("keep-alive"))
+        );
+    }
+    assert_eq!(connection.ask("GET /here HTTP/1.0\r\n\r\n").status, 200);
+    connection.assert_closed();
+}
+
+#[test]
+fn chunked_bodies_are_put_together() {
+    let server = TestServer::start(&[]);
+    let mut connection = server.connect();
+    let value = pattern(1, 700_000);
+    for (size, coding) in [(1000, "chunked"), (65_536, "Chunked"), (700_000, "chunked")] {
+        connection.send(format!(
+            "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: {coding}\r\n\r\n"
+        ));
+        connection.send(chunked(value.chunks(size)));
+        assert_eq!(connection.ask("0\r\n\r\n").status, 200, "chunks of {size}");
+        assert!(server.dir.read("k") == value, "chunks of {size}");
+    }
+    connection.send("PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
+    connection.send("3;name=\"value\"\r\nabc\r\n0002\r\nde\r\n0\r\nX-Trailer: t\r\n\r\n");
+    assert_eq!(connection.answer().status, 200);
+    assert_eq!(
+        server.dir.read("k"),
+        b"abcde",
+        "extensions and trailers are no part of the value"
+    );
+    assert_eq!(
+        connection.ask("GET /k HTTP/1.1\r\nHost: t\r\n\r\n").body,
+        b"abcde"
+    );
+}
+
+#[test]
+fn a_target_in_absolute_form_is_the_same_key() {
+    let server = server_with_here();
+    let got = server
+        .connect()
+        .ask("GET http://example.org/here HTTP/1.1\r\nHost: example.org\r\n\r\n");
+    assert_eq!((got.status, got.body.as_slice()), (200, &b"value"[..]));
+}
+
+#[test]
+fn head_is_get_without_the_body() {
+    let server = server_with_here();
+    server.dir.place("empty", "");
+    server.dir.place("large", pattern(1, 1_000_000));
+    for key in ["here", "empty", "large", "gone", "a/b", "%2e%2e", ""] {
+        let mut connection = server.connect();
+        let head = connection.ask(format!("HEAD /{key} HTTP/1.1\r\nHost: t\r\n\r\n"));
+        let get = connection.ask(format!("GET /{key} HTTP/1.1\r\nHost: t\r\n\r\n"));
+        assert_eq!(without_date(&head), without_date(&get), "/{key}");
+        assert_eq!(get.body.len(), get.length(), "/{key}");
+    }
+}
+
+/// Status and headers, in an order of their own.
+fn without_date(response: &Response) -> (u16, BTreeSet<(String, String)>) {
+    let headers = response.headers.iter().filter(|(name, _)| name != "date");
+    (response.status, headers.cloned().collect())
+}
+
+#[test]
+fn an_accepted_upload_is_told_to_continue_before_it_is_read() {
+    let server = TestServer::start(&[]);
+    let mut connection = server.connect();
+    for framing in ["Content-Length: 5", "Transfer-Encoding: chunked"] {
+        connection.send(format!(
+            "PUT /k HTTP/1.1\r\nHost: t\r\n{framing}\r\nExpect: 100-continue\r\n\r\n"
+        ));
+        assert_eq!(connection.head().status, 100, "{framing}");
+        connection.send(if framing.starts_with('C') {
+            "value"
+        } else {
+            "5\r\nvalue\r\n0\r\n\r\n"
+        });
+        assert_eq!(connection.answer().status, 200, "{framing}");
+    }
+    assert_eq!(server.dir.read("k"), b"value");
+}
+
+#[test]
+fn a_refused_upload_gets_its_answer_before_any_byte_of_it() {
+    let cases: [(&[&str], &str, usize, u16); 7] = [
+        (&["--read-only"], "k", 5, 403),
+        (&["--max-body", "1000"], "k", 1001, 413),
+        (&[], "%2e%2e", 5, 400),
+        (&[], "", 5, 400),
+        (&[], "a/b", 5, 400),
+        (&["--compat"], "a/b", 5, 204),
+        (&["--discard"], "%00", 5, 400),
+    ];
+    for (args, key, length, status) in cases {
+        let server = TestServer::start(args);
+        for expect in ["Expect: 100-continue\r\n", ""] {
+            let mut connection = server.connect();
+            let head = format!(
+                "PUT /{key} HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n{expect}\r\n"
+            );
+            let answer = connection.ask(head);
+            assert_eq!(answer.status, status, "{args:?} PUT /{key} {expect:?}");
+        }
+        assert!(server.dir.names().is_empty(), "{args:?} PUT /{key}");
+    }
+}
+
+#[test]
+fn an_unknown_expectation_fails_before_any_byte_is_read() {
+    let server = server_with_here();
+    let answer = server
+        .connect()
+        .ask("PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: 5\r\nExpect: 200-ok\r\n\r\n");
+    assert_eq!(answer.status, 417);
+    server.dir.assert_holds(&["here"]);
+}
+
+#[test]
+fn a_silent_client_holds_up_nobody() {
+    let server = TestServer::start(&["--threads", "1"]);
+    server.dir.place("here", "value");
+    let _silent: Vec<Raw> = (0..50).map(|_| server.connect()).collect();
+    let mut half = server.connect();
+    half.send("GET /he");
+    assert_eq!(server.get("here").body, b"value");
+    half.send("re HTTP/1.1\r\nHost: t\r\n\r\n");
+    assert_eq!(half.answer().body, b"value");
+}
+
+#[test]
+fn a_stock_client_stores_reads_and_deletes() {
+    let server = TestServer::start(&[]);
+    let url = format!("http://{}/k", server.addr);
+    let value = pattern(7, 3_000_000);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let client = reqwest::Client::builder()
+            .timeout(Duration::from_secs(30))
+            .build()
+            .expect("a client");
+        let put = client
+            .put(&url)
+            .body(value.clone())
+            .send()
+            .await
+            .expect("PUT");
+        assert_eq!(put.status(), 200);
+        let mut got = client.get(&url).send().await.expect("GET");
+        let mut bytes = Vec::new();
+        while let Some(piece) = got.chunk().await.expect("a piece") {
+            bytes.extend_from_slice(&piece);
+        }
+        assert!(bytes == value, "the value as it was stored");
+        assert_eq!(client.head(&url).send().await.expect("HEAD").status(), 200);
+        assert_eq!(
+            client.delete(&url).send().await.expect("DELETE").status(),
+            200
+        );
+        assert_eq!(client.get(&url).send().await.expect("GET").status(), 404);
+    });
+    server.dir.assert_holds(&[]);
+}

@@ -1,0 +1,110 @@
+//! Proves that a value is whole or absent at every moment to every reader, whoever writes it meanwhile.
+
+use std::collections::BTreeSet;
+use std::thread;
+
+use crate::support::{Done, TestServer, pattern, put_head};
+
+#[test]
+fn readers_see_whole_values_while_they_are_replaced() {
+    let server = TestServer::start(&[]);
+    let values = [pattern(1, 700_000), pattern(2, 1024 * 1024)];
+    server.store("k", &values[0]);
+    let done = Done::default();
+    thread::scope(|scope| {
+        let readers: Vec<_> = (0..2)
+            .map(|_| scope.spawn(|| read_until(&server, &values, &done)))
+            .collect();
+        let saying = done.when_dropped();
+        let mut writer = server.connect();
+        for round in 1..=80 {
+            let value = &values[round % 2];
+            writer.send(put_head("k", value.len()));
+            assert_eq!(writer.ask(value).status, 200);
+        }
+        drop(saying);
+        let seen: BTreeSet<usize> = readers
+            .into_iter()
+            .flat_map(|r| r.join().expect("a reader"))
+            .collect();
+        assert_eq!(
+            seen.len(),
+            2,
+            "readers that saw only one value have proved nothing"
+        );
+    });
+    server.dir.assert_holds(&["k"]);
+}
+
+/// Reads until told to stop; each answer must be one of the values, whole. Returns which were seen.
+fn read_until(server: &TestServer, values: &[Vec<u8>], done: &Done) -> BTreeSet<usize> {
+    let mut seen = BTreeSet::new();
+    let mut connection = server.connect();
+    while !done.is_said() {
+        let got = connection.ask("GET /k HTTP/1.1\r\nHost: t\r\n\r\n");
+        assert_eq!(got.status, 200, "a value that is replaced is never absent");
+        let which = values.iter().position(|value| *value == got.body);
+        seen.insert(which.unwrap_or_else(|| panic!("{} bytes that nobody stored", got.body.len())));
+    }
+    seen
+}
+
+#[test]
+fn readers_see_a_whole_value_or_none_while_it_comes_and_goes() {
+    let server = TestServer::start(&[]);
+    let value = pattern(3, 300_000);
+    let done = Done::default();
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let (mut there, mut absent) = (0, 0);
+            let mut connection = server.connect();
+            while !done.is_said() {
+                let got = connection.ask("GET /k HTTP/1.1\r\nHost: t\r\n\r\n");
+                match got.status {
+                    200 => there += usize::from(got.body == value),
+                    404 => absent += 1,
+                    other => panic!("status {other}"),
+                }
+                assert!(
+                    got.status == 404 || got.body == value,
+                    "{} bytes, not the value",
+                    got.body.len()
+                );
+            }
+            (there, absent)
+        });
+        let saying = done.when_dropped();
+        for _ in 0..100 {
+            server.store("k", &value);
+            assert_eq!(server.ask("DELETE", "k").status, 200);
+        }
+        drop(saying);
+        let (there, absent) = reader.join().expect("the reader");
+        assert!(
+            there > 0 && absent > 0,
+            "saw it {there} times and missed it {absent} times"
+        );
+    });
+    server.dir.assert_holds(&[]);
+}
+
+#[test]
+fn of_uploads_at_once_one_wins_whole() {
+    let server = TestServer::start(&[]);
+    let values: Vec<_> = (0..8)
+        .map(|seed| pattern(seed, 300_000 + 1000 * usize::try_from(seed).expect("small")))
+        .collect();
+    let (server, values) = (&server, &values);
+    for _ in 0..10 {
+        thread::scope(|scope| {
+            for value in values {
+                scope.spawn(move || server.store("k", value));
+            }
+        });
+        assert!(
+            values.contains(&server.dir.read("k")),
+            "the value is none of those stored"
+        );
+        server.dir.assert_holds(&["k"]);
+    }
+}

@@ -1,0 +1,198 @@
+//! Proves what a reader may rely on: a GET sends the version it began with or breaks, answers keep their order, changes
+//! made by hand are seen at once, and every version has an `ETag` of its own.
+
+use std::fs::{self, File};
+use std::io::Write;
+
+use crate::support::{Raw, TestServer, pattern};
+
+const LARGE: usize = 32 * 1024 * 1024;
+const GET_K: &str = "GET /k HTTP/1.1\r\nHost: t\r\n\r\n";
+
+/// A GET whose head has been read and whose body is mostly still on the server.
+fn slow_get(server: &TestServer) -> Raw {
+    let mut reader = Raw::connect_narrow(server.addr);
+    reader.send(GET_K);
+    let head = reader.head();
+    assert_eq!((head.status, head.length()), (200, LARGE));
+    reader
+}
+
+#[test]
+fn a_get_that_has_begun_sends_the_value_it_began_with() {
+    let server = TestServer::start(&[]);
+    let (old, new) = (pattern(1, LARGE), pattern(2, LARGE));
+    server.dir.place("k", &old);
+
+    let mut reader = slow_get(&server);
+    server.store("k", &new);
+    assert!(reader.take(LARGE) == old, "replaced over the wire");
+
+    let mut reader = slow_get(&server);
+    assert_eq!(server.ask("DELETE", "k").status, 200);
+    assert_eq!(server.get("k").status, 404);
+    assert!(reader.take(LARGE) == new, "deleted over the wire");
+
+    server.dir.place("k", &old);
+    let mut reader = slow_get(&server);
+    let mut file = File::options()
+        .append(true)
+        .open(server.dir.file("k"))
+        .expect("the value");
+    file.write_all(b"more").expect("appended by hand");
+    assert!(reader.take(LARGE) == old, "appended to by hand");
+    assert_eq!(
+        reader.ask(GET_K).length(),
+        LARGE + 4,
+        "the next request on the same connection"
+    );
+
+    server.dir.place("k", &old);
+    let mut reader = slow_get(&server);
+    fs::rename(server.dir.file("k"), server.dir.file("moved")).expect("a rename by hand");
+    assert!(reader.take(LARGE) == old, "renamed by hand");
+    assert_eq!(
+        reader.ask(GET_K).status,
+        404,
+        "the next request on the same connection"
+    );
+}
+
+/// Small values leave in one write with their head, large ones by another way: the order must hold across both.
+#[test]
+fn pipelined_answers_of_every_size_come_whole_and_in_order() {
+    let server = TestServer::start(&["--threads", "1"]);
+    let sizes = [
+        0, 1, 65_535, 65_536, 65_537, 131_072, 262_145, 1_048_577, 3_000_000,
+    ];
+    let values: Vec<_> = (1..)
+        .zip(sizes)
+        .map(|(seed, size)| pattern(seed, size))
+        .collect();
+    for (n, value) in values.iter().enumerate() {
+        server.dir.place(&format!("k{n}"), value);
+    }
+    let order: Vec<usize> = (0..60)
+        .map(|round| (round * 7 + round / 9) % values.len())
+        .collect();
+    let requests: String = order
+        .iter()
+        .flat_map(|n| {
+            ["GET", "HEAD"].map(|method| format!("{method} /k{n} HTTP/1.1\r\nHost: t\r\n\r\n"))
+        })
+        .collect();
+    let mut reader = Raw::connect_narrow(server.addr);
+    reader.send(requests);
+    for n in order {
+        let got = reader.answer();
+        assert_eq!(got.status, 200);
+        assert!(
+            got.body == values[n],
+            "GET /k{n}: {} bytes of {}",
+            got.body.len(),
+            values[n].len()
+        );
+        assert_eq!(
+            reader.head().header("etag"),
+            got.header("etag"),
+            "HEAD /k{n}"
+        );
+    }
+}
+
+#[test]
+fn a_file_cut_short_during_a_get_breaks_the_connection() {
+    let server = TestServer::start(&[]);
+    let value = pattern(1, LARGE);
+    server.dir.place("k", &value);
+    let mut reader = slow_get(&server);
+    let file = File::options()
+        .write(true)
+        .open(server.dir.file("k"))
+        .expect("the value");
+    file.set_len(64 * 1024).expect("cut by hand");
+    let got = reader.rest();
+    assert!(
+        got.len() < LARGE,
+        "sent {} bytes of a file that has 65,536",
+        got.len()
+    );
+    assert_eq!(
+        server.get("k").body,
+        value[..64 * 1024],
+        "the server serves on, what is there now"
+    );
+}
+
+#[test]
+fn changes_made_by_hand_are_seen_at_once() {
+    let server = TestServer::start(&[]);
+    let mut connection = server.connect();
+    let mut get = |what: &str, expected: Option<&[u8]>| {
+        let got = connection.ask(GET_K);
+        assert_eq!(
+            got.status,
+            if expected.is_some() { 200 } else { 404 },
+            "{what}"
+        );
+        assert!(
+            expected.is_none_or(|value| value == got.body),
+            "{what}: {} bytes",
+            got.body.len()
+        );
+    };
+    get("nothing", None);
+    for round in 0..20 {
+        server.dir.place("k", "placed");
+        get("placed", Some(b"placed"));
+        File::options()
+            .write(true)
+            .open(server.dir.file("k"))
+            .expect("k")
+            .write_all(b"edited")
+            .expect("an edit");
+        get("edited to the same size", Some(b"edited"));
+        server.dir.place("k", format!("longer {round}"));
+        get("another size", Some(format!("longer {round}").as_bytes()));
+        fs::write(server.dir.outside("k"), "renamed over it").expect("a file beside");
+        fs::rename(server.dir.outside("k"), server.dir.file("k")).expect("a rename");
+        get("replaced by a rename", Some(b"renamed over it"));
+        fs::hard_link(server.dir.file("k"), server.dir.file("link")).expect("a hard link");
+        fs::remove_file(server.dir.file("k")).expect("a removal");
+        get("removed", None);
+        fs::rename(server.dir.file("link"), server.dir.file("k")).expect("a rename");
+        get("back under its name", Some(b"renamed over it"));
+        fs::remove_file(server.dir.file("k")).expect("a removal");
+    }
+}
+
+#[test]
+fn every_change_of_a_value_changes_its_etag() {
+    let server = TestServer::start(&[]);
+    let mut seen = Vec::new();
+    for round in 0..50 {
+        match round % 3 {
+            0 => server.store("k", "same size"),
+            1 => server.dir.place("k", "size same"),
+            _ => {
+                assert_eq!(server.ask("DELETE", "k").status, 200);
+                server.store("k", "same size");
+            }
+        }
+        let etag = server.get("k").header("etag").expect("an ETag").to_owned();
+        assert_eq!(
+            server.ask("HEAD", "k").header("etag"),
+            Some(etag.as_str()),
+            "the same value, the same ETag"
+        );
+        assert!(
+            etag.starts_with('"') && etag.ends_with('"') && etag.len() > 2,
+            "{etag}"
+        );
+        assert!(
+            !seen.contains(&etag),
+            "round {round} has the ETag {etag} again"
+        );
+        seen.push(etag);
+    }
+}

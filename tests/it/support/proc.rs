@@ -1,0 +1,110 @@
+//! What the kernel says about the server in `/proc`: descriptors, threads, memory, CPU time.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The `/proc` pages of one process.
+pub(crate) struct Proc(pub(crate) u32);
+
+impl Proc {
+    /// Connections and uploads in hand: sockets, and value files without a name or in staging.
+    ///
+    /// The listener and the runtimes' own sockets are in the count too, so compare it with the count at rest.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.sockets() + self.staged()
+    }
+
+    /// Uploads that have reached the file system.
+    pub(crate) fn staged(&self) -> usize {
+        let is_staged = |link: &PathBuf| {
+            let link = link.as_os_str().as_bytes();
+            link.ends_with(b" (deleted)") || link.windows(10).any(|part| part == b"r/staging/")
+        };
+        self.links().iter().filter(|link| is_staged(link)).count()
+    }
+
+    /// Whether this file is open.
+    pub(crate) fn has_open(&self, file: &Path) -> bool {
+        self.links().iter().any(|link| link == file)
+    }
+
+    /// All open descriptors.
+    pub(crate) fn descriptors(&self) -> usize {
+        self.links().len()
+    }
+
+    /// Open sockets.
+    pub(crate) fn sockets(&self) -> usize {
+        self.links()
+            .iter()
+            .filter(|link| link.as_os_str().as_bytes().starts_with(b"socket:"))
+            .count()
+    }
+
+    /// The names of all threads, and the CPUs each may run on.
+    pub(crate) fn threads(&self) -> Vec<(String, String)> {
+        let tasks = fs::read_dir(self.page("task")).expect("the threads");
+        let read = |task: PathBuf| {
+            // A thread may end between the listing and the look at it.
+            let name = fs::read_to_string(task.join("comm")).ok()?;
+            let status = fs::read_to_string(task.join("status")).ok()?;
+            let cpus = line(&status, "Cpus_allowed_list:");
+            Some((name.trim_end().to_owned(), cpus.to_owned()))
+        };
+        tasks.filter_map(|task| read(task.ok()?.path())).collect()
+    }
+
+    /// The most memory that was ever resident, in KiB.
+    pub(crate) fn peak_rss_kib(&self) -> u64 {
+        let status = fs::read_to_string(self.page("status")).expect("the status");
+        line(&status, "VmHWM:")
+            .trim_end_matches(" kB")
+            .parse()
+            .expect("a number of kB")
+    }
+
+    /// The limit on open files, soft and hard.
+    pub(crate) fn nofile(&self) -> (u64, u64) {
+        let limits = fs::read_to_string(self.page("limits")).expect("the limits");
+        let mut numbers = line(&limits, "Max open files").split_whitespace();
+        let mut next = || {
+            numbers
+                .next()
+                .and_then(|number| number.parse().ok())
+                .expect("a number")
+        };
+        (next(), next())
+    }
+
+    /// CPU time used so far by all threads.
+    pub(crate) fn cpu(&self) -> Duration {
+        let stat = fs::read_to_string(self.page("stat")).expect("the stat page");
+        let after_name = stat.rsplit_once(')').expect("a name in brackets").1;
+        let field = |n: usize| -> u64 {
+            after_name
+                .split_whitespace()
+                .nth(n)
+                .and_then(|text| text.parse().ok())
+                .expect("clock ticks")
+        };
+        let ticks = field(11) + field(12);
+        Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
+    }
+
+    fn links(&self) -> Vec<PathBuf> {
+        let fds = fs::read_dir(self.page("fd")).expect("the descriptors");
+        fds.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok())
+            .collect()
+    }
+
+    fn page(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/{name}", self.0))
+    }
+}
+
+fn line<'a>(page: &'a str, label: &str) -> &'a str {
+    let found = page.lines().find_map(|line| line.strip_prefix(label));
+    found.unwrap_or_else(|| panic!("no `{label}`")).trim()
+}

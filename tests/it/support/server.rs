@@ -1,0 +1,296 @@
+//! The real binary as a child process: started on port 0, heard on both streams, ended and reaped whatever happens.
+
+use std::env;
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::lines::Lines;
+use super::{DEADLINE, DataDir, Event, Proc, Raw, Response, put_head};
+
+/// How to start the server: which options, on which directory, through which wrapper.
+#[derive(Default)]
+pub(crate) struct Launch {
+    args: Vec<OsString>,
+    dir: Option<DataDir>,
+    listen: Option<String>,
+    wrapper: Vec<String>,
+    env: Vec<(String, OsString)>,
+    text_log: bool,
+    bare: bool,
+}
+
+impl Launch {
+    pub(crate) fn new(args: &[&str]) -> Self {
+        Self {
+            args: args.iter().map(OsString::from).collect(),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn on(mut self, dir: &DataDir) -> Self {
+        self.dir = Some(dir.clone());
+        self
+    }
+
+    pub(crate) fn listen(mut self, addr: &str) -> Self {
+        self.listen = Some(addr.to_owned());
+        self
+    }
+
+    /// Runs the binary through a command that ends in `exec`, so that the process is still the server.
+    pub(crate) fn through(mut self, wrapper: &[&str]) -> Self {
+        self.wrapper = wrapper.iter().map(|&word| word.to_owned()).collect();
+        self
+    }
+
+    /// Sets an environment variable; `DATA_SERVER_DIR` takes the place of `--dir`.
+    pub(crate) fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.env.push((name.to_owned(), value.into()));
+        self
+    }
+
+    pub(crate) fn text_log(mut self) -> Self {
+        self.text_log = true;
+        self
+    }
+
+    /// Gives only the options of the test: where it serves from and listens is said there.
+    pub(crate) fn bare(mut self) -> Self {
+        self.bare = true;
+        self
+    }
+
+    /// Starts it and waits until it says where it listens.
+    #[track_caller]
+    pub(crate) fn start(self) -> TestServer {
+        let dir = self.dir.clone().unwrap_or_else(DataDir::temporary);
+        let process = Process::spawn(self.command(&dir));
+        let addr = process
+            .out
+            .find_map(|line| line.strip_prefix("listening on http://")?.parse().ok());
+        let addr = addr.unwrap_or_else(|| panic!("does not serve: {:#?}", process.err.so_far()));
+        TestServer { process, addr, dir }
+    }
+
+    /// Starts it and waits until it has given up.
+    #[track_caller]
+    pub(crate) fn run(self) -> Ended {
+        let dir = self.dir.clone().unwrap_or_else(DataDir::temporary);
+        let mut process = Process::spawn(self.command(&dir));
+        let status = process.wait(DEADLINE);
+        Ended {
+            code: status.and_then(|status| status.code()),
+            stdout: process.out.all().join("\n"),
+            stderr: process.err.all().join("\n"),
+        }
+    }
+
+    fn command(&self, dir: &DataDir) -> Command {
+        let binary = env!("CARGO_BIN_EXE_data-server");
+        let mut words = self.wrapper.iter().map(String::as_str).chain([binary]);
+        let mut command = Command::new(words.next().expect("a program"));
+        command.args(words);
+        for (name, _) in
+            env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("DATA_SERVER_"))
+        {
+            command.env_remove(name);
+        }
+        command
+            .args(&self.args)
+            .envs(self.env.iter().map(|(name, value)| (name, value)));
+        if self.bare {
+            return command;
+        }
+        if !self.env.iter().any(|(name, _)| name == "DATA_SERVER_DIR") {
+            command.arg("--dir").arg(dir.path());
+        }
+        command.args(["--listen", self.listen.as_deref().unwrap_or("127.0.0.1:0")]);
+        if !self.text_log {
+            command.args(["--log-format", "json"]);
+        }
+        command
+    }
+}
+
+/// How a server that did not serve went.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// A serving server.
+pub(crate) struct TestServer {
+    process: Process,
+    pub(crate) addr: SocketAddr,
+    pub(crate) dir: DataDir,
+}
+
+impl TestServer {
+    #[track_caller]
+    pub(crate) fn start(args: &[&str]) -> Self {
+        Launch::new(args).start()
+    }
+
+    pub(crate) fn proc(&self) -> Proc {
+        Proc(self.process.child.id())
+    }
+
+    pub(crate) fn connect(&self) -> Raw {
+        Raw::connect(self.addr)
+    }
+
+    /// One request on a connection of its own.
+    #[track_caller]
+    pub(crate) fn ask(&self, method: &str, key: &str) -> Response {
+        self.connect().ask(format!(
+            "{method} /{key} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n"
+        ))
+    }
+
+    #[track_caller]
+    pub(crate) fn get(&self, key: &str) -> Response {
+        self.ask("GET", key)
+    }
+
+    #[track_caller]
+    pub(crate) fn put(&self, key: &str, value: impl AsRef<[u8]>) -> Response {
+        let mut connection = self.connect();
+        connection.send(put_head(key, value.as_ref().len()));
+        connection.send(value);
+        connection.answer()
+    }
+
+    /// Stores a value and insists on it.
+    #[track_caller]
+    pub(crate) fn store(&self, key: &str, value: impl AsRef<[u8]>) {
+        assert_eq!(self.put(key, value).status, 200, "PUT /{key}");
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        pidfd_send_signal(&self.process.pidfd, signal).expect("the server takes a signal");
+    }
+
+    /// Waits for the end of the process and of its log; its exit code, or `None` when a signal ended it.
+    #[track_caller]
+    pub(crate) fn exit(&mut self) -> Option<i32> {
+        let status = self.process.wait(DEADLINE).expect("the server ends");
+        self.process.err.all(); // its last words have been read
+        status.code()
+    }
+
+    /// Drains it and insists on a clean end.
+    #[track_caller]
+    pub(crate) fn stop(&mut self) {
+        self.signal(Signal::TERM);
+        assert_eq!(self.exit(), Some(0), "exit code after SIGTERM");
+    }
+
+    /// Waits for an event with this message.
+    #[track_caller]
+    pub(crate) fn event(&self, message: &str) -> Event {
+        let found = self
+            .process
+            .err
+            .find_map(|line| Event::parse(line).filter(|event| event.message == message));
+        found.unwrap_or_else(|| panic!("no event {message:?} in {:#?}", self.process.err.so_far()))
+    }
+
+    /// The events with this message so far.
+    pub(crate) fn events(&self, message: &str) -> Vec<Event> {
+        let lines = self.process.err.so_far();
+        lines
+            .iter()
+            .filter_map(|line| Event::parse(line))
+            .filter(|event| event.message == message)
+            .collect()
+    }
+
+    /// Every line on standard error, once the process has ended.
+    #[track_caller]
+    pub(crate) fn log(&self) -> Vec<String> {
+        self.process.err.all()
+    }
+
+    /// Every line on standard output, once the process has ended.
+    #[track_caller]
+    pub(crate) fn stdout(&self) -> Vec<String> {
+        self.process.out.all()
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let log = self.process.err.so_far();
+            eprintln!(
+                "the server's last words: {:#?}",
+                &log[log.len().saturating_sub(20)..]
+            );
+        }
+    }
+}
+
+/// A child that never outlives its owner, addressed by a descriptor and not by a number that may be used again.
+struct Process {
+    child: Child,
+    pidfd: OwnedFd,
+    out: Arc<Lines>,
+    err: Arc<Lines>,
+}
+
+impl Process {
+    #[track_caller]
+    fn spawn(mut command: Command) -> Self {
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
+            .expect("a descriptor of the child");
+        let out = Lines::collect(child.stdout.take().expect("its standard output"));
+        let err = Lines::collect(child.stderr.take().expect("its standard error"));
+        Self {
+            child,
+            pidfd,
+            out,
+            err,
+        }
+    }
+
+    fn wait(&mut self, time: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + time;
+        let timeout = Timespec::try_from(time).expect("a short time");
+        poll(
+            &mut [PollFd::new(&self.pidfd, PollFlags::IN)],
+            Some(&timeout),
+        )
+        .expect("a wait for the child");
+        loop {
+            let status = self.child.try_wait().expect("the state of the child");
+            if status.is_some() || Instant::now() >= deadline {
+                return status;
+            }
+            // A tracer hears of the end first, and passes it on in its own time.
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

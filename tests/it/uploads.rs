@@ -1,0 +1,84 @@
+//! Proves that uploads of every size arrive as they were sent, and that their files look as `cp` would have made them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::support::{Launch, TestServer, chunked, pattern, put_head};
+
+const MIB: usize = 1024 * 1024;
+const CHUNKED_HEAD: &str = "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+#[test]
+fn values_of_every_size_come_back_as_they_were_sent() {
+    let server = TestServer::start(&[]);
+    let mut connection = server.connect();
+    let edges = [
+        0,
+        1,
+        2,
+        65_535,
+        65_536,
+        65_537,
+        256 * 1024 - 1,
+        256 * 1024,
+        256 * 1024 + 1,
+        MIB + 1,
+    ];
+    for (seed, size) in (1..).zip(edges) {
+        let value = pattern(seed, size);
+        connection.send(put_head("fixed", size));
+        assert_eq!(connection.ask(&value).status, 200, "PUT of {size} bytes");
+        connection.send(CHUNKED_HEAD);
+        connection.send(chunked(value.chunks(10_007)));
+        assert_eq!(
+            connection.ask("0\r\n\r\n").status,
+            200,
+            "chunked PUT of {size} bytes"
+        );
+        for key in ["fixed", "k"] {
+            assert!(
+                server.dir.read(key) == value,
+                "{size} bytes on disk as {key}"
+            );
+            let got = connection.ask(format!("GET /{key} HTTP/1.1\r\nHost: t\r\n\r\n"));
+            assert!(got.body == value, "GET of {size} bytes from {key}");
+        }
+    }
+    server.dir.assert_holds(&["fixed", "k"]);
+}
+
+#[test]
+fn forty_megabytes_make_the_round_trip() {
+    let server = TestServer::start(&[]);
+    let value = pattern(40, 40_000_000);
+    server.store("large", &value);
+    assert!(server.dir.read("large") == value, "on disk");
+    assert!(server.get("large").body == value, "over the wire");
+    server.dir.assert_holds(&["large"]);
+}
+
+#[test]
+fn a_value_file_has_the_mode_that_the_umask_leaves() {
+    for (umask, mode) in [("027", 0o640), ("022", 0o644), ("000", 0o666)] {
+        let script = format!("umask {umask}; exec \"$0\" \"$@\"");
+        let server = Launch::new(&[]).through(&["sh", "-c", &script]).start();
+        server.store("small", "x");
+        server.store("large", pattern(1, MIB));
+        server.store("empty", "");
+        server.dir.place("replaced", "by hand");
+        fs::set_permissions(
+            server.dir.file("replaced"),
+            fs::Permissions::from_mode(0o600),
+        )
+        .expect("a mode");
+        server.store("replaced", "over the wire");
+        for key in ["small", "large", "empty", "replaced"] {
+            let found = fs::metadata(server.dir.file(key))
+                .expect("the file")
+                .permissions()
+                .mode()
+                & 0o7777;
+            assert_eq!(found, mode, "umask {umask}: {key} has mode {found:o}");
+        }
+    }
+}
