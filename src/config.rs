@@ -100,6 +100,19 @@ pub struct Args {
     #[arg(long, env = "DATA_SERVER_COMPAT")]
     compat: bool,
 
+    /// Compress answers (zstd, gzip) of media types worth it, for clients that ask with Accept-Encoding
+    #[arg(long, env = "DATA_SERVER_COMPRESS")]
+    compress: bool,
+
+    /// Origin whose web pages may use this server, such as `https://app.example`; '*' is any; repeat for more
+    #[arg(
+        long,
+        value_name = "ORIGIN",
+        env = "DATA_SERVER_CORS_ORIGIN",
+        value_delimiter = ','
+    )]
+    cors_origin: Vec<String>,
+
     /// Time for the head of a request to arrive; 0s is for ever
     #[arg(
         long,
@@ -282,6 +295,8 @@ impl TryFrom<Args> for Config {
                 discard: args.discard,
                 read_only: args.read_only,
                 max_body: args.max_body.map_or(LONGEST_FILE, |size| size.as_u64()),
+                compress: args.compress,
+                cors_origins: args.cors_origin,
                 access_log: args.access_log,
             },
             grace_period: *args.grace_period,

@@ -49,7 +49,9 @@ def table(summary):
             f"{server['server_share']:>7.0%} busy{compared}"
         )
     if summary["disturbed"]:
-        lines.append(f"  note: other work took the client's CPU in {summary['disturbed']} points; trust the CPU figures only")
+        lines.append(
+            f"  note: other work took the client's CPU in {summary['disturbed']} points; trust the CPU figures only"
+        )
     return "\n".join(lines)
 
 
@@ -59,16 +61,16 @@ def _amount(server, size):
 
 
 def markdown(summaries):
-    """The ratios, as the table that the README shows."""
-    lines = [
-        f"| work | {OURS} | against nginx | against the C server |",
-        "|---|---|---|---|",
-    ]
+    """The ratios, as the table that the README shows; empty when there are none."""
+    lines = []
     for summary in summaries:
-        if OURS in summary["servers"]:
+        if set(summary["servers"]) & {"nginx", "c-server"} and OURS in summary["servers"]:
             amount = _amount(summary["servers"][OURS], summary["size"])
             nginx, c_server = (_cell(summary, name) for name in ("nginx", "c-server"))
             lines.append(f"| {summary['title']} | {amount} | {nginx} | {c_server} |")
+    if not lines:
+        return ""
+    lines = [f"| work | {OURS} | against nginx | against the C server |", "|---|---|---|---|", *lines]
     lines.append("\nBy rate; in brackets by CPU time per request of the server. * Neither server was the bottleneck.")
     return "\n".join(lines)
 
@@ -88,16 +90,15 @@ def paced_by_others(summary, name):
 
 def derived(summaries):
     """Lines that compare workloads with each other."""
-    by_name = {summary["workload"]: summary["servers"] for summary in summaries}
-    one, two = by_name.get("get-1KiB", {}), by_name.get("get-1KiB-2-threads", {})
+    by_name = {summary["workload"]: summary for summary in summaries}
+    one, two = (by_name.get(name, {}).get("servers", {}) for name in ("get-1KiB", "get-1KiB-2-threads"))
     lines = []
     for name in sorted(one.keys() & two.keys()):
         gain = 2 * one[name]["cpu_us"] / two[name]["cpu_us"]
         lines.append(f"{name}: 2 threads on 2 CPUs do {gain:.2f} times the requests of 1, by CPU time per request")
-    constant = by_name.get("get-1KiB-constant", {})
-    if len(constant) == 2:
-        share = constant[OURS]["rate"] / constant["constant"]["rate"]
-        lines.append(f"{OURS}: GET 1 KiB is {share:.2f} of a constant answer")
+    ratio = by_name.get("get-1KiB-constant", {}).get("ratios", {}).get("constant")
+    if ratio:
+        lines.append(f"{OURS}: GET 1 KiB is {ratio['rate']:.2f} of a constant answer by rate, {ratio['cpu']:.2f} by CPU")
     return lines
 
 

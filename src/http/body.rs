@@ -7,6 +7,8 @@
 //!
 //! Holds one window at a time, whatever the value's size.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
@@ -15,8 +17,10 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
+use super::encode::Encoded;
 use super::exchange::Exchange;
 use super::link::{Link, Region};
+use super::multipart::Multipart;
 use crate::store::{self, Object};
 
 /// How much of a file is brought into memory and given to hyper at a time.
@@ -74,6 +78,10 @@ enum Content {
     Empty,
     Bytes(Bytes),
     File(FileBody),
+    /// One after the other, and the length of all that is left.
+    Parts(VecDeque<Content>, u64),
+    /// Of unknown length.
+    Encoded(Encoded),
 }
 
 impl Body {
@@ -97,17 +105,32 @@ impl Body {
         }
     }
 
-    /// All of `object`, to be sent over the connection of `link`.
-    pub(super) fn file(object: Arc<Object>, link: Rc<Link>) -> Self {
-        let end = object.meta().len;
+    /// This range of `object`, to be sent over the connection of `link`.
+    pub(super) fn part(object: Arc<Object>, range: Range<u64>, link: &Rc<Link>) -> Self {
+        let content = Content::part(object, range, link);
         Self {
-            content: Content::File(FileBody {
-                object,
-                link,
-                next: 0,
-                end,
-                coming: None,
-            }),
+            content,
+            exchange: None,
+        }
+    }
+
+    /// These parts of `object`, each in its framing.
+    pub(super) fn parts(object: &Arc<Object>, multipart: Multipart, link: &Rc<Link>) -> Self {
+        let mut parts = VecDeque::with_capacity(2 * multipart.parts.len() + 1);
+        for (head, range) in multipart.parts {
+            parts.push_back(Content::Bytes(head));
+            parts.push_back(Content::part(Arc::clone(object), range, link));
+        }
+        parts.push_back(Content::Bytes(multipart.end));
+        Self {
+            content: Content::Parts(parts, multipart.len),
+            exchange: None,
+        }
+    }
+
+    pub(super) fn encoded(encoded: Encoded) -> Self {
+        Self {
+            content: Content::Encoded(encoded),
             exchange: None,
         }
     }
@@ -117,14 +140,73 @@ impl Body {
         self.exchange = Some(exchange);
         self
     }
+}
 
-    fn remaining(&self) -> u64 {
-        match &self.content {
-            Content::Empty => 0,
-            Content::Bytes(bytes) => bytes.len() as u64,
-            Content::File(file) => file.end - file.next,
+impl Content {
+    fn part(object: Arc<Object>, range: Range<u64>, link: &Rc<Link>) -> Self {
+        if range.is_empty() {
+            return Self::Empty;
+        }
+        if let Some(bytes) = object.bytes() {
+            // A value in memory is shorter than any usize.
+            let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
+            return Self::Bytes(bytes.slice(at(range.start)..at(range.end)));
+        }
+        Self::File(FileBody {
+            object,
+            link: Rc::clone(link),
+            next: range.start,
+            end: range.end,
+            coming: None,
+        })
+    }
+
+    /// How many bytes are left, where that is known.
+    fn remaining(&self) -> Option<u64> {
+        match self {
+            Self::Empty => Some(0),
+            Self::Bytes(bytes) => Some(bytes.len() as u64),
+            Self::File(file) => Some(file.end - file.next),
+            Self::Parts(_, left) => Some(*left),
+            Self::Encoded(_) => None,
         }
     }
+
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, store::Error>>> {
+        match self {
+            Self::Empty => Poll::Ready(None),
+            Self::Bytes(bytes) => {
+                let bytes = std::mem::take(bytes);
+                *self = Self::Empty;
+                Poll::Ready(Some(Ok(Piece::Bytes(bytes))))
+            }
+            Self::File(file) => file
+                .poll_window(cx)
+                .map(|window| window.map(|len| len.map(Piece::Region))),
+            Self::Parts(parts, left) => poll_parts(parts, left, cx),
+            Self::Encoded(encoded) => encoded
+                .poll_piece(cx)
+                .map(|piece| piece.map(|bytes| bytes.map(Piece::Bytes))),
+        }
+    }
+}
+
+fn poll_parts(
+    parts: &mut VecDeque<Content>,
+    left: &mut u64,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Result<Piece, store::Error>>> {
+    while let Some(part) = parts.front_mut() {
+        match ready!(part.poll_piece(cx)) {
+            Some(piece) => {
+                let piece = piece?;
+                *left -= piece.remaining() as u64;
+                return Poll::Ready(Some(Ok(piece)));
+            }
+            None => drop(parts.pop_front()),
+        }
+    }
+    Poll::Ready(None)
 }
 
 impl HttpBody for Body {
@@ -135,18 +217,10 @@ impl HttpBody for Body {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Piece>, store::Error>>> {
-        let piece = match &mut self.content {
-            Content::Empty => return Poll::Ready(None),
-            Content::Bytes(bytes) => {
-                let bytes = std::mem::take(bytes);
-                self.content = Content::Empty;
-                Piece::Bytes(bytes)
-            }
-            Content::File(file) => match ready!(file.poll_window(cx)) {
-                Some(len) => Piece::Region(len?),
-                None => return Poll::Ready(None),
-            },
+        let Some(piece) = ready!(self.content.poll_piece(cx)) else {
+            return Poll::Ready(None);
         };
+        let piece = piece?;
         if let Some(exchange) = &mut self.exchange {
             exchange.sent(piece.remaining());
         }
@@ -154,11 +228,13 @@ impl HttpBody for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.remaining() == 0
+        self.content.remaining() == Some(0)
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.remaining())
+        self.content
+            .remaining()
+            .map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 

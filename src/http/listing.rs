@@ -1,9 +1,12 @@
 //! The listing of keys: its query read, its page rendered. Pure functions.
 
 use form_urlencoded::parse;
+use hyper::header::HeaderMap;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde::Serialize;
 
-use super::response::etag;
+use super::accept::media_type;
+use super::representation::etag;
 use crate::store::{Listing, Page};
 
 /// Keys on a page when the client does not say.
@@ -11,6 +14,77 @@ const DEFAULT_LIMIT: usize = 1_000;
 
 /// Keys on a page at most.
 const MAX_LIMIT: usize = 10_000;
+
+/// How a listing is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Json,
+    Text,
+}
+
+impl Form {
+    /// The one that Accept prefers; JSON where it does not care.
+    pub(super) fn preferred(headers: &HeaderMap) -> Self {
+        match media_type(headers, &["application/json", "text/plain"]) {
+            Some(1) => Self::Text,
+            _ => Self::Json,
+        }
+    }
+
+    pub(super) fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Text => "text/plain; charset=utf-8",
+        }
+    }
+
+    pub(super) fn render(self, listing: &Listing) -> Vec<u8> {
+        match self {
+            Self::Json => json(listing),
+            Self::Text => text(listing),
+        }
+    }
+}
+
+/// What a path segment cannot hold as it is (RFC 3986, section 3.3), and what ends a line.
+const UNSAFE: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// One key a line, encoded as it stands in a path, so that no key can look like two.
+fn text(listing: &Listing) -> Vec<u8> {
+    let mut text = String::new();
+    for (key, _) in &listing.keys {
+        text.extend(utf8_percent_encode(key.as_str(), UNSAFE));
+        text.push('\n');
+    }
+    text.into_bytes()
+}
+
+/// Where the page after this one is: the `Link` of relation `next` (RFC 8288).
+pub(super) fn next_link(page: &Page, listing: &Listing) -> Option<String> {
+    let after = listing.next.as_deref()?;
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    if !page.prefix.is_empty() {
+        query.append_pair("prefix", &page.prefix);
+    }
+    let query = query.append_pair("after", after);
+    let query = query.append_pair("limit", &page.limit.to_string());
+    Some(format!("</?{}>; rel=\"next\"", query.finish()))
+}
 
 /// Why a query is not understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,7 +134,7 @@ struct JsonKey<'a> {
 }
 
 /// The page as JSON.
-pub(super) fn json(listing: &Listing) -> Vec<u8> {
+fn json(listing: &Listing) -> Vec<u8> {
     let keys = listing.keys.iter().map(|(key, meta)| JsonKey {
         key: key.as_str(),
         size: meta.len,

@@ -1,12 +1,21 @@
 //! The protocol: from a request to an answer. Opens no file, starts no thread, holds no socket.
 
+mod accept;
 mod body;
+mod conditional;
+mod digest_fields;
+mod encode;
 mod exchange;
 mod link;
 mod listing;
+mod media;
+mod multipart;
+mod range;
 mod receive;
+mod representation;
 mod request;
 mod response;
+mod select;
 mod service;
 
 pub use body::{Body, Piece, is_region};

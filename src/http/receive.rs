@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Frame, Incoming};
+use hyper::header::HeaderMap;
 
 use super::link::Link;
 use super::request::Refusal;
@@ -13,6 +14,7 @@ pub(super) struct Received<'a> {
     left: u64,
     limit: u64,
     ended: bool,
+    trailers: Option<HeaderMap>,
     link: &'a Link,
 }
 
@@ -24,6 +26,7 @@ impl<'a> Received<'a> {
             left: limit,
             limit,
             ended,
+            trailers: None,
             link,
         }
     }
@@ -31,9 +34,12 @@ impl<'a> Received<'a> {
     /// The next bytes, or `None` once all have arrived; a body that breaks off is an error.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
         while let Some(frame) = self.frame().await {
-            // Trailers are not data; there is nothing else.
-            let Ok(data) = frame.map_err(|_| Refusal::CutOff)?.into_data() else {
-                continue;
+            let data = match frame.map_err(|_| Refusal::CutOff)?.into_data() {
+                Ok(data) => data,
+                Err(other) => {
+                    self.trailers = other.into_trailers().ok();
+                    continue;
+                }
             };
             self.link.count(data.len());
             let left = self.left.checked_sub(data.len() as u64);
@@ -42,6 +48,11 @@ impl<'a> Received<'a> {
         }
         self.ended = true;
         Ok(None)
+    }
+
+    /// What followed the body, once that has ended.
+    pub(super) fn trailers(&self) -> Option<&HeaderMap> {
+        self.trailers.as_ref()
     }
 
     async fn frame(&mut self) -> Option<Result<Frame<Bytes>, hyper::Error>> {

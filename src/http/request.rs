@@ -5,40 +5,101 @@
 
 use std::borrow::Cow;
 
-use hyper::header::{EXPECT, HOST, HeaderMap, TRANSFER_ENCODING};
+use hyper::header::{
+    ACCEPT, ACCEPT_ENCODING, ACCESS_CONTROL_REQUEST_METHOD, CONTENT_ENCODING, CONTENT_LENGTH,
+    CONTENT_RANGE, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, IF_MATCH,
+    IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, ORIGIN, RANGE, TRAILER,
+    TRANSFER_ENCODING,
+};
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
 use percent_encoding::percent_decode_str;
 
-use super::listing::{self, BadQuery};
+use super::accept::prefers_problem;
+use super::conditional::Preconditions;
+use super::digest_fields::{Algorithm, BadDigest, Expected, WANT_REPR_DIGEST, want};
+use super::encode::Coding;
+use super::listing::{self, BadQuery, Form};
+use super::media;
 use super::service::Rules;
 use crate::store::{BadKey, Key, Page};
 
 /// What a request asks for.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Operation<'a> {
     /// Answer the value; HEAD is the same, whose body hyper leaves out.
-    Get(Key<'a>),
+    Get {
+        key: Key<'a>,
+        wishes: Option<Box<Wishes>>,
+    },
     /// Store the body, of `len` bytes where the head tells.
     Put {
         key: Key<'a>,
         len: Option<u64>,
+        terms: Box<Terms>,
     },
-    Delete(Key<'a>),
-    List(Page),
+    Delete {
+        key: Key<'a>,
+        preconditions: Option<Preconditions>,
+    },
+    List {
+        page: Page,
+        form: Form,
+    },
+    /// Say what may be done; `preflight` when a browser asks on behalf of a page of another origin.
+    Options {
+        preflight: bool,
+    },
+}
+
+/// What a client wants of a value besides all of it, now.
+#[derive(Debug)]
+pub(super) struct Wishes {
+    pub(super) preconditions: Option<Preconditions>,
+    /// Range and If-Range, of a GET: the one method that has ranges (RFC 9110, section 14.2).
+    pub(super) ranges: HeaderMap,
+    pub(super) digest: Option<Algorithm>,
+    pub(super) coding: Option<Coding>,
+}
+
+/// On what terms a body is to be stored.
+#[derive(Debug)]
+pub(super) struct Terms {
+    pub(super) preconditions: Option<Preconditions>,
+    pub(super) media_type: Option<Box<str>>,
+    pub(super) expected: Expected,
+    /// Digests may follow as trailers, by algorithms not known before.
+    pub(super) digests_follow: bool,
+}
+
+/// To whom an answer goes.
+#[derive(Debug, Default)]
+pub(super) struct Audience {
+    /// Errors as `application/problem+json`.
+    pub(super) problem: bool,
+    /// The page that asks, if it is of an origin that may.
+    pub(super) origin: Option<HeaderValue>,
 }
 
 impl Operation<'_> {
     /// The same operation, borrowing nothing.
     pub(super) fn into_owned(self) -> Operation<'static> {
         match self {
-            Self::Get(key) => Operation::Get(key.into_owned()),
-            Self::Put { key, len } => Operation::Put {
+            Self::Get { key, wishes } => Operation::Get {
+                key: key.into_owned(),
+                wishes,
+            },
+            Self::Put { key, len, terms } => Operation::Put {
                 key: key.into_owned(),
                 len,
+                terms,
             },
-            Self::Delete(key) => Operation::Delete(key.into_owned()),
-            Self::List(page) => Operation::List(page),
+            Self::Delete { key, preconditions } => Operation::Delete {
+                key: key.into_owned(),
+                preconditions,
+            },
+            Self::List { page, form } => Operation::List { page, form },
+            Self::Options { preflight } => Operation::Options { preflight },
         }
     }
 }
@@ -66,7 +127,19 @@ pub(super) enum Refusal {
     LengthRequired,
     #[error("the only expectation met is 100-continue")]
     Expectation,
-    #[error("this server knows GET, HEAD, PUT and DELETE")]
+    #[error("the target of a request is a path, as in GET /key")]
+    BadTarget,
+    #[error("a part of a value cannot be stored: PUT takes no Content-Range")]
+    PartialPut,
+    #[error("a value is stored as it is sent: PUT takes no Content-Encoding")]
+    ContentCoding,
+    #[error("bad digest: {0}")]
+    BadDigest(#[from] BadDigest),
+    #[error("the value does not have the digest that was sent with it")]
+    DigestMismatch,
+    #[error("the precondition does not hold")]
+    Precondition,
+    #[error("this server knows GET, HEAD, PUT, DELETE and OPTIONS")]
     Method,
     #[error("this server is read-only")]
     ReadOnly,
@@ -81,31 +154,75 @@ pub(super) fn understand<'a>(
     head: &'a Parts,
     len: Option<u64>,
     rules: &Rules,
+) -> (Audience, Result<Operation<'a>, Refusal>) {
+    let survey = Survey::of(&head.headers);
+    let origin = || allowed_origin(&head.headers, rules);
+    let audience = Audience {
+        problem: survey.problem && prefers_problem(&head.headers),
+        origin: (!rules.cors_origins.is_empty()).then(origin).flatten(),
+    };
+    let operation = survey
+        .check(head)
+        .and_then(|()| operation(head, len, &survey, rules));
+    (audience, operation)
+}
+
+fn operation<'a>(
+    head: &'a Parts,
+    len: Option<u64>,
+    survey: &Survey,
+    rules: &Rules,
 ) -> Result<Operation<'a>, Refusal> {
-    check_host(head)?;
-    check_framing(&head.headers)?;
     match head.method {
-        Method::GET | Method::HEAD => get(head, rules),
+        Method::GET | Method::HEAD => get(head, survey, rules),
         Method::PUT => put(head, len, rules),
         Method::DELETE => {
             let key = key(head.uri.path())?;
             if rules.read_only {
-                Err(Refusal::ReadOnly)
-            } else {
-                Ok(Operation::Delete(key))
+                return Err(Refusal::ReadOnly);
             }
+            let preconditions = Preconditions::of(&head.headers);
+            Ok(Operation::Delete { key, preconditions })
         }
+        Method::OPTIONS if !rules.compat => Ok(Operation::Options {
+            preflight: head.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD),
+        }),
         _ => Err(Refusal::Method),
     }
 }
 
-fn get<'a>(head: &'a Parts, rules: &Rules) -> Result<Operation<'a>, Refusal> {
+fn get<'a>(head: &'a Parts, survey: &Survey, rules: &Rules) -> Result<Operation<'a>, Refusal> {
     match head.uri.path() {
         "/" if rules.compat => Err(Refusal::NoSuchPath),
-        "/" => Ok(Operation::List(listing::page(
-            head.uri.query().unwrap_or_default(),
-        )?)),
-        path => key(path).map(Operation::Get),
+        "/" => Ok(Operation::List {
+            page: listing::page(head.uri.query().unwrap_or_default())?,
+            form: Form::preferred(&head.headers),
+        }),
+        path => {
+            let key = key(path)?;
+            let wishes = survey.wishes.then(|| wishes(head, rules)).map(Box::new);
+            Ok(Operation::Get { key, wishes })
+        }
+    }
+}
+
+fn wishes(head: &Parts, rules: &Rules) -> Wishes {
+    let mut ranges = HeaderMap::new();
+    if head.method == Method::GET {
+        for name in [RANGE, IF_RANGE] {
+            for value in head.headers.get_all(&name) {
+                ranges.append(&name, value.clone());
+            }
+        }
+    }
+    Wishes {
+        preconditions: Preconditions::of(&head.headers),
+        ranges,
+        digest: want(&head.headers, &WANT_REPR_DIGEST),
+        coding: rules
+            .compress
+            .then(|| Coding::preferred(&head.headers))
+            .flatten(),
     }
 }
 
@@ -121,8 +238,7 @@ fn put<'a>(head: &'a Parts, len: Option<u64>, rules: &Rules) -> Result<Operation
         return Err(Refusal::NothingToStore);
     }
     // An HTTP/1.0 body without a length would end with the connection, as a cut-off one does.
-    if head.version < Version::HTTP_11 && !head.headers.contains_key(hyper::header::CONTENT_LENGTH)
-    {
+    if head.version < Version::HTTP_11 && !head.headers.contains_key(CONTENT_LENGTH) {
         return Err(Refusal::LengthRequired);
     }
     if len.is_some_and(|len| len > rules.max_body) {
@@ -130,7 +246,128 @@ fn put<'a>(head: &'a Parts, len: Option<u64>, rules: &Rules) -> Result<Operation
             limit: rules.max_body,
         });
     }
-    Ok(Operation::Put { key, len })
+    let terms = Box::new(terms(&head.headers)?);
+    Ok(Operation::Put { key, len, terms })
+}
+
+fn terms(headers: &HeaderMap) -> Result<Terms, Refusal> {
+    // RFC 9110, section 14.4: a part must not be stored as if it were the whole.
+    if headers.contains_key(CONTENT_RANGE) {
+        return Err(Refusal::PartialPut);
+    }
+    // Stored and answered without its coding, a value would be another one.
+    if headers
+        .get_all(CONTENT_ENCODING)
+        .iter()
+        .any(|c| !c.as_bytes().eq_ignore_ascii_case(b"identity"))
+    {
+        return Err(Refusal::ContentCoding);
+    }
+    let announced = headers
+        .get_all(TRAILER)
+        .iter()
+        .any(|fields| announces_digest(fields.as_bytes()));
+    Ok(Terms {
+        preconditions: Preconditions::of(headers),
+        media_type: headers
+            .get(CONTENT_TYPE)
+            .and_then(|v| media::check(v.as_bytes()))
+            .map(Into::into),
+        expected: Expected::of(headers)?,
+        digests_follow: announced,
+    })
+}
+
+fn announces_digest(fields: &[u8]) -> bool {
+    let names = ["content-digest", "repr-digest", "content-md5"];
+    let is_one = |field: &[u8]| {
+        names
+            .iter()
+            .any(|name| field.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
+    };
+    fields.split(|&b| b == b',').any(is_one)
+}
+
+/// The Origin of the request, if pages of it may use this server.
+fn allowed_origin(headers: &HeaderMap, rules: &Rules) -> Option<HeaderValue> {
+    let origin = headers.get(ORIGIN)?;
+    let allowed = |allowed: &String| allowed == "*" || allowed.as_bytes() == origin.as_bytes();
+    rules
+        .cors_origins
+        .iter()
+        .any(allowed)
+        .then(|| origin.clone())
+}
+
+/// What one pass over the headers finds: most requests have few, and none that needs a closer look.
+#[derive(Debug)]
+struct Survey {
+    hosts: usize,
+    is_host_valid: bool,
+    codings: usize,
+    is_coding_chunked: bool,
+    is_expectation_met: bool,
+    /// There are wishes, preconditions or ranges.
+    wishes: bool,
+    /// Accept names problem+json.
+    problem: bool,
+}
+
+impl Survey {
+    fn of(headers: &HeaderMap) -> Self {
+        let mut survey = Self {
+            hosts: 0,
+            is_host_valid: true,
+            codings: 0,
+            is_coding_chunked: true,
+            is_expectation_met: true,
+            wishes: false,
+            problem: false,
+        };
+        for (name, value) in headers {
+            survey.note(name, value.as_bytes());
+        }
+        survey
+    }
+
+    fn note(&mut self, name: &HeaderName, value: &[u8]) {
+        match *name {
+            HOST => {
+                self.hosts += 1;
+                self.is_host_valid &= value.is_empty() || is_authority(value);
+            }
+            TRANSFER_ENCODING => {
+                self.codings += 1;
+                self.is_coding_chunked &= value.eq_ignore_ascii_case(b"chunked");
+            }
+            EXPECT => self.is_expectation_met &= value.eq_ignore_ascii_case(b"100-continue"),
+            IF_MATCH | IF_NONE_MATCH | IF_MODIFIED_SINCE | IF_UNMODIFIED_SINCE | RANGE
+            | ACCEPT_ENCODING => self.wishes = true,
+            ACCEPT => self.problem |= value.windows(12).any(|w| w == b"problem+json"),
+            _ => self.wishes |= *name == WANT_REPR_DIGEST,
+        }
+    }
+
+    fn check(&self, head: &Parts) -> Result<(), Refusal> {
+        // RFC 9112, section 3.2: an HTTP/1.1 request has exactly one Host, and it is a valid authority or empty.
+        let is_host_missing = self.hosts == 0 && head.version >= Version::HTTP_11;
+        if is_host_missing || self.hosts > 1 || !self.is_host_valid {
+            return Err(Refusal::BadHost);
+        }
+        // hyper undoes the chunking of `gzip, chunked` and would hand us the rest (RFC 9112, section 6.1).
+        if self.codings > 1 || !self.is_coding_chunked {
+            return Err(Refusal::TransferCoding);
+        }
+        if !self.is_expectation_met {
+            return Err(Refusal::Expectation);
+        }
+        // Section 3.2.3 and 3.2.4: the other forms belong to CONNECT and OPTIONS.
+        let is_asterisk = head.method == Method::OPTIONS && head.uri.path() == "*";
+        if !head.uri.path().starts_with('/') && !is_asterisk && head.method != Method::CONNECT {
+            return Err(Refusal::BadTarget);
+        }
+        Ok(())
+    }
 }
 
 /// The key that `path` names: its one segment, percent-decoded once.
@@ -158,16 +395,6 @@ fn has_bad_escape(segment: &str) -> bool {
     bytes.iter().enumerate().any(bad)
 }
 
-/// RFC 9112, section 3.2: an HTTP/1.1 request has exactly one Host, and it is a valid authority or empty.
-fn check_host(head: &Parts) -> Result<(), Refusal> {
-    let mut hosts = head.headers.get_all(HOST).iter();
-    match (hosts.next(), hosts.next()) {
-        (None, _) if head.version < Version::HTTP_11 => Ok(()),
-        (Some(host), None) if host.is_empty() || is_authority(host.as_bytes()) => Ok(()),
-        _ => Err(Refusal::BadHost),
-    }
-}
-
 /// `uri-host [ ":" port ]` (RFC 3986, section 3.2), the host by its bytes alone.
 fn is_authority(host: &[u8]) -> bool {
     let (name, port) = match host.strip_prefix(b"[") {
@@ -183,24 +410,6 @@ fn is_authority(host: &[u8]) -> bool {
     };
     let is_port = port.is_empty() || (port[0] == b':' && port[1..].iter().all(u8::is_ascii_digit));
     !name.is_empty() && name.iter().all(is_name) && is_port
-}
-
-/// What of RFC 9112, section 6 hyper leaves to us: it undoes the chunking of `gzip, chunked` and would hand us the rest.
-fn check_framing(headers: &HeaderMap) -> Result<(), Refusal> {
-    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
-    match (codings.next(), codings.next()) {
-        (None, _) => {}
-        (Some(coding), None) if coding.as_bytes().eq_ignore_ascii_case(b"chunked") => {}
-        _ => return Err(Refusal::TransferCoding),
-    }
-    let met = |expect: &hyper::header::HeaderValue| {
-        expect.as_bytes().eq_ignore_ascii_case(b"100-continue")
-    };
-    if headers.get_all(EXPECT).iter().all(met) {
-        Ok(())
-    } else {
-        Err(Refusal::Expectation)
-    }
 }
 
 #[cfg(test)]

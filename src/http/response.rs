@@ -2,36 +2,55 @@
 //!
 //! What the C server answered and the honest answer stand side by side here, wherever they differ.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use hyper::body::Body as _;
 use hyper::header::{
-    ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue,
-    LAST_MODIFIED, RETRY_AFTER, SERVER,
+    ACCEPT_RANGES, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW,
+    CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap,
+    HeaderName, HeaderValue, LAST_MODIFIED, LINK, ORIGIN, RETRY_AFTER, SERVER, VARY,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Response, StatusCode};
+use serde::Serialize;
 
 use super::body::Body;
+use super::digest_fields::REPR_DIGEST;
+use super::encode::{Coding, Encoded, variant};
 use super::link::Link;
-use super::listing;
-use super::request::Refusal;
+use super::listing::Form;
+use super::multipart::{self, Multipart};
+use super::range::{content_range, unsatisfied};
+use super::representation::{NAME, Representation, validators};
+use super::request::{Audience, Refusal};
+use super::select::Selection;
 use crate::store::{self, Listing, Object, Version};
 
 /// What became of a request.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large one is the common one, and has no allocation of its own"
+)]
 pub(super) enum Outcome {
-    Value {
-        object: Arc<Object>,
-        link: Rc<Link>,
-    },
+    /// A value was found, and this is the answer with it.
+    Value(Response<Body>),
     Stored(Version),
     /// Received and dropped, as `--discard` asks.
     Discarded,
     Deleted,
     NoValue,
-    Listed(Listing),
+    Listed {
+        listing: Listing,
+        form: Form,
+        next: Option<String>,
+    },
+    Options {
+        preflight: bool,
+    },
     Refused(Refusal),
     Failed(store::Error),
 }
@@ -48,128 +67,268 @@ impl From<store::Error> for Outcome {
     }
 }
 
-/// The answer to a request; `compat` answers as the C server did.
-pub(super) fn render(outcome: Outcome, compat: bool) -> Response<Body> {
-    let mut response = match outcome {
-        Outcome::Value { object, link } => value(object, link),
-        Outcome::Stored(version) => {
-            let mut response = plain(StatusCode::OK, Body::empty());
-            Validators::of(version).put_into(response.headers_mut());
-            response
-        }
-        Outcome::Discarded | Outcome::Deleted => plain(StatusCode::OK, Body::empty()),
-        Outcome::NoValue => refusal(StatusCode::NOT_FOUND, "no such key"),
-        Outcome::Listed(listing) => with(listed(&listing), CONTENT_TYPE, "application/json"),
-        Outcome::Refused(why) => refused(&why, compat),
-        Outcome::Failed(error) => failed(&error),
-    };
-    if response.status() == StatusCode::OK && response.body().is_end_stream() {
-        // hyper leaves it out of the answer to HEAD when the body is empty.
-        let empty = HeaderValue::from_static("0");
-        response.headers_mut().insert(CONTENT_LENGTH, empty);
-    }
-    response
-        .headers_mut()
-        .insert(SERVER, HeaderValue::from_static("data-server"));
-    response
-}
+/// What the C server's clients may do, and what browsers may.
+const METHODS: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
+
+/// Headers of requests and answers that pages of other origins may send and read.
+const SENT: &str = "content-type, content-digest, repr-digest, want-repr-digest, if-match, if-none-match, \
+    if-modified-since, if-unmodified-since, if-range, range";
+const READ: &str =
+    "etag, last-modified, content-range, accept-ranges, repr-digest, link, retry-after";
 
 /// What is sent on a connection whose request did not arrive in time, without a request to answer.
 pub const TIMED_OUT: &[u8] = b"HTTP/1.1 408 Request Timeout\r\n\
     server: data-server\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 35\r\nconnection: close\r\n\r\n\
     the request did not arrive in time\n";
 
-/// The entity tag of a version, quotes included: strong, as no two writes of a key share it.
-pub(super) fn etag(version: Version) -> String {
-    format!("\"{:x}\"", version.nanos())
-}
-
-/// The headers of a version that cost something to make.
-struct Validators {
-    etag: HeaderValue,
-    modified: HeaderValue,
-}
-
-impl Validators {
-    fn of(version: Version) -> Self {
-        // The date of an HTTP header lies between 1970 and now (RFC 9110, section 8.8.2.1), whatever a hand has set.
-        let time = version
-            .time()
-            .clamp(SystemTime::UNIX_EPOCH, SystemTime::now());
-        let modified = httpdate::fmt_http_date(time);
-        let header =
-            |text: String| HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""));
-        Self {
-            etag: header(etag(version)),
-            modified: header(modified),
+/// The answer to a request; `compat` answers as the C server did.
+pub(super) fn render(outcome: Outcome, audience: &Audience, compat: bool) -> Response<Body> {
+    let mut response = match outcome {
+        Outcome::Value(response) => response,
+        Outcome::Stored(version) => {
+            let mut response = empty(StatusCode::OK);
+            response.headers_mut().extend(validators(version));
+            response
         }
+        Outcome::Discarded | Outcome::Deleted => empty(StatusCode::OK),
+        Outcome::NoValue => problem(
+            StatusCode::NOT_FOUND,
+            "no-such-key",
+            "no such key",
+            audience,
+        ),
+        Outcome::Listed {
+            listing,
+            form,
+            next,
+        } => listed(&listing, form, next),
+        Outcome::Options { preflight } => options(preflight, audience),
+        Outcome::Refused(why) => refused(&why, audience, compat),
+        Outcome::Failed(error) => failed(&error, audience),
+    };
+    if response.status() == StatusCode::OK && response.body().is_end_stream() {
+        // hyper leaves it out of the answer to HEAD when the body is empty.
+        let empty = HeaderValue::from_static("0");
+        response.headers_mut().insert(CONTENT_LENGTH, empty);
     }
-
-    fn put_into(&self, headers: &mut HeaderMap) {
-        headers.insert(ETAG, self.etag.clone());
-        headers.insert(LAST_MODIFIED, self.modified.clone());
+    let headers = response.headers_mut();
+    if !headers.contains_key(SERVER) {
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(SERVER, NAME);
     }
+    if let Some(origin) = &audience.origin {
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        headers.insert(
+            ACCESS_CONTROL_EXPOSE_HEADERS,
+            HeaderValue::from_static(READ),
+        );
+        headers.append(VARY, ORIGIN.into());
+    }
+    response
 }
 
-fn value(object: Arc<Object>, link: Rc<Link>) -> Response<Body> {
-    let mut headers = HeaderMap::with_capacity(8);
-    headers.insert(
-        CONTENT_TYPE,
-        HeaderValue::from_static("application/octet-stream"),
-    );
-    if let Some(validators) = object.note(|| Validators::of(object.meta().version)) {
-        validators.put_into(&mut headers);
-    }
-    let body = match object.bytes() {
-        Some(bytes) => Body::bytes(bytes.clone()),
-        None => Body::file(object, link),
+/// A value as it is to be sent: what of it, and how.
+pub(super) struct Sending<'a> {
+    pub(super) object: Arc<Object>,
+    pub(super) representation: &'a Representation,
+    pub(super) selection: Selection,
+    /// Of all of the value, as a field.
+    pub(super) digest: Option<String>,
+    pub(super) encoded: Option<(Coding, Encoded)>,
+}
+
+/// The answer with a value.
+pub(super) fn value(sending: Sending<'_>, link: &Rc<Link>) -> Response<Body> {
+    let Sending {
+        object,
+        representation,
+        selection,
+        digest,
+        encoded,
+    } = sending;
+    let len = object.meta().len;
+    let mut headers = match &selection {
+        Selection::NotModified(etag) => not_modified(representation, etag),
+        _ => representation.headers.clone(),
     };
-    let mut response = Response::new(body);
+    if let Some(digest) = digest {
+        put(&mut headers, REPR_DIGEST, digest);
+    }
+    let (status, body) = match (selection, encoded) {
+        (Selection::Whole, Some((coding, encoded))) => {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
+            put(&mut headers, ETAG, variant(&representation.etag, coding));
+            headers.remove(ACCEPT_RANGES);
+            (StatusCode::OK, Body::encoded(encoded))
+        }
+        (Selection::Part(range), _) => {
+            put(&mut headers, CONTENT_RANGE, content_range(&range, len));
+            (StatusCode::PARTIAL_CONTENT, Body::part(object, range, link))
+        }
+        (Selection::Parts(ranges), _) => {
+            let boundary = boundary();
+            let parts = Multipart::new(&ranges, len, &representation.media_type, &boundary);
+            put(
+                &mut headers,
+                CONTENT_TYPE,
+                multipart::content_type(&boundary),
+            );
+            let body = Body::parts(&object, parts, link);
+            (StatusCode::PARTIAL_CONTENT, body)
+        }
+        (Selection::Unsatisfiable, _) => {
+            headers = HeaderMap::new();
+            put(&mut headers, CONTENT_RANGE, unsatisfied(len));
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(TEXT));
+            let why = "no range lies within the value\n";
+            (StatusCode::RANGE_NOT_SATISFIABLE, Body::bytes(why))
+        }
+        (Selection::NotModified(_), _) => (StatusCode::NOT_MODIFIED, Body::empty()),
+        (Selection::Whole | Selection::Failed, _) => {
+            (StatusCode::OK, Body::part(object, 0..len, link))
+        }
+    };
+    let mut response = plain(status, body);
     *response.headers_mut() = headers;
     response
 }
 
-fn listed(listing: &Listing) -> Response<Body> {
-    plain(StatusCode::OK, Body::bytes(listing::json(listing)))
-}
-
-fn refused(why: &Refusal, compat: bool) -> Response<Body> {
-    match why {
-        Refusal::NoSuchPath => refusal(StatusCode::NOT_FOUND, why),
-        Refusal::NoKey if compat => plain(StatusCode::NO_CONTENT, Body::empty()),
-        Refusal::NothingToStore => plain(StatusCode::NOT_MODIFIED, Body::empty()),
-        Refusal::BadKey(store::BadKey::TooLong) => refusal(StatusCode::URI_TOO_LONG, why),
-        Refusal::NoKey | Refusal::BadKey(_) | Refusal::BadEscape | Refusal::BadQuery(_) => {
-            refusal(StatusCode::BAD_REQUEST, why)
+/// RFC 9110, section 15.4.5: what a cache needs to know which of its answers is still good.
+fn not_modified(representation: &Representation, etag: &str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    put(&mut headers, ETAG, etag.to_owned());
+    for name in [LAST_MODIFIED, VARY] {
+        if let Some(value) = representation.headers.get(&name) {
+            headers.insert(name, value.clone());
         }
-        Refusal::BadHost | Refusal::CutOff => closing(refusal(StatusCode::BAD_REQUEST, why)),
-        Refusal::TransferCoding => closing(refusal(StatusCode::NOT_IMPLEMENTED, why)),
-        Refusal::LengthRequired => refusal(StatusCode::LENGTH_REQUIRED, why),
-        Refusal::Expectation => refusal(StatusCode::EXPECTATION_FAILED, why),
-        Refusal::Method if compat => refusal(StatusCode::NOT_FOUND, why),
-        Refusal::Method => with(
-            refusal(StatusCode::METHOD_NOT_ALLOWED, why),
-            ALLOW,
-            "GET, HEAD, PUT, DELETE",
-        ),
-        Refusal::ReadOnly => refusal(StatusCode::FORBIDDEN, why),
-        Refusal::TooLarge { .. } => refusal(StatusCode::PAYLOAD_TOO_LARGE, why),
     }
+    headers
 }
 
-fn failed(error: &store::Error) -> Response<Body> {
-    use store::Error as E;
-    match error {
-        E::NoSpace { .. } | E::TooLarge => refusal(StatusCode::INSUFFICIENT_STORAGE, error),
-        E::Exhausted { .. } => with(
-            refusal(StatusCode::SERVICE_UNAVAILABLE, error),
-            RETRY_AFTER,
-            "1",
-        ),
-        E::Precondition => refusal(StatusCode::PRECONDITION_FAILED, error),
-        E::Occupied => refusal(StatusCode::CONFLICT, error),
-        E::Truncated | E::Failed { .. } => refusal(StatusCode::INTERNAL_SERVER_ERROR, error),
+/// Random, so that no value holds it but by an accident that will not happen.
+fn boundary() -> String {
+    let random = || RandomState::new().build_hasher().finish();
+    format!("part-{:016x}{:016x}", random(), random())
+}
+
+fn listed(listing: &Listing, form: Form, next: Option<String>) -> Response<Body> {
+    let mut response = plain(StatusCode::OK, Body::bytes(form.render(listing)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(form.media_type()));
+    headers.insert(VARY, HeaderValue::from_static("accept"));
+    if let Some(next) = next {
+        put(headers, LINK, next);
     }
+    response
+}
+
+fn options(preflight: bool, audience: &Audience) -> Response<Body> {
+    let mut response = empty(StatusCode::NO_CONTENT);
+    let headers = response.headers_mut();
+    headers.insert(ALLOW, HeaderValue::from_static(METHODS));
+    if preflight && audience.origin.is_some() {
+        headers.insert(
+            ACCESS_CONTROL_ALLOW_METHODS,
+            HeaderValue::from_static(METHODS),
+        );
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(SENT));
+        headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("3600"));
+    }
+    response
+}
+
+fn refused(why: &Refusal, audience: &Audience, compat: bool) -> Response<Body> {
+    use StatusCode as S;
+    let (status, name) = match why {
+        Refusal::NoKey if compat => return empty(S::NO_CONTENT),
+        Refusal::NothingToStore => return empty(S::NOT_MODIFIED),
+        Refusal::NoSuchPath => (S::NOT_FOUND, "no-such-path"),
+        Refusal::NoKey => (S::BAD_REQUEST, "no-key"),
+        Refusal::BadKey(store::BadKey::TooLong) => (S::URI_TOO_LONG, "key-too-long"),
+        Refusal::BadKey(_) | Refusal::BadEscape => (S::BAD_REQUEST, "bad-key"),
+        Refusal::BadQuery(_) => (S::BAD_REQUEST, "bad-query"),
+        Refusal::BadHost => (S::BAD_REQUEST, "bad-host"),
+        Refusal::BadTarget => (S::BAD_REQUEST, "bad-target"),
+        Refusal::CutOff => (S::BAD_REQUEST, "body-cut-off"),
+        Refusal::PartialPut => (S::BAD_REQUEST, "partial-put"),
+        Refusal::ContentCoding => (S::UNSUPPORTED_MEDIA_TYPE, "content-coding"),
+        Refusal::BadDigest(_) => (S::BAD_REQUEST, "bad-digest"),
+        Refusal::DigestMismatch => (S::BAD_REQUEST, "digest-mismatch"),
+        Refusal::Precondition => (S::PRECONDITION_FAILED, "precondition-failed"),
+        Refusal::TransferCoding => (S::NOT_IMPLEMENTED, "transfer-coding"),
+        Refusal::LengthRequired => (S::LENGTH_REQUIRED, "length-required"),
+        Refusal::Expectation => (S::EXPECTATION_FAILED, "expectation"),
+        Refusal::Method if compat => (S::NOT_FOUND, "method"),
+        Refusal::Method => (S::METHOD_NOT_ALLOWED, "method"),
+        Refusal::ReadOnly => (S::FORBIDDEN, "read-only"),
+        Refusal::TooLarge { .. } => (S::PAYLOAD_TOO_LARGE, "too-large"),
+    };
+    let mut response = problem(status, name, why, audience);
+    if status == S::METHOD_NOT_ALLOWED {
+        let allow = HeaderValue::from_static(METHODS);
+        response.headers_mut().insert(ALLOW, allow);
+    }
+    if matches!(
+        why,
+        Refusal::BadHost | Refusal::BadTarget | Refusal::CutOff | Refusal::TransferCoding
+    ) {
+        close(&mut response);
+    }
+    response
+}
+
+fn failed(error: &store::Error, audience: &Audience) -> Response<Body> {
+    use StatusCode as S;
+    use store::Error as E;
+    let (status, name) = match error {
+        E::NoSpace { .. } | E::TooLarge => (S::INSUFFICIENT_STORAGE, "no-space"),
+        E::Exhausted { .. } => (S::SERVICE_UNAVAILABLE, "exhausted"),
+        E::Precondition => (S::PRECONDITION_FAILED, "precondition-failed"),
+        E::Occupied => (S::CONFLICT, "occupied"),
+        E::Truncated | E::Failed { .. } => (S::INTERNAL_SERVER_ERROR, "store-failed"),
+    };
+    let mut response = problem(status, name, error, audience);
+    if status == S::SERVICE_UNAVAILABLE {
+        let soon = HeaderValue::from_static("1");
+        response.headers_mut().insert(RETRY_AFTER, soon);
+    }
+    response
+}
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// RFC 9457; the README lists the names.
+#[derive(Serialize)]
+struct Problem<'a> {
+    r#type: String,
+    title: &'a str,
+    status: u16,
+    detail: String,
+}
+
+/// An error: one line that names the problem, or the same as `application/problem+json`.
+fn problem(
+    status: StatusCode,
+    name: &str,
+    why: impl std::fmt::Display,
+    audience: &Audience,
+) -> Response<Body> {
+    let (media_type, text) = if audience.problem {
+        let problem = Problem {
+            r#type: format!("urn:data-server:problem:{name}"),
+            title: status.canonical_reason().unwrap_or_default(),
+            status: status.as_u16(),
+            detail: why.to_string(),
+        };
+        let json = serde_json::to_string(&problem).unwrap_or_default();
+        ("application/problem+json", json)
+    } else {
+        (TEXT, why.to_string())
+    };
+    let mut response = plain(status, Body::bytes(text + "\n"));
+    let media_type = HeaderValue::from_static(media_type);
+    response.headers_mut().insert(CONTENT_TYPE, media_type);
+    response
 }
 
 fn plain(status: StatusCode, body: Body) -> Response<Body> {
@@ -178,30 +337,19 @@ fn plain(status: StatusCode, body: Body) -> Response<Body> {
     response
 }
 
-/// One line that names the problem.
-fn refusal(status: StatusCode, why: impl std::fmt::Display) -> Response<Body> {
-    with(
-        plain(status, Body::bytes(format!("{why}\n"))),
-        CONTENT_TYPE,
-        "text/plain; charset=utf-8",
-    )
+fn empty(status: StatusCode) -> Response<Body> {
+    plain(status, Body::empty())
 }
 
-fn with(mut response: Response<Body>, name: HeaderName, value: &'static str) -> Response<Body> {
-    response
-        .headers_mut()
-        .insert(name, HeaderValue::from_static(value));
-    response
+/// All of our own texts are valid header values; one that is not is left out rather than fatal.
+fn put(headers: &mut HeaderMap, name: HeaderName, text: String) {
+    if let Ok(value) = HeaderValue::try_from(text) {
+        headers.insert(name, value);
+    }
 }
 
 /// Ends the connection after `response`: what follows on it cannot be trusted, or told apart from an unread body.
 pub(super) fn close(response: &mut Response<Body>) {
-    response
-        .headers_mut()
-        .insert(CONNECTION, HeaderValue::from_static("close"));
-}
-
-fn closing(mut response: Response<Body>) -> Response<Body> {
-    close(&mut response);
-    response
+    let close = HeaderValue::from_static("close");
+    response.headers_mut().insert(CONNECTION, close);
 }

@@ -12,7 +12,6 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::cache::Cache;
-use super::disk::Disk;
 use super::error::Error;
 use super::home::{Home, OpenError};
 use super::key::Key;
@@ -22,6 +21,7 @@ use super::object::{Meta, Object, Version};
 use super::publish::{Condition, Publisher};
 use super::read::{self, Read};
 use super::staging::{Durability, Staging};
+use super::threads::Threads;
 use super::upload::Upload;
 
 /// Values up to this length are answered from memory, in bytes: copying more costs more than having the kernel send it
@@ -53,6 +53,7 @@ impl Options {
 #[derive(Debug)]
 pub struct Directory {
     names: Arc<Names>,
+    compute: Threads,
     cache: Cache,
     writing: Option<Writing>,
 }
@@ -74,7 +75,7 @@ impl Directory {
             path: dir.to_owned(),
             source,
         };
-        let names = Arc::new(Names::new(home.root, Disk::start().map_err(failed)?));
+        let names = Arc::new(Names::new(home.root, Threads::disk().map_err(failed)?));
         let staging = Arc::new(Staging::new(
             Arc::clone(&names),
             home.staging,
@@ -85,6 +86,7 @@ impl Directory {
         let publisher = Publisher::start(Arc::clone(&staging)).map_err(failed)?;
         Ok(Self {
             names,
+            compute: Threads::compute().map_err(failed)?,
             cache: options.cache(),
             writing: Some(Writing {
                 staging,
@@ -113,7 +115,8 @@ impl Directory {
             });
         }
         Ok(Self {
-            names: Arc::new(Names::new(root, Disk::start().map_err(failed)?)),
+            compute: Threads::compute().map_err(failed)?,
+            names: Arc::new(Names::new(root, Threads::disk().map_err(failed)?)),
             cache: options.cache(),
             writing: None,
         })
@@ -200,6 +203,16 @@ impl Directory {
             .disk()
             .run(move || list::list(&names, &page))
             .await
+    }
+
+    /// The threads for what keeps a processor busy.
+    pub fn compute(&self) -> &Threads {
+        &self.compute
+    }
+
+    /// Whether values may be changed.
+    pub fn is_writable(&self) -> bool {
+        self.writing.is_some()
     }
 
     fn writing(&self) -> Result<&Writing, Error> {

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
+use super::attributes;
 use super::clock::Clock;
 use super::key::RESERVED;
 use super::names::open_beneath;
@@ -197,6 +198,11 @@ fn probe(root: &OwnedFd, staging: &OwnedFd) -> Result<Option<Features>, Errno> {
     };
     if !keeps_nanoseconds(&file)? {
         return Ok(None);
+    }
+    if !attributes::are_kept(&file) {
+        tracing::warn!(
+            "the file system keeps no extended attributes: media types are guessed from keys"
+        );
     }
     let link_empty_path = link_unnamed(&file, staging, "probe", true).is_ok();
     if link_empty_path {

@@ -14,10 +14,11 @@
 //! **Cancel safety.** Any future of this room may be dropped. An upload then leaves nothing; a change that the publisher
 //! has been handed is made all the same, so who gave up waiting does not know its outcome.
 
+mod attributes;
 mod cache;
 mod clock;
+mod digest;
 mod directory;
-mod disk;
 mod error;
 mod home;
 mod key;
@@ -28,8 +29,10 @@ mod publish;
 mod read;
 mod staging;
 mod stamp;
+mod threads;
 mod upload;
 
+pub use digest::{Digest, Digests, Wanted};
 pub use directory::{Directory, Options};
 pub use error::Error;
 pub use home::OpenError;
@@ -38,4 +41,5 @@ pub use list::{Listing, Page};
 pub use object::{Descriptor, Meta, Object, Version};
 pub use publish::Condition;
 pub use staging::Durability;
+pub use threads::Threads;
 pub use upload::Upload;

@@ -9,9 +9,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-use super::disk::Disk;
 use super::key::Key;
 use super::object::{Meta, ValueFile, is_regular};
+use super::threads::Threads;
 
 const CONFINED: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
@@ -31,7 +31,7 @@ pub(super) fn open_beneath(
 #[derive(Debug)]
 pub(super) struct Names {
     root: OwnedFd,
-    disk: Disk,
+    disk: Threads,
 }
 
 /// A regular file, opened for reading.
@@ -50,11 +50,11 @@ pub(super) enum Entry {
 }
 
 impl Names {
-    pub(super) fn new(root: OwnedFd, disk: Disk) -> Self {
+    pub(super) fn new(root: OwnedFd, disk: Threads) -> Self {
         Self { root, disk }
     }
 
-    pub(super) fn disk(&self) -> &Disk {
+    pub(super) fn disk(&self) -> &Threads {
         &self.disk
     }
 

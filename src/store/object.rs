@@ -11,15 +11,20 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use rustix::fs::{Advice, FileType, Stat};
-use rustix::io::ReadWriteFlags;
+use rustix::io::{Errno, ReadWriteFlags};
 
-use super::disk::Disk;
+use super::attributes;
+use super::digest::{Digest, Digests, Hasher, Wanted};
 use super::error::Error;
 use super::stamp::Stamp;
+use super::threads::Threads;
 
 /// How far apart the bytes are whose presence stands for that of all bytes between them: the kernel's default
 /// readahead, in which pages come into memory together.
 const PROBE_STRIDE: usize = 128 << 10;
+
+/// How much of a value is read for hashing at a time.
+const HASHED_AT_ONCE: usize = 256 << 10;
 
 /// Freeing the blocks of a file larger than this takes long enough to be noticed by others on the same reactor.
 const SLOW_TO_FREE: u64 = 256 << 10;
@@ -93,11 +98,11 @@ pub(super) fn is_regular(stat: &Stat) -> bool {
 #[derive(Debug)]
 pub(super) struct ValueFile {
     fd: Option<OwnedFd>,
-    disk: Disk,
+    disk: Threads,
 }
 
 impl ValueFile {
-    pub(super) fn new(fd: OwnedFd, disk: Disk) -> Self {
+    pub(super) fn new(fd: OwnedFd, disk: Threads) -> Self {
         Self { fd: Some(fd), disk }
     }
 }
@@ -128,13 +133,16 @@ pub struct Object {
     meta: Meta,
     stamp: Stamp,
     bytes: Option<Bytes>,
+    media_type: Option<Box<str>>,
     note: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 impl Object {
     /// The value in `fd`, described by `stat` from before `bytes` were read.
-    pub(super) fn new(fd: OwnedFd, stat: &Stat, bytes: Option<Bytes>, disk: Disk) -> Self {
+    pub(super) fn new(fd: OwnedFd, stat: &Stat, bytes: Option<Bytes>, disk: Threads) -> Self {
+        let media_type = attributes::media_type(&fd);
         Self {
+            media_type,
             file: Arc::new(ValueFile::new(fd, disk)),
             meta: Meta::of(stat),
             stamp: Stamp::of(stat),
@@ -153,9 +161,75 @@ impl Object {
         self.bytes.as_ref()
     }
 
+    /// The media type it was stored with.
+    pub fn media_type(&self) -> Option<&str> {
+        self.media_type.as_deref()
+    }
+
+    /// Reads up to `buf.len()` bytes from `offset` on; how many, 0 only at the end. Blocks: not for reactors.
+    pub fn read_blocking(&self, offset: u64, buf: &mut [u8]) -> Result<usize, Error> {
+        loop {
+            match rustix::io::pread(&*self.file, &mut *buf, offset) {
+                Err(Errno::INTR) => {}
+                read => return read.map_err(Error::while_("read")),
+            }
+        }
+    }
+
+    /// The digest that `sha512` chooses, SHA-256 otherwise: as kept beside the value, or computed from all of it and then
+    /// kept if `keep`. Blocks for as long as hashing the value takes: for compute threads.
+    pub fn digest_blocking(&self, sha512: bool, keep: bool) -> Result<Digest, Error> {
+        let version = self.meta.version;
+        let kept = if sha512 {
+            attributes::sha512(&*self.file, version).map(Digest::Sha512)
+        } else {
+            attributes::sha256(&*self.file, version).map(Digest::Sha256)
+        };
+        if let Some(digest) = kept {
+            return Ok(digest);
+        }
+        let digest = self.hash_blocking(sha512)?;
+        if keep && self.is_current() {
+            // A convenience: the digest is as good without it.
+            let _ = attributes::keep_digest(&*self.file, version, digest);
+        }
+        Ok(digest)
+    }
+
+    fn hash_blocking(&self, sha512: bool) -> Result<Digest, Error> {
+        let mut hasher = Hasher::new(Wanted {
+            sha256: !sha512,
+            sha512,
+            md5: false,
+        });
+        let mut buf = vec![0; HASHED_AT_ONCE];
+        let mut offset = 0;
+        while offset < self.meta.len {
+            match self.read_blocking(offset, &mut buf)? {
+                0 => return Err(Error::Truncated),
+                n => {
+                    let left = usize::try_from(self.meta.len - offset).unwrap_or(n);
+                    hasher.update(&buf[..n.min(left)]);
+                    offset += n as u64;
+                }
+            }
+        }
+        let Digests {
+            sha256,
+            sha512,
+            md5: _,
+        } = hasher.finish();
+        let digest = sha256.map(Digest::Sha256).or(sha512.map(Digest::Sha512));
+        digest.ok_or(Error::Truncated)
+    }
+
     /// What the room above keeps beside this version of the value; made once, by the first who asks.
-    pub fn note<N: Any + Send + Sync>(&self, make: impl FnOnce() -> N) -> Option<&N> {
-        self.note.get_or_init(|| Box::new(make())).downcast_ref()
+    ///
+    /// # Panics
+    /// When it is asked for as another type than it was made.
+    pub fn note<N: Any + Send + Sync>(&self, make: impl FnOnce() -> N) -> &N {
+        let note = self.note.get_or_init(|| Box::new(make()));
+        note.downcast_ref().expect("a note has one type")
     }
 
     /// Whether an edit from now on would show in [`Object::is_current`].

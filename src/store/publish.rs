@@ -12,6 +12,7 @@ use bytes::Bytes;
 use rustix::io::Errno;
 use tokio::sync::{mpsc, oneshot};
 
+use super::attributes::Attributes;
 use super::error::Error;
 use super::key::Key;
 use super::names::Entry;
@@ -31,7 +32,7 @@ const SLOW_TO_FREE: u64 = 256 << 10;
 #[derive(Debug)]
 pub(super) enum Content {
     /// A small value, still in memory.
-    Small(Vec<Bytes>),
+    Small(Vec<Bytes>, Attributes),
     /// In a file, which has no version yet.
     Staged(Staged),
     /// In a file that has its version, and is on the disk if it must be.
@@ -40,9 +41,15 @@ pub(super) enum Content {
 
 impl Content {
     /// The bytes in a file that has its version.
-    pub(super) fn seal(self, staging: &Arc<Staging>) -> Result<(Staged, Version), Error> {
+    pub(super) fn seal(
+        self,
+        staging: &Arc<Staging>,
+        replaces: bool,
+    ) -> Result<(Staged, Version), Error> {
         let staged = match self {
-            Self::Small(pieces) => staging.stage_small(&pieces)?,
+            Self::Small(pieces, attributes) => {
+                staging.stage_small(&pieces, attributes, replaces)?
+            }
             Self::Staged(staged) => staged,
             Self::Sealed(staged, version) => return Ok((staged, version)),
         };
@@ -165,25 +172,20 @@ impl Desk {
         content: Content,
         condition: Option<&Condition>,
     ) -> Result<Version, Error> {
-        if condition.is_some() {
-            self.check(key, condition)?;
-        }
-        let (mut staged, mut version) = content.seal(&self.staging)?;
-        match staged.link(key) {
-            Ok(()) => return Ok(version),
-            Err(Errno::EXIST) => {}
-            Err(errno) => return Err(Error::new("link", errno)),
-        }
-        let replaced = match self.check(key, condition)? {
-            Entry::Absent => None,
-            Entry::Value(meta) => {
-                if meta.version >= version {
-                    version = self.staging.seal(&staged, Some(meta.version))?;
-                }
-                self.hold_if_slow(key, meta)
+        let mut current = self.replaceable(key, condition)?;
+        let (mut staged, mut version) = content.seal(&self.staging, current.is_some())?;
+        if current.is_none() {
+            match staged.link(key) {
+                Ok(()) => return Ok(version),
+                // A hand was quicker.
+                Err(Errno::EXIST) => current = self.replaceable(key, condition)?,
+                Err(errno) => return Err(Error::new("link", errno)),
             }
-            Entry::Other => return Err(Error::Occupied),
-        };
+        }
+        if let Some(meta) = current.filter(|meta| meta.version >= version) {
+            version = self.staging.seal(&staged, Some(meta.version))?;
+        }
+        let replaced = current.and_then(|meta| self.hold_if_slow(key, meta));
         staged.replace(key).map_err(|errno| match errno {
             Errno::ISDIR | Errno::NOTDIR => Error::Occupied,
             errno => Error::new("rename", errno),
@@ -193,9 +195,11 @@ impl Desk {
     }
 
     fn delete(&self, key: &Key<'_>, condition: Option<&Condition>) -> Result<bool, Error> {
-        let Entry::Value(meta) = self.check(key, condition)? else {
+        // RFC 9110, section 13.2.1, in words of the store: a condition does not stop what would do nothing anyway.
+        let Entry::Value(meta) = self.look_up(key)? else {
             return Ok(false);
         };
+        allow(condition, Some(meta))?;
         let removed = self.hold_if_slow(key, meta);
         match self.staging.names().unlink(key) {
             Ok(()) => {}
@@ -207,17 +211,19 @@ impl Desk {
         Ok(true)
     }
 
-    /// What `key` names, if `condition` allows to change it.
-    fn check(&self, key: &Key<'_>, condition: Option<&Condition>) -> Result<Entry, Error> {
-        let entry = self.look_up(key)?;
-        let current = match entry {
+    /// The value that a PUT of `key` would replace, if `condition` allows it.
+    fn replaceable(
+        &self,
+        key: &Key<'_>,
+        condition: Option<&Condition>,
+    ) -> Result<Option<Meta>, Error> {
+        let current = match self.look_up(key)? {
             Entry::Value(meta) => Some(meta),
-            Entry::Absent | Entry::Other => None,
+            Entry::Absent => None,
+            Entry::Other => return Err(Error::Occupied),
         };
-        match condition {
-            Some(allows) if !allows(current) => Err(Error::Precondition),
-            _ => Ok(entry),
-        }
+        allow(condition, current)?;
+        Ok(current)
     }
 
     fn look_up(&self, key: &Key<'_>) -> Result<Entry, Error> {
@@ -233,6 +239,13 @@ impl Desk {
         } else {
             None
         }
+    }
+}
+
+fn allow(condition: Option<&Condition>, current: Option<Meta>) -> Result<(), Error> {
+    match condition {
+        Some(allows) if !allows(current) => Err(Error::Precondition),
+        _ => Ok(()),
     }
 }
 

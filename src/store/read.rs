@@ -7,10 +7,10 @@ use bytes::Bytes;
 use rustix::fs::Stat;
 use rustix::io::{Errno, ReadWriteFlags};
 
-use super::disk::Disk;
 use super::error::Error;
 use super::names::Opened;
 use super::object::Meta;
+use super::threads::Threads;
 
 /// Tries at a file that somebody writes by hand while it is read.
 const TRIES: usize = 3;
@@ -23,7 +23,7 @@ pub(super) struct Read {
 }
 
 /// Reads all of `opened` without blocking the caller's thread.
-pub(super) async fn whole(opened: Opened, disk: &Disk) -> Result<Read, Error> {
+pub(super) async fn whole(opened: Opened, disk: &Threads) -> Result<Read, Error> {
     let mut buf = buffer(&opened.stat);
     let len = buf.len();
     let slices = &mut [IoSliceMut::new(&mut buf)];

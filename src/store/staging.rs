@@ -12,6 +12,7 @@ use bytes::Bytes;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
+use super::attributes::Attributes;
 use super::clock::Clock;
 use super::error::Error;
 use super::key::Key;
@@ -78,8 +79,12 @@ impl Staging {
 
     /// A new empty file that no key names.
     pub(super) fn stage(self: &Arc<Self>) -> Result<Staged, Errno> {
+        self.stage_as(self.features.unnamed)
+    }
+
+    fn stage_as(self: &Arc<Self>, unnamed: bool) -> Result<Staged, Errno> {
         let mode = Mode::from(VALUE_MODE);
-        let (fd, name) = if self.features.unnamed {
+        let (fd, name) = if unnamed {
             (
                 open_beneath(self.names.root(), ".", OFlags::TMPFILE | OFlags::RDWR, mode)?,
                 None,
@@ -100,13 +105,22 @@ impl Staging {
         Ok(Staged {
             file,
             name,
+            attributes: Attributes::default(),
             staging: Arc::clone(self),
         })
     }
 
-    /// A staged file that holds `pieces`.
-    pub(super) fn stage_small(self: &Arc<Self>, pieces: &[Bytes]) -> Result<Staged, Error> {
-        let staged = self.stage().map_err(Error::while_("create"))?;
+    /// A staged file that holds `pieces`. One that will replace another is best given a name at once: to link it first
+    /// and rename it then costs more.
+    pub(super) fn stage_small(
+        self: &Arc<Self>,
+        pieces: &[Bytes],
+        attributes: Attributes,
+        replaces: bool,
+    ) -> Result<Staged, Error> {
+        let unnamed = self.features.unnamed && !replaces;
+        let mut staged = self.stage_as(unnamed).map_err(Error::while_("create"))?;
+        staged.set_attributes(attributes);
         write_at(staged.file(), 0, pieces)?;
         Ok(staged)
     }
@@ -123,6 +137,7 @@ impl Staging {
         staged
             .stamp(version)
             .map_err(Error::while_("stamp the version"))?;
+        staged.attributes.write(&**staged.file(), version)?;
         if self.durability == Durability::Disk {
             // Not fdatasync: the version is metadata.
             rustix::fs::fsync(&**staged.file()).map_err(Error::while_("sync the value"))?;
@@ -148,6 +163,7 @@ impl Staging {
 pub(super) struct Staged {
     file: Arc<ValueFile>,
     name: Option<String>,
+    attributes: Attributes,
     staging: Arc<Staging>,
 }
 
@@ -156,8 +172,13 @@ impl Staged {
         &self.file
     }
 
+    /// What to leave beside the value when it is sealed.
+    pub(super) fn set_attributes(&mut self, attributes: Attributes) {
+        self.attributes = attributes;
+    }
+
     /// Stamps the version into the file: its modification time.
-    pub(super) fn stamp(&self, version: Version) -> Result<(), Errno> {
+    fn stamp(&self, version: Version) -> Result<(), Errno> {
         let omit = Timespec {
             tv_sec: 0,
             tv_nsec: rustix::fs::UTIME_OMIT,

@@ -10,9 +10,12 @@ use bytes::{Bytes, BytesMut};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
+use super::attributes::Attributes;
+use super::digest::{Digests, Hasher, Wanted};
 use super::error::Error;
 use super::publish::Content;
 use super::staging::{Durability, Staged, Staging, write_at};
+use super::threads::Threads;
 
 /// What one write takes at most.
 const PIECE: usize = 256 << 10;
@@ -26,6 +29,24 @@ const WORTH_KEEPING: usize = 16 << 10;
 
 type Writing = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
 
+/// Digests being computed: the hasher, when the job that has it is done.
+struct Hashing {
+    hasher: Pin<Box<dyn Future<Output = Result<Hasher, Error>>>>,
+    compute: Threads,
+}
+
+impl Hashing {
+    /// Has `pieces` hashed, once those before them are.
+    async fn next(self, pieces: Vec<Bytes>) -> Result<Self, Error> {
+        let hasher = self.hasher.await?;
+        let job = self.compute.spawn(move || Ok(hasher.update_all(&pieces)));
+        Ok(Self {
+            hasher: Box::pin(job),
+            compute: self.compute,
+        })
+    }
+}
+
 /// A value being received.
 pub struct Upload {
     staging: Arc<Staging>,
@@ -33,6 +54,8 @@ pub struct Upload {
     piece: Piece,
     written: u64,
     writing: Option<Writing>,
+    hashing: Option<Hashing>,
+    attributes: Attributes,
 }
 
 impl Upload {
@@ -44,11 +67,36 @@ impl Upload {
             piece: Piece::default(),
             written: 0,
             writing: None,
+            hashing: None,
+            attributes: Attributes::default(),
         };
         if let Some(len) = len.filter(|&len| len > SMALL) {
             upload.stage(Some(len)).await?;
         }
         Ok(upload)
+    }
+
+    /// Keeps `media_type` beside the value.
+    pub fn set_media_type(&mut self, media_type: &str) {
+        self.attributes.media_type = Some(media_type.into());
+    }
+
+    /// Has the digests that are `wanted` computed from the bytes to come, on the `compute` threads.
+    pub fn hash(&mut self, wanted: Wanted, compute: Threads) {
+        let hasher = Box::pin(std::future::ready(Ok(Hasher::new(wanted))));
+        self.hashing = Some(Hashing { hasher, compute });
+    }
+
+    /// The digests of the value, once all of it has been pushed. They are kept beside it.
+    pub async fn digests(&mut self) -> Result<Digests, Error> {
+        self.piece.close_tail();
+        let rest = self.piece.whole.clone();
+        let Some(hashing) = self.hashing.take() else {
+            return Ok(Digests::default());
+        };
+        let digests = hashing.next(rest).await?.hasher.await?.finish();
+        self.attributes.digests = digests;
+        Ok(digests)
     }
 
     /// Takes the next bytes of the value, waiting while the disk is slower than the sender.
@@ -67,23 +115,22 @@ impl Upload {
     /// concurrent writers run, and are committed, together.
     pub(super) async fn finish(mut self) -> Result<Content, Error> {
         let content = if self.staged.is_none() && self.piece.len as u64 <= SMALL {
-            Content::Small(self.piece.take())
+            Content::Small(self.piece.take(), self.attributes)
         } else {
             if self.piece.len > 0 {
                 self.flush().await?;
             }
             self.written().await?;
-            self.staged
-                .take()
-                .map(Content::Staged)
-                .ok_or(Error::Truncated)?
+            let mut staged = self.staged.take().ok_or(Error::Truncated)?;
+            staged.set_attributes(self.attributes);
+            Content::Staged(staged)
         };
         match self.staging.durability() {
             Durability::Os => Ok(content),
             Durability::Disk => {
                 let staging = Arc::clone(&self.staging);
                 let job = move || {
-                    let (staged, version) = content.seal(&staging)?;
+                    let (staged, version) = content.seal(&staging, false)?;
                     Ok(Content::Sealed(staged, version))
                 };
                 self.staging.names().disk().run(job).await
@@ -103,6 +150,9 @@ impl Upload {
         let (file, offset) = (Arc::clone(staged.file()), self.written);
         self.written += self.piece.len as u64;
         let pieces = self.piece.take();
+        if let Some(hashing) = self.hashing.take() {
+            self.hashing = Some(hashing.next(pieces.clone()).await?);
+        }
         self.writing = Some(Box::pin(
             self.staging
                 .names()

@@ -34,6 +34,33 @@ fn what_follows_a_refused_head_is_not_taken_for_a_request() {
 }
 
 #[test]
+fn a_refusal_before_the_body_announces_that_the_connection_ends() {
+    let server = server_with_here();
+    let mut connection = server.connect();
+    let refused = connection.ask(put_head("%2e%2e", 1000));
+    assert_eq!(
+        (refused.status, refused.closes()),
+        (400, true),
+        "{refused:?}"
+    );
+    connection.finish();
+    connection.assert_closed();
+}
+
+/// Closing on unread bytes resets a connection, and a reset can overtake the answer.
+#[test]
+fn a_client_that_sends_all_before_it_reads_still_learns_why_it_was_refused() {
+    let server = TestServer::start(&["--read-only"]);
+    let body = vec![b'x'; 8_000_000];
+    for _ in 0..5 {
+        let mut connection = server.connect();
+        connection.send(put_head("k", body.len()));
+        connection.send(&body);
+        assert_eq!(connection.answer().status, 403);
+    }
+}
+
+#[test]
 fn doubtful_framing_is_refused_and_ends_the_connection() {
     let server = server_with_here();
     let cases: [(&str, &[u16]); 17] = [

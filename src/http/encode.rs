@@ -1,0 +1,183 @@
+//! Compression of answers: zstd and gzip, a piece at a time on the compute threads.
+//!
+//! Between two pieces the encoder rests with the body, so a client that reads slowly holds memory for one piece and no
+//! thread.
+
+use std::io::Write;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use flate2::write::GzEncoder;
+use hyper::header::HeaderMap;
+use zstd::stream::write::Encoder as ZstdEncoder;
+
+use super::accept::content_coding;
+use crate::store::{Error, Object, Threads};
+
+/// How much of a value is compressed in one job.
+const PIECE: usize = 256 << 10;
+
+/// Values shorter than this are sent as they are: the coding would save less than it costs.
+pub(super) const WORTH_IT: u64 = 1 << 10;
+
+/// A content coding that the server can apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Coding {
+    Zstd,
+    Gzip,
+}
+
+impl Coding {
+    /// In the server's own order of preference.
+    pub(super) const ALL: [Self; 2] = [Self::Zstd, Self::Gzip];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Zstd => "zstd",
+            Self::Gzip => "gzip",
+        }
+    }
+
+    /// The one that the client likes best, if it likes one.
+    pub(super) fn preferred(headers: &HeaderMap) -> Option<Self> {
+        let offers = Self::ALL.map(Self::name);
+        content_coding(headers, &offers).map(|i| Self::ALL[i])
+    }
+}
+
+/// The entity tag of the value of `etag` in this coding: another representation has another tag (RFC 9110, 8.8.3.3).
+pub(super) fn variant(etag: &str, coding: Coding) -> String {
+    format!("{}-{}\"", etag.trim_end_matches('"'), coding.name())
+}
+
+enum Encoder {
+    Zstd(ZstdEncoder<'static, Vec<u8>>),
+    Gzip(GzEncoder<Vec<u8>>),
+}
+
+/// A value being compressed.
+struct Work {
+    object: Arc<Object>,
+    offset: u64,
+    encoder: Option<Encoder>,
+}
+
+type Job = Pin<Box<dyn Future<Output = Result<(Work, Vec<u8>), Error>>>>;
+
+/// A value as it is sent in a coding.
+pub(super) struct Encoded {
+    compute: Threads,
+    work: Option<Work>,
+    job: Option<Job>,
+}
+
+impl Encoded {
+    pub(super) fn new(
+        object: Arc<Object>,
+        coding: Coding,
+        compute: Threads,
+    ) -> Result<Self, Error> {
+        let encoder = match coding {
+            Coding::Zstd => Encoder::Zstd(ZstdEncoder::new(Vec::new(), 3).map_err(failed)?),
+            Coding::Gzip => {
+                Encoder::Gzip(GzEncoder::new(Vec::new(), flate2::Compression::default()))
+            }
+        };
+        let work = Work {
+            object,
+            offset: 0,
+            encoder: Some(encoder),
+        };
+        Ok(Self {
+            compute,
+            work: Some(work),
+            job: None,
+        })
+    }
+
+    /// The next bytes, or `None` at the end.
+    pub(super) fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Error>>> {
+        if let Some(work) = self.work.take().filter(|work| work.encoder.is_some()) {
+            self.job = Some(Box::pin(self.compute.spawn(move || work.step())));
+        }
+        let Some(job) = &mut self.job else {
+            return Poll::Ready(None);
+        };
+        let done = ready!(job.as_mut().poll(cx));
+        self.job = None;
+        Poll::Ready(Some(done.map(|(work, bytes)| {
+            self.work = Some(work);
+            bytes.into()
+        })))
+    }
+}
+
+impl std::fmt::Debug for Encoded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Encoded").finish_non_exhaustive()
+    }
+}
+
+impl Work {
+    /// Compresses until there is something to send.
+    fn step(mut self) -> Result<(Self, Vec<u8>), Error> {
+        let mut piece = vec![0; PIECE];
+        loop {
+            let left = usize::try_from(self.object.meta().len - self.offset).unwrap_or(PIECE);
+            let wanted = left.min(PIECE);
+            let Some(mut encoder) = self.encoder.take() else {
+                return Ok((self, Vec::new()));
+            };
+            if wanted == 0 {
+                let rest = encoder.finish()?;
+                return Ok((self, rest));
+            }
+            let n = self
+                .object
+                .read_blocking(self.offset, &mut piece[..wanted])?;
+            if n == 0 {
+                return Err(Error::Truncated);
+            }
+            self.offset += n as u64;
+            let bytes = encoder.encode(&piece[..n])?;
+            self.encoder = Some(encoder);
+            if !bytes.is_empty() {
+                return Ok((self, bytes));
+            }
+        }
+    }
+}
+
+impl Encoder {
+    fn encode(&mut self, piece: &[u8]) -> Result<Vec<u8>, Error> {
+        match self {
+            Self::Zstd(encoder) => {
+                encoder.write_all(piece).map_err(failed)?;
+                Ok(std::mem::take(encoder.get_mut()))
+            }
+            Self::Gzip(encoder) => {
+                encoder.write_all(piece).map_err(failed)?;
+                Ok(std::mem::take(encoder.get_mut()))
+            }
+        }
+    }
+
+    fn finish(self) -> Result<Vec<u8>, Error> {
+        match self {
+            Self::Zstd(encoder) => encoder.finish().map_err(failed),
+            Self::Gzip(encoder) => encoder.finish().map_err(failed),
+        }
+    }
+}
+
+fn failed(source: std::io::Error) -> Error {
+    Error::Failed {
+        doing: "compress",
+        source,
+    }
+}

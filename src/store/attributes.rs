@@ -1,0 +1,92 @@
+//! What is kept beside a value, in extended attributes of its file: its media type, and digests once computed.
+//!
+//! `user.mime_type` is the convention that desktops and other servers share. A digest is kept with the version it is of,
+//! and counts only while the file still is that version. Attributes are a convenience: where the file system has none,
+//! values are stored and answered all the same.
+
+use std::os::fd::AsFd;
+
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
+
+use super::digest::{Digest, Digests};
+use super::error::Error;
+use super::object::Version;
+
+const MEDIA_TYPE: &str = "user.mime_type";
+const SHA256: &str = "user.data-server.sha-256";
+const SHA512: &str = "user.data-server.sha-512";
+
+/// The longest media type that is read back, in bytes.
+const MAX_MEDIA_TYPE: usize = 255;
+
+/// What an upload leaves beside its value.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Attributes {
+    pub(super) media_type: Option<Box<str>>,
+    pub(super) digests: Digests,
+}
+
+impl Attributes {
+    /// Writes them to `file`, whose value is `version`.
+    pub(super) fn write(&self, file: impl AsFd, version: Version) -> Result<(), Error> {
+        if let Some(media_type) = &self.media_type {
+            set(&file, MEDIA_TYPE, media_type.as_bytes())?;
+        }
+        if let Some(digest) = self.digests.sha256 {
+            keep_digest(&file, version, Digest::Sha256(digest))?;
+        }
+        if let Some(digest) = self.digests.sha512 {
+            keep_digest(&file, version, Digest::Sha512(digest))?;
+        }
+        Ok(())
+    }
+}
+
+/// The media type kept with `file`.
+pub(super) fn media_type(file: impl AsFd) -> Option<Box<str>> {
+    let mut text = [0; MAX_MEDIA_TYPE];
+    let len = rustix::fs::fgetxattr(file, MEDIA_TYPE, &mut text).ok()?;
+    std::str::from_utf8(&text[..len]).ok().map(Into::into)
+}
+
+/// Keeps `digest` of `version` with `file`.
+pub(super) fn keep_digest(file: impl AsFd, version: Version, digest: Digest) -> Result<(), Error> {
+    let (name, bytes) = match &digest {
+        Digest::Sha256(bytes) => (SHA256, &bytes[..]),
+        Digest::Sha512(bytes) => (SHA512, &bytes[..]),
+    };
+    let mut kept = version.nanos().to_be_bytes().to_vec();
+    kept.extend_from_slice(bytes);
+    set(file, name, &kept)
+}
+
+/// The SHA-256 kept with `file`, if it is of `version`.
+pub(super) fn sha256(file: impl AsFd, version: Version) -> Option<[u8; 32]> {
+    kept(file, SHA256, version)
+}
+
+/// The SHA-512 kept with `file`, if it is of `version`.
+pub(super) fn sha512(file: impl AsFd, version: Version) -> Option<[u8; 64]> {
+    kept(file, SHA512, version)
+}
+
+fn kept<const N: usize>(file: impl AsFd, name: &str, version: Version) -> Option<[u8; N]> {
+    let mut kept = [0; 128];
+    let len = rustix::fs::fgetxattr(file, name, &mut kept).ok()?;
+    let (of, digest) = kept.get(..len)?.split_first_chunk()?;
+    (i128::from_be_bytes(*of) == version.nanos()).then(|| digest.try_into().ok())?
+}
+
+fn set(file: impl AsFd, name: &str, value: &[u8]) -> Result<(), Error> {
+    match rustix::fs::fsetxattr(file, name, value, XattrFlags::empty()) {
+        Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
+        Err(errno) => Err(Error::new("set an attribute", errno)),
+    }
+}
+
+/// Whether the file system of `file` keeps attributes.
+pub(super) fn are_kept(file: impl AsFd) -> bool {
+    rustix::fs::fsetxattr(file, MEDIA_TYPE, b"text/plain", XattrFlags::empty())
+        != Err(Errno::OPNOTSUPP)
+}

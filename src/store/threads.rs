@@ -1,0 +1,88 @@
+//! The threads beside the reactors: `disk-*`, where everything runs that may wait for a device, and `compute-*`, for what
+//! keeps a processor busy for longer than a request should wait.
+//!
+//! Two elastic pools for all reactors together, so their size is a budget of the process and not of each reactor. A job
+//! that has started runs to its end, also when nobody waits for it any more; jobs beyond the pool's size wait their turn.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use super::error::Error;
+
+/// Enough to keep a deep device queue busy; more threads only queue in the kernel instead of here.
+const DISK_THREADS: usize = 32;
+
+/// A handle on one of the pools; clones share it, and the last one to go lets its threads end.
+#[derive(Clone, Debug)]
+pub struct Threads(Arc<Pool>);
+
+#[derive(Debug)]
+struct Pool {
+    handle: Handle,
+    // Taken on drop: a runtime may not wait for its threads from within another runtime.
+    runtime: Option<Runtime>,
+}
+
+impl Threads {
+    /// The disk threads.
+    pub(super) fn disk() -> std::io::Result<Self> {
+        Self::start("disk", DISK_THREADS)
+    }
+
+    /// The compute threads: one processor is left to the reactors.
+    pub(super) fn compute() -> std::io::Result<Self> {
+        Self::start("compute", num_cpus::get().saturating_sub(1).max(1))
+    }
+
+    fn start(name: &'static str, most: usize) -> std::io::Result<Self> {
+        let next = AtomicUsize::new(0);
+        let runtime = Builder::new_current_thread()
+            .max_blocking_threads(most)
+            .thread_name_fn(move || format!("{name}-{}", next.fetch_add(1, Ordering::Relaxed)))
+            .build()?;
+        Ok(Self(Arc::new(Pool {
+            handle: runtime.handle().clone(),
+            runtime: Some(runtime),
+        })))
+    }
+
+    /// Runs `job` on one of the threads, starting when the future is first polled, and waits for its result.
+    pub async fn run<T, F>(&self, job: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> Result<T, Error> + Send + 'static,
+    {
+        self.spawn(job).await
+    }
+
+    /// Starts `job` on one of the threads at once; the future waits for its result.
+    pub fn spawn<T, F>(&self, job: F) -> impl Future<Output = Result<T, Error>> + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> Result<T, Error> + Send + 'static,
+    {
+        let running = self.0.handle.spawn_blocking(job);
+        async move {
+            let panicked = |panic| Error::Failed {
+                doing: "run a job",
+                source: std::io::Error::other(panic),
+            };
+            running.await.unwrap_or_else(|panic| Err(panicked(panic)))
+        }
+    }
+
+    /// Runs `job` on one of the threads some time; nobody waits for it.
+    pub(super) fn later(&self, job: impl FnOnce() + Send + 'static) {
+        drop(self.0.handle.spawn_blocking(job));
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
