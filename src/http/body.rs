@@ -26,6 +26,9 @@ use crate::store::{self, Object};
 /// How much of a file is brought into memory and given to hyper at a time.
 pub(super) const WINDOW: usize = 1 << 20;
 
+/// A body that is long enough for full packets to gain more than two system calls cost.
+const LONG: u64 = 256 << 10;
+
 /// Stands for file bytes. Zeroed by the kernel on first touch, and never touched: address space, not memory.
 static STAND_IN: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; WINDOW].into_boxed_slice());
 
@@ -157,6 +160,7 @@ impl Content {
             link: Rc::clone(link),
             next: range.start,
             end: range.end,
+            is_long: range.end - range.start >= LONG,
             coming: None,
         })
     }
@@ -246,6 +250,7 @@ struct FileBody {
     link: Rc<Link>,
     next: u64,
     end: u64,
+    is_long: bool,
     coming: Option<Coming>,
 }
 
@@ -271,6 +276,8 @@ impl FileBody {
             file: self.object.descriptor(),
             offset: self.next,
             len,
+            is_long: self.is_long,
+            is_last: self.next + len as u64 == self.end,
         });
         self.next += len as u64;
         Poll::Ready(Some(Ok(len)))

@@ -357,7 +357,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_panics(field in "[ -~]{0,50}", name in 0..5_usize) {
+        fn nothing_panics(field in "[ -~]{0,50}", name in 0..4_usize) {
             let names = [CONTENT_DIGEST, REPR_DIGEST, CONTENT_MD5, WANT_REPR_DIGEST];
             let headers = HeaderMap::from_iter([(names[name].clone(), field.trim().parse().unwrap())]);
             let _ = Expected::of(&headers);

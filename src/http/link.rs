@@ -28,6 +28,10 @@ pub struct Region {
     pub offset: u64,
     /// Its length, in bytes; never 0.
     pub len: usize,
+    /// It is one of a long body, so full packets are worth waiting for.
+    pub is_long: bool,
+    /// Nothing of its body follows.
+    pub is_last: bool,
 }
 
 /// The state of one connection.
@@ -43,6 +47,7 @@ pub struct Link {
     unread: Cell<bool>,
     late: Cell<bool>,
     nudged: Cell<bool>,
+    ended: Cell<bool>,
     regions: RefCell<VecDeque<Region>>,
 }
 
@@ -59,6 +64,7 @@ impl Default for Link {
             unread: Cell::new(false),
             late: Cell::new(false),
             nudged: Cell::new(false),
+            ended: Cell::new(false),
             regions: RefCell::default(),
         }
     }
@@ -169,6 +175,16 @@ impl Link {
         self.regions.borrow_mut().push_back(region);
     }
 
+    /// Whether the last region of a body has been sent since the last call.
+    pub fn take_end(&self) -> bool {
+        self.ended.take()
+    }
+
+    /// Whether the region at the front is one of a long body.
+    pub fn is_long(&self) -> bool {
+        self.regions.borrow().front().is_some_and(|r| r.is_long)
+    }
+
     /// Sends from the region at the front: `send` answers how many bytes it sent, and a region sent whole is gone.
     pub fn with_region<E>(
         &self,
@@ -181,6 +197,7 @@ impl Link {
             region.offset += n as u64;
             region.len -= n;
             if region.len == 0 {
+                self.ended.set(region.is_last);
                 regions.pop_front();
             }
         }

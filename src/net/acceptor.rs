@@ -10,11 +10,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::net::SocketFlags;
 
 use super::Dispatch;
-use super::backoff::{Backoff, LONGEST_PAUSE, is_peers_fault};
+use super::accept::{Attempt, Backoff, LONGEST_PAUSE, attempt};
 use super::gate::{Accepting, Gate, Slot};
 use super::reactor::{Accepted, Handle};
 use crate::drain::Draining;
@@ -55,17 +53,6 @@ struct Acceptor {
     backoff: Backoff,
 }
 
-/// What one attempt to accept came to.
-enum Attempt {
-    Connection(TcpStream, SocketAddr),
-    /// Nobody waits.
-    Nobody,
-    /// This peer's trouble: on to the next.
-    PeerFailed,
-    /// This machine's trouble.
-    Exhausted(Errno),
-}
-
 impl Acceptor {
     /// Accepts all who wait, then waits for more; the listener has few wake-ups when many come at once.
     fn run(mut self) {
@@ -75,7 +62,7 @@ impl Acceptor {
                 continue;
             }
             self.backoff.recover();
-            match self.attempt() {
+            match attempt(&self.listener) {
                 Attempt::Connection(socket, peer) => self.hand_over(socket, peer),
                 Attempt::PeerFailed => {}
                 Attempt::Nobody => {
@@ -89,23 +76,10 @@ impl Acceptor {
         }
         // Who was connected before the end was asked for is still served.
         while !self.gate.is_full() {
-            let Attempt::Connection(socket, peer) = self.attempt() else {
+            let Attempt::Connection(socket, peer) = attempt(&self.listener) else {
                 break;
             };
             self.hand_over(socket, peer);
-        }
-    }
-
-    fn attempt(&self) -> Attempt {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        match rustix::net::acceptfrom_with(&self.listener, flags) {
-            Ok((socket, peer)) => match peer.and_then(|peer| SocketAddr::try_from(peer).ok()) {
-                Some(peer) => Attempt::Connection(socket.into(), peer),
-                None => Attempt::PeerFailed,
-            },
-            Err(Errno::AGAIN) => Attempt::Nobody,
-            Err(errno) if is_peers_fault(errno) => Attempt::PeerFailed,
-            Err(errno) => Attempt::Exhausted(errno),
         }
     }
 

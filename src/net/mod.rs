@@ -1,7 +1,7 @@
 //! Sockets and threads. Knows no key and no status.
 
+mod accept;
 mod acceptor;
-mod backoff;
 mod connection;
 mod gate;
 mod own;

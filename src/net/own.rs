@@ -4,66 +4,77 @@
 //! short connections. The rules of accepting are the acceptor's.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::TcpListener;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rustix::io::Errno;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::sync::Semaphore;
 
-use super::backoff::{Backoff, is_peers_fault};
-use super::reactor::{Reactor, serve};
+use super::accept::{Attempt, Backoff, attempt};
+use super::reactor::{Reactor, serve_std};
 use crate::drain::Draining;
 
 /// A reactor's own listener, and the connections that all reactors together may have open.
 #[derive(Debug)]
 pub(super) struct Own {
-    pub(super) listener: std::net::TcpListener,
+    pub(super) listener: TcpListener,
     pub(super) slots: Arc<Semaphore>,
 }
 
-/// Accepts until `draining` asks for the end.
+/// Accepts until `draining` asks for the end; who was connected before is still served.
 pub(super) async fn accept(own: Own, reactor: &Rc<Reactor>, draining: &mut Draining) {
-    let listener = match TcpListener::from_std(own.listener) {
+    let listener = match register(own.listener) {
         Ok(listener) => listener,
         Err(error) => {
             tracing::error!(%error, "a reactor cannot listen");
             return;
         }
     };
-    let mut backoff = Backoff::default();
-    loop {
-        // The semaphore is never closed.
-        let Ok(slot) = Arc::clone(&own.slots).acquire_owned().await else {
-            return;
+    tokio::select! {
+        () = accept_for_ever(&listener, &own.slots, reactor) => {}
+        () = draining.asked() => {}
+    }
+    while let Ok(slot) = Arc::clone(&own.slots).try_acquire_owned() {
+        let Attempt::Connection(socket, peer) = attempt(listener.get_ref()) else {
+            break;
         };
-        tokio::select! {
-            biased;
-            accepted = listener.accept() => match accepted {
-                Ok((socket, peer)) => {
-                    backoff.recover();
-                    hand_over(socket, peer, slot, reactor);
-                }
-                Err(error) => rest_after(&error, &mut backoff).await,
-            },
-            () = draining.asked() => return,
-        }
+        serve_std(socket, peer, slot, reactor);
     }
 }
 
-fn hand_over(
-    socket: TcpStream,
-    peer: SocketAddr,
-    slot: tokio::sync::OwnedSemaphorePermit,
-    reactor: &Rc<Reactor>,
-) {
-    tokio::task::spawn_local(serve(socket, peer, slot, Rc::clone(reactor)));
+#[expect(
+    deprecated,
+    reason = "what replaces it is unsafe, for types that lie about their descriptor; a TcpListener does not"
+)]
+fn register(listener: TcpListener) -> io::Result<AsyncFd<TcpListener>> {
+    AsyncFd::with_interest(listener, Interest::READABLE)
 }
 
-async fn rest_after(error: &io::Error, backoff: &mut Backoff) {
-    let errno = Errno::from_io_error(error).unwrap_or(Errno::IO);
-    if !is_peers_fault(errno) {
-        tokio::time::sleep(backoff.failed(errno)).await;
+async fn accept_for_ever(
+    listener: &AsyncFd<TcpListener>,
+    slots: &Arc<Semaphore>,
+    reactor: &Rc<Reactor>,
+) {
+    let mut backoff = Backoff::default();
+    loop {
+        let Ok(mut ready) = listener.readable().await else {
+            return;
+        };
+        // Taken only when a client waits: a reactor at rest leaves its share to the others. Never closed.
+        let Ok(slot) = Arc::clone(slots).acquire_owned().await else {
+            return;
+        };
+        backoff.recover();
+        match attempt(listener.get_ref()) {
+            Attempt::Connection(socket, peer) => serve_std(socket, peer, slot, reactor),
+            Attempt::PeerFailed => {}
+            Attempt::Nobody => ready.clear_ready(),
+            Attempt::Exhausted(errno) => {
+                drop(slot);
+                tokio::time::sleep(backoff.failed(errno)).await;
+            }
+        }
     }
 }

@@ -167,20 +167,30 @@ async fn run(setup: Setup, source: Source, mut draining: Draining) {
 /// Serves what the acceptor hands over, until it ends.
 async fn receive(mut connections: mpsc::UnboundedReceiver<Accepted>, reactor: &Rc<Reactor>) {
     while let Some(Accepted { socket, peer, slot }) = connections.recv().await {
-        match TcpStream::from_std(socket) {
-            Ok(socket) => drop(tokio::task::spawn_local(serve(
-                socket,
-                peer,
-                slot,
-                Rc::clone(reactor),
-            ))),
-            Err(error) => tracing::warn!(%peer, %error, "cannot register a connection"),
-        }
+        serve_std(socket, peer, slot, reactor);
     }
 }
 
-/// Serves a connection to its end; `slot` is its share of the connections that may be open.
-pub(super) async fn serve<S>(socket: TcpStream, peer: SocketAddr, slot: S, reactor: Rc<Reactor>) {
+/// Registers an accepted socket with this reactor, once, and serves it in a task of its own; `slot` is its share of the
+/// connections that may be open.
+pub(super) fn serve_std<S: 'static>(
+    socket: std::net::TcpStream,
+    peer: SocketAddr,
+    slot: S,
+    reactor: &Rc<Reactor>,
+) {
+    match TcpStream::from_std(socket) {
+        Ok(socket) => drop(tokio::task::spawn_local(serve(
+            socket,
+            peer,
+            slot,
+            Rc::clone(reactor),
+        ))),
+        Err(error) => tracing::warn!(%peer, %error, "cannot register a connection"),
+    }
+}
+
+async fn serve<S>(socket: TcpStream, peer: SocketAddr, slot: S, reactor: Rc<Reactor>) {
     reactor.counters.connections.add(1);
     let requests = connection::serve(socket, peer, &reactor).await;
     reactor.counters.requests.add(requests);

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
+use rustix::net::sockopt::{set_tcp_cork, tcp_congestion};
 use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
@@ -30,12 +31,28 @@ const TOGETHER: usize = 2 << 10;
 const LINGER: Duration = Duration::from_secs(2);
 
 /// A connection's socket.
-#[derive(Debug)]
 pub(super) struct Stream {
     socket: TokioIo<TcpStream>,
     link: Rc<Link>,
     burst: usize,
+    cork: Cork,
+    yielding: Option<Pin<Box<dyn Future<Output = ()>>>>,
     linger: Option<Pin<Box<Sleep>>>,
+}
+
+/// Whether the kernel holds packets back until they are full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cork {
+    Untried,
+    /// Under a paced connection, holding back costs more than it gains: never.
+    Harmful,
+    In,
+    Out,
+}
+
+/// Whether the congestion control sends by a timer, as BBR does.
+fn is_paced(socket: &TcpStream) -> bool {
+    tcp_congestion(socket).is_ok_and(|name| name.starts_with("bbr"))
 }
 
 impl Stream {
@@ -44,6 +61,8 @@ impl Stream {
             socket: TokioIo::new(socket),
             link,
             burst: 0,
+            cork: Cork::Untried,
+            yielding: None,
             linger: None,
         }
     }
@@ -73,24 +92,60 @@ impl Stream {
     }
 
     fn poll_send_region(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        ready!(self.poll_turn(cx));
+        self.cork(self.link.is_long());
+        let polled = self.poll_send(cx, |socket, link| {
+            let sent = link.with_region(|region| send_region(socket, region));
+            let missing = || {
+                Err(io::Error::other(
+                    "a body stands for a file region that is not there",
+                ))
+            };
+            sent.unwrap_or_else(missing)
+        });
+        match polled {
+            Poll::Ready(Ok(n)) => {
+                self.burst += n;
+                self.link.count(n);
+            }
+            Poll::Ready(Err(_)) => {}
+            Poll::Pending => self.burst = 0,
+        }
+        if self.link.take_end() {
+            self.cork(false);
+        }
+        polled
+    }
+
+    /// After a burst, waits until the other sockets of the reactor have been looked at: waking oneself would come before
+    /// that.
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.burst >= BURST {
             self.burst = 0;
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
+            self.yielding = Some(Box::pin(tokio::task::yield_now()));
         }
-        let sent = ready!(self.poll_send(cx, |socket, link| {
-            match link.with_region(|r| send_region(socket, r)) {
-                Some(sent) => sent,
-                None => Err(io::Error::other(
-                    "a body stands for a file region that is not there",
-                )),
-            }
-        }));
-        if let Ok(n) = sent {
-            self.burst += n;
-            self.link.count(n);
+        if let Some(yielding) = &mut self.yielding {
+            ready!(yielding.as_mut().poll(cx));
+            self.yielding = None;
         }
-        Poll::Ready(sent)
+        Poll::Ready(())
+    }
+
+    /// Has the kernel send full packets only, or what it holds and from then on at once. Failing costs packets, not bytes.
+    fn cork(&mut self, corked: bool) {
+        let socket = self.socket.inner();
+        if self.cork == Cork::Untried && corked {
+            self.cork = if is_paced(socket) {
+                Cork::Harmful
+            } else {
+                Cork::Out
+            };
+        }
+        let wanted = if corked { Cork::In } else { Cork::Out };
+        if matches!(self.cork, Cork::In | Cork::Out) && self.cork != wanted {
+            let _ = set_tcp_cork(socket, corked);
+            self.cork = wanted;
+        }
     }
 
     fn poll_send_bytes(
@@ -115,6 +170,7 @@ impl Stream {
         cx: &mut Context<'_>,
         head: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.cork(self.link.is_long());
         let flags = AT_ONCE | SendFlags::MORE;
         self.poll_send(cx, |socket, _| Ok(send_vectored(socket, head, flags)?))
     }

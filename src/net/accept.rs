@@ -1,11 +1,13 @@
-//! What a failed accept means, and how long to leave it.
+//! One attempt to accept: what a failure means, and how long to leave it.
 //!
 //! Failures of one peer are that peer's. Failures of this machine (descriptors, memory) make an episode: accepting pauses
 //! longer and longer, the log says so once, and again when nothing has failed for a while.
 
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
+use rustix::net::SocketFlags;
 
 /// The first pause after a failure of this machine; each further one in a row is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -56,8 +58,33 @@ impl Backoff {
     }
 }
 
+/// What one attempt to accept came to.
+pub(super) enum Attempt {
+    Connection(TcpStream, SocketAddr),
+    /// Nobody waits.
+    Nobody,
+    /// This peer's trouble: on to the next.
+    PeerFailed,
+    /// This machine's trouble.
+    Exhausted(Errno),
+}
+
+/// Accepts one connection, if one waits.
+pub(super) fn attempt(listener: &TcpListener) -> Attempt {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    match rustix::net::acceptfrom_with(listener, flags) {
+        Ok((socket, peer)) => match peer.and_then(|peer| SocketAddr::try_from(peer).ok()) {
+            Some(peer) => Attempt::Connection(socket.into(), peer),
+            None => Attempt::PeerFailed,
+        },
+        Err(Errno::AGAIN) => Attempt::Nobody,
+        Err(errno) if is_peers_fault(errno) => Attempt::PeerFailed,
+        Err(errno) => Attempt::Exhausted(errno),
+    }
+}
+
 /// Whether a failed accept concerns only the connection that was to be accepted (accept(2), "Error handling").
-pub(super) fn is_peers_fault(errno: Errno) -> bool {
+fn is_peers_fault(errno: Errno) -> bool {
     matches!(
         errno,
         Errno::CONNABORTED
