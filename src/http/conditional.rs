@@ -16,13 +16,13 @@ const MAX_LIST: usize = 8 << 10;
 
 /// A value as it is now.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Current<'a> {
+pub struct Current<'a> {
     /// The entity tag of the value's own bytes: strong, with its quotes.
-    pub(super) etag: &'a str,
+    pub etag: &'a str,
     /// The entity tags of its other representations, the compressed ones; strong too.
-    pub(super) variants: &'a [&'a str],
+    pub variants: &'a [&'a str],
     /// When it was last written.
-    pub(super) modified: SystemTime,
+    pub modified: SystemTime,
 }
 
 impl<'a> Current<'a> {
@@ -33,7 +33,7 @@ impl<'a> Current<'a> {
 
 /// What preconditions say about a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict<'a> {
+pub enum Verdict<'a> {
     /// Answer as if there were none.
     Proceed,
     /// The client has the current value already, in the representation of this entity tag, which the answer must name
@@ -45,7 +45,7 @@ pub(super) enum Verdict<'a> {
 
 /// The preconditions of one request, If-Range aside.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Preconditions {
+pub struct Preconditions {
     matching: Option<Tags>,
     none_matching: Option<Tags>,
     modified_since: Option<u64>,
@@ -54,7 +54,7 @@ pub(super) struct Preconditions {
 
 impl Preconditions {
     /// The preconditions in `headers`, or `None` where there are none: the common case, which costs four lookups.
-    pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
+    pub fn of(headers: &HeaderMap) -> Option<Self> {
         const NAMES: [HeaderName; 4] = [
             IF_NONE_MATCH,
             IF_MODIFIED_SINCE,
@@ -77,7 +77,7 @@ impl Preconditions {
     /// Where there is no value they are ignored, as the answer would not be a success without them (section 13.2.1).
     /// A malformed If-None-Match matches nothing: a full answer is never wrong, a 304 may be. It still silences
     /// If-Modified-Since.
-    pub(super) fn for_read<'a>(&self, current: Option<Current<'a>>) -> Verdict<'a> {
+    pub fn for_read<'a>(&self, current: Option<Current<'a>>) -> Verdict<'a> {
         let Some(current) = current else {
             return Verdict::Proceed;
         };
@@ -96,7 +96,7 @@ impl Preconditions {
     ///
     /// A malformed If-None-Match lets nothing be written: taken for absent, it would turn create-only into overwrite.
     /// A DELETE where there is no value fails without being asked about its preconditions (section 13.2.1).
-    pub(super) fn for_write(&self, current: Option<Current<'_>>) -> bool {
+    pub fn for_write(&self, current: Option<Current<'_>>) -> bool {
         let is_new = match (&self.none_matching, current) {
             (Some(Tags::Malformed), _) => false,
             (Some(tags), Some(current)) => tags.find(current, Comparison::Weak).is_none(),
@@ -120,7 +120,7 @@ impl Preconditions {
 ///
 /// An entity tag must be that of the value's own bytes, which ranges are taken of. A date must be the Last-Modified
 /// exactly, and older than `now` by a second at least: until then, another write may yet share it (section 8.8.2.2).
-pub(super) fn if_range(headers: &HeaderMap, current: Current<'_>, now: SystemTime) -> bool {
+pub fn if_range(headers: &HeaderMap, current: Current<'_>, now: SystemTime) -> bool {
     let Some(field) = headers.get(IF_RANGE) else {
         return true;
     };

@@ -39,6 +39,7 @@ pub struct Region {
 pub struct Link {
     phase: Cell<Phase>,
     requests: Cell<u64>,
+    turn: Cell<u64>,
     moved: Cell<u64>,
     receiving: Cell<bool>,
     reading: Cell<bool>,
@@ -56,6 +57,7 @@ impl Default for Link {
         Self {
             phase: Cell::new(Phase::Head),
             requests: Cell::new(0),
+            turn: Cell::new(0),
             moved: Cell::new(0),
             receiving: Cell::new(false),
             reading: Cell::new(false),
@@ -74,6 +76,16 @@ impl Link {
     /// What the connection is doing.
     pub fn phase(&self) -> Phase {
         self.phase.get()
+    }
+
+    /// Which poll of the connection's task this is.
+    pub fn turn(&self) -> u64 {
+        self.turn.get()
+    }
+
+    /// The connection's task is polled anew.
+    pub fn begin_turn(&self) {
+        self.turn.set(self.turn.get() + 1);
     }
 
     /// Requests that have arrived so far.

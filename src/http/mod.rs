@@ -2,7 +2,7 @@
 
 mod accept;
 mod body;
-mod conditional;
+pub mod conditional;
 mod digest_fields;
 mod encode;
 mod exchange;
@@ -10,7 +10,7 @@ mod link;
 mod listing;
 mod media;
 mod multipart;
-mod range;
+pub mod range;
 mod receive;
 mod representation;
 mod request;

@@ -10,7 +10,7 @@ use std::ops::Range;
 use hyper::header::{HeaderMap, RANGE};
 
 /// The most parts of one answer.
-pub(super) const MAX_PARTS: usize = 16;
+pub const MAX_PARTS: usize = 16;
 
 /// Regions no further apart than this are sent as one: less than the head of another part (section 15.3.7.2).
 const NEAR: u64 = 80;
@@ -20,7 +20,7 @@ const MAX_FIELD: usize = 4 << 10;
 
 /// What to send of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Ranges {
+pub enum Ranges {
     /// All of it, as if no range were asked for.
     Whole,
     /// This part of it, which may be all.
@@ -32,7 +32,7 @@ pub(super) enum Ranges {
 }
 
 /// What a GET with these `headers` asks for of a value of `len` bytes.
-pub(super) fn ranges(headers: &HeaderMap, len: u64) -> Ranges {
+pub fn ranges(headers: &HeaderMap, len: u64) -> Ranges {
     let mut lines = headers.get_all(RANGE).iter();
     match (lines.next(), lines.next()) {
         (Some(field), None) => evaluate(field.as_bytes(), len),
@@ -41,12 +41,12 @@ pub(super) fn ranges(headers: &HeaderMap, len: u64) -> Ranges {
 }
 
 /// The Content-Range of a part.
-pub(super) fn content_range(range: &Range<u64>, len: u64) -> String {
+pub fn content_range(range: &Range<u64>, len: u64) -> String {
     format!("bytes {}-{}/{len}", range.start, range.end - 1)
 }
 
 /// The Content-Range of an answer that says no range could be satisfied.
-pub(super) fn unsatisfied(len: u64) -> String {
+pub fn unsatisfied(len: u64) -> String {
     format!("bytes */{len}")
 }
 

@@ -57,6 +57,7 @@ async fn converse(
     let mut connection = pin!(connection);
     let watched = reactor.watch().add(link);
     poll_fn(|cx| {
+        link.begin_turn();
         let verdict = watched.verdict(cx);
         match verdict {
             Some(Verdict::Nudge) => link.nudge(),

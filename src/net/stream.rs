@@ -6,7 +6,7 @@
 //! A client that is still sending when its answer is complete is listened to for a while, so that it can read why.
 
 use std::io::{self, IoSlice};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(super) struct Stream {
     link: Rc<Link>,
     burst: usize,
     cork: Cork,
-    yielding: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    yielded_in: Option<u64>,
     linger: Option<Pin<Box<Sleep>>>,
 }
 
@@ -62,7 +62,7 @@ impl Stream {
             link,
             burst: 0,
             cork: Cork::Untried,
-            yielding: None,
+            yielded_in: None,
             linger: None,
         }
     }
@@ -122,12 +122,15 @@ impl Stream {
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.burst >= BURST {
             self.burst = 0;
-            self.yielding = Some(Box::pin(tokio::task::yield_now()));
+            // Registers the wake-up, to come after the driver has been polled.
+            if pin!(tokio::task::yield_now()).poll(cx).is_pending() {
+                self.yielded_in = Some(self.link.turn());
+            }
         }
-        if let Some(yielding) = &mut self.yielding {
-            ready!(yielding.as_mut().poll(cx));
-            self.yielding = None;
+        if self.yielded_in == Some(self.link.turn()) {
+            return Poll::Pending;
         }
+        self.yielded_in = None;
         Poll::Ready(())
     }
 

@@ -132,13 +132,13 @@ impl Directory {
         let Some(opened) = self.open_value(key).await? else {
             return Ok(None);
         };
-        let disk = self.names.disk();
+        let (disk, is_memory) = (self.names.disk(), self.names.is_memory());
         let len = Meta::of(&opened.stat).len;
         let object = if len <= IN_MEMORY {
-            let Read { fd, stat, bytes } = read::whole(opened, disk).await?;
-            Object::new(fd, &stat, Some(bytes), disk.clone())
+            let Read { fd, stat, bytes } = read::whole(opened, disk, is_memory).await?;
+            Object::new(fd, &stat, Some(bytes), disk.clone(), is_memory)
         } else {
-            Object::new(opened.fd, &opened.stat, None, disk.clone())
+            Object::new(opened.fd, &opened.stat, None, disk.clone(), is_memory)
         };
         let object = Arc::new(object);
         if len <= KEPT {

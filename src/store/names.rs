@@ -17,6 +17,9 @@ const CONFINED: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS);
 
+/// The magic number of tmpfs (statfs(2)).
+const TMPFS: i64 = 0x0102_1994;
+
 /// Opens `name` beneath `dir` and nowhere else, following no link.
 pub(super) fn open_beneath(
     dir: impl AsFd,
@@ -32,6 +35,7 @@ pub(super) fn open_beneath(
 pub(super) struct Names {
     root: OwnedFd,
     disk: Threads,
+    is_memory: bool,
 }
 
 /// A regular file, opened for reading.
@@ -51,7 +55,18 @@ pub(super) enum Entry {
 
 impl Names {
     pub(super) fn new(root: OwnedFd, disk: Threads) -> Self {
-        Self { root, disk }
+        let is_memory = rustix::fs::fstatfs(&root).is_ok_and(|fs| fs.f_type == TMPFS);
+        Self {
+            root,
+            disk,
+            is_memory,
+        }
+    }
+
+    /// Whether files lie in memory, so that reading one never waits for a device. tmpfs knows no `RWF_NOWAIT`: without
+    /// this, each read would be left to the disk threads.
+    pub(super) fn is_memory(&self) -> bool {
+        self.is_memory
     }
 
     pub(super) fn disk(&self) -> &Threads {

@@ -134,15 +134,23 @@ pub struct Object {
     stamp: Stamp,
     bytes: Option<Bytes>,
     media_type: Option<Box<str>>,
+    is_memory: bool,
     note: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 impl Object {
     /// The value in `fd`, described by `stat` from before `bytes` were read.
-    pub(super) fn new(fd: OwnedFd, stat: &Stat, bytes: Option<Bytes>, disk: Threads) -> Self {
+    pub(super) fn new(
+        fd: OwnedFd,
+        stat: &Stat,
+        bytes: Option<Bytes>,
+        disk: Threads,
+        is_memory: bool,
+    ) -> Self {
         let media_type = attributes::media_type(&fd);
         Self {
             media_type,
+            is_memory,
             file: Arc::new(ValueFile::new(fd, disk)),
             meta: Meta::of(stat),
             stamp: Stamp::of(stat),
@@ -245,6 +253,9 @@ impl Object {
     /// Whether `offset..offset + len` can be sent now without waiting for the device, as far as one byte in each
     /// 128 KiB tells.
     pub fn is_resident(&self, offset: u64, len: u64) -> bool {
+        if self.is_memory {
+            return true;
+        }
         let last = offset + len.saturating_sub(1);
         let probe = |at: u64| {
             let mut byte = [0];

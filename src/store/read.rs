@@ -22,8 +22,11 @@ pub(super) struct Read {
     pub(super) bytes: Bytes,
 }
 
-/// Reads all of `opened` without blocking the caller's thread.
-pub(super) async fn whole(opened: Opened, disk: &Threads) -> Result<Read, Error> {
+/// Reads all of `opened` without blocking the caller's thread; with `is_memory`, there is nothing to wait for.
+pub(super) async fn whole(opened: Opened, disk: &Threads, is_memory: bool) -> Result<Read, Error> {
+    if is_memory {
+        return whole_blocking(opened);
+    }
     let mut buf = buffer(&opened.stat);
     let len = buf.len();
     let slices = &mut [IoSliceMut::new(&mut buf)];

@@ -1,0 +1,63 @@
+//! How fast the rules of HTTP are decided: preconditions and ranges, where a request has them and where it has none.
+
+use std::hint::black_box;
+use std::time::SystemTime;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use data_server::http::conditional::{Current, Preconditions};
+use data_server::http::range::ranges;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH, RANGE};
+
+const ETAG: &str = "\"18ea04c1e2788651\"";
+
+fn headers(fields: &[(HeaderName, &'static str)]) -> HeaderMap {
+    let fields = fields
+        .iter()
+        .map(|(name, value)| (name.clone(), HeaderValue::from_static(value)));
+    fields.collect()
+}
+
+fn preconditions(c: &mut Criterion) {
+    let mut group = c.benchmark_group("preconditions");
+    let current = Current {
+        etag: ETAG,
+        variants: &[],
+        modified: SystemTime::UNIX_EPOCH,
+    };
+    let none = headers(&[]);
+    group.bench_function("none", |b| b.iter(|| Preconditions::of(black_box(&none))));
+    let known = headers(&[(IF_NONE_MATCH, ETAG)]);
+    group.bench_function("if_none_match", |b| {
+        b.iter(|| {
+            let preconditions = Preconditions::of(black_box(&known));
+            preconditions.is_some_and(|p| p.for_write(Some(current)))
+        });
+    });
+    let listed = headers(&[(IF_MATCH, "\"a\", \"b\", \"c\", \"18ea04c1e2788651\"")]);
+    group.bench_function("if_match_of_four", |b| {
+        b.iter(|| {
+            let preconditions = Preconditions::of(black_box(&listed));
+            preconditions.is_some_and(|p| p.for_write(Some(current)))
+        });
+    });
+    group.finish();
+}
+
+fn range(c: &mut Criterion) {
+    let mut group = c.benchmark_group("range");
+    for (what, field) in [
+        ("single", "bytes=1000-1999"),
+        ("suffix", "bytes=-500"),
+        (
+            "sixteen",
+            "bytes=0-1,200-201,400-401,600-601,800-801,1000-1001,1200-1201,1400-1401,1600-1601,1800-1801,2000-2001,2200-2201,2400-2401,2600-2601,2800-2801,3000-3001",
+        ),
+    ] {
+        let headers = headers(&[(RANGE, field)]);
+        group.bench_function(what, |b| b.iter(|| ranges(black_box(&headers), 1 << 20)));
+    }
+    group.finish();
+}
+
+criterion_group!(benches, preconditions, range);
+criterion_main!(benches);
