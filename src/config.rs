@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytesize::ByteSize;
+use clap::builder::FalseyValueParser;
 use clap::{Parser, ValueEnum};
 use rustix::process::{Resource, getrlimit};
 
@@ -58,7 +59,7 @@ pub struct Args {
     dispatch: Dispatch,
 
     /// Keep each reactor on one CPU
-    #[arg(long, env = "DATA_SERVER_PIN")]
+    #[arg(long, env = "DATA_SERVER_PIN", value_parser = FalseyValueParser::new())]
     pin: bool,
 
     /// Connections open at once; more wait in the listen queue [default: three quarters of the descriptors, at most 65536]
@@ -87,21 +88,21 @@ pub struct Args {
     )]
     durability: Durability,
 
-    /// Refuse PUT and DELETE with 403; the directory may lie on a read-only file system
-    #[arg(long, env = "DATA_SERVER_READ_ONLY")]
+    /// Refuse PUT and DELETE with 403; the directory must be there, and may lie on a read-only file system
+    #[arg(long, env = "DATA_SERVER_READ_ONLY", value_parser = FalseyValueParser::new())]
     read_only: bool,
 
     /// Receive PUT bodies and drop them: for load tests of the network alone
-    #[arg(long, env = "DATA_SERVER_DISCARD")]
+    #[arg(long, env = "DATA_SERVER_DISCARD", value_parser = FalseyValueParser::new())]
     discard: bool,
 
     /// Answer as the older C server did: 304 to an empty or chunked PUT (nothing is stored), 204 to a PUT without a key,
     /// 404 to other methods and to GET /
-    #[arg(long, env = "DATA_SERVER_COMPAT")]
+    #[arg(long, env = "DATA_SERVER_COMPAT", value_parser = FalseyValueParser::new())]
     compat: bool,
 
     /// Compress answers (zstd, gzip) of media types worth it, for clients that ask with Accept-Encoding
-    #[arg(long, env = "DATA_SERVER_COMPRESS")]
+    #[arg(long, env = "DATA_SERVER_COMPRESS", value_parser = FalseyValueParser::new())]
     compress: bool,
 
     /// Origin whose web pages may use this server, such as `https://app.example`; '*' is any; repeat for more
@@ -168,7 +169,7 @@ pub struct Args {
     log_format: LogFormat,
 
     /// Log a line for each request
-    #[arg(long, env = "DATA_SERVER_ACCESS_LOG")]
+    #[arg(long, env = "DATA_SERVER_ACCESS_LOG", value_parser = FalseyValueParser::new())]
     access_log: bool,
 }
 

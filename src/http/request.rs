@@ -79,6 +79,8 @@ pub(super) struct Audience {
     pub(super) problem: bool,
     /// The page that asks, if it is of an origin that may.
     pub(super) origin: Option<HeaderValue>,
+    /// Answers depend on who asks.
+    pub(super) varies: bool,
 }
 
 impl Operation<'_> {
@@ -135,6 +137,10 @@ pub(super) enum Refusal {
     ContentCoding,
     #[error("bad digest: {0}")]
     BadDigest(#[from] BadDigest),
+    #[error("a digest that follows the body must be announced, as in Trailer: Repr-Digest")]
+    UnannouncedDigest,
+    #[error("no range lies within the value ({len} bytes)")]
+    Unsatisfiable { len: u64 },
     #[error("the value does not have the digest that was sent with it")]
     DigestMismatch,
     #[error("the precondition does not hold")]
@@ -159,6 +165,7 @@ pub(super) fn understand<'a>(
     let origin = || allowed_origin(&head.headers, rules);
     let audience = Audience {
         problem: survey.problem && prefers_problem(&head.headers),
+        varies: !rules.cors_origins.is_empty(),
         origin: (!rules.cors_origins.is_empty()).then(origin).flatten(),
     };
     let operation = survey

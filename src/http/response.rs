@@ -27,6 +27,7 @@ use super::range::{content_range, unsatisfied};
 use super::representation::{NAME, Representation, validators};
 use super::request::{Audience, Refusal};
 use super::select::Selection;
+use super::service::Rules;
 use crate::store::{self, Listing, Object, Version};
 
 /// What became of a request.
@@ -67,11 +68,17 @@ impl From<store::Error> for Outcome {
     }
 }
 
-/// What the C server's clients may do, and what browsers may.
-const METHODS: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
+/// What may be done.
+fn methods(rules: &Rules) -> HeaderValue {
+    HeaderValue::from_static(if rules.read_only {
+        "GET, HEAD, OPTIONS"
+    } else {
+        "GET, HEAD, PUT, DELETE, OPTIONS"
+    })
+}
 
 /// Headers of requests and answers that pages of other origins may send and read.
-const SENT: &str = "content-type, content-digest, repr-digest, want-repr-digest, if-match, if-none-match, \
+const SENT: &str = "content-type, content-md5, content-digest, repr-digest, want-repr-digest, if-match, if-none-match, \
     if-modified-since, if-unmodified-since, if-range, range";
 const READ: &str =
     "etag, last-modified, content-range, accept-ranges, repr-digest, link, retry-after";
@@ -81,8 +88,8 @@ pub const TIMED_OUT: &[u8] = b"HTTP/1.1 408 Request Timeout\r\n\
     server: data-server\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 35\r\nconnection: close\r\n\r\n\
     the request did not arrive in time\n";
 
-/// The answer to a request; `compat` answers as the C server did.
-pub(super) fn render(outcome: Outcome, audience: &Audience, compat: bool) -> Response<Body> {
+/// The answer to a request.
+pub(super) fn render(outcome: Outcome, audience: &Audience, rules: &Rules) -> Response<Body> {
     let mut response = match outcome {
         Outcome::Value(response) => response,
         Outcome::Stored(version) => {
@@ -102,8 +109,8 @@ pub(super) fn render(outcome: Outcome, audience: &Audience, compat: bool) -> Res
             form,
             next,
         } => listed(&listing, form, next),
-        Outcome::Options { preflight } => options(preflight, audience),
-        Outcome::Refused(why) => refused(&why, audience, compat),
+        Outcome::Options { preflight } => options(preflight, audience, rules),
+        Outcome::Refused(why) => refused(&why, audience, rules),
         Outcome::Failed(error) => failed(&error, audience),
     };
     if response.status() == StatusCode::OK && response.body().is_end_stream() {
@@ -122,6 +129,8 @@ pub(super) fn render(outcome: Outcome, audience: &Audience, compat: bool) -> Res
             ACCESS_CONTROL_EXPOSE_HEADERS,
             HeaderValue::from_static(READ),
         );
+    }
+    if audience.varies {
         headers.append(VARY, ORIGIN.into());
     }
     response
@@ -176,17 +185,8 @@ pub(super) fn value(sending: Sending<'_>, link: &Rc<Link>) -> Response<Body> {
             let body = Body::parts(&object, parts, link);
             (StatusCode::PARTIAL_CONTENT, body)
         }
-        (Selection::Unsatisfiable, _) => {
-            headers = HeaderMap::new();
-            put(&mut headers, CONTENT_RANGE, unsatisfied(len));
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static(TEXT));
-            let why = "no range lies within the value\n";
-            (StatusCode::RANGE_NOT_SATISFIABLE, Body::bytes(why))
-        }
         (Selection::NotModified(_), _) => (StatusCode::NOT_MODIFIED, Body::empty()),
-        (Selection::Whole | Selection::Failed, _) => {
-            (StatusCode::OK, Body::part(object, 0..len, link))
-        }
+        (Selection::Whole, None) => (StatusCode::OK, Body::part(object, 0..len, link)),
     };
     let mut response = plain(status, body);
     *response.headers_mut() = headers;
@@ -222,25 +222,22 @@ fn listed(listing: &Listing, form: Form, next: Option<String>) -> Response<Body>
     response
 }
 
-fn options(preflight: bool, audience: &Audience) -> Response<Body> {
+fn options(preflight: bool, audience: &Audience, rules: &Rules) -> Response<Body> {
     let mut response = empty(StatusCode::NO_CONTENT);
     let headers = response.headers_mut();
-    headers.insert(ALLOW, HeaderValue::from_static(METHODS));
+    headers.insert(ALLOW, methods(rules));
     if preflight && audience.origin.is_some() {
-        headers.insert(
-            ACCESS_CONTROL_ALLOW_METHODS,
-            HeaderValue::from_static(METHODS),
-        );
+        headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods(rules));
         headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(SENT));
         headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("3600"));
     }
     response
 }
 
-fn refused(why: &Refusal, audience: &Audience, compat: bool) -> Response<Body> {
+fn refused(why: &Refusal, audience: &Audience, rules: &Rules) -> Response<Body> {
     use StatusCode as S;
     let (status, name) = match why {
-        Refusal::NoKey if compat => return empty(S::NO_CONTENT),
+        Refusal::NoKey if rules.compat => return empty(S::NO_CONTENT),
         Refusal::NothingToStore => return empty(S::NOT_MODIFIED),
         Refusal::NoSuchPath => (S::NOT_FOUND, "no-such-path"),
         Refusal::NoKey => (S::BAD_REQUEST, "no-key"),
@@ -252,21 +249,24 @@ fn refused(why: &Refusal, audience: &Audience, compat: bool) -> Response<Body> {
         Refusal::CutOff => (S::BAD_REQUEST, "body-cut-off"),
         Refusal::PartialPut => (S::BAD_REQUEST, "partial-put"),
         Refusal::ContentCoding => (S::UNSUPPORTED_MEDIA_TYPE, "content-coding"),
-        Refusal::BadDigest(_) => (S::BAD_REQUEST, "bad-digest"),
+        Refusal::BadDigest(_) | Refusal::UnannouncedDigest => (S::BAD_REQUEST, "bad-digest"),
         Refusal::DigestMismatch => (S::BAD_REQUEST, "digest-mismatch"),
+        Refusal::Unsatisfiable { .. } => (S::RANGE_NOT_SATISFIABLE, "range-not-satisfiable"),
         Refusal::Precondition => (S::PRECONDITION_FAILED, "precondition-failed"),
         Refusal::TransferCoding => (S::NOT_IMPLEMENTED, "transfer-coding"),
         Refusal::LengthRequired => (S::LENGTH_REQUIRED, "length-required"),
         Refusal::Expectation => (S::EXPECTATION_FAILED, "expectation"),
-        Refusal::Method if compat => (S::NOT_FOUND, "method"),
+        Refusal::Method if rules.compat => (S::NOT_FOUND, "method"),
         Refusal::Method => (S::METHOD_NOT_ALLOWED, "method"),
         Refusal::ReadOnly => (S::FORBIDDEN, "read-only"),
         Refusal::TooLarge { .. } => (S::PAYLOAD_TOO_LARGE, "too-large"),
     };
     let mut response = problem(status, name, why, audience);
     if status == S::METHOD_NOT_ALLOWED {
-        let allow = HeaderValue::from_static(METHODS);
-        response.headers_mut().insert(ALLOW, allow);
+        response.headers_mut().insert(ALLOW, methods(rules));
+    }
+    if let Refusal::Unsatisfiable { len } = why {
+        put(response.headers_mut(), CONTENT_RANGE, unsatisfied(*len));
     }
     if matches!(
         why,

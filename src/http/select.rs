@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use super::conditional::{Current, Verdict, if_range};
 use super::range::{Ranges, ranges};
-use super::request::Wishes;
+use super::request::{Refusal, Wishes};
 
 /// What of the value is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,35 +17,31 @@ pub(super) enum Selection {
     Parts(Vec<Range<u64>>),
     /// Nothing: the client has it, under this entity tag.
     NotModified(String),
-    /// Nothing: a precondition does not hold.
-    Failed,
-    /// Nothing: no range lies within the value.
-    Unsatisfiable,
 }
 
-/// What of the value that is `current`, `len` bytes long, answers `wishes`.
+/// What of the value that is `current`, `len` bytes long, answers `wishes`, or why nothing does.
 pub(super) fn select(
     wishes: &Wishes,
     current: Current<'_>,
     len: u64,
     now: SystemTime,
-) -> Selection {
+) -> Result<Selection, Refusal> {
     let verdict = wishes
         .preconditions
         .as_ref()
         .map_or(Verdict::Proceed, |p| p.for_read(Some(current)));
     match verdict {
-        Verdict::Failed => return Selection::Failed,
-        Verdict::NotModified(etag) => return Selection::NotModified(etag.to_owned()),
+        Verdict::Failed => return Err(Refusal::Precondition),
+        Verdict::NotModified(etag) => return Ok(Selection::NotModified(etag.to_owned())),
         Verdict::Proceed => {}
     }
     if wishes.ranges.is_empty() || !if_range(&wishes.ranges, current, now) {
-        return Selection::Whole;
+        return Ok(Selection::Whole);
     }
     match ranges(&wishes.ranges, len) {
-        Ranges::Whole => Selection::Whole,
-        Ranges::Single(range) => Selection::Part(range),
-        Ranges::Multi(ranges) => Selection::Parts(ranges),
-        Ranges::Unsatisfiable => Selection::Unsatisfiable,
+        Ranges::Whole => Ok(Selection::Whole),
+        Ranges::Single(range) => Ok(Selection::Part(range)),
+        Ranges::Multi(ranges) => Ok(Selection::Parts(ranges)),
+        Ranges::Unsatisfiable => Err(Refusal::Unsatisfiable { len }),
     }
 }

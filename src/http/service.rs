@@ -200,13 +200,14 @@ impl Service {
     ) -> Outcome {
         let shared = Arc::clone(&object);
         let representation = representation(&shared, key, self.rules.compress);
-        let selection = wishes.map_or(Selection::Whole, |wishes| {
+        let selection = wishes.map_or(Ok(Selection::Whole), |wishes| {
             let (len, now) = (object.meta().len, SystemTime::now());
             representation.current(|current| select(wishes, current, len, now))
         });
-        if selection == Selection::Failed {
-            return Refusal::Precondition.into();
-        }
+        let selection = match selection {
+            Ok(selection) => selection,
+            Err(refusal) => return refusal.into(),
+        };
         let coding = wishes
             .and_then(|wishes| wishes.coding)
             .filter(|_| representation.is_compressible && object.meta().len > WORTH_IT)
@@ -256,9 +257,12 @@ impl Service {
         while let Some(data) = body.next().await? {
             upload.push(data).await?;
         }
+        let trailers = body.trailers().map(Expected::of).transpose();
+        let trailers = trailers.map_err(Refusal::from)?.unwrap_or_default();
+        if trailers != Expected::default() && !terms.digests_follow {
+            return Err(Refusal::UnannouncedDigest.into());
+        }
         if !wanted.is_none() {
-            let trailers = body.trailers().map(Expected::of).transpose();
-            let trailers = trailers.map_err(Refusal::from)?.unwrap_or_default();
             let expected = terms.expected.and(trailers).map_err(Refusal::from)?;
             verify(&expected, &upload.digests().await?)?;
         }
@@ -278,7 +282,7 @@ impl Service {
         if let Outcome::Failed(error) = &outcome {
             log_failure(error);
         }
-        let mut response = render(outcome, audience, self.rules.compat);
+        let mut response = render(outcome, audience, &self.rules);
         if link.left_unread() {
             close(&mut response);
         }

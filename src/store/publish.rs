@@ -5,6 +5,7 @@
 //! gives to one thread at a time anyway, and one sync of it serves the whole batch. It writes no large data (that was
 //! staged by the disk threads), and a change that was handed over is made also when nobody waits for it any more.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -147,12 +148,17 @@ impl Desk {
     fn work(self, mut changes: mpsc::Receiver<Change>) {
         let mut batch = Vec::with_capacity(BATCH);
         while changes.blocking_recv_many(&mut batch, BATCH) > 0 {
-            let made: Vec<_> = batch.drain(..).map(|change| self.make(change)).collect();
+            let made: Vec<_> = batch.drain(..).filter_map(|c| self.survive(c)).collect();
             let synced = self.staging.sync_names();
             for made in made {
                 made.answer(synced);
             }
         }
+    }
+
+    /// Makes `change`; a panic costs this change alone, whose writer hears that it failed.
+    fn survive(&self, change: Change) -> Option<Made> {
+        catch_unwind(AssertUnwindSafe(|| self.make(change))).ok()
     }
 
     fn make(&self, change: Change) -> Made {
