@@ -80,7 +80,9 @@ impl Encoded {
         compute: Threads,
     ) -> Result<Self, Error> {
         let encoder = match coding {
-            Coding::Zstd => Encoder::Zstd(ZstdEncoder::new(Vec::new(), 3).map_err(failed)?),
+            Coding::Zstd => {
+                Encoder::Zstd(ZstdEncoder::new(Vec::new(), 3).map_err(Error::failed("compress"))?)
+            }
             Coding::Gzip => {
                 Encoder::Gzip(GzEncoder::new(Vec::new(), flate2::Compression::default()))
             }
@@ -157,11 +159,15 @@ impl Encoder {
     fn encode(&mut self, piece: &[u8]) -> Result<Vec<u8>, Error> {
         match self {
             Self::Zstd(encoder) => {
-                encoder.write_all(piece).map_err(failed)?;
+                encoder
+                    .write_all(piece)
+                    .map_err(Error::failed("compress"))?;
                 Ok(std::mem::take(encoder.get_mut()))
             }
             Self::Gzip(encoder) => {
-                encoder.write_all(piece).map_err(failed)?;
+                encoder
+                    .write_all(piece)
+                    .map_err(Error::failed("compress"))?;
                 Ok(std::mem::take(encoder.get_mut()))
             }
         }
@@ -169,15 +175,8 @@ impl Encoder {
 
     fn finish(self) -> Result<Vec<u8>, Error> {
         match self {
-            Self::Zstd(encoder) => encoder.finish().map_err(failed),
-            Self::Gzip(encoder) => encoder.finish().map_err(failed),
+            Self::Zstd(encoder) => encoder.finish().map_err(Error::failed("compress")),
+            Self::Gzip(encoder) => encoder.finish().map_err(Error::failed("compress")),
         }
-    }
-}
-
-fn failed(source: std::io::Error) -> Error {
-    Error::Failed {
-        doing: "compress",
-        source,
     }
 }

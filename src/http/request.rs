@@ -137,8 +137,6 @@ pub(super) enum Refusal {
     ContentCoding,
     #[error("bad digest: {0}")]
     BadDigest(#[from] BadDigest),
-    #[error("a digest that follows the body must be announced, as in Trailer: Repr-Digest")]
-    UnannouncedDigest,
     #[error("no range lies within the value ({len} bytes)")]
     Unsatisfiable { len: u64 },
     #[error("the value does not have the digest that was sent with it")]

@@ -249,7 +249,7 @@ fn refused(why: &Refusal, audience: &Audience, rules: &Rules) -> Response<Body> 
         Refusal::CutOff => (S::BAD_REQUEST, "body-cut-off"),
         Refusal::PartialPut => (S::BAD_REQUEST, "partial-put"),
         Refusal::ContentCoding => (S::UNSUPPORTED_MEDIA_TYPE, "content-coding"),
-        Refusal::BadDigest(_) | Refusal::UnannouncedDigest => (S::BAD_REQUEST, "bad-digest"),
+        Refusal::BadDigest(_) => (S::BAD_REQUEST, "bad-digest"),
         Refusal::DigestMismatch => (S::BAD_REQUEST, "digest-mismatch"),
         Refusal::Unsatisfiable { .. } => (S::RANGE_NOT_SATISFIABLE, "range-not-satisfiable"),
         Refusal::Precondition => (S::PRECONDITION_FAILED, "precondition-failed"),

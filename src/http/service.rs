@@ -259,12 +259,12 @@ impl Service {
         }
         let trailers = body.trailers().map(Expected::of).transpose();
         let trailers = trailers.map_err(Refusal::from)?.unwrap_or_default();
-        if trailers != Expected::default() && !terms.digests_follow {
-            return Err(Refusal::UnannouncedDigest.into());
-        }
+        let expected = terms.expected.and(trailers).map_err(Refusal::from)?;
+        // A trailer that was not announced asks for digests only now.
+        let wanted = wanted.and(wanted_by(&expected));
         if !wanted.is_none() {
-            let expected = terms.expected.and(trailers).map_err(Refusal::from)?;
-            verify(&expected, &upload.digests().await?)?;
+            let digests = upload.digests(wanted, self.store.compute()).await?;
+            verify(&expected, &digests)?;
         }
         let condition = terms.preconditions.map(condition);
         Ok(Outcome::Stored(
@@ -311,10 +311,17 @@ fn holds(preconditions: &Preconditions, current: Option<Meta>) -> bool {
 
 /// The digests to compute of an upload: those it is to be compared with, or all that might follow.
 fn wanted(terms: &Terms) -> Wanted {
+    if terms.digests_follow {
+        return Wanted::ALL;
+    }
+    wanted_by(&terms.expected)
+}
+
+fn wanted_by(expected: &Expected) -> Wanted {
     Wanted {
-        sha256: terms.expected.sha256.is_some() || terms.digests_follow,
-        sha512: terms.expected.sha512.is_some() || terms.digests_follow,
-        md5: terms.expected.md5.is_some() || terms.digests_follow,
+        sha256: expected.sha256.is_some(),
+        sha512: expected.sha512.is_some(),
+        md5: expected.md5.is_some(),
     }
 }
 

@@ -18,6 +18,23 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// All of them.
+    pub const ALL: Self = Self {
+        sha256: true,
+        sha512: true,
+        md5: true,
+    };
+
+    /// What either wants.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            sha256: self.sha256 || other.sha256,
+            sha512: self.sha512 || other.sha512,
+            md5: self.md5 || other.md5,
+        }
+    }
+
     /// Whether none is.
     pub fn is_none(self) -> bool {
         self == Self::default()

@@ -43,6 +43,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// For `map_err`: a failure with no meaning of its own, met while `doing`.
+    pub fn failed(doing: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Failed { doing, source }
+    }
+
     /// The meaning of `errno`, met while `doing`.
     pub(super) fn new(doing: &'static str, errno: Errno) -> Self {
         match errno {

@@ -3,7 +3,7 @@
 //! Walks the whole directory for each page and keeps only the page's smallest names, so a million keys cost time but
 //! no memory. The walk blocks: it runs on a disk thread.
 
-use std::collections::BinaryHeap;
+use std::collections::BTreeSet;
 
 use rustix::fs::{Dir, FileType};
 
@@ -50,7 +50,7 @@ pub(super) fn list(names: &Names, page: &Page) -> Result<Listing, Error> {
 
 /// The `limit + 1` smallest names of the page.
 fn smallest_names(names: &Names, page: &Page) -> Result<Vec<String>, Error> {
-    let mut heap = BinaryHeap::new();
+    let mut smallest = BTreeSet::new();
     for entry in Dir::read_from(names.root()).map_err(Error::while_("list"))? {
         let entry = entry.map_err(Error::while_("list"))?;
         if !matches!(entry.file_type(), FileType::RegularFile | FileType::Unknown) {
@@ -63,15 +63,18 @@ fn smallest_names(names: &Names, page: &Page) -> Result<Vec<String>, Error> {
         {
             continue;
         }
-        if heap.len() <= page.limit {
-            heap.push(name.to_owned());
-        } else if heap
-            .peek()
+        // A set, as a name that is renamed over during the walk may be met twice.
+        if smallest.len() <= page.limit {
+            smallest.insert(name.to_owned());
+        } else if smallest
+            .last()
             .is_some_and(|largest: &String| name < largest.as_str())
         {
-            heap.pop();
-            heap.push(name.to_owned());
+            smallest.insert(name.to_owned());
+            if smallest.len() > page.limit + 1 {
+                smallest.pop_last();
+            }
         }
     }
-    Ok(heap.into_sorted_vec())
+    Ok(smallest.into_iter().collect())
 }

@@ -29,6 +29,9 @@ const HASHED_AT_ONCE: usize = 256 << 10;
 /// Freeing the blocks of a file larger than this takes long enough to be noticed by others on the same reactor.
 const SLOW_TO_FREE: u64 = 256 << 10;
 
+/// The last second of the year 9999, in nanoseconds since the epoch.
+const LATEST: i128 = 253_402_300_799 * 1_000_000_000;
+
 /// Which write of a key this is: nanoseconds since the epoch, from a clock that never repeats (see [`super::clock`]).
 /// The file carries it as its modification time, so a version written by hand is the hand's time of writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,15 +60,12 @@ impl Version {
         }
     }
 
-    /// The time of this write.
+    /// The time of this write, to the nearest that every form of a date can tell: from 1970 to the year 9999.
     pub fn time(self) -> SystemTime {
-        let span = Duration::from_nanos(u64::try_from(self.0.unsigned_abs()).unwrap_or(u64::MAX));
-        let time = if self.0 < 0 {
-            SystemTime::UNIX_EPOCH.checked_sub(span)
-        } else {
-            SystemTime::UNIX_EPOCH.checked_add(span)
-        };
-        time.unwrap_or(SystemTime::UNIX_EPOCH)
+        let nanos = self.0.clamp(0, LATEST);
+        let seconds = u64::try_from(nanos / 1_000_000_000).unwrap_or(0);
+        let rest = u32::try_from(nanos % 1_000_000_000).unwrap_or(0);
+        SystemTime::UNIX_EPOCH + Duration::new(seconds, rest)
     }
 }
 

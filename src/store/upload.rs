@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use super::attributes::Attributes;
 use super::digest::{Digests, Hasher, Wanted};
 use super::error::Error;
+use super::object::ValueFile;
 use super::publish::Content;
 use super::staging::{Durability, Staged, Staging, write_at};
 use super::threads::Threads;
@@ -31,16 +32,27 @@ type Writing = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
 
 /// Digests being computed: the hasher, when the job that has it is done.
 struct Hashing {
+    wanted: Wanted,
     hasher: Pin<Box<dyn Future<Output = Result<Hasher, Error>>>>,
     compute: Threads,
 }
 
 impl Hashing {
+    fn new(wanted: Wanted, compute: Threads) -> Self {
+        let hasher = Box::pin(std::future::ready(Ok(Hasher::new(wanted))));
+        Self {
+            wanted,
+            hasher,
+            compute,
+        }
+    }
+
     /// Has `pieces` hashed, once those before them are.
     async fn next(self, pieces: Vec<Bytes>) -> Result<Self, Error> {
         let hasher = self.hasher.await?;
         let job = self.compute.spawn(move || Ok(hasher.update_all(&pieces)));
         Ok(Self {
+            wanted: self.wanted,
             hasher: Box::pin(job),
             compute: self.compute,
         })
@@ -83,20 +95,34 @@ impl Upload {
 
     /// Has the digests that are `wanted` computed from the bytes to come, on the `compute` threads.
     pub fn hash(&mut self, wanted: Wanted, compute: Threads) {
-        let hasher = Box::pin(std::future::ready(Ok(Hasher::new(wanted))));
-        self.hashing = Some(Hashing { hasher, compute });
+        self.hashing = Some(Hashing::new(wanted, compute));
     }
 
-    /// The digests of the value, once all of it has been pushed. They are kept beside it.
-    pub async fn digests(&mut self) -> Result<Digests, Error> {
+    /// The digests of the value that are `wanted`, once all of it has been pushed. They are kept beside it.
+    ///
+    /// Costs little for those that [`Upload::hash`] has had computed on the way; for others the value is read again.
+    pub async fn digests(&mut self, wanted: Wanted, compute: &Threads) -> Result<Digests, Error> {
+        let hashing = match self.hashing.take() {
+            Some(hashing) if hashing.wanted.and(wanted) == hashing.wanted => hashing,
+            _ => self.hash_written(wanted, compute).await?,
+        };
         self.piece.close_tail();
         let rest = self.piece.whole.clone();
-        let Some(hashing) = self.hashing.take() else {
-            return Ok(Digests::default());
-        };
         let digests = hashing.next(rest).await?.hasher.await?.finish();
         self.attributes.digests = digests;
         Ok(digests)
+    }
+
+    /// Starts over with what has been written to the file, if there is one.
+    async fn hash_written(&mut self, wanted: Wanted, compute: &Threads) -> Result<Hashing, Error> {
+        self.written().await?;
+        let mut hashing = Hashing::new(wanted, compute.clone());
+        if let Some(staged) = &self.staged {
+            let (file, len) = (Arc::clone(staged.file()), self.written);
+            let job = move || hash_file(&file, len, Hasher::new(wanted));
+            hashing.hasher = Box::pin(compute.spawn(job));
+        }
+        Ok(hashing)
     }
 
     /// Takes the next bytes of the value, waiting while the disk is slower than the sender.
@@ -179,6 +205,25 @@ impl Upload {
         self.staged = Some(self.staging.names().disk().run(job).await?);
         Ok(())
     }
+}
+
+/// Feeds the first `len` bytes of `file` to `hasher`. Blocks.
+fn hash_file(file: &ValueFile, len: u64, mut hasher: Hasher) -> Result<Hasher, Error> {
+    let mut buf = vec![0; PIECE];
+    let mut offset = 0;
+    while offset < len {
+        let left = usize::try_from(len - offset).unwrap_or(PIECE).min(PIECE);
+        match rustix::io::pread(file, &mut buf[..left], offset) {
+            Ok(0) => return Err(Error::Truncated),
+            Ok(n) => {
+                hasher.update(&buf[..n]);
+                offset += n as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(Error::new("read back", errno)),
+        }
+    }
+    Ok(hasher)
 }
 
 /// Has the file system set `len` bytes aside, so that a value that cannot fit is refused before it is received.
