@@ -1,7 +1,8 @@
 //! Listing: one page of the keys, in byte order, in memory bounded by the page.
 //!
 //! Walks the whole directory for each page and keeps only the page's smallest names, so a million keys cost time but
-//! no memory. The walk blocks: it runs on a disk thread.
+//! no memory. What comes or goes during the walk may be in the page or not; on tmpfs that holds for a value that is
+//! replaced meanwhile as well, whose name gets a new place in the directory. The walk blocks: it runs on a disk thread.
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,12 @@
-//! Proves that memory does not grow with the values: 64 uploads and 64 downloads of 40 MB at once.
+//! Proves that memory does not grow with the values (64 uploads and 64 downloads of 40 MB at once), and how little of it
+//! a connection takes that waits for its next request.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use crate::support::{TestServer, eventually, pattern, put_head};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::support::{Raw, TestServer, eventually, pattern, put_head};
 
 const CLIENTS: usize = 64;
 const KEYS: usize = 4;
@@ -75,4 +78,53 @@ fn download(server: &TestServer, key: usize, block: &[u8], all_are_here: &dyn Fn
         }
     });
     assert_eq!(got, SIZE);
+}
+
+/// Connections between requests, and what each may cost, in bytes of this process.
+const IDLE: usize = 2000;
+const IDLE_LIMIT: u64 = 24 * 1024;
+
+#[test]
+fn an_idle_connection_costs_little_memory() {
+    let room = IDLE as u64 + 500;
+    if getrlimit(Resource::Nofile)
+        .maximum
+        .is_some_and(|most| most < room)
+    {
+        eprintln!("left out: the memory of {IDLE} idle connections, for fewer may be open here");
+        return;
+    }
+    raise_limit_to(room);
+    let server = TestServer::start(&["--threads", "2"]);
+    server.dir.place("k", pattern(1, 1024));
+    let open = |count: usize| -> Vec<Raw> {
+        let connect = |_| {
+            let mut connection = server.connect();
+            let got = connection.ask("GET /k HTTP/1.1\r\nHost: t\r\n\r\n");
+            assert_eq!(got.length(), 1024);
+            connection
+        };
+        (0..count).map(connect).collect()
+    };
+    let _first = open(100);
+    let before = server.proc().rss_kib();
+    let _idle = open(IDLE);
+    let after = server.proc().rss_kib();
+    let each = (after - before) * 1024 / IDLE as u64;
+    eprintln!(
+        "an idle connection costs {each} bytes of memory ({before} KiB before {IDLE}, {after} KiB after)"
+    );
+    assert!(each < IDLE_LIMIT, "{each} bytes for each idle connection");
+}
+
+/// Lets this process have so many files open.
+fn raise_limit_to(files: u64) {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < files) {
+        let raised = Rlimit {
+            current: Some(files),
+            maximum: limit.maximum,
+        };
+        setrlimit(Resource::Nofile, raised).expect("a limit below the hard one");
+    }
 }

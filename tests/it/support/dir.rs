@@ -19,13 +19,22 @@ pub(crate) struct DataDir {
 impl DataDir {
     /// A fresh, empty directory.
     pub(crate) fn temporary() -> Self {
-        let owner = TempDir::new().expect("a temporary directory");
+        Self::within(TempDir::new().expect("a temporary directory"))
+    }
+
+    fn within(owner: TempDir) -> Self {
         let path = owner.path().join("data");
         fs::create_dir(&path).expect("the data directory");
         Self {
             path,
             _owner: Some(Arc::new(owner)),
         }
+    }
+
+    /// A fresh, empty directory in memory, where there is such a place: for tests that write so often that a busy disk
+    /// would decide how long they take.
+    pub(crate) fn in_memory() -> Self {
+        TempDir::new_in("/dev/shm").map_or_else(|_| Self::temporary(), Self::within)
     }
 
     /// A directory that someone else owns and removes.

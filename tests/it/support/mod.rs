@@ -4,20 +4,24 @@
 
 mod client;
 mod dir;
+mod http;
 mod lines;
 mod mount;
 mod proc;
 mod raw;
 mod server;
+mod trace;
 mod wait;
 
 pub(crate) use client::Client;
 pub(crate) use dir::DataDir;
+pub(crate) use http::{Classes, LENGTHS, ask};
 pub(crate) use lines::Event;
 pub(crate) use mount::Mount;
 pub(crate) use proc::Proc;
 pub(crate) use raw::{Raw, Response, chunked, put_head};
 pub(crate) use server::{Launch, TestServer};
+pub(crate) use trace::{Call, Trace};
 pub(crate) use wait::{DEADLINE, Done, eventually};
 
 /// A value of `len` bytes that differs with `seed` in every 8 bytes, so that a mixed or shifted one shows.

@@ -56,10 +56,31 @@ impl Proc {
         tasks.filter_map(|task| read(task.ok()?.path())).collect()
     }
 
+    /// Bytes that each thread, by its name, has had read from a device.
+    pub(crate) fn bytes_from_device(&self) -> Vec<(String, u64)> {
+        let tasks = fs::read_dir(self.page("task")).expect("the threads");
+        let read = |task: PathBuf| {
+            let name = fs::read_to_string(task.join("comm")).ok()?;
+            let io = fs::read_to_string(task.join("io")).ok()?;
+            let bytes = line(&io, "read_bytes:").parse().ok()?;
+            Some((name.trim_end().to_owned(), bytes))
+        };
+        tasks.filter_map(|task| read(task.ok()?.path())).collect()
+    }
+
     /// The most memory that was ever resident, in KiB.
     pub(crate) fn peak_rss_kib(&self) -> u64 {
+        self.memory_kib("VmHWM:")
+    }
+
+    /// The memory that is resident now, in KiB.
+    pub(crate) fn rss_kib(&self) -> u64 {
+        self.memory_kib("VmRSS:")
+    }
+
+    fn memory_kib(&self, label: &str) -> u64 {
         let status = fs::read_to_string(self.page("status")).expect("the status");
-        line(&status, "VmHWM:")
+        line(&status, label)
             .trim_end_matches(" kB")
             .parse()
             .expect("a number of kB")
@@ -90,6 +111,21 @@ impl Proc {
                 .expect("clock ticks")
         };
         let ticks = field(11) + field(12);
+        Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
+    }
+
+    /// CPU time used so far by the threads whose names begin so.
+    pub(crate) fn cpu_of(&self, names: &str) -> Duration {
+        let tasks = fs::read_dir(self.page("task")).expect("the threads");
+        let ticks_of = |task: PathBuf| {
+            let stat = fs::read_to_string(task.join("stat")).ok()?;
+            let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
+            let mut fields = rest.split_whitespace().skip(11);
+            let mut ticks = || fields.next()?.parse::<u64>().ok();
+            let used = ticks()? + ticks()?;
+            name.starts_with(names).then_some(used)
+        };
+        let ticks: u64 = tasks.filter_map(|task| ticks_of(task.ok()?.path())).sum();
         Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
     }
 

@@ -119,14 +119,15 @@ impl Raw {
         bytes
     }
 
-    /// Reads and drops up to `length` bytes into `buffer`, handing each piece to `check`; stops at the end of the stream.
+    /// Reads and drops up to `length` bytes through `buffer`, handing each piece to `check`; stops at the end of the stream.
     pub(crate) fn stream_to(
         &mut self,
         length: usize,
         buffer: &mut [u8],
         mut check: impl FnMut(&[u8]),
     ) -> usize {
-        let buffered: Vec<u8> = self.unread.drain(..).collect();
+        let buffered = self.unread.len().min(length);
+        let buffered: Vec<u8> = self.unread.drain(..buffered).collect();
         check(&buffered);
         let mut got = buffered.len();
         while got < length {

@@ -1,0 +1,106 @@
+//! Proves that a value which is not in memory is served whole, and that it is the disk threads that wait for it.
+
+use std::fs::File;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use rustix::fs::{Advice, fadvise};
+
+use crate::support::{Done, Launch, TestServer, Trace, pattern};
+
+/// Of a value this long, what the kernel reads ahead by itself is a part.
+const LARGE: usize = 300 << 10;
+
+/// Puts the value under `key` on the disk and nowhere else.
+fn place_cold(server: &TestServer, key: &str, value: &[u8]) {
+    server.dir.place(key, value);
+    let file = File::open(server.dir.file(key)).expect("the value");
+    file.sync_all().expect("the value on the disk");
+    fadvise(&file, 0, None, Advice::DontNeed).expect("the value out of memory");
+}
+
+/// What reactors and what disk threads have had read from the device. The kernel counts a read for the thread that set it
+/// off, whether it waits or not: what it begins to read ahead when a reactor asks or sends is counted for the reactor.
+fn read_so_far(server: &TestServer) -> (u64, u64) {
+    let threads = server.proc().bytes_from_device();
+    let of = |kind: &str| {
+        let of_kind = threads.iter().filter(|(name, _)| name.starts_with(kind));
+        of_kind.map(|(_, bytes)| bytes).sum()
+    };
+    (of("reactor-"), of("disk-"))
+}
+
+#[test]
+fn a_cold_value_is_served_whole_and_the_disk_threads_read_it() {
+    let server = TestServer::start(&["--threads", "1"]);
+    for (seed, size) in (1..).zip([4 << 10, 20 << 10, LARGE, 8 << 20, 40_000_000]) {
+        let (key, value) = (format!("k{seed}"), pattern(seed, size));
+        place_cold(&server, &key, &value);
+        let (reactors_before, disk_before) = read_so_far(&server);
+        assert!(server.get(&key).body == value, "GET of {size} cold bytes");
+        let (reactors, disk) = read_so_far(&server);
+        let (reactors, disk) = (reactors - reactors_before, disk - disk_before);
+        eprintln!("{size} cold bytes: reactors had {reactors} read, disk threads {disk}");
+        if reactors + disk < size as u64 {
+            eprintln!(
+                "left out: who reads cold values, for this file system does not count it or has no disk"
+            );
+            return;
+        }
+        assert!(
+            size < LARGE || disk > 0,
+            "a reactor had all {size} bytes read"
+        );
+    }
+}
+
+/// Each blocking read is held up in the kernel, whichever thread makes it: the reactor goes on with other connections.
+#[test]
+fn a_slow_disk_holds_up_nobody_but_its_reader() {
+    const SIZE: usize = 4 << 20;
+    let options = [
+        "-e",
+        "trace=pread64,fadvise64",
+        "-e",
+        "inject=pread64,fadvise64:delay_enter=20000",
+    ];
+    let Some(trace) = Trace::with(&options, "other connections while a disk is slow") else {
+        return;
+    };
+    let mut server = trace.around(Launch::new(&["--threads", "1"])).start();
+    let value = pattern(1, SIZE);
+    place_cold(&server, "cold", &value);
+    server.dir.place("small", "value");
+    let (answers, done) = (AtomicU64::new(0), Done::default());
+    let meanwhile = thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut connection = server.connect();
+            while !done.is_said() {
+                let got = connection.ask("GET /small HTTP/1.1\r\nHost: t\r\n\r\n");
+                assert_eq!(got.body, b"value");
+                answers.fetch_add(1, Ordering::AcqRel);
+            }
+        });
+        let _saying = done.when_dropped();
+        let before = answers.load(Ordering::Acquire);
+        assert!(server.get("cold").body == value);
+        answers.load(Ordering::Acquire) - before
+    });
+    server.stop();
+    let calls = trace.calls();
+    let held_up = calls
+        .iter()
+        .filter(|call| call.args.contains("/cold>"))
+        .count() as u64;
+    eprintln!("{meanwhile} small answers during {held_up} slow reads of another value");
+    if held_up == 0 {
+        eprintln!(
+            "left out: other connections while a disk is slow, for this file system has no disk"
+        );
+        return;
+    }
+    assert!(
+        meanwhile > 10 * held_up,
+        "{meanwhile} answers during {held_up} slow reads"
+    );
+}

@@ -1,0 +1,529 @@
+//! Proves the digests of RFC 9530 (and Content-MD5): what arrives is compared with what was promised before it is
+//! published, what is sent can be asked for by its digest, and no reactor ever hashes.
+
+use std::fs::{self, File};
+use std::io::{Seek, SeekFrom, Write};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use md5::Md5;
+use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
+use sha2::{Digest, Sha256, Sha512};
+
+use crate::support::{
+    Classes, DataDir, LENGTHS, Launch, Response, TestServer, ask, chunked, eventually, pattern,
+    put_head,
+};
+
+fn sha256(value: &[u8]) -> String {
+    format!("sha-256=:{}:", STANDARD.encode(Sha256::digest(value)))
+}
+
+fn sha512(value: &[u8]) -> String {
+    format!("sha-512=:{}:", STANDARD.encode(Sha512::digest(value)))
+}
+
+fn md5(value: &[u8]) -> String {
+    STANDARD.encode(Md5::digest(value))
+}
+
+/// In memory, staged in one piece, and in several; not larger, for hashing is slow in a debug build.
+const UPLOADS: [usize; 3] = [5_000, 100_000, 600_000];
+
+fn put(server: &TestServer, lines: &str, value: &[u8]) -> u16 {
+    ask(
+        &mut server.connect(),
+        "PUT",
+        "/k",
+        &format!("{lines}\r\n"),
+        value,
+    )
+    .status
+}
+
+/// The digest fields that `value` makes true, and, made of another value, false.
+fn fields(value: &[u8]) -> Vec<String> {
+    vec![
+        format!("Content-Digest: {}", sha256(value)),
+        format!("Repr-Digest: {}", sha256(value)),
+        format!("Content-Digest: {}", sha512(value)),
+        format!("Repr-Digest: {}, {}", sha512(value), sha256(value)),
+        format!(
+            "Content-Digest: {}\r\nRepr-Digest: {}",
+            sha256(value),
+            sha512(value)
+        ),
+        format!(
+            "Content-Digest: {}\r\nContent-Digest: {}",
+            sha256(value),
+            sha512(value)
+        ),
+        format!("Content-MD5: {}", md5(value)),
+        format!(
+            "Content-MD5: {}\r\nRepr-Digest: {}",
+            md5(value),
+            sha256(value)
+        ),
+        format!(
+            "Content-Digest: crc32c=:AAAAAA==:, unixsum=7, {}",
+            sha256(value)
+        ),
+    ]
+}
+
+#[test]
+fn a_true_digest_is_taken_and_a_false_one_leaves_the_old_value() {
+    let server = TestServer::start(&[]);
+    for length in [1, 10].into_iter().chain(UPLOADS) {
+        let (value, other) = (pattern(1, length), pattern(2, length));
+        for (good, bad) in fields(&value).into_iter().zip(fields(&other)) {
+            server.store("k", "old");
+            let old = server.get("k").must("etag").to_owned();
+            assert_eq!(put(&server, &bad, &value), 400, "{bad}");
+            let now = server.get("k");
+            assert_eq!(
+                (now.must("etag"), &now.body[..]),
+                (&old[..], &b"old"[..]),
+                "{bad}"
+            );
+            server.dir.assert_holds(&["k"]);
+            assert_eq!(put(&server, &good, &value), 200, "{good}");
+            assert!(server.dir.read("k") == value, "{good}");
+            server.dir.assert_holds(&["k"]);
+        }
+    }
+    assert_eq!(
+        put(&server, &format!("Repr-Digest: {}", sha256(b"")), b""),
+        200
+    );
+}
+
+#[test]
+fn one_false_digest_among_true_ones_is_enough() {
+    let server = TestServer::start(&[]);
+    let value = b"value";
+    for lines in [
+        format!("Content-Digest: {}, {}", sha256(value), sha512(b"other")),
+        format!(
+            "Content-Digest: {}\r\nRepr-Digest: {}",
+            sha256(value),
+            sha256(b"other")
+        ),
+        format!(
+            "Content-Digest: {}\r\nContent-MD5: {}",
+            sha256(value),
+            md5(b"other")
+        ),
+        format!(
+            "Content-MD5: {}\r\nContent-MD5: {}",
+            md5(value),
+            md5(b"other")
+        ),
+    ] {
+        assert_eq!(put(&server, &lines, value), 400, "{lines}");
+        server.dir.assert_holds(&[]);
+    }
+}
+
+#[test]
+fn unknown_algorithms_are_ignored_by_rfc_9530_and_malformed_fields_are_refused_before_the_body() {
+    let server = TestServer::start(&[]);
+    for lines in [
+        "Content-Digest: unixsum=30637",
+        "Repr-Digest: crc32c=:AAAAAA==:, md5=:AAAA:, sha=:AAAA:",
+        "Content-Digest: sha3-256=:AAAA:;q=1",
+        "Content-Digest:",
+        "Digest: SHA-256=AAAA", // RFC 3230, which RFC 9530 made obsolete
+    ] {
+        assert_eq!(put(&server, lines, b"v"), 200, "{lines}");
+    }
+    assert_eq!(server.ask("DELETE", "k").status, 200);
+    for lines in [
+        "Content-Digest: sha-256",
+        "Content-Digest: SHA-256=:AAAA:", // RFC 9651, 3.2: a key is in lower case
+        "Content-Digest: sha-256=",
+        "Content-Digest: sha-256=abc",
+        "Content-Digest: sha-256=:abc",
+        "Content-Digest: sha-256=:!!!:",
+        "Content-Digest: sha-256=:AAAA:",
+        "Content-Digest: sha-256=::",
+        "Content-Digest: sha-256=\"x\"",
+        "Content-Digest: sha-256=(:AAAA:)",
+        "Repr-Digest: sha-512=:AAAA:",
+        "Repr-Digest: ,",
+        "Repr-Digest: =",
+        "Content-MD5: nonsense",
+        "Content-MD5: AAAA",
+    ] {
+        let mut raw = server.connect();
+        raw.send(format!(
+            "PUT /k HTTP/1.1\r\nHost: t\r\n{lines}\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n"
+        ));
+        assert_eq!(raw.answer().status, 400, "{lines}");
+        server.dir.assert_holds(&[]);
+    }
+}
+
+/// A chunked upload with these lines in its head and behind its body.
+fn put_with_trailers(server: &TestServer, head: &str, trailers: &str, value: &[u8]) -> u16 {
+    let mut raw = server.connect();
+    raw.send(format!(
+        "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n{head}\r\n"
+    ));
+    raw.send(chunked(value.chunks(50_000)));
+    raw.ask(format!("0\r\n{trailers}\r\n")).status
+}
+
+#[test]
+fn a_digest_may_follow_as_a_trailer_and_is_compared_before_publishing() {
+    let server = TestServer::start(&[]);
+    for length in UPLOADS {
+        let (value, other) = (pattern(1, length), pattern(2, length));
+        for (good, bad) in fields(&value).into_iter().zip(fields(&other)) {
+            let announced = "Trailer: Repr-Digest, content-digest, Content-MD5\r\n";
+            server.store("k", "old");
+            let status = put_with_trailers(&server, announced, &format!("{bad}\r\n"), &value);
+            assert_eq!(
+                (status, server.dir.read("k")),
+                (400, b"old".to_vec()),
+                "{bad}"
+            );
+            server.dir.assert_nothing_staged();
+            let status = put_with_trailers(&server, announced, &format!("{good}\r\n"), &value);
+            assert_eq!(status, 200, "{good}");
+            assert!(server.dir.read("k") == value, "{good}");
+        }
+    }
+    for (trailers, status) in [
+        (String::new(), 200),
+        ("Content-Digest: sha-256=x\r\n".to_owned(), 400),
+        ("Content-Digest: unixsum=1\r\n".to_owned(), 200),
+        ("X-Other: y\r\n".to_owned(), 200),
+    ] {
+        let got = put_with_trailers(&server, "Trailer: Content-Digest\r\n", &trailers, b"value");
+        assert_eq!(got, status, "{trailers}");
+    }
+}
+
+#[test]
+fn the_head_and_the_trailers_must_not_contradict_each_other() {
+    let server = TestServer::start(&[]);
+    let (value, announced) = (b"value", "Trailer: Repr-Digest\r\n");
+    for (head, trailer, status) in [
+        (sha256(value), sha256(value), 200),
+        (sha256(value), sha512(value), 200),
+        (sha256(value), sha512(b"other"), 400),
+        (sha256(b"other"), sha256(value), 400),
+        (sha256(value), sha256(b"other"), 400),
+    ] {
+        let lines = format!("{announced}Content-Digest: {head}\r\n");
+        let got = put_with_trailers(
+            &server,
+            &lines,
+            &format!("Repr-Digest: {trailer}\r\n"),
+            value,
+        );
+        assert_eq!(got, status, "{head} then {trailer}");
+    }
+}
+
+/// RFC 9110, section 6.6.2: a client should announce its trailers, so one that does not is no liar; but what it says
+/// counts.
+#[test]
+fn a_digest_that_was_not_announced_by_6_6_2_counts_too() {
+    let server = TestServer::start(&[]);
+    for length in [5].into_iter().chain(UPLOADS) {
+        let (value, other) = (pattern(1, length), pattern(2, length));
+        let announced = format!("Content-Digest: {}\r\n", sha256(&value));
+        let [short, long] = [sha256, sha512].map(|by| (by(&value), by(&other)));
+        for head in ["", &announced] {
+            for (good, bad) in [&short, &long] {
+                server.store("k", "old");
+                for (trailer, status) in [(bad, 400), (good, 200)] {
+                    let trailer = format!("Repr-Digest: {trailer}\r\n");
+                    let got = put_with_trailers(&server, head, &trailer, &value);
+                    assert_eq!(got, status, "{length} bytes, {head:?} then {trailer:?}");
+                    let now: &[u8] = if status == 200 { &value } else { b"old" };
+                    assert!(
+                        server.dir.read("k") == now,
+                        "{length} bytes, {head:?} then {trailer:?}"
+                    );
+                    server.dir.assert_nothing_staged();
+                }
+            }
+        }
+    }
+}
+
+fn want(server: &TestServer, method: &str, key: &str, lines: &str) -> Response {
+    ask(
+        &mut server.connect(),
+        method,
+        &format!("/{key}"),
+        &format!("{lines}\r\n"),
+        b"",
+    )
+}
+
+#[test]
+fn the_digest_of_the_whole_value_is_sent_on_request_with_get_head_and_ranges() {
+    Classes::each(&["--compress"], ".txt", |classes| {
+        for (key, value) in &classes.values {
+            let (short, long) = (Some(sha256(value)), Some(sha512(value)));
+            for (wish, expected) in [
+                ("sha-256=1", &short),
+                ("sha-512=1", &long),
+                ("sha-512=3, sha-256=10", &short),
+                ("sha-512=10, sha-256=3, md5=9", &long),
+                ("sha-256=0, sha-512=1", &long),
+                ("sha-256=0", &None),
+                ("md5=10, unixsum=1", &None),
+                ("sha-256", &None),
+                ("nonsense=", &None),
+            ] {
+                let wish = format!("Want-Repr-Digest: {wish}");
+                for method in ["GET", "HEAD"] {
+                    let got = want(&classes.server, method, key, &wish);
+                    assert_eq!(
+                        got.header("repr-digest"),
+                        expected.as_deref(),
+                        "{method} /{key} {wish}"
+                    );
+                    assert!(method == "HEAD" || got.body == *value, "/{key} {wish}");
+                }
+                for range in ["bytes=1-4", "bytes=0-1,1000-1001"] {
+                    let got = want(
+                        &classes.server,
+                        "GET",
+                        key,
+                        &format!("{wish}\r\nRange: {range}"),
+                    );
+                    assert_eq!(got.status, 206);
+                    assert_eq!(
+                        got.header("repr-digest"),
+                        expected.as_deref(),
+                        "/{key} {wish} {range}"
+                    );
+                }
+            }
+            // RFC 9530, 3: it is of the representation that is sent, coded or not.
+            let lines = format!("{WISH}\r\nAccept-Encoding: gzip");
+            let got = want(&classes.server, "GET", key, &lines);
+            assert_eq!(got.must("repr-digest"), sha256(&got.body), "/{key}");
+            assert_eq!(
+                want(&classes.server, "GET", key, "X: y").header("repr-digest"),
+                None
+            );
+        }
+        assert_eq!(
+            want(
+                &classes.server,
+                "GET",
+                "gone",
+                "Want-Repr-Digest: sha-256=1"
+            )
+            .status,
+            404
+        );
+    });
+}
+
+const KEPT: &str = "user.data-server.sha-256";
+
+fn kept(dir: &DataDir) -> Option<Vec<u8>> {
+    let mut buf = [0; 256];
+    let file = File::open(dir.file("k")).expect("k");
+    let len = fgetxattr(&file, KEPT, &mut buf).ok()?;
+    Some(buf[..len].to_vec())
+}
+
+/// Puts a digest of nothing in the place of the one that is kept, of the same version.
+fn falsify(dir: &DataDir) -> String {
+    let mut bytes = kept(dir).expect("a kept digest");
+    let at = bytes.len() - 32;
+    bytes[at..].fill(7);
+    let file = File::open(dir.file("k")).expect("k");
+    fsetxattr(&file, KEPT, &bytes, XattrFlags::empty()).expect("an attribute");
+    format!("sha-256=:{}:", STANDARD.encode([7; 32]))
+}
+
+const WISH: &str = "Want-Repr-Digest: sha-256=1";
+
+#[test]
+fn a_digest_once_known_is_kept_with_the_version_and_used_again_also_after_a_restart() {
+    for length in LENGTHS {
+        for computed_by in ["GET", "PUT"] {
+            let mut server = TestServer::start(&[]);
+            let value = pattern(5, length);
+            if computed_by == "PUT" {
+                assert_eq!(
+                    put(&server, &format!("Repr-Digest: {}", sha256(&value)), &value),
+                    200
+                );
+            } else {
+                server.store("k", &value);
+                let before = server.get("k").must("etag").to_owned();
+                assert_eq!(
+                    want(&server, "GET", "k", WISH).must("repr-digest"),
+                    sha256(&value)
+                );
+                assert_eq!(
+                    server.get("k").must("etag"),
+                    before,
+                    "computing is no write"
+                );
+            }
+            // What is answered is what was kept: shown by keeping something else.
+            let planted = falsify(&server.dir);
+            for method in ["GET", "HEAD"] {
+                assert_eq!(
+                    want(&server, method, "k", WISH).must("repr-digest"),
+                    planted,
+                    "{computed_by}"
+                );
+            }
+            let dir = server.dir.clone();
+            server.stop();
+            let server = Launch::new(&[]).on(&dir).start();
+            assert_eq!(
+                want(&server, "GET", "k", WISH).must("repr-digest"),
+                planted,
+                "restarted"
+            );
+            // The next version knows nothing of it.
+            server.store("k", &value);
+            assert_eq!(
+                want(&server, "GET", "k", WISH).must("repr-digest"),
+                sha256(&value)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_kept_digest_is_not_that_of_a_value_edited_in_place() {
+    let server = TestServer::start(&[]);
+    for length in LENGTHS {
+        server.store("k", pattern(6, length));
+        for round in 0..3_u8 {
+            let value = server.dir.read("k");
+            assert_eq!(
+                want(&server, "GET", "k", WISH).must("repr-digest"),
+                sha256(&value)
+            );
+            let version = kept(&server.dir).expect("a kept digest");
+            let before = server.get("k").must("etag").to_owned();
+            eventually("the clock goes on", || {
+                let mut file = fs::OpenOptions::new()
+                    .write(true)
+                    .open(server.dir.file("k"))
+                    .expect("k");
+                file.seek(SeekFrom::Start(3)).expect("a place");
+                file.write_all(&[round]).expect("an edit");
+                drop(file);
+                server.get("k").must("etag") != before
+            });
+            assert_eq!(
+                kept(&server.dir),
+                Some(version),
+                "the attribute stays, and counts no more"
+            );
+            let value = server.dir.read("k");
+            for method in ["HEAD", "GET"] {
+                assert_eq!(
+                    want(&server, method, "k", WISH).must("repr-digest"),
+                    sha256(&value)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_read_only_server_computes_and_keeps_nothing() {
+    let dir = DataDir::temporary();
+    dir.place("k", "value");
+    let server = Launch::new(&["--read-only"]).on(&dir).start();
+    assert_eq!(
+        want(&server, "GET", "k", WISH).must("repr-digest"),
+        sha256(b"value")
+    );
+    assert_eq!(kept(&dir), None);
+}
+
+#[test]
+fn hashing_runs_on_compute_threads_and_no_reactor_does_any() {
+    const LENGTH: usize = 40_000_000;
+    let server = Launch::new(&["--threads", "2"])
+        .on(&DataDir::in_memory())
+        .start();
+    let value = pattern(9, LENGTH);
+    let digest = sha256(&value);
+    server.store("k", &value);
+    let before = [
+        server.proc().cpu_of("reactor-"),
+        server.proc().cpu_of("compute-"),
+    ];
+    for round in 0..4_u64 {
+        // Another version each time, so that nothing kept is used.
+        let file = File::options()
+            .write(true)
+            .open(server.dir.file("k"))
+            .expect("k");
+        let time = Duration::from_secs(1_000_000_000 + round);
+        file.set_modified(std::time::UNIX_EPOCH + time)
+            .expect("a time");
+        assert_eq!(want(&server, "HEAD", "k", WISH).must("repr-digest"), digest);
+    }
+    let [reactors, compute] = [
+        server.proc().cpu_of("reactor-") - before[0],
+        server.proc().cpu_of("compute-") - before[1],
+    ];
+    println!("4 digests of 40 MB: reactors {reactors:?}, compute {compute:?}");
+    assert!(
+        compute >= Duration::from_millis(100),
+        "who hashed? compute: {compute:?}"
+    );
+    assert!(
+        reactors <= compute / 10,
+        "reactors: {reactors:?}, compute: {compute:?}"
+    );
+}
+
+#[test]
+fn large_uploads_are_compared_on_compute_threads_too() {
+    let server = Launch::new(&["--threads", "2"])
+        .on(&DataDir::in_memory())
+        .start();
+    let value = pattern(8, 40_000_000);
+    let [good, bad] = [sha256(&value), sha256(b"other")];
+    let upload = |digest: &str, status: u16| {
+        let mut raw = server.connect();
+        let head = put_head("k", value.len());
+        let head = head.trim_end_matches("\r\n");
+        raw.send(format!("{head}\r\nRepr-Digest: {digest}\r\n\r\n"));
+        raw.send(&value);
+        assert_eq!(raw.answer().status, status);
+        server.dir.assert_nothing_staged();
+    };
+    upload(&good, 200);
+    let [plain, hashed] = {
+        let before = server.proc().cpu_of("compute-");
+        server.store("k", &value);
+        let middle = server.proc().cpu_of("compute-");
+        upload(&bad, 400);
+        [middle - before, server.proc().cpu_of("compute-") - middle]
+    };
+    println!("compute threads for 40 MB: {plain:?} without a digest, {hashed:?} with one");
+    assert!(
+        plain <= Duration::from_millis(20),
+        "nothing to hash: {plain:?}"
+    );
+    assert!(
+        hashed >= Duration::from_millis(20),
+        "who hashed? compute: {hashed:?}"
+    );
+    assert!(server.dir.read("k") == value);
+    assert_eq!(want(&server, "HEAD", "k", WISH).must("repr-digest"), good);
+}

@@ -1,0 +1,190 @@
+//! Proves what `--durability disk` promises, by the order of the server's system calls: the value is on the disk before
+//! it has its name, the name before the answer is sent; and a sync that fails is never acknowledged.
+
+use std::thread;
+
+use crate::support::{Call, DataDir, Launch, TestServer, Trace, eventually, pattern, put_head};
+
+const CALLS: &str =
+    "trace=fsync,fdatasync,linkat,rename,renameat,renameat2,unlinkat,sendto,sendmsg";
+
+fn traced(left_out: &str) -> Option<(Trace, TestServer)> {
+    let trace = Trace::with(&["-e", CALLS, "-s", "300"], left_out)?;
+    let args = ["--threads", "1", "--durability", "disk"];
+    let server = trace.around(Launch::new(&args)).start();
+    Some((trace, server))
+}
+
+/// The first call after `since` that is one of `names` and has `part` among its arguments.
+#[track_caller]
+fn next<'a>(calls: &'a [Call], since: usize, names: &[&str], part: &str) -> &'a Call {
+    let fits = |call: &&Call| {
+        call.began > since && names.contains(&call.name.as_str()) && call.args.contains(part)
+    };
+    let found = calls.iter().filter(fits).min_by_key(|call| call.began);
+    let found = found.unwrap_or_else(|| panic!("no {names:?} of {part} after {since}: {calls:#?}"));
+    assert!(!found.result.starts_with('-'), "{found:?}");
+    found
+}
+
+/// How strace writes the descriptor of the data directory.
+fn directory(server: &TestServer) -> String {
+    let path = server.dir.path().canonicalize().expect("the directory");
+    format!("<{}>", path.display())
+}
+
+#[test]
+fn the_value_then_its_name_then_the_answer() {
+    let Some((trace, mut server)) = traced("the order of syncs") else {
+        return;
+    };
+    let directory = directory(&server);
+    let put = |key: &str, seed: u64, size: usize| {
+        let answer = server.put(key, pattern(seed, size));
+        assert_eq!(answer.status, 200);
+        answer.header("etag").expect("an ETag").to_owned()
+    };
+    // New and replaced, collected in memory and received into a file.
+    let etags = [
+        ("small", put("small", 1, 100)),
+        ("small", put("small", 2, 100)),
+        ("large", put("large", 3, 700_000)),
+        ("large", put("large", 4, 700_000)),
+    ];
+    assert_eq!(server.ask("DELETE", "small").status, 200);
+    assert_eq!(server.ask("DELETE", "gone").status, 404);
+    server.stop();
+
+    let calls = trace.calls();
+    let mut since = 0;
+    for (key, etag) in &etags {
+        let name = format!("{directory}, \"{key}\"");
+        let value_synced = next(&calls, since, &["fsync", "fdatasync"], "");
+        assert!(!value_synced.args.contains(&directory), "{value_synced:?}");
+        // A replacement is refused its name at first, and then renamed.
+        let names = ["linkat", "rename", "renameat", "renameat2"];
+        let linked = calls.iter().filter(|call| {
+            names.contains(&call.name.as_str())
+                && call.args.contains(&name)
+                && call.began > since
+                && call.result == "0"
+        });
+        let linked = linked.min_by_key(|call| call.began).expect("a name");
+        let name_synced = next(&calls, linked.ended, &["fsync"], &directory);
+        let etag = etag.trim_matches('"');
+        let answered = next(&calls, since, &["sendto", "sendmsg"], etag);
+        assert!(
+            value_synced.ended < linked.began,
+            "{value_synced:?}, {linked:?}"
+        );
+        assert!(
+            name_synced.ended < answered.began,
+            "{name_synced:?}, {answered:?}"
+        );
+        since = answered.ended;
+    }
+    let removed = next(
+        &calls,
+        since,
+        &["unlinkat"],
+        &format!("{directory}, \"small\""),
+    );
+    let synced = next(&calls, removed.ended, &["fsync"], &directory);
+    let answered = next(&calls, since, &["sendto", "sendmsg"], "HTTP/1.1 200");
+    assert!(synced.ended < answered.began, "{synced:?}, {answered:?}");
+}
+
+#[test]
+fn by_default_nothing_waits_for_the_disk() {
+    let left_out = "that nothing is synced by default";
+    let Some(trace) = Trace::with(&["-e", CALLS], left_out) else {
+        return;
+    };
+    let mut server = trace.around(Launch::new(&["--threads", "1"])).start();
+    for round in 0..3 {
+        server.store("small", pattern(round, 100));
+        server.store("large", pattern(round, 700_000));
+    }
+    assert_eq!(server.ask("DELETE", "small").status, 200);
+    server.stop();
+    let calls = trace.calls();
+    let synced: Vec<_> = calls.iter().filter(|call| call.name == "fsync").collect();
+    assert!(synced.is_empty(), "{synced:?}");
+}
+
+#[test]
+fn writers_at_once_share_the_syncs_of_names() {
+    const CLIENTS: usize = 16;
+    const EACH: usize = 20;
+    let Some((trace, mut server)) = traced("how writers share syncs") else {
+        return;
+    };
+    let directory = directory(&server);
+    thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let server = &server;
+            scope.spawn(move || {
+                let mut connection = server.connect();
+                for n in 0..EACH {
+                    connection.send(put_head(&format!("{client}-{n}"), 100));
+                    assert_eq!(connection.ask(pattern(n as u64, 100)).status, 200);
+                }
+            });
+        }
+    });
+    server.stop();
+    assert_eq!(server.dir.names().len(), CLIENTS * EACH);
+    let calls = trace.calls();
+    let syncs: Vec<_> = calls.iter().filter(|call| call.name == "fsync").collect();
+    let of_names = syncs
+        .iter()
+        .filter(|call| call.args.contains(&directory))
+        .count();
+    let of_values = syncs.len() - of_names;
+    eprintln!(
+        "{} PUTs at {CLIENTS} clients: {of_values} syncs of values, {of_names} of the directory",
+        CLIENTS * EACH
+    );
+    assert_eq!(of_values, CLIENTS * EACH, "each value is on the disk");
+    assert!(
+        (1..CLIENTS * EACH / 2).contains(&of_names),
+        "{of_names} syncs of the directory"
+    );
+}
+
+/// The first sync of each thread fails; strace counts them by thread.
+#[test]
+fn a_sync_that_fails_is_not_acknowledged_and_the_next_put_works() {
+    for size in [100, 700_000] {
+        let options = ["-e", "trace=fsync", "-e", "inject=fsync:error=EIO:when=1"];
+        let Some(trace) = Trace::with(&options, "syncs that fail") else {
+            return;
+        };
+        let dir = DataDir::temporary();
+        dir.place("k", "old");
+        let args = ["--threads", "1", "--durability", "disk"];
+        let server = trace.around(Launch::new(&args).on(&dir)).start();
+        let answer = server.put("k", pattern(1, size));
+        assert_eq!(answer.status, 500, "the value was not synced: {answer:?}");
+        assert_eq!(server.get("k").body, b"old", "the old value stays");
+        eventually("nothing is left of it", || server.proc().staged() == 0);
+        dir.assert_holds(&["k"]);
+
+        // Now the publisher's first sync of the directory fails, and perhaps another thread's of the value.
+        let statuses: Vec<u16> = (2..12)
+            .map(|seed| server.put("k", pattern(seed, size)).status)
+            .collect();
+        assert!(
+            statuses.contains(&500),
+            "no sync of the directory failed: {statuses:?}"
+        );
+        assert!(
+            statuses.iter().all(|status| matches!(status, 200 | 500)),
+            "{statuses:?}"
+        );
+        assert_eq!(statuses.last(), Some(&200), "{statuses:?}");
+        assert!(server.get("k").body == pattern(11, size));
+        assert!(dir.read("k") == pattern(11, size));
+        dir.assert_holds(&["k"]);
+    }
+}

@@ -1,0 +1,571 @@
+//! Proves manners: errors that machines can read (RFC 9457), OPTIONS, CORS, Allow and Date, the answers to what is too
+//! long or too much, bodies that nobody asked for, all forms of a target, and dates that no calendar should have.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use httpdate::parse_http_date;
+
+use crate::support::{DataDir, Launch, Raw, Response, TestServer, ask, put_head};
+
+const PROBLEM: &str = "application/problem+json";
+const METHODS: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
+
+/// Requests that fail by default, by the name of what is wrong: method, target, lines, status.
+const FAULTS: &[(&str, &str, &str, &str, u16)] = &[
+    ("no-such-key", "GET", "/gone", "", 404),
+    ("no-such-key", "DELETE", "/gone", "", 404),
+    ("no-such-path", "GET", "/a/b", "", 404),
+    ("no-key", "PUT", "/", "", 400),
+    ("bad-key", "GET", "/%00", "", 400),
+    ("bad-key", "GET", "/%zz", "", 400),
+    ("bad-query", "GET", "/?limit=0", "", 400),
+    ("bad-target", "GET", "*", "", 400),
+    (
+        "partial-put",
+        "PUT",
+        "/k",
+        "Content-Range: bytes 0-0/2\r\n",
+        400,
+    ),
+    (
+        "content-coding",
+        "PUT",
+        "/k",
+        "Content-Encoding: br\r\n",
+        415,
+    ),
+    ("bad-digest", "PUT", "/k", "Repr-Digest: sha-256=1\r\n", 400),
+    (
+        "digest-mismatch",
+        "PUT",
+        "/k",
+        "Content-MD5: AAAAAAAAAAAAAAAAAAAAAA==\r\n",
+        400,
+    ),
+    (
+        "precondition-failed",
+        "PUT",
+        "/here",
+        "If-None-Match: *\r\n",
+        412,
+    ),
+    (
+        "precondition-failed",
+        "GET",
+        "/here",
+        "If-Match: \"x\"\r\n",
+        412,
+    ),
+    (
+        "transfer-coding",
+        "PUT",
+        "/k",
+        "Transfer-Encoding: gzip, chunked\r\n",
+        501,
+    ),
+    ("expectation", "GET", "/here", "Expect: more\r\n", 417),
+    ("method", "POST", "/here", "", 405),
+    ("occupied", "PUT", "/directory", "", 409),
+    ("bad-host", "GET", "/here", "Host: u\r\n", 400),
+];
+
+#[test]
+fn problems_have_stable_names_and_the_status_that_they_have_as_text() {
+    let server = TestServer::start(&[]);
+    server.store("here", "value");
+    std::fs::create_dir(server.dir.file("directory")).expect("a directory");
+    let long = format!("/{}", "x".repeat(300));
+    let more = [("key-too-long", "GET", &long[..], "", 414)];
+    for (name, method, target, lines, status) in FAULTS.iter().copied().chain(more) {
+        let body: &[u8] = if lines.contains("Transfer") {
+            b"0\r\n\r\n"
+        } else {
+            b""
+        };
+        for (accept, json) in [
+            (PROBLEM, true),
+            ("application/problem+json, text/plain;q=0.5", true),
+            ("text/plain, application/problem+json;q=0.5", false),
+            ("*/*", false),
+            ("application/json", false),
+            ("", false),
+        ] {
+            let lines = format!("{lines}Accept: {accept}\r\n");
+            let got = ask(&mut server.connect(), method, target, &lines, body);
+            assert_eq!(got.status, status, "{name}: {method} {target} {lines}");
+            let kind = if json {
+                PROBLEM
+            } else {
+                "text/plain; charset=utf-8"
+            };
+            assert_eq!(got.must("content-type"), kind, "{name}: {accept}");
+            assert_eq!(got.all("x-content-type-options"), "nosniff", "{name}");
+            if json {
+                let problem: serde_json::Value = serde_json::from_slice(&got.body).expect("JSON");
+                assert_eq!(problem["type"], format!("urn:data-server:problem:{name}"));
+                assert_eq!(problem["status"], status, "{name}");
+                assert!(!problem["title"].as_str().expect("a title").is_empty());
+                assert!(!problem["detail"].as_str().expect("a detail").is_empty());
+            } else {
+                let text = String::from_utf8(got.body).expect("UTF-8");
+                assert!(
+                    text.ends_with('\n') && text.lines().count() == 1,
+                    "{name}: {text:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn problems_of_the_options_have_names_too() {
+    for (args, name, status) in [
+        (&["--read-only"][..], "read-only", 403),
+        (&["--max-body", "3"], "too-large", 413),
+    ] {
+        let server = TestServer::start(args);
+        let lines = format!("Accept: {PROBLEM}\r\n");
+        let got = ask(&mut server.connect(), "PUT", "/k", &lines, b"value");
+        let problem: serde_json::Value = serde_json::from_slice(&got.body).expect("JSON");
+        assert_eq!(
+            (got.status, &problem["type"]),
+            (status, &format!("urn:data-server:problem:{name}").into())
+        );
+    }
+}
+
+#[test]
+fn options_and_405_say_what_is_allowed_by_9_3_7_and_15_5_6() {
+    let server = TestServer::start(&[]);
+    for target in [
+        "/k",
+        "/",
+        "*",
+        "/a/b",
+        "http://example.org/k",
+        "http://example.org",
+    ] {
+        let mut raw = server.connect();
+        let got = ask(&mut raw, "OPTIONS", target, "", b"");
+        assert_eq!((got.status, got.must("allow")), (204, METHODS), "{target}");
+        assert_eq!(
+            got.header("content-length"),
+            None,
+            "RFC 9110, 8.6: none with 204"
+        );
+        assert_eq!(got.header("access-control-allow-methods"), None);
+        assert_eq!(
+            ask(&mut raw, "GET", "/gone", "", b"").status,
+            404,
+            "in step after {target}"
+        );
+    }
+    for method in ["POST", "PATCH", "TRACE", "PROPFIND", "get"] {
+        let got = ask(&mut server.connect(), method, "/k", "", b"");
+        assert_eq!((got.status, got.must("allow")), (405, METHODS), "{method}");
+    }
+    let compat = TestServer::start(&["--compat"]);
+    let got = ask(&mut compat.connect(), "OPTIONS", "/k", "", b"");
+    assert_eq!((got.status, got.header("allow")), (404, None));
+}
+
+const APP: &str = "https://app.example";
+
+fn from_page(server: &TestServer, method: &str, origin: &str, lines: &str) -> Response {
+    let lines = format!("Origin: {origin}\r\n{lines}");
+    ask(&mut server.connect(), method, "/k", &lines, b"")
+}
+
+#[test]
+fn pages_of_allowed_origins_may_use_it_and_others_may_not() {
+    for (args, origin, allowed) in [
+        (&["--cors-origin", APP][..], APP, true),
+        (&["--cors-origin", APP], "https://evil.example", false),
+        (
+            &["--cors-origin", APP],
+            "https://app.example.evil.example",
+            false,
+        ),
+        (&["--cors-origin", APP], "http://app.example", false),
+        (&["--cors-origin", APP], "https://app.example:8443", false),
+        (&["--cors-origin", APP], "null", false),
+        (
+            &[
+                "--cors-origin",
+                "https://other.example",
+                "--cors-origin",
+                APP,
+            ],
+            APP,
+            true,
+        ),
+        (
+            &["--cors-origin", "https://other.example,https://app.example"],
+            APP,
+            true,
+        ),
+        (&["--cors-origin", "*"], APP, true),
+        (&["--cors-origin", "*"], "null", true),
+        (&[], APP, false),
+    ] {
+        let server = TestServer::start(args);
+        server.store("k", "value");
+        for (method, status) in [
+            ("GET", 200),
+            ("HEAD", 200),
+            ("PUT", 200),
+            ("POST", 405),
+            ("DELETE", 200),
+            ("GET", 404),
+        ] {
+            let got = from_page(&server, method, origin, "");
+            assert_eq!(
+                got.status, status,
+                "{method}: the answer is the same for every origin"
+            );
+            let shown = format!("{args:?} {method} from {origin}");
+            let told = got.header("access-control-allow-origin");
+            if allowed {
+                assert!(
+                    told == Some(origin) || told == Some("*"),
+                    "{shown}: {told:?}"
+                );
+                let exposed = got.must("access-control-expose-headers").to_lowercase();
+                for name in ["etag", "content-range", "repr-digest", "link"] {
+                    assert!(exposed.contains(name), "{shown}: {exposed}");
+                }
+                assert!(
+                    told == Some("*") || got.all("vary").to_lowercase().contains("origin"),
+                    "{shown}"
+                );
+            } else {
+                assert_eq!(told, None, "{shown}");
+            }
+            assert_eq!(
+                got.header("access-control-allow-credentials"),
+                None,
+                "{shown}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_preflight_tells_methods_and_headers() {
+    let server = TestServer::start(&["--cors-origin", APP]);
+    let asked = "Access-Control-Request-Method: PUT\r\nAccess-Control-Request-Headers: content-type, if-match\r\n";
+    let got = from_page(&server, "OPTIONS", APP, asked);
+    assert_eq!(
+        (got.status, got.must("access-control-allow-origin")),
+        (204, APP)
+    );
+    assert_eq!(got.must("access-control-allow-methods"), METHODS);
+    let allowed = got.must("access-control-allow-headers").to_lowercase();
+    for name in [
+        "content-type",
+        "if-match",
+        "if-none-match",
+        "range",
+        "repr-digest",
+        "want-repr-digest",
+    ] {
+        assert!(
+            allowed.split(", ").any(|allowed| allowed == name),
+            "{name} in {allowed}"
+        );
+    }
+    assert!(got.must("access-control-max-age").parse::<u32>().is_ok());
+    let got = from_page(&server, "OPTIONS", "https://evil.example", asked);
+    for name in [
+        "access-control-allow-origin",
+        "access-control-allow-methods",
+        "access-control-allow-headers",
+    ] {
+        assert_eq!(got.header(name), None);
+    }
+}
+
+/// Fetch, "CORS protocol and HTTP caches": an answer that depends on Origin says so also where no page asked, or a cache
+/// gives it to a page that then may not read it.
+#[test]
+fn every_answer_varies_by_origin_where_origins_are_named_by_12_5_5() {
+    let server = TestServer::start(&["--compress", "--cors-origin", APP]);
+    server.store("k", "value");
+    server.store("t.txt", "value");
+    for (target, lines) in [
+        ("/k", ""),
+        ("/t.txt", ""),
+        ("/k", "Origin: https://evil.example\r\n"),
+        ("/k", "If-None-Match: *\r\n"),
+        ("/", ""),
+        ("/gone", ""),
+    ] {
+        let got = ask(&mut server.connect(), "GET", target, lines, b"");
+        assert!(
+            got.all("vary").to_lowercase().contains("origin"),
+            "GET {target} {lines}: {:?}",
+            got.headers
+        );
+    }
+    let open = TestServer::start(&[]);
+    open.store("k", "value");
+    assert_eq!(
+        open.get("k").header("vary"),
+        None,
+        "nothing varies by default"
+    );
+}
+
+#[test]
+fn every_answer_has_a_date_of_now_and_the_name_of_the_server() {
+    let server = TestServer::start(&[]);
+    server.store("k", "value");
+    for (method, target) in [
+        ("GET", "/k"),
+        ("HEAD", "/k"),
+        ("GET", "/gone"),
+        ("OPTIONS", "*"),
+        ("POST", "/k"),
+        ("GET", "/"),
+        ("DELETE", "/k"),
+    ] {
+        let got = ask(&mut server.connect(), method, target, "", b"");
+        let date = parse_http_date(got.must("date")).expect("a date");
+        let off = SystemTime::now()
+            .duration_since(date)
+            .unwrap_or_else(|early| early.duration());
+        assert!(off < Duration::from_secs(5), "{method} {target}: {off:?}");
+        assert_eq!(got.all("server"), "data-server", "{method} {target}");
+    }
+}
+
+#[test]
+fn what_is_too_long_or_too_much_has_its_answer() {
+    let server = TestServer::start(&["--max-body", "1000"]);
+    let refusal = |request: String| {
+        let mut raw = server.connect();
+        let _ = raw.offer(request);
+        raw.try_head().map_or(0, |got| got.status)
+    };
+    let get =
+        |target: &str, lines: &str| format!("GET {target} HTTP/1.1\r\nHost: t\r\n{lines}\r\n");
+    assert_eq!(refusal(get(&format!("/{}", "x".repeat(256)), "")), 414);
+    assert_eq!(refusal(get(&format!("/{}", "x".repeat(60_000)), "")), 414);
+    // Beyond what is read of a head, hyper does not see that it is the target.
+    let status = refusal(get(&format!("/{}", "x".repeat(70_000)), ""));
+    assert!(matches!(status, 414 | 431), "{status}");
+    assert_eq!(refusal(get("/k", &"X: y\r\n".repeat(200))), 431);
+    assert_eq!(
+        refusal(get("/k", &format!("X: {}\r\n", "y".repeat(2_000_000)))),
+        431
+    );
+    assert_eq!(refusal(get("/k", "Expect: 200-ok\r\n")), 417);
+    assert_eq!(refusal(put_head("k", 1001)), 413);
+    assert_eq!(
+        refusal(put_head("k", 1001).replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n")),
+        413
+    );
+    let chunk = format!("3e9\r\n{}\r\n0\r\n\r\n", "x".repeat(1001));
+    let head = "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
+    assert_eq!(refusal(format!("{head}{chunk}")), 413);
+    assert_eq!(refusal(get("/k", "")), 404, "it still serves");
+    server.dir.assert_holds(&[]);
+}
+
+/// RFC 9110, 9.3.1 and 9.3.5: a body with them has no meaning, and must not become the next request.
+#[test]
+fn a_body_with_get_head_or_delete_is_never_read_as_a_request_by_rfc_9112_6() {
+    let smuggled = "DELETE /victim HTTP/1.1\r\nHost: t\r\n\r\n";
+    let server = TestServer::start(&[]);
+    for round in 0..2 {
+        for method in ["GET", "HEAD", "DELETE", "OPTIONS", "POST"] {
+            for target in ["/k", "/gone", "/%00", "/"] {
+                server.store("victim", "alive");
+                server.store("k", "value");
+                if round == 1 {
+                    server.get("k");
+                }
+                let framings = [
+                    format!("Content-Length: {}\r\n\r\n{smuggled}", smuggled.len()),
+                    format!(
+                        "Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{smuggled}\r\n0\r\n\r\n",
+                        smuggled.len()
+                    ),
+                ];
+                for framing in framings {
+                    let mut raw = server.connect();
+                    raw.send(format!(
+                        "{method} {target} HTTP/1.1\r\nHost: t\r\n{framing}"
+                    ));
+                    // Asked behind it; the server may have closed by then.
+                    let _ =
+                        raw.offer("GET /victim HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+                    let told = String::from_utf8_lossy(&raw.rest()).into_owned();
+                    let answers = told.matches("HTTP/1.1 ").count();
+                    assert!((1..=2).contains(&answers), "{method} {target}: {told}");
+                    assert!(
+                        answers == 1 || told.ends_with("alive"),
+                        "{method} {target}: {told}"
+                    );
+                    assert_eq!(
+                        server.get("victim").body,
+                        b"alive",
+                        "{method} {target} smuggles"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_form_of_a_target_has_its_answer_by_rfc_9112_3_2() {
+    let server = TestServer::start(&[]);
+    server.store("k", "value");
+    for (method, target, status) in [
+        ("GET", "/k", 200),
+        ("GET", "/k?query", 200),
+        ("GET", "http://example.org/k", 200),
+        ("GET", "HTTP://user@example.org:81/k?q", 200),
+        ("GET", "https://example.org/k", 200),
+        ("GET", "http://example.org", 200),
+        ("GET", "http://example.org/", 200),
+        ("GET", "http://example.org/%2e%2e", 400),
+        ("GET", "example.org:80", 400),
+        ("GET", "k", 400),
+        ("GET", "*", 400),
+        ("DELETE", "*", 400),
+        ("PUT", "example.org:80", 400),
+        ("CONNECT", "example.org:80", 405),
+        ("CONNECT", "/k", 405),
+        ("OPTIONS", "*", 204),
+        ("OPTIONS", "example.org:80", 400),
+        ("GET", "//k", 404),
+        ("GET", "", 400),
+    ] {
+        let mut raw = server.connect();
+        raw.send(format!("{method} {target} HTTP/1.1\r\nHost: t\r\n\r\n"));
+        let got = raw.head();
+        assert_eq!(got.status, status, "{method} {target}");
+    }
+    assert_eq!(server.get("k").body, b"value");
+}
+
+#[test]
+fn head_equals_get_header_for_header_also_for_listings_and_errors() {
+    let server = TestServer::start(&["--cors-origin", "*"]);
+    server.store("k.html", "value");
+    std::fs::create_dir(server.dir.file("directory")).expect("a directory");
+    for target in [
+        "/k.html",
+        "/",
+        "/?limit=1",
+        "/?limit=0",
+        "/gone",
+        "/directory",
+        "/%00",
+        "/a/b",
+    ] {
+        for lines in [
+            "",
+            "Origin: https://a.example\r\n",
+            "If-None-Match: *\r\n",
+            "If-Match: \"x\"\r\n",
+            "Want-Repr-Digest: sha-256=1\r\n",
+            "Accept: application/problem+json\r\n",
+        ] {
+            let headers = |method: &str| {
+                let got = ask(&mut server.connect(), method, target, lines, b"");
+                let all: BTreeMap<String, String> = got
+                    .headers
+                    .into_iter()
+                    .filter(|(name, _)| name != "date")
+                    .collect();
+                (got.status, all)
+            };
+            assert_eq!(headers("HEAD"), headers("GET"), "{target} {lines}");
+        }
+    }
+}
+
+/// Values dated by hand, long ago or far ahead: in memory, where the file system takes any date.
+#[test]
+fn dates_of_any_century_make_valid_headers_and_no_panic() {
+    let dir = DataDir::in_memory();
+    let server = Launch::new(&[]).on(&dir).start();
+    let year = Duration::from_secs(31_556_952);
+    let mut raw = server.connect();
+    for (key, time) in [
+        ("y1960", UNIX_EPOCH - year * 10),
+        (
+            "y1960-fraction",
+            UNIX_EPOCH - year * 10 + Duration::from_nanos(1),
+        ),
+        ("y1969", UNIX_EPOCH - Duration::from_nanos(1)),
+        ("y1700", UNIX_EPOCH - year * 270),
+        ("y1970", UNIX_EPOCH),
+        ("y2038", UNIX_EPOCH + Duration::from_secs(1 << 31)),
+        ("y2200", UNIX_EPOCH + year * 230),
+        ("y2500", UNIX_EPOCH + year * 530),
+        ("y2600", UNIX_EPOCH + year * 630),
+        ("y12000", UNIX_EPOCH + year * 10_030),
+    ] {
+        dir.place(key, "value");
+        let file = File::options()
+            .write(true)
+            .open(dir.file(key))
+            .expect("the value");
+        file.set_modified(time).expect("a date");
+        drop(file);
+        let path = format!("/{key}");
+        let got = ask(&mut raw, "GET", &path, "", b"");
+        assert_eq!((got.status, &got.body[..]), (200, &b"value"[..]), "{key}");
+        let modified = parse_http_date(got.must("last-modified")).expect("a date");
+        assert!(
+            modified <= SystemTime::now(),
+            "8.8.2.1: {key} is of {}",
+            got.must("last-modified")
+        );
+        let condition = format!("If-None-Match: {}\r\n", got.must("etag"));
+        assert_eq!(
+            ask(&mut raw, "GET", &path, &condition, b"").status,
+            304,
+            "{key}"
+        );
+        let condition = format!("If-Match: {}\r\n", got.must("etag"));
+        let part = ask(
+            &mut raw,
+            "GET",
+            &path,
+            &format!("{condition}Range: bytes=1-2\r\n"),
+            b"",
+        );
+        assert_eq!(part.body, b"al", "{key}");
+    }
+    listed(&mut raw, 10);
+    // Of the other two, dated into the future, the date that is told is always now (8.8.2.1): no later condition holds.
+    for key in ["y1960"] {
+        let path = format!("/{key}");
+        let old = ask(&mut raw, "GET", &path, "", b"");
+        // The date that it was told makes the condition hold (13.1.4).
+        let told = format!("If-Unmodified-Since: {}\r\n", old.must("last-modified"));
+        let got = ask(&mut raw, "PUT", &path, &told, b"new");
+        assert_eq!(got.status, 200, "{key}: {told}");
+        assert_ne!(got.must("etag"), old.must("etag"), "{key}");
+        assert_eq!(ask(&mut raw, "GET", &path, "", b"").body, b"new");
+    }
+    listed(&mut raw, 10);
+}
+
+fn listed(raw: &mut Raw, count: usize) {
+    let listing = ask(raw, "GET", "/", "", b"");
+    let page: serde_json::Value = serde_json::from_slice(&listing.body).expect("JSON");
+    let keys = page["keys"].as_array().expect("keys");
+    assert_eq!(keys.len(), count);
+    for key in keys {
+        let modified = key["modified"].as_str().expect("a date");
+        assert!(humantime::parse_rfc3339(modified).is_ok(), "{key}");
+    }
+}

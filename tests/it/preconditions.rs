@@ -1,0 +1,392 @@
+//! Proves versions and preconditions (RFC 9110, sections 8.8 and 13): every write has an entity tag of its own, the same
+//! wherever it is told; conditions are decided in the order of section 13.2.2, before a body is read where they can be,
+//! and again at the moment of publishing.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime};
+
+use httpdate::{fmt_http_date, parse_http_date};
+
+use crate::support::{Classes, Launch, Raw, Response, TestServer, ask, eventually};
+
+const PAST: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+
+fn get(raw: &mut Raw, lines: &str) -> Response {
+    ask(raw, "GET", "/k", lines, b"")
+}
+
+fn etag(response: &Response) -> String {
+    let etag = response.must("etag").to_owned();
+    let strong = etag.len() > 2 && etag.starts_with('"') && etag.ends_with('"');
+    assert!(strong, "a strong entity tag: {etag}");
+    etag
+}
+
+/// A server with `/k`, a connection to it, and the entity tag of the value.
+fn stored() -> (TestServer, Raw, String) {
+    let server = TestServer::start(&[]);
+    let mut raw = server.connect();
+    let tag = etag(&ask(&mut raw, "PUT", "/k", "", b"value"));
+    (server, raw, tag)
+}
+
+/// What a read answers: the status by the lines of its head, with `E` for the tag of the value and `M` for its date.
+const READS: &[(&str, u16)] = &[
+    ("If-Match: E", 200),
+    ("If-Match: *", 200),
+    ("If-Match: \"x\"", 412),
+    ("If-Match: \"x\", E , \"y\"", 200),
+    ("If-Match: \"x\"\r\nIf-Match: E", 200),
+    ("If-Match: W/E", 412), // 13.1.1: compared strongly
+    ("If-Match: nonsense", 412),
+    ("If-None-Match: E", 304),
+    ("If-None-Match: W/E", 304), // 13.1.2: compared weakly
+    ("If-None-Match: *", 304),
+    ("If-None-Match: \"x\", W/\"y\",E", 304),
+    ("If-None-Match: \"x\"\r\nIf-None-Match: E", 304),
+    ("If-None-Match: \"x\"", 200),
+    ("If-None-Match: \"\"", 200),
+    ("If-None-Match: \"a,E\"", 200),
+    ("If-None-Match: nonsense", 200),
+    ("If-Modified-Since: M", 304),
+    ("If-Modified-Since: PAST", 200),
+    ("If-Modified-Since: FUTURE", 304),
+    ("If-Modified-Since: yesterday", 200),
+    ("If-Unmodified-Since: M", 200),
+    ("If-Unmodified-Since: FUTURE", 200),
+    ("If-Unmodified-Since: PAST", 412),
+    ("If-Unmodified-Since: tomorrow", 200),
+    // 13.2.2: If-Match silences If-Unmodified-Since, If-None-Match silences If-Modified-Since, the former decide first.
+    ("If-Match: E\r\nIf-Unmodified-Since: PAST", 200),
+    ("If-Match: \"x\"\r\nIf-Unmodified-Since: M", 412),
+    ("If-None-Match: \"x\"\r\nIf-Modified-Since: M", 200),
+    ("If-None-Match: E\r\nIf-Modified-Since: PAST", 304),
+    ("If-Match: \"x\"\r\nIf-None-Match: E", 412),
+    ("If-Match: E\r\nIf-None-Match: E", 304),
+    ("If-Unmodified-Since: PAST\r\nIf-None-Match: E", 412),
+    ("If-Unmodified-Since: M\r\nIf-Modified-Since: M", 304),
+    // 13.2.2: a range is looked at last.
+    ("If-None-Match: E\r\nRange: bytes=0-1", 304),
+    ("If-Match: E\r\nRange: bytes=0-1", 206),
+    ("If-Match: \"x\"\r\nRange: bytes=0-1", 412),
+];
+
+fn lines(template: &str, tag: &str, modified: &str) -> String {
+    let future = fmt_http_date(SystemTime::now() + Duration::from_secs(4_000));
+    let filled = template
+        .replace(": M", &format!(": {modified}"))
+        .replace("FUTURE", &future)
+        .replace("PAST", PAST)
+        .replace('E', "\u{1}")
+        .replace("\u{1}", tag);
+    filled + "\r\n"
+}
+
+#[test]
+fn reads_by_rfc_9110_13_1_in_the_order_of_13_2_2_for_values_of_every_size() {
+    Classes::each(&[], "", |classes| {
+        let mut raw = classes.server.connect();
+        for (key, value) in &classes.values {
+            let path = format!("/{key}");
+            let plain = ask(&mut raw, "GET", &path, "", b"");
+            let (tag, modified) = (etag(&plain), plain.must("last-modified").to_owned());
+            for (template, status) in READS {
+                for method in ["GET", "HEAD"] {
+                    // 14.2: ranges are of GET alone.
+                    let status = if *status == 206 && method == "HEAD" {
+                        200
+                    } else {
+                        *status
+                    };
+                    let got = ask(
+                        &mut raw,
+                        method,
+                        &path,
+                        &lines(template, &tag, &modified),
+                        b"",
+                    );
+                    assert_eq!(got.status, status, "{method} {path} {template}");
+                    if (status, method) == (200, "GET") {
+                        assert!(got.body == *value, "{path} {template}");
+                    }
+                    if matches!(status, 200 | 206 | 304) {
+                        assert_eq!(etag(&got), tag, "{method} {path} {template}");
+                        assert_eq!(got.must("last-modified"), modified, "{path} {template}");
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_304_has_the_headers_of_rfc_9110_15_4_5_and_no_content() {
+    Classes::each(&["--compress"], ".txt", |classes| {
+        let mut raw = classes.server.connect();
+        for (key, _) in &classes.values {
+            let plain = ask(&mut raw, "GET", &format!("/{key}"), "", b"");
+            let condition = format!("If-None-Match: {}\r\n", etag(&plain));
+            for method in ["GET", "HEAD"] {
+                let got = ask(&mut raw, method, &format!("/{key}"), &condition, b"");
+                assert_eq!(got.status, 304);
+                for name in ["etag", "last-modified", "vary", "date"] {
+                    assert!(!got.must(name).is_empty(), "{name}");
+                    assert!(
+                        name == "date" || got.header(name) == plain.header(name),
+                        "{name}"
+                    );
+                }
+                for name in ["content-type", "transfer-encoding", "content-range"] {
+                    assert_eq!(got.header(name), None, "{method} /{key}");
+                }
+                // 8.6: if it is there, it is that of the 200.
+                let length = got.header("content-length");
+                assert!(
+                    length.is_none() || length == plain.header("content-length"),
+                    "{got:?}"
+                );
+            }
+        }
+        // The connection is still in step.
+        assert_eq!(ask(&mut raw, "GET", "/gone", "", b"").status, 404);
+    });
+}
+
+#[test]
+fn conditions_do_not_matter_where_there_is_no_value_to_read_by_13_2_1() {
+    let (_server, mut raw, tag) = stored();
+    for template in [
+        "If-Match: *",
+        "If-Match: E",
+        "If-None-Match: *",
+        "If-Unmodified-Since: PAST",
+    ] {
+        for method in ["GET", "HEAD"] {
+            let got = ask(&mut raw, method, "/gone", &lines(template, &tag, PAST), b"");
+            assert_eq!(got.status, 404, "{method} {template}");
+        }
+    }
+}
+
+/// Condition, and what a PUT and a DELETE answer where there is a value, and where there is none.
+const WRITES: &[(&str, [u16; 2], [u16; 2])] = &[
+    ("", [200, 200], [200, 404]),
+    ("If-Match: E", [200, 200], [412, 404]),
+    ("If-Match: *", [200, 200], [412, 404]),
+    ("If-Match: \"x\"", [412, 412], [412, 404]),
+    ("If-Match: W/E", [412, 412], [412, 404]),
+    ("If-Match: \"x\", E", [200, 200], [412, 404]),
+    ("If-Match: nonsense", [412, 412], [412, 404]),
+    ("If-None-Match: *", [412, 412], [200, 404]),
+    ("If-None-Match: E", [412, 412], [200, 404]),
+    ("If-None-Match: W/E", [412, 412], [200, 404]),
+    ("If-None-Match: \"x\"", [200, 200], [200, 404]),
+    ("If-Unmodified-Since: M", [200, 200], [200, 404]),
+    ("If-Unmodified-Since: PAST", [412, 412], [200, 404]),
+    ("If-Unmodified-Since: soon", [200, 200], [200, 404]),
+    // 13.1.3: of GET and HEAD alone.
+    ("If-Modified-Since: M", [200, 200], [200, 404]),
+    (
+        "If-Match: E\r\nIf-Unmodified-Since: PAST",
+        [200, 200],
+        [412, 404],
+    ),
+    ("If-Match: E\r\nIf-None-Match: *", [412, 412], [412, 404]),
+    (
+        "If-Match: E\r\nIf-None-Match: \"x\"",
+        [200, 200],
+        [412, 404],
+    ),
+];
+
+#[test]
+fn writes_by_rfc_9110_13_1_where_there_is_a_value_and_where_there_is_none() {
+    let server = TestServer::start(&[]);
+    let mut raw = server.connect();
+    for (template, with, without) in WRITES {
+        for (place, method) in ["PUT", "DELETE"].into_iter().enumerate() {
+            for (exists, status) in [(true, with[place]), (false, without[place])] {
+                let shown = format!("{method} {template:?}, exists: {exists}");
+                let first = ask(&mut raw, "PUT", "/k", "", b"old");
+                let modified = first.must("last-modified");
+                let condition = match *template {
+                    "" => String::new(),
+                    template => lines(template, &etag(&first), modified),
+                };
+                if !exists {
+                    assert_eq!(ask(&mut raw, "DELETE", "/k", "", b"").status, 200);
+                }
+                let body: &[u8] = if method == "PUT" { b"new" } else { b"" };
+                let got = ask(&mut raw, method, "/k", &condition, body);
+                assert_eq!(got.status, status, "{shown}");
+                if got.closes() {
+                    raw = server.connect();
+                }
+                let now = get(&mut raw, "");
+                let expected: Option<&[u8]> = match (method, status) {
+                    ("PUT", 200) => Some(b"new"),
+                    ("DELETE", 200) => None,
+                    _ => exists.then_some(b"old"),
+                };
+                assert_eq!(
+                    (now.status == 200).then_some(&now.body[..]),
+                    expected,
+                    "{shown}"
+                );
+                server.dir.assert_nothing_staged();
+            }
+        }
+    }
+}
+
+#[test]
+fn an_expired_condition_is_answered_412_before_the_body_is_read() {
+    let (server, _, tag) = stored();
+    for condition in [
+        "If-None-Match: *",
+        "If-Match: \"x\"",
+        &format!("If-None-Match: {tag}"),
+    ] {
+        for framing in ["Content-Length: 1000000", "Transfer-Encoding: chunked"] {
+            let mut raw = server.connect();
+            raw.send(format!(
+                "PUT /k HTTP/1.1\r\nHost: t\r\n{framing}\r\nExpect: 100-continue\r\n{condition}\r\n\r\n"
+            ));
+            let got = raw.answer();
+            assert_eq!(
+                got.status, 412,
+                "{condition} {framing}: not told to continue"
+            );
+            raw.assert_closed();
+        }
+    }
+    server.dir.assert_holds(&["k"]);
+    assert_eq!(server.dir.read("k"), b"value");
+}
+
+/// The value changes while the upload is under way: by another client, by a hand, or by being deleted.
+#[test]
+fn a_condition_that_expires_during_the_upload_is_answered_412_at_commit() {
+    for length in [100, 1_000_000] {
+        let (server, mut other, tag) = stored();
+        let old = server.dir.file("k");
+        let changes: [(&str, &dyn Fn(&mut Raw)); 3] = [
+            ("replaced", &|other| {
+                assert_eq!(ask(other, "PUT", "/k", "", b"newer").status, 200);
+            }),
+            ("replaced by hand", &|_| {
+                std::fs::write(&old, "by hand").expect("an edit")
+            }),
+            ("deleted", &|other| {
+                assert_eq!(ask(other, "DELETE", "/k", "", b"").status, 200);
+            }),
+        ];
+        let mut tag = tag;
+        for (what, change) in changes {
+            let mut raw = server.connect();
+            raw.send(format!(
+                "PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\nExpect: 100-continue\r\nIf-Match: {tag}\r\n\r\n"
+            ));
+            assert_eq!(raw.head().status, 100, "{what}: holds at the head");
+            raw.send(vec![b'x'; length - 1]);
+            change(&mut other);
+            let after = get(&mut other, "");
+            raw.send("x");
+            assert_eq!(raw.answer().status, 412, "{what}, {length} bytes");
+            let now = get(&mut other, "");
+            assert_eq!(
+                (now.status, &now.body),
+                (after.status, &after.body),
+                "{what}"
+            );
+            server.dir.assert_nothing_staged();
+            tag = now.header("etag").unwrap_or_default().to_owned();
+        }
+        // Create-only loses to whoever creates first.
+        let mut raw = server.connect();
+        raw.send(format!(
+            "PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\nExpect: 100-continue\r\nIf-None-Match: *\r\n\r\n"
+        ));
+        assert_eq!(raw.head().status, 100);
+        raw.send(vec![b'x'; length - 1]);
+        assert_eq!(ask(&mut other, "PUT", "/k", "", b"first").status, 200);
+        raw.send("x");
+        assert_eq!(raw.answer().status, 412, "created twice, {length} bytes");
+        assert_eq!(server.dir.read("k"), b"first");
+    }
+}
+
+#[test]
+fn no_two_writes_share_a_tag_not_of_the_same_bytes_and_not_across_a_restart() {
+    let mut server = TestServer::start(&[]);
+    let mut seen = BTreeSet::new();
+    for _ in 0..3 {
+        let mut raw = server.connect();
+        for round in 0..300 {
+            if round % 7 == 0 {
+                ask(&mut raw, "DELETE", "/k", "", b"");
+            }
+            let put = etag(&ask(&mut raw, "PUT", "/k", "", b"same"));
+            assert!(seen.insert(put.clone()), "{put} was another write's");
+        }
+        let dir = server.dir.clone();
+        server.stop();
+        server = Launch::new(&[]).on(&dir).start();
+        let kept = etag(&server.get("k"));
+        assert!(seen.contains(&kept), "a restart is no write");
+    }
+}
+
+#[test]
+fn an_edit_by_hand_has_a_tag_of_its_own_and_can_be_replaced_by_it() {
+    let (server, mut raw, tag) = stored();
+    eventually("the clock goes on", || {
+        server.dir.place("k", "other");
+        etag(&get(&mut raw, "")) != tag
+    });
+    let edited = etag(&get(&mut raw, ""));
+    let stale = ask(
+        &mut raw,
+        "PUT",
+        "/k",
+        &format!("If-Match: {tag}\r\n"),
+        b"lost?",
+    );
+    assert_eq!(stale.status, 412);
+    let mut raw = server.connect();
+    let put = ask(
+        &mut raw,
+        "PUT",
+        "/k",
+        &format!("If-Match: {edited}\r\n"),
+        b"new",
+    );
+    assert_eq!(put.status, 200);
+}
+
+#[test]
+fn put_get_head_and_the_listing_tell_the_same_tag_and_date() {
+    let server = TestServer::start(&[]);
+    let mut raw = server.connect();
+    for length in [0, 10, 30_000, 2_000_000] {
+        let put = ask(&mut raw, "PUT", "/k", "", &vec![b'x'; length]);
+        let (tag, modified) = (etag(&put), put.must("last-modified").to_owned());
+        let date = parse_http_date(&modified).expect("a date");
+        assert!(date <= SystemTime::now());
+        for method in ["GET", "HEAD"] {
+            let got = ask(&mut raw, method, "/k", "", b"");
+            assert_eq!(
+                (etag(&got), got.must("last-modified")),
+                (tag.clone(), &modified[..])
+            );
+            assert_eq!(got.length(), length);
+        }
+        let listing = ask(&mut raw, "GET", "/", "", b"");
+        let json: serde_json::Value = serde_json::from_slice(&listing.body).expect("JSON");
+        assert_eq!(json["keys"][0]["etag"], tag.as_str());
+        assert_eq!(json["keys"][0]["size"], length);
+        let listed = json["keys"][0]["modified"].as_str().expect("a date");
+        let listed = humantime::parse_rfc3339(listed).expect("a date of RFC 3339");
+        assert_eq!(fmt_http_date(listed), modified);
+    }
+}

@@ -1,0 +1,515 @@
+//! Proves ranges (RFC 9110, section 14) over the socket, for values in memory and for values sent from their files: the
+//! bytes, their framing, and never more of them than the value has.
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+use proptest::collection::vec;
+use proptest::prelude::{Just, Strategy, any};
+use proptest::prop_oneof;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+
+use crate::support::{Classes, Raw, Response, TestServer, ask};
+
+fn get(raw: &mut Raw, key: &str, range: &str) -> Response {
+    ask(
+        raw,
+        "GET",
+        &format!("/{key}"),
+        &format!("Range: {range}\r\n"),
+        b"",
+    )
+}
+
+/// The parts of a 206, each with its place and its bytes, read by the framing alone.
+fn parts(got: &Response, len: usize) -> Result<Vec<(Range<usize>, Vec<u8>)>, String> {
+    let kind = got.must("content-type");
+    let Some(boundary) = kind.strip_prefix("multipart/byteranges; boundary=") else {
+        let range = place(got.must("content-range"), len)?;
+        return Ok(vec![(range, got.body.clone())]);
+    };
+    if got.header("content-range").is_some() {
+        return Err("15.3.7.2: Content-Range beside parts".into());
+    }
+    let mut rest = &got.body[..];
+    let mut parts = Vec::new();
+    let mut delimiter = format!("--{boundary}");
+    loop {
+        rest = rest
+            .strip_prefix(delimiter.as_bytes())
+            .ok_or("no delimiter")?;
+        if rest == b"--\r\n" {
+            return Ok(parts);
+        }
+        rest = rest.strip_prefix(b"\r\n").ok_or("no line end")?;
+        let end = rest
+            .windows(4)
+            .position(|w| w == b"\r\n\r\n")
+            .ok_or("no head")?;
+        let head = String::from_utf8_lossy(&rest[..end]).to_lowercase();
+        let field = |name: &str| {
+            let line = head
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+            line.ok_or_else(|| format!("no {name} in a part"))
+        };
+        let range = place(field("content-range")?, len)?;
+        if field("content-type")? != "application/octet-stream" {
+            return Err("a part of another type".into());
+        }
+        let (bytes, behind) = rest[end + 4..].split_at(range.len());
+        parts.push((range, bytes.to_vec()));
+        rest = behind;
+        delimiter = format!("\r\n--{boundary}");
+    }
+}
+
+fn place(field: &str, len: usize) -> Result<Range<usize>, String> {
+    let parse = || {
+        let (range, of) = field.strip_prefix("bytes ")?.split_once('/')?;
+        let (first, last) = range.split_once('-')?;
+        let range: Range<usize> = first.parse().ok()?..last.parse::<usize>().ok()? + 1;
+        (of.parse() == Ok(len) && range.start < range.end && range.end <= len).then_some(range)
+    };
+    parse().ok_or_else(|| format!("Content-Range: {field}"))
+}
+
+/// Whether `got` answers these ranges of `value`, which are in their order and far apart.
+fn check(got: &Response, value: &[u8], expected: &[Range<usize>]) -> Result<(), String> {
+    if got.status != 206 {
+        return Err(format!("status {}", got.status));
+    }
+    let parts = parts(got, value.len())?;
+    let places: Vec<_> = parts.iter().map(|(range, _)| range.clone()).collect();
+    if places != expected {
+        return Err(format!("{places:?}, not {expected:?}"));
+    }
+    let wrong = parts
+        .iter()
+        .find(|(range, bytes)| value[range.clone()] != bytes[..]);
+    wrong.map_or(Ok(()), |(range, _)| {
+        Err(format!("other bytes at {range:?}"))
+    })
+}
+
+#[test]
+fn one_range_of_values_of_every_size() {
+    Classes::each(&[], "", |classes| {
+        let mut raw = classes.server.connect();
+        for (key, value) in &classes.values {
+            let n = value.len();
+            let cases = [
+                ("bytes=0-0".to_owned(), 0..1),
+                ("bytes=0-".to_owned(), 0..n),
+                ("bytes=1-".to_owned(), 1..n),
+                ("bytes=100-1099".to_owned(), 100..1100),
+                (format!("bytes={}-", n - 1), n - 1..n),
+                (format!("bytes={}-{}", n / 2, n - 2), n / 2..n - 1),
+                (format!("bytes=10-{n}"), 10..n),
+                ("bytes=10-99999999999999999999999".to_owned(), 10..n),
+                ("bytes=-1".to_owned(), n - 1..n),
+                ("bytes=-1000".to_owned(), n - 1000..n),
+                (format!("bytes=-{}", n + 1), 0..n),
+                ("BYTES=5-9".to_owned(), 5..10),
+                (format!("bytes=5-9,{n}-"), 5..10),
+                // 14.2: close ones may be joined.
+                ("bytes=5-9,20-29".to_owned(), 5..30),
+                ("bytes=20-29, 5-25".to_owned(), 5..30),
+                (" bytes=5-9 ".to_owned(), 5..10),
+            ];
+            for (range, expected) in cases {
+                let got = get(&mut raw, key, &range);
+                let checked = check(&got, value, std::slice::from_ref(&expected));
+                checked.unwrap_or_else(|why| panic!("/{key} {range}: {why}"));
+                assert_eq!(got.length(), expected.len(), "/{key} {range}");
+                for name in ["etag", "last-modified", "accept-ranges", "date"] {
+                    got.must(name); // 15.3.7
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn several_ranges_in_the_order_asked_for_of_values_of_every_size() {
+    Classes::each(&[], "", |classes| {
+        let mut raw = classes.server.connect();
+        for (key, value) in &classes.values {
+            let n = value.len();
+            let cases: [(String, Vec<Range<usize>>); 4] = [
+                ("bytes=0-9,1000-1009".to_owned(), vec![0..10, 1000..1010]),
+                (format!("bytes=-10,0-9,{n}-"), vec![n - 10..n, 0..10]),
+                (
+                    format!("bytes=3000-3999, ,{}-,0-0", n - 500),
+                    vec![3000..4000, n - 500..n, 0..1],
+                ),
+                (
+                    (0..16)
+                        .map(|i| format!("{}-{}", i * 300, i * 300 + 9))
+                        .collect::<Vec<_>>()
+                        .join(","),
+                    (0..16).map(|i| i * 300..i * 300 + 10).collect(),
+                ),
+            ];
+            for (range, expected) in cases {
+                let range = if range.starts_with("bytes") {
+                    range
+                } else {
+                    format!("bytes={range}")
+                };
+                let got = get(&mut raw, key, &range);
+                let checked = check(&got, value, &expected);
+                checked.unwrap_or_else(|why| panic!("/{key} {range}: {why}"));
+            }
+        }
+    });
+}
+
+#[test]
+fn what_is_no_range_of_bytes_is_ignored_and_what_is_too_much_is_answered_whole_by_14_2() {
+    Classes::each(&[], "", |classes| {
+        let mut raw = classes.server.connect();
+        for (key, value) in &classes.values {
+            let many = |count: usize, apart: usize| {
+                let ranges: Vec<_> = (0..count).map(|i| format!("{}-{0}", i * apart)).collect();
+                format!("bytes={}", ranges.join(","))
+            };
+            let ignored = [
+                "bytes=",
+                "bytes=-",
+                "bytes=a-b",
+                "bytes=5-2",
+                "bytes=1-2-3",
+                "bytes=+1-2",
+                "bytes 0-1",
+                "lines=0-1",
+                "bytes=0-1;2-3",
+                "bytes=0-1\r\nRange: bytes=2-3",
+                &many(17, 100),
+                &many(900, 1),
+                &format!("bytes={}", "0-,".repeat(5000)),
+            ];
+            for range in ignored {
+                let got = get(&mut raw, key, range);
+                let shown = &range[..range.len().min(60)];
+                assert_eq!(
+                    (got.status, got.header("content-range")),
+                    (200, None),
+                    "/{key} {shown}"
+                );
+                assert!(got.body == *value, "/{key} {shown}");
+            }
+        }
+    });
+}
+
+#[test]
+fn overlapping_ranges_never_make_more_bytes_than_the_value_has() {
+    Classes::each(&[], "", |classes| {
+        let mut raw = classes.server.connect();
+        for (key, value) in &classes.values {
+            for range in [
+                format!("bytes={}0-", "0-,".repeat(1000)),
+                format!(
+                    "bytes=0-,{}",
+                    (0..40)
+                        .map(|i| format!("{i}-"))
+                        .collect::<Vec<_>>()
+                        .join(",")
+                ),
+                format!("bytes={}-1", "-1000000000,".repeat(300)),
+            ] {
+                let got = get(&mut raw, key, &range);
+                assert!(got.body.len() <= value.len(), "/{key} {}...", &range[..40]);
+                assert!(got.body == *value || got.status == 206, "/{key}");
+            }
+        }
+    });
+}
+
+#[test]
+fn unsatisfiable_ranges_are_416_with_the_length_by_15_5_17() {
+    Classes::each(&[], "", |classes| {
+        let mut raw = classes.server.connect();
+        for (key, value) in &classes.values {
+            let n = value.len();
+            for range in [
+                format!("bytes={n}-"),
+                format!("bytes={n}-{}", n + 5),
+                "bytes=-0".to_owned(),
+                "bytes=99999999999999999999999-".to_owned(),
+                format!("bytes={n}-,-0,{}-", n + 1),
+            ] {
+                let got = get(&mut raw, key, &range);
+                assert_eq!(got.status, 416, "/{key} {range}");
+                assert_eq!(got.must("content-range"), format!("bytes */{n}"));
+                assert!(!got.closes() && got.body.len() < 200);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_value_of_no_bytes_has_no_range_but_can_be_read() {
+    let server = TestServer::start(&[]);
+    server.store("empty", "");
+    let mut raw = server.connect();
+    for (range, status) in [
+        ("bytes=0-", 416),
+        ("bytes=0-0", 416),
+        ("bytes=-0", 416),
+        // 14.1.2: a suffix longer than the value is all of it, and there is no Content-Range of nothing.
+        ("bytes=-1", 200),
+        ("bytes=0-,-5", 200),
+    ] {
+        let got = get(&mut raw, "empty", range);
+        assert_eq!(
+            (got.status, got.body.is_empty()),
+            (status, status == 200),
+            "{range}"
+        );
+        if status == 416 {
+            assert_eq!(got.must("content-range"), "bytes */0", "{range}");
+        }
+    }
+}
+
+#[test]
+fn if_range_by_13_1_5_decides_between_the_part_and_the_whole() {
+    Classes::each(&[], "", |classes| {
+        let mut raw = classes.server.connect();
+        for (key, value) in &classes.values {
+            let path = format!("/{key}");
+            let plain = ask(&mut raw, "GET", &path, "", b"");
+            let (tag, modified) = (plain.must("etag"), plain.must("last-modified"));
+            for (condition, holds) in [
+                (tag, true),
+                (&*format!("W/{tag}"), false), // 13.1.5: a weak one never holds
+                ("\"x\"", false),
+                ("Sun, 06 Nov 1994 08:49:37 GMT", false),
+                ("nonsense", false),
+                (&*format!("{tag}, \"x\""), false), // one tag, no list
+            ] {
+                let lines = format!("Range: bytes=5-9\r\nIf-Range: {condition}\r\n");
+                let got = ask(&mut raw, "GET", &path, &lines, b"");
+                let expected = if holds { &value[5..10] } else { value };
+                assert_eq!(
+                    got.status,
+                    if holds { 206 } else { 200 },
+                    "{path} {condition}"
+                );
+                assert!(got.body == expected, "{path} {condition}");
+                // An If-Range that fails never makes a 416, and means nothing without a Range.
+                let lines = format!("Range: bytes=9999999999-\r\nIf-Range: {condition}\r\n");
+                let got = ask(&mut raw, "GET", &path, &lines, b"");
+                assert_eq!(
+                    got.status,
+                    if holds { 416 } else { 200 },
+                    "{path} {condition}"
+                );
+                let lines = format!("If-Range: {condition}\r\n");
+                assert_eq!(
+                    ask(&mut raw, "GET", &path, &lines, b"").status,
+                    200,
+                    "{path}"
+                );
+            }
+            assert!(!modified.is_empty());
+        }
+    });
+}
+
+/// 8.8.2.2: a date of less than a second ago may be that of two writes.
+#[test]
+fn if_range_takes_a_date_that_is_exact_and_old_enough_by_8_8_2_2() {
+    let server = TestServer::start(&[]);
+    server.dir.place("old", "0123456789");
+    let file = std::fs::File::options()
+        .write(true)
+        .open(server.dir.file("old"))
+        .expect("old");
+    let then = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").expect("a date");
+    file.set_modified(then).expect("a date");
+    let mut raw = server.connect();
+    for (date, status) in [
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 206),
+        ("Sunday, 06-Nov-94 08:49:37 GMT", 206),
+        ("Sun Nov  6 08:49:37 1994", 206),
+        ("Sun, 06 Nov 1994 08:49:36 GMT", 200),
+        ("Sun, 06 Nov 1994 08:49:38 GMT", 200),
+        ("Fri, 01 Jan 2100 00:00:00 GMT", 200),
+    ] {
+        let lines = format!("Range: bytes=0-1\r\nIf-Range: {date}\r\n");
+        assert_eq!(
+            ask(&mut raw, "GET", "/old", &lines, b"").status,
+            status,
+            "{date}"
+        );
+    }
+    file.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(1000))
+        .expect("a date");
+    let modified = ask(&mut raw, "GET", "/old", "", b"")
+        .must("last-modified")
+        .to_owned();
+    let lines = format!("Range: bytes=0-1\r\nIf-Range: {modified}\r\n");
+    let got = ask(&mut raw, "GET", "/old", &lines, b"");
+    assert_eq!(got.status, 200, "a date of this second: {modified}");
+}
+
+#[test]
+fn head_and_writes_have_no_ranges_by_14_2() {
+    Classes::each(&[], "", |classes| {
+        let mut raw = classes.server.connect();
+        for (key, value) in &classes.values {
+            for range in ["bytes=0-1", "bytes=99999999999-", "bytes=0-0,900-999"] {
+                let lines = format!("Range: {range}\r\n");
+                let got = ask(&mut raw, "HEAD", &format!("/{key}"), &lines, b"");
+                assert_eq!(
+                    (got.status, got.length()),
+                    (200, value.len()),
+                    "/{key} {range}"
+                );
+                assert_eq!(got.header("content-range"), None);
+            }
+        }
+        let got = ask(&mut raw, "PUT", "/p", "Range: bytes=0-1\r\n", b"all of it");
+        assert_eq!(got.status, 200);
+        assert_eq!(classes.server.dir.read("p"), b"all of it");
+    });
+}
+
+#[test]
+fn a_put_of_a_part_is_refused_by_14_5_before_it_is_read() {
+    let server = TestServer::start(&[]);
+    server.store("k", "old");
+    for field in [
+        "bytes 0-4/10",
+        "bytes 0-4/*",
+        "bytes */5",
+        "items 0-1/2",
+        "nonsense",
+    ] {
+        for key in ["k", "new"] {
+            let mut raw = server.connect();
+            raw.send(format!(
+                "PUT /{key} HTTP/1.1\r\nHost: t\r\nContent-Range: {field}\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n"
+            ));
+            assert_eq!(raw.answer().status, 400, "{field}");
+            server.dir.assert_holds(&["k"]);
+        }
+    }
+    assert_eq!(server.dir.read("k"), b"old");
+}
+
+/// A range as asked for.
+#[derive(Clone, Copy, Debug)]
+enum Spec {
+    Between(usize, usize),
+    From(usize),
+    Last(usize),
+}
+
+impl Spec {
+    fn text(self) -> String {
+        match self {
+            Self::Between(first, last) => format!("{first}-{last}"),
+            Self::From(first) => format!("{first}-"),
+            Self::Last(count) => format!("-{count}"),
+        }
+    }
+
+    fn holds(self, at: usize, len: usize) -> bool {
+        at < len
+            && match self {
+                Self::Between(first, last) => (first..=last).contains(&at),
+                Self::From(first) => at >= first,
+                Self::Last(count) => at + count >= len,
+            }
+    }
+}
+
+/// What must hold of any answer, found byte by byte: exactly the bytes asked for, and beside them none but those in gaps
+/// that are shorter than the head of a part; each once; in the order of what was asked for first.
+fn model(specs: &[Spec], value: &[u8], got: &Response) -> Result<(), String> {
+    let len = value.len();
+    let asked: Vec<bool> = (0..len)
+        .map(|at| specs.iter().any(|s| s.holds(at, len)))
+        .collect();
+    let any = asked.contains(&true);
+    let malformed = specs
+        .iter()
+        .any(|s| matches!(s, Spec::Between(a, b) if a > b));
+    if malformed {
+        return (got.status == 200 && got.body == value)
+            .then_some(())
+            .ok_or("not whole".into());
+    }
+    if !any {
+        let field = format!("bytes */{len}");
+        let right = got.status == 416 && got.header("content-range") == Some(&field);
+        return right
+            .then_some(())
+            .ok_or(format!("{}, not 416", got.status));
+    }
+    // Runs of bytes asked for, gaps of up to 80 bytes closed.
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for at in (0..len).filter(|&at| asked[at]) {
+        match runs.last_mut() {
+            Some(run) if at <= run.end + 80 => run.end = at + 1,
+            _ => runs.push(at..at + 1),
+        }
+    }
+    if runs.len() > 16 {
+        return (got.status == 200 && got.body == value)
+            .then_some(())
+            .ok_or("not whole".into());
+    }
+    let first_of = |run: &Range<usize>| {
+        specs
+            .iter()
+            .position(|s| run.clone().any(|at| s.holds(at, len)))
+    };
+    runs.sort_by_key(first_of);
+    check(got, value, &runs)
+}
+
+#[test]
+fn any_ranges_of_any_value_are_answered_as_a_slow_model_says() {
+    let server = TestServer::start(&[]);
+    let lengths = [1, 79, 500, 5_000, 12_000, 70_000];
+    for (seed, len) in (1..).zip(lengths) {
+        server.store(&format!("m{len}"), crate::support::pattern(seed, len));
+    }
+    let raw = RefCell::new(server.connect());
+    let spec = |len: usize| {
+        let at = prop_oneof![4 => 0..len + 3, 2 => 0..len.min(600) + 1, 1 => Just(len - 1), 1 => any::<u32>().prop_map(|n| n as usize)];
+        let run = prop_oneof![0..200_usize, 0..len + 1];
+        prop_oneof![
+            6 => (at.clone(), run.clone()).prop_map(|(first, run)| Spec::Between(first, first + run)),
+            1 => at.clone().prop_map(Spec::From),
+            1 => run.prop_map(Spec::Last),
+            1 => (at.clone(), at).prop_map(|(first, last)| Spec::Between(first, last)),
+        ]
+    };
+    let cases = (0..lengths.len()).prop_flat_map(move |which| {
+        let len = lengths[which];
+        (
+            Just(len),
+            prop_oneof![3 => vec(spec(len), 1..5), 1 => vec(spec(len), 1..30)],
+        )
+    });
+    let mut runner = TestRunner::new(Config {
+        cases: 500,
+        failure_persistence: None,
+        ..Config::default()
+    });
+    let outcome = runner.run(&cases, |(len, specs)| {
+        let field: Vec<String> = specs.iter().map(|s| s.text()).collect();
+        let field = format!("bytes={}", field.join(","));
+        let key = format!("m{len}");
+        let got = get(&mut raw.borrow_mut(), &key, &field);
+        let value = server.dir.read(&key);
+        model(&specs, &value, &got).map_err(|why| TestCaseError::fail(format!("{field}: {why}")))
+    });
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+}
