@@ -477,8 +477,8 @@ fn hashing_runs_on_compute_threads_and_no_reactor_does_any() {
         assert_eq!(want(&server, "HEAD", "k", WISH).must("repr-digest"), digest);
     }
     let [reactors, compute] = [
-        server.proc().cpu_of("reactor-") - before[0],
-        server.proc().cpu_of("compute-") - before[1],
+        server.proc().cpu_of("reactor-").saturating_sub(before[0]),
+        server.proc().cpu_of("compute-").saturating_sub(before[1]),
     ];
     println!("4 digests of 40 MB: reactors {reactors:?}, compute {compute:?}");
     assert!(
@@ -513,7 +513,8 @@ fn large_uploads_are_compared_on_compute_threads_too() {
         server.store("k", &value);
         let middle = server.proc().cpu_of("compute-");
         upload(&bad, 400);
-        [middle - before, server.proc().cpu_of("compute-") - middle]
+        let after = server.proc().cpu_of("compute-");
+        [middle.saturating_sub(before), after.saturating_sub(middle)]
     };
     println!("compute threads for 40 MB: {plain:?} without a digest, {hashed:?} with one");
     assert!(

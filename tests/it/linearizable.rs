@@ -65,10 +65,9 @@ fn apply(asked: Asked, value: Value) -> (Told, Value) {
     match asked {
         Asked::Get => (Told::Read(value), value),
         Asked::Put(write, only) if only.allows(value) => (Told::Done, Some(write)),
-        Asked::Put(..) => (Told::Refused, value),
         Asked::Delete(_) if value.is_none() => (Told::Absent, value),
         Asked::Delete(only) if only.allows(value) => (Told::Done, None),
-        Asked::Delete(_) => (Told::Refused, value),
+        Asked::Put(..) | Asked::Delete(_) => (Told::Refused, value),
     }
 }
 
@@ -152,7 +151,9 @@ impl Point {
                 changes.sort_by_key(|&place| known[place].back);
                 return (changes, until);
             }
-            still.into_iter().for_each(|place| self.place(place));
+            for place in still {
+                self.place(place);
+            }
         }
     }
 

@@ -63,7 +63,8 @@ fn walk(raw: &mut Raw, first: &str) -> Vec<Vec<String>> {
 }
 
 fn encode(text: &str) -> String {
-    text.bytes().map(|b| format!("%{b:02X}")).collect()
+    percent_encoding::percent_encode(text.as_bytes(), percent_encoding::NON_ALPHANUMERIC)
+        .to_string()
 }
 
 const HOSTILE: [&str; 22] = [
@@ -396,8 +397,8 @@ fn worst_get_during(server: &TestServer, work: impl Fn(&mut Raw) + Send + Sync) 
         drop(saying);
         getter.join().expect("the reader")
     });
-    let reactors = server.proc().cpu_of("reactor-") - before[0];
-    let disk = server.proc().cpu_of("disk-") - before[1];
+    let reactors = server.proc().cpu_of("reactor-").saturating_sub(before[0]);
+    let disk = server.proc().cpu_of("disk-").saturating_sub(before[1]);
     println!("reactors {reactors:?}, disk threads {disk:?}, {gets} GETs meanwhile");
     assert!(
         disk > reactors,

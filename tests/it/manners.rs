@@ -546,16 +546,13 @@ fn dates_of_any_century_make_valid_headers_and_no_panic() {
     }
     listed(&mut raw, 10);
     // Of the other two, dated into the future, the date that is told is always now (8.8.2.1): no later condition holds.
-    for key in ["y1960"] {
-        let path = format!("/{key}");
-        let old = ask(&mut raw, "GET", &path, "", b"");
-        // The date that it was told makes the condition hold (13.1.4).
-        let told = format!("If-Unmodified-Since: {}\r\n", old.must("last-modified"));
-        let got = ask(&mut raw, "PUT", &path, &told, b"new");
-        assert_eq!(got.status, 200, "{key}: {told}");
-        assert_ne!(got.must("etag"), old.must("etag"), "{key}");
-        assert_eq!(ask(&mut raw, "GET", &path, "", b"").body, b"new");
-    }
+    let old = ask(&mut raw, "GET", "/y1960", "", b"");
+    // The date that it was told makes the condition hold (13.1.4).
+    let told = format!("If-Unmodified-Since: {}\r\n", old.must("last-modified"));
+    let got = ask(&mut raw, "PUT", "/y1960", &told, b"new");
+    assert_eq!(got.status, 200, "{told}");
+    assert_ne!(got.must("etag"), old.must("etag"));
+    assert_eq!(ask(&mut raw, "GET", "/y1960", "", b"").body, b"new");
     listed(&mut raw, 10);
 }
 

@@ -77,8 +77,7 @@ fn lines(template: &str, tag: &str, modified: &str) -> String {
         .replace(": M", &format!(": {modified}"))
         .replace("FUTURE", &future)
         .replace("PAST", PAST)
-        .replace('E', "\u{1}")
-        .replace("\u{1}", tag);
+        .replace('E', tag);
     filled + "\r\n"
 }
 
@@ -264,18 +263,20 @@ fn an_expired_condition_is_answered_412_before_the_body_is_read() {
     assert_eq!(server.dir.read("k"), b"value");
 }
 
+type Change<'a> = &'a dyn Fn(&mut Raw);
+
 /// The value changes while the upload is under way: by another client, by a hand, or by being deleted.
 #[test]
 fn a_condition_that_expires_during_the_upload_is_answered_412_at_commit() {
     for length in [100, 1_000_000] {
         let (server, mut other, tag) = stored();
         let old = server.dir.file("k");
-        let changes: [(&str, &dyn Fn(&mut Raw)); 3] = [
+        let changes: [(&str, Change<'_>); 3] = [
             ("replaced", &|other| {
                 assert_eq!(ask(other, "PUT", "/k", "", b"newer").status, 200);
             }),
             ("replaced by hand", &|_| {
-                std::fs::write(&old, "by hand").expect("an edit")
+                std::fs::write(&old, "by hand").expect("an edit");
             }),
             ("deleted", &|other| {
                 assert_eq!(ask(other, "DELETE", "/k", "", b"").status, 200);

@@ -21,8 +21,11 @@ fn get(raw: &mut Raw, key: &str, range: &str) -> Response {
     )
 }
 
+/// A part: its place in the value, and its bytes.
+type Part = (Range<usize>, Vec<u8>);
+
 /// The parts of a 206, each with its place and its bytes, read by the framing alone.
-fn parts(got: &Response, len: usize) -> Result<Vec<(Range<usize>, Vec<u8>)>, String> {
+fn parts(got: &Response, len: usize) -> Result<Vec<Part>, String> {
     let kind = got.must("content-type");
     let Some(boundary) = kind.strip_prefix("multipart/byteranges; boundary=") else {
         let range = place(got.must("content-range"), len)?;
