@@ -24,11 +24,11 @@ use super::link::Link;
 use super::listing::Form;
 use super::multipart::{self, Multipart};
 use super::range::{content_range, unsatisfied};
-use super::representation::{NAME, Representation, validators};
+use super::representation::{NAME, Representation, representation, validators};
 use super::request::{Audience, Refusal};
 use super::select::Selection;
 use super::service::Rules;
-use crate::store::{self, Listing, Object, Version};
+use crate::store::{self, Key, Listing, Object, Version};
 
 /// What became of a request.
 #[derive(Debug)]
@@ -90,6 +90,9 @@ pub const TIMED_OUT: &[u8] = b"HTTP/1.1 408 Request Timeout\r\n\
 
 /// The answer to a request.
 pub(super) fn render(outcome: Outcome, audience: &Audience, rules: &Rules) -> Response<Body> {
+    // A value's own headers say it already, but for 304, which says less.
+    let has_manners =
+        matches!(&outcome, Outcome::Value(r) if r.status() != StatusCode::NOT_MODIFIED);
     let mut response = match outcome {
         Outcome::Value(response) => response,
         Outcome::Stored(version) => {
@@ -119,7 +122,7 @@ pub(super) fn render(outcome: Outcome, audience: &Audience, rules: &Rules) -> Re
         response.headers_mut().insert(CONTENT_LENGTH, empty);
     }
     let headers = response.headers_mut();
-    if !headers.contains_key(SERVER) {
+    if !has_manners {
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers.insert(SERVER, NAME);
     }
@@ -133,6 +136,20 @@ pub(super) fn render(outcome: Outcome, audience: &Audience, rules: &Rules) -> Re
     if audience.varies {
         headers.append(VARY, ORIGIN.into());
     }
+    response
+}
+
+/// The answer with all of `object`, the value of `key`: the way of a hot request.
+pub(super) fn whole(
+    object: Arc<Object>,
+    key: &Key<'_>,
+    compress: bool,
+    link: &Rc<Link>,
+) -> Response<Body> {
+    let headers = representation(&object, key, compress).headers.clone();
+    let len = object.meta().len;
+    let mut response = Response::new(Body::part(object, 0..len, link));
+    *response.headers_mut() = headers;
     response
 }
 

@@ -24,7 +24,7 @@ use super::listing::next_link;
 use super::receive::Received;
 use super::representation::{etag, representation};
 use super::request::{Audience, Operation, Refusal, Terms, Wishes, understand};
-use super::response::{Outcome, Sending, close, render, value};
+use super::response::{Outcome, Sending, close, render, value, whole};
 use super::select::{Selection, select};
 use crate::store::{Condition, Digest, Digests, Directory, Error, Key, Meta, Object, Wanted};
 
@@ -98,6 +98,11 @@ impl Service {
     /// What can be answered without waiting for anything.
     fn at_once(&self, operation: &Operation<'_>, link: &Rc<Link>) -> Option<Outcome> {
         match operation {
+            Operation::Get { key, wishes: None } => {
+                let object = self.store.get_cached(key)?;
+                let compress = self.rules.compress;
+                Some(Outcome::Value(whole(object, key, compress, link)))
+            }
             Operation::Get { key, wishes } => {
                 let wishes = wishes.as_deref();
                 if wishes.is_some_and(|w| w.digest.is_some() || w.coding.is_some()) {

@@ -139,7 +139,13 @@ fn several_ranges_in_the_order_asked_for_of_values_of_every_size() {
         let mut raw = classes.server.connect();
         for (key, value) in &classes.values {
             let n = value.len();
-            let cases: [(String, Vec<Range<usize>>); 4] = [
+            let cases: [(String, Vec<Range<usize>>); 6] = [
+                // 15.3.7.2: a gap shorter than the head of a part is sent along.
+                (
+                    "bytes=0-9,90-99".to_owned(),
+                    std::iter::once(0..100).collect(),
+                ),
+                ("bytes=0-9,91-99".to_owned(), vec![0..10, 91..100]),
                 ("bytes=0-9,1000-1009".to_owned(), vec![0..10, 1000..1010]),
                 (format!("bytes=-10,0-9,{n}-"), vec![n - 10..n, 0..10]),
                 (
