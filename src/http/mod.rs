@@ -17,6 +17,7 @@ mod request;
 mod response;
 mod select;
 mod service;
+mod survey;
 
 pub use body::{Body, Piece, is_region};
 pub use link::{Link, Phase, Region};

@@ -6,10 +6,8 @@
 use std::borrow::Cow;
 
 use hyper::header::{
-    ACCEPT, ACCEPT_ENCODING, ACCESS_CONTROL_REQUEST_METHOD, CONTENT_ENCODING, CONTENT_LENGTH,
-    CONTENT_RANGE, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, IF_MATCH,
-    IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, ORIGIN, RANGE, TRAILER,
-    TRANSFER_ENCODING,
+    ACCESS_CONTROL_REQUEST_METHOD, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE,
+    HeaderMap, HeaderValue, IF_RANGE, ORIGIN, RANGE, TRAILER,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
@@ -22,6 +20,7 @@ use super::encode::Coding;
 use super::listing::{self, BadQuery, Form};
 use super::media;
 use super::service::Rules;
+use super::survey::Survey;
 use crate::store::{BadKey, Key, Page};
 
 /// What a request asks for.
@@ -205,7 +204,8 @@ fn get<'a>(head: &'a Parts, survey: &Survey, rules: &Rules) -> Result<Operation<
         }),
         path => {
             let key = key(path)?;
-            let wishes = survey.wishes.then(|| wishes(head, rules)).map(Box::new);
+            let has_wishes = survey.wishes || (rules.compress && survey.codings_accepted);
+            let wishes = has_wishes.then(|| wishes(head, rules)).map(Box::new);
             Ok(Operation::Get { key, wishes })
         }
     }
@@ -304,77 +304,6 @@ fn allowed_origin(headers: &HeaderMap, rules: &Rules) -> Option<HeaderValue> {
         .then(|| origin.clone())
 }
 
-/// What one pass over the headers finds: most requests have few, and none that needs a closer look.
-#[derive(Debug)]
-struct Survey {
-    hosts: usize,
-    is_host_valid: bool,
-    codings: usize,
-    is_coding_chunked: bool,
-    is_expectation_met: bool,
-    /// There are wishes, preconditions or ranges.
-    wishes: bool,
-    /// Accept names problem+json.
-    problem: bool,
-}
-
-impl Survey {
-    fn of(headers: &HeaderMap) -> Self {
-        let mut survey = Self {
-            hosts: 0,
-            is_host_valid: true,
-            codings: 0,
-            is_coding_chunked: true,
-            is_expectation_met: true,
-            wishes: false,
-            problem: false,
-        };
-        for (name, value) in headers {
-            survey.note(name, value.as_bytes());
-        }
-        survey
-    }
-
-    fn note(&mut self, name: &HeaderName, value: &[u8]) {
-        match *name {
-            HOST => {
-                self.hosts += 1;
-                self.is_host_valid &= value.is_empty() || is_authority(value);
-            }
-            TRANSFER_ENCODING => {
-                self.codings += 1;
-                self.is_coding_chunked &= value.eq_ignore_ascii_case(b"chunked");
-            }
-            EXPECT => self.is_expectation_met &= value.eq_ignore_ascii_case(b"100-continue"),
-            IF_MATCH | IF_NONE_MATCH | IF_MODIFIED_SINCE | IF_UNMODIFIED_SINCE | RANGE
-            | ACCEPT_ENCODING => self.wishes = true,
-            ACCEPT => self.problem |= value.windows(12).any(|w| w == b"problem+json"),
-            _ => self.wishes |= *name == WANT_REPR_DIGEST,
-        }
-    }
-
-    fn check(&self, head: &Parts) -> Result<(), Refusal> {
-        // RFC 9112, section 3.2: an HTTP/1.1 request has exactly one Host, and it is a valid authority or empty.
-        let is_host_missing = self.hosts == 0 && head.version >= Version::HTTP_11;
-        if is_host_missing || self.hosts > 1 || !self.is_host_valid {
-            return Err(Refusal::BadHost);
-        }
-        // hyper undoes the chunking of `gzip, chunked` and would hand us the rest (RFC 9112, section 6.1).
-        if self.codings > 1 || !self.is_coding_chunked {
-            return Err(Refusal::TransferCoding);
-        }
-        if !self.is_expectation_met {
-            return Err(Refusal::Expectation);
-        }
-        // Section 3.2.3 and 3.2.4: the other forms belong to CONNECT and OPTIONS.
-        let is_asterisk = head.method == Method::OPTIONS && head.uri.path() == "*";
-        if !head.uri.path().starts_with('/') && !is_asterisk && head.method != Method::CONNECT {
-            return Err(Refusal::BadTarget);
-        }
-        Ok(())
-    }
-}
-
 /// The key that `path` names: its one segment, percent-decoded once.
 fn key(path: &str) -> Result<Key<'_>, Refusal> {
     let segment = path.strip_prefix('/').unwrap_or(path);
@@ -398,23 +327,6 @@ fn has_bad_escape(segment: &str) -> bool {
         b == b'%' && !(is_hex(bytes.get(i + 1)) && is_hex(bytes.get(i + 2)))
     };
     bytes.iter().enumerate().any(bad)
-}
-
-/// `uri-host [ ":" port ]` (RFC 3986, section 3.2), the host by its bytes alone.
-fn is_authority(host: &[u8]) -> bool {
-    let (name, port) = match host.strip_prefix(b"[") {
-        Some(literal) => match literal.iter().position(|&b| b == b']') {
-            Some(end) => (&literal[..end], &literal[end + 1..]),
-            None => return false,
-        },
-        None => host.split_at(host.iter().position(|&b| b == b':').unwrap_or(host.len())),
-    };
-    let is_literal = host.starts_with(b"[");
-    let is_name = |b: &u8| {
-        b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(b) || (is_literal && *b == b':')
-    };
-    let is_port = port.is_empty() || (port[0] == b':' && port[1..].iter().all(u8::is_ascii_digit));
-    !name.is_empty() && name.iter().all(is_name) && is_port
 }
 
 #[cfg(test)]
@@ -450,27 +362,6 @@ mod tests {
             "/.data%2Dserver",
         ] {
             assert!(matches!(key(path), Err(Refusal::BadKey(_))), "{path}");
-        }
-    }
-
-    #[test]
-    fn a_host_is_a_name_or_a_literal_with_an_optional_port() {
-        for good in [
-            "a",
-            "a:80",
-            "a:",
-            "127.0.0.1:8080",
-            "[::1]",
-            "[::1]:80",
-            "xn--e1a",
-            "a_b",
-        ] {
-            assert!(is_authority(good.as_bytes()), "{good}");
-        }
-        for bad in [
-            ":80", "a:80:80", "[::1", "[::1]x", "[]", "a b", "a/b", "u@a", "a:b", "\u{e9}",
-        ] {
-            assert!(!is_authority(bad.as_bytes()), "{bad}");
         }
     }
 

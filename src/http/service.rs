@@ -105,7 +105,7 @@ impl Service {
             }
             Operation::Get { key, wishes } => {
                 let wishes = wishes.as_deref();
-                if wishes.is_some_and(|w| w.digest.is_some() || w.coding.is_some()) {
+                if wishes.is_some_and(|wishes| wishes.digest.is_some()) {
                     return None;
                 }
                 let object = self.store.get_cached(key)?;
