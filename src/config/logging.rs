@@ -1,0 +1,71 @@
+//! Options of the log.
+
+use clap::builder::FalseyValueParser;
+use clap::{Args, ValueEnum};
+use tracing::level_filters::LevelFilter;
+
+use crate::log;
+
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Log")]
+pub(super) struct Logging {
+    /// Least severe level to log
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        env = "DATA_SERVER_LOG_LEVEL",
+        default_value = "info"
+    )]
+    log_level: LogLevel,
+
+    /// Form of the log, on standard error
+    #[arg(
+        long,
+        value_name = "FORM",
+        env = "DATA_SERVER_LOG_FORMAT",
+        default_value = "text"
+    )]
+    log_format: LogFormat,
+
+    /// Log a line for each request
+    #[arg(long, env = "DATA_SERVER_ACCESS_LOG", value_parser = FalseyValueParser::new())]
+    pub(super) access_log: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogLevel {
+    Off,
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Logging {
+    pub(super) fn options(&self) -> log::Options {
+        log::Options {
+            level: self.log_level.into(),
+            json: matches!(self.log_format, LogFormat::Json),
+        }
+    }
+}
+
+impl From<LogLevel> for LevelFilter {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Off => Self::OFF,
+            LogLevel::Error => Self::ERROR,
+            LogLevel::Warn => Self::WARN,
+            LogLevel::Info => Self::INFO,
+            LogLevel::Debug => Self::DEBUG,
+            LogLevel::Trace => Self::TRACE,
+        }
+    }
+}

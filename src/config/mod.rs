@@ -1,0 +1,149 @@
+//! What the user typed ([`Args`]), and what it means ([`Config`]).
+//!
+//! Parsing touches nothing of the system; [`Config::try_from`] checks and completes it. The options stand in one file for
+//! each room they belong to; each room's options type belongs to that room, so no room knows this one.
+
+mod logging;
+mod network;
+mod protocol;
+mod storage;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+use rustix::process::{Resource, getrlimit};
+
+use self::logging::Logging;
+use self::network::Network;
+use self::protocol::Protocol;
+use self::storage::Storage;
+use crate::http::Rules;
+use crate::log;
+use crate::net::{self, Limits};
+use crate::store;
+
+/// A small, fast key-value file server over HTTP.
+///
+/// Serves the files of one directory as the values of a key-value store: PUT /key stores a value, GET /key answers it,
+/// DELETE /key removes it, GET / lists the keys. A key is the name of a file; files placed, edited or removed by hand are
+/// seen at once. A value is whole or absent at every moment, and an acknowledged write stays.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "data-server", version, max_term_width = 100, after_help = AFTER_HELP)]
+pub struct Args {
+    #[command(flatten)]
+    network: Network,
+    #[command(flatten)]
+    storage: Storage,
+    #[command(flatten)]
+    protocol: Protocol,
+    #[command(flatten)]
+    logging: Logging,
+}
+
+const AFTER_HELP: &str = "\
+Sizes are bytes or carry a unit (64MiB, 1GB); durations carry one (10s, 500ms, 2m).
+
+On standard output the server writes one line, once it serves: 'listening on http://ADDR:PORT'. Logs go to standard error.
+
+Exit codes: 0 drained after a signal; 2 usage; 3 the directory is in use by another server; 4 cannot listen on the address;
+1 anything else, a second signal among it.
+
+Examples:
+  data-server --threads 32 --dir /tmp/data-rs
+  curl -T file http://127.0.0.1:8080/key
+  curl http://127.0.0.1:8080/key";
+
+/// A checked configuration: pure data.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Directory of the values.
+    pub dir: PathBuf,
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// Number of reactors, at least 1.
+    pub threads: usize,
+    /// How connections come to reactors.
+    pub dispatch: net::Dispatch,
+    /// Whether each reactor keeps to one CPU.
+    pub pin: bool,
+    /// Connections open at once.
+    pub max_connections: usize,
+    /// How long peers may take.
+    pub limits: Limits,
+    /// What the store may use.
+    pub store: store::Options,
+    /// How requests are answered.
+    pub rules: Rules,
+    /// Time for requests in flight to finish.
+    pub grace_period: Duration,
+    /// What is logged, and how.
+    pub log: log::Options,
+}
+
+/// What is wrong with the arguments, naming the option.
+#[derive(Debug, thiserror::Error)]
+pub enum BadConfig {
+    /// `--listen` is no address.
+    #[error("--listen {given}: {why}; give an address and a port, such as 127.0.0.1:8080")]
+    Listen {
+        /// As typed.
+        given: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+impl TryFrom<Args> for Config {
+    type Error = BadConfig;
+
+    fn try_from(args: Args) -> Result<Self, BadConfig> {
+        let Args {
+            network,
+            storage,
+            protocol,
+            logging,
+        } = args;
+        Ok(Self {
+            listen: network.listen()?,
+            threads: network.threads(),
+            dispatch: network.dispatch(),
+            pin: network.pin,
+            max_connections: network.max_connections(),
+            limits: network.limits(),
+            grace_period: *network.grace_period,
+            store: storage.options(),
+            dir: storage.dir,
+            rules: protocol.rules(logging.access_log),
+            log: logging.options(),
+        })
+    }
+}
+
+/// Descriptors the process may have, once the soft limit is raised to the hard one.
+fn descriptors() -> u64 {
+    getrlimit(Resource::Nofile).maximum.unwrap_or(1 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn a_bad_address_is_named_with_its_option() {
+        let args = Args::try_parse_from(["data-server", "--listen", "nonsense"]).unwrap();
+        assert!(
+            Config::try_from(args)
+                .unwrap_err()
+                .to_string()
+                .starts_with("--listen nonsense:")
+        );
+    }
+}

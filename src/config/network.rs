@@ -1,0 +1,135 @@
+//! Options of the sockets and the threads that serve them.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use bytesize::ByteSize;
+use clap::builder::FalseyValueParser;
+use clap::{Args, ValueEnum};
+
+use super::{BadConfig, descriptors};
+use crate::net::{self, Limits};
+
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Connections")]
+pub(super) struct Network {
+    /// Number of reactors: threads that serve connections, each with a runtime of its own [default: the CPUs]
+    #[arg(long, visible_alias = "workers", value_name = "N", env = "DATA_SERVER_THREADS", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+
+    /// Address to listen on; port 0 picks a free one
+    #[arg(
+        long,
+        visible_alias = "bind",
+        value_name = "ADDR:PORT",
+        env = "DATA_SERVER_LISTEN",
+        default_value = "127.0.0.1:8080"
+    )]
+    listen: String,
+
+    /// How connections come to reactors: in turn, to the one with the fewest, or by the kernel to a listener of each
+    #[arg(
+        long,
+        value_name = "HOW",
+        env = "DATA_SERVER_DISPATCH",
+        default_value = "round-robin"
+    )]
+    dispatch: Dispatch,
+
+    /// Keep each reactor on one CPU
+    #[arg(long, env = "DATA_SERVER_PIN", value_parser = FalseyValueParser::new())]
+    pub(super) pin: bool,
+
+    /// Connections open at once; more wait in the listen queue [default: three quarters of the descriptors, at most 65536]
+    #[arg(long, value_name = "N", env = "DATA_SERVER_MAX_CONNECTIONS", value_parser = clap::value_parser!(u32).range(1..))]
+    max_connections: Option<u32>,
+
+    /// Time for the head of a request to arrive; 0s is for ever
+    #[arg(
+        long,
+        value_name = "DURATION",
+        env = "DATA_SERVER_HEADER_TIMEOUT",
+        default_value = "10s"
+    )]
+    header_timeout: humantime::Duration,
+
+    /// Time a connection may stay open between requests; 0s is for ever
+    #[arg(
+        long,
+        value_name = "DURATION",
+        env = "DATA_SERVER_IDLE_TIMEOUT",
+        default_value = "60s"
+    )]
+    idle_timeout: humantime::Duration,
+
+    /// Bytes a second that a client must send or take of a body, averaged over 10 s; 0 is any
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "DATA_SERVER_MIN_RATE",
+        default_value = "1KiB"
+    )]
+    min_rate: ByteSize,
+
+    /// Time for requests in flight to finish after SIGTERM or SIGINT; a second signal ends at once
+    #[arg(
+        long,
+        value_name = "DURATION",
+        env = "DATA_SERVER_GRACE_PERIOD",
+        default_value = "30s"
+    )]
+    pub(super) grace_period: humantime::Duration,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Dispatch {
+    RoundRobin,
+    LeastConnections,
+    ReusePort,
+}
+
+impl Network {
+    pub(super) fn threads(&self) -> usize {
+        self.threads.map_or_else(num_cpus::get, usize::from)
+    }
+
+    pub(super) fn dispatch(&self) -> net::Dispatch {
+        match self.dispatch {
+            Dispatch::RoundRobin => net::Dispatch::RoundRobin,
+            Dispatch::LeastConnections => net::Dispatch::LeastConnections,
+            Dispatch::ReusePort => net::Dispatch::ReusePort,
+        }
+    }
+
+    pub(super) fn max_connections(&self) -> usize {
+        self.max_connections
+            .map_or_else(default_connections, |n| n as usize)
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        Limits {
+            header_timeout: *self.header_timeout,
+            idle_timeout: *self.idle_timeout,
+            min_rate: self.min_rate.as_u64(),
+        }
+    }
+
+    pub(super) fn listen(&self) -> Result<SocketAddr, BadConfig> {
+        let bad = |why: String| BadConfig::Listen {
+            given: self.listen.clone(),
+            why,
+        };
+        let mut addresses = self
+            .listen
+            .to_socket_addrs()
+            .map_err(|error| bad(error.to_string()))?;
+        addresses
+            .next()
+            .ok_or_else(|| bad("no such address".to_owned()))
+    }
+}
+
+/// Leaves a quarter of the descriptors to the files being read and written.
+fn default_connections() -> usize {
+    const MOST: u64 = 65_536;
+    usize::try_from((descriptors() * 3 / 4).clamp(1, MOST)).unwrap_or(1)
+}

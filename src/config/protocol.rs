@@ -1,0 +1,58 @@
+//! Options of how requests are answered.
+
+use bytesize::ByteSize;
+use clap::Args;
+use clap::builder::FalseyValueParser;
+
+use crate::http::Rules;
+
+/// No file is longer: the kernel's offsets are signed.
+const LONGEST_FILE: u64 = i64::MAX as u64;
+
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Requests")]
+pub(super) struct Protocol {
+    /// Longest value taken; longer ones are answered 413 [default: no limit]
+    #[arg(long, value_name = "SIZE", env = "DATA_SERVER_MAX_BODY")]
+    max_body: Option<ByteSize>,
+
+    /// Refuse PUT and DELETE with 403; the directory must be there, and may lie on a read-only file system
+    #[arg(long, env = "DATA_SERVER_READ_ONLY", value_parser = FalseyValueParser::new())]
+    read_only: bool,
+
+    /// Receive PUT bodies and drop them: for load tests of the network alone
+    #[arg(long, env = "DATA_SERVER_DISCARD", value_parser = FalseyValueParser::new())]
+    discard: bool,
+
+    /// Answer as the older C server did: 304 to an empty or chunked PUT (nothing is stored), 204 to a PUT without a key,
+    /// 404 to other methods and to GET /
+    #[arg(long, env = "DATA_SERVER_COMPAT", value_parser = FalseyValueParser::new())]
+    compat: bool,
+
+    /// Compress answers (zstd, gzip) of media types worth it, for clients that ask with Accept-Encoding
+    #[arg(long, env = "DATA_SERVER_COMPRESS", value_parser = FalseyValueParser::new())]
+    compress: bool,
+
+    /// Origin whose web pages may use this server, such as `https://app.example`; '*' is any; repeat for more
+    #[arg(
+        long,
+        value_name = "ORIGIN",
+        env = "DATA_SERVER_CORS_ORIGIN",
+        value_delimiter = ','
+    )]
+    cors_origin: Vec<String>,
+}
+
+impl Protocol {
+    pub(super) fn rules(self, access_log: bool) -> Rules {
+        Rules {
+            compat: self.compat,
+            discard: self.discard,
+            read_only: self.read_only,
+            max_body: self.max_body.map_or(LONGEST_FILE, |size| size.as_u64()),
+            compress: self.compress,
+            cors_origins: self.cors_origin,
+            access_log,
+        }
+    }
+}

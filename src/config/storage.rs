@@ -1,0 +1,60 @@
+//! Options of the store.
+
+use std::path::PathBuf;
+
+use bytesize::ByteSize;
+use clap::{Args, ValueEnum};
+
+use super::descriptors;
+use crate::store;
+
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Values")]
+pub(super) struct Storage {
+    /// Directory of the values; made when missing, never emptied
+    #[arg(
+        long,
+        visible_alias = "root",
+        value_name = "DIR",
+        env = "DATA_SERVER_DIR",
+        default_value = "/tmp/data-rs"
+    )]
+    pub(super) dir: PathBuf,
+
+    /// Memory for hot small values; 0 is none
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "DATA_SERVER_CACHE",
+        default_value = "64MiB"
+    )]
+    cache: ByteSize,
+
+    /// What an acknowledged write survives: the death of the process (os), or the loss of power too (disk)
+    #[arg(
+        long,
+        value_name = "WHAT",
+        env = "DATA_SERVER_DURABILITY",
+        default_value = "os"
+    )]
+    durability: Durability,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Durability {
+    Os,
+    Disk,
+}
+
+impl Storage {
+    pub(super) fn options(&self) -> store::Options {
+        store::Options {
+            cache: self.cache.as_u64(),
+            cached_files: descriptors() / 8,
+            durability: match self.durability {
+                Durability::Os => store::Durability::Os,
+                Durability::Disk => store::Durability::Disk,
+            },
+        }
+    }
+}

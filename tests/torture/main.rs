@@ -1,0 +1,11 @@
+//! The torture suite: what is promised of values, held against crashes, faults, hostile input and load.
+//!
+//!     tests/run                 the short form, a part of all tests
+//!     tests/torture/run         the full form: hours become minutes only where the machine is fast
+//!
+//! Every harness prints what it counted, refuses to pass on an empty run, and is shown to fail on a planted fault.
+
+mod scale;
+#[path = "../it/support/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "tests/it uses all of it")]
+mod support;

@@ -1,0 +1,28 @@
+//! How much of each test is run, and what is said of what is left out.
+
+/// Whether the full form was asked for, with `DATA_SERVER_TORTURE=full`.
+pub(crate) fn is_full() -> bool {
+    std::env::var_os("DATA_SERVER_TORTURE").is_some_and(|form| form == "full")
+}
+
+/// `short` in the short form, `full` in the full one.
+pub(crate) fn scaled<T>(short: T, full: T) -> T {
+    if is_full() { full } else { short }
+}
+
+/// Says that something was not tested here, and why: nothing is left out in silence.
+#[allow(dead_code, reason = "every test so far runs anywhere")]
+pub(crate) fn left_out(what: &str, why: &str) {
+    eprintln!("LEFT OUT: {what}: {why}");
+}
+
+/// Says what was counted, in one line that `tests/torture/run` gathers.
+pub(crate) fn counted(test: &str, counts: &str) {
+    eprintln!("COUNTED: {test}: {counts}");
+}
+
+#[test]
+fn the_short_form_is_the_default() {
+    assert_eq!(scaled(1, 2), if is_full() { 2 } else { 1 });
+    counted("scale", if is_full() { "full form" } else { "short form" });
+}
