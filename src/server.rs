@@ -6,6 +6,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -15,6 +16,9 @@ use crate::http::Service;
 use crate::metrics::ReactorCounters;
 use crate::net::{self, Listeners, Setup};
 use crate::store::{Directory, OpenError};
+
+/// How long the space of a large value that was removed by hand may stay taken.
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -141,7 +145,10 @@ impl Running {
             accepting,
             mut drain,
         } = self;
-        shutdown.await;
+        tokio::select! {
+            () = shutdown => {}
+            () = keep_house(&store) => {}
+        }
         tracing::info!(grace_period = ?config.grace_period, "draining");
         drain.ask();
         drop(accepting);
@@ -154,6 +161,15 @@ impl Running {
         }
         drop(store);
         tracing::info!("drained");
+    }
+}
+
+/// Does for ever what the store wants done from time to time.
+async fn keep_house(store: &Directory) {
+    let mut ticks = tokio::time::interval(SWEEP_EVERY);
+    loop {
+        ticks.tick().await;
+        store.sweep().await;
     }
 }
 

@@ -156,26 +156,42 @@ impl Stream {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let mut together = [0; TOGETHER];
-        let result = ready!(match gather(bufs, &mut together) {
-            Some(bytes) => self.poll_send(cx, |socket, _| Ok(send(socket, bytes, AT_ONCE)?)),
-            None => self.poll_send(cx, |socket, _| Ok(send_vectored(socket, bufs, AT_ONCE)?)),
-        });
-        if let Ok(n) = result {
+        let sent = ready!(self.poll_send_slices(cx, bufs, AT_ONCE));
+        if let Ok(n) = sent {
             self.link.count(n);
         }
-        Poll::Ready(result)
+        Poll::Ready(sent)
     }
 
-    /// Sends `head` in the knowledge that a region follows at once.
+    /// Sends `head`, held back until the region that follows leaves with it, and the region.
     fn poll_send_head(
         &mut self,
         cx: &mut Context<'_>,
         head: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.cork(self.link.is_long());
-        let flags = AT_ONCE | SendFlags::MORE;
-        self.poll_send(cx, |socket, _| Ok(send_vectored(socket, head, flags)?))
+        let sent = ready!(self.poll_send_slices(cx, head, AT_ONCE | SendFlags::MORE))?;
+        if sent < head.iter().map(|slice| slice.len()).sum() {
+            return Poll::Ready(Ok(sent));
+        }
+        // What hinders the region now will do so again when it is its turn alone.
+        match self.poll_send_region(cx) {
+            Poll::Ready(Ok(more)) => Poll::Ready(Ok(sent + more)),
+            Poll::Ready(Err(_)) | Poll::Pending => Poll::Ready(Ok(sent)),
+        }
+    }
+
+    fn poll_send_slices(
+        &mut self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+        flags: SendFlags,
+    ) -> Poll<io::Result<usize>> {
+        let mut together = [0; TOGETHER];
+        match gather(bufs, &mut together) {
+            Some(bytes) => self.poll_send(cx, |socket, _| Ok(send(socket, bytes, flags)?)),
+            None => self.poll_send(cx, |socket, _| Ok(send_vectored(socket, bufs, flags)?)),
+        }
     }
 }
 

@@ -51,6 +51,19 @@ impl Cache {
         }
     }
 
+    /// Forgets values larger than `len` bytes whose files were removed or changed by hand: nobody else would, as long as
+    /// nobody asks for them. Makes a system call for each.
+    pub(super) fn sweep(&self, len: u64) {
+        let Some(cache) = &self.0 else { return };
+        // Collected first: no lock of the cache is held while the kernel is asked.
+        let large: Vec<_> = cache.iter().filter(|(_, o)| o.meta().len > len).collect();
+        for (key, object) in large {
+            if !object.is_current() {
+                cache.remove_if(&key, |kept| Arc::ptr_eq(kept, &object));
+            }
+        }
+    }
+
     /// Forgets the value of `key`, whose file would otherwise stay on the disk as long as it is kept.
     pub(super) fn forget(&self, key: &Key<'_>) {
         if let Some(cache) = &self.0 {

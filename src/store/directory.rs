@@ -28,9 +28,9 @@ use super::upload::Upload;
 /// from its own cache.
 const IN_MEMORY: u64 = 8 << 10;
 
-/// Values up to this length may be kept in the cache, in bytes. A kept file that is removed by hand stays on the disk
-/// until it is looked at again or falls out of the cache.
-const KEPT: u64 = 64 << 10;
+/// A file of up to this many bytes that was removed by hand may stay on the disk until it is looked at again or falls out
+/// of the cache; a larger one is given up by the next [`Directory::sweep`].
+const NEGLIGIBLE: u64 = 64 << 10;
 
 /// What a store may use.
 #[derive(Clone, Copy, Debug)]
@@ -44,8 +44,8 @@ pub struct Options {
 }
 
 impl Options {
-    fn cache(self) -> Cache {
-        Cache::new(self.cache, self.cached_files)
+    fn cache(self) -> Arc<Cache> {
+        Arc::new(Cache::new(self.cache, self.cached_files))
     }
 }
 
@@ -54,7 +54,7 @@ impl Options {
 pub struct Directory {
     names: Arc<Names>,
     compute: Threads,
-    cache: Cache,
+    cache: Arc<Cache>,
     writing: Option<Writing>,
 }
 
@@ -141,9 +141,7 @@ impl Directory {
             Object::new(opened.fd, &opened.stat, None, disk.clone(), is_memory)
         };
         let object = Arc::new(object);
-        if len <= KEPT {
-            self.cache.keep(key, &object);
-        }
+        self.cache.keep(key, &object);
         Ok(Some(object))
     }
 
@@ -203,6 +201,19 @@ impl Directory {
             .disk()
             .run(move || list::list(&names, &page))
             .await
+    }
+
+    /// Gives up large files that were removed by hand and that only the cache keeps on the disk. To be called every few
+    /// seconds.
+    pub async fn sweep(&self) {
+        let cache = Arc::clone(&self.cache);
+        let swept = self.names.disk().run(move || {
+            cache.sweep(NEGLIGIBLE);
+            Ok(())
+        });
+        if let Err(error) = swept.await {
+            tracing::error!(%error, "cannot sweep the cache");
+        }
     }
 
     /// The threads for what keeps a processor busy.

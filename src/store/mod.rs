@@ -27,6 +27,7 @@ mod names;
 mod object;
 mod publish;
 mod read;
+mod residency;
 mod staging;
 mod stamp;
 mod threads;

@@ -4,24 +4,20 @@
 //! file by hand does, and shows as a file that ends too early.
 
 use std::any::Any;
-use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use rustix::fs::{Advice, FileType, Stat};
-use rustix::io::{Errno, ReadWriteFlags};
+use rustix::io::Errno;
 
 use super::attributes;
 use super::digest::{Digest, Digests, Hasher, Wanted};
 use super::error::Error;
+use super::residency::{self, Residency};
 use super::stamp::Stamp;
 use super::threads::Threads;
-
-/// How far apart the bytes are whose presence stands for that of all bytes between them: the kernel's default
-/// readahead, in which pages come into memory together.
-const PROBE_STRIDE: usize = 128 << 10;
 
 /// How much of a value is read for hashing at a time.
 const HASHED_AT_ONCE: usize = 256 << 10;
@@ -135,6 +131,7 @@ pub struct Object {
     bytes: Option<Bytes>,
     media_type: Option<Box<str>>,
     is_memory: bool,
+    residency: Residency,
     note: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
@@ -155,6 +152,7 @@ impl Object {
             meta: Meta::of(stat),
             stamp: Stamp::of(stat),
             bytes,
+            residency: Residency::default(),
             note: OnceLock::new(),
         }
     }
@@ -250,20 +248,12 @@ impl Object {
         rustix::fs::fstat(&*self.file).is_ok_and(|now| Stamp::of(&now) == self.stamp)
     }
 
-    /// Whether `offset..offset + len` can be sent now without waiting for the device, as far as one byte in each
-    /// 128 KiB tells.
+    /// Whether `offset..offset + len` can be sent now without waiting for the device, as far as can be told cheaply.
     pub fn is_resident(&self, offset: u64, len: u64) -> bool {
-        if self.is_memory {
-            return true;
-        }
-        let last = offset + len.saturating_sub(1);
-        let probe = |at: u64| {
-            let mut byte = [0];
-            let into = &mut [IoSliceMut::new(&mut byte)];
-            // The end of a file that was cut short is found by whoever sends it.
-            rustix::io::preadv2(&*self.file, into, at, ReadWriteFlags::NOWAIT).is_ok()
-        };
-        (offset..last).step_by(PROBE_STRIDE).all(probe) && probe(last)
+        self.is_memory
+            || self
+                .residency
+                .is_resident(&*self.file, self.meta.len, offset, len)
     }
 
     /// Brings `offset..offset + len` into memory on a disk thread, and asks the kernel for as much again behind it.
@@ -285,7 +275,7 @@ impl Object {
                 );
                 let mut byte = [0];
                 for at in (offset..offset + len)
-                    .step_by(PROBE_STRIDE)
+                    .step_by(residency::STRIDE)
                     .chain([offset + len.saturating_sub(1)])
                 {
                     rustix::io::pread(&*file, &mut byte, at)

@@ -203,6 +203,22 @@ fn without_a_cache_nothing_is_kept_open() {
     );
 }
 
+/// Larger values are kept open too, so removing one by hand would not give its space back.
+#[test]
+fn a_large_hot_value_removed_by_hand_is_given_up_though_nobody_asks_for_it() {
+    let server = TestServer::start(&[]);
+    server.dir.place("k", pattern(1, 1 << 20));
+    let mut reader = server.connect();
+    let is_open = || server.proc().descriptors();
+    let before = is_open();
+    eventually("it is kept", || {
+        assert!(reader.ask(GET_K).body == pattern(1, 1 << 20));
+        is_open() > before
+    });
+    std::fs::remove_file(server.dir.file("k")).unwrap();
+    eventually("it is given up", || is_open() == before);
+}
+
 /// More values than may be kept, for want of memory or of descriptors; each read until it could be kept.
 #[test]
 fn what_is_kept_is_bounded_in_bytes_and_in_descriptors() {

@@ -1,0 +1,133 @@
+//! Whether parts of a file lie in memory, so that sending them keeps nobody waiting for the device.
+//!
+//! The kernel is asked for one byte in each stretch that it reads together, without waiting. What was all there is taken
+//! to be there for the next second: pages that were just asked for are the last to be given up. Where that errs, a
+//! reactor waits for the device once; no byte is ever wrong.
+
+use std::io::IoSliceMut;
+use std::os::fd::AsFd;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::io::ReadWriteFlags;
+use rustix::time::{ClockId, clock_gettime};
+
+/// How far apart the bytes are whose presence stands for that of all bytes between them: the kernel's default
+/// readahead, in which pages come into memory together.
+pub(super) const STRIDE: usize = 128 << 10;
+
+/// What is remembered as one.
+const WINDOW: u64 = 1 << 20;
+
+/// Windows of a longer file than this many are asked for each time.
+const MOST_WINDOWS: u64 = 1 << 10;
+
+/// How long a window counts as being in memory, in milliseconds.
+const REMEMBERED: u64 = 1000;
+
+/// What was found in memory of one file.
+#[derive(Debug, Default)]
+pub(super) struct Residency {
+    /// When each window was last found, in milliseconds of the system's uptime; 0 is never.
+    found: OnceLock<Box<[AtomicU64]>>,
+}
+
+impl Residency {
+    /// Whether `offset..offset + len` of `file`, `size` bytes long, can be read now without waiting for the device.
+    pub(super) fn is_resident(&self, file: impl AsFd, size: u64, offset: u64, len: u64) -> bool {
+        let end = offset + len;
+        let windows = self.windows(size, offset, end);
+        let now = uptime();
+        let is_recent = |at: &AtomicU64| now - at.load(Ordering::Relaxed).min(now) < REMEMBERED;
+        if !windows.is_empty() && windows.iter().all(is_recent) {
+            return true;
+        }
+        if !is_in_memory(file, offset, end) {
+            return false;
+        }
+        let whole = offset.is_multiple_of(WINDOW) && (end.is_multiple_of(WINDOW) || end == size);
+        if whole {
+            for at in windows {
+                at.store(now, Ordering::Relaxed);
+            }
+        }
+        true
+    }
+
+    /// The windows that `offset..end` touches; none when they are not remembered.
+    fn windows(&self, size: u64, offset: u64, end: u64) -> &[AtomicU64] {
+        let count = size.div_ceil(WINDOW);
+        if count > MOST_WINDOWS {
+            return &[];
+        }
+        let found = self
+            .found
+            .get_or_init(|| (0..count).map(|_| AtomicU64::new(0)).collect());
+        let touched = offset / WINDOW..end.div_ceil(WINDOW);
+        let at = |window: u64| usize::try_from(window).unwrap_or(usize::MAX);
+        found
+            .get(at(touched.start)..at(touched.end))
+            .unwrap_or_default()
+    }
+}
+
+/// Asks the kernel. The end of a file that was cut short is found by whoever sends it.
+fn is_in_memory(file: impl AsFd, offset: u64, end: u64) -> bool {
+    let last = end.saturating_sub(1);
+    let probe = |at: u64| {
+        let mut byte = [0];
+        let into = &mut [IoSliceMut::new(&mut byte)];
+        rustix::io::preadv2(&file, into, at, ReadWriteFlags::NOWAIT).is_ok()
+    };
+    (offset..last).step_by(STRIDE).all(probe) && probe(last)
+}
+
+/// Milliseconds since the system started, to the nearest tick of the kernel; more than [`REMEMBERED`].
+fn uptime() -> u64 {
+    let time = clock_gettime(ClockId::MonotonicCoarse);
+    let millis = time.tv_sec * 1000 + time.tv_nsec / 1_000_000;
+    u64::try_from(millis).unwrap_or(0) + REMEMBERED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    fn remembered(size: u64, offset: u64, len: u64) -> Vec<bool> {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(size).unwrap();
+        std::io::copy(&mut &file, &mut std::io::sink()).unwrap();
+        let residency = Residency::default();
+        assert!(residency.is_resident(&file, size, offset, len));
+        let found = residency.found.get().unwrap();
+        found
+            .iter()
+            .map(|at| at.load(Ordering::Relaxed) > 0)
+            .collect()
+    }
+
+    #[test]
+    fn only_windows_that_were_asked_for_whole_are_remembered() {
+        let size = 2 * WINDOW + 5;
+        assert_eq!(remembered(size, 0, WINDOW), [true, false, false]);
+        assert_eq!(remembered(size, 0, size), [true, true, true]);
+        assert_eq!(remembered(size, 2 * WINDOW, 5), [false, false, true]);
+        assert_eq!(remembered(size, 1, WINDOW), [false, false, false]);
+        assert_eq!(remembered(size, 0, 100), [false, false, false]);
+    }
+
+    #[test]
+    fn a_window_counts_only_while_it_is_recent() {
+        // Not a file one can read: whoever asks it learns that nothing is there.
+        let closed = File::open("/").unwrap();
+        let residency = Residency::default();
+        let ask = || residency.is_resident(&closed, 10, 0, 10);
+        assert!(!ask());
+        let window = &residency.found.get().unwrap()[0];
+        window.store(uptime(), Ordering::Relaxed);
+        assert!(ask());
+        window.store(uptime() - REMEMBERED, Ordering::Relaxed);
+        assert!(!ask());
+    }
+}
