@@ -5,6 +5,10 @@
 //!
 //! Every harness prints what it counted, refuses to pass on an empty run, and is shown to fail on a planted fault.
 
+mod disk;
+mod ledger;
+mod load;
+mod power;
 mod scale;
 #[path = "../it/support/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "tests/it uses all of it")]

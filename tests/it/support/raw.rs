@@ -28,6 +28,11 @@ impl Raw {
         Self::over(TcpStream::connect_timeout(&addr, DEADLINE).expect("a connection"))
     }
 
+    /// A connection to a server that may be gone.
+    pub(crate) fn try_connect(addr: SocketAddr) -> io::Result<Self> {
+        TcpStream::connect_timeout(&addr, DEADLINE).map(Self::over)
+    }
+
     /// A connection with a small receive buffer, so that little is under way when its reader is slow.
     #[track_caller]
     pub(crate) fn connect_narrow(addr: SocketAddr) -> Self {

@@ -1,0 +1,194 @@
+//! Disks of a test's own that lose power: file systems on images, shut down by ioctl.
+//!
+//! `FS_IOC_SHUTDOWN` without a flush of the log stops a file system as it stands: what it has not sent to its device is
+//! gone, as at a cut of power. btrfs knows it only since Linux 6.19, so its image lies on an xfs that is shut down in
+//! its place: of what btrfs wrote, that leaves what btrfs had flushed, and little else.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::support::{DataDir, eventually};
+
+/// A disk under a data directory, that a test can fail.
+pub(crate) trait Disk {
+    /// The data directory, made by the server.
+    fn dir(&self) -> DataDir;
+
+    /// Cuts the power.
+    fn cut(&mut self);
+
+    /// Gives power again, once no process has a file of the disk open. Nothing repairs it but the file system itself,
+    /// and nothing that was in memory stays.
+    fn revive(&mut self);
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Ext4,
+    Xfs,
+    Btrfs,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 3] = [Self::Ext4, Self::Xfs, Self::Btrfs];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ext4 => "ext4",
+            Self::Xfs => "xfs",
+            Self::Btrfs => "btrfs",
+        }
+    }
+
+    /// Makes this file system in a new file, which takes room only as it fills.
+    pub(crate) fn make(self, image: &Path) -> Result<(), String> {
+        let made = File::create(image).and_then(|file| file.set_len(1 << 30));
+        made.map_err(|error| error.to_string())?;
+        let program = format!("mkfs.{}", self.name());
+        let force = if self == Self::Ext4 { "-F" } else { "-f" };
+        run(&program, &["-q", force, text(image)])
+    }
+}
+
+/// A mounted file system in a file.
+#[derive(Debug)]
+pub(crate) struct Mounted(PathBuf);
+
+impl Mounted {
+    pub(crate) fn new(image: &Path, at: &Path) -> Result<Self, String> {
+        fs::create_dir_all(at).map_err(|error| error.to_string())?;
+        run("mount", &["-o", "loop", text(image), text(at)])?;
+        Ok(Self(at.to_owned()))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    fn shut_down(&self) -> Result<(), String> {
+        run("xfs_io", &["-x", "-c", "shutdown", text(&self.0)])
+    }
+
+    /// Unmounts it, when the last file on it is closed.
+    pub(crate) fn end(self) {
+        eventually("unmounted", || run("umount", &[text(&self.0)]).is_ok());
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = run("umount", &["--lazy", text(&self.0)]);
+    }
+}
+
+/// A disk whose file system is shut down.
+pub(crate) struct Image {
+    // Dropped in this order.
+    mounted: Option<Mounted>,
+    below: Option<Mounted>,
+    kind: Kind,
+    place: TempDir,
+}
+
+impl Image {
+    /// In memory where there is such a place; or why it cannot be had here.
+    pub(crate) fn new(kind: Kind) -> Result<Self, String> {
+        let place = place()?;
+        let mut disk = Self {
+            mounted: None,
+            below: None,
+            kind,
+            place,
+        };
+        if kind == Kind::Btrfs {
+            Kind::Xfs.make(&disk.place.path().join("below.image"))?;
+            disk.mount_below()?;
+        }
+        kind.make(&disk.image())?;
+        disk.mount()?;
+        disk.try_it()?;
+        Ok(disk)
+    }
+
+    /// Whether it can be shut down at all.
+    fn try_it(&mut self) -> Result<(), String> {
+        self.shut_down()?;
+        self.revive();
+        Ok(())
+    }
+
+    fn image(&self) -> PathBuf {
+        let below = self.below.as_ref().map_or(self.place.path(), Mounted::path);
+        below.join("image")
+    }
+
+    fn mount_below(&mut self) -> Result<(), String> {
+        let place = self.place.path();
+        self.below = Some(Mounted::new(
+            &place.join("below.image"),
+            &place.join("below"),
+        )?);
+        Ok(())
+    }
+
+    fn mount(&mut self) -> Result<(), String> {
+        self.mounted = Some(Mounted::new(
+            &self.image(),
+            &self.place.path().join("mount"),
+        )?);
+        Ok(())
+    }
+
+    fn shut_down(&self) -> Result<(), String> {
+        let lowest = self.below.as_ref().or(self.mounted.as_ref());
+        lowest.expect("it is mounted").shut_down()
+    }
+}
+
+impl Disk for Image {
+    fn dir(&self) -> DataDir {
+        DataDir::at(self.place.path().join("mount/data"))
+    }
+
+    fn cut(&mut self) {
+        self.shut_down().expect("a cut of power");
+    }
+
+    fn revive(&mut self) {
+        self.mounted.take().expect("it is mounted").end();
+        if let Some(below) = self.below.take() {
+            below.end();
+            self.mount_below().expect("the disk below it again");
+        }
+        let kind = self.kind.name();
+        self.mount()
+            .unwrap_or_else(|error| panic!("{kind} mounts after a cut of power: {error}"));
+    }
+}
+
+/// A directory for images, in memory where there is such a place.
+pub(crate) fn place() -> Result<TempDir, String> {
+    let place = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new());
+    place.map_err(|error| error.to_string())
+}
+
+pub(crate) fn text(path: &Path) -> &str {
+    path.to_str().expect("a path of plain text")
+}
+
+/// Runs a command to its end; or why that was not possible, in one line.
+pub(crate) fn run(program: &str, args: &[&str]) -> Result<(), String> {
+    let output = Command::new(program).args(args).output();
+    let output = output.map_err(|error| format!("{program}: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let first = said.lines().next().unwrap_or_default();
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(format!("{program}: {first}"))
+    }
+}

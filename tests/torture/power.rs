@@ -1,0 +1,171 @@
+//! T2: power is cut under load on ext4, xfs and btrfs, again and again. With `--durability disk` all that was
+//! acknowledged is there afterwards; with `os` it is counted what is not.
+//!
+//! A cut falls either among the writes or right after the last one, when nothing later could have brought the names of
+//! earlier ones to the disk.
+
+use std::fmt;
+
+use rustix::process::Signal;
+
+use crate::disk::{Disk, Image, Kind};
+use crate::ledger::Tally;
+use crate::load::Load;
+use crate::scale::{counted, left_out, scaled};
+use crate::support::Launch;
+
+/// Acknowledged writes, without which a cut counts for nothing.
+pub(crate) const ENOUGH: usize = 100;
+
+/// What cuts of power did.
+#[derive(Default)]
+pub(crate) struct Report {
+    pub(crate) cuts: usize,
+    pub(crate) writes: usize,
+    pub(crate) tally: Tally,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} cuts, {} acknowledged writes, {}",
+            self.cuts, self.writes, self.tally
+        )
+    }
+}
+
+/// When the power is cut.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    Among,
+    After,
+}
+
+impl Report {
+    /// One cut of power, and the look at what is left.
+    pub(crate) fn cut(
+        &mut self,
+        disk: &mut impl Disk,
+        load: &mut Load,
+        moment: Moment,
+        launch: impl Fn() -> Launch,
+    ) {
+        let mut server = launch().on(&disk.dir()).start();
+        let enough = load.between(ENOUGH, 4 * ENOUGH);
+        let writes = load.work(server.addr, |progress| {
+            progress.reach(enough);
+            let writes = progress.acknowledged();
+            if moment == Moment::Among {
+                disk.cut();
+                progress.go_on_for(20);
+            }
+            writes
+        });
+        assert!(
+            writes >= ENOUGH,
+            "{writes} writes before the cut count for nothing"
+        );
+        if moment == Moment::After {
+            disk.cut();
+        }
+        server.signal(Signal::KILL);
+        server.exit();
+        disk.revive();
+
+        let mut server = Launch::new(&[]).on(&disk.dir()).start();
+        self.cuts += 1;
+        self.writes += writes;
+        self.tally.add(load.look(&server));
+        server.store("after", "served again");
+        assert_eq!(server.get("after").body, b"served again");
+        assert_eq!(server.ask("DELETE", "after").status, 200);
+        server.stop();
+    }
+}
+
+pub(crate) fn moment(cycle: usize) -> Moment {
+    if cycle.is_multiple_of(2) {
+        Moment::Among
+    } else {
+        Moment::After
+    }
+}
+
+/// The disk of this kind, or a word on what is not tested.
+fn disk(kind: Kind, what: &str) -> Option<Image> {
+    Image::new(kind)
+        .map_err(|why| left_out(&format!("{what} on {}", kind.name()), &why))
+        .ok()
+}
+
+fn nothing_acknowledged_is_lost_on(kind: Kind) {
+    let Some(mut disk) = disk(kind, "cuts of power with --durability disk") else {
+        return;
+    };
+    let mut load = Load::new();
+    let mut report = Report::default();
+    for cycle in 0..scaled(6, 100) {
+        report.cut(&mut disk, &mut load, moment(cycle), || {
+            Launch::new(&["--durability", "disk"])
+        });
+        assert_eq!(
+            report.tally.losses(),
+            0,
+            "cut {cycle}, DATA_SERVER_TORTURE_SEED={}: {report} {:?}",
+            load.seed,
+            report.tally.examples
+        );
+    }
+    counted(
+        &format!("power cut, disk, {}", kind.name()),
+        &format!("{report}; seed {}", load.seed),
+    );
+}
+
+#[test]
+fn disk_loses_nothing_to_a_power_cut_on_ext4() {
+    nothing_acknowledged_is_lost_on(Kind::Ext4);
+}
+
+#[test]
+fn disk_loses_nothing_to_a_power_cut_on_xfs() {
+    nothing_acknowledged_is_lost_on(Kind::Xfs);
+}
+
+#[test]
+fn disk_loses_nothing_to_a_power_cut_on_btrfs() {
+    nothing_acknowledged_is_lost_on(Kind::Btrfs);
+}
+
+/// Brings values to the disk that the writes before the cut will replace and remove.
+fn keep_some(disk: &mut Image, load: &mut Load) {
+    let mut server = Launch::new(&[]).on(&disk.dir()).start();
+    load.work(server.addr, |progress| progress.reach(2 * ENOUGH));
+    assert_eq!(load.look(&server).losses(), 0, "before any cut");
+    server.stop();
+    disk.revive();
+}
+
+/// What `os` promises of a cut of power is that the server starts again, with no other names than those it was given,
+/// and serves. Losses are counted.
+#[test]
+fn os_serves_again_after_a_power_cut_and_its_losses_are_counted() {
+    for kind in Kind::ALL {
+        let Some(mut disk) = disk(kind, "cuts of power with --durability os") else {
+            continue;
+        };
+        let mut load = Load::new();
+        let mut report = Report::default();
+        for cycle in 0..scaled(2, 20) {
+            keep_some(&mut disk, &mut load);
+            report.cut(&mut disk, &mut load, moment(cycle), || {
+                Launch::new(&["--durability", "os"])
+            });
+        }
+        counted(
+            &format!("power cut, os, {}", kind.name()),
+            &format!("{report}; seed {}", load.seed),
+        );
+    }
+}
