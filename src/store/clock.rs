@@ -45,8 +45,10 @@ impl Clock {
     pub(super) fn next(&mut self, current: Option<Version>) -> Result<Version, Errno> {
         let next = now().max(self.last + 1);
         if next >= self.bound {
+            // Relied on only once it is durable: after a sync that failed, it is written again.
             self.store(next + STRIDE)?;
             rustix::fs::fdatasync(&self.file)?;
+            self.bound = next + STRIDE;
         }
         self.last = next;
         // A hand may have dated the file it put there into the future: only this key steps over that.
@@ -55,13 +57,12 @@ impl Clock {
         ))
     }
 
-    fn store(&mut self, bound: i128) -> Result<(), Errno> {
+    fn store(&self, bound: i128) -> Result<(), Errno> {
         let text = format!("{bound:>WIDTH$}");
-        if rustix::io::pwrite(&self.file, text.as_bytes(), 0)? != WIDTH {
-            return Err(Errno::NOSPC);
+        match rustix::io::pwrite(&self.file, text.as_bytes(), 0)? {
+            WIDTH => Ok(()),
+            _ => Err(Errno::NOSPC),
         }
-        self.bound = bound;
-        Ok(())
     }
 }
 
@@ -120,6 +121,19 @@ mod tests {
         std::mem::forget(clock); // a crash: nothing is written on the way out
         let after = Clock::resume(copy(&file)).unwrap().next(None).unwrap();
         assert!(after > before);
+    }
+
+    #[test]
+    fn a_bound_whose_sync_failed_is_not_relied_on() {
+        // It can be written, but not be synced.
+        let unsyncable = std::fs::File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/null");
+        let mut clock = Clock::resume(unsyncable.unwrap().into()).unwrap();
+        for _ in 0..3 {
+            assert!(clock.next(None).is_err());
+        }
     }
 
     #[test]

@@ -5,14 +5,15 @@
 //! earlier ones to the disk.
 
 use std::fmt;
+use std::thread;
 
 use rustix::process::Signal;
 
-use crate::disk::{Disk, Image, Kind};
+use crate::disk::{Disk, Image, Kind, text};
 use crate::ledger::Tally;
 use crate::load::Load;
 use crate::scale::{counted, left_out, scaled};
-use crate::support::Launch;
+use crate::support::{Launch, Trace, eventually};
 
 /// Acknowledged writes, without which a cut counts for nothing.
 pub(crate) const ENOUGH: usize = 100;
@@ -136,6 +137,61 @@ fn disk_loses_nothing_to_a_power_cut_on_xfs() {
 #[test]
 fn disk_loses_nothing_to_a_power_cut_on_btrfs() {
     nothing_acknowledged_is_lost_on(Kind::Btrfs);
+}
+
+/// xfs calls the sync of a directory done when it has shut down and dropped the names instead. Here it shuts down
+/// between the change of a name and that sync.
+#[test]
+fn a_sync_that_xfs_calls_done_after_shutting_down_is_not_acknowledged() {
+    let what = "a shutdown between a change and its sync";
+    let Some(mut disk) = disk(Kind::Xfs, what) else {
+        return;
+    };
+    let dir = disk.dir();
+    let options = [
+        "-P",
+        text(dir.path()),
+        "-e",
+        "inject=fsync:delay_enter=1000000",
+    ];
+    let Some(trace) = Trace::with(&options, what) else {
+        return;
+    };
+    let launch = || Launch::new(&["--durability", "disk"]).on(&dir);
+    let mut server = launch().start();
+    server.store("removed", "value");
+    server.stop();
+    for removes in [false, true] {
+        let mut server = trace.around(launch()).start();
+        let answer = thread::scope(|scope| {
+            let server = &server;
+            let change = scope.spawn(move || {
+                if removes {
+                    server.ask("DELETE", "removed")
+                } else {
+                    server.put("new", "value")
+                }
+            });
+            let is_made = || {
+                if removes {
+                    !dir.file("removed").exists()
+                } else {
+                    dir.file("new").exists()
+                }
+            };
+            eventually("the name is changed", is_made);
+            disk.cut();
+            change.join().expect("an answer")
+        });
+        assert_eq!(answer.status, 500, "{answer:?}");
+        server.signal(Signal::KILL);
+        server.exit();
+        disk.revive();
+        assert!(
+            dir.file("removed").exists() && !dir.file("new").exists(),
+            "the change is lost"
+        );
+    }
 }
 
 /// Brings values to the disk that the writes before the cut will replace and remove.
