@@ -83,6 +83,16 @@ impl Report {
         assert_eq!(server.ask("DELETE", "after").status, 200);
         server.stop();
     }
+
+    #[track_caller]
+    pub(crate) fn assert_nothing_lost(&self, load: &Load) {
+        let (seed, examples) = (load.seed, &self.tally.examples);
+        assert_eq!(
+            self.tally.losses(),
+            0,
+            "DATA_SERVER_TORTURE_SEED={seed}: {self}; {examples:?}"
+        );
+    }
 }
 
 pub(crate) fn moment(cycle: usize) -> Moment {
@@ -110,13 +120,7 @@ fn nothing_acknowledged_is_lost_on(kind: Kind) {
         report.cut(&mut disk, &mut load, moment(cycle), || {
             Launch::new(&["--durability", "disk"])
         });
-        assert_eq!(
-            report.tally.losses(),
-            0,
-            "cut {cycle}, DATA_SERVER_TORTURE_SEED={}: {report} {:?}",
-            load.seed,
-            report.tally.examples
-        );
+        report.assert_nothing_lost(&load);
     }
     counted(
         &format!("power cut, disk, {}", kind.name()),
@@ -195,7 +199,7 @@ fn a_sync_that_xfs_calls_done_after_shutting_down_is_not_acknowledged() {
 }
 
 /// Brings values to the disk that the writes before the cut will replace and remove.
-fn keep_some(disk: &mut Image, load: &mut Load) {
+pub(crate) fn keep_some(disk: &mut impl Disk, load: &mut Load) {
     let mut server = Launch::new(&[]).on(&disk.dir()).start();
     load.work(server.addr, |progress| progress.reach(2 * ENOUGH));
     assert_eq!(load.look(&server).losses(), 0, "before any cut");

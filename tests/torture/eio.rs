@@ -1,0 +1,203 @@
+//! T6: a disk whose writes or reads fail with EIO for a while, also where only the kernel's own writing in the
+//! background meets the error. Nothing is acknowledged that cannot be read afterwards, and the server lives on.
+
+use std::fs;
+use std::thread;
+
+use crate::disk::{Disk, run};
+use crate::load::Load;
+use crate::nbd::{Nbd, Weakness};
+use crate::power::{ENOUGH, Report};
+use crate::scale::{counted, left_out, scaled};
+use crate::support::{Call, Launch, TestServer, Trace, eventually, pattern, put_head};
+
+fn disk(percent: u8, what: &str) -> Option<Nbd> {
+    Nbd::new(Weakness::Errors { percent })
+        .map_err(|why| left_out(what, &why))
+        .ok()
+}
+
+fn launch(disk: &Nbd) -> Launch {
+    Launch::new(&["--durability", "disk"]).on(&disk.dir())
+}
+
+/// Ends a server that must still be alive, forgets all that is in memory, and starts one anew.
+fn again(server: &mut TestServer, disk: &mut Nbd) -> TestServer {
+    server.stop();
+    disk.revive();
+    launch(disk).start()
+}
+
+#[test]
+fn what_a_failing_disk_did_not_take_is_not_acknowledged() {
+    let mut report = Report::default();
+    let (mut refused, mut healed_by_itself) = (0, 0);
+    for run in 0..scaled(1, 50) {
+        let percent = [100, 40, 10, 3][run % 4];
+        let Some(mut disk) = disk(percent, "a disk that fails under load") else {
+            return;
+        };
+        let mut load = Load::new();
+        let mut server = launch(&disk).start();
+        server.store("canary", "alive");
+        report.writes += load.work(server.addr, |progress| {
+            progress.reach(ENOUGH);
+            disk.fail_writes(true);
+            progress.go_on_for(60);
+            disk.fail_writes(false);
+            progress.go_on_for(20);
+            refused += progress.refused();
+            progress.acknowledged()
+        });
+        assert_eq!(server.get("canary").body, b"alive");
+        healed_by_itself += usize::from(server.put("canary", "alive").status == 200);
+        let mut server = again(&mut server, &mut disk);
+        report.cuts += 1;
+        assert_eq!(server.get("canary").body, b"alive");
+        assert_eq!(server.ask("DELETE", "canary").status, 200);
+        report.tally.add(load.look(&server));
+        report.assert_nothing_lost(&load);
+        server.stop();
+    }
+    assert_ne!(refused, 0, "no write failed: {report}");
+    let counts = format!(
+        "{report}; {refused} writes refused; {healed_by_itself} times served without a new mount"
+    );
+    counted("write errors, disk, ext4", &counts);
+}
+
+/// The first half of a value is written to the failing disk while the second is still on its way. The disk is well
+/// again when the value is synced; the sync must tell nonetheless, and must not be asked twice.
+#[test]
+fn an_error_that_only_the_background_met_is_not_acknowledged() {
+    const HALF: usize = 1 << 20;
+    let what = "a disk that fails in the background";
+    for _ in 0..scaled(1, 50) {
+        let Some(mut disk) = disk(100, what) else {
+            return;
+        };
+        let Some(trace) = Trace::with(&["-e", "trace=fsync,fdatasync,close"], what) else {
+            return;
+        };
+        let mut server = trace.around(launch(&disk)).start();
+        server.store("k", "old");
+        let value = pattern(6, 2 * HALF);
+        let mut upload = server.connect();
+        upload.send(put_head("k", value.len()));
+        upload.send(&value[..HALF]);
+        let staged = written_so_far(&server, HALF);
+        disk.fail_writes(true);
+        let _told_to_nobody = run("xfs_io", &["-c", "sync_range -b -w -a 0 1m", &staged]);
+        disk.fail_writes(false);
+        upload.send(&value[HALF..]);
+        let answer = upload.answer();
+        assert_eq!(answer.status, 500, "{answer:?}");
+        assert_eq!(server.get("k").body, b"old");
+        eventually("nothing is left of it", || server.proc().staged() == 0);
+        assert_eq!(
+            server.put("k", &value).status,
+            200,
+            "the disk is well again"
+        );
+        let mut server = again(&mut server, &mut disk);
+        assert!(
+            server.get("k").body == value,
+            "what was acknowledged can be read"
+        );
+        server.stop();
+        assert_no_sync_was_tried_again(&trace.calls());
+    }
+    counted(
+        "background write errors, disk, ext4",
+        &format!("{} failed syncs, none asked twice", scaled(1, 50)),
+    );
+}
+
+/// The path of the staged file, once it holds so many bytes.
+fn written_so_far(server: &TestServer, len: usize) -> String {
+    let descriptors = format!("/proc/{}/fd", server.proc().0);
+    let mut found = None;
+    eventually("half of the value is written", || {
+        let links = fs::read_dir(&descriptors).expect("the descriptors");
+        let mut links = links.filter_map(|link| Some(link.ok()?.path()));
+        found = links.find(|link| {
+            let is_staged = fs::read_link(link)
+                .is_ok_and(|path| path.to_string_lossy().ends_with(" (deleted)"));
+            is_staged && fs::metadata(link).is_ok_and(|file| file.len() >= len as u64)
+        });
+        found.is_some()
+    });
+    found.expect("just found").display().to_string()
+}
+
+#[track_caller]
+fn assert_no_sync_was_tried_again(calls: &[Call]) {
+    let failed = calls
+        .iter()
+        .find(|call| call.name == "fsync" && call.result.contains("EIO"));
+    let failed = failed.unwrap_or_else(|| panic!("no sync failed: {calls:#?}"));
+    let of_it = calls
+        .iter()
+        .filter(|call| call.args == failed.args && call.began > failed.ended);
+    let next = of_it
+        .min_by_key(|call| call.began)
+        .expect("its descriptor is closed");
+    assert_eq!(next.name, "close", "{failed:?}, {next:?}");
+}
+
+#[test]
+fn a_value_that_cannot_be_read_is_not_answered_as_if_it_could() {
+    let sizes = [100, 5000, 20_000, 70_000, 1_000_000];
+    let mut cut_off = 0;
+    for _ in 0..scaled(1, 50) {
+        let Some(mut disk) = disk(100, "a disk whose reads fail") else {
+            return;
+        };
+        let mut server = launch(&disk).start();
+        for size in sizes {
+            server.store(&size.to_string(), pattern(1, size));
+        }
+        let mut server = again(&mut server, &mut disk);
+        disk.fail_reads(true);
+        let failed = thread::scope(|scope| {
+            let server = &server;
+            let gets = sizes.map(|size| scope.spawn(move || is_refused(server, size)));
+            gets.map(|get| get.join().expect("an answer"))
+                .iter()
+                .filter(|&&refused| refused)
+                .count()
+        });
+        disk.fail_reads(false);
+        assert_ne!(failed, 0, "no read failed");
+        cut_off += failed;
+        for size in sizes {
+            assert!(
+                server.get(&size.to_string()).body == pattern(1, size),
+                "{size}, on a disk that is well again"
+            );
+        }
+        server.stop();
+    }
+    counted(
+        "read errors, ext4",
+        &format!("{cut_off} GETs refused or cut off, none answered wrong"),
+    );
+}
+
+/// Whether the GET fails; if it does not, the value must be right.
+fn is_refused(server: &TestServer, size: usize) -> bool {
+    let mut connection = server.connect();
+    connection.send(format!("GET /{size} HTTP/1.1\r\nHost: t\r\n\r\n"));
+    let answer = connection.head();
+    assert!(matches!(answer.status, 200 | 500), "{answer:?}");
+    let mut body = Vec::new();
+    let length = answer.length();
+    connection.stream_to(length, &mut [0; 4096], |piece| {
+        body.extend_from_slice(piece)
+    });
+    if answer.status == 500 {
+        return true;
+    }
+    assert!(pattern(1, size).starts_with(&body), "wrong bytes of {size}");
+    body.len() < size
+}

@@ -1,0 +1,196 @@
+//! A disk served by nbdkit: with a volatile write cache that a cut of power empties, or with errors by order.
+//!
+//! nbdkit serves an image, nbdfuse shows that as a file, and an ext4 in this file is mounted through a loop device. A
+//! sync of the file system reaches nbdkit as a flush.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::disk::{Disk, Kind, Mounted, place, run, text};
+use crate::support::{DataDir, eventually};
+
+/// What is wrong with the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Weakness {
+    /// It keeps what is written in memory until it is told to flush.
+    VolatileCache,
+    /// Writes, or reads, fail with EIO while they are told to; so many of a hundred.
+    Errors { percent: u8 },
+}
+
+pub(crate) struct Nbd {
+    // Dropped in this order.
+    mounted: Option<Mounted>,
+    served: Option<Served>,
+    weakness: Weakness,
+    place: TempDir,
+}
+
+impl Nbd {
+    /// In memory where there is such a place; or why it cannot be had here.
+    pub(crate) fn new(weakness: Weakness) -> Result<Self, String> {
+        let place = place()?;
+        Kind::Ext4.make(&place.path().join("image"))?;
+        let mut disk = Self {
+            mounted: None,
+            served: None,
+            weakness,
+            place,
+        };
+        disk.power_on()?;
+        Ok(disk)
+    }
+
+    /// Has writes fail, or succeed again.
+    pub(crate) fn fail_writes(&self, fail: bool) {
+        self.order("write-errors", fail);
+    }
+
+    /// Has reads fail, or succeed again.
+    pub(crate) fn fail_reads(&self, fail: bool) {
+        self.order("read-errors", fail);
+    }
+
+    fn order(&self, name: &str, fail: bool) {
+        let order = self.path(name);
+        if fail {
+            fs::write(order, "")
+        } else {
+            fs::remove_file(order)
+        }
+        .expect("an order to fail");
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
+    }
+
+    fn power_on(&mut self) -> Result<(), String> {
+        let options = match self.weakness {
+            Weakness::VolatileCache => ["--filter=cache", "file"].map(str::to_owned).to_vec(),
+            Weakness::Errors { .. } => ["--filter=error", "file"].map(str::to_owned).to_vec(),
+        };
+        let order = |name| self.path(name).display().to_string();
+        let settings = match self.weakness {
+            Weakness::VolatileCache => vec!["cache=writeback".to_owned()],
+            Weakness::Errors { percent } => vec![
+                "error=EIO".to_owned(),
+                format!("error-pwrite-rate={percent}%"),
+                format!("error-pwrite-file={}", order("write-errors")),
+                format!("error-pread-rate={percent}%"),
+                format!("error-pread-file={}", order("read-errors")),
+            ],
+        };
+        let words = options.into_iter().chain([order("image")]).chain(settings);
+        self.served = Some(Served::new(&self.place, words.collect())?);
+        self.mounted = Some(Mounted::new(&self.path("device"), &self.path("mount"))?);
+        Ok(())
+    }
+}
+
+impl Disk for Nbd {
+    fn dir(&self) -> DataDir {
+        DataDir::at(self.path("mount/data"))
+    }
+
+    fn cut(&mut self) {
+        self.served.as_mut().expect("it is served").nbdkit.end();
+    }
+
+    fn revive(&mut self) {
+        self.mounted.take().expect("it is mounted").end();
+        self.served = None;
+        self.power_on().expect("the disk again");
+    }
+}
+
+/// An image shown as a file.
+struct Served {
+    nbdkit: Running,
+    nbdfuse: Running,
+    device: PathBuf,
+}
+
+impl Served {
+    fn new(place: &TempDir, options: Vec<String>) -> Result<Self, String> {
+        let (socket, device) = (place.path().join("socket"), place.path().join("device"));
+        let _of_an_earlier_one = fs::remove_file(&socket);
+        fs::write(&device, "").map_err(|error| error.to_string())?;
+        let serve = ["--foreground", "--unix", text(&socket)].map(str::to_owned);
+        let nbdkit = Command::new("nbdkit")
+            .args(serve)
+            .args(options)
+            .env("TMPDIR", place.path())
+            .spawn_quiet("nbdkit")?;
+        let mut served = Self {
+            nbdkit,
+            nbdfuse: Running(None),
+            device,
+        };
+        served.nbdkit.when("nbdkit", || socket.exists())?;
+        let show = [text(&served.device), "--unix", text(&socket)];
+        served.nbdfuse = Command::new("nbdfuse").args(show).spawn_quiet("nbdfuse")?;
+        let device = served.device.clone();
+        let is_shown = || fs::metadata(&device).is_ok_and(|file| file.len() > 0);
+        served.nbdfuse.when("nbdfuse", is_shown)?;
+        Ok(served)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = run("umount", &["--lazy", text(&self.device)]);
+        self.nbdfuse.end();
+        self.nbdkit.end();
+    }
+}
+
+/// A process that ends with its owner.
+struct Running(Option<Child>);
+
+impl Running {
+    /// Waits until `is_ready`, or the process has given up.
+    fn when(&mut self, name: &str, is_ready: impl Fn() -> bool) -> Result<(), String> {
+        let child = self.0.as_mut().expect("it was started");
+        let mut ended = None;
+        eventually(name, || {
+            ended = child.try_wait().expect("its state");
+            is_ready() || ended.is_some()
+        });
+        ended.map_or(Ok(()), |status| Err(format!("{name}: {status}")))
+    }
+
+    /// Ends it at once.
+    fn end(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+trait SpawnQuiet {
+    fn spawn_quiet(&mut self, name: &str) -> Result<Running, String>;
+}
+
+impl SpawnQuiet for Command {
+    fn spawn_quiet(&mut self, name: &str) -> Result<Running, String> {
+        let child = self
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        child
+            .map(|child| Running(Some(child)))
+            .map_err(|error| format!("{name}: {error}"))
+    }
+}

@@ -1,0 +1,122 @@
+//! The harness against faults that are there on purpose: a server whose syncs do nothing, and values changed by hand.
+//!
+//! The syncs are skipped at the kernel's door, by strace: a library that is preloaded to skip them (eatmydata) would
+//! not be asked, for the server makes its system calls itself.
+
+use std::fs::{self, File};
+
+use rustix::process::Signal;
+
+use crate::disk::{Disk, Image, Kind, text};
+use crate::load::Load;
+use crate::nbd::{Nbd, Weakness};
+use crate::power::{ENOUGH, Moment, Report};
+use crate::scale::{counted, left_out};
+use crate::support::{Launch, TestServer, Trace};
+
+/// Cuts the power of a server that skips syncs as strace is told here, until that is found out.
+fn losses_are_reported(what: &str, disk: Result<impl Disk, String>, of_names_alone: bool) {
+    let what = format!("the control without {what}");
+    let Ok(mut disk) = disk.map_err(|why| left_out(&what, &why)) else {
+        return;
+    };
+    let dir = disk.dir();
+    let mut options = vec![
+        "--seccomp-bpf",
+        "-e",
+        "inject=fsync,fdatasync,syncfs:retval=0",
+    ];
+    if of_names_alone {
+        options.extend(["-P", text(dir.path())]);
+    }
+    let Some(trace) = Trace::with(&options, &what) else {
+        return;
+    };
+    let mut load = Load::new();
+    let mut report = Report::default();
+    while report.tally.losses() == 0 && report.cuts < 5 {
+        let launch = || trace.around(Launch::new(&["--durability", "disk"]));
+        report.cut(&mut disk, &mut load, Moment::After, launch);
+    }
+    assert_ne!(
+        report.tally.losses(),
+        0,
+        "{what}, nothing is lost: {report}"
+    );
+    counted(&what, &report.to_string());
+}
+
+#[test]
+fn a_server_without_syncs_is_found_out() {
+    losses_are_reported("syncs, ext4", Image::new(Kind::Ext4), false);
+}
+
+#[test]
+fn a_server_without_syncs_is_found_out_on_btrfs() {
+    losses_are_reported("syncs, btrfs", Image::new(Kind::Btrfs), false);
+}
+
+#[test]
+fn a_server_without_syncs_is_found_out_on_a_volatile_cache() {
+    losses_are_reported(
+        "syncs, volatile cache",
+        Nbd::new(Weakness::VolatileCache),
+        false,
+    );
+}
+
+#[test]
+fn a_server_without_syncs_of_the_directory_is_found_out_on_ext4() {
+    losses_are_reported("syncs of names, ext4", Image::new(Kind::Ext4), true);
+}
+
+#[test]
+fn a_server_without_syncs_of_the_directory_is_found_out_on_xfs() {
+    losses_are_reported("syncs of names, xfs", Image::new(Kind::Xfs), true);
+}
+
+/// A directory that goes back to an earlier state, and values cut short, emptied and written in place.
+#[test]
+fn values_changed_by_hand_are_found_out() {
+    let mut load = Load::new();
+    let mut server = TestServer::start(&[]);
+    let dir = server.dir.clone();
+    for _ in 0..2 {
+        load.work(server.addr, |progress| progress.reach(2 * ENOUGH));
+        server.signal(Signal::KILL);
+        server.exit();
+        server = Launch::new(&[]).on(&dir).start();
+        let tally = load.look(&server);
+        assert_eq!(tally.losses(), 0, "{tally}: {:?}", tally.examples);
+    }
+
+    let earlier = dir.values();
+    load.work(server.addr, |progress| progress.reach(4 * ENOUGH));
+    dir.clear();
+    for (key, value) in &earlier {
+        fs::write(dir.file(key), value).expect("an earlier value");
+    }
+    let tally = load.look(&server);
+    assert!(
+        tally.missing > 0 && tally.older > 0 && tally.resurrected > 0,
+        "{tally}"
+    );
+
+    let long = |(_, value): &(Vec<u8>, Vec<u8>)| value.len() >= 1000;
+    let mut long = dir
+        .values()
+        .into_iter()
+        .filter(long)
+        .map(|(key, _)| dir.file(key));
+    let mut next = || long.next().expect("a long value");
+    let open = |path| File::options().write(true).open(path).expect("a value");
+    open(next()).set_len(0).expect("an empty value");
+    open(next()).set_len(999).expect("half a value");
+    fs::write(next(), vec![b'x'; 2000]).expect("a value that nobody wrote");
+    let tally = load.look(&server);
+    assert_eq!(
+        (tally.empty, tally.torn, tally.losses()),
+        (1, 2, 3),
+        "{tally}"
+    );
+}
