@@ -87,7 +87,15 @@ fn an_error_that_only_the_background_met_is_not_acknowledged() {
         upload.send(&value[..HALF]);
         let staged = written_so_far(&server, HALF);
         disk.fail_writes(true);
-        let _told_to_nobody = run("xfs_io", &["-c", "sync_range -b -w -a 0 1m", &staged]);
+        // Begins to write it, and waits for that. The error is told here too, on another descriptor than the server's.
+        let background = [
+            "-c",
+            "sync_range -w 0 1m",
+            "-c",
+            "sync_range -a 0 1m",
+            &staged,
+        ];
+        run("xfs_io", &background).expect_err("the writing in the background fails");
         disk.fail_writes(false);
         upload.send(&value[HALF..]);
         let answer = upload.answer();
