@@ -69,7 +69,7 @@ struct Writing {
 impl Directory {
     /// Opens `dir` for reading and writing, making it when it is missing.
     pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
-        let home = Home::open(dir)?;
+        let home = Home::open(dir, options.durability)?;
         let failed = |source| OpenError::Failed {
             doing: "start threads for",
             path: dir.to_owned(),

@@ -15,7 +15,7 @@ use super::attributes;
 use super::clock::Clock;
 use super::key::RESERVED;
 use super::names::open_beneath;
-use super::staging::{Features, link_unnamed};
+use super::staging::{Durability, Features, link_unnamed};
 
 /// Why the directory cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -63,8 +63,8 @@ pub(super) struct Home {
 }
 
 impl Home {
-    /// Opens `dir` for serving and writing.
-    pub(super) fn open(dir: &Path) -> Result<Self, OpenError> {
+    /// Opens `dir` for serving and writing; what is made for that is as durable as the values are to be.
+    pub(super) fn open(dir: &Path, durability: Durability) -> Result<Self, OpenError> {
         let failed = |doing, path: PathBuf| {
             move |source| OpenError::Failed {
                 doing,
@@ -73,6 +73,10 @@ impl Home {
             }
         };
         let own = dir.join(RESERVED);
+        let absolute = std::path::absolute(&own).map_err(failed("name", own.clone()))?;
+        let is_new = !own.join("clock").exists();
+        let there = absolute.ancestors().find(|path| path.exists());
+        let there = there.unwrap_or(&absolute).to_owned();
         fs::create_dir_all(own.join("staging")).map_err(failed("create", own.join("staging")))?;
         let lock = lock(dir, &own.join("lock"))?;
 
@@ -106,6 +110,9 @@ impl Home {
         )
         .and_then(Clock::resume)
         .map_err(|e| failed("read", own.join("clock"))(e.into()))?;
+        if is_new && durability == Durability::Disk {
+            sync_names(&absolute, &there).map_err(failed("sync", own))?;
+        }
         Ok(Self {
             root,
             staging,
@@ -114,6 +121,15 @@ impl Home {
             clock,
         })
     }
+}
+
+/// Puts names on the disk: those in `own`, and its own and those above it, as far as they lie in `there` or below. A
+/// sync of a directory promises nothing of the directory's own name.
+fn sync_names(own: &Path, there: &Path) -> std::io::Result<()> {
+    for made in own.ancestors().take_while(|path| path.starts_with(there)) {
+        fs::File::open(made)?.sync_all()?;
+    }
+    Ok(())
 }
 
 /// Takes the lock for as long as the file stays open, and leaves our process id in it for the next who tries.

@@ -56,7 +56,7 @@ fn the_value_then_its_name_then_the_answer() {
     server.stop();
 
     let calls = trace.calls();
-    let mut since = 0;
+    let mut since = next(&calls, 0, &["fsync"], &directory).ended;
     for (key, etag) in &etags {
         let name = format!("{directory}, \"{key}\"");
         let value_synced = next(&calls, since, &["fsync", "fdatasync"], "");
@@ -92,6 +92,29 @@ fn the_value_then_its_name_then_the_answer() {
     let synced = next(&calls, removed.ended, &["fsync"], &directory);
     let answered = next(&calls, since, &["sendto", "sendmsg"], "HTTP/1.1 200");
     assert!(synced.ended < answered.began, "{synced:?}, {answered:?}");
+}
+
+#[test]
+fn a_directory_made_at_the_start_is_on_the_disk_before_the_first_request() {
+    let left_out = "the syncs of a new directory's name";
+    let Some(trace) = Trace::with(&["-e", "trace=fsync,accept4"], left_out) else {
+        return;
+    };
+    let place = DataDir::temporary();
+    let dir = DataDir::at(place.path().join("made/data"));
+    let args = ["--durability", "disk"];
+    let mut server = trace.around(Launch::new(&args).on(&dir)).start();
+    assert_eq!(server.get("k").status, 404);
+    server.stop();
+    let calls = trace.calls();
+    let asked = calls.iter().position(|call| call.name == "accept4");
+    let synced = &calls[..asked.expect("a connection")];
+    let place = place.path().canonicalize().expect("the place");
+    for made in ["", "/made", "/made/data", "/made/data/.data-server"] {
+        let made = format!("<{}{made}>", place.display());
+        let is_synced = |call: &Call| call.args.contains(&made) && call.result == "0";
+        assert!(synced.iter().any(is_synced), "{made}: {calls:#?}");
+    }
 }
 
 #[test]
@@ -135,7 +158,9 @@ fn writers_at_once_share_the_syncs_of_names() {
     server.stop();
     assert_eq!(server.dir.names().len(), CLIENTS * EACH);
     let calls = trace.calls();
-    let syncs: Vec<_> = calls.iter().filter(|call| call.name == "fsync").collect();
+    let syncs = calls.iter().filter(|call| call.name == "fsync");
+    let of_requests = |call: &&Call| !call.args.contains("/.data-server>");
+    let syncs: Vec<_> = syncs.filter(of_requests).collect();
     let of_names = syncs
         .iter()
         .filter(|call| call.args.contains(&directory))
@@ -161,6 +186,8 @@ fn a_sync_that_fails_is_not_acknowledged_and_the_next_put_works() {
             return;
         };
         let dir = DataDir::temporary();
+        // What a first start makes and syncs is there.
+        Launch::new(&[]).on(&dir).start().stop();
         dir.place("k", "old");
         let args = ["--threads", "1", "--durability", "disk"];
         let server = trace.around(Launch::new(&args).on(&dir)).start();

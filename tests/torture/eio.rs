@@ -201,7 +201,7 @@ fn is_refused(server: &TestServer, size: usize) -> bool {
     let mut body = Vec::new();
     let length = answer.length();
     connection.stream_to(length, &mut [0; 4096], |piece| {
-        body.extend_from_slice(piece)
+        body.extend_from_slice(piece);
     });
     if answer.status == 500 {
         return true;

@@ -25,7 +25,7 @@ pub(crate) struct Response {
 impl Raw {
     #[track_caller]
     pub(crate) fn connect(addr: SocketAddr) -> Self {
-        Self::over(TcpStream::connect_timeout(&addr, DEADLINE).expect("a connection"))
+        Self::try_connect(addr).expect("a connection")
     }
 
     /// A connection to a server that may be gone.
