@@ -58,9 +58,10 @@ impl Kind {
 pub(crate) struct Mounted(PathBuf);
 
 impl Mounted {
-    pub(crate) fn new(image: &Path, at: &Path) -> Result<Self, String> {
+    pub(crate) fn new(image: &Path, at: &Path, options: &str) -> Result<Self, String> {
         fs::create_dir_all(at).map_err(|error| error.to_string())?;
-        run("mount", &["-o", "loop", text(image), text(at)])?;
+        let options = format!("loop,{options}");
+        run("mount", &["-o", &options, text(image), text(at)])?;
         Ok(Self(at.to_owned()))
     }
 
@@ -131,6 +132,7 @@ impl Image {
         self.below = Some(Mounted::new(
             &place.join("below.image"),
             &place.join("below"),
+            "defaults",
         )?);
         Ok(())
     }
@@ -139,6 +141,7 @@ impl Image {
         self.mounted = Some(Mounted::new(
             &self.image(),
             &self.place.path().join("mount"),
+            "defaults",
         )?);
         Ok(())
     }

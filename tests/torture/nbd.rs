@@ -86,7 +86,9 @@ impl Nbd {
         };
         let words = options.into_iter().chain([order("image")]).chain(settings);
         self.served = Some(Served::new(&self.place, words.collect())?);
-        self.mounted = Some(Mounted::new(&self.path("device"), &self.path("mount"))?);
+        // Its journal is written when a sync asks for it and not on a timer, which could fall into an error by order.
+        let (device, at) = (self.path("device"), self.path("mount"));
+        self.mounted = Some(Mounted::new(&device, &at, "commit=300")?);
         Ok(())
     }
 }

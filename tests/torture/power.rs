@@ -1,10 +1,12 @@
 //! T2: power is cut under load on ext4, xfs and btrfs, again and again. With `--durability disk` all that was
 //! acknowledged is there afterwards; with `os` it is counted what is not.
 //!
-//! A cut falls either among the writes or right after the last one, when nothing later could have brought the names of
-//! earlier ones to the disk.
+//! A cut falls among the writes, or right after the last one, when nothing later could have brought the names of earlier
+//! ones to the disk, or when a stranger has made the file system record some of it.
 
 use std::fmt;
+use std::fs::File;
+use std::io::Write;
 use std::thread;
 
 use rustix::process::Signal;
@@ -39,8 +41,13 @@ impl fmt::Display for Report {
 /// When the power is cut.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
+    /// While clients write.
     Among,
+    /// Right after the last write.
     After,
+    /// After that, and after a stranger has synced a file of its own: the file system may have recorded names by then
+    /// whose bytes it has not.
+    AfterAStranger,
 }
 
 impl Report {
@@ -67,7 +74,13 @@ impl Report {
             writes >= ENOUGH,
             "{writes} writes before the cut count for nothing"
         );
-        if moment == Moment::After {
+        if moment == Moment::AfterAStranger {
+            let stranger = File::create(disk.dir().outside("stranger"));
+            let synced =
+                stranger.and_then(|mut file| file.write_all(b"?").and_then(|()| file.sync_all()));
+            synced.expect("a stranger's sync");
+        }
+        if moment != Moment::Among {
             disk.cut();
         }
         server.signal(Signal::KILL);
@@ -95,12 +108,9 @@ impl Report {
     }
 }
 
+/// Each moment in turn.
 pub(crate) fn moment(cycle: usize) -> Moment {
-    if cycle.is_multiple_of(2) {
-        Moment::Among
-    } else {
-        Moment::After
-    }
+    [Moment::Among, Moment::After, Moment::AfterAStranger][cycle % 3]
 }
 
 /// The disk of this kind, or a word on what is not tested.
@@ -217,7 +227,7 @@ fn os_serves_again_after_a_power_cut_and_its_losses_are_counted() {
         };
         let mut load = Load::new();
         let mut report = Report::default();
-        for cycle in 0..scaled(2, 20) {
+        for cycle in 0..scaled(3, 30) {
             keep_some(&mut disk, &mut load);
             report.cut(&mut disk, &mut load, moment(cycle), || {
                 Launch::new(&["--durability", "os"])

@@ -40,7 +40,7 @@ fn os_serves_again_after_the_cache_of_a_disk_is_lost_and_its_losses_are_counted(
     };
     let mut load = Load::new();
     let mut report = Report::default();
-    for cycle in 0..scaled(1, 20) {
+    for cycle in 0..scaled(3, 30) {
         keep_some(&mut disk, &mut load);
         report.cut(&mut disk, &mut load, moment(cycle), || {
             Launch::new(&["--durability", "os"])
