@@ -19,7 +19,6 @@ mod hot;
 mod kernel;
 mod keys;
 mod limits;
-mod linearizable;
 mod listing;
 mod load;
 mod logs;

@@ -5,14 +5,18 @@
 //!
 //! Every harness prints what it counted, refuses to pass on an empty run, and is shown to fail on a planted fault.
 
+mod crash;
+mod dice;
 mod disk;
 mod eio;
 mod ledger;
+mod linearizable;
 mod load;
 mod nbd;
 mod planted;
 mod power;
 mod scale;
+mod session;
 #[path = "../it/support/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "tests/it uses all of it")]
 mod support;

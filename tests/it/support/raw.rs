@@ -33,6 +33,12 @@ impl Raw {
         TcpStream::connect_timeout(&addr, DEADLINE).map(Self::over)
     }
 
+    /// A connection to a server that may be gone.
+    #[allow(dead_code, reason = "tests/torture uses it")]
+    pub(crate) fn try_connect(addr: SocketAddr) -> io::Result<Self> {
+        TcpStream::connect_timeout(&addr, DEADLINE).map(Self::over)
+    }
+
     /// A connection with a small receive buffer, so that little is under way when its reader is slow.
     #[track_caller]
     pub(crate) fn connect_narrow(addr: SocketAddr) -> Self {
@@ -110,6 +116,12 @@ impl Raw {
             }
             self.fill().ok().filter(|&got| got > 0)?;
         }
+    }
+
+    /// Whether a part of an answer has been received and not read.
+    #[allow(dead_code, reason = "tests/torture uses it")]
+    pub(crate) fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
     }
 
     /// Reads exactly `length` bytes.

@@ -93,6 +93,15 @@ impl Launch {
         }
     }
 
+    /// Starts it and kills it after this time, wherever it has come.
+    #[allow(dead_code, reason = "tests/torture uses it")]
+    pub(crate) fn killed_after(self, time: Duration) {
+        let dir = self.dir.clone().unwrap_or_else(DataDir::temporary);
+        let process = Process::spawn(self.command(&dir));
+        thread::sleep(time);
+        drop(process);
+    }
+
     fn command(&self, dir: &DataDir) -> Command {
         let binary = env!("CARGO_BIN_EXE_data-server");
         let mut words = self.wrapper.iter().map(String::as_str).chain([binary]);

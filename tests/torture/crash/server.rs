@@ -1,0 +1,119 @@
+//! The real server, as something that is ended under load and started again with other options.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::Subject;
+use super::ledger::{Fault, Finding};
+use crate::dice::Dice;
+use crate::support::{DataDir, Launch, TestServer};
+
+/// How long a start may take on a busy machine; half of them take less than a second.
+const START: Duration = Duration::from_secs(10);
+
+/// The real server, ended by a signal.
+pub(super) struct Server {
+    dir: DataDir,
+    signal: Signal,
+    running: TestServer,
+    is_disk: bool,
+    /// Lives that ended with `--durability disk`.
+    pub(super) disk: usize,
+    starts: Vec<Duration>,
+    pub(super) ends: Vec<Duration>,
+}
+
+impl Server {
+    pub(super) fn ended_by(signal: Signal) -> Self {
+        let dir = DataDir::temporary();
+        Self {
+            running: Launch::new(&[]).on(&dir).start(),
+            dir,
+            signal,
+            is_disk: false,
+            disk: 0,
+            starts: Vec::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    /// The options of a start: every way of storing and of handing out connections meets every fault.
+    fn launch(&mut self, dice: &mut Dice) -> Launch {
+        let durability = dice.one_of(&["os", "disk"]);
+        self.is_disk = durability == "disk";
+        let args = [
+            ["--durability", durability],
+            ["--threads", dice.one_of(&["1", "2", "8"])],
+            ["--cache", dice.one_of(&["0", "64MiB"])],
+            [
+                "--dispatch",
+                dice.one_of(&["round-robin", "least-connections", "reuse-port"]),
+            ],
+        ];
+        Launch::new(args.as_flattened()).on(&self.dir)
+    }
+
+    /// The median and the longest of the times that starts took.
+    pub(super) fn start_times(&self) -> (Duration, Duration) {
+        let mut starts = self.starts.clone();
+        starts.sort_unstable();
+        let middle = starts.get(starts.len() / 2).copied();
+        let longest = starts.last().copied();
+        (middle.unwrap_or_default(), longest.unwrap_or_default())
+    }
+}
+
+impl Subject for Server {
+    fn addr(&self) -> SocketAddr {
+        self.running.addr
+    }
+
+    fn is_orderly(&self) -> bool {
+        self.signal == Signal::TERM
+    }
+
+    fn end(&mut self) -> Result<(), Finding> {
+        let began = Instant::now();
+        self.disk += usize::from(self.is_disk);
+        self.running.signal(self.signal);
+        let (code, expected) = (self.running.exit(), self.is_orderly().then_some(0));
+        self.ends.push(began.elapsed());
+        if code == expected {
+            return Ok(());
+        }
+        let told = format!("{:?}: exit code {code:?}, not {expected:?}", self.signal);
+        Err((Fault::Process, told))
+    }
+
+    fn start(&mut self, dice: &mut Dice) -> Result<(), Finding> {
+        if !self.is_orderly() {
+            // What few kills leave by themselves: a file with the name that the next one will want.
+            let litter = std::fs::write(self.dir.staging().join("0"), "half a value");
+            litter.map_err(|error| (Fault::Process, format!("no litter: {error}")))?;
+        }
+        // A start may be killed as well, wherever it has come.
+        if dice.below(4) == 0 && !self.is_orderly() {
+            let time = Duration::from_micros(dice.below(20_000));
+            self.launch(dice).killed_after(time);
+        }
+        let (launch, began) = (self.launch(dice), Instant::now());
+        self.running = launch.start();
+        self.starts.push(began.elapsed());
+        if began.elapsed() < START {
+            return Ok(());
+        }
+        let told = format!("a start took {:?}", began.elapsed());
+        Err((Fault::Process, told))
+    }
+
+    fn files(&self) -> Vec<String> {
+        let staged = std::fs::read_dir(self.dir.staging()).expect("the staging directory");
+        let staged = staged.map(|entry| entry.expect("an entry").file_name());
+        let staged = staged.map(|name| format!("staging/{}", name.display()));
+        let values = self.dir.names().into_iter();
+        let values = values.map(|name| String::from_utf8_lossy(&name).into_owned());
+        values.chain(staged).collect()
+    }
+}

@@ -1,0 +1,195 @@
+//! T7: each key is a linearizable register with compare-and-swap. Sixteen clients read, write, create, swap and delete
+//! eight keys while the server is stopped, goes on, is killed and started again; the checker finds an order of what they
+//! saw, or there is none. What nobody heard the end of may have happened at any time since, or never.
+//!
+//! `DATA_SERVER_TORTURE_SEED=N tests/run --test torture linearizable` draws the same requests and faults again.
+
+mod player;
+mod register;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::dice::{Dice, seed};
+use crate::scale::{counted, scaled};
+use crate::session::Session;
+use crate::support::{DEADLINE, DataDir, Launch, TestServer};
+use player::{Player, Stage};
+use register::{Asked, Event, Only, Told, beginning, is_linearizable, lies};
+
+const CLIENTS: usize = 16;
+const KEYS: usize = 8;
+
+/// Lives of the server in one history; each but the last ends with a kill.
+const LIVES: usize = 3;
+
+/// How often each life is stopped and goes on.
+const PAUSES: usize = 3;
+
+/// Plays a history of so many operations, and returns what all saw, by key.
+fn record(args: &[&str], dice: &mut Dice, operations: usize) -> Vec<Vec<Event>> {
+    let dir = DataDir::in_memory();
+    let launch = || Launch::new(args).on(&dir).start();
+    let stage = Stage {
+        writes: AtomicU32::new(1),
+        operations: AtomicUsize::new(0),
+        epoch: Instant::now(),
+        ending: AtomicBool::new(false),
+    };
+    let mut players: Vec<_> = (0..CLIENTS).map(|_| Player::new(dice.fork())).collect();
+    for life in 1..=LIVES {
+        let mut server = launch();
+        stage.ending.store(false, Ordering::Release);
+        let until = operations * life / LIVES;
+        live(&server, &stage, &mut players, dice, until, life < LIVES);
+        if life < LIVES {
+            assert_eq!(server.exit(), None, "killed");
+            continue;
+        }
+        // The last word on each key.
+        let mut session = Session::new(server.addr);
+        for key in 0..KEYS {
+            assert!(players[0].round(key, Asked::Get, "", &stage, &mut session));
+        }
+        dir.assert_nothing_staged();
+        server.stop();
+    }
+    gather(players)
+}
+
+/// One life of the server, with pauses, until so many operations were made in all.
+fn live(
+    server: &TestServer,
+    stage: &Stage,
+    players: &mut [Player],
+    dice: &mut Dice,
+    until: usize,
+    kill: bool,
+) {
+    let made = || stage.operations.load(Ordering::Relaxed);
+    let deadline = Instant::now() + 2 * DEADLINE;
+    thread::scope(|scope| {
+        let clients: Vec<_> = players
+            .iter_mut()
+            .map(|player| scope.spawn(|| player.play(stage, &mut Session::new(server.addr))))
+            .collect();
+        let wait_for = |count: usize| {
+            while made() < count && Instant::now() < deadline {
+                thread::sleep(Duration::from_micros(200));
+            }
+        };
+        let (from, mut pauses) = (made(), [0; PAUSES]);
+        pauses.fill_with(|| from + dice.place((until - from).max(1)));
+        pauses.sort_unstable();
+        for at in pauses {
+            wait_for(at);
+            server.signal(Signal::STOP);
+            thread::sleep(Duration::from_millis(1 + dice.below(20)));
+            server.signal(Signal::CONT);
+        }
+        wait_for(until);
+        stage.ending.store(true, Ordering::Release);
+        if kill {
+            server.signal(Signal::KILL);
+        }
+        for client in clients {
+            client.join().expect("a client");
+        }
+    });
+    assert!(made() >= until, "only {} of {until} operations", made());
+}
+
+/// What all saw, by key; no two writes have one tag.
+fn gather(players: Vec<Player>) -> Vec<Vec<Event>> {
+    let (mut keys, mut tags) = (vec![Vec::new(); KEYS], BTreeMap::new());
+    for player in players {
+        for (key, event) in player.events {
+            keys[key].push(event);
+        }
+        for (write, tag) in player.tags {
+            let same = tags.entry(write).or_insert_with(|| tag.clone());
+            assert_eq!(*same, tag, "one write, two tags");
+        }
+    }
+    let distinct: HashSet<&String> = tags.values().collect();
+    assert_eq!(distinct.len(), tags.len(), "two writes of one tag");
+    keys
+}
+
+/// Panics with the end of the shortest beginning that no order explains.
+fn check(key: usize, events: &[Event]) {
+    if is_linearizable(events) {
+        return;
+    }
+    let explained = |&count: &usize| is_linearizable(&beginning(events, count));
+    let shortest = (1..=events.len()).find(|count| !explained(count));
+    let shortest = beginning(events, shortest.unwrap_or(events.len()));
+    let end = &shortest[shortest.len().saturating_sub(30)..];
+    panic!(
+        "r{key}: no order explains {} operations: {end:#?}",
+        shortest.len()
+    );
+}
+
+/// The beginning of the same history with one lie in it has no order. Only the beginning: to find that there is none
+/// takes looking at all of them.
+fn refuses_lies(key: usize, events: &[Event]) -> usize {
+    let lies = lies(&beginning(events, 60));
+    for (what, told) in &lies {
+        assert!(
+            !is_linearizable(told),
+            "r{key}: the checker takes {what} for the truth"
+        );
+    }
+    lies.len()
+}
+
+#[test]
+fn every_key_is_a_linearizable_register_with_compare_and_swap() {
+    let (histories, operations) = (scaled(9, 100), scaled(2_250, 10_000));
+    let mut dice = Dice::new(seed("linearizable"));
+    let (mut all, mut lies) = (Vec::new(), 0);
+    for history in 0..histories {
+        let args = [
+            "--threads",
+            ["1", "2", "8"][history % 3],
+            "--dispatch",
+            ["round-robin", "least-connections", "reuse-port"][history / 3 % 3],
+        ];
+        let keys = record(&args, &mut dice, operations);
+        for (key, events) in keys.iter().enumerate() {
+            check(key, events);
+            lies += refuses_lies(key, events);
+        }
+        all.extend(keys.into_iter().flatten());
+    }
+    let count = |what: fn(&Event) -> bool| all.iter().filter(|e| what(e)).count();
+    let swapped = count(|e| {
+        matches!(
+            (e.asked, e.told),
+            (Asked::Put(_, Only::Over(_)), Told::Done)
+        )
+    });
+    let created = count(|e| matches!((e.asked, e.told), (Asked::Put(_, Only::New), Told::Done)));
+    let refused = count(|e| e.told == Told::Refused);
+    let unknown = count(|e| e.told == Told::Unknown);
+    counted(
+        "linearizable",
+        &format!(
+            "{histories} histories, {} operations, {} kills, {} pauses: {swapped} swapped, {created} created, \
+             {refused} refused, {unknown} unknown; an order for each key of each; {lies} planted lies refused",
+            all.len(),
+            histories * (LIVES - 1),
+            histories * LIVES * PAUSES,
+        ),
+    );
+    assert!(all.len() >= histories * operations);
+    for number in [swapped, created, refused] {
+        assert!(number >= histories * 20, "too few to prove anything");
+    }
+    assert!(unknown >= histories * CLIENTS / 2 && lies >= histories * KEYS / 2);
+}

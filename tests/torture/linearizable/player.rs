@@ -1,0 +1,190 @@
+//! One client of a history: what it asks of the registers, and what it saw.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use super::KEYS;
+use super::register::{Asked, Event, Only, Told};
+use crate::dice::Dice;
+use crate::session::{Heard, Session};
+use crate::support::{Response, pattern};
+
+/// The value of a write: its number, in one of three size classes.
+fn value(write: u32) -> Vec<u8> {
+    let length = match write % 20 {
+        0 => 70_000,
+        1 | 2 => 10_000,
+        _ => 40,
+    };
+    let mut value = pattern(write.into(), length);
+    value[..4].copy_from_slice(&write.to_le_bytes());
+    value
+}
+
+/// The write that a value is of; it must be all of it.
+fn write_of(bytes: &[u8]) -> u32 {
+    let number = bytes.first_chunk().expect("no value is empty");
+    let write = u32::from_le_bytes(*number);
+    assert!(bytes == value(write), "a value that nobody wrote");
+    write
+}
+
+/// What all clients of a history share.
+pub(super) struct Stage {
+    pub(super) writes: AtomicU32,
+    pub(super) operations: AtomicUsize,
+    pub(super) epoch: Instant,
+    /// The clients are to end, or the server has.
+    pub(super) ending: AtomicBool,
+}
+
+impl Stage {
+    fn now(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_nanos()).expect("a short test")
+    }
+
+    fn write(&self) -> u32 {
+        self.writes.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Acquire)
+    }
+}
+
+/// One client: what it saw, and what it knows of each key.
+pub(super) struct Player {
+    dice: Dice,
+    seen: Vec<Option<(u32, String)>>,
+    pub(super) tags: BTreeMap<u32, String>,
+    pub(super) events: Vec<(usize, Event)>,
+}
+
+impl Player {
+    pub(super) fn new(dice: Dice) -> Self {
+        Self {
+            dice,
+            seen: vec![None; KEYS],
+            tags: BTreeMap::new(),
+            events: Vec::new(),
+        }
+    }
+
+    /// Plays until the server ends, or it is to.
+    pub(super) fn play(&mut self, stage: &Stage, session: &mut Session) {
+        // What is unknown doubles the orders: each client hangs up only now and then.
+        let cut = 20 + self.dice.below(100);
+        for round in 0.. {
+            // Part of the time all meet at half of the keys.
+            let key = self
+                .dice
+                .place(if round % 4 == 0 { KEYS / 2 } else { KEYS });
+            if round == cut {
+                self.hang_up(key, stage, session);
+            }
+            // A swap of what was just read has a chance.
+            let reads = self.dice.below(3) == 0;
+            if reads && !self.round(key, Asked::Get, "", stage, session) {
+                return;
+            }
+            let (asked, line) = self.choose(key, stage);
+            if !self.round(key, asked, &line, stage, session) || stage.is_ending() {
+                return;
+            }
+        }
+    }
+
+    /// Something to ask of this key, and the condition as a header line.
+    fn choose(&mut self, key: usize, stage: &Stage) -> (Asked, String) {
+        let over = self.seen[key].as_ref();
+        let over = over.map(|(write, tag)| (Only::Over(*write), format!("If-Match: {tag}\r\n")));
+        let none = String::new;
+        match (self.dice.below(20), over) {
+            (0..=6, _) => (Asked::Get, none()),
+            (7..=8, _) => (Asked::Put(stage.write(), Only::Always), none()),
+            (9..=14, Some((only, line))) => (Asked::Put(stage.write(), only), line),
+            (15, _) => (Asked::Delete(Only::Always), none()),
+            (16, Some((only, line))) => (Asked::Delete(only), line),
+            _ => (
+                Asked::Put(stage.write(), Only::New),
+                "If-None-Match: *\r\n".into(),
+            ),
+        }
+    }
+
+    /// Asks, and notes what was told; whether the server still answers.
+    pub(super) fn round(
+        &mut self,
+        key: usize,
+        asked: Asked,
+        line: &str,
+        stage: &Stage,
+        session: &mut Session,
+    ) -> bool {
+        let (method, body) = match asked {
+            Asked::Get => ("GET", Vec::new()),
+            Asked::Put(write, _) => ("PUT", value(write)),
+            Asked::Delete(_) => ("DELETE", Vec::new()),
+        };
+        let call = stage.now();
+        let heard = session.ask(method, &format!("r{key}"), line, &body);
+        let back = stage.now();
+        let goes_on = matches!(heard, Heard::Answer(_));
+        assert!(
+            goes_on || stage.is_ending(),
+            "{asked:?}: no answer while the server should serve"
+        );
+        let (told, back) = match heard {
+            Heard::Answer(answer) => (self.understand(key, asked, &answer), back),
+            Heard::Unasked => return false,
+            _ if asked == Asked::Get => return false,
+            _ => (Told::Unknown, u64::MAX),
+        };
+        self.note(key, asked, told, call, back);
+        stage.operations.fetch_add(1, Ordering::Relaxed);
+        goes_on
+    }
+
+    fn understand(&mut self, key: usize, asked: Asked, answer: &Response) -> Told {
+        let told = match (asked, answer.status) {
+            (Asked::Get, 404) => Told::Read(None),
+            (Asked::Get, 200) => Told::Read(Some(write_of(&answer.body))),
+            (_, 200) => Told::Done,
+            (_, 412) => Told::Refused,
+            (Asked::Delete(_), 404) => Told::Absent,
+            (_, status) => panic!("{asked:?}: {status}"),
+        };
+        if let (Asked::Get, Told::Read(Some(write))) | (Asked::Put(write, _), Told::Done) =
+            (asked, told)
+        {
+            let tag = answer.must("etag").to_owned();
+            let same = self.tags.entry(write).or_insert_with(|| tag.clone());
+            assert_eq!(*same, tag, "one write, two tags");
+            self.seen[key] = Some((write, tag));
+        }
+        told
+    }
+
+    /// Asks and hangs up at once.
+    fn hang_up(&mut self, key: usize, stage: &Stage, session: &Session) {
+        let (only, line) = match self.dice.below(2) {
+            0 => (Only::Always, ""),
+            _ => (Only::New, "If-None-Match: *\r\n"),
+        };
+        let (write, call) = (stage.write(), stage.now());
+        session.cut("PUT", &format!("r{key}"), line, &value(write));
+        let asked = Asked::Put(write, only);
+        self.note(key, asked, Told::Unknown, call, u64::MAX);
+    }
+
+    fn note(&mut self, key: usize, asked: Asked, told: Told, call: u64, back: u64) {
+        let event = Event {
+            asked,
+            told,
+            call,
+            back,
+        };
+        self.events.push((key, event));
+    }
+}
