@@ -1,9 +1,10 @@
-//! How fast the rules of HTTP are decided: preconditions and ranges, where a request has them and where it has none.
+//! How fast the rules of HTTP are decided: framing, preconditions and ranges, where a request has them and where not.
 
 use std::hint::black_box;
 use std::time::SystemTime;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use data_server::http::Framing;
 use data_server::http::conditional::{Current, Preconditions};
 use data_server::http::range::ranges;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH, RANGE};
@@ -59,5 +60,21 @@ fn range(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, preconditions, range);
+fn framing(c: &mut Criterion) {
+    let mut group = c.benchmark_group("framing");
+    let plain = "GET /key HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: curl/8.5.0\r\nAccept: */*\r\n\r\n";
+    let browser = format!(
+        "GET /key HTTP/1.1\r\nHost: localhost\r\n{}\r\n",
+        "Sec-Fetch-Something: a value of some length\r\n".repeat(12)
+    );
+    for (what, head) in [("get_of_83_bytes", plain), ("get_of_600_bytes", &browser)] {
+        let mut framing = Framing::default();
+        group.bench_function(what, |b| {
+            b.iter(|| framing.go_on(black_box(head.as_bytes())));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, framing, preconditions, range);
 criterion_main!(benches);

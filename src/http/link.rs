@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
+use super::head::Fault;
 use crate::store::Descriptor;
 
 /// What a connection is doing.
@@ -47,6 +48,8 @@ pub struct Link {
     heard: Cell<bool>,
     unread: Cell<bool>,
     late: Cell<bool>,
+    part_held: Cell<bool>,
+    fault: Cell<Option<(u64, Fault)>>,
     nudged: Cell<bool>,
     ended: Cell<bool>,
     regions: RefCell<VecDeque<Region>>,
@@ -65,6 +68,8 @@ impl Default for Link {
             heard: Cell::new(false),
             unread: Cell::new(false),
             late: Cell::new(false),
+            part_held: Cell::new(false),
+            fault: Cell::new(None),
             nudged: Cell::new(false),
             ended: Cell::new(false),
             regions: RefCell::default(),
@@ -101,8 +106,10 @@ impl Link {
 
     /// The answer has been handed to hyper whole, or given up.
     pub(super) fn end(&self) {
-        self.phase.set(Phase::Idle);
-        self.heard.set(false);
+        let begun = self.part_held.get();
+        self.phase
+            .set(if begun { Phase::Head } else { Phase::Idle });
+        self.heard.set(begun);
     }
 
     /// Body bytes moved so far, both ways.
@@ -138,6 +145,27 @@ impl Link {
     /// Whether the head being received took too long.
     pub fn is_late(&self) -> bool {
         self.late.get()
+    }
+
+    /// The beginning of a head is there, and waits for its rest; or no longer does.
+    pub fn set_part_held(&self, held: bool) {
+        self.part_held.set(held);
+    }
+
+    /// Whether the beginning of a head waits for its rest.
+    pub fn is_part_held(&self) -> bool {
+        self.part_held.get()
+    }
+
+    /// The head of this request, counted from 1, is at fault: what arrives in its place is to be refused.
+    pub fn refuse(&self, request: u64, fault: Fault) {
+        self.fault.set(Some((request, fault)));
+    }
+
+    /// What was at fault with the head of the request that arrived last.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        let (request, fault) = self.fault.get()?;
+        (request == self.requests.get()).then_some(fault)
     }
 
     /// The socket has nothing to read at the moment; or has.

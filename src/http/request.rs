@@ -17,6 +17,7 @@ use super::accept::prefers_problem;
 use super::conditional::Preconditions;
 use super::digest_fields::{Algorithm, BadDigest, Expected, WANT_REPR_DIGEST, want};
 use super::encode::Coding;
+use super::head::Fault;
 use super::listing::{self, BadQuery, Form};
 use super::media;
 use super::service::Rules;
@@ -122,8 +123,8 @@ pub(super) enum Refusal {
     BadQuery(#[from] BadQuery),
     #[error("a request needs exactly one valid Host header")]
     BadHost,
-    #[error("the only transfer coding understood is chunked, once")]
-    TransferCoding,
+    #[error("{0}")]
+    Fault(Fault),
     #[error("PUT over HTTP/1.0 needs a Content-Length")]
     LengthRequired,
     #[error("the only expectation met is 100-continue")]
@@ -305,7 +306,7 @@ fn allowed_origin(headers: &HeaderMap, rules: &Rules) -> Option<HeaderValue> {
 }
 
 /// The key that `path` names: its one segment, percent-decoded once.
-fn key(path: &str) -> Result<Key<'_>, Refusal> {
+pub(super) fn key(path: &str) -> Result<Key<'_>, Refusal> {
     let segment = path.strip_prefix('/').unwrap_or(path);
     if segment.is_empty() || segment.contains('/') {
         return Err(Refusal::NoSuchPath);

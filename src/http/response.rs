@@ -20,6 +20,7 @@ use serde::Serialize;
 use super::body::Body;
 use super::digest_fields::REPR_DIGEST;
 use super::encode::{Coding, Encoded, variant};
+use super::head::Fault;
 use super::link::Link;
 use super::listing::Form;
 use super::multipart::{self, Multipart};
@@ -270,7 +271,10 @@ fn refused(why: &Refusal, audience: &Audience, rules: &Rules) -> Response<Body> 
         Refusal::DigestMismatch => (S::BAD_REQUEST, "digest-mismatch"),
         Refusal::Unsatisfiable { .. } => (S::RANGE_NOT_SATISFIABLE, "range-not-satisfiable"),
         Refusal::Precondition => (S::PRECONDITION_FAILED, "precondition-failed"),
-        Refusal::TransferCoding => (S::NOT_IMPLEMENTED, "transfer-coding"),
+        Refusal::Fault(Fault::Line) => (S::BAD_REQUEST, "bad-head"),
+        Refusal::Fault(Fault::Length | Fault::Chunks) => (S::BAD_REQUEST, "bad-framing"),
+        Refusal::Fault(Fault::Coding) => (S::NOT_IMPLEMENTED, "transfer-coding"),
+        Refusal::Fault(Fault::TooLarge) => (S::REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large"),
         Refusal::LengthRequired => (S::LENGTH_REQUIRED, "length-required"),
         Refusal::Expectation => (S::EXPECTATION_FAILED, "expectation"),
         Refusal::Method if rules.compat => (S::NOT_FOUND, "method"),
@@ -285,10 +289,7 @@ fn refused(why: &Refusal, audience: &Audience, rules: &Rules) -> Response<Body> 
     if let Refusal::Unsatisfiable { len } = why {
         put(response.headers_mut(), CONTENT_RANGE, unsatisfied(*len));
     }
-    if matches!(
-        why,
-        Refusal::BadHost | Refusal::BadTarget | Refusal::CutOff | Refusal::TransferCoding
-    ) {
+    if matches!(why, Refusal::BadHost | Refusal::BadTarget | Refusal::CutOff) {
         close(&mut response);
     }
     response

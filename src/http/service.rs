@@ -78,7 +78,12 @@ impl Service {
             exchange.log(&request, peer, self.reactor);
         }
         let (head, body) = request.into_parts();
-        let (audience, understood) = understand(&head, body.size_hint().exact(), &self.rules);
+        let len = body.size_hint().exact();
+        let (audience, mut understood) = understand(&head, len, &self.rules);
+        if let Some(fault) = link.fault() {
+            link.leave_unread();
+            understood = Err(Refusal::Fault(fault));
+        }
         let outcome = match understood {
             Err(refusal) => Outcome::Refused(refusal),
             Ok(operation) => {

@@ -1,11 +1,11 @@
 //! One look at the headers of a request: what is wrong with them, and whether there is more to read in them.
 //!
-//! Refuses what hyper lets pass: a Host that is missing, doubled or malformed, and transfer codings other than chunked. It
-//! keeps nothing of what it saw but yes and no.
+//! Refuses what hyper lets pass: a Host that is missing, doubled or malformed. Framing was decided before (`head`). It keeps
+//! nothing of what it saw but yes and no.
 
 use hyper::header::{
     ACCEPT, ACCEPT_ENCODING, EXPECT, HOST, HeaderMap, HeaderName, IF_MATCH, IF_MODIFIED_SINCE,
-    IF_NONE_MATCH, IF_UNMODIFIED_SINCE, RANGE, TRANSFER_ENCODING,
+    IF_NONE_MATCH, IF_UNMODIFIED_SINCE, RANGE,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
@@ -18,8 +18,6 @@ use super::request::Refusal;
 pub(super) struct Survey {
     hosts: usize,
     is_host_valid: bool,
-    codings: usize,
-    is_coding_chunked: bool,
     is_expectation_met: bool,
     /// There are wishes, preconditions or ranges.
     pub(super) wishes: bool,
@@ -34,8 +32,6 @@ impl Survey {
         let mut survey = Self {
             hosts: 0,
             is_host_valid: true,
-            codings: 0,
-            is_coding_chunked: true,
             is_expectation_met: true,
             wishes: false,
             codings_accepted: false,
@@ -53,10 +49,6 @@ impl Survey {
                 self.hosts += 1;
                 self.is_host_valid &= value.is_empty() || is_authority(value);
             }
-            TRANSFER_ENCODING => {
-                self.codings += 1;
-                self.is_coding_chunked &= value.eq_ignore_ascii_case(b"chunked");
-            }
             EXPECT => self.is_expectation_met &= value.eq_ignore_ascii_case(b"100-continue"),
             IF_MATCH | IF_NONE_MATCH | IF_MODIFIED_SINCE | IF_UNMODIFIED_SINCE | RANGE => {
                 self.wishes = true;
@@ -72,10 +64,6 @@ impl Survey {
         let is_host_missing = self.hosts == 0 && head.version >= Version::HTTP_11;
         if is_host_missing || self.hosts > 1 || !self.is_host_valid {
             return Err(Refusal::BadHost);
-        }
-        // hyper undoes the chunking of `gzip, chunked` and would hand us the rest (RFC 9112, section 6.1).
-        if self.codings > 1 || !self.is_coding_chunked {
-            return Err(Refusal::TransferCoding);
         }
         if !self.is_expectation_met {
             return Err(Refusal::Expectation);

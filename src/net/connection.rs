@@ -16,10 +16,7 @@ use tokio::net::TcpStream;
 use super::reactor::Reactor;
 use super::stream::Stream;
 use super::watch::Verdict;
-use crate::http::Link;
-
-/// The longest head of a request taken, in bytes.
-const MAX_HEAD: usize = 64 << 10;
+use crate::http::{Link, MAX_HEAD};
 
 /// What hyper may hold of a request that is being received, in bytes.
 const RECEIVE_BUFFER: usize = 256 << 10;
@@ -56,6 +53,7 @@ async fn converse(
         .serve_connection(Stream::new(socket, Rc::clone(link)), service);
     let mut connection = pin!(connection);
     let watched = reactor.watch().add(link);
+    let mut finishing = false;
     poll_fn(|cx| {
         link.begin_turn();
         let verdict = watched.verdict(cx);
@@ -63,10 +61,12 @@ async fn converse(
             Some(Verdict::Nudge) => link.nudge(),
             Some(Verdict::LateHead) => link.give_up_head(),
             Some(Verdict::TooSlow) => return Poll::Ready(Ok(())),
-            Some(Verdict::Finish) | None => {}
+            Some(Verdict::Finish) => finishing = true,
+            None => {}
         }
         let polled = connection.as_mut().poll(cx);
-        if polled.is_pending() && verdict == Some(Verdict::Finish) {
+        if polled.is_pending() && finishing && !link.is_part_held() {
+            finishing = false;
             // Polled before, so that a request which had arrived is still read; and again, to close when there was none.
             connection.as_mut().graceful_shutdown();
             return connection.as_mut().poll(cx);

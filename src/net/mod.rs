@@ -4,6 +4,7 @@ mod accept;
 mod acceptor;
 mod connection;
 mod gate;
+mod intake;
 mod own;
 mod reactor;
 mod stream;

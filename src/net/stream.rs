@@ -19,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
+use super::intake::Intake;
 use crate::http::{Link, Region, TIMED_OUT, is_region};
 
 /// File bytes sent before other connections have their turn: well under a millisecond of copying.
@@ -32,7 +33,7 @@ const LINGER: Duration = Duration::from_secs(2);
 
 /// A connection's socket.
 pub(super) struct Stream {
-    socket: TokioIo<TcpStream>,
+    intake: TokioIo<Intake>,
     link: Rc<Link>,
     burst: usize,
     cork: Cork,
@@ -58,7 +59,7 @@ fn is_paced(socket: &TcpStream) -> bool {
 impl Stream {
     pub(super) fn new(socket: TcpStream, link: Rc<Link>) -> Self {
         Self {
-            socket: TokioIo::new(socket),
+            intake: TokioIo::new(Intake::new(socket, Rc::clone(&link))),
             link,
             burst: 0,
             cork: Cork::Untried,
@@ -73,7 +74,7 @@ impl Stream {
         cx: &mut Context<'_>,
         mut send: impl FnMut(&TcpStream, &Link) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
-        let socket = self.socket.inner();
+        let socket = self.intake.inner().socket();
         if self.link.take_nudge() {
             match send(socket, &self.link) {
                 Err(error) if is_again(&error) => {}
@@ -136,7 +137,7 @@ impl Stream {
 
     /// Has the kernel send full packets only, or what it holds and from then on at once. Failing costs packets, not bytes.
     fn cork(&mut self, corked: bool) {
-        let socket = self.socket.inner();
+        let socket = self.intake.inner().socket();
         if self.cork == Cork::Untried && corked {
             self.cork = if is_paced(socket) {
                 Cork::Harmful
@@ -210,7 +211,7 @@ impl Stream {
     /// A head that was begun gets an answer, if the socket takes it; whoever is that late may not read either.
     fn say_goodbye(&self) {
         if self.link.heard() {
-            let _ = self.socket.inner().try_write(TIMED_OUT);
+            let _ = self.intake.inner().socket().try_write(TIMED_OUT);
         }
     }
 
@@ -226,7 +227,7 @@ impl Stream {
         let mut unread = [0; 16 << 10];
         loop {
             let mut buf = ReadBuf::new(&mut unread);
-            ready!(Pin::new(self.socket.inner_mut()).poll_read(cx, &mut buf))?;
+            ready!(Pin::new(self.intake.inner_mut().socket_mut()).poll_read(cx, &mut buf))?;
             if buf.filled().is_empty() {
                 return Poll::Ready(Ok(()));
             }
@@ -273,9 +274,7 @@ impl Read for Stream {
             self.say_goodbye();
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        let polled = Pin::new(&mut self.socket).poll_read(cx, buf);
-        self.link.set_reading(polled.is_pending());
-        polled
+        Pin::new(&mut self.intake).poll_read(cx, buf)
     }
 }
 
@@ -310,7 +309,7 @@ impl Write for Stream {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(Pin::new(self.socket.inner_mut()).poll_shutdown(cx))?;
+        ready!(Pin::new(self.intake.inner_mut().socket_mut()).poll_shutdown(cx))?;
         if self.link.left_unread() {
             self.poll_linger(cx)
         } else {

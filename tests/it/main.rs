@@ -1,6 +1,7 @@
 //! The integration tests: the real binary, real sockets, one module per behaviour.
 
 mod architecture;
+mod attacks;
 mod broken;
 mod cache;
 mod capacity;

@@ -12,6 +12,7 @@ mod eio;
 mod ledger;
 mod linearizable;
 mod load;
+mod mutator;
 mod nbd;
 mod planted;
 mod power;

@@ -77,6 +77,19 @@ impl Raw {
         self.stream.write_all(bytes.as_ref())
     }
 
+    /// The same connection once more, to send on while this one reads.
+    #[track_caller]
+    pub(crate) fn twin(&self) -> Self {
+        Self::over(self.stream.try_clone().expect("a second descriptor"))
+    }
+
+    /// Has writes fail that take longer than this.
+    pub(crate) fn give_up_after(&self, time: Duration) {
+        self.stream
+            .set_write_timeout(Some(time))
+            .expect("a write timeout");
+    }
+
     /// Sends a request and reads the whole answer.
     #[track_caller]
     pub(crate) fn ask(&mut self, request: impl AsRef<[u8]>) -> Response {

@@ -1,0 +1,160 @@
+//! What a client sends, on its way to hyper: whole heads and their bodies, in order, and nothing that is in doubt.
+//!
+//! Bytes go from the socket straight into hyper's buffer, where the [`Framing`] looks at them. The beginning of a head is
+//! taken back until the rest of it is there; so hyper sees a head whole or not at all, and one at fault never: it is given
+//! a stand-in, and after that nothing more. Holds at most one head and a piece of 4 KiB.
+
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::net::TcpStream;
+
+use crate::http::{Fault, Framing, Link, stand_in};
+
+/// How much is read of the rest of a head at a time.
+const PIECE: usize = 4 << 10;
+
+/// The receiving side of a connection; the sending side is the socket itself.
+#[derive(Debug)]
+pub(super) struct Intake {
+    socket: TcpStream,
+    link: Rc<Link>,
+    framing: Framing,
+    /// Received, and not given on.
+    held: BytesMut,
+    /// How many of the bytes held may be given on.
+    passed: usize,
+    end: Option<End>,
+}
+
+/// Why nothing more is given on.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    /// A head was at fault; its refusal ends the connection.
+    Refused,
+    /// A body is malformed, which whoever reads it must hear.
+    Broken,
+}
+
+impl Intake {
+    pub(super) fn new(socket: TcpStream, link: Rc<Link>) -> Self {
+        Self {
+            socket,
+            link,
+            framing: Framing::default(),
+            held: BytesMut::new(),
+            passed: 0,
+            end: None,
+        }
+    }
+
+    pub(super) fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    pub(super) fn socket_mut(&mut self) -> &mut TcpStream {
+        &mut self.socket
+    }
+
+    fn poll_socket(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.socket).poll_read(cx, buf);
+        self.link.set_reading(polled.is_pending());
+        polled
+    }
+
+    /// Reads into `buf` and takes back what must not be given on yet; false at the end of the stream.
+    fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<bool>> {
+        let start = buf.filled().len();
+        ready!(self.poll_socket(cx, buf))?;
+        let received = &buf.filled()[start..];
+        let (passed, verdict) = self.framing.go_on(received);
+        if received.is_empty() || passed == received.len() {
+            return Poll::Ready(Ok(!received.is_empty()));
+        }
+        self.held.extend_from_slice(&received[passed..]);
+        buf.set_filled(start + passed);
+        self.settle(verdict);
+        Poll::Ready(Ok(true))
+    }
+
+    /// Reads on in a head of which the beginning is held; false at the end of the stream.
+    fn poll_receive_rest(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let mut piece = [0; PIECE];
+        let mut piece = ReadBuf::new(&mut piece);
+        ready!(self.poll_socket(cx, &mut piece))?;
+        if piece.filled().is_empty() {
+            return Poll::Ready(Ok(false));
+        }
+        self.held.extend_from_slice(piece.filled());
+        let (passed, verdict) = self.framing.go_on(&self.held);
+        self.passed = passed;
+        self.settle(verdict);
+        Poll::Ready(Ok(true))
+    }
+
+    /// Decides what is given on of what is held, behind the bytes passed.
+    fn settle(&mut self, verdict: Result<(), Fault>) {
+        if let Err(fault) = verdict {
+            let head = self.held.split_off(self.passed);
+            if fault == Fault::Chunks {
+                self.end = Some(End::Broken);
+            } else {
+                self.held.extend_from_slice(&stand_in(&head));
+                self.passed = self.held.len();
+                self.end = Some(End::Refused);
+                self.link.refuse(self.framing.requests() + 1, fault);
+            }
+        }
+        self.link.set_part_held(self.held.len() > self.passed);
+    }
+
+    fn give(&mut self, buf: &mut ReadBuf<'_>) {
+        let len = self.passed.min(buf.remaining());
+        buf.put_slice(&self.held[..len]);
+        self.held.advance(len);
+        self.passed -= len;
+        if self.held.is_empty() {
+            self.held = BytesMut::new();
+        }
+    }
+}
+
+impl AsyncRead for Intake {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let start = buf.filled().len();
+        loop {
+            if self.passed > 0 {
+                self.give(buf);
+            }
+            if buf.filled().len() > start {
+                return Poll::Ready(Ok(()));
+            }
+            match self.end {
+                // The refusal is on its way, and after it the connection ends: nothing is waited for.
+                Some(End::Refused) => return Poll::Pending,
+                Some(End::Broken) => return Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
+                None => {}
+            }
+            let goes_on = if self.held.is_empty() {
+                ready!(self.poll_receive(cx, buf))?
+            } else {
+                ready!(self.poll_receive_rest(cx))?
+            };
+            if !goes_on {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! Hostile input: sound and unsound requests, mutated at random and sent as raw bytes, each on a connection of its own.
+//!
+//! Held against them: every answer is one of a server that is well, nothing hangs, a canary key keeps its value, nothing
+//! appears beside the data directory, and the server's memory, descriptors and log stay as they were. The seed is printed;
+//! an input is made of nothing but the seed and its number.
+
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::scale::{counted, scaled};
+use crate::support::{DataDir, Launch, TestServer, eventually};
+
+/// Connections that one sender has open at once.
+const BATCH: u64 = 64;
+const SENDERS: u64 = 4;
+
+/// How long a connection may live that its client has finished: far above what the server needs, far below its timeouts.
+const LIMIT: Duration = Duration::from_secs(8);
+
+/// How much memory may grow, in KiB.
+const GROWTH: u64 = 16 << 10;
+
+const CANARY: &str = "canary-7f3a9c51d2e84b60";
+const SONG: &[u8] = b"still singing";
+
+/// What inputs are made from: `|` ends a line.
+const SEEDS: &[&str] = &[
+    "GET /k HTTP/1.1|Host: t||",
+    "HEAD /k HTTP/1.1|Host: t||",
+    "DELETE /k HTTP/1.1|Host: t||",
+    "OPTIONS * HTTP/1.1|Host: t||",
+    "GET /k HTTP/1.0|Connection: keep-alive||",
+    "PUT /k HTTP/1.1|Host: t|Content-Length: 5||value",
+    "PUT /k HTTP/1.1|Host: t|Transfer-Encoding: chunked||5|value|0||",
+    "PUT /k HTTP/1.1|Host: t|Transfer-Encoding: chunked|Trailer: content-md5||3;a=\"b\"|abc|0|Content-MD5: x||",
+    "PUT /k HTTP/1.1|Host: t|Content-Length: 5|Transfer-Encoding: chunked||0||",
+    "PUT /k HTTP/1.1|Host: t|Content-Length: 5|Content-Length: 5||value",
+    "PUT /k HTTP/1.1|Host: t|Content-Length: 5|Expect: 100-continue||value",
+    "PUT /k HTTP/1.1|Host: t|Content-Length: 5|If-None-Match: *||value",
+    "PUT /k HTTP/1.1|Host: t|Content-Length: 5|If-Match: \"18ea04c1e2788651\"||value",
+    "PUT /k HTTP/1.1|Host: t|Content-Length: 5|Content-Type: text/html; charset=\"x\"||value",
+    "PUT /k HTTP/1.1|Host: t|Content-Length: 0|Content-Digest: sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:||",
+    "GET /k HTTP/1.1|Host: t|Range: bytes=0-1, 3-, -1||",
+    "GET /k HTTP/1.1|Host: t|If-None-Match: \"a\", W/\"b\"|If-Range: \"a\"|Range: bytes=0-||",
+    "GET /k HTTP/1.1|Host: t|Accept: application/problem+json;q=0.5, text/plain|Accept-Encoding: gzip;q=0||",
+    "GET /k HTTP/1.1|Host: t|Want-Repr-Digest: sha-256=5, sha-512=1||",
+    "GET /?prefix=k&after=%20&limit=3 HTTP/1.1|Host: t||",
+    "GET /%2e%2e%2foutside HTTP/1.1|Host: t||",
+    "PUT /.data-server%2flock HTTP/1.1|Host: t|Content-Length: 1||x",
+    "PUT /%F0%9F%A6%80 HTTP/1.1|Host: t|Content-Length: 1||x",
+    "GET http://example.org/k HTTP/1.1|Host: example.org||",
+    "CONNECT example.org:80 HTTP/1.1|Host: t||",
+    "PRI * HTTP/2.0||SM||",
+];
+
+/// What is put in: ends, separators, numbers at edges, fields that frame.
+const WORDS: &[&str] = &[
+    "\r\n",
+    "\n",
+    "\r",
+    "\0",
+    " ",
+    "\t",
+    ":",
+    ",",
+    ";",
+    "#",
+    "%",
+    "%00",
+    "%2e",
+    "/",
+    "..",
+    "\"",
+    "=",
+    "\r\n\r\n",
+    "\n\n",
+    "\r\n ",
+    "0\r\n\r\n",
+    "ffffffffffffffff",
+    "18446744073709551615",
+    "9223372036854775808",
+    "-1",
+    "+1",
+    "0x1",
+    "00",
+    "Content-Length: 3\r\n",
+    "Content-Length: 0\r\n",
+    "Transfer-Encoding: chunked\r\n",
+    "Transfer-Encoding: gzip, chunked\r\n",
+    "Host: t\r\n",
+    "Host: \r\n",
+    "Connection: close\r\n",
+    "Upgrade: h2c\r\n",
+    "HTTP/1.0",
+    "HTTP/9.9",
+    "GET ",
+    "PUT ",
+    "\u{e9}",
+    "\u{7f}",
+];
+
+#[test]
+fn hostile_input_does_no_harm() {
+    let inputs: u64 = scaled(200_000, 5_000_000);
+    let ground = Ground::new();
+    let seed = seed();
+    eprintln!("mutator: seed {seed}");
+    let start = Instant::now();
+    let warm_up = inputs / 10;
+    let mut tally = attack(ground.server.addr, seed, 0..warm_up).expect("a server that is well");
+    ground.is_unharmed().expect("no harm");
+    let before = ground.server.proc().rss_kib();
+    tally.add(attack(ground.server.addr, seed, warm_up..inputs).expect("a server that is well"));
+    let growth = ground.server.proc().rss_kib().saturating_sub(before);
+    assert!(growth < GROWTH, "seed {seed}: {growth} KiB more memory");
+    eventually("nothing is left of the connections", || {
+        ground.server.proc().sockets() == ground.at_rest
+    });
+    ground.is_unharmed().expect("no harm");
+    assert!(
+        tally.answers > inputs / 2 && tally.refused > inputs / 10,
+        "{tally:?}: too tame to tell"
+    );
+    assert!(tally.done > inputs / 100, "{tally:?}: nothing gets through");
+    counted(
+        "mutator",
+        &format!(
+            "{inputs} inputs, {} answers, {} of them refusals; {growth} KiB more memory; {:.0?}; seed {seed}",
+            tally.answers,
+            tally.refused,
+            start.elapsed()
+        ),
+    );
+    ground.end();
+}
+
+/// Of the time of day, or given, to see a failure again.
+fn seed() -> u64 {
+    let given = std::env::var("DATA_SERVER_TORTURE_SEED").ok();
+    let now = || {
+        std::time::UNIX_EPOCH
+            .elapsed()
+            .map_or(0, |time| time.as_secs())
+    };
+    given.and_then(|seed| seed.parse().ok()).unwrap_or_else(now)
+}
+
+/// The server under attack, and what must not change.
+struct Ground {
+    server: TestServer,
+    /// Its sockets when nobody is connected.
+    at_rest: usize,
+}
+
+impl Ground {
+    fn new() -> Self {
+        let dir = DataDir::in_memory();
+        fs::write(dir.outside("outside"), SONG).expect("a file outside");
+        let args = [
+            "--threads",
+            "2",
+            "--cache",
+            "1MiB",
+            "--max-body",
+            "1MiB",
+            "--compress",
+        ];
+        let server = Launch::new(&args).on(&dir).start();
+        let at_rest = server.proc().sockets();
+        server.store(CANARY, SONG);
+        Self { server, at_rest }
+    }
+
+    /// The canary as the server answers it and as it lies on disk; and nothing new or changed beside the directory.
+    fn is_unharmed(&self) -> Result<(), String> {
+        let (told, kept) = (
+            self.server.get(CANARY).body,
+            fs::read(self.server.dir.file(CANARY)),
+        );
+        if told != SONG || kept.as_deref().unwrap_or_default() != SONG {
+            return Err("the canary is dead".to_owned());
+        }
+        let parent = self.server.dir.outside("");
+        let mut beside: Vec<_> = fs::read_dir(&parent)
+            .map_err(|error| error.to_string())?
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect();
+        beside.sort();
+        let outside = fs::read(parent.join("outside"));
+        if beside != ["data", "outside"] || outside.as_deref().unwrap_or_default() != SONG {
+            return Err(format!("changed outside the directory: {beside:?}"));
+        }
+        Ok(())
+    }
+
+    fn end(mut self) {
+        self.server.dir.assert_nothing_staged();
+        self.server.stop();
+        assert_eq!(troubles(&self.server.log()), [""; 0], "in the log");
+    }
+}
+
+/// The lines of a log that tell of a panic or a failure.
+fn troubles(log: &[String]) -> Vec<&str> {
+    let is_trouble = |line: &&str| line.contains("panicked") || line.contains("\"ERROR\"");
+    log.iter().map(String::as_str).filter(is_trouble).collect()
+}
+
+/// What the answers were.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    answers: u64,
+    refused: u64,
+    done: u64,
+}
+
+impl Tally {
+    fn add(&mut self, other: Self) {
+        self.answers += other.answers;
+        self.refused += other.refused;
+        self.done += other.done;
+    }
+
+    /// Counts the answers of one connection; one that no server that is well would give is an error.
+    fn count(&mut self, told: &[u8]) -> Result<(), String> {
+        let text = String::from_utf8_lossy(told);
+        let mut answers = text.split("HTTP/1.");
+        let before = answers.next().unwrap_or_default();
+        if !before.is_empty() {
+            return Err(format!("no answer: {}", told.escape_ascii()));
+        }
+        // Where an answer ends is not looked for: a value of ours may mention a version, and never with a status.
+        for status in answers.filter_map(status) {
+            match status {
+                100..=399 => self.done += 1,
+                400..=499 | 501 | 505 => self.refused += 1,
+                _ => return Err(format!("status {status}: {}", told.escape_ascii())),
+            }
+            self.answers += 1;
+        }
+        Ok(())
+    }
+}
+
+/// The status, where this follows `HTTP/1.` in the first line of an answer.
+fn status(text: &str) -> Option<u16> {
+    let rest = text.strip_prefix("1 ").or(text.strip_prefix("0 "))?;
+    rest.get(..4)?.strip_suffix(' ')?.parse().ok()
+}
+
+/// Sends the inputs of these numbers.
+fn attack(addr: SocketAddr, seed: u64, numbers: std::ops::Range<u64>) -> Result<Tally, String> {
+    let next = Mutex::new(numbers.start);
+    let take = || {
+        let mut next = next.lock().expect("no panic under the lock");
+        let first = *next;
+        *next = numbers.end.min(first + BATCH);
+        first..*next
+    };
+    let sender = || -> Result<Tally, String> {
+        let mut tally = Tally::default();
+        loop {
+            let batch = take();
+            if batch.is_empty() {
+                return Ok(tally);
+            }
+            send(addr, seed, batch, &mut tally)?;
+        }
+    };
+    let mut all = Tally::default();
+    thread::scope(|scope| {
+        let senders: Vec<_> = (0..SENDERS).map(|_| scope.spawn(sender)).collect();
+        for sender in senders {
+            all.add(sender.join().expect("a sender that ends")?);
+        }
+        Ok(all)
+    })
+}
+
+fn send(
+    addr: SocketAddr,
+    seed: u64,
+    batch: std::ops::Range<u64>,
+    tally: &mut Tally,
+) -> Result<(), String> {
+    let mut open = Vec::new();
+    for number in batch {
+        let input = Random(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).input();
+        let mut stream = TcpStream::connect(addr).map_err(|error| format!("connect: {error}"))?;
+        stream
+            .set_read_timeout(Some(LIMIT))
+            .expect("a read timeout");
+        stream
+            .set_write_timeout(Some(LIMIT))
+            .expect("a write timeout");
+        // A server that refuses may have closed before it has all.
+        let _ = stream
+            .write_all(&input)
+            .and_then(|()| stream.shutdown(Shutdown::Write));
+        open.push((number, input, stream));
+    }
+    for (number, input, mut stream) in open {
+        let mut told = Vec::new();
+        let ended = match stream.read_to_end(&mut told) {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                Err(format!("still open after {LIMIT:?}"))
+            }
+            _ => tally.count(&told),
+        };
+        ended.map_err(|fault| {
+            format!(
+                "seed {seed}, input {number}, {}: {fault}",
+                input.escape_ascii()
+            )
+        })?;
+    }
+    Ok(())
+}
+
+/// The generator `SplitMix64`: small, and the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((word ^ (word >> 31)) % limit.max(1) as u64).expect("below a usize")
+    }
+
+    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+        from[self.below(from.len())]
+    }
+
+    /// One to three requests, mutated up to five times.
+    fn input(&mut self) -> Vec<u8> {
+        let mut input = Vec::new();
+        for _ in 0..=self.below(3) {
+            input.extend_from_slice(self.pick(SEEDS).replace('|', "\r\n").as_bytes());
+        }
+        for _ in 0..self.below(6) {
+            self.mutate(&mut input);
+        }
+        input
+    }
+
+    fn mutate(&mut self, input: &mut Vec<u8>) {
+        let at = self.below(input.len());
+        let end = input.len().min(at + 1 + self.below(12));
+        match self.below(8) {
+            0 | 1 => drop(input.splice(at..at, self.pick(WORDS).bytes())),
+            2 => drop(input.splice(at..end, self.pick(WORDS).bytes())),
+            3 => drop(input.drain(at..end)),
+            4 => {
+                let span = input[at..end].to_vec();
+                let times = 1 + self.below(40);
+                input.splice(at..at, span.repeat(times));
+            }
+            5 => input.truncate(at),
+            6 => input[at] ^= 1 << self.below(8),
+            _ => input[at] = u8::try_from(self.below(256)).expect("a byte"),
+        }
+        if input.is_empty() {
+            input.push(b'\n');
+        }
+    }
+}
+
+/// Every watch of the harness sees the harm that it is there to see.
+#[test]
+fn a_planted_fault_is_found() {
+    let ground = Ground::new();
+    ground.is_unharmed().expect("no harm yet");
+    attack(ground.server.addr, 1, 0..500).expect("a server that is well");
+
+    ground.server.dir.place(CANARY, "croak");
+    ground.is_unharmed().expect_err("a dead canary");
+    ground.server.dir.place(CANARY, SONG);
+    let stray = ground.server.dir.outside("stray");
+    fs::write(&stray, "x").expect("a stray file");
+    ground.is_unharmed().expect_err("a stray file");
+    fs::remove_file(stray).expect("the stray file");
+    ground.is_unharmed().expect("no harm left");
+    ground.end();
+
+    for (answer, fault) in [
+        ("hello", "no answer"),
+        ("HTTP/1.1 500 Internal Server Error\r\n\r\n", "status 500"),
+    ] {
+        let found = attack(liar(Some(answer)), 1, 0..BATCH).expect_err(answer);
+        assert!(found.contains(fault), "{found}");
+    }
+    let found = attack(liar(None), 1, 0..1).expect_err("a server that hangs");
+    assert!(found.contains("still open"), "{found}");
+    let log = ["thread 'reactor-0' panicked at src/x.rs".to_owned()];
+    assert_eq!(troubles(&log).len(), 1);
+}
+
+/// A server that answers this to everybody, or says nothing for ever.
+fn liar(answer: Option<&'static str>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let addr = listener.local_addr().expect("its address");
+    thread::spawn(move || {
+        let mut silent = Vec::new();
+        for mut stream in listener.incoming().flatten() {
+            match answer {
+                Some(answer) => {
+                    let _ = stream.read_to_end(&mut Vec::new());
+                    let _ = stream.write_all(answer.as_bytes());
+                }
+                None => silent.push(stream),
+            }
+        }
+    });
+    addr
+}
