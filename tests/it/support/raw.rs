@@ -29,11 +29,6 @@ impl Raw {
     }
 
     /// A connection to a server that may be gone.
-    pub(crate) fn try_connect(addr: SocketAddr) -> io::Result<Self> {
-        TcpStream::connect_timeout(&addr, DEADLINE).map(Self::over)
-    }
-
-    /// A connection to a server that may be gone.
     #[allow(dead_code, reason = "tests/torture uses it")]
     pub(crate) fn try_connect(addr: SocketAddr) -> io::Result<Self> {
         TcpStream::connect_timeout(&addr, DEADLINE).map(Self::over)
