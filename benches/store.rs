@@ -24,6 +24,7 @@ fn open(dir: &TempDir, cache: u64) -> Directory {
         cache,
         cached_files: 1000,
         durability: Durability::Os,
+        max_staged: None,
     };
     Directory::open(dir.path(), options).expect("a store")
 }

@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::drain::{self, Drain};
 use crate::http::Service;
 use crate::metrics::ReactorCounters;
-use crate::net::{self, Listeners, Setup};
+use crate::net::{self, Listeners, Peers, Setup};
 use crate::store::{Directory, OpenError};
 
 /// How long the space of a large value that was removed by hand may stay taken.
@@ -104,10 +104,12 @@ impl Server {
             cpu: cpus.get(index % cpus.len().max(1)).copied(),
         };
         let setups = (0..self.config.threads).map(setup).collect();
+        let peers = Peers::new(self.config.max_connections_per_ip);
         let accepting = net::start(
             self.listeners,
             setups,
             self.config.max_connections,
+            peers.clone(),
             &draining,
         )?;
         tracing::info!(address = %address, dir = %self.config.dir.display(), reactors = self.config.threads, "serving");
@@ -115,6 +117,7 @@ impl Server {
             config: self.config,
             store: self.store,
             accepting,
+            peers,
             drain,
         })
     }
@@ -132,6 +135,7 @@ pub struct Running {
     config: Config,
     store: Arc<Directory>,
     accepting: Option<net::Accepting>,
+    peers: Peers,
     drain: Drain,
 }
 
@@ -143,6 +147,7 @@ impl Running {
             config,
             store,
             accepting,
+            peers,
             mut drain,
         } = self;
         tokio::select! {
@@ -160,7 +165,7 @@ impl Running {
             drain.finished().await;
         }
         drop(store);
-        tracing::info!("drained");
+        tracing::info!(refused = peers.refused(), "drained");
     }
 }
 

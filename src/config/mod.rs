@@ -9,6 +9,7 @@ mod protocol;
 mod storage;
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -70,6 +71,8 @@ pub struct Config {
     pub pin: bool,
     /// Connections open at once.
     pub max_connections: usize,
+    /// Of those, from one IPv4 address or IPv6 network of 64 bits, if that is bounded.
+    pub max_connections_per_ip: Option<NonZeroU32>,
     /// How long peers may take.
     pub limits: Limits,
     /// What the store may use.
@@ -105,17 +108,19 @@ impl TryFrom<Args> for Config {
             protocol,
             logging,
         } = args;
+        let store = storage.options();
         Ok(Self {
             listen: network.listen()?,
             threads: network.threads(),
             dispatch: network.dispatch(),
             pin: network.pin,
             max_connections: network.max_connections(),
+            max_connections_per_ip: network.max_connections_per_ip,
             limits: network.limits(),
             grace_period: *network.grace_period,
-            store: storage.options(),
             dir: storage.dir,
-            rules: protocol.rules(logging.access_log),
+            rules: protocol.rules(logging.access_log, store.max_staged),
+            store,
             log: logging.options(),
         })
     }

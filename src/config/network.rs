@@ -1,6 +1,7 @@
 //! Options of the sockets and the threads that serve them.
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::num::NonZeroU32;
 
 use bytesize::ByteSize;
 use clap::builder::FalseyValueParser;
@@ -42,6 +43,10 @@ pub(super) struct Network {
     /// Connections open at once; more wait in the listen queue [default: three quarters of the descriptors, at most 65536]
     #[arg(long, value_name = "N", env = "DATA_SERVER_MAX_CONNECTIONS", value_parser = clap::value_parser!(u32).range(1..))]
     max_connections: Option<u32>,
+
+    /// Connections open at once from one IPv4 address or IPv6 network of 64 bits; more are closed [default: no limit]
+    #[arg(long, value_name = "N", env = "DATA_SERVER_MAX_CONNECTIONS_PER_IP")]
+    pub(super) max_connections_per_ip: Option<NonZeroU32>,
 
     /// Time for the head of a request to arrive; 0s is for ever
     #[arg(

@@ -1,5 +1,7 @@
 //! Options of how requests are answered.
 
+use std::num::NonZeroU64;
+
 use bytesize::ByteSize;
 use clap::Args;
 use clap::builder::FalseyValueParser;
@@ -44,12 +46,17 @@ pub(super) struct Protocol {
 }
 
 impl Protocol {
-    pub(super) fn rules(self, access_log: bool) -> Rules {
+    /// With `max_staged` the bytes that may be staged at once, if that is bounded: no longer value can ever be stored.
+    pub(super) fn rules(self, access_log: bool, max_staged: Option<NonZeroU64>) -> Rules {
+        let storable = max_staged
+            .filter(|_| !self.discard)
+            .map_or(LONGEST_FILE, NonZeroU64::get);
+        let max_body = self.max_body.map_or(LONGEST_FILE, |size| size.as_u64());
         Rules {
             compat: self.compat,
             discard: self.discard,
             read_only: self.read_only,
-            max_body: self.max_body.map_or(LONGEST_FILE, |size| size.as_u64()),
+            max_body: max_body.min(storable),
             compress: self.compress,
             cors_origins: self.cors_origin,
             access_log,

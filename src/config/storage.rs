@@ -1,5 +1,6 @@
 //! Options of the store.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use bytesize::ByteSize;
@@ -38,6 +39,15 @@ pub(super) struct Storage {
         default_value = "os"
     )]
     durability: Durability,
+
+    /// Bytes of uploads staged at once: received or announced, and not yet published; more are answered 503; 0 is any
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "DATA_SERVER_MAX_STAGED",
+        default_value = "0"
+    )]
+    max_staged: ByteSize,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -55,6 +65,7 @@ impl Storage {
                 Durability::Os => store::Durability::Os,
                 Durability::Disk => store::Durability::Disk,
             },
+            max_staged: NonZeroU64::new(self.max_staged.as_u64()),
         }
     }
 }

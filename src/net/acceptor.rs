@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::Dispatch;
 use super::accept::{Attempt, Backoff, LONGEST_PAUSE, attempt};
 use super::gate::{Accepting, Gate, Slot};
+use super::peers::Peers;
 use super::reactor::{Accepted, Handle};
 use crate::drain::Draining;
 
@@ -23,6 +24,7 @@ pub(super) fn start(
     reactors: Vec<Handle>,
     dispatch: Dispatch,
     max_connections: usize,
+    peers: Peers,
     draining: Draining,
 ) -> io::Result<Accepting> {
     let gate = Gate::new(max_connections)?;
@@ -33,6 +35,7 @@ pub(super) fn start(
         dispatch,
         next: 0,
         gate,
+        peers,
         backoff: Backoff::default(),
     };
     std::thread::Builder::new()
@@ -50,6 +53,7 @@ struct Acceptor {
     dispatch: Dispatch,
     next: usize,
     gate: Arc<Gate>,
+    peers: Peers,
     backoff: Backoff,
 }
 
@@ -84,9 +88,12 @@ impl Acceptor {
     }
 
     fn hand_over(&mut self, socket: TcpStream, peer: SocketAddr) {
+        let Some(guest) = self.peers.admit(peer.ip()) else {
+            return;
+        };
         let picked = self.pick();
         let reactor = &self.reactors[picked];
-        let slot = Slot::take(&self.gate, &reactor.load);
+        let slot = Slot::take(&self.gate, &reactor.load, guest);
         // Fails only when the reactor is gone, and with it the process.
         let _ = reactor.queue.send(Accepted { socket, peer, slot });
     }

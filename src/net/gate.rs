@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::peers::Guest;
+
 /// Connections open on one reactor.
 pub(super) type Load = Arc<AtomicUsize>;
 
@@ -72,16 +74,18 @@ impl Gate {
 pub(super) struct Slot {
     gate: Arc<Gate>,
     load: Load,
+    _guest: Guest,
 }
 
 impl Slot {
-    /// Takes a slot for a connection of the reactor with this `load`.
-    pub(super) fn take(gate: &Arc<Gate>, load: &Load) -> Self {
+    /// Takes a slot for a connection of `guest`'s on the reactor with this `load`.
+    pub(super) fn take(gate: &Arc<Gate>, load: &Load, guest: Guest) -> Self {
         gate.open.fetch_add(1, Ordering::AcqRel);
         load.fetch_add(1, Ordering::Relaxed);
         Self {
             gate: Arc::clone(gate),
             load: Arc::clone(load),
+            _guest: guest,
         }
     }
 }

@@ -6,6 +6,7 @@ mod connection;
 mod gate;
 mod intake;
 mod own;
+mod peers;
 mod reactor;
 mod stream;
 mod watch;
@@ -20,6 +21,7 @@ use tokio::sync::Semaphore;
 use crate::drain::Draining;
 
 pub use gate::Accepting;
+pub use peers::Peers;
 pub use reactor::Setup;
 pub use watch::{Limits, RATE_WINDOW};
 
@@ -92,13 +94,18 @@ pub fn start(
     mut listeners: Listeners,
     setups: Vec<Setup>,
     max_connections: usize,
+    peers: Peers,
     draining: &Draining,
 ) -> io::Result<Option<Accepting>> {
     if listeners.dispatch == Dispatch::ReusePort {
         let slots = Arc::new(Semaphore::new(max_connections.min(Semaphore::MAX_PERMITS)));
         for (setup, listener) in setups.into_iter().zip(listeners.sockets) {
-            let slots = Arc::clone(&slots);
-            reactor::start_own(setup, Own { listener, slots }, draining.clone())?;
+            let own = Own {
+                listener,
+                slots: Arc::clone(&slots),
+                peers: peers.clone(),
+            };
+            reactor::start_own(setup, own, draining.clone())?;
         }
         return Ok(None);
     }
@@ -112,6 +119,7 @@ pub fn start(
         reactors?,
         dispatch,
         max_connections,
+        peers,
         draining.clone(),
     )
     .map(Some)

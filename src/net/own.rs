@@ -4,15 +4,16 @@
 //! short connections. The rules of accepting are the acceptor's.
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::accept::{Attempt, Backoff, attempt};
+use super::peers::Peers;
 use super::reactor::{Reactor, serve_std};
 use crate::drain::Draining;
 
@@ -21,6 +22,7 @@ use crate::drain::Draining;
 pub(super) struct Own {
     pub(super) listener: TcpListener,
     pub(super) slots: Arc<Semaphore>,
+    pub(super) peers: Peers,
 }
 
 /// Accepts until `draining` asks for the end; who was connected before is still served.
@@ -33,14 +35,27 @@ pub(super) async fn accept(own: Own, reactor: &Rc<Reactor>, draining: &mut Drain
         }
     };
     tokio::select! {
-        () = accept_for_ever(&listener, &own.slots, reactor) => {}
+        () = accept_for_ever(&listener, &own.slots, &own.peers, reactor) => {}
         () = draining.asked() => {}
     }
     while let Ok(slot) = Arc::clone(&own.slots).try_acquire_owned() {
         let Attempt::Connection(socket, peer) = attempt(listener.get_ref()) else {
             break;
         };
-        serve_std(socket, peer, slot, reactor);
+        serve_guest(socket, peer, slot, &own.peers, reactor);
+    }
+}
+
+/// Serves the connection, if its client may have one more.
+fn serve_guest(
+    socket: TcpStream,
+    peer: SocketAddr,
+    slot: OwnedSemaphorePermit,
+    peers: &Peers,
+    reactor: &Rc<Reactor>,
+) {
+    if let Some(guest) = peers.admit(peer.ip()) {
+        serve_std(socket, peer, (slot, guest), reactor);
     }
 }
 
@@ -55,6 +70,7 @@ fn register(listener: TcpListener) -> io::Result<AsyncFd<TcpListener>> {
 async fn accept_for_ever(
     listener: &AsyncFd<TcpListener>,
     slots: &Arc<Semaphore>,
+    peers: &Peers,
     reactor: &Rc<Reactor>,
 ) {
     let mut backoff = Backoff::default();
@@ -68,7 +84,9 @@ async fn accept_for_ever(
         };
         backoff.recover();
         match attempt(listener.get_ref()) {
-            Attempt::Connection(socket, peer) => serve_std(socket, peer, slot, reactor),
+            Attempt::Connection(socket, peer) => {
+                serve_guest(socket, peer, slot, peers, reactor);
+            }
             Attempt::PeerFailed => {}
             Attempt::Nobody => ready.clear_ready(),
             Attempt::Exhausted(errno) => {

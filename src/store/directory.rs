@@ -5,12 +5,14 @@
 //! an upload not yet handed over leaves nothing, a change handed over is made.
 
 use std::fs::File;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use super::budget::{Budget, InFlight};
 use super::cache::Cache;
 use super::error::Error;
 use super::home::{Home, OpenError};
@@ -41,6 +43,8 @@ pub struct Options {
     pub cached_files: u64,
     /// What an acknowledged change survives.
     pub durability: Durability,
+    /// Bytes of uploads staged at once, if that is bounded.
+    pub max_staged: Option<NonZeroU64>,
 }
 
 impl Options {
@@ -81,6 +85,7 @@ impl Directory {
             home.staging,
             home.features,
             options.durability,
+            Budget::new(options.max_staged),
             home.clock,
         ));
         let publisher = Publisher::start(Arc::clone(&staging)).map_err(failed)?;
@@ -224,6 +229,14 @@ impl Directory {
     /// Whether values may be changed.
     pub fn is_writable(&self) -> bool {
         self.writing.is_some()
+    }
+
+    /// What is staged at the moment, over all reactors.
+    pub fn staged(&self) -> InFlight {
+        let in_flight = |writing: &Writing| writing.staging.budget().in_flight();
+        self.writing
+            .as_ref()
+            .map_or_else(InFlight::default, in_flight)
     }
 
     fn writing(&self) -> Result<&Writing, Error> {

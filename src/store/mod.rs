@@ -15,6 +15,7 @@
 //! has been handed is made all the same, so who gave up waiting does not know its outcome.
 
 mod attributes;
+mod budget;
 mod cache;
 mod clock;
 mod digest;
@@ -33,6 +34,7 @@ mod stamp;
 mod threads;
 mod upload;
 
+pub use budget::InFlight;
 pub use digest::{Digest, Digests, Wanted};
 pub use directory::{Directory, Options};
 pub use error::Error;

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use tokio::sync::{mpsc, oneshot};
 
 use super::attributes::Attributes;
+use super::budget::Share;
 use super::error::Error;
 use super::key::Key;
 use super::names::Entry;
@@ -33,7 +34,7 @@ const SLOW_TO_FREE: u64 = 256 << 10;
 #[derive(Debug)]
 pub(super) enum Content {
     /// A small value, still in memory.
-    Small(Vec<Bytes>, Attributes),
+    Small(Vec<Bytes>, Attributes, Share),
     /// In a file, which has no version yet.
     Staged(Staged),
     /// In a file that has its version, and is on the disk if it must be.
@@ -48,8 +49,8 @@ impl Content {
         replaces: bool,
     ) -> Result<(Staged, Version), Error> {
         let staged = match self {
-            Self::Small(pieces, attributes) => {
-                staging.stage_small(&pieces, attributes, replaces)?
+            Self::Small(pieces, attributes, share) => {
+                staging.stage_small(&pieces, attributes, share, replaces)?
             }
             Self::Staged(staged) => staged,
             Self::Sealed(staged, version) => return Ok((staged, version)),
@@ -65,6 +66,10 @@ pub type Condition = Box<dyn Fn(Option<Meta>) -> bool + Send>;
 
 type Done<T> = oneshot::Sender<Result<T, Error>>;
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large one is the common one, and has no allocation of its own"
+)]
 enum Change {
     Put(Key<'static>, Content, Option<Condition>, Done<Version>),
     /// Answers whether there was a value to delete.

@@ -13,6 +13,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use super::attributes::Attributes;
+use super::budget::{Budget, Share};
 use super::clock::Clock;
 use super::error::Error;
 use super::key::Key;
@@ -47,6 +48,7 @@ pub(super) struct Staging {
     dir: OwnedFd,
     features: Features,
     durability: Durability,
+    budget: Arc<Budget>,
     clock: Mutex<Clock>,
     next_name: AtomicU64,
 }
@@ -57,6 +59,7 @@ impl Staging {
         dir: OwnedFd,
         features: Features,
         durability: Durability,
+        budget: Arc<Budget>,
         clock: Clock,
     ) -> Self {
         Self {
@@ -64,6 +67,7 @@ impl Staging {
             dir,
             features,
             durability,
+            budget,
             clock: Mutex::new(clock),
             next_name: AtomicU64::new(0),
         }
@@ -71,6 +75,10 @@ impl Staging {
 
     pub(super) fn durability(&self) -> Durability {
         self.durability
+    }
+
+    pub(super) fn budget(&self) -> &Arc<Budget> {
+        &self.budget
     }
 
     pub(super) fn names(&self) -> &Arc<Names> {
@@ -106,6 +114,7 @@ impl Staging {
             file,
             name,
             attributes: Attributes::default(),
+            share: None,
             staging: Arc::clone(self),
         })
     }
@@ -116,11 +125,12 @@ impl Staging {
         self: &Arc<Self>,
         pieces: &[Bytes],
         attributes: Attributes,
+        share: Share,
         replaces: bool,
     ) -> Result<Staged, Error> {
         let unnamed = self.features.unnamed && !replaces;
         let mut staged = self.stage_as(unnamed).map_err(Error::while_("create"))?;
-        staged.set_attributes(attributes);
+        staged.complete(attributes, share);
         write_at(staged.file(), 0, pieces)?;
         Ok(staged)
     }
@@ -169,6 +179,8 @@ pub(super) struct Staged {
     file: Arc<ValueFile>,
     name: Option<String>,
     attributes: Attributes,
+    /// Held until the value is published, or given up.
+    share: Option<Share>,
     staging: Arc<Staging>,
 }
 
@@ -177,9 +189,10 @@ impl Staged {
         &self.file
     }
 
-    /// What to leave beside the value when it is sealed.
-    pub(super) fn set_attributes(&mut self, attributes: Attributes) {
+    /// All of the value is in: what to leave beside it when it is sealed, and its share of what may be staged.
+    pub(super) fn complete(&mut self, attributes: Attributes, share: Share) {
         self.attributes = attributes;
+        self.share = Some(share);
     }
 
     /// Stamps the version into the file: its modification time.

@@ -11,6 +11,7 @@ use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
 use super::attributes::Attributes;
+use super::budget::Share;
 use super::digest::{Digests, Hasher, Wanted};
 use super::error::Error;
 use super::object::ValueFile;
@@ -63,6 +64,7 @@ impl Hashing {
 pub struct Upload {
     staging: Arc<Staging>,
     staged: Option<Staged>,
+    share: Share,
     piece: Piece,
     written: u64,
     writing: Option<Writing>,
@@ -71,17 +73,21 @@ pub struct Upload {
 }
 
 impl Upload {
-    /// Begins an upload; space for `len` bytes is reserved where it is known and more than a small value's.
+    /// Begins an upload of `len` bytes, where that is known: so much of the budget is its own before any arrives, and space
+    /// on the disk for more than a small value's.
     pub(super) async fn begin(staging: Arc<Staging>, len: Option<u64>) -> Result<Self, Error> {
+        let share = Share::new(staging.budget());
         let mut upload = Self {
             staging,
             staged: None,
+            share,
             piece: Piece::default(),
             written: 0,
             writing: None,
             hashing: None,
             attributes: Attributes::default(),
         };
+        upload.share.cover(len.unwrap_or(0))?;
         if let Some(len) = len.filter(|&len| len > SMALL) {
             upload.stage(Some(len)).await?;
         }
@@ -127,6 +133,8 @@ impl Upload {
 
     /// Takes the next bytes of the value, waiting while the disk is slower than the sender.
     pub async fn push(&mut self, mut data: Bytes) -> Result<(), Error> {
+        let received = self.written + (self.piece.len + data.len()) as u64;
+        self.share.cover(received)?;
         while !data.is_empty() {
             let room = PIECE - self.piece.len;
             self.piece.push(data.split_to(room.min(data.len())));
@@ -141,14 +149,14 @@ impl Upload {
     /// concurrent writers run, and are committed, together.
     pub(super) async fn finish(mut self) -> Result<Content, Error> {
         let content = if self.staged.is_none() && self.piece.len as u64 <= SMALL {
-            Content::Small(self.piece.take(), self.attributes)
+            Content::Small(self.piece.take(), self.attributes, self.share)
         } else {
             if self.piece.len > 0 {
                 self.flush().await?;
             }
             self.written().await?;
             let mut staged = self.staged.take().ok_or(Error::Truncated)?;
-            staged.set_attributes(self.attributes);
+            staged.complete(self.attributes, self.share);
             Content::Staged(staged)
         };
         match self.staging.durability() {

@@ -36,6 +36,7 @@ mod ranges;
 mod reading;
 mod restart;
 mod sendfile;
+mod shares;
 mod support;
 mod syscalls;
 mod uploads;

@@ -47,6 +47,19 @@ impl Raw {
         Self::over(socket.into())
     }
 
+    /// A connection from this address of the loopback network.
+    #[track_caller]
+    pub(crate) fn connect_from(source: [u8; 4], addr: SocketAddr) -> Self {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket
+            .bind(&SocketAddr::from((source, 0)).into())
+            .expect("an address of the loopback network");
+        socket
+            .connect_timeout(&addr.into(), DEADLINE)
+            .expect("a connection");
+        Self::over(socket.into())
+    }
+
     fn over(stream: TcpStream) -> Self {
         stream.set_nodelay(true).expect("no delay");
         stream

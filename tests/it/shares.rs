@@ -1,0 +1,215 @@
+//! Proves that no client takes more than its share: of the connections, with `--max-connections-per-ip`, and all uploads
+//! together of what may be staged, with `--max-staged`.
+
+use crate::support::{DataDir, Launch, Raw, TestServer, chunked, eventually, pattern, put_head};
+
+const GET: &str = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
+const MIB: usize = 1 << 20;
+
+#[test]
+fn an_address_with_its_connections_open_gets_no_more_and_others_do() {
+    for dispatch in ["round-robin", "least-connections", "reuse-port"] {
+        let mut server = TestServer::start(&[
+            "--threads",
+            "3",
+            "--dispatch",
+            dispatch,
+            "--max-connections-per-ip",
+            "3",
+        ]);
+        server.dir.place("here", "value");
+        let from = |host: u8| Raw::connect_from([127, 0, 0, host], server.addr);
+        let mut open: Vec<Raw> = (0..3).map(|_| from(2)).collect();
+        for connection in &mut open {
+            assert_eq!(connection.ask(GET).body, b"value", "{dispatch}");
+        }
+        for _ in 0..20 {
+            from(2).assert_closed();
+        }
+        assert_eq!(
+            from(3).ask(GET).body,
+            b"value",
+            "{dispatch}: another address"
+        );
+        for connection in &mut open {
+            assert_eq!(connection.ask(GET).body, b"value", "{dispatch}: still open");
+        }
+
+        open.pop();
+        let mut again = None;
+        eventually("there is room for one more once one is closed", || {
+            let mut next = from(2);
+            let is_open = next.offer(GET).is_ok() && next.try_head().is_some();
+            again = is_open.then_some(next);
+            is_open
+        });
+        from(2).assert_closed();
+        drop(again);
+
+        let warning = server.event("too many connections from one address");
+        assert_eq!(warning.level, "WARN");
+        assert_eq!(
+            (warning.field("address"), warning.number("max")),
+            ("127.0.0.2".to_owned(), 3)
+        );
+        let warnings = server.events("too many connections from one address").len();
+        assert!(warnings < 4, "{warnings} lines for some 20 refusals");
+        server.stop();
+        assert!(
+            server.event("drained").number("refused") >= 21,
+            "{dispatch}"
+        );
+    }
+}
+
+#[test]
+fn one_ipv6_network_of_64_bits_is_one_address() {
+    let launch = Launch::new(&["--max-connections-per-ip", "1"]).listen("[::1]:0");
+    let server = launch.start();
+    server.dir.place("here", "value");
+    let mut open = server.connect();
+    assert_eq!(open.ask(GET).body, b"value");
+    server.connect().assert_closed();
+}
+
+/// Load tests and proxies come from one address: nothing is bounded unless it is asked for.
+#[test]
+fn one_address_may_have_as_many_connections_as_there_are_by_default() {
+    let server = TestServer::start(&[]);
+    server.dir.place("here", "value");
+    let mut open: Vec<Raw> = (0..300).map(|_| server.connect()).collect();
+    for connection in &mut open {
+        assert_eq!(connection.ask(GET).body, b"value");
+    }
+}
+
+/// A server with `--max-staged 4MiB` and an upload of 3 MiB that waits for its last byte.
+fn three_quarters_full() -> (TestServer, Raw, Vec<u8>) {
+    let server = TestServer::start(&["--max-staged", "4MiB"]);
+    let value = pattern(1, 3 * MIB);
+    let mut waiting = server.connect();
+    waiting.send(put_head("held", value.len()));
+    waiting.send(&value[..value.len() - 1]);
+    eventually("the first upload has its share", || {
+        server.proc().staged() > 0
+    });
+    (server, waiting, value)
+}
+
+#[test]
+fn an_upload_beyond_what_may_be_staged_is_answered_503_before_its_body() {
+    let (server, mut waiting, value) = three_quarters_full();
+    let mut refused = server.connect();
+    let head = put_head("refused", 2 * MIB);
+    let head = head.replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n");
+    let answer = refused.ask(head);
+    assert_eq!(
+        (answer.status, answer.header("retry-after")),
+        (503, Some("1")),
+        "{answer:?}"
+    );
+    assert!(answer.closes(), "what follows may be the body");
+    assert!(
+        String::from_utf8_lossy(&answer.body).contains("--max-staged"),
+        "{answer:?}"
+    );
+    refused.assert_closed();
+
+    // What fits is stored, also when it is small and never sees a file.
+    server.store("fits", pattern(2, MIB));
+    server.store("small", "value");
+    waiting.send(&value[value.len() - 1..]);
+    assert_eq!(waiting.answer().status, 200);
+    server.store("refused", pattern(3, 2 * MIB));
+    assert!(server.dir.read("held") == value);
+    server
+        .dir
+        .assert_holds(&["fits", "held", "refused", "small"]);
+}
+
+#[test]
+fn a_chunked_upload_is_answered_503_when_it_comes_to_the_bound_and_leaves_nothing() {
+    let (server, waiting, _) = three_quarters_full();
+    server.dir.place("k", "old");
+    let head = "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let value = pattern(2, 2 * MIB);
+    let mut refused = server.connect();
+    refused.send(head);
+    // The server may close before it has read all of this.
+    let _ = refused.offer(chunked(value.chunks(60_000)));
+    let answer = refused.answer();
+    assert_eq!(
+        (answer.status, answer.header("retry-after")),
+        (503, Some("1")),
+        "{answer:?}"
+    );
+    assert!(answer.closes(), "its body was not read to the end");
+    assert_eq!(server.get("k").body, b"old");
+
+    // The whole of what is left, to the byte, is there to be used.
+    let mut fits = server.connect();
+    fits.send(head);
+    fits.send(chunked(value[..MIB].chunks(60_000)));
+    fits.send("0\r\n\r\n");
+    assert_eq!(fits.answer().status, 200);
+    assert!(server.dir.read("k") == value[..MIB]);
+
+    waiting.reset();
+    eventually("an upload that was cut off gives up its share", || {
+        server.put("k", &value).status == 200
+    });
+    server.dir.assert_holds(&["k"]);
+}
+
+/// 503 would be a lie for a value that can never be stored.
+#[test]
+fn a_value_longer_than_all_that_may_be_staged_is_answered_413() {
+    let server = TestServer::start(&["--max-staged", "1MiB"]);
+    let answer = server.connect().ask(put_head("k", MIB + 1));
+    assert_eq!((answer.status, answer.header("retry-after")), (413, None));
+    server.store("k", pattern(1, MIB));
+    let discarding = TestServer::start(&["--max-staged", "1KiB", "--discard"]);
+    assert_eq!(
+        discarding.put("k", pattern(1, MIB)).status,
+        200,
+        "nothing is staged"
+    );
+}
+
+/// Shares that leaked would add up: as much as a thousand times the bound goes through, and all of it is there after.
+#[test]
+fn every_share_is_given_back() {
+    let server = Launch::new(&["--max-staged", "100KiB", "--durability", "os"])
+        .on(&DataDir::in_memory())
+        .start();
+    let mut connection = server.connect();
+    let value = pattern(1, 50_000);
+    for n in 0..2000 {
+        let answer = connection.ask([put_head("k", value.len()).as_bytes(), &value].concat());
+        assert_eq!(answer.status, 200, "PUT {n}");
+    }
+    for _ in 0..20 {
+        let mut cut = server.connect();
+        cut.send(put_head("k", 90_000));
+        cut.send(&value);
+        cut.reset();
+    }
+    let failing = |lines: &str| {
+        let head =
+            format!("PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: 50000\r\n{lines}\r\n\r\n");
+        let answer = server.connect().ask([head.as_bytes(), &value].concat());
+        answer.status
+    };
+    eventually("what was cut off has gone", || {
+        failing("If-Match: \"another\"") == 412
+    });
+    for _ in 0..20 {
+        eventually("a wrong digest is refused", || {
+            failing("Content-MD5: AAAAAAAAAAAAAAAAAAAAAA==") == 400
+        });
+    }
+    eventually("all of the bound is free again", || {
+        server.put("k", pattern(2, 100 << 10)).status == 200
+    });
+    server.dir.assert_holds(&["k"]);
+}
