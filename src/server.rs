@@ -9,16 +9,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::time::timeout;
 
 use crate::config::Config;
 use crate::drain::{self, Drain};
-use crate::http::Service;
+use crate::http::{Admin, Rules, Scope, Service};
 use crate::metrics::ReactorCounters;
-use crate::net::{self, Listeners, Peers, Setup};
+use crate::net::{self, Aside, Listeners, Peers, Setup};
 use crate::store::{Directory, OpenError};
 
 /// How long the space of a large value that was removed by hand may stay taken.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
+
+/// How long the thread of the own pages has to finish, once the others have.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +56,7 @@ pub struct Server {
     config: Config,
     store: Arc<Directory>,
     listeners: Listeners,
+    aside: Option<Aside>,
 }
 
 impl Server {
@@ -64,13 +69,11 @@ impl Server {
             Directory::open
         };
         let store = Arc::new(open(&config.dir, config.store)?);
-        let listeners =
-            Listeners::bind(config.listen, config.dispatch, config.threads).map_err(|source| {
-                StartError::Listen {
-                    address: config.listen,
-                    source,
-                }
-            })?;
+        let cannot = |address| move |source| StartError::Listen { address, source };
+        let listeners = Listeners::bind(config.listen, config.dispatch, config.threads)
+            .map_err(cannot(config.listen))?;
+        let aside = |address| Aside::bind(address).map_err(cannot(address));
+        let aside = config.admin.map(aside).transpose()?;
         let address = listeners.local_addr();
         if !config.rules.read_only && !address.ip().is_loopback() {
             tracing::warn!("no authentication: anyone who reaches {address} can write and delete");
@@ -79,6 +82,7 @@ impl Server {
             config,
             store,
             listeners,
+            aside,
         })
     }
 
@@ -88,23 +92,19 @@ impl Server {
     }
 
     /// Starts every thread; from when this returns, requests are answered.
-    pub fn start(self) -> Result<Running, StartError> {
+    pub fn start(mut self) -> Result<Running, StartError> {
         let address = self.local_addr();
         let (drain, draining) = drain::channel();
-        let cpus = if self.config.pin {
-            allowed_cpus()
-        } else {
-            Vec::new()
+        let counters: Vec<_> = (0..self.config.threads).map(|_| Arc::default()).collect();
+        let admin = Admin::new(counters.clone(), &self.store, self.config.min_free);
+        let admin = Arc::new(admin);
+        let scope = match &self.aside {
+            Some(_) => Scope::Values,
+            None => Scope::All,
         };
-        let setup = |index: usize| Setup {
-            index,
-            service: Service::new(Arc::clone(&self.store), self.config.rules.clone(), index),
-            limits: self.config.limits,
-            counters: Arc::new(ReactorCounters::default()),
-            cpu: cpus.get(index % cpus.len().max(1)).copied(),
-        };
-        let setups = (0..self.config.threads).map(setup).collect();
+        let setups = self.setups(counters, &admin, scope);
         let peers = Peers::new(self.config.max_connections_per_ip);
+        let aside = self.start_aside(&admin)?;
         let accepting = net::start(
             self.listeners,
             setups,
@@ -112,14 +112,69 @@ impl Server {
             peers.clone(),
             &draining,
         )?;
+        admin.serves();
         tracing::info!(address = %address, dir = %self.config.dir.display(), reactors = self.config.threads, "serving");
         Ok(Running {
             config: self.config,
             store: self.store,
+            admin,
             accepting,
             peers,
             drain,
+            aside,
         })
+    }
+
+    fn setups(
+        &self,
+        counters: Vec<Arc<ReactorCounters>>,
+        admin: &Arc<Admin>,
+        scope: Scope,
+    ) -> Vec<Setup> {
+        let cpus = if self.config.pin {
+            allowed_cpus()
+        } else {
+            Vec::new()
+        };
+        let setup = |(index, counters)| Setup {
+            index,
+            name: format!("reactor-{index}"),
+            service: self.service(index, admin, scope),
+            limits: self.config.limits,
+            counters,
+            cpu: cpus.get(index % cpus.len().max(1)).copied(),
+        };
+        counters.into_iter().enumerate().map(setup).collect()
+    }
+
+    fn service(&self, index: usize, admin: &Arc<Admin>, scope: Scope) -> Service {
+        let rules = Rules {
+            scope,
+            ..self.config.rules.clone()
+        };
+        Service::new(Arc::clone(&self.store), rules, index, Arc::clone(admin))
+    }
+
+    /// Starts the thread of the own pages, if they have one: before the others, and with a drain of its own, so that it
+    /// says what the server does all the time that it does it.
+    fn start_aside(&mut self, admin: &Arc<Admin>) -> Result<Option<Drain>, StartError> {
+        let Some(aside) = self.aside.take() else {
+            return Ok(None);
+        };
+        let (drain, draining) = drain::channel();
+        let address = aside.local_addr();
+        let index = self.config.threads;
+        let setup = Setup {
+            index,
+            name: "admin".to_owned(),
+            service: self.service(index, admin, Scope::Pages),
+            limits: self.config.limits,
+            counters: Arc::default(),
+            cpu: None,
+        };
+        aside.start(setup, draining)?;
+        tracing::info!(%address, "admin listening on http://{address}");
+        Ok(Some(drain))
     }
 
     /// Serves until `shutdown` resolves, then drains; see [`Running::run`].
@@ -134,9 +189,11 @@ impl Server {
 pub struct Running {
     config: Config,
     store: Arc<Directory>,
+    admin: Arc<Admin>,
     accepting: Option<net::Accepting>,
     peers: Peers,
     drain: Drain,
+    aside: Option<Drain>,
 }
 
 impl Running {
@@ -146,25 +203,35 @@ impl Running {
         let Self {
             config,
             store,
+            admin,
             accepting,
             peers,
             mut drain,
+            aside,
         } = self;
         tokio::select! {
             () = shutdown => {}
             () = keep_house(&store) => {}
         }
+        admin.drains();
         tracing::info!(grace_period = ?config.grace_period, "draining");
         drain.ask();
         drop(accepting);
-        if tokio::time::timeout(config.grace_period, drain.finished())
+        if timeout(config.grace_period, drain.finished())
             .await
             .is_err()
         {
             drain.abandon();
             drain.finished().await;
         }
-        drop(store);
+        if let Some(mut aside) = aside {
+            aside.ask();
+            if timeout(LAST_WORDS, aside.finished()).await.is_err() {
+                aside.abandon();
+                aside.finished().await;
+            }
+        }
+        drop((store, admin));
         tracing::info!(refused = peers.refused(), "drained");
     }
 }

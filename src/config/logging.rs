@@ -1,9 +1,12 @@
 //! Options of the log.
 
+use std::num::NonZeroU32;
+
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 use tracing::level_filters::LevelFilter;
 
+use crate::http::Sampling;
 use crate::log;
 
 #[derive(Args, Clone, Debug)]
@@ -29,7 +32,17 @@ pub(super) struct Logging {
 
     /// Log a line for each request
     #[arg(long, env = "DATA_SERVER_ACCESS_LOG", value_parser = FalseyValueParser::new())]
-    pub(super) access_log: bool,
+    access_log: bool,
+
+    /// Log one of N requests only; those that the server failed (5xx) are logged all the same
+    #[arg(
+        long,
+        value_name = "N",
+        env = "DATA_SERVER_ACCESS_LOG_SAMPLE",
+        default_value = "1",
+        requires = "access_log"
+    )]
+    access_log_sample: NonZeroU32,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -49,6 +62,13 @@ enum LogFormat {
 }
 
 impl Logging {
+    /// What the access log has, if there is one.
+    pub(super) fn sampling(&self) -> Option<Sampling> {
+        self.access_log.then_some(Sampling {
+            one_of: self.access_log_sample,
+        })
+    }
+
     pub(super) fn options(&self) -> log::Options {
         log::Options {
             level: self.log_level.into(),

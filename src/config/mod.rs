@@ -63,6 +63,10 @@ pub struct Config {
     pub dir: PathBuf,
     /// Where to listen.
     pub listen: SocketAddr,
+    /// Where the server's own pages are, if not where it listens.
+    pub admin: Option<SocketAddr>,
+    /// Bytes free for values below which the server is not ready.
+    pub min_free: u64,
     /// Number of reactors, at least 1.
     pub threads: usize,
     /// How connections come to reactors.
@@ -88,9 +92,11 @@ pub struct Config {
 /// What is wrong with the arguments, naming the option.
 #[derive(Debug, thiserror::Error)]
 pub enum BadConfig {
-    /// `--listen` is no address.
-    #[error("--listen {given}: {why}; give an address and a port, such as 127.0.0.1:8080")]
-    Listen {
+    /// What should be an address is none.
+    #[error("{option} {given}: {why}; give an address and a port, such as 127.0.0.1:8080")]
+    Address {
+        /// The option.
+        option: &'static str,
         /// As typed.
         given: String,
         /// What is wrong with it.
@@ -111,6 +117,8 @@ impl TryFrom<Args> for Config {
         let store = storage.options();
         Ok(Self {
             listen: network.listen()?,
+            admin: network.admin()?,
+            min_free: storage.min_free(),
             threads: network.threads(),
             dispatch: network.dispatch(),
             pin: network.pin,
@@ -119,7 +127,7 @@ impl TryFrom<Args> for Config {
             limits: network.limits(),
             grace_period: *network.grace_period,
             dir: storage.dir,
-            rules: protocol.rules(logging.access_log, store.max_staged),
+            rules: protocol.rules(logging.sampling(), store.max_staged),
             store,
             log: logging.options(),
         })

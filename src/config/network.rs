@@ -27,6 +27,11 @@ pub(super) struct Network {
     )]
     listen: String,
 
+    /// Address of the server's own pages (/-/metrics, /-/ready and so on), on a thread of their own; they then leave the
+    /// port of --listen
+    #[arg(long, value_name = "ADDR:PORT", env = "DATA_SERVER_ADMIN")]
+    admin: Option<String>,
+
     /// How connections come to reactors: in turn, to the one with the fewest, or by the kernel to a listener of each
     #[arg(
         long,
@@ -119,18 +124,27 @@ impl Network {
     }
 
     pub(super) fn listen(&self) -> Result<SocketAddr, BadConfig> {
-        let bad = |why: String| BadConfig::Listen {
-            given: self.listen.clone(),
-            why,
-        };
-        let mut addresses = self
-            .listen
-            .to_socket_addrs()
-            .map_err(|error| bad(error.to_string()))?;
-        addresses
-            .next()
-            .ok_or_else(|| bad("no such address".to_owned()))
+        address("--listen", &self.listen)
     }
+
+    pub(super) fn admin(&self) -> Result<Option<SocketAddr>, BadConfig> {
+        let given = self.admin.as_deref().filter(|given| !given.is_empty());
+        given.map(|given| address("--admin", given)).transpose()
+    }
+}
+
+fn address(option: &'static str, given: &str) -> Result<SocketAddr, BadConfig> {
+    let bad = |why: String| BadConfig::Address {
+        option,
+        given: given.to_owned(),
+        why,
+    };
+    let mut addresses = given
+        .to_socket_addrs()
+        .map_err(|error| bad(error.to_string()))?;
+    addresses
+        .next()
+        .ok_or_else(|| bad("no such address".to_owned()))
 }
 
 /// Leaves a quarter of the descriptors to the files being read and written.

@@ -6,7 +6,7 @@ use bytesize::ByteSize;
 use clap::Args;
 use clap::builder::FalseyValueParser;
 
-use crate::http::Rules;
+use crate::http::{Rules, Sampling, Scope};
 
 /// No file is longer: the kernel's offsets are signed.
 const LONGEST_FILE: u64 = i64::MAX as u64;
@@ -43,16 +43,25 @@ pub(super) struct Protocol {
         value_delimiter = ','
     )]
     cors_origin: Vec<String>,
+
+    /// Tell clients how long an answer took, in a Server-Timing header
+    #[arg(long, env = "DATA_SERVER_SERVER_TIMING", value_parser = FalseyValueParser::new())]
+    server_timing: bool,
 }
 
 impl Protocol {
     /// With `max_staged` the bytes that may be staged at once, if that is bounded: no longer value can ever be stored.
-    pub(super) fn rules(self, access_log: bool, max_staged: Option<NonZeroU64>) -> Rules {
+    pub(super) fn rules(
+        self,
+        access_log: Option<Sampling>,
+        max_staged: Option<NonZeroU64>,
+    ) -> Rules {
         let storable = max_staged
             .filter(|_| !self.discard)
             .map_or(LONGEST_FILE, NonZeroU64::get);
         let max_body = self.max_body.map_or(LONGEST_FILE, |size| size.as_u64());
         Rules {
+            scope: Scope::All,
             compat: self.compat,
             discard: self.discard,
             read_only: self.read_only,
@@ -60,6 +69,7 @@ impl Protocol {
             compress: self.compress,
             cors_origins: self.cors_origin,
             access_log,
+            server_timing: self.server_timing,
         }
     }
 }

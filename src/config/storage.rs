@@ -48,6 +48,15 @@ pub(super) struct Storage {
         default_value = "0"
     )]
     max_staged: ByteSize,
+
+    /// Space for values below which /-/ready answers 503; 0 is none
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "DATA_SERVER_MIN_FREE",
+        default_value = "64MiB"
+    )]
+    min_free: ByteSize,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -57,6 +66,10 @@ enum Durability {
 }
 
 impl Storage {
+    pub(super) fn min_free(&self) -> u64 {
+        self.min_free.as_u64()
+    }
+
     pub(super) fn options(&self) -> store::Options {
         store::Options {
             cache: self.cache.as_u64(),

@@ -37,6 +37,31 @@ pub(super) fn prefers_problem(headers: &HeaderMap) -> bool {
     })
 }
 
+/// Whether metrics are to be told as `OpenMetrics`: only where Accept names that type, in a version that is spoken here, and
+/// likes it no less than `text/plain`.
+pub(super) fn prefers_open_metrics(headers: &HeaderMap) -> bool {
+    let is_spoken = |key: &str, value: &str| match key.to_ascii_lowercase().as_str() {
+        "version" => matches!(value.trim_matches('"'), "1.0.0" | "0.0.1" | "0.0.4"),
+        // How names with odd characters are told; there are none.
+        "escaping" => true,
+        _ => is_harmless(key, value),
+    };
+    let members = fields(headers, &ACCEPT).filter_map(|field| Member::parse(field, is_spoken));
+    let mut weights = [None; 2];
+    for member in members {
+        for (weight, name) in weights.iter_mut().zip(METRICS) {
+            if member.name.eq_ignore_ascii_case(name) {
+                *weight = (*weight).max(Some(member.weight));
+            }
+        }
+    }
+    let [open, text] = weights;
+    open.is_some_and(|open| open > 0 && open >= text.unwrap_or(0))
+}
+
+/// The types of metrics.
+const METRICS: [&str; 2] = ["application/openmetrics-text", "text/plain"];
+
 /// The content coding to answer with, as its place in `offers`; `None` is no coding.
 ///
 /// No coding is what a client gets that does not ask for one, that likes `identity` better, or that refuses all there
@@ -135,16 +160,20 @@ struct Member<'a> {
 
 /// The well-formed members of all lines of a field.
 fn members<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = Member<'a>> {
+    fields(headers, name).filter_map(|field| Member::parse(field, is_harmless))
+}
+
+/// The members of all lines of a field, as they are.
+fn fields<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
     let lines = headers.get_all(name).into_iter();
     lines
         .filter_map(|line| line.to_str().ok())
         .flat_map(|line| split(line, b','))
-        .filter_map(Member::parse)
 }
 
 impl<'a> Member<'a> {
     /// `None` for what is malformed, or has a parameter that makes a difference.
-    fn parse(member: &'a str) -> Option<Self> {
+    fn parse(member: &'a str, is_harmless: impl Fn(&str, &str) -> bool) -> Option<Self> {
         let mut parts = split(member, b';');
         let name = parts.next().filter(|name| !name.is_empty())?;
         for parameter in parts.filter(|part| !part.is_empty()) {

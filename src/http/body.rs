@@ -225,7 +225,7 @@ impl HttpBody for Body {
             return Poll::Ready(None);
         };
         let piece = piece?;
-        if let Some(exchange) = &mut self.exchange {
+        if let Some(exchange) = &self.exchange {
             exchange.sent(piece.remaining());
         }
         Poll::Ready(Some(Ok(Frame::data(piece))))

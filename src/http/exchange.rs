@@ -1,88 +1,88 @@
 //! One exchange: from the head of a request to the last byte of its answer.
 //!
 //! An [`Exchange`] is alive as long as the exchange is, in the service first and in the body of the answer then, so
-//! that its end is known however it ends: sent, given up, or cut off. It writes the line of the access log.
+//! that its end is known however it ends: sent, given up, or cut off. It answers with what was noted of it.
 
-use std::net::SocketAddr;
+use std::fmt::Write as _;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use hyper::Request;
+use hyper::Response;
+use hyper::header::{HeaderName, HeaderValue};
 
+use super::body::Body;
+use super::identity::REQUEST_ID;
 use super::link::Link;
+use super::meter::{Notes, Timing};
+
+const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// An exchange going on.
 #[derive(Debug)]
 pub(super) struct Exchange {
     link: Rc<Link>,
-    log: Option<Box<Line>>,
-}
-
-/// What the access log will say.
-#[derive(Debug)]
-struct Line {
-    began: Instant,
-    peer: SocketAddr,
-    method: String,
-    target: String,
-    reactor: usize,
-    status: u16,
-    bytes: u64,
 }
 
 impl Exchange {
-    pub(super) fn begin(link: &Rc<Link>) -> Self {
+    pub(super) fn begin(link: &Rc<Link>, method: &hyper::Method) -> Self {
         link.begin();
+        link.meter().begin(method);
         Self {
             link: Rc::clone(link),
-            log: None,
         }
     }
 
-    /// Writes a line to the access log when the exchange ends.
-    pub(super) fn log<B>(&mut self, request: &Request<B>, peer: SocketAddr, reactor: usize) {
-        self.log = Some(Box::new(Line {
-            began: Instant::now(),
-            peer,
-            method: request.method().to_string(),
-            target: request.uri().path().to_owned(),
-            reactor,
-            status: 0,
-            bytes: 0,
-        }));
+    /// Keeps `notes` until it ends.
+    pub(super) fn note(&self, notes: Notes) {
+        self.link.meter().note(notes);
     }
 
-    /// The answer is known.
-    pub(super) fn answered(&mut self, status: u16) {
-        if let Some(line) = &mut self.log {
-            line.status = status;
-        }
+    /// The store is asked now.
+    pub(super) fn asks(&self) {
+        self.link.meter().with_notes(|notes| {
+            if let Some(timing) = &mut notes.timing {
+                timing.asked = Some(Instant::now());
+            }
+        });
     }
 
-    /// `bytes` of the answer were handed to the socket.
-    pub(super) fn sent(&mut self, bytes: usize) {
-        if let Some(line) = &mut self.log {
-            line.bytes += bytes as u64;
-        }
+    /// The answer is known: gives it the headers that the notes ask for.
+    pub(super) fn answered(&self, response: &mut Response<Body>) {
+        let meter = self.link.meter();
+        meter.answered(response.status().as_u16());
+        meter.with_notes(|notes| {
+            let headers = response.headers_mut();
+            headers.insert(REQUEST_ID, notes.identity.request.clone());
+            if let Some(timing) = &notes.timing {
+                let field = server_timing(timing, meter.elapsed());
+                if let Ok(field) = HeaderValue::try_from(field) {
+                    headers.insert(SERVER_TIMING, field);
+                }
+            }
+        });
+    }
+
+    /// `bytes` of the answer were handed to hyper.
+    pub(super) fn sent(&self, bytes: usize) {
+        self.link.meter().handed(bytes);
     }
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
         self.link.end();
-        if let Some(line) = self.log.take() {
-            let Line {
-                began,
-                peer,
-                method,
-                target,
-                reactor,
-                status,
-                bytes,
-            } = *line;
-            let ms = began.elapsed().as_secs_f64() * 1e3;
-            // A status of 0: the client left before there was an answer.
-            tracing::info!(target: "access", %peer, method, key = target, status, bytes, ms, reactor);
-        }
+        self.link.meter().ended();
     }
+}
+
+/// The field `Server-Timing` (W3C), in milliseconds: the store's part, and all until now.
+fn server_timing(timing: &Timing, total: Duration) -> String {
+    let mut field = String::new();
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    if let Some(asked) = timing.asked {
+        let store = asked.elapsed().saturating_sub(timing.waited);
+        let _ = write!(field, "store;dur={:.3}, ", ms(store));
+    }
+    let _ = write!(field, "total;dur={:.3}", ms(total));
+    field
 }

@@ -27,8 +27,8 @@ use super::digest_fields::{Algorithm, CONTENT_DIGEST, Expected, REPR_DIGEST};
 use super::framing::Framing;
 use super::head::MAX_HEAD;
 use super::listing::{next_link, page};
+use super::path;
 use super::range::{MAX_PARTS, Ranges, ranges};
-use super::request;
 use crate::store::{Key, Listing};
 
 /// A path names at most one key, which obeys the rules and comes back from any encoding of it.
@@ -37,7 +37,7 @@ pub fn key(data: &[u8]) {
         return;
     };
     let path = format!("/{segment}");
-    let Ok(key) = request::key(&path) else {
+    let Ok(key) = path::key(&path) else {
         return;
     };
     let name = key.as_str();
@@ -45,7 +45,7 @@ pub fn key(data: &[u8]) {
     assert!(name != "." && name != ".." && !name.starts_with(".data-server"));
     let encoded = format!("/{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
     assert_eq!(
-        request::key(&encoded).expect("the same key, encoded"),
+        path::key(&encoded).expect("the same key, encoded"),
         Key::new(name).expect("a key")
     );
 }
@@ -55,7 +55,7 @@ pub fn target(data: &[u8]) {
     let Ok(uri) = Uri::try_from(data) else {
         return;
     };
-    let Ok(key) = request::key(uri.path()) else {
+    let Ok(key) = path::key(uri.path()) else {
         return;
     };
     let segment = uri.path().trim_start_matches('/');

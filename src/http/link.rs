@@ -5,8 +5,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::head::Fault;
+use super::meter::Meter;
+use crate::metrics::ReactorCounters;
 use crate::store::Descriptor;
 
 /// What a connection is doing.
@@ -53,10 +56,12 @@ pub struct Link {
     nudged: Cell<bool>,
     ended: Cell<bool>,
     regions: RefCell<VecDeque<Region>>,
+    meter: Meter,
 }
 
-impl Default for Link {
-    fn default() -> Self {
+impl Link {
+    /// The link of a new connection, whose exchanges are counted in `counters`.
+    pub fn new(counters: Arc<ReactorCounters>) -> Self {
         Self {
             phase: Cell::new(Phase::Head),
             requests: Cell::new(0),
@@ -73,11 +78,34 @@ impl Default for Link {
             nudged: Cell::new(false),
             ended: Cell::new(false),
             regions: RefCell::default(),
+            meter: Meter::new(counters),
         }
     }
-}
 
-impl Link {
+    pub(super) fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// The socket took `bytes`; with `more`, others wait for it.
+    pub fn sent(&self, bytes: usize, more: bool) {
+        self.meter.sent(bytes, more);
+    }
+
+    /// A head was refused before it became a request.
+    pub fn refused_head(&self) {
+        self.meter.refused();
+    }
+
+    /// The socket gave `bytes`.
+    pub fn received(&self, bytes: usize) {
+        self.meter.received(bytes);
+    }
+
+    /// Everything that was to be sent has been given to the socket.
+    pub fn flushed(&self) {
+        self.meter.flushed();
+    }
+
     /// What the connection is doing.
     pub fn phase(&self) -> Phase {
         self.phase.get()

@@ -57,7 +57,9 @@ impl<'a> Received<'a> {
 
     async fn frame(&mut self) -> Option<Result<Frame<Bytes>, hyper::Error>> {
         self.link.set_receiving(true);
+        let waits = self.link.meter().waits();
         let frame = self.body.frame().await;
+        self.link.meter().waited(waits);
         self.link.set_receiving(false);
         frame
     }

@@ -3,26 +3,25 @@
 //! The only room that reads request headers. Everything that can be refused without touching the store is refused
 //! here, before a byte of the body is read. Which status a refusal has is not known here.
 
-use std::borrow::Cow;
-
 use hyper::header::{
     ACCESS_CONTROL_REQUEST_METHOD, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE,
     HeaderMap, HeaderValue, IF_RANGE, ORIGIN, RANGE, TRAILER,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
-use percent_encoding::percent_decode_str;
 
 use super::accept::prefers_problem;
+use super::admin::{self, Page};
 use super::conditional::Preconditions;
 use super::digest_fields::{Algorithm, BadDigest, Expected, WANT_REPR_DIGEST, want};
 use super::encode::Coding;
 use super::head::Fault;
 use super::listing::{self, BadQuery, Form};
 use super::media;
-use super::service::Rules;
+use super::path::{key, page};
+use super::rules::{Rules, Scope};
 use super::survey::Survey;
-use crate::store::{BadKey, Key, Page};
+use crate::store::{self, BadKey, Key};
 
 /// What a request asks for.
 #[derive(Debug)]
@@ -43,13 +42,15 @@ pub(super) enum Operation<'a> {
         preconditions: Option<Preconditions>,
     },
     List {
-        page: Page,
+        page: store::Page,
         form: Form,
     },
     /// Say what may be done; `preflight` when a browser asks on behalf of a page of another origin.
     Options {
         preflight: bool,
     },
+    /// Answer one of the server's own pages.
+    Page(Page, admin::Form),
 }
 
 /// What a client wants of a value besides all of it, now.
@@ -81,6 +82,8 @@ pub(super) struct Audience {
     pub(super) origin: Option<HeaderValue>,
     /// Answers depend on who asks.
     pub(super) varies: bool,
+    /// There is an X-Request-Id, to be answered with one.
+    pub(super) identified: bool,
 }
 
 impl Operation<'_> {
@@ -102,6 +105,7 @@ impl Operation<'_> {
             },
             Self::List { page, form } => Operation::List { page, form },
             Self::Options { preflight } => Operation::Options { preflight },
+            Self::Page(page, form) => Operation::Page(page, form),
         }
     }
 }
@@ -145,6 +149,8 @@ pub(super) enum Refusal {
     Precondition,
     #[error("this server knows GET, HEAD, PUT, DELETE and OPTIONS")]
     Method,
+    #[error("this page knows GET and HEAD")]
+    PageMethod,
     #[error("this server is read-only")]
     ReadOnly,
     #[error("the value is larger than this server takes ({limit} bytes)")]
@@ -164,6 +170,7 @@ pub(super) fn understand<'a>(
     let audience = Audience {
         problem: survey.problem && prefers_problem(&head.headers),
         varies: !rules.cors_origins.is_empty(),
+        identified: survey.identified,
         origin: (!rules.cors_origins.is_empty()).then(origin).flatten(),
     };
     let operation = survey
@@ -178,6 +185,19 @@ fn operation<'a>(
     survey: &Survey,
     rules: &Rules,
 ) -> Result<Operation<'a>, Refusal> {
+    let page = page(head.uri.path()).filter(|_| rules.scope != Scope::Values);
+    if let Some(page) = page {
+        match head.method {
+            Method::GET | Method::HEAD => {
+                return Ok(Operation::Page(page, admin::Form::preferred(&head.headers)));
+            }
+            _ if !rules.compat => return Err(Refusal::PageMethod),
+            _ => {}
+        }
+    }
+    if rules.scope == Scope::Pages {
+        return Err(Refusal::NoSuchPath);
+    }
     match head.method {
         Method::GET | Method::HEAD => get(head, survey, rules),
         Method::PUT => put(head, len, rules),
@@ -303,81 +323,4 @@ fn allowed_origin(headers: &HeaderMap, rules: &Rules) -> Option<HeaderValue> {
         .iter()
         .any(allowed)
         .then(|| origin.clone())
-}
-
-/// The key that `path` names: its one segment, percent-decoded once.
-pub(super) fn key(path: &str) -> Result<Key<'_>, Refusal> {
-    let segment = path.strip_prefix('/').unwrap_or(path);
-    if segment.is_empty() || segment.contains('/') {
-        return Err(Refusal::NoSuchPath);
-    }
-    if !segment.contains('%') {
-        return Ok(Key::new(segment)?);
-    }
-    if has_bad_escape(segment) {
-        return Err(Refusal::BadEscape);
-    }
-    let decoded: Cow<'_, [u8]> = percent_decode_str(segment).into();
-    Ok(Key::from_bytes(decoded)?)
-}
-
-fn has_bad_escape(segment: &str) -> bool {
-    let is_hex = |b: Option<&u8>| b.is_some_and(u8::is_ascii_hexdigit);
-    let bytes = segment.as_bytes();
-    let bad = |(i, &b): (usize, &u8)| {
-        b == b'%' && !(is_hex(bytes.get(i + 1)) && is_hex(bytes.get(i + 2)))
-    };
-    bytes.iter().enumerate().any(bad)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-    use proptest::prelude::*;
-
-    #[test]
-    fn a_path_is_decoded_once_and_strictly() {
-        for (path, name) in [
-            ("/a", "a"),
-            ("/a%20b", "a b"),
-            ("/a+b", "a+b"),
-            ("/%252e%252e", "%2e%2e"),
-            ("/...", "..."),
-        ] {
-            assert_eq!(key(path).unwrap().as_str(), name, "{path}");
-        }
-        for path in ["/%", "/%2", "/%zz", "/a%+1", "/%2%"] {
-            assert_eq!(key(path), Err(Refusal::BadEscape), "{path}");
-        }
-        for path in ["/", "", "/a/b", "/a/", "//a", "//"] {
-            assert_eq!(key(path), Err(Refusal::NoSuchPath), "{path}");
-        }
-        for path in [
-            "/%2e%2E",
-            "/.",
-            "/%2F",
-            "/a%00",
-            "/%ff",
-            "/%c0%ae",
-            "/.data%2Dserver",
-        ] {
-            assert!(matches!(key(path), Err(Refusal::BadKey(_))), "{path}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn decoding_undoes_encoding(name in ".{1,80}") {
-            let path = format!("/{}", utf8_percent_encode(&name, NON_ALPHANUMERIC));
-            prop_assert_eq!(key(&path), Key::new(name).map_err(Refusal::from));
-        }
-
-        #[test]
-        fn no_path_panics_or_names_more_than_one_segment(path in "/[ -~]{0,40}") {
-            if let Ok(key) = key(&path) {
-                prop_assert!(!key.as_str().contains('/'));
-            }
-        }
-    }
 }

@@ -27,16 +27,12 @@ use super::multipart::{self, Multipart};
 use super::range::{content_range, unsatisfied};
 use super::representation::{NAME, Representation, representation, validators};
 use super::request::{Audience, Refusal};
+use super::rules::Rules;
 use super::select::Selection;
-use super::service::Rules;
 use crate::store::{self, Key, Listing, Object, Version};
 
 /// What became of a request.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the large one is the common one, and has no allocation of its own"
-)]
 pub(super) enum Outcome {
     /// A value was found, and this is the answer with it.
     Value(Response<Body>),
@@ -53,6 +49,8 @@ pub(super) enum Outcome {
     Options {
         preflight: bool,
     },
+    /// One of the server's own pages.
+    Page(Response<Body>),
     Refused(Refusal),
     Failed(store::Error),
 }
@@ -80,9 +78,9 @@ fn methods(rules: &Rules) -> HeaderValue {
 
 /// Headers of requests and answers that pages of other origins may send and read.
 const SENT: &str = "content-type, content-md5, content-digest, repr-digest, want-repr-digest, if-match, if-none-match, \
-    if-modified-since, if-unmodified-since, if-range, range";
-const READ: &str =
-    "etag, last-modified, content-range, accept-ranges, repr-digest, link, retry-after";
+    if-modified-since, if-unmodified-since, if-range, range, x-request-id, traceparent";
+const READ: &str = "etag, last-modified, content-range, accept-ranges, repr-digest, link, retry-after, x-request-id, \
+    server-timing";
 
 /// What is sent on a connection whose request did not arrive in time, without a request to answer.
 pub const TIMED_OUT: &[u8] = b"HTTP/1.1 408 Request Timeout\r\n\
@@ -95,7 +93,7 @@ pub(super) fn render(outcome: Outcome, audience: &Audience, rules: &Rules) -> Re
     let has_manners =
         matches!(&outcome, Outcome::Value(r) if r.status() != StatusCode::NOT_MODIFIED);
     let mut response = match outcome {
-        Outcome::Value(response) => response,
+        Outcome::Value(response) | Outcome::Page(response) => response,
         Outcome::Stored(version) => {
             let mut response = empty(StatusCode::OK);
             response.headers_mut().extend(validators(version));
@@ -278,13 +276,17 @@ fn refused(why: &Refusal, audience: &Audience, rules: &Rules) -> Response<Body> 
         Refusal::LengthRequired => (S::LENGTH_REQUIRED, "length-required"),
         Refusal::Expectation => (S::EXPECTATION_FAILED, "expectation"),
         Refusal::Method if rules.compat => (S::NOT_FOUND, "method"),
-        Refusal::Method => (S::METHOD_NOT_ALLOWED, "method"),
+        Refusal::Method | Refusal::PageMethod => (S::METHOD_NOT_ALLOWED, "method"),
         Refusal::ReadOnly => (S::FORBIDDEN, "read-only"),
         Refusal::TooLarge { .. } => (S::PAYLOAD_TOO_LARGE, "too-large"),
     };
     let mut response = problem(status, name, why, audience);
     if status == S::METHOD_NOT_ALLOWED {
-        response.headers_mut().insert(ALLOW, methods(rules));
+        let allowed = match why {
+            Refusal::PageMethod => HeaderValue::from_static("GET, HEAD"),
+            _ => methods(rules),
+        };
+        response.headers_mut().insert(ALLOW, allowed);
     }
     if let Refusal::Unsatisfiable { len } = why {
         put(response.headers_mut(), CONTENT_RANGE, unsatisfied(*len));

@@ -3,6 +3,7 @@
 //! One service for all connections of a reactor. It decides no status and reads no header; what it promises is that a
 //! refused upload is not read, and that a body that breaks off is never stored.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -12,56 +13,52 @@ use std::task::{Context, Poll};
 use std::time::SystemTime;
 
 use hyper::body::{Body as _, Incoming};
+use hyper::http::request::Parts;
 use hyper::{Request, Response};
 
+use super::access_log::{Line, Sampling};
+use super::admin::Admin;
 use super::body::Body;
-use super::conditional::{Current, Preconditions};
-use super::digest_fields::{Algorithm, Expected};
-use super::encode::{Coding, Encoded, WORTH_IT, variant};
+use super::digest_fields::Algorithm;
+use super::encode::{Encoded, WORTH_IT};
 use super::exchange::Exchange;
+use super::identity::Ids;
 use super::link::Link;
 use super::listing::next_link;
+use super::meter::{Notes, Timing};
+use super::put::condition;
 use super::receive::Received;
-use super::representation::{etag, representation};
-use super::request::{Audience, Operation, Refusal, Terms, Wishes, understand};
+use super::representation::representation;
+use super::request::{Audience, Operation, Refusal, Wishes, understand};
 use super::response::{Outcome, Sending, close, render, value, whole};
+use super::rules::Rules;
 use super::select::{Selection, select};
-use crate::store::{Condition, Digest, Digests, Directory, Error, Key, Meta, Object, Wanted};
-
-/// How requests are answered.
-#[derive(Clone, Debug)]
-pub struct Rules {
-    /// Answer as the C server did, where that differs (README, "The contract").
-    pub compat: bool,
-    /// Receive PUT bodies and drop them.
-    pub discard: bool,
-    /// Refuse to change anything.
-    pub read_only: bool,
-    /// The longest value taken, in bytes.
-    pub max_body: u64,
-    /// Compress answers for clients that ask for it.
-    pub compress: bool,
-    /// Origins whose pages may use this server; `*` is all.
-    pub cors_origins: Vec<String>,
-    /// Log a line for each exchange.
-    pub access_log: bool,
-}
+use crate::store::{Digest, Directory, Error, Key, Object};
 
 /// The service of one reactor.
 #[derive(Debug)]
 pub struct Service {
-    store: Arc<Directory>,
+    pub(super) store: Arc<Directory>,
     rules: Rules,
     reactor: usize,
+    admin: Arc<Admin>,
+    ids: Ids,
+    logged: Cell<u32>,
+    /// Every request has notes, not only one that asks for them.
+    is_noted: bool,
 }
 
 impl Service {
     /// A service over `store`, for the reactor of this number.
-    pub fn new(store: Arc<Directory>, rules: Rules, reactor: usize) -> Self {
+    pub fn new(store: Arc<Directory>, rules: Rules, reactor: usize, admin: Arc<Admin>) -> Self {
         Self {
+            is_noted: rules.access_log.is_some() || rules.server_timing,
             store,
             rules,
             reactor,
+            admin,
+            ids: Ids::default(),
+            logged: Cell::new(0),
         }
     }
 
@@ -73,20 +70,22 @@ impl Service {
         peer: SocketAddr,
         request: Request<Incoming>,
     ) -> Answer {
-        let mut exchange = Exchange::begin(link);
-        if self.rules.access_log {
-            exchange.log(&request, peer, self.reactor);
-        }
+        let exchange = Exchange::begin(link, request.method());
         let (head, body) = request.into_parts();
         let len = body.size_hint().exact();
         let (audience, mut understood) = understand(&head, len, &self.rules);
-        if let Some(fault) = link.fault() {
+        let fault = link.fault();
+        if let Some(fault) = fault {
             link.leave_unread();
             understood = Err(Refusal::Fault(fault));
+        }
+        if self.is_noted || audience.identified {
+            exchange.note(self.notes(&head, peer, fault.is_some()));
         }
         let outcome = match understood {
             Err(refusal) => Outcome::Refused(refusal),
             Ok(operation) => {
+                exchange.asks();
                 let Some(outcome) = self.at_once(&operation, link) else {
                     let operation = operation.into_owned();
                     return self.work(operation, audience, body, link, exchange);
@@ -100,11 +99,37 @@ impl Service {
         Answer::Ready(Some(self.finish(outcome, &audience, link, exchange)))
     }
 
+    /// With `stands_in`, `head` is not what the client sent: that could not be understood, and is not told.
+    fn notes(&self, head: &Parts, peer: SocketAddr, stands_in: bool) -> Notes {
+        let (method, target) = if stands_in {
+            ("-", "-")
+        } else {
+            (head.method.as_str(), head.uri.path())
+        };
+        let line = self.rules.access_log.map(|Sampling { one_of }| {
+            let turn = self.logged.get();
+            self.logged.set((turn + 1) % one_of);
+            Line {
+                peer,
+                reactor: self.reactor,
+                method: method.to_owned(),
+                target: target.to_owned(),
+                is_sampled: turn == 0,
+                bytes: 0,
+            }
+        });
+        Notes {
+            identity: self.ids.identify(&head.headers),
+            line,
+            timing: self.rules.server_timing.then(Timing::default),
+        }
+    }
+
     /// What can be answered without waiting for anything.
     fn at_once(&self, operation: &Operation<'_>, link: &Rc<Link>) -> Option<Outcome> {
         match operation {
             Operation::Get { key, wishes: None } => {
-                let object = self.store.get_cached(key)?;
+                let object = self.cached(key, link)?;
                 let compress = self.rules.compress;
                 Some(Outcome::Value(whole(object, key, compress, link)))
             }
@@ -113,12 +138,22 @@ impl Service {
                 if wishes.is_some_and(|wishes| wishes.digest.is_some()) {
                     return None;
                 }
-                let object = self.store.get_cached(key)?;
+                let object = self.cached(key, link)?;
                 Some(self.found(object, key, wishes, None, link))
             }
             &Operation::Options { preflight } => Some(Outcome::Options { preflight }),
             _ => None,
         }
+    }
+
+    fn cached(&self, key: &Key<'_>, link: &Link) -> Option<Arc<Object>> {
+        let found = self.store.get_cached(key);
+        let counters = link.meter().counters();
+        match found {
+            Some(_) => counters.hits.add(1),
+            None => counters.misses.add(1),
+        }
+        found
     }
 
     fn work(
@@ -150,7 +185,10 @@ impl Service {
                 body.discard().await?;
                 Ok(Outcome::Discarded)
             }
-            Operation::Put { key, len, terms } => self.put(key, len, *terms, &mut body).await,
+            Operation::Put { key, len, terms } => {
+                let counters = link.meter().counters();
+                self.put(key, len, *terms, &mut body, counters).await
+            }
             Operation::Delete { key, preconditions } => {
                 let deleted = self.store.delete(key, preconditions.map(condition)).await?;
                 Ok(if deleted {
@@ -169,6 +207,7 @@ impl Service {
                 })
             }
             Operation::Options { preflight } => Ok(Outcome::Options { preflight }),
+            Operation::Page(page, form) => Ok(Outcome::Page(self.admin.answer(page, form).await)),
         }
     }
 
@@ -242,52 +281,12 @@ impl Service {
         }
     }
 
-    async fn put(
-        &self,
-        key: Key<'static>,
-        len: Option<u64>,
-        terms: Terms,
-        body: &mut Received<'_>,
-    ) -> Result<Outcome, Outcome> {
-        if let Some(preconditions) = &terms.preconditions {
-            // Decided when the value is published; asked here too, so that what must fail is not received first.
-            let current = self.store.get(&key).await?;
-            if !holds(preconditions, current.map(|object| object.meta())) {
-                return Err(Refusal::Precondition.into());
-            }
-        }
-        let mut upload = self.store.upload(len).await?;
-        if let Some(media_type) = &terms.media_type {
-            upload.set_media_type(media_type);
-        }
-        let wanted = wanted(&terms);
-        if !wanted.is_none() {
-            upload.hash(wanted, self.store.compute().clone());
-        }
-        while let Some(data) = body.next().await? {
-            upload.push(data).await?;
-        }
-        let trailers = body.trailers().map(Expected::of).transpose();
-        let trailers = trailers.map_err(Refusal::from)?.unwrap_or_default();
-        let expected = terms.expected.and(trailers).map_err(Refusal::from)?;
-        // A trailer that was not announced asks for digests only now.
-        let wanted = wanted.and(wanted_by(&expected));
-        if !wanted.is_none() {
-            let digests = upload.digests(wanted, self.store.compute()).await?;
-            verify(&expected, &digests)?;
-        }
-        let condition = terms.preconditions.map(condition);
-        Ok(Outcome::Stored(
-            self.store.put(key, upload, condition).await?,
-        ))
-    }
-
     fn finish(
         &self,
         outcome: Outcome,
         audience: &Audience,
         link: &Link,
-        mut exchange: Exchange,
+        exchange: Exchange,
     ) -> Response<Body> {
         if let Outcome::Failed(error) = &outcome {
             log_failure(error);
@@ -296,53 +295,8 @@ impl Service {
         if link.left_unread() {
             close(&mut response);
         }
-        exchange.answered(response.status().as_u16());
+        exchange.answered(&mut response);
         response.map(|body| body.ends(exchange))
-    }
-}
-
-/// `preconditions` as the publisher asks them, at the moment of publishing.
-fn condition(preconditions: Preconditions) -> Condition {
-    Box::new(move |current| holds(&preconditions, current))
-}
-
-fn holds(preconditions: &Preconditions, current: Option<Meta>) -> bool {
-    let Some(meta) = current else {
-        return preconditions.for_write(None);
-    };
-    let etag = etag(meta.version);
-    let variants = Coding::ALL.map(|coding| variant(&etag, coding));
-    preconditions.for_write(Some(Current {
-        etag: &etag,
-        variants: &variants.each_ref().map(String::as_str),
-        modified: meta.version.time(),
-    }))
-}
-
-/// The digests to compute of an upload: those it is to be compared with, or all that might follow.
-fn wanted(terms: &Terms) -> Wanted {
-    if terms.digests_follow {
-        return Wanted::ALL;
-    }
-    wanted_by(&terms.expected)
-}
-
-fn wanted_by(expected: &Expected) -> Wanted {
-    Wanted {
-        sha256: expected.sha256.is_some(),
-        sha512: expected.sha512.is_some(),
-        md5: expected.md5.is_some(),
-    }
-}
-
-fn verify(expected: &Expected, digests: &Digests) -> Result<(), Refusal> {
-    let same = (expected.sha256.is_none() || expected.sha256 == digests.sha256)
-        && (expected.sha512.is_none() || expected.sha512 == digests.sha512)
-        && (expected.md5.is_none() || expected.md5 == digests.md5);
-    if same {
-        Ok(())
-    } else {
-        Err(Refusal::DigestMismatch)
     }
 }
 

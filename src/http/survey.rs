@@ -11,6 +11,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
 use super::digest_fields::WANT_REPR_DIGEST;
+use super::identity::REQUEST_ID;
 use super::request::Refusal;
 
 /// What one pass over the headers finds: most requests have few, and none that needs a closer look.
@@ -25,6 +26,8 @@ pub(super) struct Survey {
     pub(super) codings_accepted: bool,
     /// Accept names problem+json.
     pub(super) problem: bool,
+    /// There is an X-Request-Id.
+    pub(super) identified: bool,
 }
 
 impl Survey {
@@ -36,6 +39,7 @@ impl Survey {
             wishes: false,
             codings_accepted: false,
             problem: false,
+            identified: false,
         };
         for (name, value) in headers {
             survey.note(name, value.as_bytes());
@@ -55,7 +59,10 @@ impl Survey {
             }
             ACCEPT_ENCODING => self.codings_accepted = true,
             ACCEPT => self.problem |= value.windows(12).any(|w| w == b"problem+json"),
-            _ => self.wishes |= *name == WANT_REPR_DIGEST,
+            _ => {
+                self.wishes |= *name == WANT_REPR_DIGEST;
+                self.identified |= *name == REQUEST_ID;
+            }
         }
     }
 

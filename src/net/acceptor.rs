@@ -68,11 +68,12 @@ impl Acceptor {
             self.backoff.recover();
             match attempt(&self.listener) {
                 Attempt::Connection(socket, peer) => self.hand_over(socket, peer),
-                Attempt::PeerFailed => {}
+                Attempt::PeerFailed => self.failed(),
                 Attempt::Nobody => {
                     self.wait(true, self.backoff.is_active().then_some(LONGEST_PAUSE));
                 }
                 Attempt::Exhausted(errno) => {
+                    self.failed();
                     let pause = self.backoff.failed(errno);
                     self.wait(false, Some(pause));
                 }
@@ -89,13 +90,19 @@ impl Acceptor {
 
     fn hand_over(&mut self, socket: TcpStream, peer: SocketAddr) {
         let Some(guest) = self.peers.admit(peer.ip()) else {
+            self.reactors[self.next].counters.accepting.refused.add(1);
             return;
         };
         let picked = self.pick();
         let reactor = &self.reactors[picked];
         let slot = Slot::take(&self.gate, &reactor.load, guest);
+        reactor.counters.accepting.accepted.add(1);
         // Fails only when the reactor is gone, and with it the process.
         let _ = reactor.queue.send(Accepted { socket, peer, slot });
+    }
+
+    fn failed(&self) {
+        self.reactors[self.next].counters.accepting.errors.add(1);
     }
 
     /// The reactor whose turn it is, or the one with the fewest connections, in turn among equals.

@@ -7,6 +7,7 @@ use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 
 use hyper::server::conn::http1;
@@ -32,13 +33,15 @@ pub(super) fn protocol() -> http1::Builder {
     protocol
 }
 
-/// Serves `socket` until it is closed; returns how many requests arrived.
-pub(super) async fn serve(socket: TcpStream, peer: SocketAddr, reactor: &Reactor) -> u64 {
-    let link = Rc::new(Link::default());
+/// Serves `socket` until it is closed.
+pub(super) async fn serve(socket: TcpStream, peer: SocketAddr, reactor: &Reactor) {
+    let link = Rc::new(Link::new(Arc::clone(reactor.counters())));
     if let Err(error) = converse(socket, peer, reactor, &link).await {
+        if error.is_parse() {
+            link.refused_head();
+        }
         tracing::debug!(%peer, %error, "connection broken");
     }
-    link.requests()
 }
 
 async fn converse(

@@ -61,8 +61,10 @@ impl Intake {
     }
 
     fn poll_socket(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
         let polled = Pin::new(&mut self.socket).poll_read(cx, buf);
         self.link.set_reading(polled.is_pending());
+        self.link.received(buf.filled().len() - before);
         polled
     }
 

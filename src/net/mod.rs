@@ -5,6 +5,7 @@ mod acceptor;
 mod connection;
 mod gate;
 mod intake;
+mod lag;
 mod own;
 mod peers;
 mod reactor;
@@ -29,6 +30,9 @@ use own::Own;
 
 /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
+
+/// Connections that an [`Aside`] may have open.
+const MOST_ASIDE: usize = 256;
 
 /// How connections come to reactors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +90,39 @@ fn listen(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
+}
+
+/// A reactor that accepts for itself, beside those of a server: for what must be answered while they are busy.
+#[derive(Debug)]
+pub struct Aside {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Aside {
+    /// Listens on `address`.
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        let listener = listen(address, false)?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address })
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Starts it. It ends when `draining` asks.
+    pub fn start(self, setup: Setup, draining: Draining) -> io::Result<()> {
+        let slots = Arc::new(Semaphore::new(MOST_ASIDE));
+        let listener = self.listener;
+        let own = Own {
+            listener,
+            slots,
+            peers: Peers::default(),
+        };
+        reactor::start_own(setup, own, draining)
+    }
 }
 
 /// Starts a reactor for each of `setups`, and what brings them connections. Accepting ends, and the reactors drain, when

@@ -54,9 +54,13 @@ fn serve_guest(
     peers: &Peers,
     reactor: &Rc<Reactor>,
 ) {
-    if let Some(guest) = peers.admit(peer.ip()) {
-        serve_std(socket, peer, (slot, guest), reactor);
-    }
+    let accepting = &reactor.counters().accepting;
+    let Some(guest) = peers.admit(peer.ip()) else {
+        accepting.refused.add(1);
+        return;
+    };
+    accepting.accepted.add(1);
+    serve_std(socket, peer, (slot, guest), reactor);
 }
 
 #[expect(
@@ -74,6 +78,7 @@ async fn accept_for_ever(
     reactor: &Rc<Reactor>,
 ) {
     let mut backoff = Backoff::default();
+    let accepting = &reactor.counters().accepting;
     loop {
         let Ok(mut ready) = listener.readable().await else {
             return;
@@ -87,9 +92,10 @@ async fn accept_for_ever(
             Attempt::Connection(socket, peer) => {
                 serve_guest(socket, peer, slot, peers, reactor);
             }
-            Attempt::PeerFailed => {}
+            Attempt::PeerFailed => accepting.errors.add(1),
             Attempt::Nobody => ready.clear_ready(),
             Attempt::Exhausted(errno) => {
+                accepting.errors.add(1);
                 drop(slot);
                 tokio::time::sleep(backoff.failed(errno)).await;
             }

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 
 use super::connection;
 use super::gate::{Load, Slot};
+use super::lag;
 use super::own::{self, Own};
 use super::watch::{Limits, Watch};
 use crate::drain::Draining;
@@ -36,6 +37,7 @@ pub(super) struct Handle {
     /// Has no bound of its own, so that handing over never waits: every connection in it holds a slot.
     pub(super) queue: mpsc::UnboundedSender<Accepted>,
     pub(super) load: Load,
+    pub(super) counters: Arc<ReactorCounters>,
 }
 
 /// Where a reactor's connections come from.
@@ -50,6 +52,8 @@ enum Source {
 pub struct Setup {
     /// Its number, from 0.
     pub index: usize,
+    /// Its thread's name.
+    pub name: String,
     /// What answers requests.
     pub service: Service,
     /// How long peers may take.
@@ -80,14 +84,22 @@ impl Reactor {
     pub(super) fn watch(&self) -> &Watch {
         &self.watch
     }
+
+    pub(super) fn counters(&self) -> &Arc<ReactorCounters> {
+        &self.counters
+    }
 }
 
 /// Starts a reactor on a thread of its own, to be handed its connections.
 pub(super) fn start(setup: Setup, draining: Draining) -> io::Result<Handle> {
     let (queue, connections) = mpsc::unbounded_channel();
+    let counters = Arc::clone(&setup.counters);
     spawn(setup, Source::Acceptor(connections), draining)?;
-    let load = Load::default();
-    Ok(Handle { queue, load })
+    Ok(Handle {
+        queue,
+        load: Load::default(),
+        counters,
+    })
 }
 
 /// Starts a reactor on a thread of its own that accepts for itself.
@@ -99,7 +111,7 @@ pub(super) fn start_own(setup: Setup, own: Own, draining: Draining) -> io::Resul
 fn spawn(setup: Setup, source: Source, draining: Draining) -> io::Result<()> {
     let (started, outcome) = std::sync::mpsc::sync_channel(1);
     std::thread::Builder::new()
-        .name(format!("reactor-{}", setup.index))
+        .name(setup.name.clone())
         .spawn(move || {
             if let Some(cpu) = setup.cpu {
                 pin_to(cpu);
@@ -138,6 +150,7 @@ async fn run(setup: Setup, source: Source, mut draining: Draining) {
     });
     let watching = Rc::clone(&reactor);
     tokio::task::spawn_local(async move { watching.watch.keep().await });
+    tokio::task::spawn_local(lag::measure(Arc::clone(&reactor.counters)));
     match source {
         Source::Acceptor(connections) => receive(connections, &reactor).await,
         Source::Own(own) => own::accept(own, &reactor, &mut draining).await,
@@ -152,14 +165,11 @@ async fn run(setup: Setup, source: Source, mut draining: Draining) {
             tracing::warn!(reactor = index, connections, "connections abandoned: the grace period is over");
         }
     }
-    let ReactorCounters {
-        connections,
-        requests,
-    } = &*reactor.counters;
+    let counters = &reactor.counters;
     tracing::info!(
         reactor = index,
-        connections = connections.get(),
-        requests = requests.get(),
+        connections = counters.accepting.accepted.get(),
+        requests = counters.all_requests(),
         "reactor drained"
     );
 }
@@ -191,8 +201,19 @@ pub(super) fn serve_std<S: 'static>(
 }
 
 async fn serve<S>(socket: TcpStream, peer: SocketAddr, slot: S, reactor: Rc<Reactor>) {
-    reactor.counters.connections.add(1);
-    let requests = connection::serve(socket, peer, &reactor).await;
-    reactor.counters.requests.add(requests);
+    let _finished = Finished(&reactor);
+    connection::serve(socket, peer, &reactor).await;
     drop(slot);
+}
+
+/// Counts a connection that has ended, also by a panic.
+struct Finished<'a>(&'a Reactor);
+
+impl Drop for Finished<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.counters.panics.add(1);
+        }
+        self.0.counters.finished.add(1);
+    }
 }

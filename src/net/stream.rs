@@ -104,15 +104,17 @@ impl Stream {
             };
             sent.unwrap_or_else(missing)
         });
+        let is_end = self.link.take_end();
         match polled {
             Poll::Ready(Ok(n)) => {
                 self.burst += n;
                 self.link.count(n);
+                self.link.sent(n, !is_end);
             }
             Poll::Ready(Err(_)) => {}
             Poll::Pending => self.burst = 0,
         }
-        if self.link.take_end() {
+        if is_end {
             self.cork(false);
         }
         polled
@@ -160,6 +162,8 @@ impl Stream {
         let sent = ready!(self.poll_send_slices(cx, bufs, AT_ONCE));
         if let Ok(n) = sent {
             self.link.count(n);
+            let all: usize = bufs.iter().map(|buf| buf.len()).sum();
+            self.link.sent(n, n < all);
         }
         Poll::Ready(sent)
     }
@@ -173,12 +177,20 @@ impl Stream {
         self.cork(self.link.is_long());
         let sent = ready!(self.poll_send_slices(cx, head, AT_ONCE | SendFlags::MORE))?;
         if sent < head.iter().map(|slice| slice.len()).sum() {
+            self.link.sent(sent, true);
             return Poll::Ready(Ok(sent));
         }
         // What hinders the region now will do so again when it is its turn alone.
         match self.poll_send_region(cx) {
-            Poll::Ready(Ok(more)) => Poll::Ready(Ok(sent + more)),
-            Poll::Ready(Err(_)) | Poll::Pending => Poll::Ready(Ok(sent)),
+            Poll::Ready(Ok(more)) => {
+                // The region has told whether anything is left.
+                self.link.sent(sent, false);
+                Poll::Ready(Ok(sent + more))
+            }
+            Poll::Ready(Err(_)) | Poll::Pending => {
+                self.link.sent(sent, true);
+                Poll::Ready(Ok(sent))
+            }
         }
     }
 
@@ -211,6 +223,7 @@ impl Stream {
     /// A head that was begun gets an answer, if the socket takes it; whoever is that late may not read either.
     fn say_goodbye(&self) {
         if self.link.heard() {
+            self.link.refused_head();
             let _ = self.intake.inner().socket().try_write(TIMED_OUT);
         }
     }
@@ -231,6 +244,7 @@ impl Stream {
             if buf.filled().is_empty() {
                 return Poll::Ready(Ok(()));
             }
+            self.link.received(buf.filled().len());
         }
     }
 }
@@ -304,7 +318,9 @@ impl Write for Stream {
         true
     }
 
+    /// Called only when hyper has handed over all that it had.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.link.flushed();
         Poll::Ready(Ok(()))
     }
 

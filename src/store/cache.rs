@@ -64,6 +64,11 @@ impl Cache {
         }
     }
 
+    /// What it takes of its capacity, in bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.as_ref().map_or(0, QuickCache::weight)
+    }
+
     /// Forgets the value of `key`, whose file would otherwise stay on the disk as long as it is kept.
     pub(super) fn forget(&self, key: &Key<'_>) {
         if let Some(cache) = &self.0 {

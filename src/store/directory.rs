@@ -25,6 +25,7 @@ use super::read::{self, Read};
 use super::staging::{Durability, Staging};
 use super::threads::Threads;
 use super::upload::Upload;
+use crate::metrics::StoreCounters;
 
 /// Values up to this length are answered from memory, in bytes: copying more costs more than having the kernel send it
 /// from its own cache.
@@ -59,6 +60,7 @@ pub struct Directory {
     names: Arc<Names>,
     compute: Threads,
     cache: Arc<Cache>,
+    counters: Arc<StoreCounters>,
     writing: Option<Writing>,
 }
 
@@ -80,6 +82,7 @@ impl Directory {
             source,
         };
         let names = Arc::new(Names::new(home.root, Threads::disk().map_err(failed)?));
+        let counters = Arc::<StoreCounters>::default();
         let staging = Arc::new(Staging::new(
             Arc::clone(&names),
             home.staging,
@@ -87,12 +90,14 @@ impl Directory {
             options.durability,
             Budget::new(options.max_staged),
             home.clock,
+            Arc::clone(&counters),
         ));
         let publisher = Publisher::start(Arc::clone(&staging)).map_err(failed)?;
         Ok(Self {
             names,
             compute: Threads::compute().map_err(failed)?,
             cache: options.cache(),
+            counters,
             writing: Some(Writing {
                 staging,
                 publisher,
@@ -123,6 +128,7 @@ impl Directory {
             compute: Threads::compute().map_err(failed)?,
             names: Arc::new(Names::new(root, Threads::disk().map_err(failed)?)),
             cache: options.cache(),
+            counters: Arc::default(),
             writing: None,
         })
     }
@@ -224,6 +230,31 @@ impl Directory {
     /// The threads for what keeps a processor busy.
     pub fn compute(&self) -> &Threads {
         &self.compute
+    }
+
+    /// The threads for what may wait for a device.
+    pub fn disk(&self) -> &Threads {
+        self.names.disk()
+    }
+
+    /// What has been counted.
+    pub fn counters(&self) -> &StoreCounters {
+        &self.counters
+    }
+
+    /// Memory that cached values take, in bytes.
+    pub fn cached_bytes(&self) -> u64 {
+        self.cache.bytes()
+    }
+
+    /// Tries, on a disk thread, whether a value can be written; answers how many bytes are free for values.
+    pub fn probe(&self) -> impl Future<Output = Result<u64, Error>> + Send + use<> {
+        let staging = self.writing().map(|writing| Arc::clone(&writing.staging));
+        let disk = self.names.disk().clone();
+        async move {
+            let staging = staging?;
+            disk.run(move || staging.probe()).await
+        }
     }
 
     /// Whether values may be changed.

@@ -153,6 +153,7 @@ impl Desk {
     fn work(self, mut changes: mpsc::Receiver<Change>) {
         let mut batch = Vec::with_capacity(BATCH);
         while changes.blocking_recv_many(&mut batch, BATCH) > 0 {
+            self.staging.counters().batches.observe(batch.len() as u64);
             let made: Vec<_> = batch.drain(..).filter_map(|c| self.survive(c)).collect();
             let synced = self.staging.sync_names();
             for made in made {

@@ -7,6 +7,7 @@ use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use bytes::Bytes;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps};
@@ -19,6 +20,7 @@ use super::error::Error;
 use super::key::Key;
 use super::names::{Names, open_beneath};
 use super::object::{ValueFile, Version};
+use crate::metrics::StoreCounters;
 
 /// Values are made with this mode; the process's umask takes away from it, as it does for `cp`.
 const VALUE_MODE: u32 = 0o666;
@@ -51,6 +53,7 @@ pub(super) struct Staging {
     budget: Arc<Budget>,
     clock: Mutex<Clock>,
     next_name: AtomicU64,
+    counters: Arc<StoreCounters>,
 }
 
 impl Staging {
@@ -61,6 +64,7 @@ impl Staging {
         durability: Durability,
         budget: Arc<Budget>,
         clock: Clock,
+        counters: Arc<StoreCounters>,
     ) -> Self {
         Self {
             names,
@@ -70,7 +74,12 @@ impl Staging {
             budget,
             clock: Mutex::new(clock),
             next_name: AtomicU64::new(0),
+            counters,
         }
+    }
+
+    pub(super) fn counters(&self) -> &StoreCounters {
+        &self.counters
     }
 
     pub(super) fn durability(&self) -> Durability {
@@ -135,6 +144,16 @@ impl Staging {
         Ok(staged)
     }
 
+    /// Stages a little and drops it again; answers how many bytes are free for values.
+    pub(super) fn probe(self: &Arc<Self>) -> Result<u64, Error> {
+        let content = [Bytes::from_static(b"can this be written?")];
+        let share = Share::new(&self.budget);
+        drop(self.stage_small(&content, Attributes::default(), share, false)?);
+        let free =
+            rustix::fs::fstatvfs(self.names.root()).map_err(Error::while_("ask for space"))?;
+        Ok(free.f_bavail.saturating_mul(free.f_frsize))
+    }
+
     /// Gives `staged` its version, later than `current`, and puts all of it on the disk where that is promised. A sync
     /// that failed is final: the kernel has forgotten what it could not write, and a second try would prove nothing.
     pub(super) fn seal(&self, staged: &Staged, current: Option<Version>) -> Result<Version, Error> {
@@ -150,7 +169,8 @@ impl Staging {
         staged.attributes.write(&**staged.file(), version)?;
         if self.durability == Durability::Disk {
             // Not fdatasync: the version is metadata.
-            rustix::fs::fsync(&**staged.file()).map_err(Error::while_("sync the value"))?;
+            self.sync(&**staged.file())
+                .map_err(Error::while_("sync the value"))?;
         }
         Ok(version)
     }
@@ -160,12 +180,19 @@ impl Staging {
         match self.durability {
             Durability::Os => Ok(()),
             Durability::Disk => {
-                rustix::fs::fsync(self.names.root())?;
+                self.sync(self.names.root())?;
                 // An xfs that has shut down, say because its device failed, has dropped what waited for its log, and
                 // then calls the sync of a directory done, for nothing waits any more. To fstat it admits it.
                 rustix::fs::fstat(self.names.root()).map(drop)
             }
         }
+    }
+
+    fn sync(&self, file: impl AsFd) -> Result<(), Errno> {
+        let began = Instant::now();
+        let synced = rustix::fs::fsync(file);
+        self.counters.synced(began.elapsed());
+        synced
     }
 
     fn new_name(&self) -> String {

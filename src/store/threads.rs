@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::error::Error;
+use crate::metrics::Jobs;
 
 /// Enough to keep a deep device queue busy; more threads only queue in the kernel instead of here.
 const DISK_THREADS: usize = 32;
@@ -23,6 +24,7 @@ struct Pool {
     handle: Handle,
     // Taken on drop: a runtime may not wait for its threads from within another runtime.
     runtime: Option<Runtime>,
+    jobs: Arc<Jobs>,
 }
 
 impl Threads {
@@ -45,6 +47,7 @@ impl Threads {
         Ok(Self(Arc::new(Pool {
             handle: runtime.handle().clone(),
             runtime: Some(runtime),
+            jobs: Arc::default(),
         })))
     }
 
@@ -63,7 +66,7 @@ impl Threads {
         T: Send + 'static,
         F: FnOnce() -> Result<T, Error> + Send + 'static,
     {
-        let running = self.0.handle.spawn_blocking(job);
+        let running = self.0.handle.spawn_blocking(self.counted(job));
         async move {
             let panicked = |panic| Error::Failed {
                 doing: "run a job",
@@ -75,7 +78,21 @@ impl Threads {
 
     /// Runs `job` on one of the threads some time; nobody waits for it.
     pub(super) fn later(&self, job: impl FnOnce() + Send + 'static) {
-        drop(self.0.handle.spawn_blocking(job));
+        drop(self.0.handle.spawn_blocking(self.counted(job)));
+    }
+
+    /// Its jobs, in numbers.
+    pub fn jobs(&self) -> &Jobs {
+        &self.0.jobs
+    }
+
+    fn counted<T, F: FnOnce() -> T>(&self, job: F) -> impl FnOnce() -> T + use<T, F> {
+        let jobs = Arc::clone(&self.0.jobs);
+        jobs.submit();
+        move || {
+            let _busy = jobs.start();
+            job()
+        }
     }
 }
 

@@ -1,7 +1,4 @@
-//! What each reactor counts.
-//!
-//! One set of counters per reactor, written by its thread alone and read by anybody: nothing is shared on the way of a
-//! request.
+//! A number that grows: with one writer, or with many.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,6 +8,7 @@ pub struct Counter(AtomicU64);
 
 impl Counter {
     /// Adds `n`. One thread alone may call this: it loads and stores, without the cost of an atomic addition.
+    #[inline]
     pub fn add(&self, n: u64) {
         self.0
             .store(self.0.load(Ordering::Relaxed) + n, Ordering::Relaxed);
@@ -22,11 +20,23 @@ impl Counter {
     }
 }
 
-/// The counters of one reactor.
+/// A counter that any thread adds to: for what happens too rarely for that to cost anything.
 #[derive(Debug, Default)]
-pub struct ReactorCounters {
-    /// Connections handed to the reactor.
-    pub connections: Counter,
-    /// Requests that arrived on connections which have ended.
-    pub requests: Counter,
+pub struct Tally(AtomicU64);
+
+impl Tally {
+    /// A count of none.
+    pub const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Adds `n`.
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// The count so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }

@@ -1,0 +1,149 @@
+//! Whether the server is worth sending requests to.
+//!
+//! The disk is asked on the disk threads, never on a reactor, at most once a second however many ask here, and by one
+//! question at a time: a disk that does not answer has one thread waiting for it, not one for each who asks.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use crate::store::{Directory, Error};
+
+/// How long an answer of the disk counts.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// How long the disk has to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Whether the server is ready, or why not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Readiness {
+    #[error("ready")]
+    Ready,
+    #[error("not ready: starting")]
+    Starting,
+    #[error("not ready: draining")]
+    Draining,
+    #[error("not ready: the disk refuses writes: {0}")]
+    Refused(String),
+    #[error("not ready: the disk has not answered for {} s", PATIENCE.as_secs())]
+    Silent,
+    #[error("not ready: {free} bytes free for values, less than the {wanted} of --min-free")]
+    Full { free: u64, wanted: u64 },
+}
+
+/// Where the server is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Starting,
+    Serving,
+    Draining,
+}
+
+/// The phase, as all threads see it.
+#[derive(Debug, Default)]
+pub(super) struct Lifecycle(AtomicU8);
+
+impl Lifecycle {
+    pub(super) fn enter(&self, phase: Phase) {
+        self.0.fetch_max(phase as u8, Ordering::Release);
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        match self.0.load(Ordering::Acquire) {
+            0 => Phase::Starting,
+            1 => Phase::Serving,
+            _ => Phase::Draining,
+        }
+    }
+}
+
+type Question = Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>>;
+
+/// Asks the disk.
+pub(super) struct Probe {
+    store: Arc<Directory>,
+    min_free: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    last: Option<(Instant, Readiness)>,
+    /// A question that has not been answered yet.
+    open: Option<Question>,
+}
+
+impl Probe {
+    pub(super) fn new(store: Arc<Directory>, min_free: u64) -> Self {
+        Self {
+            store,
+            min_free,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Whether the disk takes values; a server that only reads does not ask.
+    pub(super) async fn ask(&self) -> Readiness {
+        if !self.store.is_writable() {
+            return Readiness::Ready;
+        }
+        let mut state = self.state.lock().await;
+        if let Some((at, known)) = &state.last
+            && at.elapsed() < FRESH
+        {
+            return known.clone();
+        }
+        let question = state
+            .open
+            .get_or_insert_with(|| Box::pin(self.store.probe()));
+        let readiness = match timeout(PATIENCE, question).await {
+            Ok(answer) => {
+                state.open = None;
+                self.judge(answer)
+            }
+            Err(_) => Readiness::Silent,
+        };
+        state.last = Some((Instant::now(), readiness.clone()));
+        readiness
+    }
+
+    fn judge(&self, answer: Result<u64, Error>) -> Readiness {
+        match answer {
+            Err(error) => Readiness::Refused(error.to_string()),
+            Ok(free) if free < self.min_free => Readiness::Full {
+                free,
+                wanted: self.min_free,
+            },
+            Ok(_) => Readiness::Ready,
+        }
+    }
+}
+
+impl std::fmt::Debug for Probe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Probe")
+            .field("min_free", &self.min_free)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_starts_serves_and_drains_and_never_goes_back() {
+        let lifecycle = Lifecycle::default();
+        assert_eq!(lifecycle.phase(), Phase::Starting);
+        lifecycle.enter(Phase::Serving);
+        assert_eq!(lifecycle.phase(), Phase::Serving);
+        lifecycle.enter(Phase::Draining);
+        lifecycle.enter(Phase::Serving);
+        assert_eq!(lifecycle.phase(), Phase::Draining);
+    }
+}

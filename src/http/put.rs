@@ -1,0 +1,120 @@
+//! PUT: from a body as it arrives to a value that is published.
+//!
+//! Promises that a refused upload is not read, and that a body that breaks off, or has not the digests sent with it, is
+//! never stored.
+
+use super::conditional::{Current, Preconditions};
+use super::digest_fields::Expected;
+use super::encode::{Coding, variant};
+use super::receive::Received;
+use super::representation::etag;
+use super::request::{Refusal, Terms};
+use super::response::Outcome;
+use super::service::Service;
+use crate::metrics::ReactorCounters;
+use crate::store::{Condition, Digests, Key, Meta, Wanted};
+
+impl Service {
+    pub(super) async fn put(
+        &self,
+        key: Key<'static>,
+        len: Option<u64>,
+        terms: Terms,
+        body: &mut Received<'_>,
+        counters: &ReactorCounters,
+    ) -> Result<Outcome, Outcome> {
+        if let Some(preconditions) = &terms.preconditions {
+            // Decided when the value is published; asked here too, so that what must fail is not received first.
+            let current = self.store.get(&key).await?;
+            if !holds(preconditions, current.map(|object| object.meta())) {
+                return Err(Refusal::Precondition.into());
+            }
+        }
+        let _in_flight = InFlight::begin(counters);
+        let mut upload = self.store.upload(len).await?;
+        if let Some(media_type) = &terms.media_type {
+            upload.set_media_type(media_type);
+        }
+        let wanted = wanted(&terms);
+        if !wanted.is_none() {
+            upload.hash(wanted, self.store.compute().clone());
+        }
+        while let Some(data) = body.next().await? {
+            upload.push(data).await?;
+        }
+        let trailers = body.trailers().map(Expected::of).transpose();
+        let trailers = trailers.map_err(Refusal::from)?.unwrap_or_default();
+        let expected = terms.expected.and(trailers).map_err(Refusal::from)?;
+        // A trailer that was not announced asks for digests only now.
+        let wanted = wanted.and(wanted_by(&expected));
+        if !wanted.is_none() {
+            let digests = upload.digests(wanted, self.store.compute()).await?;
+            verify(&expected, &digests)?;
+        }
+        let condition = terms.preconditions.map(condition);
+        Ok(Outcome::Stored(
+            self.store.put(key, upload, condition).await?,
+        ))
+    }
+}
+
+/// An upload going on, in the counts of its reactor.
+struct InFlight<'a>(&'a ReactorCounters);
+
+impl<'a> InFlight<'a> {
+    fn begin(counters: &'a ReactorCounters) -> Self {
+        counters.uploads.add(1);
+        Self(counters)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.uploads_ended.add(1);
+    }
+}
+
+/// `preconditions` as the publisher asks them, at the moment of publishing.
+pub(super) fn condition(preconditions: Preconditions) -> Condition {
+    Box::new(move |current| holds(&preconditions, current))
+}
+
+fn holds(preconditions: &Preconditions, current: Option<Meta>) -> bool {
+    let Some(meta) = current else {
+        return preconditions.for_write(None);
+    };
+    let etag = etag(meta.version);
+    let variants = Coding::ALL.map(|coding| variant(&etag, coding));
+    preconditions.for_write(Some(Current {
+        etag: &etag,
+        variants: &variants.each_ref().map(String::as_str),
+        modified: meta.version.time(),
+    }))
+}
+
+/// The digests to compute of an upload: those it is to be compared with, or all that might follow.
+fn wanted(terms: &Terms) -> Wanted {
+    if terms.digests_follow {
+        return Wanted::ALL;
+    }
+    wanted_by(&terms.expected)
+}
+
+fn wanted_by(expected: &Expected) -> Wanted {
+    Wanted {
+        sha256: expected.sha256.is_some(),
+        sha512: expected.sha512.is_some(),
+        md5: expected.md5.is_some(),
+    }
+}
+
+fn verify(expected: &Expected, digests: &Digests) -> Result<(), Refusal> {
+    let same = (expected.sha256.is_none() || expected.sha256 == digests.sha256)
+        && (expected.sha512.is_none() || expected.sha512 == digests.sha512)
+        && (expected.md5.is_none() || expected.md5 == digests.md5);
+    if same {
+        Ok(())
+    } else {
+        Err(Refusal::DigestMismatch)
+    }
+}

@@ -1,0 +1,123 @@
+//! What one reactor counts, and what is counted for it by the thread that accepts.
+
+use super::{Counter, Histogram, Scale};
+
+/// The methods that are counted apart; a client may invent any number of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// GET.
+    Get,
+    /// HEAD.
+    Head,
+    /// PUT.
+    Put,
+    /// DELETE.
+    Delete,
+    /// OPTIONS.
+    Options,
+    /// Any other.
+    Other,
+}
+
+impl Method {
+    /// All of them, with their names.
+    pub const ALL: [(Self, &'static str); 6] = [
+        (Self::Get, "GET"),
+        (Self::Head, "HEAD"),
+        (Self::Put, "PUT"),
+        (Self::Delete, "DELETE"),
+        (Self::Options, "OPTIONS"),
+        (Self::Other, "other"),
+    ];
+}
+
+/// The classes of statuses, by their first digit. No status at all: the client left before there was an answer.
+pub const STATUSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// The counters of one reactor. Its thread alone writes them, but for [`ReactorCounters::accepting`].
+#[derive(Debug)]
+pub struct ReactorCounters {
+    /// Written by the thread that accepts for the reactor.
+    pub accepting: Accepting,
+    /// Connections that have ended.
+    pub finished: Counter,
+    /// Panics that cost a connection.
+    pub panics: Counter,
+    /// Bytes received from clients.
+    pub received: Counter,
+    /// Bytes sent to clients, those that the kernel sent from a file among them.
+    pub sent: Counter,
+    /// From the head of a request to the last byte of its answer.
+    pub duration: Histogram,
+    /// From the head of a request to the first byte of its answer.
+    pub first_byte: Histogram,
+    /// How much later than it was due a timer ran.
+    pub lag: Histogram,
+    /// Reads answered from the cache.
+    pub hits: Counter,
+    /// Reads that the cache had no answer to.
+    pub misses: Counter,
+    /// Uploads begun.
+    pub uploads: Counter,
+    /// Uploads that have ended, however they did.
+    pub uploads_ended: Counter,
+    requests: [[Counter; STATUSES.len()]; Method::ALL.len()],
+}
+
+/// What the thread that accepts counts for one reactor. Kept on cache lines of its own: it writes these while the
+/// reactor writes the others.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Accepting {
+    /// Connections handed to the reactor.
+    pub accepted: Counter,
+    /// Attempts to accept that failed when it was the reactor's turn.
+    pub errors: Counter,
+    /// Connections closed at once when it was the reactor's turn: their client had too many.
+    pub refused: Counter,
+}
+
+impl Default for ReactorCounters {
+    fn default() -> Self {
+        Self {
+            accepting: Accepting::default(),
+            finished: Counter::default(),
+            panics: Counter::default(),
+            received: Counter::default(),
+            sent: Counter::default(),
+            duration: Histogram::new(&Scale::DURATION),
+            first_byte: Histogram::new(&Scale::DELAY),
+            lag: Histogram::new(&Scale::DELAY),
+            hits: Counter::default(),
+            misses: Counter::default(),
+            uploads: Counter::default(),
+            uploads_ended: Counter::default(),
+            requests: Default::default(),
+        }
+    }
+}
+
+impl ReactorCounters {
+    /// A request has been answered; a `status` of 0 is none.
+    #[inline]
+    pub fn answered(&self, method: Method, status: u16) {
+        let class = usize::from(status / 100).min(STATUSES.len() - 1);
+        self.requests[method as usize][class].add(1);
+    }
+
+    /// Requests answered, by method and class of status.
+    pub fn requests(&self, method: Method, class: usize) -> u64 {
+        self.requests[method as usize][class].get()
+    }
+
+    /// All requests answered.
+    pub fn all_requests(&self) -> u64 {
+        self.requests.iter().flatten().map(Counter::get).sum()
+    }
+
+    /// Connections open now, roughly: two counts are read one after the other.
+    pub fn active(&self) -> u64 {
+        let finished = self.finished.get();
+        self.accepting.accepted.get().saturating_sub(finished)
+    }
+}

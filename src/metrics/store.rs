@@ -1,0 +1,99 @@
+//! What the store counts, apart from the reactors.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use super::{Histogram, Scale, Tally};
+
+/// The counters of a store.
+#[derive(Debug)]
+pub struct StoreCounters {
+    /// Changes published together. The publisher alone writes it.
+    pub batches: Histogram,
+    /// Durations of syncs: those of values and those of names. A sync takes far longer than the lock.
+    syncs: Mutex<Histogram>,
+}
+
+impl Default for StoreCounters {
+    fn default() -> Self {
+        Self {
+            batches: Histogram::new(&Scale::BATCH),
+            syncs: Mutex::new(Histogram::new(&Scale::DURATION)),
+        }
+    }
+}
+
+impl StoreCounters {
+    /// A sync took so long.
+    pub fn synced(&self, duration: Duration) {
+        self.with_syncs(|syncs| syncs.observe_duration(duration));
+    }
+
+    /// Shows the durations of syncs.
+    pub fn with_syncs<T>(&self, show: impl FnOnce(&Histogram) -> T) -> T {
+        show(
+            &self
+                .syncs
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner),
+        )
+    }
+}
+
+/// The jobs of a pool of threads.
+#[derive(Debug, Default)]
+pub struct Jobs {
+    submitted: Tally,
+    started: Tally,
+    finished: Tally,
+}
+
+impl Jobs {
+    /// A job has been handed over.
+    pub fn submit(&self) {
+        self.submitted.add(1);
+    }
+
+    /// A thread has taken a job up; it is busy until what is returned is dropped.
+    pub fn start(&self) -> impl Drop + '_ {
+        struct Busy<'a>(&'a Jobs);
+        impl Drop for Busy<'_> {
+            fn drop(&mut self) {
+                self.0.finished.add(1);
+            }
+        }
+        self.started.add(1);
+        Busy(self)
+    }
+
+    /// Jobs that wait for a thread.
+    pub fn waiting(&self) -> u64 {
+        let started = self.started.get();
+        self.submitted.get().saturating_sub(started)
+    }
+
+    /// Threads with a job.
+    pub fn busy(&self) -> u64 {
+        let finished = self.finished.get();
+        self.started.get().saturating_sub(finished)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_waits_then_runs_then_is_gone_also_when_it_panics() {
+        let jobs = Jobs::default();
+        jobs.submit();
+        assert_eq!((jobs.waiting(), jobs.busy()), (1, 0));
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _busy = jobs.start();
+            assert_eq!((jobs.waiting(), jobs.busy()), (0, 1));
+            panic!("a job's own");
+        }));
+        assert!(panicked.is_err());
+        assert_eq!((jobs.waiting(), jobs.busy()), (0, 0));
+    }
+}
