@@ -1,5 +1,7 @@
 //! The integration tests: the real binary, real sockets, one module per behaviour.
 
+mod access_log;
+mod admin;
 mod architecture;
 mod attacks;
 mod broken;
@@ -16,6 +18,7 @@ mod durability;
 mod exits;
 mod fairness;
 mod framing;
+mod health;
 mod hot;
 mod kernel;
 mod keys;
@@ -26,6 +29,7 @@ mod logs;
 mod manners;
 mod media;
 mod memory;
+mod metrics;
 mod modes;
 mod planted;
 mod preconditions;

@@ -203,6 +203,17 @@ impl TestServer {
         assert_eq!(self.exit(), Some(0), "exit code after SIGTERM");
     }
 
+    /// Where `--admin` listens.
+    #[track_caller]
+    pub(crate) fn admin(&self) -> SocketAddr {
+        let found = self.process.err.find_map(|line| {
+            let message = Event::parse(line)?.message;
+            let addr = message.strip_prefix("admin listening on http://")?;
+            addr.parse().ok()
+        });
+        found.unwrap_or_else(|| panic!("no admin address in {:#?}", self.process.err.so_far()))
+    }
+
     /// Waits for an event with this message.
     #[track_caller]
     pub(crate) fn event(&self, message: &str) -> Event {

@@ -1,0 +1,262 @@
+//! Proves what the access log tells beside the request itself: ids and traces, each line's safety, sampling, and timing.
+
+use crate::support::{Event, Launch, Mount, Response, TestServer, ask, put_head};
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const SPAN: &str = "00f067aa0ba902b7";
+
+fn access(server: &mut TestServer) -> Vec<Event> {
+    server.stop();
+    let log = server.log();
+    let events = log.iter().filter_map(|line| Event::parse(line));
+    events.filter(|event| event.target == "access").collect()
+}
+
+fn get(server: &TestServer, lines: &str) -> Response {
+    let lines = format!("{lines}Connection: close\r\n");
+    ask(&mut server.connect(), "GET", "/k", &lines, b"")
+}
+
+#[test]
+fn an_id_is_taken_and_given_back_and_logged() {
+    let mut server = TestServer::start(&["--access-log", "--threads", "1"]);
+    for id in ["a", "550e8400-e29b-41d4-a716-446655440000", "q=\"x\";y\\z"] {
+        assert_eq!(
+            get(&server, &format!("X-Request-Id: {id}\r\n")).must("x-request-id"),
+            id
+        );
+    }
+    let made = get(&server, "").must("x-request-id").to_owned();
+    for bad in ["two words", "\u{e9}", "", &"x".repeat(129)] {
+        let given = get(&server, &format!("X-Request-Id: {bad}\r\n"));
+        let given = given.must("x-request-id");
+        assert!(
+            given != bad && given != made && given.len() < 40,
+            "{bad:?}: {given}"
+        );
+    }
+    let twice = get(&server, "X-Request-Id: a\r\nX-Request-Id: b\r\n");
+    assert!(!["a", "b", "a, b"].contains(&&*twice.all("x-request-id")));
+    let events = access(&mut server);
+    let ids: Vec<String> = events
+        .iter()
+        .map(|event| event.field("request_id"))
+        .collect();
+    assert_eq!(
+        ids[..4],
+        [
+            "a",
+            "550e8400-e29b-41d4-a716-446655440000",
+            "q=\"x\";y\\z",
+            &made
+        ]
+    );
+    assert_eq!(ids.len(), 9);
+}
+
+/// Costs nothing to those who do not ask.
+#[test]
+fn without_the_log_an_id_is_answered_only_to_who_sent_one() {
+    let server = TestServer::start(&[]);
+    server.store("k", "v");
+    assert_eq!(get(&server, "").header("x-request-id"), None);
+    assert_eq!(
+        get(&server, "X-Request-Id: mine\r\n").must("x-request-id"),
+        "mine"
+    );
+    assert!(
+        get(&server, "X-Request-Id: not mine\r\n")
+            .must("x-request-id")
+            .len()
+            > 16
+    );
+    let refused = server
+        .connect()
+        .ask("BREW /k HTTP/1.1\r\nHost: t\r\nX-Request-Id: tea\r\n\r\n");
+    assert_eq!((refused.status, refused.must("x-request-id")), (405, "tea"));
+    let answer = get(&server, &format!("traceparent: 00-{TRACE}-{SPAN}-01\r\n"));
+    assert_eq!(answer.header("x-request-id"), None);
+}
+
+#[test]
+fn a_trace_is_logged_and_a_malformed_one_is_not() {
+    let mut server = TestServer::start(&["--access-log", "--threads", "1"]);
+    get(&server, &format!("traceparent: 00-{TRACE}-{SPAN}-01\r\n"));
+    for bad in [
+        format!("00-{TRACE}-{SPAN}"),
+        format!("ff-{TRACE}-{SPAN}-01"),
+        "x\"y".to_owned(),
+    ] {
+        get(&server, &format!("traceparent: {bad}\r\n"));
+    }
+    let events = access(&mut server);
+    assert_eq!(
+        (events[0].field("trace_id"), events[0].field("span_id")),
+        (TRACE.to_owned(), SPAN.to_owned())
+    );
+    for event in &events[1..] {
+        assert!(!format!("{event:?}").contains("trace_id"), "{event:?}");
+    }
+    assert_eq!(events.len(), 4);
+}
+
+#[test]
+fn a_line_of_text_has_every_field() {
+    let mut server = Launch::new(&["--access-log", "--threads", "1"])
+        .text_log()
+        .start();
+    server.store("k", "value");
+    get(
+        &server,
+        &format!("X-Request-Id: mine\r\ntraceparent: 00-{TRACE}-{SPAN}-01\r\n"),
+    );
+    server.stop();
+    let log = server.log();
+    let line = log
+        .iter()
+        .find(|line| line.contains("GET"))
+        .expect("a line");
+    let time = line.split(' ').next().expect("a time");
+    assert!(time.ends_with('Z') && time.contains('T'), "{line}");
+    for field in [
+        "peer=127.0.0.1:",
+        "method=\"GET\"",
+        "key=\"/k\"",
+        "status=200",
+        "bytes=5",
+        "ms=",
+        "reactor=0",
+        "request_id=\"mine\"",
+        &format!("trace_id=\"{TRACE}\""),
+        &format!("span_id=\"{SPAN}\""),
+    ] {
+        assert!(line.contains(field), "no {field} in {line}");
+    }
+}
+
+/// Nobody can tell what such a head says; that it came, and what became of it, is told.
+#[test]
+fn a_head_refused_for_its_form_is_logged_without_its_words() {
+    let mut server = TestServer::start(&["--access-log", "--threads", "1"]);
+    let head =
+        "PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n";
+    assert_eq!(server.connect().ask(head).status, 400);
+    let events = access(&mut server);
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!(events[0].number("status"), 400);
+    assert_eq!(
+        (events[0].field("method"), events[0].field("key")),
+        ("-".to_owned(), "-".to_owned())
+    );
+}
+
+/// An id of quotes and braces cannot end a field or a line, in either format.
+#[test]
+fn an_id_cannot_forge_a_field() {
+    let id = r#""}status=500,"x":{"y"#;
+    let text = Launch::new(&["--access-log"]).text_log().start();
+    let json = TestServer::start(&["--access-log"]);
+    for mut server in [text, json] {
+        assert_eq!(
+            get(&server, &format!("X-Request-Id: {id}\r\n")).must("x-request-id"),
+            id
+        );
+        server.stop();
+        let log = server.log();
+        let naming: Vec<_> = log
+            .iter()
+            .filter(|line| line.contains("status=500"))
+            .collect();
+        assert_eq!(naming.len(), 1, "{log:#?}");
+        match Event::parse(naming[0]) {
+            Some(event) => assert_eq!(
+                (event.number("status"), event.field("request_id")),
+                (404, id.to_owned())
+            ),
+            None => assert!(
+                naming[0].contains(r#"request_id="\"}status=500"#),
+                "{}",
+                naming[0]
+            ),
+        }
+    }
+}
+
+#[test]
+fn of_many_requests_one_is_logged() {
+    let mut server = TestServer::start(&[
+        "--access-log",
+        "--access-log-sample",
+        "10",
+        "--threads",
+        "1",
+    ]);
+    server.store("k", "v");
+    let mut raw = server.connect();
+    for _ in 0..99 {
+        assert_eq!(raw.ask("GET /k HTTP/1.1\r\nHost: t\r\n\r\n").status, 200);
+    }
+    drop(raw);
+    assert_eq!(access(&mut server).len(), 10);
+}
+
+#[test]
+fn what_the_server_failed_is_logged_whatever_the_sample() {
+    let Some(mount) = Mount::tmpfs("size=2m", "the log of failures under sampling") else {
+        return;
+    };
+    let options = [
+        "--access-log",
+        "--access-log-sample",
+        "1000",
+        "--threads",
+        "1",
+    ];
+    let mut server = Launch::new(&options).on(&mount.dir()).start();
+    let mut statuses = vec![server.put("k", "v").status, server.get("gone").status];
+    for _ in 0..5 {
+        let mut raw = server.connect();
+        raw.send(put_head("large", 8 << 20));
+        statuses.push(raw.answer().status);
+    }
+    assert_eq!(statuses, [200, 404, 507, 507, 507, 507, 507]);
+    let logged: Vec<u64> = access(&mut server)
+        .iter()
+        .map(|e| e.number("status"))
+        .collect();
+    assert_eq!(logged, [200, 507, 507, 507, 507, 507]);
+}
+
+#[test]
+fn sampling_without_a_log_is_refused() {
+    let ended = Launch::new(&["--access-log-sample", "10"]).run();
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+}
+
+#[test]
+fn server_timing_is_told_when_it_is_asked_for() {
+    let server = TestServer::start(&[]);
+    server.store("k", "v");
+    assert_eq!(get(&server, "").header("server-timing"), None);
+    let server = TestServer::start(&["--server-timing"]);
+    let part = |field: &str, name: &str| -> f64 {
+        let parts = field.split(", ");
+        let found = parts.filter_map(|part| part.strip_prefix(name)?.strip_prefix(";dur="));
+        let found: Vec<_> = found.collect();
+        assert_eq!(found.len(), 1, "{name} in {field}");
+        found[0].parse().expect("a number")
+    };
+    let mut put = server.connect();
+    put.send(put_head("k", 4));
+    let began = std::time::Instant::now();
+    put.send("va");
+    // The client's own slowness is no time of the store.
+    crate::support::eventually("a fifth of a second", || began.elapsed().as_millis() > 200);
+    put.send("l.");
+    let field = put.answer().must("server-timing").to_owned();
+    let (store, total) = (part(&field, "store"), part(&field, "total"));
+    assert!(total >= 200.0 && store <= total - 190.0, "{field}");
+    let answer = get(&server, "");
+    let field = answer.must("server-timing");
+    assert!(part(field, "store") <= part(field, "total"), "{field}");
+}

@@ -1,0 +1,170 @@
+//! Proves the way to the server's own pages under `/-/`: they are no keys, and they know GET and HEAD alone.
+
+use std::time::Duration;
+
+use crate::support::{Launch, Raw, Scrape, TestServer, Trace, eventually, put_head};
+
+#[test]
+fn the_own_pages_are_answered_and_nothing_else_is_below_them() {
+    let server = TestServer::start(&["--threads", "1"]);
+    let alive = server.get("-/healthz");
+    assert_eq!(
+        (alive.status, alive.body.as_slice()),
+        (200, &b"alive\n"[..])
+    );
+    assert_eq!(server.ask("HEAD", "-/healthz").status, 200);
+    for path in ["-/", "-/nothing", "-/healthz/", "-//healthz", "%2d/healthz"] {
+        assert_eq!(server.get(path).status, 404, "{path}");
+    }
+    for method in ["PUT", "DELETE", "POST", "OPTIONS"] {
+        let refused = server.ask(method, "-/healthz");
+        assert_eq!(
+            (refused.status, refused.must("allow")),
+            (405, "GET, HEAD"),
+            "{method}"
+        );
+    }
+}
+
+/// `-` is a key like any other.
+#[test]
+fn a_hyphen_is_a_key() {
+    let server = TestServer::start(&[]);
+    server.store("-", "value");
+    assert_eq!(server.get("-").body, b"value");
+}
+
+#[test]
+fn with_admin_the_pages_have_a_listener_and_a_thread_of_their_own() {
+    let mut server = TestServer::start(&["--threads", "1", "--admin", "127.0.0.1:0"]);
+    let admin = server.admin();
+    assert_ne!(admin, server.addr);
+    assert!(
+        server
+            .proc()
+            .threads()
+            .iter()
+            .any(|(name, _)| name == "admin")
+    );
+    let on = |addr, method: &str, path: &str| {
+        let line = format!("{method} /{path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+        Raw::connect(addr).ask(line).status
+    };
+    server.store("k", "v");
+    for page in ["-/healthz", "-/ready", "-/metrics"] {
+        assert_eq!(on(server.addr, "GET", page), 404, "{page}");
+        assert_eq!(on(admin, "GET", page), 200, "{page}");
+        assert_eq!(on(admin, "POST", page), 405, "{page}");
+    }
+    for path in ["k", "", "a/b"] {
+        for method in ["GET", "DELETE", "OPTIONS"] {
+            assert_eq!(on(admin, method, path), 404, "{method} /{path}");
+        }
+    }
+    let mut put = Raw::connect(admin);
+    put.send(put_head("new", 1));
+    assert_eq!(put.answer().status, 404);
+    assert_eq!(server.get("k").body, b"v");
+    server.dir.assert_holds(&["k"]);
+    server.stop();
+    assert_eq!(
+        server.stdout(),
+        [format!("listening on http://{}", server.addr)]
+    );
+}
+
+#[test]
+fn an_admin_address_that_is_taken_or_none_is_said() {
+    let other = TestServer::start(&[]);
+    let taken = Launch::new(&["--admin", &other.addr.to_string()]).run();
+    assert_eq!(taken.code, Some(4), "{}", taken.stderr);
+    assert!(
+        taken.stderr.contains(&other.addr.to_string()),
+        "{}",
+        taken.stderr
+    );
+    let none = Launch::new(&["--admin", "nonsense"]).run();
+    assert_eq!(none.code, Some(2));
+    assert!(
+        none.stderr.contains("--admin nonsense: "),
+        "{}",
+        none.stderr
+    );
+}
+
+/// The only reactor is held inside a system call: what it would have answered is answered all the same.
+#[test]
+fn the_pages_are_answered_while_no_reactor_is() {
+    let options = [
+        "-e",
+        "trace=fstat",
+        "-e",
+        "inject=fstat:delay_enter=15000000:when=3+",
+    ];
+    let Some(trace) = Trace::with(&options, "the pages while all reactors are held") else {
+        return;
+    };
+    let launch = Launch::new(&["--threads", "1", "--admin", "127.0.0.1:0"]);
+    let server = trace.around(launch).start();
+    let admin = server.admin();
+    let mut held = server.connect();
+    // Of the first calls, some belong to the start; a hot value costs one each time.
+    server.dir.place("hot", "value");
+    let requests = "GET /hot HTTP/1.1\r\nHost: t\r\n\r\n".repeat(20);
+    held.send(requests);
+    let mut other = server.connect();
+    eventually("the reactor is held", || {
+        other.send("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n");
+        let is_held = other.silent_for(Duration::from_millis(500)).is_ok();
+        if !is_held {
+            other.answer();
+        }
+        is_held
+    });
+    let began = std::time::Instant::now();
+    for page in ["healthz", "ready", "metrics"] {
+        let line = format!("GET /-/{page} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+        assert_eq!(Raw::connect(admin).ask(line).status, 200, "{page}");
+    }
+    let scrape = Scrape::of(admin);
+    assert!(scrape.sum("data_server_connections_active", &[]) >= 2.0);
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
+    assert!(
+        other.silent_for(Duration::from_millis(1)).is_ok(),
+        "still held"
+    );
+}
+
+/// Under load as it comes: every scrape is answered, and each finds that requests were.
+#[test]
+fn the_pages_are_answered_under_load() {
+    let server = TestServer::start(&["--threads", "1", "--admin", "127.0.0.1:0"]);
+    let admin = server.admin();
+    server.store("k", vec![7; 1000]);
+    let done = crate::support::Done::default();
+    std::thread::scope(|scope| {
+        let _ends = done.when_dropped();
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let mut raw = server.connect();
+                let many = "GET /k HTTP/1.1\r\nHost: t\r\n\r\n".repeat(100);
+                while !done.is_said() {
+                    raw.send(&many);
+                    for _ in 0..100 {
+                        assert_eq!(raw.answer().status, 200);
+                    }
+                }
+            });
+        }
+        let requests = || Scrape::of(admin).sum("data_server_requests_total", &[]);
+        let mut last = requests();
+        for _ in 0..20 {
+            eventually("requests go on", || requests() > last);
+            last = requests();
+        }
+    });
+}

@@ -1,0 +1,176 @@
+//! Proves health: alive while the process is, ready only while a value could be stored, and one line that says why not.
+
+use crate::support::{
+    DataDir, Launch, Mount, Raw, Response, Scrape, TestServer, Trace, eventually, put_head,
+};
+
+fn ready(addr: std::net::SocketAddr) -> (u16, String) {
+    let answer: Response =
+        Raw::connect(addr).ask("GET /-/ready HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+    (answer.status, String::from_utf8(answer.body).expect("text"))
+}
+
+#[track_caller]
+fn assert_alive(server: &TestServer) {
+    assert_eq!(server.get("-/healthz").status, 200);
+}
+
+#[test]
+fn a_server_that_serves_is_ready() {
+    let server = TestServer::start(&["--min-free", "1"]);
+    assert_eq!(ready(server.addr), (200, "ready\n".to_owned()));
+    server.dir.assert_holds(&[]);
+    server.dir.assert_nothing_staged();
+    let answer = server.get("-/ready");
+    assert_eq!(answer.must("cache-control"), "no-store");
+}
+
+#[test]
+fn below_min_free_the_server_is_alive_and_not_ready() {
+    let server = TestServer::start(&["--min-free", "1000TB"]);
+    let (status, why) = ready(server.addr);
+    assert_eq!(status, 503);
+    assert!(
+        why.starts_with("not ready: ") && why.contains("--min-free"),
+        "{why}"
+    );
+    assert_eq!(why.lines().count(), 1, "{why}");
+    assert_alive(&server);
+    server.store("k", "still stored");
+}
+
+#[test]
+fn the_space_is_that_of_the_values_file_system_and_asked_again() {
+    let Some(mount) = Mount::tmpfs("size=4m", "readiness on a disk that fills up") else {
+        return;
+    };
+    let server = Launch::new(&["--min-free", "2MiB"])
+        .on(&mount.dir())
+        .start();
+    assert_eq!(ready(server.addr).0, 200);
+    server.store("large", vec![0; 3 << 20]);
+    eventually("the space is missed", || ready(server.addr).0 == 503);
+    assert_eq!(server.ask("DELETE", "large").status, 200);
+    eventually("the space is back", || ready(server.addr).0 == 200);
+}
+
+#[test]
+fn a_disk_that_refuses_writes_is_not_ready() {
+    let Some(mount) = Mount::ext4("readiness on a disk that became read-only") else {
+        return;
+    };
+    let server = Launch::new(&["--min-free", "0"]).on(&mount.dir()).start();
+    assert_eq!(ready(server.addr).0, 200);
+    mount.fail();
+    eventually("the disk's refusal shows", || ready(server.addr).0 == 503);
+    let why = ready(server.addr).1;
+    assert_eq!(
+        why,
+        "not ready: the disk refuses writes: the file system is read-only\n"
+    );
+    assert_alive(&server);
+}
+
+#[test]
+fn a_full_disk_is_not_ready_even_without_a_minimum() {
+    let Some(mount) = Mount::tmpfs("size=2m", "readiness on a full disk") else {
+        return;
+    };
+    let server = Launch::new(&["--min-free", "0"]).on(&mount.dir()).start();
+    let fill = server.dir.outside("fill");
+    let _ = std::fs::write(fill, vec![0; 4 << 20]);
+    eventually("the full disk shows", || {
+        ready(server.addr)
+            == (
+                503,
+                "not ready: the disk refuses writes: no space left on the device\n".to_owned(),
+            )
+    });
+}
+
+#[test]
+fn a_server_that_only_reads_does_not_ask_the_disk() {
+    let dir = DataDir::temporary();
+    dir.place("k", "v");
+    let server = Launch::new(&["--read-only", "--min-free", "1000TB"])
+        .on(&dir)
+        .start();
+    assert_eq!(ready(server.addr).0, 200);
+}
+
+/// However many ask, the disk is asked at most once a second.
+#[test]
+fn many_questions_are_one_for_the_disk() {
+    let Some(trace) = Trace::with(&["-e", "trace=openat2"], "how often the disk is asked") else {
+        return;
+    };
+    let mut server = trace
+        .around(Launch::new(&["--threads", "1", "--min-free", "0"]))
+        .start();
+    let mut raw = server.connect();
+    let began = std::time::Instant::now();
+    for _ in 0..1000 {
+        assert_eq!(
+            raw.ask("GET /-/ready HTTP/1.1\r\nHost: t\r\n\r\n").status,
+            200
+        );
+    }
+    let seconds = usize::try_from(began.elapsed().as_secs()).expect("few");
+    drop(raw);
+    server.stop();
+    let calls = trace.calls();
+    let staged = calls.iter().filter(|call| call.args.contains("O_TMPFILE"));
+    // One more was the probe at the start.
+    let asked = staged.count() - 1;
+    assert!(
+        (1..=seconds + 1).contains(&asked),
+        "{asked} times in {seconds} s"
+    );
+}
+
+/// The last thing that a server says is that it drains.
+#[test]
+fn a_draining_server_is_alive_and_not_ready() {
+    let mut server = TestServer::start(&["--threads", "1", "--admin", "127.0.0.1:0"]);
+    let admin = server.admin();
+    assert_eq!(ready(admin).0, 200);
+    let mut upload = server.connect();
+    upload.send(put_head("k", 10));
+    upload.send("half ");
+    let in_flight = || Scrape::of(admin).only("data_server_uploads_in_flight");
+    eventually("the upload is in flight", || in_flight() > 0.0);
+    server.signal(rustix::process::Signal::TERM);
+    eventually("it drains", || {
+        ready(admin) == (503, "not ready: draining\n".to_owned())
+    });
+    let alive =
+        Raw::connect(admin).ask("GET /-/healthz HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+    assert_eq!(alive.status, 200);
+    upload.send("value");
+    assert_eq!(upload.answer().status, 200);
+    assert_eq!(server.exit(), Some(0));
+}
+
+/// A disk that hangs holds up one thread and one answer, and is ready again once it has answered.
+#[test]
+fn a_disk_that_does_not_answer_is_not_ready() {
+    // The first of each thread: that of the start, which so takes longer, and that of the disk thread that is asked.
+    let options = [
+        "-e",
+        "trace=fstatfs",
+        "-e",
+        "inject=fstatfs:delay_enter=4000000:when=1",
+    ];
+    let Some(trace) = Trace::with(&options, "readiness on a disk that hangs") else {
+        return;
+    };
+    let server = trace.around(Launch::new(&["--threads", "1"])).start();
+    let silent = (
+        503,
+        "not ready: the disk has not answered for 2 s\n".to_owned(),
+    );
+    assert_eq!(ready(server.addr), silent);
+    assert_alive(&server);
+    server.store("k", "v");
+    eventually("the disk answers", || ready(server.addr).0 == 200);
+}
