@@ -27,6 +27,8 @@ impl Server {
                 "1",
                 "--listen",
                 "127.0.0.1:0",
+                "--allowed-host",
+                "t",
                 "--log-level",
                 "warn",
                 "--dir",

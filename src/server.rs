@@ -139,7 +139,7 @@ impl Server {
         let setup = |(index, counters)| Setup {
             index,
             name: format!("reactor-{index}"),
-            service: self.service(index, admin, scope),
+            service: self.service(index, admin, scope, self.local_addr()),
             limits: self.config.limits,
             counters,
             cpu: cpus.get(index % cpus.len().max(1)).copied(),
@@ -147,10 +147,19 @@ impl Server {
         counters.into_iter().enumerate().map(setup).collect()
     }
 
-    fn service(&self, index: usize, admin: &Arc<Admin>, scope: Scope) -> Service {
+    /// What answers requests of a listener on `address`.
+    fn service(
+        &self,
+        index: usize,
+        admin: &Arc<Admin>,
+        scope: Scope,
+        address: SocketAddr,
+    ) -> Service {
+        let rules = self.config.rules.clone();
         let rules = Rules {
             scope,
-            ..self.config.rules.clone()
+            hosts: rules.hosts.clone().on(address.ip()),
+            ..rules
         };
         Service::new(Arc::clone(&self.store), rules, index, Arc::clone(admin))
     }
@@ -167,7 +176,7 @@ impl Server {
         let setup = Setup {
             index,
             name: "admin".to_owned(),
-            service: self.service(index, admin, Scope::Pages),
+            service: self.service(index, admin, Scope::Pages, address),
             limits: self.config.limits,
             counters: Arc::default(),
             cpu: None,

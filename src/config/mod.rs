@@ -20,7 +20,7 @@ use self::logging::Logging;
 use self::network::Network;
 use self::protocol::Protocol;
 use self::storage::Storage;
-use crate::http::Rules;
+use crate::http::{BadName, Rules};
 use crate::log;
 use crate::net::{self, Limits};
 use crate::store;
@@ -102,6 +102,14 @@ pub enum BadConfig {
         /// What is wrong with it.
         why: String,
     },
+    /// `--allowed-host` is no host.
+    #[error("--allowed-host {given}: {why}")]
+    AllowedHost {
+        /// As typed.
+        given: String,
+        /// What is wrong with it.
+        why: BadName,
+    },
 }
 
 impl TryFrom<Args> for Config {
@@ -115,6 +123,8 @@ impl TryFrom<Args> for Config {
             logging,
         } = args;
         let store = storage.options();
+        let mut hosts = protocol.hosts()?;
+        network.own_names().for_each(|name| hosts.add_own(name));
         Ok(Self {
             listen: network.listen()?,
             admin: network.admin()?,
@@ -127,7 +137,7 @@ impl TryFrom<Args> for Config {
             limits: network.limits(),
             grace_period: *network.grace_period,
             dir: storage.dir,
-            rules: protocol.rules(logging.sampling(), store.max_staged),
+            rules: protocol.rules(logging.sampling(), store.max_staged, hosts),
             store,
             log: logging.options(),
         })

@@ -123,6 +123,15 @@ impl Network {
         }
     }
 
+    /// The names and addresses to listen on, as typed.
+    pub(super) fn own_names(&self) -> impl Iterator<Item = &str> {
+        let given = [Some(&self.listen), self.admin.as_ref()];
+        given
+            .into_iter()
+            .flatten()
+            .filter_map(|given| Some(given.rsplit_once(':')?.0))
+    }
+
     pub(super) fn listen(&self) -> Result<SocketAddr, BadConfig> {
         address("--listen", &self.listen)
     }

@@ -6,7 +6,8 @@ use bytesize::ByteSize;
 use clap::Args;
 use clap::builder::FalseyValueParser;
 
-use crate::http::{Rules, Sampling, Scope};
+use super::BadConfig;
+use crate::http::{Hosts, Rules, Sampling, Scope};
 
 /// No file is longer: the kernel's offsets are signed.
 const LONGEST_FILE: u64 = i64::MAX as u64;
@@ -35,6 +36,16 @@ pub(super) struct Protocol {
     #[arg(long, env = "DATA_SERVER_COMPRESS", value_parser = FalseyValueParser::new())]
     compress: bool,
 
+    /// Name by which this server may be asked, beside localhost and loopback addresses; other names in Host are answered 421;
+    /// '*' is any; repeat for more [default: what --listen names, when that is a loopback address, else any]
+    #[arg(
+        long,
+        value_name = "HOST",
+        env = "DATA_SERVER_ALLOWED_HOST",
+        value_delimiter = ','
+    )]
+    allowed_host: Vec<String>,
+
     /// Origin whose web pages may use this server, such as `https://app.example`; '*' is any; repeat for more
     #[arg(
         long,
@@ -50,11 +61,24 @@ pub(super) struct Protocol {
 }
 
 impl Protocol {
+    pub(super) fn hosts(&self) -> Result<Hosts, BadConfig> {
+        let mut hosts = Hosts::default();
+        // A variable that is empty gives one empty name.
+        for name in self.allowed_host.iter().filter(|name| !name.is_empty()) {
+            hosts.add(name).map_err(|why| BadConfig::AllowedHost {
+                given: name.clone(),
+                why,
+            })?;
+        }
+        Ok(hosts)
+    }
+
     /// With `max_staged` the bytes that may be staged at once, if that is bounded: no longer value can ever be stored.
     pub(super) fn rules(
         self,
         access_log: Option<Sampling>,
         max_staged: Option<NonZeroU64>,
+        hosts: Hosts,
     ) -> Rules {
         let storable = max_staged
             .filter(|_| !self.discard)
@@ -67,6 +91,7 @@ impl Protocol {
             read_only: self.read_only,
             max_body: max_body.min(storable),
             compress: self.compress,
+            hosts,
             cors_origins: self.cors_origin,
             access_log,
             server_timing: self.server_timing,

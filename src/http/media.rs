@@ -35,10 +35,12 @@ pub(super) fn guess(key: &str) -> &'static str {
 /// Whether a browser that opens a value of this type may run what it holds: HTML, anything in XML, which may hold
 /// HTML or SVG, and what is made of parts that have types of their own.
 pub(super) fn is_active(content_type: &str) -> bool {
-    const ACTIVE: [&str; 5] = [
+    const ACTIVE: [&str; 6] = [
         "text/html",
         "text/xml",
         "text/xsl",
+        // Firefox reads it as XML.
+        "text/rdf",
         "application/xml",
         "multipart/x-mixed-replace",
     ];
@@ -257,6 +259,7 @@ mod tests {
             "IMAGE/SVG+XML;a=b",
             "text/xml",
             "application/xml",
+            "text/rdf",
             "application/rss+xml; charset=utf-8",
             "multipart/x-mixed-replace; boundary=a",
         ] {

@@ -13,6 +13,7 @@ mod framing;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod head;
+mod hosts;
 mod identity;
 mod link;
 mod listing;
@@ -36,6 +37,7 @@ pub use admin::Admin;
 pub use body::{Body, Piece, is_region};
 pub use framing::Framing;
 pub use head::{Fault, MAX_HEAD, stand_in};
+pub use hosts::{BadName, Hosts};
 pub use link::{Link, Phase, Region};
 pub use response::TIMED_OUT;
 pub use rules::{Rules, Scope};

@@ -17,6 +17,12 @@ use crate::store::{Key, Meta, Object, Version};
 /// The name in the Server header.
 pub(super) const NAME: HeaderValue = HeaderValue::from_static("data-server");
 
+/// A stored page must not act as this origin, nor have its reader's browser ask other servers: it is of no origin, runs no
+/// script, sends no form, and loads nothing but images and styles of this one.
+const SANDBOX: HeaderValue = HeaderValue::from_static(
+    "sandbox; default-src 'none'; img-src 'self' data:; style-src 'self' 'unsafe-inline'",
+);
+
 /// See [`representation`].
 #[derive(Debug)]
 pub(super) struct Representation {
@@ -65,8 +71,7 @@ impl Representation {
         headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         if media::is_active(media_type) {
-            // A stored page must not act as this origin.
-            headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
+            headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);
         }
         let is_compressible = compress && media::is_compressible(media_type);
         if is_compressible {

@@ -127,6 +127,10 @@ pub(super) enum Refusal {
     BadQuery(#[from] BadQuery),
     #[error("a request needs exactly one valid Host header")]
     BadHost,
+    #[error("this server does not go by the name in Host; --allowed-host adds one")]
+    WrongHost,
+    #[error("pages of other origins may change nothing here; --cors-origin lets those of one")]
+    CrossSite,
     #[error("{0}")]
     Fault(Fault),
     #[error("PUT over HTTP/1.0 needs a Content-Length")]
@@ -173,16 +177,19 @@ pub(super) fn understand<'a>(
         identified: survey.identified,
         origin: (!rules.cors_origins.is_empty()).then(origin).flatten(),
     };
-    let operation = survey
-        .check(head)
-        .and_then(|()| operation(head, len, &survey, rules));
+    let is_refused = || !head.method.is_safe() && audience.origin.is_none() && survey.is_foreign();
+    let operation = match survey.check(head, &rules.hosts) {
+        Ok(()) if is_refused() => Err(Refusal::CrossSite),
+        Ok(()) => operation(head, len, &survey, rules),
+        Err(refusal) => Err(refusal),
+    };
     (audience, operation)
 }
 
 fn operation<'a>(
     head: &'a Parts,
     len: Option<u64>,
-    survey: &Survey,
+    survey: &Survey<'_>,
     rules: &Rules,
 ) -> Result<Operation<'a>, Refusal> {
     let page = page(head.uri.path()).filter(|_| rules.scope != Scope::Values);
@@ -216,7 +223,7 @@ fn operation<'a>(
     }
 }
 
-fn get<'a>(head: &'a Parts, survey: &Survey, rules: &Rules) -> Result<Operation<'a>, Refusal> {
+fn get<'a>(head: &'a Parts, survey: &Survey<'_>, rules: &Rules) -> Result<Operation<'a>, Refusal> {
     match head.uri.path() {
         "/" if rules.compat => Err(Refusal::NoSuchPath),
         "/" => Ok(Operation::List {

@@ -10,9 +10,9 @@ use hyper::body::Body as _;
 use hyper::header::{
     ACCEPT_RANGES, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW,
-    CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap,
-    HeaderName, HeaderValue, LAST_MODIFIED, LINK, ORIGIN, RETRY_AFTER, SERVER, VARY,
-    X_CONTENT_TYPE_OPTIONS,
+    CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
+    CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, LINK, ORIGIN,
+    RETRY_AFTER, SERVER, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Response, StatusCode};
 use serde::Serialize;
@@ -209,11 +209,11 @@ pub(super) fn value(sending: Sending<'_>, link: &Rc<Link>) -> Response<Body> {
     response
 }
 
-/// RFC 9110, section 15.4.5: what a cache needs to know which of its answers is still good.
+/// RFC 9110, section 15.4.5: what a cache needs to know which of its answers is still good; and how it is to be shown.
 fn not_modified(representation: &Representation, etag: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     put(&mut headers, ETAG, etag.to_owned());
-    for name in [LAST_MODIFIED, VARY] {
+    for name in [LAST_MODIFIED, VARY, CONTENT_SECURITY_POLICY] {
         if let Some(value) = representation.headers.get(&name) {
             headers.insert(name, value.clone());
         }
@@ -261,6 +261,8 @@ fn refused(why: &Refusal, audience: &Audience, rules: &Rules) -> Response<Body> 
         Refusal::BadKey(_) | Refusal::BadEscape => (S::BAD_REQUEST, "bad-key"),
         Refusal::BadQuery(_) => (S::BAD_REQUEST, "bad-query"),
         Refusal::BadHost => (S::BAD_REQUEST, "bad-host"),
+        Refusal::WrongHost => (S::MISDIRECTED_REQUEST, "wrong-host"),
+        Refusal::CrossSite => (S::FORBIDDEN, "cross-site"),
         Refusal::BadTarget => (S::BAD_REQUEST, "bad-target"),
         Refusal::CutOff => (S::BAD_REQUEST, "body-cut-off"),
         Refusal::PartialPut => (S::BAD_REQUEST, "partial-put"),

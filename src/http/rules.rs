@@ -1,6 +1,7 @@
 //! How requests are answered: what the options of this room mean.
 
 use super::access_log::Sampling;
+use super::hosts::Hosts;
 
 /// How requests are answered.
 #[derive(Clone, Debug)]
@@ -17,6 +18,8 @@ pub struct Rules {
     pub max_body: u64,
     /// Compress answers for clients that ask for it.
     pub compress: bool,
+    /// By which names it may be asked.
+    pub hosts: Hosts,
     /// Origins whose pages may use this server; `*` is all.
     pub cors_origins: Vec<String>,
     /// Log a line for exchanges.

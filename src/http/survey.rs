@@ -1,23 +1,31 @@
 //! One look at the headers of a request: what is wrong with them, and whether there is more to read in them.
 //!
-//! Refuses what hyper lets pass: a Host that is missing, doubled or malformed. Framing was decided before (`head`). It keeps
-//! nothing of what it saw but yes and no.
+//! Refuses what hyper lets pass: a Host that is missing, doubled or malformed, or that is not ours. Framing was decided before
+//! (`head`).
 
 use hyper::header::{
     ACCEPT, ACCEPT_ENCODING, EXPECT, HOST, HeaderMap, HeaderName, IF_MATCH, IF_MODIFIED_SINCE,
-    IF_NONE_MATCH, IF_UNMODIFIED_SINCE, RANGE,
+    IF_NONE_MATCH, IF_UNMODIFIED_SINCE, ORIGIN, RANGE,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
 use super::digest_fields::WANT_REPR_DIGEST;
+use super::hosts::{Hosts, is_own};
 use super::identity::REQUEST_ID;
 use super::request::Refusal;
 
+/// Fetch Metadata: how the page that asks is related to this server, where a browser says so.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
 /// What one pass over the headers finds: most requests have few, and none that needs a closer look.
 #[derive(Debug)]
-pub(super) struct Survey {
+pub(super) struct Survey<'a> {
     hosts: usize,
+    host: &'a [u8],
+    origin: Option<&'a [u8]>,
+    /// What Sec-Fetch-Site says: the page that asks is of another origin.
+    is_site_foreign: Option<bool>,
     is_host_valid: bool,
     is_expectation_met: bool,
     /// There are wishes, preconditions or ranges.
@@ -30,10 +38,13 @@ pub(super) struct Survey {
     pub(super) identified: bool,
 }
 
-impl Survey {
-    pub(super) fn of(headers: &HeaderMap) -> Self {
+impl<'a> Survey<'a> {
+    pub(super) fn of(headers: &'a HeaderMap) -> Self {
         let mut survey = Self {
             hosts: 0,
+            host: b"",
+            origin: None,
+            is_site_foreign: None,
             is_host_valid: true,
             is_expectation_met: true,
             wishes: false,
@@ -47,18 +58,24 @@ impl Survey {
         survey
     }
 
-    fn note(&mut self, name: &HeaderName, value: &[u8]) {
+    fn note(&mut self, name: &HeaderName, value: &'a [u8]) {
         match *name {
             HOST => {
                 self.hosts += 1;
+                self.host = value;
                 self.is_host_valid &= value.is_empty() || is_authority(value);
             }
             EXPECT => self.is_expectation_met &= value.eq_ignore_ascii_case(b"100-continue"),
             IF_MATCH | IF_NONE_MATCH | IF_MODIFIED_SINCE | IF_UNMODIFIED_SINCE | RANGE => {
                 self.wishes = true;
             }
+            ORIGIN => self.origin = Some(value),
             ACCEPT_ENCODING => self.codings_accepted = true,
             ACCEPT => self.problem |= value.windows(12).any(|w| w == b"problem+json"),
+            _ if *name == SEC_FETCH_SITE => {
+                let is_foreign = !matches!(value, b"same-origin" | b"none");
+                self.is_site_foreign = Some(is_foreign || self.is_site_foreign == Some(true));
+            }
             _ => {
                 self.wishes |= *name == WANT_REPR_DIGEST;
                 self.identified |= *name == REQUEST_ID;
@@ -66,11 +83,23 @@ impl Survey {
         }
     }
 
-    pub(super) fn check(&self, head: &Parts) -> Result<(), Refusal> {
+    /// Whether it is a page of another origin that asks, as far as the browser tells: older ones, and all of them where
+    /// neither https nor the loopback network is between, tell by Origin alone.
+    pub(super) fn is_foreign(&self) -> bool {
+        let by_origin = || self.origin.is_some_and(|origin| !is_own(origin, self.host));
+        self.is_site_foreign.unwrap_or_else(by_origin)
+    }
+
+    pub(super) fn check(&self, head: &Parts, hosts: &Hosts) -> Result<(), Refusal> {
         // RFC 9112, section 3.2: an HTTP/1.1 request has exactly one Host, and it is a valid authority or empty.
         let is_host_missing = self.hosts == 0 && head.version >= Version::HTTP_11;
         if is_host_missing || self.hosts > 1 || !self.is_host_valid {
             return Err(Refusal::BadHost);
+        }
+        // Section 3.2.2: a target in absolute form has the last word.
+        let target = head.uri.scheme().and_then(|_| head.uri.host());
+        if !hosts.allow(target.map_or(self.host, str::as_bytes)) {
+            return Err(Refusal::WrongHost);
         }
         if !self.is_expectation_met {
             return Err(Refusal::Expectation);

@@ -6,7 +6,7 @@ use crate::support::{DataDir, Launch, TestServer};
 
 #[test]
 fn wrong_usage_is_exit_code_2() {
-    let wrong: [&[&str]; 14] = [
+    let wrong: [&[&str]; 15] = [
         &["--threads", "nope"],
         &["--threads", "0"],
         &["--no-such-option"],
@@ -19,6 +19,7 @@ fn wrong_usage_is_exit_code_2() {
         &["--max-connections", "0"],
         &["--max-connections-per-ip", "0"],
         &["--max-staged", "much"],
+        &["--allowed-host", "http://a"],
         &["--grace-period"],
         &["--listen", "nowhere"],
     ];
@@ -85,7 +86,7 @@ fn a_directory_that_is_a_file_is_exit_code_1() {
 fn help_names_every_option() {
     let help = Launch::new(&["--help"]).run();
     assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""));
-    let options = "threads dir listen pin max-connections max-connections-per-ip max-staged max-body read-only discard compat header-timeout \
+    let options = "threads dir listen pin max-connections max-connections-per-ip max-staged max-body read-only allowed-host cors-origin discard compat header-timeout \
                    idle-timeout min-rate grace-period log-level log-format access-log";
     for option in options.split_whitespace() {
         assert!(

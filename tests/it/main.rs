@@ -5,6 +5,7 @@ mod admin;
 mod architecture;
 mod attacks;
 mod broken;
+mod browsers;
 mod cache;
 mod capacity;
 mod cold;

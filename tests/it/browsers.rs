@@ -1,0 +1,363 @@
+//! Proves what a browser may do with this server on behalf of pages that are not its own: by DNS rebinding nothing, from
+//! another origin no write, as a page that is stored here nothing. Which headers stored pages carry is in `media`.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::process::Command;
+use std::thread;
+
+use tempfile::TempDir;
+
+use crate::support::{Launch, Raw, TestServer, ask, put_head};
+
+const APP: &str = "https://app.example";
+
+/// A server as a user starts it: the others of these tests may be asked by any name.
+fn start(args: &[&str], listen: &str) -> TestServer {
+    let server = Launch::new(args)
+        .listen(listen)
+        .env("DATA_SERVER_ALLOWED_HOST", "")
+        .start();
+    server.dir.place("here", "value");
+    server
+}
+
+/// The status of a GET whose Host is this, `PORT` being the server's.
+fn status_for(server: &TestServer, host: &str) -> u16 {
+    let addr = SocketAddr::from(([127, 0, 0, 1], server.addr.port()));
+    let host = host.replace("PORT", &server.addr.port().to_string());
+    Raw::connect(addr)
+        .ask(format!("GET /here HTTP/1.1\r\nHost: {host}\r\n\r\n"))
+        .status
+}
+
+#[test]
+fn a_server_on_the_loopback_network_answers_to_its_own_names_alone() {
+    let server = start(&[], "127.0.0.1:0");
+    for own in [
+        "localhost",
+        "localhost:PORT",
+        "LocalHost.:1",
+        "127.0.0.1",
+        "127.0.0.1:PORT",
+        "127.9.9.9:80",
+        "[::1]:PORT",
+        "",
+    ] {
+        assert_eq!(status_for(&server, own), 200, "Host: {own}");
+    }
+    for foreign in [
+        "evil.example",
+        "evil.example:PORT",
+        "EVIL.example.",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example:PORT",
+        "192.0.2.1:PORT",
+        "[2001:db8::1]:PORT",
+        "t",
+    ] {
+        assert_eq!(status_for(&server, foreign), 421, "Host: {foreign}");
+    }
+}
+
+#[test]
+fn a_request_for_another_host_is_not_done_whatever_it_is() {
+    let server = start(&[], "127.0.0.1:0");
+    for method in ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "POST"] {
+        for target in ["/here", "/", "/a/b", "http://evil.example/here"] {
+            let body = if method == "PUT" { "other" } else { "" };
+            let got = ask(&mut server.connect(), method, target, "", body.as_bytes());
+            assert_eq!(got.status, 421, "{method} {target}");
+            assert_eq!(got.must("content-type"), "text/plain; charset=utf-8");
+            assert_eq!(got.header("etag"), None);
+        }
+    }
+    // RFC 9112, section 3.2.2: the host of a target in absolute form is the one that is asked.
+    let status = |request: &str| server.connect().ask(request).status;
+    let absolute = "GET http://evil.example/here HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    assert_eq!(status(absolute), 421);
+    let absolute = "GET http://localhost/here HTTP/1.1\r\nHost: evil.example\r\n\r\n";
+    assert_eq!(status(absolute), 200);
+    assert_eq!(
+        status("GET /here HTTP/1.0\r\n\r\n"),
+        200,
+        "as load tests ask"
+    );
+    let waiting = put_head("k", 5).replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n");
+    assert_eq!(status(&waiting), 421, "no 100 before the refusal");
+    server.dir.assert_holds(&["here"]);
+    assert_eq!(server.dir.read("here"), b"value");
+}
+
+#[test]
+fn names_are_added_by_options_the_environment_and_the_address_to_listen_on() {
+    let args = [
+        "--allowed-host",
+        "store.example",
+        "--allowed-host",
+        "a,[2001:db8::1]",
+    ];
+    let server = start(&args, "127.0.0.1:0");
+    for own in [
+        "store.example:PORT",
+        "STORE.example.",
+        "A",
+        "[2001:db8:0::1]",
+        "localhost",
+    ] {
+        assert_eq!(status_for(&server, own), 200, "Host: {own}");
+    }
+    for foreign in ["b", "x.store.example", "evil.example"] {
+        assert_eq!(status_for(&server, foreign), 421, "Host: {foreign}");
+    }
+    let any = start(&["--allowed-host", "*"], "localhost:0");
+    assert_eq!(status_for(&any, "evil.example"), 200);
+    let by_variable = Launch::new(&[])
+        .env("DATA_SERVER_ALLOWED_HOST", "store.example")
+        .start();
+    by_variable.dir.place("here", "value");
+    assert_eq!(status_for(&by_variable, "store.example"), 200);
+    assert_eq!(status_for(&by_variable, "evil.example"), 421);
+}
+
+#[test]
+fn a_server_that_others_reach_answers_to_any_name_unless_some_are_given() {
+    let open = start(&[], "0.0.0.0:0");
+    assert_eq!(status_for(&open, "store.example"), 200);
+    let named = start(&["--allowed-host", "store.example"], "0.0.0.0:0");
+    assert_eq!(status_for(&named, "store.example"), 200);
+    assert_eq!(status_for(&named, "127.0.0.1:PORT"), 200);
+    assert_eq!(status_for(&named, "evil.example"), 421);
+}
+
+#[test]
+fn the_admin_listener_goes_by_its_own_address() {
+    let metrics = |host: &str, admin: &str| {
+        let server = start(&["--admin", admin], "127.0.0.1:0");
+        let addr = SocketAddr::from(([127, 0, 0, 1], server.admin().port()));
+        let request = format!(
+            "GET /-/healthz HTTP/1.1\r\nHost: {host}:{}\r\n\r\n",
+            addr.port()
+        );
+        assert_eq!(status_for(&server, host), 421);
+        Raw::connect(addr).ask(request).status
+    };
+    assert_eq!(metrics("node.example", "127.0.0.1:0"), 421);
+    assert_eq!(metrics("node.example", "0.0.0.0:0"), 200);
+}
+
+/// What a browser sends with a write of a page, and whether that page is of this server (`OWN` is its authority).
+const WRITES: [(&str, bool); 15] = [
+    ("", true),
+    (
+        "Sec-Fetch-Site: same-origin\r\nOrigin: http://OWN\r\n",
+        true,
+    ),
+    ("Sec-Fetch-Site: none\r\n", true),
+    // Behind a proxy that gives another name on.
+    (
+        "Sec-Fetch-Site: same-origin\r\nOrigin: https://store.example\r\n",
+        true,
+    ),
+    (
+        "Sec-Fetch-Site: cross-site\r\nOrigin: https://evil.example\r\n",
+        false,
+    ),
+    ("Sec-Fetch-Site: cross-site\r\n", false),
+    (
+        "Sec-Fetch-Site: cross-site\r\nOrigin: http://OWN\r\n",
+        false,
+    ),
+    (
+        "Sec-Fetch-Site: same-site\r\nOrigin: http://localhost:3000\r\n",
+        false,
+    ),
+    (
+        "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Site: cross-site\r\n",
+        false,
+    ),
+    ("Sec-Fetch-Site: unheard-of\r\n", false),
+    // Browsers that do not say.
+    ("Origin: http://OWN\r\n", true),
+    ("Origin: https://OWN\r\n", true),
+    ("Origin: https://evil.example\r\n", false),
+    ("Origin: http://OWN.evil.example\r\n", false),
+    ("Origin: null\r\n", false),
+];
+
+#[test]
+fn pages_of_other_origins_write_nothing() {
+    for args in [&[][..], &["--compat"], &["--cors-origin", APP]] {
+        let server = start(args, "127.0.0.1:0");
+        let own = server.addr.to_string();
+        for (lines, is_own) in WRITES {
+            let lines = lines.replace("OWN", &own);
+            for (method, key, status) in [("PUT", "k", 200), ("DELETE", "k", 200)] {
+                if method == "DELETE" {
+                    server.dir.place("k", "value");
+                }
+                let head = format!(
+                    "{method} /{key} HTTP/1.1\r\nHost: {own}\r\nContent-Length: 5\r\n{lines}\r\nvalue"
+                );
+                let got = server.connect().ask(head);
+                let expected = if is_own { status } else { 403 };
+                assert_eq!(got.status, expected, "{args:?} {method} {lines}");
+                let is_there = server.dir.file("k").exists();
+                assert_eq!(is_there, (method == "PUT") == is_own, "{method} {lines}");
+                let _ = std::fs::remove_file(server.dir.file("k"));
+            }
+            let request = format!("GET /here HTTP/1.1\r\nHost: {own}\r\n{lines}\r\n");
+            let got = server.connect().ask(request);
+            assert_eq!(
+                got.status, 200,
+                "reading goes on, and the browser keeps it: {lines}"
+            );
+            assert_eq!(got.header("access-control-allow-origin"), None, "{lines}");
+        }
+        let form = format!("POST /here HTTP/1.1\r\nHost: {own}\r\nContent-Length: 0\r\n");
+        let forms = [
+            ("", if args == ["--compat"] { 404 } else { 405 }),
+            ("Origin: https://evil.example\r\n", 403),
+            (
+                "X-HTTP-Method-Override: DELETE\r\nSec-Fetch-Site: cross-site\r\n",
+                403,
+            ),
+            (
+                "X-HTTP-Method-Override: DELETE\r\n",
+                if args == ["--compat"] { 404 } else { 405 },
+            ),
+        ];
+        for (lines, status) in forms {
+            assert_eq!(
+                server.connect().ask(format!("{form}{lines}\r\n")).status,
+                status,
+                "{lines}"
+            );
+        }
+        server.dir.assert_holds(&["here"]);
+    }
+}
+
+#[test]
+fn pages_of_origins_that_were_named_write_also_across_sites() {
+    for (named, origin, allowed) in [
+        (APP, APP, true),
+        ("*", "https://evil.example", true),
+        ("*", "null", true),
+        (APP, "https://evil.example", false),
+        (APP, "null", false),
+    ] {
+        let server = start(&["--cors-origin", named], "127.0.0.1:0");
+        let own = server.addr;
+        for site in [
+            "",
+            "Sec-Fetch-Site: cross-site\r\n",
+            "Sec-Fetch-Site: same-site\r\n",
+        ] {
+            let lines = format!("Host: {own}\r\nOrigin: {origin}\r\n{site}");
+            let put = format!("PUT /k HTTP/1.1\r\n{lines}Content-Length: 5\r\n\r\nvalue");
+            let delete = format!("DELETE /here HTTP/1.1\r\n{lines}\r\n");
+            server.dir.place("here", "value");
+            for request in [put, delete] {
+                let got = server.connect().ask(&request);
+                let expected = if allowed { 200 } else { 403 };
+                assert_eq!(got.status, expected, "--cors-origin {named}: {request}");
+            }
+        }
+    }
+}
+
+/// What Chromium makes of a page, once its scripts have run; `None` where there is no Chromium.
+fn shown(url: &str) -> Option<String> {
+    let profile = TempDir::new().expect("a directory");
+    let browser = Command::new("timeout")
+        .args([
+            "60",
+            "chromium",
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+        ])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        // What the owner of a name can do: have it stand for the loopback address.
+        .arg("--host-resolver-rules=MAP evil.example 127.0.0.1")
+        .args(["--virtual-time-budget=3000", "--dump-dom", url])
+        .output();
+    let output = browser.ok().filter(|output| output.status.success());
+    if output.is_none() {
+        eprintln!(
+            "left out: what a browser does with stored pages, for chromium does not run here"
+        );
+    }
+    Some(String::from_utf8_lossy(&output?.stdout).into_owned())
+}
+
+/// Answers one request with `page`, as a server does that does not care; returns where.
+fn careless(kind: &str, page: &str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let addr = listener.local_addr().expect("its address");
+    let length = page.len();
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{page}"
+    );
+    thread::spawn(move || {
+        let (socket, _) = listener.accept()?;
+        let mut lines = BufReader::new(&socket).lines();
+        lines.find(|line| line.as_ref().is_ok_and(String::is_empty));
+        (&socket).write_all(answer.as_bytes())
+    });
+    addr
+}
+
+/// Pages that mark themselves, were their scripts to run.
+const PAGES: [(&str, &str); 3] = [
+    (
+        "text/html",
+        "<p id='a'>idle</p><img src='x' onerror='go()'><script>function go() { a.textContent = 'r' + 'an' } go()</script>",
+    ),
+    (
+        "application/xhtml+xml",
+        "<html xmlns='http://www.w3.org/1999/xhtml'><body><p id='a'>idle</p>\
+         <script>document.getElementById('a').textContent = 'r' + 'an'</script></body></html>",
+    ),
+    (
+        "image/svg+xml",
+        "<svg xmlns='http://www.w3.org/2000/svg'><text id='a'>idle</text>\
+         <script>document.getElementById('a').textContent = 'r' + 'an'</script></svg>",
+    ),
+];
+
+#[test]
+fn scripts_of_stored_pages_do_not_run_in_a_browser() {
+    let server = start(&[], "127.0.0.1:0");
+    for (kind, page) in PAGES {
+        let elsewhere = careless(kind, page);
+        let Some(free) = shown(&format!("http://{elsewhere}/page")) else {
+            return;
+        };
+        assert!(free.contains("ran"), "no script to stop in {kind}: {free}");
+        let line = format!("Content-Type: {kind}\r\nHost: {}\r\n", server.addr);
+        let put = format!(
+            "PUT /page HTTP/1.1\r\n{line}Content-Length: {}\r\n\r\n{page}",
+            page.len()
+        );
+        assert_eq!(server.connect().ask(put).status, 200);
+        let stored = shown(&format!("http://{}/page", server.addr)).expect("as before");
+        assert!(stored.contains("idle"), "{kind}: {stored}");
+        assert!(!stored.contains("ran"), "{kind}: {stored}");
+    }
+}
+
+#[test]
+fn a_name_that_is_pointed_here_shows_nothing_in_a_browser() {
+    let server = start(&[], "127.0.0.1:0");
+    server.dir.place("secret.txt", "the secret");
+    let port = server.addr.port();
+    for (host, told) in [("localhost", true), ("evil.example", false)] {
+        let Some(page) = shown(&format!("http://{host}:{port}/secret.txt")) else {
+            return;
+        };
+        assert_eq!(page.contains("the secret"), told, "{host}: {page}");
+        assert_eq!(page.contains("--allowed-host"), !told, "{host}: {page}");
+    }
+}
