@@ -22,9 +22,11 @@ fn main() -> ExitCode {
         Err(error) => return fail(&error, USAGE),
     };
     log::install(config.log);
-    match serve(config) {
-        Ok(code) => code,
-        Err(error) => {
+    // The runtime panics where the system has nothing left for it to start with.
+    match std::panic::catch_unwind(|| serve(config)) {
+        Err(_) => fail(&"a panic ended the server: its log says where", OTHER),
+        Ok(Ok(code)) => code,
+        Ok(Err(error)) => {
             let code = match &error {
                 error if error.is_in_use() => IN_USE,
                 StartError::Listen { .. } => CANNOT_LISTEN,
@@ -35,7 +37,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn fail(error: &dyn std::error::Error, code: u8) -> ExitCode {
+fn fail(error: &dyn std::fmt::Display, code: u8) -> ExitCode {
     eprintln!("data-server: {error}");
     ExitCode::from(code)
 }

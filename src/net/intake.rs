@@ -63,6 +63,11 @@ impl Intake {
     fn poll_socket(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.socket).poll_read(cx, buf);
+        if matches!(&polled, Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted)
+        {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         self.link.set_reading(polled.is_pending());
         self.link.received(buf.filled().len() - before);
         polled

@@ -7,7 +7,7 @@
 use std::os::fd::AsFd;
 
 use rustix::fs::XattrFlags;
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use super::digest::{Digest, Digests};
 use super::error::Error;
@@ -43,11 +43,15 @@ impl Attributes {
     }
 }
 
-/// The media type kept with `file`.
-pub(super) fn media_type(file: impl AsFd) -> Option<Box<str>> {
+/// The media type kept with `file`, if there is one and it is one. A file system that cannot say is an error: a guess
+/// in place of what the client stored would be an answer that lies.
+pub(super) fn media_type(file: impl AsFd) -> Result<Option<Box<str>>, Error> {
     let mut text = [0; MAX_MEDIA_TYPE];
-    let len = rustix::fs::fgetxattr(file, MEDIA_TYPE, &mut text).ok()?;
-    std::str::from_utf8(&text[..len]).ok().map(Into::into)
+    match retry_on_intr(|| rustix::fs::fgetxattr(&file, MEDIA_TYPE, &mut text)) {
+        Ok(len) => Ok(std::str::from_utf8(&text[..len]).ok().map(Into::into)),
+        Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::RANGE) => Ok(None),
+        Err(errno) => Err(Error::new("read an attribute", errno)),
+    }
 }
 
 /// Keeps `digest` of `version` with `file`.
@@ -79,7 +83,7 @@ fn kept<const N: usize>(file: impl AsFd, name: &str, version: Version) -> Option
 }
 
 fn set(file: impl AsFd, name: &str, value: &[u8]) -> Result<(), Error> {
-    match rustix::fs::fsetxattr(file, name, value, XattrFlags::empty()) {
+    match retry_on_intr(|| rustix::fs::fsetxattr(&file, name, value, XattrFlags::empty())) {
         Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
         Err(errno) => Err(Error::new("set an attribute", errno)),
     }

@@ -7,7 +7,7 @@
 use std::os::fd::OwnedFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use super::object::Version;
 
@@ -29,7 +29,7 @@ impl Clock {
     /// Goes on after the bound in `file`, or starts now when it holds none.
     pub(super) fn resume(file: OwnedFd) -> Result<Self, Errno> {
         let mut text = [0; WIDTH];
-        let n = rustix::io::pread(&file, &mut text, 0)?;
+        let n = retry_on_intr(|| rustix::io::pread(&file, &mut text, 0))?;
         let bound = std::str::from_utf8(&text[..n])
             .ok()
             .and_then(|t| t.trim().parse().ok())
@@ -59,7 +59,7 @@ impl Clock {
 
     fn store(&self, bound: i128) -> Result<(), Errno> {
         let text = format!("{bound:>WIDTH$}");
-        match rustix::io::pwrite(&self.file, text.as_bytes(), 0)? {
+        match retry_on_intr(|| rustix::io::pwrite(&self.file, text.as_bytes(), 0))? {
             WIDTH => Ok(()),
             _ => Err(Errno::NOSPC),
         }
@@ -69,8 +69,7 @@ impl Clock {
 impl Drop for Clock {
     /// An orderly end leaves no gap between the last version and the next.
     fn drop(&mut self) {
-        let last = self.last;
-        let _ = self.store(last);
+        let _ = self.store(self.last);
     }
 }
 

@@ -147,9 +147,9 @@ impl Directory {
         let len = Meta::of(&opened.stat).len;
         let object = if len <= IN_MEMORY {
             let Read { fd, stat, bytes } = read::whole(opened, disk, is_memory).await?;
-            Object::new(fd, &stat, Some(bytes), disk.clone(), is_memory)
+            Object::new(fd, &stat, Some(bytes), disk.clone(), is_memory)?
         } else {
-            Object::new(opened.fd, &opened.stat, None, disk.clone(), is_memory)
+            Object::new(opened.fd, &opened.stat, None, disk.clone(), is_memory)?
         };
         let object = Arc::new(object);
         self.cache.keep(key, &object);

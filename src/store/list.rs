@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use rustix::fs::{Dir, FileType};
+use rustix::io::{Errno, retry_on_intr};
 
 use super::error::Error;
 use super::key::Key;
@@ -35,7 +36,8 @@ pub struct Listing {
 
 /// Lists `page` of the directory.
 pub(super) fn list(names: &Names, page: &Page) -> Result<Listing, Error> {
-    let mut smallest = smallest_names(names, page)?;
+    let smallest = retry_on_intr(|| smallest_names(names, page));
+    let mut smallest = smallest.map_err(Error::while_("list"))?;
     let more = smallest.len() > page.limit;
     smallest.truncate(page.limit);
     let next = smallest.last().filter(|_| more).cloned();
@@ -50,10 +52,10 @@ pub(super) fn list(names: &Names, page: &Page) -> Result<Listing, Error> {
 }
 
 /// The `limit + 1` smallest names of the page.
-fn smallest_names(names: &Names, page: &Page) -> Result<Vec<String>, Error> {
+fn smallest_names(names: &Names, page: &Page) -> Result<Vec<String>, Errno> {
     let mut smallest = BTreeSet::new();
-    for entry in Dir::read_from(names.root()).map_err(Error::while_("list"))? {
-        let entry = entry.map_err(Error::while_("list"))?;
+    for entry in Dir::read_from(names.root())? {
+        let entry = entry?;
         if !matches!(entry.file_type(), FileType::RegularFile | FileType::Unknown) {
             continue;
         }

@@ -7,7 +7,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use super::key::Key;
 use super::object::{Meta, ValueFile, is_regular};
@@ -27,7 +27,8 @@ pub(super) fn open_beneath(
     flags: OFlags,
     mode: Mode,
 ) -> Result<OwnedFd, Errno> {
-    rustix::fs::openat2(dir, name, flags | OFlags::CLOEXEC, mode, CONFINED)
+    let flags = flags | OFlags::CLOEXEC;
+    retry_on_intr(|| rustix::fs::openat2(&dir, name, flags, mode, CONFINED))
 }
 
 /// The directory of the values.
@@ -89,8 +90,11 @@ impl Names {
         };
         let open = |flags: OFlags| {
             let flags = flags | OFlags::CLOEXEC;
-            match rustix::fs::openat2(&self.root, key.as_str(), flags, Mode::empty(), resolve) {
-                Ok(fd) => rustix::fs::fstat(&fd)
+            let path = key.as_str();
+            match retry_on_intr(|| {
+                rustix::fs::openat2(&self.root, path, flags, Mode::empty(), resolve)
+            }) {
+                Ok(fd) => retry_on_intr(|| rustix::fs::fstat(&fd))
                     .map(|stat| is_regular(&stat).then(|| Opened { fd, stat })),
                 Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => Ok(None),
                 Err(errno) => Err(errno),
@@ -104,7 +108,8 @@ impl Names {
 
     /// What stands under `key` now.
     pub(super) fn look_up(&self, key: &Key<'_>) -> Result<Entry, Errno> {
-        match rustix::fs::statat(&self.root, key.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
+        let stat = || rustix::fs::statat(&self.root, key.as_str(), AtFlags::SYMLINK_NOFOLLOW);
+        match retry_on_intr(stat) {
             Ok(stat) if is_regular(&stat) => Ok(Entry::Value(Meta::of(&stat))),
             Ok(_) => Ok(Entry::Other),
             Err(Errno::NOENT) => Ok(Entry::Absent),
@@ -126,6 +131,6 @@ impl Names {
 
     /// Removes the name `key`.
     pub(super) fn unlink(&self, key: &Key<'_>) -> Result<(), Errno> {
-        rustix::fs::unlinkat(&self.root, key.as_str(), AtFlags::empty())
+        retry_on_intr(|| rustix::fs::unlinkat(&self.root, key.as_str(), AtFlags::empty()))
     }
 }

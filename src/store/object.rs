@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use rustix::fs::{Advice, FileType, Stat};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use super::attributes;
 use super::digest::{Digest, Digests, Hasher, Wanted};
@@ -143,10 +143,9 @@ impl Object {
         bytes: Option<Bytes>,
         disk: Threads,
         is_memory: bool,
-    ) -> Self {
-        let media_type = attributes::media_type(&fd);
-        Self {
-            media_type,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            media_type: attributes::media_type(&fd)?,
             is_memory,
             file: Arc::new(ValueFile::new(fd, disk)),
             meta: Meta::of(stat),
@@ -154,7 +153,7 @@ impl Object {
             bytes,
             residency: Residency::default(),
             note: OnceLock::new(),
-        }
+        })
     }
 
     /// Length and version, as they were when the value was opened.
@@ -278,7 +277,7 @@ impl Object {
                     .step_by(residency::STRIDE)
                     .chain([offset + len.saturating_sub(1)])
                 {
-                    rustix::io::pread(&*file, &mut byte, at)
+                    retry_on_intr(|| rustix::io::pread(&*file, &mut byte, at))
                         .map_err(Error::while_("read ahead"))?;
                 }
                 Ok(())

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use bytes::Bytes;
 use rustix::fs::Stat;
-use rustix::io::{Errno, ReadWriteFlags};
+use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 
 use super::error::Error;
 use super::names::Opened;
@@ -50,7 +50,7 @@ fn whole_blocking(Opened { fd, mut stat }: Opened) -> Result<Read, Error> {
                 bytes: buf.into(),
             });
         }
-        stat = rustix::fs::fstat(&fd).map_err(Error::while_("stat"))?;
+        stat = retry_on_intr(|| rustix::fs::fstat(&fd)).map_err(Error::while_("stat"))?;
     }
     Err(Error::Truncated)
 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use super::attributes::Attributes;
 use super::budget::{Budget, Share};
@@ -232,7 +232,7 @@ impl Staged {
             last_access: omit,
             last_modification: version.timespec(),
         };
-        rustix::fs::futimens(&*self.file, &times)
+        retry_on_intr(|| rustix::fs::futimens(&*self.file, &times))
     }
 
     /// Gives the file the name `key`; `EXIST` when something has it.
@@ -241,13 +241,10 @@ impl Staged {
         match &self.name {
             None => self.link_unnamed(names.root(), key.as_str()),
             Some(name) => {
-                rustix::fs::renameat_with(
-                    dir,
-                    name.as_str(),
-                    names.root(),
-                    key.as_str(),
-                    RenameFlags::NOREPLACE,
-                )?;
+                let (root, flags) = (names.root(), RenameFlags::NOREPLACE);
+                retry_on_intr(|| {
+                    rustix::fs::renameat_with(dir, name.as_str(), root, key.as_str(), flags)
+                })?;
                 self.name = None;
                 Ok(())
             }
@@ -262,12 +259,8 @@ impl Staged {
             self.name = Some(name);
         }
         let name = self.name.as_deref().unwrap_or_default();
-        rustix::fs::renameat(
-            &self.staging.dir,
-            name,
-            self.staging.names.root(),
-            key.as_str(),
-        )?;
+        let Staging { names, dir, .. } = &*self.staging;
+        retry_on_intr(|| rustix::fs::renameat(dir, name, names.root(), key.as_str()))?;
         self.name = None;
         Ok(())
     }
@@ -285,10 +278,10 @@ pub(super) fn link_unnamed(
     empty_path: bool,
 ) -> Result<(), Errno> {
     if empty_path {
-        return rustix::fs::linkat(file, "", dir, name, AtFlags::EMPTY_PATH);
+        return retry_on_intr(|| rustix::fs::linkat(&file, "", &dir, name, AtFlags::EMPTY_PATH));
     }
     let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
-    rustix::fs::linkat(CWD, path, dir, name, AtFlags::SYMLINK_FOLLOW)
+    retry_on_intr(|| rustix::fs::linkat(CWD, &path, &dir, name, AtFlags::SYMLINK_FOLLOW))
 }
 
 impl Drop for Staged {
@@ -296,8 +289,8 @@ impl Drop for Staged {
         let Some(name) = self.name.take() else { return };
         let staging = Arc::clone(&self.staging);
         self.staging.names.disk().later(move || {
-            if let Err(errno) = rustix::fs::unlinkat(&staging.dir, name.as_str(), AtFlags::empty())
-            {
+            let unlink = || rustix::fs::unlinkat(&staging.dir, name.as_str(), AtFlags::empty());
+            if let Err(errno) = retry_on_intr(unlink) {
                 tracing::warn!(%name, error = %errno, "a staged file stays until the next start");
             }
         });

@@ -1,11 +1,15 @@
 //! The threads beside the reactors: `disk-*`, where everything runs that may wait for a device, and `compute-*`, for what
 //! keeps a processor busy for longer than a request should wait.
 //!
-//! Two elastic pools for all reactors together, so their size is a budget of the process and not of each reactor. A job
-//! that has started runs to its end, also when nobody waits for it any more; jobs beyond the pool's size wait their turn.
+//! Two pools for all reactors together, so their size is a budget of the process and not of each reactor. They grow when
+//! needed and keep what they have. A job that has started runs to its end, also when nobody waits for it any more; jobs
+//! beyond the pool's size wait their turn, and so do those for which the system gives no further thread. One that panics
+//! fails alone.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -14,6 +18,9 @@ use crate::metrics::Jobs;
 
 /// Enough to keep a deep device queue busy; more threads only queue in the kernel instead of here.
 const DISK_THREADS: usize = 32;
+
+/// Longer than any process lives: a pool never shrinks, so that it never is without a thread.
+const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// A handle on one of the pools; clones share it, and the last one to go lets its threads end.
 #[derive(Clone, Debug)]
@@ -42,8 +49,13 @@ impl Threads {
         let next = AtomicUsize::new(0);
         let runtime = Builder::new_current_thread()
             .max_blocking_threads(most)
+            .thread_keep_alive(FOR_EVER)
             .thread_name_fn(move || format!("{name}-{}", next.fetch_add(1, Ordering::Relaxed)))
             .build()?;
+        // Where a pool has no thread and the system has none to give, tokio panics; with one, jobs wait for it. So the
+        // first is started while that still can be refused.
+        let first = catch_unwind(AssertUnwindSafe(|| runtime.spawn_blocking(|| ())));
+        first.map_err(|_| std::io::Error::other("the system gives no more threads"))?;
         Ok(Self(Arc::new(Pool {
             handle: runtime.handle().clone(),
             runtime: Some(runtime),

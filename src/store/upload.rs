@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use rustix::fs::FallocateFlags;
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use super::attributes::Attributes;
 use super::budget::Share;
@@ -239,7 +239,8 @@ fn reserve(staged: &Staged, len: u64) -> Result<(), Error> {
     if len == 0 {
         return Ok(());
     }
-    match rustix::fs::fallocate(&**staged.file(), FallocateFlags::KEEP_SIZE, 0, len) {
+    let file = &**staged.file();
+    match retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, len)) {
         // No such promise from this file system: the writes will tell.
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         Err(errno) => Err(Error::new("reserve", errno)),

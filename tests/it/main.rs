@@ -30,6 +30,7 @@ mod logs;
 mod manners;
 mod media;
 mod memory;
+mod mended;
 mod metrics;
 mod modes;
 mod planted;

@@ -23,7 +23,7 @@ pub(crate) use mount::Mount;
 pub(crate) use proc::Proc;
 pub(crate) use raw::{Raw, Response, chunked, put_head};
 pub(crate) use server::{Launch, TestServer};
-pub(crate) use trace::{Call, Trace};
+pub(crate) use trace::{Attached, Call, Trace, can_trace};
 pub(crate) use wait::{DEADLINE, Done, eventually};
 
 /// A value of `len` bytes that differs with `seed` in every 8 bytes, so that a mixed or shifted one shows.

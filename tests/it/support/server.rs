@@ -71,26 +71,28 @@ impl Launch {
     /// Starts it and waits until it says where it listens.
     #[track_caller]
     pub(crate) fn start(self) -> TestServer {
+        let started = self.start_or_end();
+        started.unwrap_or_else(|ended| panic!("does not serve: {}", ended.stderr))
+    }
+
+    /// Starts it and waits until it says where it listens, or has given up.
+    pub(crate) fn start_or_end(self) -> Result<TestServer, Ended> {
         let dir = self.dir.clone().unwrap_or_else(DataDir::temporary);
         let process = Process::spawn(self.command(&dir));
         let addr = process
             .out
             .find_map(|line| line.strip_prefix("listening on http://")?.parse().ok());
-        let addr = addr.unwrap_or_else(|| panic!("does not serve: {:#?}", process.err.so_far()));
-        TestServer { process, addr, dir }
+        match addr {
+            Some(addr) => Ok(TestServer { process, addr, dir }),
+            None => Err(process.ended()),
+        }
     }
 
     /// Starts it and waits until it has given up.
     #[track_caller]
     pub(crate) fn run(self) -> Ended {
         let dir = self.dir.clone().unwrap_or_else(DataDir::temporary);
-        let mut process = Process::spawn(self.command(&dir));
-        let status = process.wait(DEADLINE);
-        Ended {
-            code: status.and_then(|status| status.code()),
-            stdout: process.out.all().join("\n"),
-            stderr: process.err.all().join("\n"),
-        }
+        Process::spawn(self.command(&dir)).ended()
     }
 
     /// Starts it and kills it after this time, wherever it has come.
@@ -288,6 +290,16 @@ impl Process {
             pidfd,
             out,
             err,
+        }
+    }
+
+    /// Waits until it has given up.
+    fn ended(mut self) -> Ended {
+        let status = self.wait(DEADLINE);
+        Ended {
+            code: status.and_then(|status| status.code()),
+            stdout: self.out.all().join("\n"),
+            stderr: self.err.all().join("\n"),
         }
     }
 

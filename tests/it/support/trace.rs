@@ -2,11 +2,14 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-use super::{Launch, eventually};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{Launch, TestServer, eventually};
 
 /// The log of a server's system calls; gone when dropped.
 pub(crate) struct Trace {
@@ -29,10 +32,7 @@ pub(crate) struct Call {
 impl Trace {
     /// Under these options of strace; where nothing can be traced, says what the test leaves out.
     pub(crate) fn with(options: &[&str], left_out: &str) -> Option<Self> {
-        let possible = Command::new("strace")
-            .args(["-D", "-o", "/dev/null", "true"])
-            .status();
-        if !possible.is_ok_and(|status| status.success()) {
+        if !can_trace() {
             eprintln!("left out: {left_out}, for strace does not run here");
             return None;
         }
@@ -59,13 +59,92 @@ impl Trace {
             let last = log.lines().next_back().unwrap_or_default();
             last.contains("+++ exited") || last.contains("+++ killed")
         });
-        let mut open: HashMap<u32, Call> = HashMap::new();
-        let read = read();
-        let lines = read.lines().enumerate();
-        lines
-            .filter_map(|(at, line)| parse(at, line, &mut open))
-            .collect()
+        parse_log(&read())
     }
+}
+
+/// Whether strace runs here, and may trace.
+pub(crate) fn can_trace() -> bool {
+    let mut command = Command::new("strace");
+    let possible = command.args(["-D", "-o", "/dev/null", "true"]).status();
+    possible.is_ok_and(|status| status.success())
+}
+
+/// strace beside a server that runs already. It counts calls, for `when=`, from when it came, of each thread by itself.
+pub(crate) struct Attached {
+    child: Child,
+    dir: TempDir,
+}
+
+impl Attached {
+    /// Traces every thread of `server`, also those to come, from when this returns.
+    #[track_caller]
+    pub(crate) fn to(server: &TestServer, options: &[&str]) -> Self {
+        let dir = TempDir::new().expect("a directory");
+        let mut command = Command::new("strace");
+        command
+            .args(["-f", "-y", "-o"])
+            .arg(dir.path().join("calls"));
+        command
+            .args(options)
+            .arg("-p")
+            .arg(server.proc().0.to_string());
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("strace");
+        let said = BufReader::new(child.stderr.take().expect("its standard error"));
+        let mut said = said.lines().map_while(Result::ok);
+        let attached = said.find(|line| line.contains("attached"));
+        assert!(attached.is_some(), "strace {options:?} attaches");
+        // Read on, or strace would wait for room to say who else came.
+        std::thread::spawn(move || said.for_each(drop));
+        Self { child, dir }
+    }
+
+    /// Whether it has answered a call in the kernel's place so far.
+    pub(crate) fn has_injected(&self) -> bool {
+        self.log().contains("(INJECTED)")
+    }
+
+    /// Leaves the server to itself; every call that it made meanwhile, by the time it ended.
+    #[track_caller]
+    pub(crate) fn detach(mut self) -> Vec<Call> {
+        let pid = Pid::from_child(&self.child);
+        // It is gone already when the server is.
+        let _ = kill_process(pid, Signal::INT);
+        self.child.wait().expect("strace ends");
+        parse_log(&self.log())
+    }
+
+    fn log(&self) -> String {
+        let log = fs::read(self.dir.path().join("calls")).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let pid = Pid::from_child(&self.child);
+        if matches!(self.child.try_wait(), Ok(None)) {
+            // Not KILL, which would leave the server stopped half-way.
+            let _ = kill_process(pid, Signal::INT);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+impl Call {
+    /// Whether strace answered it in the kernel's place.
+    pub(crate) fn is_injected(&self) -> bool {
+        self.result.ends_with("(INJECTED)")
+    }
+}
+
+/// Every call of a log of strace, by the time it ended.
+fn parse_log(log: &str) -> Vec<Call> {
+    let mut open: HashMap<u32, Call> = HashMap::new();
+    let lines = log.lines().enumerate();
+    lines
+        .filter_map(|(at, line)| parse(at, line, &mut open))
+        .collect()
 }
 
 /// The call that ends on this line; one that only begins waits in `open` for its end.
