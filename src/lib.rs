@@ -16,6 +16,7 @@ compile_error!(
 
 pub mod config;
 pub mod drain;
+mod failpoint;
 pub mod http;
 pub mod log;
 pub mod metrics;

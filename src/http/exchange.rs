@@ -37,6 +37,19 @@ impl Exchange {
         self.link.meter().note(notes);
     }
 
+    /// The request's id, for the log; of `notes`, which are kept until it ends, when nothing was noted of it yet.
+    pub(super) fn request_id(&self, notes: impl FnOnce() -> Notes) -> String {
+        let meter = self.link.meter();
+        let id = |notes: &mut Notes| notes.identity.request.to_str().map(str::to_owned);
+        if meter.with_notes(|_| ()).is_none() {
+            meter.note(notes());
+        }
+        meter
+            .with_notes(id)
+            .and_then(Result::ok)
+            .unwrap_or_default()
+    }
+
     /// The store is asked now.
     pub(super) fn asks(&self) {
         self.link.meter().with_notes(|notes| {

@@ -50,6 +50,14 @@ impl Ids {
         }
     }
 
+    /// The identity of a request that gave none.
+    pub(super) fn anonymous(&self) -> Identity {
+        Identity {
+            request: self.make(),
+            trace: None,
+        }
+    }
+
     fn make(&self) -> HeaderValue {
         let count = self.next.get();
         self.next.set(count + 1);

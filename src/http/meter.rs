@@ -35,6 +35,17 @@ pub(super) struct Notes {
     pub(super) timing: Option<Timing>,
 }
 
+impl Notes {
+    /// The identity alone.
+    pub(super) fn of(identity: Identity) -> Self {
+        Self {
+            identity,
+            line: None,
+            timing: None,
+        }
+    }
+}
+
 /// How the time until the answer was spent.
 #[derive(Debug, Default)]
 pub(super) struct Timing {

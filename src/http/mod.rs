@@ -4,6 +4,7 @@ mod accept;
 mod access_log;
 mod admin;
 mod body;
+mod caught;
 mod chunks;
 pub mod conditional;
 mod digest_fields;

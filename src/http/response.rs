@@ -53,6 +53,8 @@ pub(super) enum Outcome {
     Page(Response<Body>),
     Refused(Refusal),
     Failed(store::Error),
+    /// A fault of ours.
+    Panicked,
 }
 
 impl From<Refusal> for Outcome {
@@ -114,6 +116,7 @@ pub(super) fn render(outcome: Outcome, audience: &Audience, rules: &Rules) -> Re
         Outcome::Options { preflight } => options(preflight, audience, rules),
         Outcome::Refused(why) => refused(&why, audience, rules),
         Outcome::Failed(error) => failed(&error, audience),
+        Outcome::Panicked => panicked(audience),
     };
     if response.status() == StatusCode::OK && response.body().is_end_stream() {
         // hyper leaves it out of the answer to HEAD when the body is empty.
@@ -314,6 +317,13 @@ fn failed(error: &store::Error, audience: &Audience) -> Response<Body> {
         let soon = HeaderValue::from_static("1");
         response.headers_mut().insert(RETRY_AFTER, soon);
     }
+    response
+}
+
+fn panicked(audience: &Audience) -> Response<Body> {
+    let why = "the server failed on this request; its log says more";
+    let mut response = problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", why, audience);
+    close(&mut response);
     response
 }
 

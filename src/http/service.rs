@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -19,6 +19,7 @@ use hyper::{Request, Response};
 use super::access_log::{Line, Sampling};
 use super::admin::Admin;
 use super::body::Body;
+use super::caught::{Asked, caught, caught_in};
 use super::digest_fields::Algorithm;
 use super::encode::{Encoded, WORTH_IT};
 use super::exchange::Exchange;
@@ -33,6 +34,7 @@ use super::request::{Audience, Operation, Refusal, Wishes, understand};
 use super::response::{Outcome, Sending, close, render, value, whole};
 use super::rules::Rules;
 use super::select::{Selection, select};
+use crate::failpoint;
 use crate::store::{Digest, Directory, Error, Key, Object};
 
 /// The service of one reactor.
@@ -72,31 +74,60 @@ impl Service {
     ) -> Answer {
         let exchange = Exchange::begin(link, request.method());
         let (head, body) = request.into_parts();
-        let len = body.size_hint().exact();
-        let (audience, mut understood) = understand(&head, len, &self.rules);
-        let fault = link.fault();
-        if let Some(fault) = fault {
-            link.leave_unread();
-            understood = Err(Refusal::Fault(fault));
-        }
-        if self.is_noted || audience.identified {
-            exchange.note(self.notes(&head, peer, fault.is_some()));
-        }
-        let outcome = match understood {
-            Err(refusal) => Outcome::Refused(refusal),
-            Ok(operation) => {
-                exchange.asks();
-                let Some(outcome) = self.at_once(&operation, link) else {
-                    let operation = operation.into_owned();
-                    return self.work(operation, audience, body, link, exchange);
+        let begun = caught(|| self.begin(&head, &body, peer, link, &exchange));
+        let (audience, outcome) = match begun {
+            Ok((audience, Begun::Done(outcome))) => (audience, outcome),
+            Ok((audience, Begun::Work(operation))) => {
+                let work = Work {
+                    operation,
+                    audience,
+                    body,
+                    asked: Asked::new(&head, peer),
                 };
-                outcome
+                return self.work(work, link, exchange);
+            }
+            Err(panicked) => {
+                let id = exchange.request_id(|| self.notes(&head, peer, link.fault().is_some()));
+                let outcome = Asked::new(&head, peer).panicked(panicked, &id, link);
+                (Audience::default(), outcome)
             }
         };
         if !body.is_end_stream() {
             link.leave_unread();
         }
         Answer::Ready(Some(self.finish(outcome, &audience, link, exchange)))
+    }
+
+    fn begin(
+        &self,
+        head: &Parts,
+        body: &Incoming,
+        peer: SocketAddr,
+        link: &Rc<Link>,
+        exchange: &Exchange,
+    ) -> (Audience, Begun) {
+        failpoint::reach("answer", head.uri.path());
+        let len = body.size_hint().exact();
+        let (audience, mut understood) = understand(head, len, &self.rules);
+        let fault = link.fault();
+        if let Some(fault) = fault {
+            link.leave_unread();
+            understood = Err(Refusal::Fault(fault));
+        }
+        if self.is_noted || audience.identified {
+            exchange.note(self.notes(head, peer, fault.is_some()));
+        }
+        let begun = match understood {
+            Err(refusal) => Begun::Done(Outcome::Refused(refusal)),
+            Ok(operation) => {
+                exchange.asks();
+                match self.at_once(&operation, link) {
+                    Some(outcome) => Begun::Done(outcome),
+                    None => Begun::Work(operation.into_owned()),
+                }
+            }
+        };
+        (audience, begun)
     }
 
     /// With `stands_in`, `head` is not what the client sent: that could not be understood, and is not told.
@@ -156,20 +187,22 @@ impl Service {
         found
     }
 
-    fn work(
-        self: &Rc<Self>,
-        operation: Operation<'static>,
-        audience: Audience,
-        body: Incoming,
-        link: &Rc<Link>,
-        exchange: Exchange,
-    ) -> Answer {
+    fn work(self: &Rc<Self>, work: Work, link: &Rc<Link>, exchange: Exchange) -> Answer {
         let (service, link) = (Rc::clone(self), Rc::clone(link));
         Answer::Working(Box::pin(async move {
-            let body = Received::new(body, service.rules.max_body, &link);
-            let outcome = service.perform(operation, body, &link).await;
-            let outcome = outcome.unwrap_or_else(|failure| failure);
-            service.finish(outcome, &audience, &link, exchange)
+            let body = Received::new(work.body, service.rules.max_body, &link);
+            let performed = pin!(async {
+                failpoint::reach("work", work.asked.path());
+                service.perform(work.operation, body, &link).await
+            });
+            let outcome = match caught_in(performed).await {
+                Ok(outcome) => outcome.unwrap_or_else(|failure| failure),
+                Err(panicked) => {
+                    let id = exchange.request_id(|| Notes::of(service.ids.anonymous()));
+                    work.asked.panicked(panicked, &id, &link)
+                }
+            };
+            service.finish(outcome, &work.audience, &link, exchange)
         }))
     }
 
@@ -298,6 +331,20 @@ impl Service {
         exchange.answered(&mut response);
         response.map(|body| body.ends(exchange))
     }
+}
+
+/// What became of a request at once.
+enum Begun {
+    Done(Outcome),
+    Work(Operation<'static>),
+}
+
+/// A request that takes work.
+struct Work {
+    operation: Operation<'static>,
+    audience: Audience,
+    body: Incoming,
+    asked: Asked,
 }
 
 /// An answer, now or later.

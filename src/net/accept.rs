@@ -12,8 +12,8 @@ use rustix::net::SocketFlags;
 /// The first pause after a failure of this machine; each further one in a row is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The longest pause, and how long nothing may fail for an episode to be over.
-pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause, so that everything is served again within a second of relief; and how long nothing may fail for an episode to be over.
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// The current episode of failures, if there is one.
 #[derive(Debug, Default)]

@@ -201,19 +201,43 @@ pub(super) fn serve_std<S: 'static>(
 }
 
 async fn serve<S>(socket: TcpStream, peer: SocketAddr, slot: S, reactor: Rc<Reactor>) {
-    let _finished = Finished(&reactor);
+    let _finished = Finished(&reactor.counters);
     connection::serve(socket, peer, &reactor).await;
     drop(slot);
 }
 
 /// Counts a connection that has ended, also by a panic.
-struct Finished<'a>(&'a Reactor);
+struct Finished<'a>(&'a ReactorCounters);
 
 impl Drop for Finished<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.counters.panics.add(1);
+            self.0.panics.add(1);
         }
-        self.0.counters.finished.add(1);
+        self.0.finished.add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_panics_outside_a_request_is_counted_and_the_reactor_goes_on() {
+        let mut builder = Builder::new_current_thread();
+        let runtime = builder.build_local(LocalOptions::default());
+        let counters = Rc::new(ReactorCounters::default());
+        runtime.expect("a runtime").block_on(async {
+            for panics in [true, false] {
+                let counters = Rc::clone(&counters);
+                let task = tokio::task::spawn_local(async move {
+                    let _finished = Finished(&counters);
+                    tokio::task::yield_now().await;
+                    assert!(!panics, "by order");
+                });
+                assert_eq!(task.await.is_err(), panics);
+            }
+        });
+        assert_eq!((counters.panics.get(), counters.finished.get()), (1, 2));
     }
 }

@@ -1,0 +1,223 @@
+//! A panic in a handler costs its connection, and nothing else: it is answered 500 where it can be, counted, and logged.
+//!
+//! The real binary panics by order of the environment, which only a debug build listens to.
+
+use std::thread;
+
+use crate::scale::{counted, left_out, scaled};
+use crate::support::{Launch, Raw, Scrape, TestServer, pattern};
+
+/// What a request for /boom meets: a panic before it is understood, or after it went on to wait.
+const PLACES: [&str; 2] = ["answer:/boom", "work:/boom"];
+
+/// A server that panics in this place; none where the binary has no such door.
+fn panicking(place: &str, threads: &str) -> Option<TestServer> {
+    if !cfg!(debug_assertions) {
+        left_out(
+            "panics in a handler",
+            "a release does not panic by order; the short form shows them",
+        );
+        return None;
+    }
+    let launch = Launch::new(&["--threads", threads, "--access-log"]);
+    let server = launch.env("DATA_SERVER_PANIC", place).start();
+    server.store("here", pattern(1, 5_000));
+    server.dir.place("boom", "value");
+    Some(server)
+}
+
+const GET: &str = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
+
+/// Asks for what panics; the answer must be 500, in one line, and the connection closed after it.
+#[track_caller]
+fn assert_costs_its_connection(server: &TestServer, method: &str, body: &str) {
+    let mut raw = server.connect();
+    let length = body.len();
+    let head = format!("{method} /boom HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n");
+    let answer = raw.ask(head + body);
+    assert_eq!(answer.status, 500, "{answer:?}");
+    assert!(answer.closes(), "{answer:?}");
+    let text = String::from_utf8_lossy(&answer.body);
+    assert_eq!(
+        text,
+        "the server failed on this request; its log says more\n"
+    );
+    raw.assert_closed();
+}
+
+/// How many the server has counted.
+fn panics(server: &TestServer) -> String {
+    let scrape = Scrape::of(server.addr);
+    scrape.sum("data_server_panics_total", &[]).to_string()
+}
+
+#[test]
+fn the_log_names_the_request_that_panicked_by_its_id() {
+    for place in PLACES {
+        let launch = Launch::new(&["--threads", "1"]).env("DATA_SERVER_PANIC", place);
+        if !cfg!(debug_assertions) {
+            return left_out("the ids of panics", "a release does not panic by order");
+        }
+        let mut server = launch.start();
+        let ask = |id: &str| {
+            let answer = server
+                .connect()
+                .ask(format!("GET /boom HTTP/1.1\r\nHost: t\r\n{id}\r\n"));
+            assert_eq!(answer.status, 500);
+            answer.must("x-request-id").to_owned()
+        };
+        let answered = [ask("X-Request-Id: mine\r\n"), ask("")];
+        assert_eq!(answered[0], "mine");
+        server.stop();
+        let logged = server.events("a request panicked");
+        let logged: Vec<_> = logged
+            .iter()
+            .map(|event| event.field("request_id"))
+            .collect();
+        assert_eq!(logged, answered, "{place}");
+    }
+}
+
+#[test]
+fn a_panic_is_answered_500_counted_and_logged_and_costs_one_connection() {
+    for place in PLACES {
+        let Some(mut server) = panicking(place, "1") else {
+            return;
+        };
+        let mut neighbour = server.connect();
+        assert_eq!(neighbour.ask(GET).status, 200);
+        for (method, body) in [("GET", ""), ("PUT", "new"), ("DELETE", ""), ("GET", "")] {
+            assert_costs_its_connection(&server, method, body);
+            assert_eq!(
+                neighbour.ask(GET).status,
+                200,
+                "a neighbour on the same reactor"
+            );
+        }
+        assert_eq!(server.dir.read("boom"), b"value", "nothing was changed");
+        server.store("after", "value");
+        server.dir.assert_holds(&["after", "boom", "here"]);
+        let logged = server.event("a request panicked");
+        let seen = ["method", "key"].map(|name| logged.field(name));
+        assert_eq!(
+            (&*logged.level, &*seen[0], &*seen[1]),
+            ("ERROR", "GET", "/boom")
+        );
+        assert!(logged.field("peer").starts_with("127.0.0.1:"), "{logged:?}");
+        assert_eq!(panics(&server), "4", "every panic is counted");
+        drop(neighbour);
+        server.stop();
+        assert_eq!(server.events("a request panicked").len(), 4);
+        let log = server.log();
+        let accesses = log.iter().filter(|line| line.contains("\"status\":500"));
+        assert_eq!(accesses.count(), 4, "the access log has them too");
+        let asked = log.iter().filter(|line| line.contains("asked for by"));
+        assert_eq!(asked.count(), 4, "the log has the cause");
+    }
+}
+
+/// The harness is shown to fail: nothing panics here, and it does not take that for a panic survived.
+#[test]
+#[cfg_attr(debug_assertions, should_panic(expected = "status: 200"))]
+fn the_panic_harness_does_not_take_an_answer_for_a_panic() {
+    let Some(server) = panicking("answer:/elsewhere", "1") else {
+        return;
+    };
+    assert_costs_its_connection(&server, "GET", "");
+}
+
+#[test]
+fn under_load_others_never_notice() {
+    const CLIENTS: usize = 8;
+    let requests = scaled(200, 5_000);
+    let Some(mut server) = panicking(PLACES[1], "2") else {
+        return;
+    };
+    let panics = thread::scope(|scope| {
+        let addr = server.addr;
+        let ask = move || {
+            let mut raw = Raw::connect(addr);
+            for _ in 0..requests {
+                let answer = raw.ask(GET);
+                assert!(answer.body == pattern(1, 5_000));
+            }
+        };
+        let clients = (0..CLIENTS).map(|_| scope.spawn(ask));
+        let running: Vec<_> = clients.collect();
+        let mut panics = 0_u64;
+        while panics < 10 || running.iter().any(|client| !client.is_finished()) {
+            assert_costs_its_connection(&server, "PUT", "new");
+            panics += 1;
+        }
+        panics
+    });
+    let counted_by_it = self::panics(&server);
+    assert_eq!(counted_by_it, panics.to_string(), "every panic is counted");
+    server.stop();
+    counted(
+        "panics",
+        &format!("{panics} beside {} requests", CLIENTS * requests),
+    );
+}
+
+mod threads {
+    //! A panic on a thread beside the reactors fails its operation, and the next goes on.
+
+    use data_server::store::{Directory, Durability, Error, Key, Options};
+
+    use crate::support::DataDir;
+
+    fn open(dir: &DataDir) -> Directory {
+        let options = Options {
+            cache: 0,
+            cached_files: 0,
+            max_staged: None,
+            durability: Durability::Os,
+        };
+        Directory::open(dir.path(), options).expect("a store")
+    }
+
+    async fn put(store: &Directory, panics: bool) -> Result<(), Error> {
+        let mut upload = store.upload(Some(100_000)).await?;
+        upload.push(vec![7; 100_000].into()).await?;
+        let key = Key::new("key").expect("a key");
+        let allow = move |_| {
+            assert!(!panics, "by order");
+            true
+        };
+        store
+            .put(key, upload, Some(Box::new(allow)))
+            .await
+            .map(drop)
+    }
+
+    #[tokio::test]
+    async fn a_panic_of_the_publisher_fails_one_change() {
+        let dir = DataDir::temporary();
+        let store = open(&dir);
+        put(&store, false).await.expect("stored");
+        for _ in 0..3 {
+            let failed = put(&store, true).await;
+            assert!(matches!(failed, Err(Error::Failed { .. })), "{failed:?}");
+        }
+        put(&store, false).await.expect("stored again");
+        assert!(dir.read("key") == vec![7; 100_000]);
+        drop(store);
+        dir.assert_holds(&["key"]);
+    }
+
+    #[tokio::test]
+    async fn panics_of_jobs_fail_their_jobs_and_leave_the_pool_whole() {
+        let store = open(&DataDir::temporary());
+        let compute = store.compute();
+        // More than there are threads: one that died of it would be missed.
+        for _ in 0..40 {
+            let failed = compute.run(|| panic!("by order")).await;
+            assert!(
+                matches!(failed, Err::<(), _>(Error::Failed { .. })),
+                "{failed:?}"
+            );
+        }
+        assert!(matches!(compute.run(|| Ok(1)).await, Ok(1)));
+    }
+}
