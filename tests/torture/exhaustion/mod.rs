@@ -1,0 +1,162 @@
+//! T11: descriptors, the disk, its inodes and the size of files run out, and come back, again and again.
+//!
+//! While something is out, what needs it is refused with the status that the README lists, and everything else goes on.
+//! Within a second of relief everything is served again. At the end nothing is kept: no descriptor, no staged file, no
+//! memory to speak of.
+
+mod planted;
+mod resources;
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::scale::counted;
+use crate::support::{Client, DataDir, Launch, TestServer, eventually, pattern};
+
+/// How long everything may take to be served again.
+const RECOVERY: Duration = Duration::from_secs(1);
+
+/// How long the server may take to let go of what a round had it open.
+const LETTING_GO: Duration = Duration::from_secs(5);
+
+/// How much more memory may be in use after all rounds, in KiB.
+const GROWTH: u64 = 16 << 10;
+
+const LARGE: usize = 200_000;
+
+/// The options of every server here.
+const OPTIONS: [&str; 4] = ["--threads", "1", "--cache", "0"];
+
+/// Something that runs out.
+trait Resourced {
+    fn exhaust(&mut self, server: &TestServer);
+
+    /// What must hold while it is out.
+    fn while_out(&self, server: &TestServer, old: &mut Client);
+
+    /// Gives it back; returns once who waited for it is served.
+    fn relieve(&mut self, server: &TestServer);
+}
+
+/// Exhausts and relieves `resource` so many times; prints the longest recovery.
+fn rounds(what: &str, dir: &DataDir, resource: &mut dyn Resourced, count: usize) {
+    let mut server = Launch::new(&OPTIONS).on(dir).start();
+    let witness = TestServer::start(&OPTIONS);
+    server.store("old", pattern(1, LARGE));
+    // What is started when needed is there before memory is compared.
+    for server in [&server, &witness] {
+        assert!(
+            full_service(server, 0),
+            "full service before anything is out"
+        );
+    }
+    let at_rest = at_rest(&server);
+    let memory = server.proc().rss_kib();
+    let mut recoveries = Vec::new();
+    for round in (1..).take(count) {
+        let mut old = Client::new(server.addr);
+        assert_eq!(old.ask("GET", "old").status, 200);
+        resource.exhaust(&server);
+        resource.while_out(&server, &mut old);
+        assert!(dir.read("old") == pattern(1, LARGE), "the old value stays");
+        recoveries.push(Recovery::seen(resource, &server, &witness, round));
+        drop(old);
+        let let_go = within(LETTING_GO, || self::at_rest(&server) <= at_rest);
+        assert!(
+            let_go,
+            "{at_rest:?} at rest, now {:?}",
+            self::at_rest(&server)
+        );
+    }
+    let told = judge(&mut recoveries);
+    let grown = server.proc().rss_kib().saturating_sub(memory);
+    assert!(grown <= GROWTH, "{grown} KiB more memory in use");
+    dir.assert_nothing_staged();
+    server.stop();
+    counted(what, &format!("{count} rounds, {told}; {grown} KiB grown"));
+}
+
+/// How long full service took to be there after relief, and how long it takes at that moment without a reason to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Recovery {
+    took: Duration,
+    /// The same of a server beside it to which nothing was done: what the machine and the client cost.
+    witness: Duration,
+}
+
+impl Recovery {
+    fn seen(
+        resource: &mut dyn Resourced,
+        server: &TestServer,
+        witness: &TestServer,
+        round: u64,
+    ) -> Self {
+        thread::scope(|scope| {
+            let witness = scope.spawn(move || {
+                let began = Instant::now();
+                assert!(full_service(witness, round), "the witness serves");
+                began.elapsed()
+            });
+            let relieved = Instant::now();
+            resource.relieve(server);
+            eventually("full service", || full_service(server, round));
+            Self {
+                took: relieved.elapsed(),
+                witness: witness.join().expect("a witness"),
+            }
+        })
+    }
+}
+
+/// Every recovery takes at most a second more than the witness took; and at least half of them a second in all, so that a
+/// machine on which everything is slow proves nothing.
+#[track_caller]
+fn judge(recoveries: &mut [Recovery]) -> String {
+    recoveries.sort();
+    let late = recoveries.iter().find(|r| r.took > RECOVERY + r.witness);
+    assert!(late.is_none(), "full service only after {late:?}");
+    let median = recoveries[recoveries.len() / 2].took;
+    assert!(
+        median <= RECOVERY,
+        "full service only after {median:?}, in half of the rounds"
+    );
+    let over = recoveries.iter().filter(|r| r.took > RECOVERY).count();
+    let longest = recoveries.last().expect("a round");
+    format!(
+        "full service after {median:?} (median), {:?} at most (a server that lacked nothing: {:?}), {over} over a second",
+        longest.took, longest.witness
+    )
+}
+
+/// Descriptors open, and uploads and staged files among them.
+fn at_rest(server: &TestServer) -> (usize, usize) {
+    let staged = fs::read_dir(server.dir.staging()).expect("staging").count();
+    (server.proc().descriptors(), staged + server.proc().staged())
+}
+
+/// Whether it holds within this time.
+fn within(time: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + time;
+    loop {
+        if holds() {
+            return true;
+        }
+        if Instant::now() > deadline {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether every operation succeeds, over a connection of its own.
+fn full_service(server: &TestServer, round: u64) -> bool {
+    let value = pattern(round + 2, LARGE);
+    let mut client = Client::new(server.addr);
+    client.put("new", &value).status == 200
+        && client.put("small", "value").status == 200
+        && client.ask("GET", "new").body == value
+        && client.ask("GET", "").status == 200
+        && client.ask("DELETE", "small").status == 200
+        && client.ask("DELETE", "new").status == 200
+}

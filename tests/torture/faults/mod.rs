@@ -1,0 +1,160 @@
+//! T5: each system call of PUT, GET, DELETE and the listing made to fail, one at a time, by strace.
+//!
+//! Which calls an operation makes is read from a trace of it. After each fault: the status is the one that the README
+//! lists, or 200 and true; without a 200 the old value is there; nothing is staged, no descriptor is kept, the process
+//! lives and answers the next request. A sync that failed is not tried again on its file, and never answered 200.
+//!
+//! libfiu cannot take strace's place here: it is loaded between a program and libc, and what the store asks of the
+//! kernel does not pass through libc (rustix makes its own system calls). With `fiu-run` failing every pwrite, pwritev,
+//! fsync, fdatasync, rename, link and unlink, PUT with `--durability disk` and DELETE are answered 200, and truly. So the
+//! random faults are strace's too: several calls at once, again and again, from a printed seed.
+
+mod life;
+mod matrix;
+mod operation;
+mod planted;
+mod random;
+mod verdict;
+
+use matrix::{Fault, faults, spread};
+use operation::{Scene, calls_of, is_of, on_disk, warm};
+use verdict::{Rest, Seen, judge, sync_retried};
+
+use crate::scale::{counted, left_out, scaled};
+use crate::support::{Attached, Launch, TestServer, can_trace};
+
+/// Whether strace is there; says so where it is not.
+fn possible(what: &str) -> bool {
+    let possible = can_trace();
+    if !possible {
+        left_out(what, "strace does not run here");
+    }
+    possible
+}
+
+/// Has the fault hit `scene`, repeated until it does; false when it never did, otherwise what went wrong.
+fn strike(subject: &Subject, fault: &Fault, seed: u64) -> Result<bool, String> {
+    let Subject {
+        scene,
+        server,
+        rest,
+    } = subject;
+    let operation = scene.operation;
+    let mut state = operation.prepare(server, seed);
+    warm(server, operation);
+    let injection = fault.injection();
+    let trace = format!("trace={},fsync,fdatasync", fault.call);
+    let tracer = Attached::to(server, &["-e", &trace, "-e", &injection]);
+    let (mut reply, mut tries) = (operation.perform(server, &state), 1);
+    while !tracer.has_injected() && tries < matrix::DEPTH {
+        judge_unhurt(*scene, server, &state, &reply)?;
+        state = operation.prepare(server, seed + 1_000_000 * tries as u64);
+        reply = operation.perform(server, &state);
+        tries += 1;
+    }
+    let calls = tracer.detach();
+    let of_names = |call: &_| is_of(call, server.dir.path());
+    let hit = calls.iter().find(|call| call.is_injected());
+    let view = Seen {
+        operation,
+        state: &state,
+        reply: &reply,
+        after: on_disk(&server.dir),
+        hit: hit.map(|call| (fault, call)),
+        of_names: hit.is_some_and(of_names),
+    };
+    judge(&view).map_err(|why| format!("{why}: {:?}, {hit:?}", view.reply))?;
+    if let Some(again) = sync_retried(&calls, of_names) {
+        return Err(format!("a sync that failed was tried again: {again:?}"));
+    }
+    let next = operation.prepare(server, seed + 500_000);
+    let reply = operation.perform(server, &next);
+    judge_unhurt(*scene, server, &next, &reply)
+        .map_err(|why| format!("the next request: {why}"))?;
+    warm(server, operation);
+    rest.leaked(server)?;
+    Ok(hit.is_some())
+}
+
+fn judge_unhurt(
+    scene: Scene,
+    server: &TestServer,
+    state: &operation::State,
+    reply: &operation::Reply,
+) -> Result<(), String> {
+    judge(&Seen {
+        operation: scene.operation,
+        state,
+        reply,
+        after: on_disk(&server.dir),
+        hit: None,
+        of_names: false,
+    })
+}
+
+/// A server of a scene, and what it holds on to at rest.
+struct Subject {
+    scene: Scene,
+    server: TestServer,
+    rest: Rest,
+}
+
+impl Subject {
+    /// One that has answered before, so that what it starts when needed is there.
+    fn start(scene: Scene) -> Self {
+        let server = Launch::new(&scene.options()).start();
+        for seed in 0..2 {
+            let state = scene.operation.prepare(&server, seed);
+            scene.operation.perform(&server, &state);
+        }
+        warm(&server, scene.operation);
+        let rest = Rest::settled(&server);
+        Self {
+            scene,
+            server,
+            rest,
+        }
+    }
+}
+
+#[test]
+fn each_call_of_each_operation_made_to_fail() {
+    if !possible("faults of system calls") {
+        return;
+    }
+    let (mut hit, mut missed, mut wrong) = (0, 0, Vec::new());
+    let share = scaled(3, usize::MAX);
+    for (number, scene) in Scene::all().into_iter().enumerate() {
+        let mut subject = Subject::start(scene);
+        let calls = calls_of(scene, &subject.server);
+        assert!(
+            calls.len() > 4,
+            "{scene:?} makes next to no calls: {calls:?}"
+        );
+        let all = faults(&calls, scaled(false, true));
+        let skipped = scaled(number * 7 % all.len(), 0);
+        let rotated: Vec<_> = all[skipped..]
+            .iter()
+            .chain(&all[..skipped])
+            .cloned()
+            .collect();
+        for (seed, fault) in (10..).zip(spread(&rotated, share)) {
+            match strike(&subject, &fault, seed) {
+                Ok(true) => hit += 1,
+                Ok(false) => missed += 1,
+                Err(why) => {
+                    eprintln!("{scene:?}, {}: {why}", fault.injection());
+                    wrong.push(format!("{scene:?}, {}: {why}", fault.injection()));
+                    subject = Subject::start(scene);
+                }
+            }
+        }
+        subject.server.stop();
+    }
+    counted(
+        "faults",
+        &format!("{hit} calls failed, {missed} faults met no call"),
+    );
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(hit >= scaled(36, 600), "only {hit} calls failed");
+}

@@ -1,0 +1,218 @@
+//! What a client asks for while something fails: how it is prepared by hand, performed over a fresh connection, and what
+//! its answer, or its lack of one, says about the value.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rustix::fs::XattrFlags;
+
+use super::matrix::first_path;
+use crate::support::{Attached, Call, DataDir, Raw, Response, TestServer, pattern};
+
+/// The length of a value that is received into memory, and of one that is received into a file.
+const SMALL: usize = 3_000;
+const LARGE: usize = 300_000;
+
+/// Of a value longer than this, the server sends regions of the file.
+const SENT: usize = 2_500_000;
+
+pub(super) const MEDIA_TYPE: &str = "text/x-torture";
+const KEY: &str = "value";
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    /// A new name, or a name that exists; of so many bytes.
+    Put {
+        new: bool,
+        len: usize,
+    },
+    /// Of a value that the server keeps, or of one that it has never seen.
+    Get {
+        hot: bool,
+        len: usize,
+    },
+    Delete,
+    List,
+}
+
+/// An operation on a server of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Scene {
+    pub(super) operation: Operation,
+    /// Synced, or left to the operating system.
+    pub(super) durable: bool,
+}
+
+impl Scene {
+    /// Every operation, with the durability that makes a difference to it.
+    pub(super) fn all() -> Vec<Self> {
+        let put = |new, len| Operation::Put { new, len };
+        let get = |hot, len| Operation::Get { hot, len };
+        let writes = [
+            put(true, SMALL),
+            put(false, SMALL),
+            put(true, LARGE),
+            put(false, LARGE),
+            Operation::Delete,
+        ];
+        let reads = [
+            get(true, SMALL),
+            get(false, SMALL),
+            get(false, SENT),
+            Operation::List,
+        ];
+        let both = writes.map(|operation| [false, true].map(|durable| Self { operation, durable }));
+        let once = reads.map(|operation| Self {
+            operation,
+            durable: false,
+        });
+        both.into_iter().flatten().chain(once).collect()
+    }
+
+    /// The options of the server. Without a cache, every file that stays open is a leak.
+    pub(super) fn options(self) -> Vec<&'static str> {
+        let is_hot = matches!(self.operation, Operation::Get { hot: true, .. });
+        let mut options = vec![
+            "--threads",
+            "1",
+            "--cache",
+            if is_hot { "1MiB" } else { "0" },
+        ];
+        options.extend(["--durability", if self.durable { "disk" } else { "os" }]);
+        options
+    }
+}
+
+/// What a client saw.
+#[derive(Debug)]
+pub(super) enum Reply {
+    Answer(Response),
+    /// The connection ended before there was a whole answer.
+    Nothing,
+}
+
+/// What is there before, and what is asked to be there after.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) before: Option<Vec<u8>>,
+    pub(super) wanted: Option<Vec<u8>>,
+}
+
+impl Operation {
+    /// Puts the directory into the state before, by hand; `seed` makes the values differ from all others.
+    pub(super) fn prepare(self, server: &TestServer, seed: u64) -> State {
+        let dir = &server.dir;
+        let old = |len| Some(pattern(2 * seed, len));
+        if matches!(self, Self::Get { hot: true, .. }) && dir.file(KEY).exists() {
+            let value = Some(dir.read(KEY));
+            return State {
+                before: value.clone(),
+                wanted: value,
+            };
+        }
+        let (before, wanted) = match self {
+            Self::Put { new: true, len } => (None, Some(pattern(2 * seed + 1, len))),
+            Self::Put { len, .. } => (old(LARGE), Some(pattern(2 * seed + 1, len))),
+            Self::Get { len, .. } => (old(len), old(len)),
+            Self::List => (old(SMALL), old(SMALL)),
+            Self::Delete => (old(LARGE), None),
+        };
+        dir.clear();
+        if let Some(value) = &before {
+            place(dir, KEY, value);
+        }
+        State { before, wanted }
+    }
+
+    /// Asks for it over a connection of its own.
+    pub(super) fn perform(self, server: &TestServer, state: &State) -> Reply {
+        let head = |method: &str, more: &str| {
+            format!("{method} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n{more}\r\n")
+        };
+        let mut raw = Raw::connect(server.addr);
+        let (request, body) = match self {
+            Self::Put { .. } => {
+                let body = state.wanted.clone().unwrap_or_default();
+                let len = body.len();
+                let more = format!("Content-Length: {len}\r\nContent-Type: {MEDIA_TYPE}\r\n");
+                (head(&format!("PUT /{KEY}"), &more), body)
+            }
+            Self::Get { .. } => (head(&format!("GET /{KEY}"), ""), Vec::new()),
+            Self::Delete => (head(&format!("DELETE /{KEY}"), ""), Vec::new()),
+            Self::List => (head("GET /", "Accept: text/plain\r\n"), Vec::new()),
+        };
+        // Refused or cut off half-way, the rest cannot be sent; the answer, if there is one, can still be read.
+        let _ = raw.offer([request.as_bytes(), &body].concat());
+        let Some(mut response) = raw.try_head() else {
+            return Reply::Nothing;
+        };
+        let length = response.length();
+        let mut read = Vec::with_capacity(length);
+        let mut buffer = vec![0; 64 << 10];
+        let got = raw.stream_to(length, &mut buffer, |piece| read.extend_from_slice(piece));
+        if got < length {
+            return Reply::Nothing;
+        }
+        response.body = read;
+        Reply::Answer(response)
+    }
+
+    /// Whether it only reads.
+    pub(super) fn is_read(self) -> bool {
+        matches!(self, Self::Get { .. } | Self::List)
+    }
+}
+
+/// Places a value by hand, with a media type that a guess would not give.
+fn place(dir: &DataDir, key: &str, value: &[u8]) {
+    dir.place(key, value);
+    let file = std::fs::File::open(dir.file(key)).expect("the value");
+    let flags = XattrFlags::empty();
+    rustix::fs::fsetxattr(file.as_fd(), "user.mime_type", MEDIA_TYPE.as_bytes(), flags)
+        .expect("extended attributes, which the tests need");
+}
+
+/// The value as it lies in the directory.
+pub(super) fn on_disk(dir: &DataDir) -> Option<Vec<u8>> {
+    std::fs::read(dir.file(KEY)).ok()
+}
+
+/// Has the server keep the value, where the scene is about that.
+pub(super) fn warm(server: &TestServer, operation: Operation) {
+    if matches!(operation, Operation::Get { hot: true, .. }) {
+        crate::support::eventually("the value is kept", || {
+            assert_eq!(server.get(KEY).status, 200);
+            server.proc().has_open(&server.dir.file(KEY))
+        });
+    }
+}
+
+/// The calls that the server makes for `scene`, each with the most that one thread makes: from a trace, so that a call
+/// added to the server is one added to the tests.
+pub(super) fn calls_of(scene: Scene, server: &TestServer) -> Vec<(String, usize)> {
+    let mut most = std::collections::BTreeMap::<String, usize>::new();
+    for seed in 0..2 {
+        let state = scene.operation.prepare(server, seed);
+        warm(server, scene.operation);
+        let tracer = Attached::to(server, &[]);
+        scene.operation.perform(server, &state);
+        let mut counts = std::collections::HashMap::<(u32, String), usize>::new();
+        for call in tracer.detach() {
+            if super::matrix::can_fail(&call) {
+                *counts.entry((call.thread, call.name)).or_default() += 1;
+            }
+        }
+        for ((_, name), count) in counts {
+            let most = most.entry(name).or_default();
+            *most = count.max(*most);
+        }
+    }
+    most.into_iter().collect()
+}
+
+/// Whether `call` is about this directory itself, not a file of it.
+pub(super) fn is_of(call: &Call, dir: &Path) -> bool {
+    let dir = dir.canonicalize().expect("the directory");
+    first_path(call) == dir.to_str()
+}

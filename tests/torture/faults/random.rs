@@ -1,0 +1,176 @@
+//! Several calls at once, again and again, from a printed seed: what a model of the value says must hold all the same.
+
+use super::matrix::{ERRORS, is_possible};
+use super::operation::{Operation, Reply, Scene, calls_of, on_disk};
+use super::{Subject, possible};
+use crate::scale::{counted, scaled};
+use crate::support::Attached;
+
+/// Operations of a round.
+const OPERATIONS: u64 = 24;
+
+/// Calls that are left alone here. A failed accept pauses accepting for up to a second; an unlink that fails may leave
+/// a staged file until the next start, as it must.
+const LEFT: [&str; 3] = ["accept4", "ppoll", "unlinkat"];
+
+/// xorshift64*: repeatable from its seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let high = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33;
+        usize::try_from(high).unwrap_or(0) % bound
+    }
+
+    fn one_of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.below(all.len())]
+    }
+}
+
+/// Three calls that fail now and then, each in its own way and rhythm.
+fn injections(random: &mut Random, calls: &[String]) -> Vec<String> {
+    let mut injections = Vec::new();
+    while injections.len() < 3 {
+        let (call, error) = (random.one_of(calls), random.one_of(&ERRORS));
+        if is_possible(call, error) && !injections.iter().any(|i: &String| i.contains(&**call)) {
+            let (first, step) = (1 + random.below(8), 2 + random.below(6));
+            injections.push(format!("inject={call}:error={error}:when={first}+{step}"));
+        }
+    }
+    injections
+}
+
+/// What one reply says, where it cannot be told which call failed.
+fn judge(operation: Operation, before: bool, wanted: bool, reply: &Reply) -> Result<(), String> {
+    match reply {
+        Reply::Answer(answer) if answer.status == 200 => {
+            wanted
+                .then_some(())
+                .ok_or("200, and the directory does not say so")?;
+        }
+        // A sync of names may have failed after the change; so may the sending of the answer.
+        Reply::Answer(answer) if matches!(answer.status, 400 | 500 | 503 | 507) => {
+            (before || wanted)
+                .then_some(())
+                .ok_or("neither the old value nor the new one")?;
+        }
+        Reply::Answer(answer) => return Err(format!("{}", answer.status)),
+        Reply::Nothing => {
+            (before || wanted)
+                .then_some(())
+                .ok_or("neither the old value nor the new one")?;
+        }
+    }
+    if operation.is_read() && !before {
+        return Err("a read changed the value".into());
+    }
+    Ok(())
+}
+
+/// One round under faults of these calls, drawn from this seed; how many failed.
+fn round(scene: Scene, calls: &[String], seed: u64) -> Result<usize, String> {
+    let mut random = Random(seed | 1);
+    let injections = injections(&mut random, calls);
+    round_under(scene, &injections, calls, random)
+}
+
+/// One round under these faults.
+fn round_under(
+    scene: Scene,
+    injections: &[String],
+    calls: &[String],
+    mut random: Random,
+) -> Result<usize, String> {
+    let Subject {
+        mut server, rest, ..
+    } = Subject::start(scene);
+    let seed = random.0 >> 32;
+    let mut options: Vec<&str> = injections.iter().flat_map(|i| ["-e", i]).collect();
+    let trace = format!("trace={}", calls.join(","));
+    options.extend(["-e", &trace]);
+    let tracer = Attached::to(&server, &options);
+    for n in 0..OPERATIONS {
+        let operation = random.one_of(&Scene::all()).operation;
+        let operation = match operation {
+            Operation::Get { len, .. } => Operation::Get { hot: false, len },
+            other => other,
+        };
+        let state = operation.prepare(&server, seed.wrapping_add(n));
+        let reply = operation.perform(&server, &state);
+        let after = on_disk(&server.dir);
+        judge(
+            operation,
+            after == state.before,
+            after == state.wanted,
+            &reply,
+        )
+        .map_err(|why| format!("{operation:?} under {injections:?}: {why}"))?;
+    }
+    let failed = tracer
+        .detach()
+        .iter()
+        .filter(|call| call.is_injected())
+        .count();
+    let state = scene.operation.prepare(&server, seed);
+    let next = scene.operation.perform(&server, &state);
+    if !matches!(&next, Reply::Answer(answer) if answer.status == 200) {
+        return Err(format!("the next request after {injections:?}: {next:?}"));
+    }
+    rest.leaked(&server)
+        .map_err(|why| format!("after {injections:?}: {why}"))?;
+    server.stop();
+    Ok(failed)
+}
+
+fn durable() -> Scene {
+    let mut all = Scene::all().into_iter();
+    all.find(|scene| scene.durable).expect("a durable scene")
+}
+
+#[test]
+fn several_calls_at_once_fail_again_and_again() {
+    if !possible("random faults of system calls") {
+        return;
+    }
+    let scene = durable();
+    let server = Subject::start(scene).server;
+    let is_hot = |scene: &Scene| matches!(scene.operation, Operation::Get { hot: true, .. });
+    let every = Scene::all().into_iter().filter(|scene| !is_hot(scene));
+    let mut calls: Vec<String> = every
+        .flat_map(|scene| calls_of(scene, &server))
+        .map(|(call, _)| call)
+        .filter(|call| !LEFT.contains(&&**call))
+        .collect();
+    calls.sort();
+    calls.dedup();
+    drop(server);
+    let seed = scaled(1, u64::from(std::process::id()));
+    eprintln!("seeds from {seed} on");
+    let (mut failed, mut rounds) = (0, 0);
+    while failed < scaled(100, 10_000) {
+        rounds += 1;
+        assert!(rounds < scaled(100, 10_000), "only {failed} calls failed");
+        let seed = seed * 1_000_003 + rounds;
+        failed += round(scene, &calls, seed).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+    }
+    counted(
+        "random faults",
+        &format!("{failed} calls failed in {rounds} rounds"),
+    );
+}
+
+/// Of every two changes of a name, one is only said to be made.
+#[test]
+fn a_change_that_never_was_is_found_among_random_faults() {
+    if !possible("a planted lie among random faults") {
+        return;
+    }
+    let lies = ["linkat", "renameat", "unlinkat"];
+    let injections = lies.map(|call| format!("inject={call}:retval=0:when=1+2"));
+    let found = round_under(durable(), &injections, &lies.map(String::from), Random(3));
+    let found = found.expect_err("a lie");
+    assert!(found.contains("does not say so"), "{found}");
+}

@@ -1,0 +1,151 @@
+//! What must hold after a fault, as pure questions: so that the judge itself can be tried.
+
+use super::matrix::{Fault, first_path};
+use super::operation::{MEDIA_TYPE, Operation, Reply, State};
+use crate::support::{Call, Proc, TestServer};
+
+/// What was seen of one operation.
+pub(super) struct Seen<'a> {
+    pub(super) operation: Operation,
+    pub(super) state: &'a State,
+    pub(super) reply: &'a Reply,
+    /// The value that lies in the directory after it.
+    pub(super) after: Option<Vec<u8>>,
+    /// The fault and the call that it hit, if it hit one during this operation.
+    pub(super) hit: Option<(&'a Fault, &'a Call)>,
+    /// Whether that call was a sync of the directory.
+    pub(super) of_names: bool,
+}
+
+/// The statuses that the README lists for `error`, where it is not overcome.
+fn statuses(error: &str) -> &'static [u16] {
+    match error {
+        "ENOSPC" | "EDQUOT" | "EROFS" => &[507],
+        "EMFILE" | "ENFILE" | "ENOMEM" => &[503],
+        "EAGAIN" => &[500, 503],
+        _ => &[500],
+    }
+}
+
+fn is_sync(call: &str) -> bool {
+    matches!(call, "fsync" | "fdatasync")
+}
+
+/// Calls whose failure may cost the connection, so that there is no answer.
+fn is_of_connection(call: &Call) -> bool {
+    const ALWAYS: [&str; 5] = ["epoll_ctl", "accept4", "ppoll", "sendfile", "shutdown"];
+    let on_socket = first_path(call).is_some_and(|path| path.starts_with("socket:"));
+    on_socket || ALWAYS.contains(&&*call.name)
+}
+
+/// What is wrong with what was seen, if anything is.
+pub(super) fn judge(seen: &Seen<'_>) -> Result<(), String> {
+    let State { before, wanted } = seen.state;
+    let is_before = seen.after == *before;
+    let is_wanted = seen.after == *wanted;
+    match seen.reply {
+        Reply::Nothing => {
+            let (_, call) = seen.hit.ok_or("no answer, and nothing failed")?;
+            // The head of an answer was on its way already when the value could not be read.
+            let while_sending = seen.operation.is_read() && call.name.starts_with("pread");
+            if !(is_of_connection(call) || while_sending) {
+                return Err("no answer".into());
+            }
+            if !(is_before || is_wanted) {
+                return Err("neither the old value nor the new one".into());
+            }
+        }
+        Reply::Answer(answer) if answer.status == 200 => {
+            if seen.hit.is_some_and(|(fault, _)| is_sync(&fault.call)) {
+                return Err("200, though a sync failed".into());
+            }
+            if !is_wanted {
+                return Err("200, and the directory does not say so".into());
+            }
+            check_body(seen, &answer.body)?;
+            let media_type = answer.header("content-type").unwrap_or_default();
+            if matches!(seen.operation, Operation::Get { .. }) && media_type != MEDIA_TYPE {
+                return Err(format!("200 as {media_type}, not as {MEDIA_TYPE}"));
+            }
+        }
+        Reply::Answer(answer) => {
+            let status = answer.status;
+            let (fault, call) = seen.hit.ok_or(format!("{status}, and nothing failed"))?;
+            // A body that cannot be received any more is one that broke off.
+            if call.name == "recvfrom" && status == 400 && is_before {
+                return Ok(());
+            }
+            if fault.error == "EINTR" && !is_sync(&fault.call) {
+                return Err(format!("{status}: an interrupted call is to be made again"));
+            }
+            if !statuses(fault.error).contains(&status) {
+                return Err(format!("{status}, not {:?}", statuses(fault.error)));
+            }
+            // After a sync of names that failed, the change may have been made: the README says so.
+            if !(is_before || seen.of_names && is_wanted) {
+                return Err(format!("{status}, and the old value is gone"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_body(seen: &Seen<'_>, body: &[u8]) -> Result<(), String> {
+    let same = match seen.operation {
+        Operation::Get { .. } => Some(body) == seen.state.before.as_deref(),
+        Operation::List => body == b"value\n",
+        Operation::Put { .. } | Operation::Delete => true,
+    };
+    same.then_some(()).ok_or("200, and the body lies".into())
+}
+
+/// A sync that failed is final for its file: whether any came after it, of the calls from then on.
+pub(super) fn sync_retried(calls: &[Call], of_names: impl Fn(&Call) -> bool) -> Option<&Call> {
+    let syncs = || calls.iter().filter(|call| is_sync(&call.name));
+    let failed = syncs().find(|call| call.is_injected() && !of_names(call))?;
+    syncs().find(|call| call.began > failed.ended && first_path(call) == first_path(failed))
+}
+
+/// What a server at rest holds on to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rest {
+    pub(super) descriptors: usize,
+    pub(super) staged: usize,
+}
+
+impl Rest {
+    pub(super) fn of(server: &TestServer) -> Self {
+        let staging = std::fs::read_dir(server.dir.staging()).expect("the staging directory");
+        Self {
+            descriptors: server.proc().descriptors(),
+            staged: staging.count() + Proc::staged(&server.proc()),
+        }
+    }
+
+    /// Of a server that has been left alone until it holds on to the same things for a while.
+    pub(super) fn settled(server: &TestServer) -> Self {
+        let (mut last, mut same) = (Self::of(server), 0);
+        while same < 5 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            let now = Self::of(server);
+            same = if now == last { same + 1 } else { 0 };
+            last = now;
+        }
+        last
+    }
+
+    /// What is held now that was not before, if it is not let go within two seconds.
+    pub(super) fn leaked(self, server: &TestServer) -> Result<(), String> {
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(2);
+        loop {
+            let now = Self::of(server);
+            if now.descriptors <= self.descriptors && now.staged <= self.staged {
+                return Ok(());
+            }
+            if std::time::Instant::now() > deadline {
+                return Err(format!("at rest {self:?} before, and {now:?} after"));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+}
