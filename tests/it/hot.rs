@@ -210,6 +210,11 @@ fn a_large_hot_value_removed_by_hand_is_given_up_though_nobody_asks_for_it() {
     server.dir.place("k", pattern(1, 1 << 20));
     let mut reader = server.connect();
     let is_open = || server.proc().descriptors();
+    // Answered once, so that the connection has been accepted and is in the count.
+    assert_eq!(
+        reader.ask("GET /none HTTP/1.1\r\nHost: t\r\n\r\n").status,
+        404
+    );
     let before = is_open();
     eventually("it is kept", || {
         assert!(reader.ask(GET_K).body == pattern(1, 1 << 20));
