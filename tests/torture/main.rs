@@ -16,9 +16,11 @@ mod linearizable;
 mod load;
 mod mutator;
 mod nbd;
+mod network;
 mod panics;
 mod planted;
 mod power;
+mod proxy;
 mod scale;
 mod session;
 #[path = "../it/support/mod.rs"]

@@ -1,0 +1,97 @@
+//! Packets that are really lost: client and server run in a network namespace of their own, whose kernel drops some.
+//!
+//! The test starts itself again in there. What TCP makes good must be made good: every transfer succeeds.
+
+use std::env;
+use std::fs;
+use std::process::Command;
+
+use super::Bench;
+use super::transfer::Transfer;
+use crate::dice::{Dice, seed};
+use crate::proxy::{Fault, Faults};
+use crate::scale::{counted, left_out, scaled};
+use crate::support::DEADLINE;
+
+/// Set in the namespace: how many packets of a hundred are lost there.
+const LOSS: &str = "DATA_SERVER_TORTURE_LOSS";
+
+/// Brings up a loopback with packets of an Ethernet's size, drops so many of a hundred, and runs the rest.
+const NAMESPACE: &str = "ip link set lo mtu 1500 up && nft \"add table ip lossy; \
+    add chain ip lossy in { type filter hook input priority 0; }; \
+    add rule ip lossy in numgen random mod 100 < $1 drop\" && shift && exec \"$@\"";
+
+/// `command`, in a network where `percent` packets of a hundred are lost.
+fn losing(percent: u64, command: &[&str]) -> Command {
+    let mut unshare = Command::new("unshare");
+    unshare
+        .args(["--net", "sh", "-c", NAMESPACE, "sh", &percent.to_string()])
+        .args(command)
+        .env(
+            "PATH",
+            format!("{}:/usr/sbin:/sbin", env::var("PATH").unwrap_or_default()),
+        )
+        .env(LOSS, percent.to_string());
+    unshare
+}
+
+/// Segments that the kernel has sent again, in this network.
+fn sent_again() -> u64 {
+    let counts = fs::read_to_string("/proc/thread-self/net/snmp").expect("counts");
+    let mut rows = counts.lines().filter(|line| line.starts_with("Tcp:"));
+    let mut row = || rows.next().unwrap_or_default().split(' ');
+    let (names, values) = (row(), row());
+    let mut columns = names.zip(values);
+    let found = columns.find(|(name, _)| *name == "RetransSegs");
+    found.expect("a count").1.parse().expect("a number")
+}
+
+#[test]
+fn a_lossy_network_costs_time_and_no_value() {
+    if let Ok(percent) = env::var(LOSS) {
+        return transfer_all(&percent);
+    }
+    let possible = losing(1, &["true"]).output();
+    if !possible.is_ok_and(|output| output.status.success()) {
+        left_out("lossy networks", "no network namespace, or no nft, here");
+        return;
+    }
+    let this = env::current_exe().expect("this program");
+    let this = this.to_str().expect("a path in UTF-8");
+    let name = "network::lossy::a_lossy_network_costs_time_and_no_value";
+    for percent in [1, 10] {
+        let status = losing(percent, &[this, "--exact", name, "--nocapture"]).status();
+        assert!(
+            status.expect("this program again").success(),
+            "{percent}% lost"
+        );
+    }
+}
+
+fn transfer_all(percent: &str) {
+    let count = scaled(24, 500);
+    let mut random = Dice::new(seed("lossy network"));
+    let faults = Faults {
+        up: Fault::None,
+        down: Fault::None,
+    };
+    let transfers: Vec<_> = (0..count)
+        .map(|number| Transfer {
+            faults,
+            ..Transfer::of(number, &mut random)
+        })
+        .collect();
+    let bench = Bench::start();
+    let faults = bench.all(&transfers);
+    assert!(faults.is_empty(), "{faults:#?}");
+    assert_eq!(bench.settle(DEADLINE), Ok(()));
+    let again = sent_again();
+    counted(
+        "lossy network",
+        &format!("{percent}% of packets lost, {again} sent again, {count} transfers, all whole"),
+    );
+    assert!(
+        again >= 20,
+        "only {again} packets were lost: this shows nothing"
+    );
+}

@@ -1,0 +1,253 @@
+//! T12: uploads and downloads over a network that cuts, resets, stalls and crawls, at every sixteenth of a body.
+//!
+//! What was acknowledged is there and equal; of what was not, the old value is, unless the server had seen all of it. No
+//! half value is ever read or taken for whole, and nothing stays staged.
+
+mod lossy;
+mod transfer;
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use self::transfer::{LENGTHS, Transfer, body_of};
+use crate::dice::{Dice, seed};
+use crate::proxy::{Fault, Faults, Proxy};
+use crate::scale::{counted, scaled};
+use crate::support::{DEADLINE, DataDir, Launch, TestServer, eventually, pattern, put_head};
+
+/// What a key may hold, after all that happened.
+type Allowed = BTreeMap<String, Vec<Vec<u8>>>;
+
+#[derive(Debug, Default)]
+struct Counts {
+    acknowledged: AtomicUsize,
+    broken: AtomicUsize,
+    open: AtomicUsize,
+    read: AtomicUsize,
+}
+
+struct Bench {
+    server: TestServer,
+    at_rest: usize,
+    allowed: Mutex<Allowed>,
+    counts: Counts,
+}
+
+impl Bench {
+    fn start() -> Self {
+        let server = Launch::new(&["--threads", "2"])
+            .on(&DataDir::temporary())
+            .start();
+        for len in LENGTHS {
+            server.store(&format!("down-{len}"), pattern(len as u64, len));
+        }
+        let at_rest = server.proc().in_flight();
+        Self {
+            server,
+            at_rest,
+            allowed: Mutex::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Makes these transfers, some at a time; what is wrong with them.
+    fn all(&self, transfers: &[Transfer]) -> Vec<String> {
+        const AT_ONCE: usize = 16;
+        let next = AtomicUsize::new(0);
+        let faults = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for _ in 0..AT_ONCE {
+                scope.spawn(|| {
+                    while let Some(&transfer) = transfers.get(next.fetch_add(1, Ordering::Relaxed))
+                    {
+                        if let Err(fault) = self.transfer(transfer) {
+                            faults.lock().expect("no panic under the lock").push(fault);
+                        }
+                    }
+                });
+            }
+        });
+        faults.into_inner().expect("no panic under the lock")
+    }
+
+    fn transfer(&self, transfer: Transfer) -> Result<(), String> {
+        if transfer.is_upload {
+            self.server.store(&transfer.key(), transfer.old());
+        }
+        let proxy = Proxy::to(self.server.addr, transfer.faults);
+        let answer = transfer.exchange(&proxy);
+        let passed = proxy.passed_up();
+        let judged = if transfer.is_upload {
+            self.uploaded(transfer, &answer, passed)
+        } else {
+            self.downloaded(transfer, &answer)
+        };
+        judged.map_err(|fault| format!("{transfer:?}: {fault}"))
+    }
+
+    fn uploaded(&self, transfer: Transfer, answer: &[u8], passed: usize) -> Result<(), String> {
+        let status = body_of(answer).map(|(status, ..)| status);
+        let (allowed, count) = if status == Some(200) {
+            (vec![transfer.sent()], &self.counts.acknowledged)
+        } else if passed < transfer.request().len() {
+            (vec![transfer.old()], &self.counts.broken)
+        } else {
+            (vec![transfer.old(), transfer.sent()], &self.counts.open)
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        if transfer.must_succeed() && status != Some(200) {
+            return Err(format!("not acknowledged: {status:?}"));
+        }
+        self.holds(&transfer.key(), &allowed)?;
+        let mut all = self.allowed.lock().expect("no panic under the lock");
+        all.insert(transfer.key(), allowed);
+        Ok(())
+    }
+
+    fn downloaded(&self, transfer: Transfer, answer: &[u8]) -> Result<(), String> {
+        let value = pattern(transfer.len as u64, transfer.len);
+        let Some((status, body, len)) = body_of(answer) else {
+            return if transfer.must_succeed() {
+                Err("no answer".to_owned())
+            } else {
+                Ok(())
+            };
+        };
+        if (status, len) != (200, value.len()) {
+            return Err(format!("{status}, of {len} bytes"));
+        }
+        if !value.starts_with(body) {
+            return Err("bytes of another value".to_owned());
+        }
+        if transfer.must_succeed() && body.len() < len {
+            return Err(format!("cut after {} bytes", body.len()));
+        }
+        self.counts.read.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Reads `key` over a good network.
+    fn holds(&self, key: &str, allowed: &[Vec<u8>]) -> Result<(), String> {
+        let got = self.server.get(key);
+        if got.status == 200 && allowed.contains(&got.body) {
+            return Ok(());
+        }
+        let lengths: Vec<usize> = allowed.iter().map(Vec::len).collect();
+        Err(format!(
+            "/{key} is {} of {} bytes, not one of {lengths:?}",
+            got.status,
+            got.body.len()
+        ))
+    }
+
+    /// When all is over: every key is what it may be, and nothing is left of what was cut.
+    fn settle(&self, patience: Duration) -> Result<(), String> {
+        let start = Instant::now();
+        let left = || {
+            let staged = std::fs::read_dir(self.server.dir.staging()).map_or(0, Iterator::count);
+            (
+                self.server.proc().in_flight().saturating_sub(self.at_rest),
+                staged,
+            )
+        };
+        while left() != (0, 0) {
+            if start.elapsed() > patience {
+                return Err(format!("left open, left in staging: {:?}", left()));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        let all = self.allowed.lock().expect("no panic under the lock");
+        all.iter()
+            .try_for_each(|(key, allowed)| self.holds(key, allowed))
+    }
+}
+
+#[test]
+fn what_a_bad_network_cuts_is_old_or_new_and_never_half() {
+    let count = scaled(30, 1_000);
+    let mut random = Dice::new(seed("network"));
+    let transfers: Vec<_> = (0..count).map(|n| Transfer::of(n, &mut random)).collect();
+    let bench = Bench::start();
+    let faults = bench.all(&transfers);
+    assert!(faults.is_empty(), "{faults:#?}");
+    assert_eq!(bench.settle(DEADLINE), Ok(()));
+    let Counts {
+        acknowledged,
+        broken,
+        open,
+        read,
+    } = bench.counts;
+    let [acknowledged, broken, open, read] =
+        [acknowledged, broken, open, read].map(AtomicUsize::into_inner);
+    counted(
+        "network",
+        &format!(
+            "{count} transfers: {acknowledged} uploads acknowledged, {broken} cut, {open} with their answer lost; {read} downloads read"
+        ),
+    );
+    assert!(acknowledged >= count / 10 && broken >= count / 10 && read >= count / 10);
+    assert!(open > 0, "no answer was lost");
+}
+
+fn a_good(is_upload: bool) -> Transfer {
+    Transfer {
+        number: 1,
+        len: 60_000,
+        is_upload,
+        is_chunked: false,
+        faults: Faults {
+            up: Fault::None,
+            down: Fault::None,
+        },
+    }
+}
+
+#[test]
+fn a_lying_read_is_found_out() {
+    let bench = Bench::start();
+    let mut download = a_good(false);
+    assert_eq!(bench.transfer(download), Ok(()));
+    download.faults.down = Fault::Flip(30_000);
+    let fault = bench.transfer(download).expect_err("one bit is wrong");
+    assert!(fault.ends_with("bytes of another value"), "{fault}");
+}
+
+#[test]
+fn a_half_value_and_a_leftover_are_found_out() {
+    let bench = Bench::start();
+    let upload = a_good(true);
+    assert_eq!(bench.transfer(upload), Ok(()));
+    assert_eq!(bench.settle(DEADLINE), Ok(()));
+    bench
+        .server
+        .dir
+        .place(&upload.key(), &upload.sent()[..30_000]);
+    assert!(
+        bench
+            .settle(DEADLINE)
+            .is_err_and(|fault| fault.contains("not one of"))
+    );
+
+    bench.server.dir.place(&upload.key(), upload.sent());
+    std::fs::write(bench.server.dir.staging().join("7"), "left").expect("a leftover");
+    let patience = Duration::from_millis(300);
+    assert!(
+        bench
+            .settle(patience)
+            .is_err_and(|fault| fault.contains("staging"))
+    );
+    std::fs::remove_file(bench.server.dir.staging().join("7")).expect("no leftover");
+    let mut held = bench.server.connect();
+    held.send(put_head("held", 300_000));
+    eventually("an upload is on its way", || {
+        bench.server.proc().staged() > 0
+    });
+    assert!(
+        bench
+            .settle(patience)
+            .is_err_and(|fault| fault.contains("left open"))
+    );
+}

@@ -1,0 +1,126 @@
+//! One transfer through a bad network: a request of a number, what happens to it, and what came back.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use crate::dice::Dice;
+use crate::proxy::{Fault, Faults, Proxy};
+use crate::support::{chunked, pattern, put_head};
+
+/// The lengths of values.
+pub(super) const LENGTHS: [usize; 4] = [1_000, 60_000, 300_000, 1_000_000];
+
+/// Who waits longer for an answer gives up.
+const PATIENCE: Duration = Duration::from_secs(25);
+
+/// One transfer, and what the network does to it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Transfer {
+    pub(super) number: usize,
+    pub(super) len: usize,
+    pub(super) is_upload: bool,
+    pub(super) is_chunked: bool,
+    pub(super) faults: Faults,
+}
+
+impl Transfer {
+    /// The transfer of this number: each kind of fault meets each sixteenth, both ways, in both framings.
+    pub(super) fn of(number: usize, random: &mut Dice) -> Self {
+        let len = LENGTHS[number / 2 % LENGTHS.len()];
+        let is_upload = number % 3 != 2;
+        let at = len * (number % 17) / 16;
+        let somewhere = random.place(len + 200);
+        let there = match number % 7 {
+            0 => Fault::Fin(at),
+            1 => Fault::Reset(at),
+            2 if number.is_multiple_of(4) => Fault::Stall(at),
+            3 => Fault::Trickle(len.max(100_000)),
+            4 => Fault::Reset(somewhere),
+            _ => Fault::None,
+        };
+        let back = match number % 7 {
+            5 => Fault::Reset(number % 100),
+            6 => Fault::Fin(number % 100),
+            _ => Fault::None,
+        };
+        let (up, down) = if is_upload {
+            (there, back)
+        } else {
+            (back, there)
+        };
+        Self {
+            number,
+            len,
+            is_upload,
+            is_chunked: number % 5 < 2,
+            faults: Faults { up, down },
+        }
+    }
+
+    /// Whether the network lets all of it through in the end.
+    pub(super) fn must_succeed(self) -> bool {
+        let harmless = |fault| matches!(fault, Fault::None | Fault::Trickle(_));
+        harmless(self.faults.up) && harmless(self.faults.down)
+    }
+
+    pub(super) fn key(self) -> String {
+        format!("up-{}", self.number)
+    }
+
+    pub(super) fn old(self) -> Vec<u8> {
+        pattern(self.number as u64 * 2, LENGTHS[self.number % LENGTHS.len()])
+    }
+
+    pub(super) fn sent(self) -> Vec<u8> {
+        pattern(self.number as u64 * 2 + 1, self.len)
+    }
+
+    pub(super) fn request(self) -> Vec<u8> {
+        let key = self.key();
+        if !self.is_upload {
+            return format!("GET /down-{} HTTP/1.1\r\nHost: t\r\n\r\n", self.len).into_bytes();
+        }
+        if self.is_chunked {
+            let head =
+                format!("PUT /{key} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
+            let sixteenth = self.len.div_ceil(16);
+            return [
+                head.as_bytes(),
+                &chunked(self.sent().chunks(sixteenth)),
+                b"0\r\n\r\n",
+            ]
+            .concat();
+        }
+        [put_head(&key, self.len).as_bytes(), &self.sent()].concat()
+    }
+
+    /// Sends the request through `proxy`; what came back until the answer or the connection ended.
+    pub(super) fn exchange(self, proxy: &Proxy) -> Vec<u8> {
+        let mut stream = TcpStream::connect(proxy.addr).expect("the proxy");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a limit");
+        // A cut may come while this is still being said.
+        let _ = stream.write_all(&self.request());
+        let (mut got, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
+        while body_of(&got).is_none_or(|(_, body, len)| body.len() < len) {
+            match stream.read(&mut buffer) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Ok(0) | Err(_) => break,
+                Ok(n) => got.extend_from_slice(&buffer[..n]),
+            }
+        }
+        let _ = stream.shutdown(Shutdown::Both);
+        got
+    }
+}
+
+/// The status, what there is of the body, and its announced length, once a head is whole.
+pub(super) fn body_of(answer: &[u8]) -> Option<(u16, &[u8], usize)> {
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
+    let head = String::from_utf8_lossy(&answer[..end]).to_ascii_lowercase();
+    let status = head.get(9..12)?.parse().ok()?;
+    let len = head.split("content-length: ").nth(1)?;
+    let len = len.split("\r\n").next()?.parse().ok()?;
+    Some((status, &answer[end..], len))
+}
