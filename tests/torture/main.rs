@@ -23,6 +23,7 @@ mod power;
 mod proxy;
 mod scale;
 mod session;
+mod slow;
 #[path = "../it/support/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "tests/it uses all of it")]
 mod support;
