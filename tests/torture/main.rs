@@ -24,6 +24,7 @@ mod proxy;
 mod scale;
 mod session;
 mod slow;
+mod soak;
 #[path = "../it/support/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "tests/it uses all of it")]
 mod support;

@@ -1,0 +1,166 @@
+//! What happens to the server of a soak: it is killed, drained, stopped, cut off and besieged, and loses its disk space
+//! and its descriptors, for two or three seconds.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
+
+use super::client::{FIXED, fixed};
+use crate::dice::{Dice, seed};
+use crate::scale::left_out;
+use crate::support::{DataDir, Launch, Mount, Raw, TestServer, put_head};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    Kill,
+    Drain,
+    Stop,
+    Cut,
+    Slow,
+    FullDisk,
+    Descriptors,
+}
+
+impl Fault {
+    const ALL: [Self; 7] = [
+        Self::Kill,
+        Self::Drain,
+        Self::Stop,
+        Self::Cut,
+        Self::Slow,
+        Self::FullDisk,
+        Self::Descriptors,
+    ];
+
+    /// The faults of so many cycles: the first is a kill, and after a third nothing restarts the server any more.
+    pub(super) fn draw(cycles: usize, random: &mut Dice) -> Vec<Self> {
+        let mut drawn = vec![Self::Kill];
+        while drawn.len() < cycles {
+            let fault = Self::ALL[random.place(Self::ALL.len())];
+            let restarts = matches!(fault, Self::Kill | Self::Drain);
+            if !restarts || drawn.len() < cycles / 3 {
+                drawn.push(fault);
+            }
+        }
+        drawn
+    }
+}
+
+/// The server of a soak, which may be another process after a fault, at the same address on the same directory.
+pub(super) struct Soak {
+    pub(super) server: TestServer,
+    pub(super) addr: SocketAddr,
+    pub(super) dir: DataDir,
+    mount: Option<Mount>,
+}
+
+impl Soak {
+    pub(super) fn start() -> Self {
+        let mount = Mount::tmpfs("size=256m", "a full disk in the soak");
+        if mount.is_none() {
+            left_out("a full disk in the soak", "mounting is not permitted");
+        }
+        let dir = mount.as_ref().map_or_else(DataDir::in_memory, Mount::dir);
+        let addr = quiet_port();
+        let server = serve(&dir, addr);
+        for key in FIXED {
+            server.store(key, fixed(key));
+        }
+        Self {
+            server,
+            addr,
+            dir,
+            mount,
+        }
+    }
+
+    /// Does it; true when the server is another process after it.
+    pub(super) fn meet(&mut self, fault: Fault) -> bool {
+        let second = Duration::from_secs(1);
+        match fault {
+            Fault::Kill => {
+                self.server.signal(Signal::KILL);
+                self.server.exit();
+                self.server = serve(&self.dir, self.addr);
+            }
+            Fault::Drain => {
+                self.server.stop();
+                self.server = serve(&self.dir, self.addr);
+            }
+            Fault::Stop => {
+                self.server.signal(Signal::STOP);
+                thread::sleep(second);
+                self.server.signal(Signal::CONT);
+            }
+            Fault::Cut => self.crowd().into_iter().for_each(Raw::reset),
+            Fault::Slow => {
+                let crowd = self.crowd();
+                thread::sleep(second * 3);
+                drop(crowd);
+            }
+            Fault::FullDisk => self.fill_disk(second * 2),
+            Fault::Descriptors => self.take_descriptors(second * 2),
+        }
+        matches!(fault, Fault::Kill | Fault::Drain)
+    }
+
+    /// A hundred connections in the middle of something.
+    fn crowd(&self) -> Vec<Raw> {
+        let begin = |n: usize| {
+            let mut raw = self.server.connect();
+            match n % 3 {
+                0 => raw.send("GET /fixed-a HTTP/1.1\r\nHos"),
+                1 => raw.send(put_head(FIXED[n % FIXED.len()], 10_000) + "half"),
+                _ => raw.send(put_head(FIXED[n % FIXED.len()], 500_000) + "half"),
+            }
+            raw
+        };
+        (0..100).map(begin).collect()
+    }
+
+    fn fill_disk(&self, time: Duration) {
+        if self.mount.is_none() {
+            return;
+        }
+        let filler = self.dir.outside("filler");
+        let mut file = File::create(&filler).expect("a file");
+        let block = vec![1; 64 << 10];
+        while file.write_all(&block).is_ok() {}
+        thread::sleep(time);
+        fs::remove_file(filler).expect("room again");
+    }
+
+    fn take_descriptors(&self, time: Duration) {
+        let proc = self.server.proc();
+        let pid = i32::try_from(proc.0).ok().and_then(Pid::from_raw);
+        let (_, most) = proc.nofile();
+        let limit = |current: u64| Rlimit {
+            current: Some(current),
+            maximum: Some(most),
+        };
+        let few = proc.descriptors() as u64 + 2;
+        let before = prlimit(pid, Resource::Nofile, limit(few)).expect("a lower limit");
+        thread::sleep(time);
+        prlimit(pid, Resource::Nofile, before).expect("the limit of before");
+    }
+}
+
+pub(super) fn serve(dir: &DataDir, addr: SocketAddr) -> TestServer {
+    let args = ["--threads", "2", "--cache", "1MiB", "--log-level", "warn"];
+    Launch::new(&args).on(dir).listen(&addr.to_string()).start()
+}
+
+/// A port that no client is given by chance while the server is away.
+fn quiet_port() -> SocketAddr {
+    let mut random = Dice::new(seed("the soak's port"));
+    let port = |_| 20_000 + u16::try_from(random.place(12_000)).unwrap_or(0);
+    let mut addrs = (0..100)
+        .map(port)
+        .map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+    let free = addrs.find(|addr| TcpListener::bind(addr).is_ok());
+    free.expect("a free port")
+}
