@@ -183,7 +183,7 @@ impl Staging {
                 self.sync(self.names.root())?;
                 // An xfs that has shut down, say because its device failed, has dropped what waited for its log, and
                 // then calls the sync of a directory done, for nothing waits any more. To fstat it admits it.
-                rustix::fs::fstat(self.names.root()).map(drop)
+                retry_on_intr(|| rustix::fs::fstat(self.names.root())).map(drop)
             }
         }
     }

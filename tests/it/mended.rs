@@ -2,7 +2,7 @@
 
 use rustix::fs::XattrFlags;
 
-use crate::support::{Attached, DataDir, Launch, TestServer, can_trace, pattern};
+use crate::support::{Attached, Call, DataDir, Launch, TestServer, can_trace, pattern};
 
 /// A server with these calls failing from now on; without strace, says what is left out.
 fn failing(args: &[&str], injections: &[&str]) -> Option<(TestServer, Attached)> {
@@ -52,6 +52,24 @@ fn an_interrupted_call_is_made_again_and_not_a_500() {
         let met = met.iter().any(|met| met.name == call && met.is_injected());
         assert!(met, "no {call} was interrupted, or this tests nothing");
     }
+}
+
+#[test]
+fn an_interrupted_look_after_the_sync_of_the_directory_is_made_again() {
+    let args = ["--threads", "1", "--cache", "0", "--durability", "disk"];
+    let Some((server, tracer)) = failing(&args, &["inject=fstat:error=EINTR:when=1+2"]) else {
+        return;
+    };
+    for n in 0..4 {
+        assert_eq!(server.put("key", pattern(n, 3_000)).status, 200);
+    }
+    assert_eq!(server.ask("DELETE", "key").status, 200);
+    let met = tracer.detach();
+    let is_of_directory = |call: &&Call| call.is_injected() && call.args.contains("/data>");
+    assert!(
+        met.iter().find(is_of_directory).is_some(),
+        "none was interrupted: {met:?}"
+    );
 }
 
 #[test]
