@@ -21,6 +21,7 @@ use super::encode::Encoded;
 use super::exchange::Exchange;
 use super::link::{Link, Region};
 use super::multipart::Multipart;
+use super::subscription::Events;
 use crate::store::{self, Object};
 
 /// How much of a file is brought into memory and given to hyper at a time.
@@ -85,6 +86,8 @@ enum Content {
     Parts(VecDeque<Content>, u64),
     /// Of unknown length.
     Encoded(Encoded),
+    /// Without an end of its own. Boxed, so that other bodies are not larger for it.
+    Events(Box<Events>),
 }
 
 impl Body {
@@ -138,6 +141,13 @@ impl Body {
         }
     }
 
+    pub(super) fn events(events: Box<Events>) -> Self {
+        Self {
+            content: Content::Events(events),
+            exchange: None,
+        }
+    }
+
     /// Has `exchange` end with this body.
     pub(super) fn ends(mut self, exchange: Exchange) -> Self {
         self.exchange = Some(exchange);
@@ -172,7 +182,7 @@ impl Content {
             Self::Bytes(bytes) => Some(bytes.len() as u64),
             Self::File(file) => Some(file.end - file.next),
             Self::Parts(_, left) => Some(*left),
-            Self::Encoded(_) => None,
+            Self::Encoded(_) | Self::Events(_) => None,
         }
     }
 
@@ -191,6 +201,9 @@ impl Content {
             Self::Encoded(encoded) => encoded
                 .poll_piece(cx)
                 .map(|piece| piece.map(|bytes| bytes.map(Piece::Bytes))),
+            Self::Events(events) => events
+                .poll_piece(cx)
+                .map(|piece| piece.map(|bytes| Ok(Piece::Bytes(bytes)))),
         }
     }
 }

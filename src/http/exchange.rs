@@ -50,6 +50,12 @@ impl Exchange {
             .unwrap_or_default()
     }
 
+    /// It has become one without an end of its own.
+    pub(super) fn watches(&self) {
+        self.link.begin_watching();
+        self.link.meter().watches();
+    }
+
     /// The store is asked now.
     pub(super) fn asks(&self) {
         self.link.meter().with_notes(|notes| {

@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use super::head::Fault;
 use super::meter::Meter;
@@ -21,6 +22,8 @@ pub enum Phase {
     Head,
     /// From the request's head to the last byte of its answer.
     Serving,
+    /// Sending changes as they come, for as long as both sides stay: there may be nothing to send for hours.
+    Watching,
 }
 
 /// Bytes of a file that the socket sends itself, in place of a piece of the body that hyper holds.
@@ -55,6 +58,9 @@ pub struct Link {
     fault: Cell<Option<(u64, Fault)>>,
     nudged: Cell<bool>,
     ended: Cell<bool>,
+    finishing: Cell<bool>,
+    holds_piece: Cell<bool>,
+    waits_for_flush: RefCell<Option<Waker>>,
     regions: RefCell<VecDeque<Region>>,
     meter: Meter,
 }
@@ -77,6 +83,9 @@ impl Link {
             fault: Cell::new(None),
             nudged: Cell::new(false),
             ended: Cell::new(false),
+            finishing: Cell::new(false),
+            holds_piece: Cell::new(false),
+            waits_for_flush: RefCell::default(),
             regions: RefCell::default(),
             meter: Meter::new(counters),
         }
@@ -99,11 +108,6 @@ impl Link {
     /// The socket gave `bytes`.
     pub fn received(&self, bytes: usize) {
         self.meter.received(bytes);
-    }
-
-    /// Everything that was to be sent has been given to the socket.
-    pub fn flushed(&self) {
-        self.meter.flushed();
     }
 
     /// What the connection is doing.
@@ -138,6 +142,46 @@ impl Link {
         self.phase
             .set(if begun { Phase::Head } else { Phase::Idle });
         self.heard.set(begun);
+    }
+
+    /// The exchange has become one without an end of its own.
+    pub(super) fn begin_watching(&self) {
+        self.phase.set(Phase::Watching);
+    }
+
+    /// What has no end of its own is to end.
+    pub fn finish(&self) {
+        self.finishing.set(true);
+    }
+
+    /// Whether what has no end of its own is to end.
+    pub fn is_finishing(&self) -> bool {
+        self.finishing.get()
+    }
+
+    /// hyper was given a piece of a body that is made as fast as the peer takes it.
+    pub(super) fn hold_piece(&self) {
+        self.holds_piece.set(true);
+    }
+
+    /// Waits until that piece is not with hyper any more. hyper does not always ask for more when it has flushed: it
+    /// relies on being woken.
+    pub(super) fn poll_taken(&self, cx: &Context<'_>) -> Poll<()> {
+        if !self.holds_piece.get() {
+            return Poll::Ready(());
+        }
+        *self.waits_for_flush.borrow_mut() = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Everything that was to be sent has been given to the socket.
+    pub fn flushed(&self) {
+        self.meter.flushed();
+        if self.holds_piece.take()
+            && let Some(waker) = self.waits_for_flush.take()
+        {
+            waker.wake();
+        }
     }
 
     /// Body bytes moved so far, both ways.

@@ -64,6 +64,7 @@ pub(super) struct Meter {
     first: Cell<Option<Instant>>,
     method: Cell<Method>,
     status: Cell<u16>,
+    is_watch: Cell<bool>,
     notes: RefCell<Option<Box<Notes>>>,
 }
 
@@ -76,6 +77,7 @@ impl Meter {
             first: Cell::new(None),
             method: Cell::new(Method::Other),
             status: Cell::new(0),
+            is_watch: Cell::new(false),
             notes: RefCell::default(),
         }
     }
@@ -88,6 +90,7 @@ impl Meter {
         self.began.set(Instant::now());
         self.first.set(None);
         self.status.set(0);
+        self.is_watch.set(false);
         self.method.set(match *method {
             hyper::Method::GET => Method::Get,
             hyper::Method::HEAD => Method::Head,
@@ -126,6 +129,11 @@ impl Meter {
                 timing.waited += since.elapsed();
             }
         });
+    }
+
+    /// It lasts as long as both sides stay, which says nothing of how fast the server is.
+    pub(super) fn watches(&self) {
+        self.is_watch.set(true);
     }
 
     /// The answer is known, and has this status.
@@ -187,7 +195,9 @@ impl Meter {
         let (began, now, status) = (self.began.get(), Instant::now(), self.status.get());
         let duration = now.duration_since(began);
         self.counters.answered(self.method.get(), status);
-        self.counters.duration.observe_duration(duration);
+        if !self.is_watch.get() {
+            self.counters.duration.observe_duration(duration);
+        }
         if status != 0 {
             let first = self.first.get().unwrap_or(now);
             let delay = first.duration_since(began);

@@ -31,6 +31,7 @@ mod response;
 mod rules;
 mod select;
 mod service;
+mod subscription;
 mod survey;
 
 pub use access_log::Sampling;
@@ -43,3 +44,4 @@ pub use link::{Link, Phase, Region};
 pub use response::TIMED_OUT;
 pub use rules::{Rules, Scope};
 pub use service::{Answer, Service};
+pub use subscription::{Session, Upgraded};

@@ -10,6 +10,9 @@ use super::admin::Page;
 use super::request::Refusal;
 use crate::store::Key;
 
+/// Where changes are told.
+pub(super) const WATCH: &str = "/-/watch";
+
 /// The page that `path` names, if there is one.
 pub(super) fn page(path: &str) -> Option<Page> {
     Page::named(path.strip_prefix("/-/")?)
@@ -31,7 +34,8 @@ pub(super) fn key(path: &str) -> Result<Key<'_>, Refusal> {
     Ok(Key::from_bytes(decoded)?)
 }
 
-fn has_bad_escape(segment: &str) -> bool {
+/// Whether a `%` is not followed by two hexadecimal digits.
+pub(super) fn has_bad_escape(segment: &str) -> bool {
     let is_hex = |b: Option<&u8>| b.is_some_and(u8::is_ascii_hexdigit);
     let bytes = segment.as_bytes();
     let bad = |(i, &b): (usize, &u8)| {

@@ -18,12 +18,20 @@ use super::encode::Coding;
 use super::head::Fault;
 use super::listing::{self, BadQuery, Form};
 use super::media;
-use super::path::{key, page};
+use super::path::{WATCH, key, page};
 use super::rules::{Rules, Scope};
+use super::subscription::{Ask, BadAsk, ask};
 use super::survey::Survey;
 use crate::store::{self, BadKey, Key};
 
-/// What a request asks for.
+/// What a request asks for: something to be done, or to be told of what others do.
+#[derive(Debug)]
+pub(super) enum Intent<'a> {
+    Operation(Operation<'a>),
+    Watch(Ask),
+}
+
+/// What is to be done.
 #[derive(Debug)]
 pub(super) enum Operation<'a> {
     /// Answer the value; HEAD is the same, whose body hyper leaves out.
@@ -153,8 +161,10 @@ pub(super) enum Refusal {
     Precondition,
     #[error("this server knows GET, HEAD, PUT, DELETE and OPTIONS")]
     Method,
-    #[error("this page knows GET and HEAD")]
-    PageMethod,
+    #[error("this page knows {0}")]
+    PageMethod(&'static str),
+    #[error("{0}")]
+    BadAsk(#[from] BadAsk),
     #[error("this server is read-only")]
     ReadOnly,
     #[error("the value is larger than this server takes ({limit} bytes)")]
@@ -168,7 +178,7 @@ pub(super) fn understand<'a>(
     head: &'a Parts,
     len: Option<u64>,
     rules: &Rules,
-) -> (Audience, Result<Operation<'a>, Refusal>) {
+) -> (Audience, Result<Intent<'a>, Refusal>) {
     let survey = Survey::of(&head.headers);
     let origin = || allowed_origin(&head.headers, rules);
     let audience = Audience {
@@ -178,12 +188,27 @@ pub(super) fn understand<'a>(
         origin: (!rules.cors_origins.is_empty()).then(origin).flatten(),
     };
     let is_refused = || !head.method.is_safe() && audience.origin.is_none() && survey.is_foreign();
-    let operation = match survey.check(head, &rules.hosts) {
+    let intent = match survey.check(head, &rules.hosts) {
         Ok(()) if is_refused() => Err(Refusal::CrossSite),
-        Ok(()) => operation(head, len, &survey, rules),
+        Ok(()) if head.uri.path() == WATCH && rules.scope != Scope::Values => {
+            subscription(head, len, rules).map(Intent::Watch)
+        }
+        Ok(()) => operation(head, len, &survey, rules).map(Intent::Operation),
         Err(refusal) => Err(refusal),
     };
-    (audience, operation)
+    (audience, intent)
+}
+
+fn subscription(head: &Parts, len: Option<u64>, rules: &Rules) -> Result<Ask, Refusal> {
+    match head.method {
+        Method::GET => {
+            let is_allowed = |headers: &_| allowed_origin(headers, rules).is_some();
+            Ok(ask(head, len, is_allowed)?)
+        }
+        _ if rules.compat => Err(Refusal::Method),
+        // HEAD stands for nothing here: the answer has no end.
+        _ => Err(Refusal::PageMethod("GET")),
+    }
 }
 
 fn operation<'a>(
@@ -198,7 +223,7 @@ fn operation<'a>(
             Method::GET | Method::HEAD => {
                 return Ok(Operation::Page(page, admin::Form::preferred(&head.headers)));
             }
-            _ if !rules.compat => return Err(Refusal::PageMethod),
+            _ if !rules.compat => return Err(Refusal::PageMethod("GET, HEAD")),
             _ => {}
         }
     }

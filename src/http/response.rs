@@ -10,9 +10,10 @@ use hyper::body::Body as _;
 use hyper::header::{
     ACCEPT_RANGES, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW,
-    CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
-    CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, LINK, ORIGIN,
-    RETRY_AFTER, SERVER, VARY, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED,
+    LINK, ORIGIN, RETRY_AFTER, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_VERSION, SERVER, UPGRADE, VARY,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Response, StatusCode};
 use serde::Serialize;
@@ -29,6 +30,7 @@ use super::representation::{NAME, Representation, representation, validators};
 use super::request::{Audience, Refusal};
 use super::rules::Rules;
 use super::select::Selection;
+use super::subscription::{BadAsk, Events};
 use crate::store::{self, Key, Listing, Object, Version};
 
 /// What became of a request.
@@ -51,6 +53,9 @@ pub(super) enum Outcome {
     },
     /// One of the server's own pages.
     Page(Response<Body>),
+    /// Changes follow, as events or, by this Sec-WebSocket-Accept, over a WebSocket.
+    Subscribed(Box<Events>),
+    Upgraded(String),
     Refused(Refusal),
     Failed(store::Error),
     /// A fault of ours.
@@ -80,7 +85,7 @@ fn methods(rules: &Rules) -> HeaderValue {
 
 /// Headers of requests and answers that pages of other origins may send and read.
 const SENT: &str = "content-type, content-md5, content-digest, repr-digest, want-repr-digest, if-match, if-none-match, \
-    if-modified-since, if-unmodified-since, if-range, range, x-request-id, traceparent";
+    if-modified-since, if-unmodified-since, if-range, range, last-event-id, x-request-id, traceparent";
 const READ: &str = "etag, last-modified, content-range, accept-ranges, repr-digest, link, retry-after, x-request-id, \
     server-timing";
 
@@ -114,6 +119,8 @@ pub(super) fn render(outcome: Outcome, audience: &Audience, rules: &Rules) -> Re
             next,
         } => listed(&listing, form, next),
         Outcome::Options { preflight } => options(preflight, audience, rules),
+        Outcome::Subscribed(events) => subscribed(events),
+        Outcome::Upgraded(accept) => upgraded(accept),
         Outcome::Refused(why) => refused(&why, audience, rules),
         Outcome::Failed(error) => failed(&error, audience),
         Outcome::Panicked => panicked(audience),
@@ -241,6 +248,33 @@ fn listed(listing: &Listing, form: Form, next: Option<String>) -> Response<Body>
     response
 }
 
+fn subscribed(events: Box<Events>) -> Response<Body> {
+    let mut response = plain(StatusCode::OK, Body::events(events));
+    let headers = response.headers_mut();
+    let media_type = HeaderValue::from_static("text/event-stream");
+    headers.insert(CONTENT_TYPE, media_type);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // Else nginx keeps events back until it has many.
+    let name = HeaderName::from_static("x-accel-buffering");
+    headers.insert(name, HeaderValue::from_static("no"));
+    response
+}
+
+fn upgraded(accept: String) -> Response<Body> {
+    let mut response = empty(StatusCode::SWITCHING_PROTOCOLS);
+    response.headers_mut().extend(upgrade());
+    put(response.headers_mut(), SEC_WEBSOCKET_ACCEPT, accept);
+    response
+}
+
+/// RFC 9110, section 7.8: who sends Upgrade sends Connection with it.
+fn upgrade() -> [(HeaderName, HeaderValue); 2] {
+    [
+        (UPGRADE, HeaderValue::from_static("websocket")),
+        (CONNECTION, HeaderValue::from_static("upgrade")),
+    ]
+}
+
 fn options(preflight: bool, audience: &Audience, rules: &Rules) -> Response<Body> {
     let mut response = empty(StatusCode::NO_CONTENT);
     let headers = response.headers_mut();
@@ -262,7 +296,6 @@ fn refused(why: &Refusal, audience: &Audience, rules: &Rules) -> Response<Body> 
         Refusal::NoKey => (S::BAD_REQUEST, "no-key"),
         Refusal::BadKey(store::BadKey::TooLong) => (S::URI_TOO_LONG, "key-too-long"),
         Refusal::BadKey(_) | Refusal::BadEscape => (S::BAD_REQUEST, "bad-key"),
-        Refusal::BadQuery(_) => (S::BAD_REQUEST, "bad-query"),
         Refusal::BadHost => (S::BAD_REQUEST, "bad-host"),
         Refusal::WrongHost => (S::MISDIRECTED_REQUEST, "wrong-host"),
         Refusal::CrossSite => (S::FORBIDDEN, "cross-site"),
@@ -281,17 +314,28 @@ fn refused(why: &Refusal, audience: &Audience, rules: &Rules) -> Response<Body> 
         Refusal::LengthRequired => (S::LENGTH_REQUIRED, "length-required"),
         Refusal::Expectation => (S::EXPECTATION_FAILED, "expectation"),
         Refusal::Method if rules.compat => (S::NOT_FOUND, "method"),
-        Refusal::Method | Refusal::PageMethod => (S::METHOD_NOT_ALLOWED, "method"),
+        Refusal::Method | Refusal::PageMethod(_) => (S::METHOD_NOT_ALLOWED, "method"),
         Refusal::ReadOnly => (S::FORBIDDEN, "read-only"),
+        Refusal::BadQuery(_) | Refusal::BadAsk(BadAsk::Prefix | BadAsk::Since) => {
+            (S::BAD_REQUEST, "bad-query")
+        }
+        Refusal::BadAsk(BadAsk::Handshake(_)) => (S::BAD_REQUEST, "bad-handshake"),
+        Refusal::BadAsk(BadAsk::WebSocketVersion) => (S::UPGRADE_REQUIRED, "websocket-version"),
+        Refusal::BadAsk(BadAsk::ForeignOrigin) => (S::FORBIDDEN, "foreign-origin"),
         Refusal::TooLarge { .. } => (S::PAYLOAD_TOO_LARGE, "too-large"),
     };
     let mut response = problem(status, name, why, audience);
     if status == S::METHOD_NOT_ALLOWED {
         let allowed = match why {
-            Refusal::PageMethod => HeaderValue::from_static("GET, HEAD"),
+            Refusal::PageMethod(methods) => HeaderValue::from_static(methods),
             _ => methods(rules),
         };
         response.headers_mut().insert(ALLOW, allowed);
+    }
+    if status == S::UPGRADE_REQUIRED {
+        let headers = response.headers_mut();
+        headers.extend(upgrade());
+        headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
     }
     if let Refusal::Unsatisfiable { len } = why {
         put(response.headers_mut(), CONTENT_RANGE, unsatisfied(*len));

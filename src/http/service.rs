@@ -30,12 +30,13 @@ use super::meter::{Notes, Timing};
 use super::put::condition;
 use super::receive::Received;
 use super::representation::representation;
-use super::request::{Audience, Operation, Refusal, Wishes, understand};
+use super::request::{Audience, Intent, Operation, Refusal, Wishes, understand};
 use super::response::{Outcome, Sending, close, render, value, whole};
 use super::rules::Rules;
 use super::select::{Selection, select};
+use super::subscription::{Ask, Subscribers, Upgraded};
 use crate::failpoint;
-use crate::store::{Digest, Directory, Error, Key, Object};
+use crate::store::{Changes, Digest, Directory, Error, Key, Object};
 
 /// The service of one reactor.
 #[derive(Debug)]
@@ -48,6 +49,7 @@ pub struct Service {
     logged: Cell<u32>,
     /// Every request has notes, not only one that asks for them.
     is_noted: bool,
+    subscribers: Subscribers,
 }
 
 impl Service {
@@ -61,22 +63,43 @@ impl Service {
             admin,
             ids: Ids::default(),
             logged: Cell::new(0),
+            subscribers: Subscribers::default(),
         }
     }
 
+    pub(super) fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    pub(super) fn changes(&self) -> &Changes {
+        self.store.changes()
+    }
+
+    pub(super) fn subscribers(&self) -> &Subscribers {
+        &self.subscribers
+    }
+
     /// Answers one request of the connection of `link`: at once what takes no work (a refusal, a hot value), which so
-    /// costs no allocation of its own, and everything else in a future.
+    /// costs no allocation of its own, and everything else in a future. A session left in `upgraded` takes the connection
+    /// over once the answer has been sent.
     pub fn answer(
         self: &Rc<Self>,
         link: &Rc<Link>,
         peer: SocketAddr,
         request: Request<Incoming>,
+        upgraded: &Upgraded,
     ) -> Answer {
         let exchange = Exchange::begin(link, request.method());
         let (head, body) = request.into_parts();
         let begun = caught(|| self.begin(&head, &body, peer, link, &exchange));
         let (audience, outcome) = match begun {
             Ok((audience, Begun::Done(outcome))) => (audience, outcome),
+            Ok((audience, Begun::Watch(ask))) => {
+                if !body.is_end_stream() {
+                    link.leave_unread();
+                }
+                return self.subscribe(ask, &audience, link, exchange, upgraded);
+            }
             Ok((audience, Begun::Work(operation))) => {
                 let work = Work {
                     operation,
@@ -119,7 +142,8 @@ impl Service {
         }
         let begun = match understood {
             Err(refusal) => Begun::Done(Outcome::Refused(refusal)),
-            Ok(operation) => {
+            Ok(Intent::Watch(ask)) => Begun::Watch(ask),
+            Ok(Intent::Operation(operation)) => {
                 exchange.asks();
                 match self.at_once(&operation, link) {
                     Some(outcome) => Begun::Done(outcome),
@@ -314,7 +338,7 @@ impl Service {
         }
     }
 
-    fn finish(
+    pub(super) fn finish(
         &self,
         outcome: Outcome,
         audience: &Audience,
@@ -336,6 +360,7 @@ impl Service {
 /// What became of a request at once.
 enum Begun {
     Done(Outcome),
+    Watch(Ask),
     Work(Operation<'static>),
 }
 

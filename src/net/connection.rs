@@ -5,19 +5,21 @@
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use hyper::server::conn::http1;
+use hyper::rt::Write;
+use hyper::server::conn::http1::{self, Parts};
 use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 use super::reactor::Reactor;
 use super::stream::Stream;
 use super::watch::Verdict;
-use crate::http::{Link, MAX_HEAD};
+use crate::http::{Link, MAX_HEAD, Phase, Upgraded};
 
 /// What hyper may hold of a request that is being received, in bytes.
 const RECEIVE_BUFFER: usize = 256 << 10;
@@ -44,37 +46,86 @@ pub(super) async fn serve(socket: TcpStream, peer: SocketAddr, reactor: &Reactor
     }
 }
 
+/// How a conversation ends.
+enum End {
+    /// By the rules of the protocol.
+    Orderly,
+    /// By ours: nothing more is sent or read.
+    Cut,
+}
+
 async fn converse(
     socket: TcpStream,
     peer: SocketAddr,
     reactor: &Reactor,
     link: &Rc<Link>,
 ) -> Result<(), hyper::Error> {
-    let service = service_fn(|request| reactor.service().answer(link, peer, request));
-    let connection = reactor
-        .protocol()
-        .serve_connection(Stream::new(socket, Rc::clone(link)), service);
-    let mut connection = pin!(connection);
+    let upgraded = Upgraded::default();
+    let service = service_fn(|request| reactor.service().answer(link, peer, request, &upgraded));
+    let stream = Stream::new(socket, Rc::clone(link));
+    let mut connection = reactor.protocol().serve_connection(stream, service);
     let watched = reactor.watch().add(link);
     let mut finishing = false;
-    poll_fn(|cx| {
-        link.begin_turn();
+    let end = poll_fn(|cx| {
         let verdict = watched.verdict(cx);
-        match verdict {
-            Some(Verdict::Nudge) => link.nudge(),
-            Some(Verdict::LateHead) => link.give_up_head(),
-            Some(Verdict::TooSlow) => return Poll::Ready(Ok(())),
-            Some(Verdict::Finish) => finishing = true,
-            None => {}
+        if !heed(verdict, link) {
+            return Poll::Ready(Ok(End::Cut));
         }
-        let polled = connection.as_mut().poll(cx);
+        finishing |= verdict == Some(Verdict::Finish);
+        let is_watch = link.phase() == Phase::Watching;
+        let mut polled = connection.poll_without_shutdown(cx);
         if polled.is_pending() && finishing && !link.is_part_held() {
             finishing = false;
             // Polled before, so that a request which had arrived is still read; and again, to close when there was none.
-            connection.as_mut().graceful_shutdown();
-            return connection.as_mut().poll(cx);
+            Pin::new(&mut connection).graceful_shutdown();
+            polled = connection.poll_without_shutdown(cx);
         }
-        polled
+        let is_told = link.is_finishing() && is_watch;
+        if polled.is_pending() && is_told && (link.is_sending() || link.phase() == Phase::Watching)
+        {
+            // Nobody waits for a subscriber that does not read; one that does can come back to where it was.
+            return Poll::Ready(Ok(End::Cut));
+        }
+        polled.map_ok(|()| End::Orderly)
     })
-    .await
+    .await?;
+    // hyper would leave a connection as it is that asked for any upgrade, also one that was answered as if it had not.
+    let Parts {
+        io: mut stream,
+        read_buf,
+        ..
+    } = connection.into_parts();
+    let end = match (end, upgraded.take()) {
+        (End::Orderly, Some(session)) => {
+            let is_early = stream.leave_framing() || !read_buf.is_empty();
+            let mut running = pin!(session.run(TokioIo::new(&mut stream), is_early));
+            poll_fn(|cx| {
+                if heed(watched.verdict(cx), link) {
+                    running.as_mut().poll(cx).map(|()| End::Orderly)
+                } else {
+                    Poll::Ready(End::Cut)
+                }
+            })
+            .await
+        }
+        (end, _) => end,
+    };
+    if let End::Orderly = end {
+        // A peer that is gone already needs no goodbye.
+        let _ = poll_fn(|cx| Pin::new(&mut stream).poll_shutdown(cx)).await;
+    }
+    Ok(())
+}
+
+/// Passes on what the connection was told, before it goes on; false when it may not.
+fn heed(verdict: Option<Verdict>, link: &Link) -> bool {
+    link.begin_turn();
+    match verdict {
+        Some(Verdict::Nudge) => link.nudge(),
+        Some(Verdict::LateHead) => link.give_up_head(),
+        Some(Verdict::TooSlow) => return false,
+        Some(Verdict::Finish) => link.finish(),
+        None => {}
+    }
+    true
 }

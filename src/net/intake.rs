@@ -29,6 +29,8 @@ pub(super) struct Intake {
     /// How many of the bytes held may be given on.
     passed: usize,
     end: Option<End>,
+    /// The protocol is another than HTTP by now.
+    is_free: bool,
 }
 
 /// Why nothing more is given on.
@@ -49,6 +51,7 @@ impl Intake {
             held: BytesMut::new(),
             passed: 0,
             end: None,
+            is_free: false,
         }
     }
 
@@ -58,6 +61,13 @@ impl Intake {
 
     pub(super) fn socket_mut(&mut self) -> &mut TcpStream {
         &mut self.socket
+    }
+
+    /// Gives everything on from now on, as it comes. True when bytes were held: those are in doubt, and dropped.
+    pub(super) fn leave_framing(&mut self) -> bool {
+        self.is_free = true;
+        self.link.set_part_held(false);
+        !std::mem::take(&mut self.held).is_empty()
     }
 
     fn poll_socket(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
@@ -140,6 +150,9 @@ impl AsyncRead for Intake {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.is_free {
+            return self.poll_socket(cx, buf);
+        }
         let start = buf.filled().len();
         loop {
             if self.passed > 0 {

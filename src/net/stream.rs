@@ -13,20 +13,23 @@ use std::time::Duration;
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
-use rustix::net::sockopt::{set_tcp_cork, tcp_congestion};
+use rustix::net::sockopt::{set_socket_send_buffer_size, set_tcp_cork, tcp_congestion};
 use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
 use super::intake::Intake;
-use crate::http::{Link, Region, TIMED_OUT, is_region};
+use crate::http::{Link, Phase, Region, TIMED_OUT, is_region};
 
 /// File bytes sent before other connections have their turn: well under a millisecond of copying.
 const BURST: usize = 1 << 20;
 
 /// Answers up to this length are copied together: one plain send costs less than a vectored one.
 const TOGETHER: usize = 2 << 10;
+
+/// What the kernel may hold for a subscriber that does not read: by itself it would hold megabytes for each.
+const HELD_FOR_SUBSCRIBER: usize = 64 << 10;
 
 /// How long a client that is still sending has to read an answer that came early.
 const LINGER: Duration = Duration::from_secs(2);
@@ -39,6 +42,7 @@ pub(super) struct Stream {
     cork: Cork,
     yielded_in: Option<u64>,
     linger: Option<Pin<Box<Sleep>>>,
+    is_narrow: bool,
 }
 
 /// Whether the kernel holds packets back until they are full.
@@ -65,7 +69,13 @@ impl Stream {
             cork: Cork::Untried,
             yielded_in: None,
             linger: None,
+            is_narrow: false,
         }
+    }
+
+    /// What is received from now on is no HTTP. True when the client has sent of it already.
+    pub(super) fn leave_framing(&mut self) -> bool {
+        self.intake.inner_mut().leave_framing()
     }
 
     /// Runs `send` when the socket takes bytes, until it moves some or the socket is full.
@@ -319,8 +329,13 @@ impl Write for Stream {
     }
 
     /// Called only when hyper has handed over all that it had.
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.link.flushed();
+        if self.link.phase() == Phase::Watching && !self.is_narrow {
+            self.is_narrow = true;
+            // Failing costs memory of the kernel, no bytes.
+            let _ = set_socket_send_buffer_size(self.intake.inner().socket(), HELD_FOR_SUBSCRIBER);
+        }
         Poll::Ready(Ok(()))
     }
 

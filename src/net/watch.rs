@@ -199,7 +199,7 @@ impl Seen {
         match phase {
             Phase::Idle => over(limits.idle_timeout).then_some(Verdict::Finish),
             Phase::Head => over(limits.header_timeout).then_some(Verdict::LateHead),
-            Phase::Serving => None,
+            Phase::Serving | Phase::Watching => None,
         }
     }
 

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 
 use super::budget::{Budget, InFlight};
 use super::cache::Cache;
+use super::changes::Changes;
 use super::error::Error;
 use super::home::{Home, OpenError};
 use super::key::Key;
@@ -61,6 +62,7 @@ pub struct Directory {
     compute: Threads,
     cache: Arc<Cache>,
     counters: Arc<StoreCounters>,
+    changes: Arc<Changes>,
     writing: Option<Writing>,
 }
 
@@ -83,6 +85,7 @@ impl Directory {
         };
         let names = Arc::new(Names::new(home.root, Threads::disk().map_err(failed)?));
         let counters = Arc::<StoreCounters>::default();
+        let changes = Arc::new(Changes::after(home.clock.reached()));
         let staging = Arc::new(Staging::new(
             Arc::clone(&names),
             home.staging,
@@ -92,12 +95,14 @@ impl Directory {
             home.clock,
             Arc::clone(&counters),
         ));
-        let publisher = Publisher::start(Arc::clone(&staging)).map_err(failed)?;
+        let publisher =
+            Publisher::start(Arc::clone(&staging), Arc::clone(&changes)).map_err(failed)?;
         Ok(Self {
             names,
             compute: Threads::compute().map_err(failed)?,
             cache: options.cache(),
             counters,
+            changes,
             writing: Some(Writing {
                 staging,
                 publisher,
@@ -129,6 +134,7 @@ impl Directory {
             names: Arc::new(Names::new(root, Threads::disk().map_err(failed)?)),
             cache: options.cache(),
             counters: Arc::default(),
+            changes: Arc::new(Changes::after(Version::from_nanos(0))),
             writing: None,
         })
     }
@@ -225,6 +231,11 @@ impl Directory {
         if let Err(error) = swept.await {
             tracing::error!(%error, "cannot sweep the cache");
         }
+    }
+
+    /// What was changed lately; of a store that is only read, nothing.
+    pub fn changes(&self) -> &Arc<Changes> {
+        &self.changes
     }
 
     /// The threads for what keeps a processor busy.

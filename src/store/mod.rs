@@ -10,6 +10,7 @@
 //! - **Visible.** A value published before a read begins is what the read finds, whoever asks; so is a file placed,
 //!   edited or removed by hand. A read that has begun goes on with the value it began with.
 //! - **Versions.** No two writes of a key ever have the same [`Version`].
+//! - **Told.** [`Changes`] has every acknowledged change, in the order of publishing, or says that some are missing.
 //!
 //! **Cancel safety.** Any future of this room may be dropped. An upload then leaves nothing; a change that the publisher
 //! has been handed is made all the same, so who gave up waiting does not know its outcome.
@@ -17,7 +18,9 @@
 mod attributes;
 mod budget;
 mod cache;
+mod changes;
 mod clock;
+mod content;
 mod digest;
 mod directory;
 mod error;
@@ -35,6 +38,7 @@ mod threads;
 mod upload;
 
 pub use budget::InFlight;
+pub use changes::{Change, Changes, Gap};
 pub use digest::{Digest, Digests, Wanted};
 pub use directory::{Directory, Options};
 pub use error::Error;

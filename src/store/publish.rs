@@ -4,22 +4,22 @@
 //! key have one order. It takes whatever waits as one batch: all names lie in one directory, whose lock the kernel
 //! gives to one thread at a time anyway, and one sync of it serves the whole batch. It writes no large data (that was
 //! staged by the disk threads), and a change that was handed over is made also when nobody waits for it any more.
+//! What it has published it tells [`Changes`], in that order, before it is acknowledged.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use bytes::Bytes;
 use rustix::io::Errno;
 use tokio::sync::{mpsc, oneshot};
 
-use super::attributes::Attributes;
-use super::budget::Share;
+use super::changes::Changes;
+use super::content::Content;
 use super::error::Error;
 use super::key::Key;
 use super::names::Entry;
 use super::object::{Meta, ValueFile, Version};
-use super::staging::{Staged, Staging};
+use super::staging::Staging;
 
 /// Changes waiting to be published; beyond it, writers wait to hand theirs over.
 const QUEUE: usize = 1024;
@@ -29,36 +29,6 @@ const BATCH: usize = 256;
 
 /// Removing a file larger than this keeps the publisher from its next change for too long.
 const SLOW_TO_FREE: u64 = 256 << 10;
-
-/// The bytes of a value.
-#[derive(Debug)]
-pub(super) enum Content {
-    /// A small value, still in memory.
-    Small(Vec<Bytes>, Attributes, Share),
-    /// In a file, which has no version yet.
-    Staged(Staged),
-    /// In a file that has its version, and is on the disk if it must be.
-    Sealed(Staged, Version),
-}
-
-impl Content {
-    /// The bytes in a file that has its version.
-    pub(super) fn seal(
-        self,
-        staging: &Arc<Staging>,
-        replaces: bool,
-    ) -> Result<(Staged, Version), Error> {
-        let staged = match self {
-            Self::Small(pieces, attributes, share) => {
-                staging.stage_small(&pieces, attributes, share, replaces)?
-            }
-            Self::Staged(staged) => staged,
-            Self::Sealed(staged, version) => return Ok((staged, version)),
-        };
-        let version = staging.seal(&staged, None)?;
-        Ok((staged, version))
-    }
-}
 
 /// Decides, at the moment of publishing, whether a change may be made: it is shown the value that the change would
 /// replace or remove, if there is one.
@@ -71,13 +41,25 @@ type Done<T> = oneshot::Sender<Result<T, Error>>;
     reason = "the large one is the common one, and has no allocation of its own"
 )]
 enum Change {
-    Put(Key<'static>, Content, Option<Condition>, Done<Version>),
+    /// The content has so many bytes.
+    Put(
+        Key<'static>,
+        (Content, u64),
+        Option<Condition>,
+        Done<Version>,
+    ),
     /// Answers whether there was a value to delete.
     Delete(Key<'static>, Option<Condition>, Done<bool>),
 }
 
 /// What became of a change, and who waits to hear it.
-enum Made {
+struct Made {
+    /// What others are to be told, if there was a change.
+    told: Option<(Key<'static>, Option<Meta>)>,
+    outcome: Outcome,
+}
+
+enum Outcome {
     Put(Result<Version, Error>, Done<Version>),
     Deleted(Result<bool, Error>, Done<bool>),
 }
@@ -90,11 +72,11 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    pub(super) fn start(staging: Arc<Staging>) -> std::io::Result<Self> {
+    pub(super) fn start(staging: Arc<Staging>, told: Arc<Changes>) -> std::io::Result<Self> {
         let (queue, changes) = mpsc::channel(QUEUE);
         let thread = std::thread::Builder::new()
             .name("disk-publisher".into())
-            .spawn(move || Desk { staging }.work(changes))?;
+            .spawn(move || Desk { staging, told }.work(changes))?;
         Ok(Self {
             queue: Some(queue),
             thread: Some(thread),
@@ -104,7 +86,7 @@ impl Publisher {
     pub(super) async fn put(
         &self,
         key: Key<'static>,
-        content: Content,
+        content: (Content, u64),
         condition: Option<Condition>,
     ) -> Result<Version, Error> {
         self.change(|done| Change::Put(key, content, condition, done))
@@ -147,6 +129,7 @@ impl Drop for Publisher {
 /// What the publisher's thread works with.
 struct Desk {
     staging: Arc<Staging>,
+    told: Arc<Changes>,
 }
 
 impl Desk {
@@ -154,11 +137,24 @@ impl Desk {
         let mut batch = Vec::with_capacity(BATCH);
         while changes.blocking_recv_many(&mut batch, BATCH) > 0 {
             self.staging.counters().batches.observe(batch.len() as u64);
-            let made: Vec<_> = batch.drain(..).filter_map(|c| self.survive(c)).collect();
+            let taken = batch.len();
+            let mut made: Vec<_> = batch.drain(..).filter_map(|c| self.survive(c)).collect();
             let synced = self.staging.sync_names();
+            self.tell(&mut made, taken, synced.is_ok());
             for made in made {
-                made.answer(synced);
+                made.outcome.answer(synced);
             }
+        }
+    }
+
+    /// Tells what was published; a change whose outcome is not known, or not acknowledged, is one that others cannot be
+    /// told.
+    fn tell(&self, made: &mut [Made], taken: usize, is_acknowledged: bool) {
+        if is_acknowledged && made.len() == taken {
+            self.told
+                .append(made.iter_mut().filter_map(|made| made.told.take()));
+        } else {
+            self.told.lose();
         }
     }
 
@@ -169,11 +165,20 @@ impl Desk {
 
     fn make(&self, change: Change) -> Made {
         match change {
-            Change::Put(key, content, condition, done) => {
-                Made::Put(self.put(&key, content, condition.as_ref()), done)
+            Change::Put(key, (content, len), condition, done) => {
+                let made = self.put(&key, content, condition.as_ref());
+                let value = made.as_ref().ok().map(|&version| Meta { len, version });
+                Made {
+                    told: value.map(|value| (key, Some(value))),
+                    outcome: Outcome::Put(made, done),
+                }
             }
             Change::Delete(key, condition, done) => {
-                Made::Deleted(self.delete(&key, condition.as_ref()), done)
+                let made = self.delete(&key, condition.as_ref());
+                Made {
+                    told: matches!(made, Ok(true)).then_some((key, None)),
+                    outcome: Outcome::Deleted(made, done),
+                }
             }
         }
     }
@@ -261,7 +266,7 @@ fn allow(condition: Option<&Condition>, current: Option<Meta>) -> Result<(), Err
     }
 }
 
-impl Made {
+impl Outcome {
     /// Tells whoever waits; a change whose name could not be synced is not acknowledged, though it may have been made.
     fn answer(self, synced: Result<(), Errno>) {
         let unsynced = |errno| Error::new("sync the directory", errno);

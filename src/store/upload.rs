@@ -12,10 +12,10 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::attributes::Attributes;
 use super::budget::Share;
+use super::content::Content;
 use super::digest::{Digests, Hasher, Wanted};
 use super::error::Error;
 use super::object::ValueFile;
-use super::publish::Content;
 use super::staging::{Durability, Staged, Staging, write_at};
 use super::threads::Threads;
 
@@ -146,8 +146,9 @@ impl Upload {
     }
 
     /// All bytes are in: gives them up for publishing, on the disk already where that is promised, so that the syncs of
-    /// concurrent writers run, and are committed, together.
-    pub(super) async fn finish(mut self) -> Result<Content, Error> {
+    /// concurrent writers run, and are committed, together. Answers how many there are, too.
+    pub(super) async fn finish(mut self) -> Result<(Content, u64), Error> {
+        let len = self.written + self.piece.len as u64;
         let content = if self.staged.is_none() && self.piece.len as u64 <= SMALL {
             Content::Small(self.piece.take(), self.attributes, self.share)
         } else {
@@ -159,17 +160,18 @@ impl Upload {
             staged.complete(self.attributes, self.share);
             Content::Staged(staged)
         };
-        match self.staging.durability() {
-            Durability::Os => Ok(content),
+        let content = match self.staging.durability() {
+            Durability::Os => content,
             Durability::Disk => {
                 let staging = Arc::clone(&self.staging);
                 let job = move || {
                     let (staged, version) = content.seal(&staging, false)?;
                     Ok(Content::Sealed(staged, version))
                 };
-                self.staging.names().disk().run(job).await
+                self.staging.names().disk().run(job).await?
             }
-        }
+        };
+        Ok((content, len))
     }
 
     /// Starts writing the piece, once the one before it is written.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::support::{Launch, Raw, Scrape, TestServer, Trace, eventually, put_head};
+use crate::support::{
+    Events, Follower, Launch, Raw, Scrape, TestServer, Trace, eventually, put_head,
+};
 
 #[test]
 fn the_own_pages_are_answered_and_nothing_else_is_below_them() {
@@ -61,6 +63,13 @@ fn with_admin_the_pages_have_a_listener_and_a_thread_of_their_own() {
             assert_eq!(on(admin, method, path), 404, "{method} /{path}");
         }
     }
+    // What watches, too.
+    assert_eq!(on(server.addr, "GET", "-/watch"), 404);
+    assert_eq!(on(admin, "POST", "-/watch"), 405);
+    let mut events = Events::over(Raw::connect(admin), "", "");
+    server.store("k", "v");
+    assert_eq!(events.until("k").len(), 1);
+    assert!(Scrape::of(admin).only("data_server_watch_subscribers") > 0.0);
     let mut put = Raw::connect(admin);
     put.send(put_head("new", 1));
     assert_eq!(put.answer().status, 404);

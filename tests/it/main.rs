@@ -46,3 +46,6 @@ mod shares;
 mod support;
 mod syscalls;
 mod uploads;
+mod watch_events;
+mod watch_many;
+mod watch_websocket;

@@ -178,7 +178,7 @@ impl Server {
             "data_server_watch_subscribers",
             None,
             "Clients that watch for changes.",
-            0,
+            self.store.changes().followers(),
         )
     }
 

@@ -39,18 +39,26 @@ pub(crate) fn ask(raw: &mut Raw, method: &str, target: &str, lines: &str, body: 
 fn chunks(raw: &mut Raw) -> Vec<u8> {
     let mut body = Vec::new();
     loop {
-        let mut line = Vec::new();
-        while !line.ends_with(b"\r\n") {
-            line.extend(raw.take(1));
-        }
-        let digits = String::from_utf8_lossy(&line);
-        let size = usize::from_str_radix(digits.trim_end(), 16).expect("the size of a chunk");
-        body.extend(raw.take(size));
-        assert_eq!(raw.take(2), b"\r\n", "the end of a chunk");
-        if size == 0 {
+        let chunk = chunk(raw);
+        if chunk.is_empty() {
             return body;
         }
+        body.extend(chunk);
     }
+}
+
+/// Reads one chunk of a body; the last is empty.
+#[track_caller]
+pub(crate) fn chunk(raw: &mut Raw) -> Vec<u8> {
+    let mut line = Vec::new();
+    while !line.ends_with(b"\r\n") {
+        line.extend(raw.take(1));
+    }
+    let digits = String::from_utf8_lossy(&line);
+    let size = usize::from_str_radix(digits.trim_end(), 16).expect("the size of a chunk");
+    let chunk = raw.take(size);
+    assert_eq!(raw.take(2), b"\r\n", "the end of a chunk");
+    chunk
 }
 
 /// A server with a value of each size class, in both ways a small one is answered: kept and looked up.

@@ -57,6 +57,13 @@ impl Scrape {
         self.samples.iter().filter(matches)
     }
 
+    /// The sum of [`Scrape::all`], of things that are counted.
+    pub(crate) fn count(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
+        format!("{}", self.sum(name, labels))
+            .parse()
+            .expect("a whole number")
+    }
+
     /// The sum of [`Scrape::all`].
     pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         self.all(name, labels).map(|sample| sample.value).sum()

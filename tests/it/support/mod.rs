@@ -4,6 +4,7 @@
 
 mod client;
 mod dir;
+mod follow;
 mod http;
 mod lines;
 mod metrics;
@@ -16,7 +17,8 @@ mod wait;
 
 pub(crate) use client::Client;
 pub(crate) use dir::DataDir;
-pub(crate) use http::{Classes, LENGTHS, ask};
+pub(crate) use follow::{Events, Follower, Socket, Told};
+pub(crate) use http::{Classes, LENGTHS, ask, chunk};
 pub(crate) use lines::Event;
 pub(crate) use metrics::{Sample, Scrape};
 pub(crate) use mount::Mount;

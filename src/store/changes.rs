@@ -1,0 +1,252 @@
+//! The changes most recently acknowledged, in the order in which they were published.
+//!
+//! The publisher, which alone writes names, appends; whoever follows holds no more than a number, the change it has seen
+//! last, and asks for those after it. So a slow follower costs nobody anything: one that has fallen behind what is kept
+//! is told that there is a [`Gap`]. Nothing is kept before somebody follows for the first time. Changes made by hand are
+//! not seen here.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use super::key::Key;
+use super::object::{Meta, Version};
+
+/// Changes kept; a key has at most 255 bytes, so all of them stay below 2 MiB.
+const KEPT: usize = 4096;
+
+/// One acknowledged change.
+#[derive(Debug)]
+pub struct Change {
+    /// Its number: higher than that of every change before it, also of an earlier process, and below 2^53.
+    pub seq: u64,
+    /// The key.
+    pub key: Key<'static>,
+    /// What the key stands for since then; `None` when the value was deleted.
+    pub value: Option<Meta>,
+}
+
+/// Changes have been missed: they are kept no more, or were never seen. Going on is possible from `latest` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// The latest change.
+    pub latest: u64,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Changes {
+    recent: Mutex<Recent>,
+    followers: AtomicU64,
+    latest: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+struct Recent {
+    /// Changes `floor + 1` to `latest`.
+    kept: VecDeque<Arc<Change>>,
+    floor: u64,
+    latest: u64,
+    is_followed: bool,
+}
+
+impl Changes {
+    /// Begins to count after every version given so far: microseconds since 1970, so that a server would have to make a
+    /// million changes a second for the numbers of its next start to be old ones.
+    pub(super) fn after(version: Version) -> Self {
+        Self::starting_at(u64::try_from(version.nanos() / 1_000).unwrap_or(0))
+    }
+
+    fn starting_at(start: u64) -> Self {
+        Self {
+            recent: Mutex::new(Recent {
+                kept: VecDeque::new(),
+                floor: start,
+                latest: start,
+                is_followed: false,
+            }),
+            followers: AtomicU64::new(0),
+            latest: watch::Sender::new(start),
+        }
+    }
+
+    /// Appends what has been published, in that order: the key, and what it stands for now.
+    pub(super) fn append(&self, made: impl Iterator<Item = (Key<'static>, Option<Meta>)>) {
+        let mut recent = self.recent();
+        for (key, value) in made {
+            recent.append(key, value);
+        }
+        self.tell(recent);
+    }
+
+    /// Something was published, or may have been, that cannot be told: all followers meet a gap.
+    pub(super) fn lose(&self) {
+        let mut recent = self.recent();
+        recent.latest += 1;
+        recent.forget();
+        self.tell(recent);
+    }
+
+    fn tell(&self, recent: MutexGuard<'_, Recent>) {
+        let (latest, is_followed) = (recent.latest, recent.is_followed);
+        drop(recent);
+        if is_followed {
+            self.latest.send_replace(latest);
+        }
+    }
+
+    /// There is one more follower, until it [leaves](Self::leave). Keeps changes from now on, if that had not begun; the
+    /// number of the latest.
+    pub fn follow(&self) -> u64 {
+        self.followers.fetch_add(1, Relaxed);
+        let mut recent = self.recent();
+        recent.is_followed = true;
+        recent.latest
+    }
+
+    /// There is one follower less. What it has not seen is still kept: it may come back.
+    pub fn leave(&self) {
+        self.followers.fetch_sub(1, Relaxed);
+    }
+
+    /// How many there are now.
+    pub fn followers(&self) -> u64 {
+        self.followers.load(Relaxed)
+    }
+
+    /// Tells the number of the latest change, once there are followers; waking whoever waits for it costs the publisher
+    /// time, so one should wait on behalf of many.
+    pub fn latest(&self) -> watch::Receiver<u64> {
+        self.latest.subscribe()
+    }
+
+    /// The first changes after the one numbered `seq`, at most `count`.
+    pub fn since(&self, seq: u64, count: usize) -> Result<Vec<Arc<Change>>, Gap> {
+        let recent = self.recent();
+        let gap = Gap {
+            latest: recent.latest,
+        };
+        if seq > recent.latest {
+            return Err(gap);
+        }
+        let seen = seq.checked_sub(recent.floor).ok_or(gap)?;
+        let seen = usize::try_from(seen).map_err(|_| gap)?;
+        Ok(recent.kept.iter().skip(seen).take(count).cloned().collect())
+    }
+
+    fn recent(&self) -> MutexGuard<'_, Recent> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Recent {
+    fn append(&mut self, key: Key<'static>, value: Option<Meta>) {
+        self.latest += 1;
+        if !self.is_followed {
+            self.forget();
+            return;
+        }
+        if self.kept.len() == KEPT {
+            self.kept.pop_front();
+            self.floor += 1;
+        }
+        let seq = self.latest;
+        self.kept.push_back(Arc::new(Change { seq, key, value }));
+    }
+
+    fn forget(&mut self) {
+        self.kept.clear();
+        self.floor = self.latest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn change(name: &str) -> (Key<'static>, Option<Meta>) {
+        (Key::new(name.to_owned()).unwrap(), None)
+    }
+
+    fn seqs(changes: &Changes, seq: u64) -> Result<Vec<u64>, Gap> {
+        let kept = changes.since(seq, usize::MAX)?;
+        Ok(kept.iter().map(|change| change.seq).collect())
+    }
+
+    #[test]
+    fn nothing_is_kept_before_somebody_follows_and_every_change_is_counted() {
+        let changes = Changes::starting_at(100);
+        changes.append([change("a"), change("b")].into_iter());
+        assert_eq!(changes.follow(), 102);
+        assert_eq!(seqs(&changes, 101), Err(Gap { latest: 102 }));
+        assert_eq!(seqs(&changes, 102), Ok(vec![]));
+        changes.append([change("c")].into_iter());
+        assert_eq!(seqs(&changes, 102), Ok(vec![103]));
+        assert_eq!(changes.since(102, 1).unwrap()[0].key.as_str(), "c");
+    }
+
+    #[test]
+    fn what_was_never_told_is_a_gap() {
+        let changes = Changes::starting_at(7);
+        let seen = changes.follow();
+        for elsewhere in [0, seen - 1, seen + 1, u64::MAX] {
+            assert_eq!(seqs(&changes, elsewhere), Err(Gap { latest: seen }));
+        }
+    }
+
+    #[test]
+    fn a_loss_is_a_gap_to_all_and_the_order_goes_on_after_it() {
+        let changes = Changes::starting_at(7);
+        let seen = changes.follow();
+        changes.append([change("a")].into_iter());
+        changes.lose();
+        assert_eq!(seqs(&changes, seen), Err(Gap { latest: 9 }));
+        assert_eq!(seqs(&changes, 8), Err(Gap { latest: 9 }));
+        changes.append([change("b")].into_iter());
+        assert_eq!(seqs(&changes, 9), Ok(vec![10]));
+    }
+
+    #[test]
+    fn who_waits_hears_of_a_batch_once_and_of_nothing_before_anybody_follows() {
+        let changes = Changes::starting_at(0);
+        let mut latest = changes.latest();
+        changes.append([change("a")].into_iter());
+        assert!(!latest.has_changed().unwrap());
+        changes.follow();
+        changes.append([change("b"), change("c")].into_iter());
+        assert!(latest.has_changed().unwrap());
+        assert_eq!(*latest.borrow_and_update(), 3);
+        assert!(!latest.has_changed().unwrap());
+    }
+
+    proptest! {
+        #[test]
+        fn a_follower_sees_every_change_once_in_order_or_a_gap(steps in prop::collection::vec((0..6000_usize, 1..6000_usize), 1..12)) {
+            let changes = Changes::starting_at(1_000);
+            let (mut seen, mut told) = (changes.follow(), changes.follow());
+            for (appended, taken) in steps {
+                changes.append((0..appended).map(|_| change("k")));
+                told += appended as u64;
+                match changes.since(seen, taken) {
+                    Ok(new) => {
+                        let expected = (told - seen).min(taken as u64);
+                        prop_assert_eq!(new.len() as u64, expected);
+                        for (change, seq) in new.iter().zip(seen + 1..) {
+                            prop_assert_eq!(change.seq, seq);
+                        }
+                        seen += expected;
+                    }
+                    Err(gap) => {
+                        prop_assert!(told - seen > KEPT as u64);
+                        prop_assert_eq!(gap.latest, told);
+                        seen = gap.latest;
+                    }
+                }
+                prop_assert!(changes.recent().kept.len() <= KEPT);
+            }
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! Proves what subscribers over Server-Sent Events are told: every acknowledged change and nothing else, from the moment
+//! of the answer on, again from where they left off, and plainly when something is missing.
+
+use std::collections::HashSet;
+use std::thread;
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use rustix::process::Signal;
+
+use crate::support::{Client, DataDir, Events, Follower, Launch, Raw, TestServer, ask, eventually};
+
+/// More changes than the server keeps.
+const MANY: usize = 4200;
+
+/// Changes `key` so many times.
+fn change(server: &TestServer, key: &str, times: usize) {
+    let mut client = Client::new(server.addr);
+    for _ in 0..times {
+        assert_eq!(client.put(key, "v").status, 200);
+    }
+}
+
+fn open(server: &TestServer, query: &str) -> Events {
+    Events::open(server, query, "")
+}
+
+#[test]
+fn acknowledged_changes_are_told_with_what_a_get_would_say_and_nothing_else_is() {
+    for durability in ["os", "disk"] {
+        let server = TestServer::start(&["--durability", durability, "--threads", "2"]);
+        let mut events = open(&server, "");
+        let tell = |method: &str, key: &str, lines: &str, body: &[u8]| {
+            ask(&mut server.connect(), method, key, lines, body)
+        };
+        let first = tell("PUT", "/k", "", b"12345");
+        let second = tell("PUT", "/k", "", b"");
+        assert_eq!(tell("PUT", "/k", "If-Match: \"x\"\r\n", b"no").status, 412);
+        assert_eq!(tell("DELETE", "/gone", "", b"").status, 404);
+        assert_eq!(tell("DELETE", "/k", "", b"").status, 200);
+        let large = tell("PUT", "/large", "", &vec![7; 700_000]);
+        let chunks = "Transfer-Encoding: chunked\r\n";
+        let piped = tell("PUT", "/piped", chunks, b"3\r\nabc\r\n0\r\n\r\n");
+
+        let told = events.until("piped");
+        let seen: Vec<_> = told
+            .iter()
+            .map(|t| (t.op.as_str(), t.key.as_str(), t.size, t.etag.as_deref()))
+            .collect();
+        let tag = |response: &crate::support::Response| Some(response.must("etag").to_owned());
+        let tags = [&first, &second, &large, &piped].map(tag);
+        assert_eq!(
+            seen,
+            [
+                ("put", "k", Some(5), tags[0].as_deref()),
+                ("put", "k", Some(0), tags[1].as_deref()),
+                ("delete", "k", None, None),
+                ("put", "large", Some(700_000), tags[2].as_deref()),
+                ("put", "piped", Some(3), tags[3].as_deref()),
+            ],
+            "{durability}"
+        );
+        for pair in told.windows(2) {
+            assert_eq!(pair[1].seq, pair[0].seq + 1);
+        }
+    }
+}
+
+#[test]
+fn the_answer_is_an_event_stream_that_begins_with_where_it_is() {
+    let server = TestServer::start(&[]);
+    let mut events = open(&server, "");
+    assert_eq!(events.head.must("content-type"), "text/event-stream");
+    assert_eq!(events.head.must("cache-control"), "no-store");
+    assert_eq!(events.head.must("x-content-type-options"), "nosniff");
+    let block = events.block().expect("a block");
+    let id = block.strip_prefix(": watching\nid: ").expect("a position");
+    server.store("k", "v");
+    let told = events.next().expect("an event");
+    assert_eq!(told.seq, id.parse::<u64>().expect("a number") + 1);
+    assert!(
+        told.seq < 1 << 53,
+        "{} is no exact number in JavaScript",
+        told.seq
+    );
+}
+
+#[test]
+fn keys_of_any_kind_are_told_as_they_are_and_chosen_by_prefix() {
+    let server = TestServer::start(&[]);
+    let mut all = open(&server, "");
+    let mut some = open(&server, "?prefix=%D0%BA%20%22");
+    let keys = [
+        "a\nb\rc",
+        "\u{1}\u{7f}\"\\",
+        "к",
+        "к \"x",
+        "data: y",
+        "\u{2028}",
+    ];
+    for key in keys {
+        let path = utf8_percent_encode(key, NON_ALPHANUMERIC).to_string();
+        server.store(&path, "v");
+    }
+    for key in keys {
+        assert_eq!(all.next().expect("an event").key, key);
+    }
+    assert_eq!(some.next().expect("an event").key, "к \"x");
+    server.store("%D0%BA%20%22end", "v");
+    assert_eq!(some.next().expect("an event").key, "к \"end");
+}
+
+#[test]
+fn who_comes_back_is_told_what_came_meanwhile() {
+    let server = TestServer::start(&["--threads", "3"]);
+    let mut events = open(&server, "");
+    server.store("a", "1");
+    let seen = events.next().expect("an event");
+    drop(events);
+    for key in ["b", "other", "c"] {
+        server.store(key, "1");
+    }
+    let id = format!("Last-Event-ID: {}\r\n", seen.seq);
+    for (query, lines) in [
+        (String::new(), id.as_str()),
+        (format!("?since={}", seen.seq), ""),
+        ("?since=1".to_owned(), &id),
+    ] {
+        let mut again = Events::open(&server, &query, lines);
+        let keys: Vec<_> = again.until("c").into_iter().map(|told| told.key).collect();
+        assert_eq!(keys, ["b", "other", "c"], "{query} {lines}");
+        drop(again);
+    }
+    // The position before the first event is one to come back to as well.
+    let mut quiet = open(&server, "?prefix=none");
+    quiet.block().expect("a position");
+    server.store("d", "1");
+    let lines = ": watching\nid: ";
+    let mut again = Events::open(&server, "", &format!("Last-Event-ID: {}\r\n", seen.seq + 3));
+    assert!(again.block().expect("a position").starts_with(lines));
+    assert_eq!(again.next().expect("an event").key, "d");
+}
+
+#[test]
+fn who_comes_back_too_late_is_told_to_resync() {
+    let server = TestServer::start(&[]);
+    let mut events = open(&server, "");
+    server.store("a", "1");
+    let seen = events.next().expect("an event").seq;
+    drop(events);
+    change(&server, "b", MANY);
+    let latest = seen + MANY as u64;
+    for since in [seen, 0, latest + 1, u64::MAX] {
+        let mut again = open(&server, &format!("?since={since}"));
+        let told = again.next().expect("an event");
+        assert_eq!((told.op.as_str(), told.seq), ("resync", latest), "{since}");
+        assert_eq!(
+            (told.key, told.etag, told.size),
+            (String::new(), None, None)
+        );
+    }
+    let mut again = Events::open(&server, "", "Last-Event-ID: nonsense\r\n");
+    assert!(again.next().expect("an event").is_resync());
+    // After it, and just within what is kept, everything is told.
+    server.store("c", "1");
+    assert_eq!(again.next().expect("an event").key, "c");
+    let mut kept = open(&server, &format!("?since={}", latest - 4000));
+    assert_eq!(kept.until("c").len(), 4001);
+}
+
+#[test]
+fn a_restart_is_a_gap_and_the_order_goes_on_after_it() {
+    let dir = DataDir::temporary();
+    let mut server = Launch::default().on(&dir).start();
+    let mut events = open(&server, "");
+    server.store("a", "1");
+    let before = events.next().expect("an event").seq;
+    server.stop();
+    let server = Launch::default().on(&dir).start();
+    let mut again = open(&server, &format!("?since={before}"));
+    let told = again.next().expect("an event");
+    assert!(
+        told.is_resync() && told.seq > before,
+        "{told:?} after {before}"
+    );
+    server.store("b", "1");
+    assert_eq!(again.next().expect("an event").key, "b");
+}
+
+#[test]
+fn a_listing_after_the_answer_and_the_events_miss_no_key() {
+    const KEYS: usize = 200;
+    let server = TestServer::start(&["--threads", "2"]);
+    let mut told_early = 0;
+    for round in 0..10 {
+        let prefix = format!("r{round}-");
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut client = Client::new(server.addr);
+                for nth in 0..KEYS {
+                    assert_eq!(client.put(&format!("{prefix}{nth}"), "v").status, 200);
+                }
+            });
+            // Somewhere in the middle of the writing.
+            let mut events = open(&server, &format!("?prefix={prefix}"));
+            let listing = server.ask("GET", &format!("?prefix={prefix}")).body;
+            let listing: serde_json::Value = serde_json::from_slice(&listing).expect("JSON");
+            let keys = listing["keys"].as_array().expect("keys");
+            let mut keys: HashSet<String> = keys
+                .iter()
+                .map(|key| key["key"].as_str().expect("a key").to_owned())
+                .collect();
+            let listed = keys.len();
+            told_early += usize::from(listed > 0 && listed < KEYS);
+            while keys.len() < KEYS {
+                keys.insert(events.next().expect("an event").key);
+            }
+        });
+    }
+    assert!(told_early > 0, "no listing was made amid the writing");
+}
+
+#[test]
+fn what_is_no_request_for_changes_is_refused() {
+    let server = TestServer::start(&[]);
+    let mut raw = server.connect();
+    for query in ["prefix=%zz", "prefix=%D0", "since=x", "since=-1", "since="] {
+        let answer = ask(&mut raw, "GET", &format!("/-/watch?{query}"), "", b"");
+        assert_eq!(answer.status, 400, "{query}");
+    }
+    let long = format!("/-/watch?prefix={}", "x".repeat(256));
+    assert_eq!(ask(&mut raw, "GET", &long, "", b"").status, 400);
+    for method in ["HEAD", "PUT", "POST", "DELETE", "PATCH"] {
+        let answer = ask(&mut raw, method, "/-/watch", "", b"");
+        assert_eq!(
+            (answer.status, answer.must("allow")),
+            (405, "GET"),
+            "{method}"
+        );
+    }
+    assert_eq!(server.get("-/watch/").status, 404);
+    let server = TestServer::start(&["--compat"]);
+    for (method, status) in [("HEAD", 404), ("POST", 404), ("DELETE", 404)] {
+        assert_eq!(server.ask(method, "-/watch").status, status, "{method}");
+    }
+}
+
+#[test]
+fn pages_of_an_allowed_origin_may_read_events() {
+    let server = TestServer::start(&["--cors-origin", "https://app.example"]);
+    let lines = "Origin: https://app.example\r\n";
+    let events = Events::open(&server, "", lines);
+    let allowed = events.head.must("access-control-allow-origin");
+    assert_eq!(allowed, "https://app.example");
+    let events = Events::open(&server, "", "Origin: https://evil.example\r\n");
+    assert_eq!(events.head.header("access-control-allow-origin"), None);
+}
+
+#[test]
+fn http_1_0_gets_events_until_the_connection_ends() {
+    let mut server = TestServer::start(&[]);
+    let mut raw = server.connect();
+    raw.send("GET /-/watch HTTP/1.0\r\n\r\n");
+    let head = raw.head();
+    assert_eq!((head.status, head.header("transfer-encoding")), (200, None));
+    server.store("k", "v");
+    server.stop();
+    let text = String::from_utf8(raw.rest()).expect("UTF-8");
+    assert!(
+        text.starts_with(": watching\n") && text.contains(r#""key":"k""#),
+        "{text}"
+    );
+}
+
+#[test]
+fn subscribers_are_ended_in_order_when_the_server_drains_and_keep_nobody_waiting() {
+    let mut server = TestServer::start(&["--threads", "2", "--grace-period", "60s"]);
+    let mut quiet: Vec<_> = (0..4).map(|_| open(&server, "")).collect();
+    // One that does not read, with more to say than the kernel holds for it.
+    let stalled = Events::over(Raw::connect_narrow(server.addr), "", "");
+    change(&server, &"%01".repeat(255), 400);
+    server.store("last", "v");
+    for events in &mut quiet {
+        events.until("last");
+    }
+    let start = std::time::Instant::now();
+    server.signal(Signal::TERM);
+    for events in &mut quiet {
+        events.assert_ended();
+    }
+    assert_eq!(server.exit(), Some(0));
+    // Not even the 10 s over which a rate is measured.
+    assert!(start.elapsed().as_secs() < 10, "took {:?}", start.elapsed());
+    drop(stalled);
+}
+
+#[test]
+fn a_server_that_may_not_write_tells_of_nothing() {
+    let dir = DataDir::temporary();
+    dir.place("k", "v");
+    let mut server = Launch::new(&["--read-only"]).on(&dir).start();
+    let mut events = open(&server, "");
+    assert!(
+        events
+            .block()
+            .expect("a position")
+            .starts_with(": watching")
+    );
+    server.signal(Signal::TERM);
+    events.assert_ended();
+    assert_eq!(server.exit(), Some(0));
+}
+
+#[test]
+fn a_subscriber_that_leaves_is_forgotten_at_once() {
+    let server = TestServer::start(&["--threads", "2"]);
+    let rest = server.proc().sockets();
+    let events: Vec<_> = (0..20).map(|_| open(&server, "")).collect();
+    eventually("all are connected", || server.proc().sockets() == rest + 20);
+    drop(events);
+    eventually("all are gone", || server.proc().sockets() == rest);
+    server.store("k", "v");
+}

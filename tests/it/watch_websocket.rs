@@ -1,0 +1,350 @@
+//! Proves the WebSocket form of the changes: the handshake and who may make it, the conversation, and what is done with
+//! clients that break the protocol.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::{Bytes, Message};
+
+use crate::support::{Events, Follower, Raw, Response, Socket, TestServer, ask, put_head};
+
+/// The handshake of RFC 6455, section 1.3, but for Host and what a test adds.
+const SHAKE: &str = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
+    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+
+/// Asks for a WebSocket with these header lines too, and leaves what follows the answer's head unread.
+fn shake(server: &TestServer, lines: &str) -> (Raw, Response) {
+    let mut raw = server.connect();
+    let host = server.addr;
+    raw.send(format!(
+        "GET /-/watch HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n"
+    ));
+    let head = raw.head();
+    (raw, head)
+}
+
+/// A frame as a client sends it, masked with zeros.
+fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(payload.len()).expect("a short payload");
+    let mut frame = vec![first];
+    if length < 126 {
+        frame.push(0x80 | u8::try_from(length).expect("short"));
+    } else {
+        frame.push(0xfe);
+        frame.extend(length.to_be_bytes());
+    }
+    frame.extend([0; 4]);
+    frame.extend(payload);
+    frame
+}
+
+/// Reads one short frame of the server: its first byte and its payload.
+fn frame(raw: &mut Raw) -> (u8, Vec<u8>) {
+    let head = raw.take(2);
+    assert!(head[1] < 126, "a short frame, not masked: {head:?}");
+    (head[0], raw.take(usize::from(head[1])))
+}
+
+#[test]
+fn changes_are_told_over_a_websocket_as_over_events() {
+    let server = TestServer::start(&["--threads", "2"]);
+    let mut socket = Socket::open(&server, "?prefix=a");
+    let mut events = Events::open(&server, "?prefix=a", "");
+    for key in ["a1", "b", "a2"] {
+        server.store(key, "value");
+    }
+    server.ask("DELETE", "a1");
+    server.store("a-last", "");
+    let told = socket.until("a-last");
+    assert_eq!(told, events.until("a-last"));
+    let ops: Vec<_> = told
+        .iter()
+        .map(|t| (t.op.as_str(), t.key.as_str()))
+        .collect();
+    let expected = [
+        ("put", "a1"),
+        ("put", "a2"),
+        ("delete", "a1"),
+        ("put", "a-last"),
+    ];
+    assert_eq!(ops, expected);
+    let since = told[0].seq;
+    let mut again = Socket::open(&server, &format!("?since={since}"));
+    assert_eq!(again.next().expect("a message").key, "b");
+    let told = Socket::open(&server, "?since=1").next().expect("a message");
+    assert!(told.is_resync());
+}
+
+#[test]
+fn the_handshake_is_answered_as_the_rfc_says() {
+    let server = TestServer::start(&[]);
+    let (_, head) = shake(&server, SHAKE);
+    assert_eq!(head.status, 101);
+    assert_eq!(
+        head.must("sec-websocket-accept"),
+        "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+    );
+    assert!(head.must("upgrade").eq_ignore_ascii_case("websocket"));
+    assert!(head.must("connection").eq_ignore_ascii_case("upgrade"));
+    assert_eq!(head.header("content-length"), None);
+    assert_eq!(head.header("transfer-encoding"), None);
+    // No compression, whoever offers it: RFC 6455, section 9.1.
+    let deflate = format!("{SHAKE}Sec-WebSocket-Extensions: permessage-deflate\r\n");
+    let (_, head) = shake(&server, &deflate);
+    assert_eq!(
+        (head.status, head.header("sec-websocket-extensions")),
+        (101, None)
+    );
+
+    let old = SHAKE.replace("Version: 13", "Version: 8");
+    let (_, head) = shake(&server, &old);
+    assert_eq!(
+        (head.status, head.must("sec-websocket-version")),
+        (426, "13")
+    );
+    assert!(head.must("upgrade").eq_ignore_ascii_case("websocket"));
+    for bad in [
+        SHAKE.replace("dGhl", "dGh"),
+        format!("{SHAKE}Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"),
+        format!("{SHAKE}Content-Length: 1\r\n"),
+        format!("{SHAKE}Transfer-Encoding: chunked\r\n"),
+    ] {
+        assert_eq!(shake(&server, &bad).1.status, 400, "{bad}");
+    }
+    for other in [
+        SHAKE.replace("Connection: Upgrade", "Connection: keep-alive"),
+        SHAKE.replace("Upgrade: websocket", "Upgrade: h2c"),
+    ] {
+        let (_, head) = shake(&server, &other);
+        let kind = head.must("content-type");
+        assert_eq!((head.status, kind), (200, "text/event-stream"), "{other}");
+    }
+}
+
+/// Any page can have its visitor's browser open a WebSocket to this server, which must look at the page's origin.
+#[test]
+fn only_pages_of_the_own_host_or_an_allowed_origin_get_a_websocket() {
+    let server = TestServer::start(&["--cors-origin", "https://app.example"]);
+    let (host, port) = (server.addr.to_string(), server.addr.port());
+    for (origin, status) in [
+        (None, 101),
+        (Some(format!("http://{host}")), 101),
+        (Some(format!("https://{host}")), 101),
+        (Some("https://app.example".into()), 101),
+        (Some("http://app.example".into()), 403),
+        (Some("https://app.example.evil.example".into()), 403),
+        (Some("null".into()), 403),
+        (Some(String::new()), 403),
+        (Some("http://127.0.0.1".into()), 403),
+        (Some(format!("http://localhost:{port}")), 403),
+        (Some(format!("http://{host}.evil.example")), 403),
+        (Some(format!("http://evil.example/{host}")), 403),
+        (
+            Some(format!("http://{host}\r\nOrigin: http://evil.example")),
+            403,
+        ),
+    ] {
+        let line = origin.as_ref().map(|o| format!("Origin: {o}\r\n"));
+        let lines = format!("{SHAKE}{}", line.unwrap_or_default());
+        assert_eq!(shake(&server, &lines).1.status, status, "{origin:?}");
+    }
+    let open = TestServer::start(&["--cors-origin", "*"]);
+    let lines = format!("{SHAKE}Origin: http://evil.example\r\n");
+    assert_eq!(shake(&open, &lines).1.status, 101);
+}
+
+#[test]
+fn a_client_that_breaks_the_protocol_is_told_so_and_let_go_and_others_are_not() {
+    let server = TestServer::start(&["--threads", "1"]);
+    let mut other = Socket::open(&server, "");
+    let fragments = [masked(0x01, &[b'x'; 4000]), masked(0x80, &[b'x'; 4000])];
+    let many = [masked(0x01, b"x"), masked(0x00, &[b'x'; 4096])];
+    for (what, code, bytes) in [
+        ("an unmasked frame", 1002, vec![0x81, 1, b'x']),
+        (
+            "a reserved bit, as compression sets it",
+            1002,
+            masked(0xc1, b"x"),
+        ),
+        ("a reserved opcode", 1002, masked(0x83, b"x")),
+        ("a reserved control opcode", 1002, masked(0x8b, b"")),
+        ("a fragmented ping", 1002, masked(0x09, b"x")),
+        ("a long ping", 1002, masked(0x89, &[0; 126])),
+        ("a continuation of nothing", 1002, masked(0x80, b"x")),
+        ("a close of one byte", 1002, masked(0x88, b"x")),
+        ("a long message", 1009, masked(0x81, &[b'x'; 4097])),
+        (
+            "a message without end",
+            1009,
+            [&[0x82, 0xff, 0x7f][..], &[0xff; 7], &[0; 4]].concat(),
+        ),
+        ("a long message in parts", 1009, fragments.concat()),
+        ("a message one byte too long in parts", 1009, many.concat()),
+        ("text that is no UTF-8", 1007, masked(0x81, &[0xff])),
+        ("text", 1003, masked(0x81, b"hello")),
+        ("bytes", 1003, masked(0x82, b"hello")),
+        (
+            "text in parts",
+            1003,
+            [masked(0x01, b"a"), masked(0x89, b""), masked(0x80, b"b")].concat(),
+        ),
+    ] {
+        let (mut raw, head) = shake(&server, SHAKE);
+        assert_eq!(head.status, 101);
+        raw.send(bytes);
+        let (mut kind, mut payload) = frame(&mut raw);
+        if kind == 0x8a {
+            (kind, payload) = frame(&mut raw);
+        }
+        assert_eq!(kind, 0x88, "{what}: {payload:?}");
+        assert_eq!(u16::from_be_bytes([payload[0], payload[1]]), code, "{what}");
+        raw.finish();
+        raw.assert_closed();
+        server.store("k", "v");
+        assert_eq!(other.next().expect("a message").key, "k", "{what}");
+    }
+}
+
+#[test]
+fn pings_are_answered_and_so_is_a_goodbye() {
+    let server = TestServer::start(&[]);
+    let mut socket = Socket::open(&server, "");
+    let payload = Bytes::from_static(b"are you there");
+    socket.0.send(Message::Ping(payload.clone())).expect("sent");
+    assert_eq!(socket.0.read().expect("a message"), Message::Pong(payload));
+    let frame = CloseFrame {
+        code: 1000.into(),
+        reason: "done".into(),
+    };
+    socket.0.close(Some(frame)).expect("sent");
+    assert_eq!(socket.closed(), (1000, "done".into()));
+    assert!(socket.0.read().is_err(), "the connection is still open");
+}
+
+/// Whether what comes before the answer is HTTP or frames is in doubt, so it is neither.
+#[test]
+fn nothing_sent_before_the_handshake_is_answered_is_heard() {
+    let server = TestServer::start(&[]);
+    let put = put_head("smuggled", 1) + "x";
+    let early = [masked(0x89, b"ping"), b"G".to_vec(), put.into_bytes()];
+    for early in early {
+        let mut raw = server.connect();
+        let head = format!("GET /-/watch HTTP/1.1\r\nHost: t\r\n{SHAKE}\r\n");
+        raw.send([head.as_bytes(), &early].concat());
+        assert_eq!(raw.head().status, 101);
+        let (kind, reason) = frame(&mut raw);
+        assert_eq!((kind, &reason[..2]), (0x88, &1002_u16.to_be_bytes()[..]));
+        raw.assert_closed();
+    }
+    server.dir.assert_holds(&[]);
+}
+
+/// After the handshake the framing of HTTP is left: frames may hold anything, and a request is no frame.
+#[test]
+fn what_follows_the_handshake_is_never_a_request() {
+    let server = TestServer::start(&[]);
+    let shake = || {
+        let mut raw = server.connect();
+        raw.send(format!("GET /-/watch HTTP/1.1\r\nHost: t\r\n{SHAKE}\r\n"));
+        assert_eq!(raw.head().status, 101);
+        raw
+    };
+    let put = put_head("smuggled", 1) + "x";
+    let mut raw = shake();
+    for _ in 0..3 {
+        raw.send(masked(0x89, put.as_bytes()));
+        assert_eq!(frame(&mut raw), (0x8a, put.clone().into_bytes()));
+        // Neither is what no head may hold at fault here, nor is it held back until there is more of it.
+        raw.send(masked(0x89, b"\0\n G"));
+        assert_eq!(frame(&mut raw), (0x8a, b"\0\n G".to_vec()));
+    }
+    // As a frame, it has 85 bytes, for that is what `U` says.
+    let mut raw = shake();
+    raw.send(put.repeat(2));
+    let (kind, reason) = frame(&mut raw);
+    assert_eq!((kind, &reason[..2]), (0x88, &1002_u16.to_be_bytes()[..]));
+    raw.assert_closed();
+    server.dir.assert_holds(&[]);
+}
+
+#[test]
+fn a_connection_whose_upgrade_was_refused_or_ignored_keeps_the_framing_strict() {
+    let server = TestServer::start(&[]);
+    server.store("k", "v");
+    let foreign = format!("{SHAKE}Origin: http://evil.example\r\n");
+    let fault = "PUT /smuggled HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    for (target, lines, status) in [
+        ("/-/watch", &*foreign, 403),
+        ("/-/watch?since=x", SHAKE, 400),
+        ("/k", SHAKE, 200),
+        ("/k", "Upgrade: h2c\r\nConnection: Upgrade\r\n", 200),
+    ] {
+        let mut raw = server.connect();
+        assert_eq!(ask(&mut raw, "GET", target, lines, b"").status, status);
+        assert_eq!(ask(&mut raw, "GET", "/k", "", b"").body, b"v", "{target}");
+        raw.send(fault);
+        assert_eq!(raw.answer().status, 400, "{target}");
+        raw.assert_closed();
+        // The same, all at once.
+        let mut raw = server.connect();
+        raw.send(format!(
+            "GET {target} HTTP/1.1\r\nHost: t\r\n{lines}\r\n{fault}"
+        ));
+        assert_eq!([raw.answer().status, raw.answer().status], [status, 400]);
+        raw.assert_closed();
+    }
+    server.dir.assert_holds(&["k"]);
+}
+
+#[test]
+fn a_connection_serves_requests_before_it_is_upgraded() {
+    let server = TestServer::start(&["--threads", "1"]);
+    let mut raw = server.connect();
+    assert_eq!(ask(&mut raw, "PUT", "/k", "", b"v").status, 200);
+    assert_eq!(ask(&mut raw, "GET", "/k", "", b"").body, b"v");
+    raw.send(format!("GET /-/watch HTTP/1.1\r\nHost: t\r\n{SHAKE}\r\n"));
+    assert_eq!(raw.head().status, 101);
+    server.store("k2", "v");
+    let (kind, text) = frame(&mut raw);
+    let text = String::from_utf8(text).expect("UTF-8");
+    assert!(kind == 0x81 && text.contains(r#""key":"k2""#), "{text}");
+}
+
+#[test]
+fn websockets_are_closed_with_1001_when_the_server_drains_and_keep_nobody_waiting() {
+    let mut server = TestServer::start(&["--threads", "2", "--grace-period", "60s"]);
+    let mut sockets: Vec<_> = (0..6)
+        .map(|_| Socket::open(&server, "?prefix=none"))
+        .collect();
+    let mut stalled = Raw::connect_narrow(server.addr);
+    stalled.send(format!("GET /-/watch HTTP/1.1\r\nHost: t\r\n{SHAKE}\r\n"));
+    assert_eq!(stalled.head().status, 101);
+    for _ in 0..400 {
+        server.store(&"%01".repeat(255), "v");
+    }
+    let start = Instant::now();
+    server.signal(Signal::TERM);
+    for socket in &mut sockets {
+        assert_eq!(socket.closed(), (1001, "the server is going away".into()));
+    }
+    assert_eq!(server.exit(), Some(0));
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(20), "took {took:?}");
+}
+
+/// hyper takes any `Upgrade` for one that may be answered, and then leaves the closing of the connection to us.
+#[test]
+fn an_upload_refused_early_can_read_why_also_when_it_offers_an_upgrade() {
+    let server = TestServer::start(&["--max-body", "1000"]);
+    let offer = "Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAA\r\n";
+    for _ in 0..10 {
+        let mut raw = server.connect();
+        let head = put_head("k", 4 << 20).replace("Host: t\r\n", &format!("Host: t\r\n{offer}"));
+        raw.send(head);
+        // What is on its way when the answer comes must not reset the connection under it.
+        let _may_fail = raw.offer(vec![0; 4 << 20]);
+        let answer = raw.answer();
+        assert_eq!(answer.status, 413);
+    }
+}
