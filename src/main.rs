@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use data_server::{Args, Config, Server, StartError, log};
+use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// "File size limit exceeded" (signal(7)).
@@ -17,7 +18,13 @@ const CANNOT_LISTEN: u8 = 4;
 const OTHER: u8 = 1;
 
 fn main() -> ExitCode {
-    let config = match Config::try_from(Args::parse()) {
+    let args = Args::parse();
+    if let Some(text) = args.printed() {
+        // Whoever reads only the beginning has what they wanted.
+        let _ = std::io::stdout().write_all(&text);
+        return ExitCode::SUCCESS;
+    }
+    let config = match Config::try_from(args) {
         Ok(config) => config,
         Err(error) => return fail(&error, USAGE),
     };
@@ -53,6 +60,7 @@ fn serve(config: Config) -> Result<ExitCode, StartError> {
         let running = server.start()?;
         // Whoever closed standard output does not want to know.
         let _ = writeln!(std::io::stdout(), "listening on http://{address}");
+        notify(NotifyState::Ready);
         let (ask, asked) = tokio::sync::oneshot::channel();
         let drained = running.run(async {
             let _ = asked.await;
@@ -65,6 +73,13 @@ fn serve(config: Config) -> Result<ExitCode, StartError> {
             }
         }
     })
+}
+
+/// Tells the service manager, where there is one that listens (`sd_notify(3)`).
+fn notify(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::warn!(%error, "the service manager could not be told");
+    }
 }
 
 /// SIGTERM and SIGINT.
@@ -94,6 +109,7 @@ impl Signals {
     /// Passes the first signal on to `first`; resolves with the second.
     async fn two(&mut self, first: tokio::sync::oneshot::Sender<()>) {
         self.next().await;
+        notify(NotifyState::Stopping);
         let _ = first.send(());
         self.next().await;
     }

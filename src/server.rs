@@ -15,11 +15,15 @@ use crate::config::Config;
 use crate::drain::{self, Drain};
 use crate::http::{Admin, Rules, Scope, Service};
 use crate::metrics::ReactorCounters;
-use crate::net::{self, Aside, Listeners, Peers, Setup};
+use crate::net::{self, Aside, Listen, Listeners, Peers, Setup};
 use crate::store::{Directory, OpenError};
 
 /// How long the space of a large value that was removed by hand may stay taken.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
+
+/// How long clients have to ask once more where another process takes the socket over. A client that sends a request while
+/// the server closes its idle connection cannot know whether it was heard; who asks within this time never does that.
+const NOTICE: Duration = Duration::from_millis(500);
 
 /// How long the thread of the own pages has to finish, once the others have.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -31,10 +35,10 @@ pub enum StartError {
     #[error(transparent)]
     Directory(#[from] OpenError),
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {at}: {source}")]
     Listen {
         /// The address.
-        address: SocketAddr,
+        at: Listen,
         /// The cause.
         source: io::Error,
     },
@@ -69,10 +73,10 @@ impl Server {
             Directory::open
         };
         let store = Arc::new(open(&config.dir, config.store)?);
-        let cannot = |address| move |source| StartError::Listen { address, source };
+        let cannot = |at| move |source| StartError::Listen { at, source };
         let listeners = Listeners::bind(config.listen, config.dispatch, config.threads)
             .map_err(cannot(config.listen))?;
-        let aside = |address| Aside::bind(address).map_err(cannot(address));
+        let aside = |at| Aside::bind(at).map_err(cannot(at));
         let aside = config.admin.map(aside).transpose()?;
         let address = listeners.local_addr();
         if !config.rules.read_only && !address.ip().is_loopback() {
@@ -141,6 +145,7 @@ impl Server {
             name: format!("reactor-{index}"),
             service: self.service(index, admin, scope, self.local_addr()),
             limits: self.config.limits,
+            notice: self.listeners.outlive().then_some(NOTICE),
             counters,
             cpu: cpus.get(index % cpus.len().max(1)).copied(),
         };
@@ -178,6 +183,7 @@ impl Server {
             name: "admin".to_owned(),
             service: self.service(index, admin, Scope::Pages, address),
             limits: self.config.limits,
+            notice: None,
             counters: Arc::default(),
             cpu: None,
         };

@@ -5,10 +5,10 @@
 
 mod logging;
 mod network;
+mod print;
 mod protocol;
 mod storage;
 
-use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,11 +18,12 @@ use rustix::process::{Resource, getrlimit};
 
 use self::logging::Logging;
 use self::network::Network;
+use self::print::Print;
 use self::protocol::Protocol;
 use self::storage::Storage;
 use crate::http::{BadName, Rules};
 use crate::log;
-use crate::net::{self, Limits};
+use crate::net::{self, Limits, Listen};
 use crate::store;
 
 /// A small, fast key-value file server over HTTP.
@@ -41,6 +42,8 @@ pub struct Args {
     protocol: Protocol,
     #[command(flatten)]
     logging: Logging,
+    #[command(flatten)]
+    print: Print,
 }
 
 const AFTER_HELP: &str = "\
@@ -62,9 +65,9 @@ pub struct Config {
     /// Directory of the values.
     pub dir: PathBuf,
     /// Where to listen.
-    pub listen: SocketAddr,
+    pub listen: Listen,
     /// Where the server's own pages are, if not where it listens.
-    pub admin: Option<SocketAddr>,
+    pub admin: Option<Listen>,
     /// Bytes free for values below which the server is not ready.
     pub min_free: u64,
     /// Number of reactors, at least 1.
@@ -102,6 +105,14 @@ pub enum BadConfig {
         /// What is wrong with it.
         why: String,
     },
+    /// A socket that was passed is one, and `reuse-port` takes one for each reactor.
+    #[error(
+        "--dispatch reuse-port needs sockets of its own: give --listen an address, not {listen}"
+    )]
+    Dispatch {
+        /// Which socket.
+        listen: Listen,
+    },
     /// `--allowed-host` is no host.
     #[error("--allowed-host {given}: {why}")]
     AllowedHost {
@@ -121,6 +132,7 @@ impl TryFrom<Args> for Config {
             storage,
             protocol,
             logging,
+            print: _,
         } = args;
         let store = storage.options();
         let mut hosts = protocol.hosts()?;

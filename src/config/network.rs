@@ -1,6 +1,6 @@
 //! Options of the sockets and the threads that serve them.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 use std::num::NonZeroU32;
 
 use bytesize::ByteSize;
@@ -8,7 +8,10 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 
 use super::{BadConfig, descriptors};
-use crate::net::{self, Limits};
+use crate::net::{self, Limits, Listen};
+
+/// Where to listen unless told otherwise.
+const DEFAULT: &str = "127.0.0.1:8080";
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Connections")]
@@ -17,15 +20,15 @@ pub(super) struct Network {
     #[arg(long, visible_alias = "workers", value_name = "N", env = "DATA_SERVER_THREADS", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 
-    /// Address to listen on; port 0 picks a free one
+    /// Address to listen on, port 0 picks a free one; or fd:3, a listening socket that is open already [default: fd:3 where a
+    /// service manager passes it, else 127.0.0.1:8080]
     #[arg(
         long,
         visible_alias = "bind",
         value_name = "ADDR:PORT",
-        env = "DATA_SERVER_LISTEN",
-        default_value = "127.0.0.1:8080"
+        env = "DATA_SERVER_LISTEN"
     )]
-    listen: String,
+    listen: Option<String>,
 
     /// Address of the server's own pages (/-/metrics, /-/ready and so on), on a thread of their own; they then leave the
     /// port of --listen
@@ -125,35 +128,52 @@ impl Network {
 
     /// The names and addresses to listen on, as typed.
     pub(super) fn own_names(&self) -> impl Iterator<Item = &str> {
-        let given = [Some(&self.listen), self.admin.as_ref()];
+        let given = [self.listen.as_deref(), self.admin.as_deref()];
         given
             .into_iter()
-            .flatten()
-            .filter_map(|given| Some(given.rsplit_once(':')?.0))
+            .filter_map(|given| Some(given?.rsplit_once(':')?.0))
+            .filter(|name| *name != "fd")
     }
 
-    pub(super) fn listen(&self) -> Result<SocketAddr, BadConfig> {
-        address("--listen", &self.listen)
+    pub(super) fn listen(&self) -> Result<Listen, BadConfig> {
+        let given = self.listen.as_deref().filter(|given| !given.is_empty());
+        let listen = match (given, net::passed()) {
+            (Some(given), _) => place("--listen", given)?,
+            (None, Some(fd)) => Listen::Passed(fd),
+            (None, None) => place("--listen", DEFAULT)?,
+        };
+        if matches!(
+            (listen, self.dispatch),
+            (Listen::Passed(_), Dispatch::ReusePort)
+        ) {
+            return Err(BadConfig::Dispatch { listen });
+        }
+        Ok(listen)
     }
 
-    pub(super) fn admin(&self) -> Result<Option<SocketAddr>, BadConfig> {
+    pub(super) fn admin(&self) -> Result<Option<Listen>, BadConfig> {
         let given = self.admin.as_deref().filter(|given| !given.is_empty());
-        given.map(|given| address("--admin", given)).transpose()
+        given.map(|given| place("--admin", given)).transpose()
     }
 }
 
-fn address(option: &'static str, given: &str) -> Result<SocketAddr, BadConfig> {
+/// Where `given` says to listen.
+fn place(option: &'static str, given: &str) -> Result<Listen, BadConfig> {
     let bad = |why: String| BadConfig::Address {
         option,
         given: given.to_owned(),
         why,
     };
+    if let Some(fd) = given.strip_prefix("fd:") {
+        let fd = fd.parse().ok().filter(|&fd| fd >= 3);
+        let bad = || bad("no descriptor from 3 on".to_owned());
+        return fd.map(Listen::Passed).ok_or_else(bad);
+    }
     let mut addresses = given
         .to_socket_addrs()
         .map_err(|error| bad(error.to_string()))?;
-    addresses
-        .next()
-        .ok_or_else(|| bad("no such address".to_owned()))
+    let address = addresses.next().map(Listen::Address);
+    address.ok_or_else(|| bad("no such address".to_owned()))
 }
 
 /// Leaves a quarter of the descriptors to the files being read and written.

@@ -53,6 +53,7 @@ pub struct Link {
     writing: Cell<bool>,
     heard: Cell<bool>,
     unread: Cell<bool>,
+    last: Cell<bool>,
     late: Cell<bool>,
     part_held: Cell<bool>,
     fault: Cell<Option<(u64, Fault)>>,
@@ -78,6 +79,7 @@ impl Link {
             writing: Cell::new(false),
             heard: Cell::new(false),
             unread: Cell::new(false),
+            last: Cell::new(false),
             late: Cell::new(false),
             part_held: Cell::new(false),
             fault: Cell::new(None),
@@ -207,6 +209,16 @@ impl Link {
     /// Whether the peer may still be sending a body that nobody reads.
     pub fn left_unread(&self) -> bool {
         self.unread.get()
+    }
+
+    /// The connection closes after the next answer.
+    pub fn end_after_answer(&self) {
+        self.last.set(true);
+    }
+
+    /// Whether the answer that is made now is the connection's last.
+    pub(super) fn is_last(&self) -> bool {
+        self.unread.get() || self.last.get()
     }
 
     /// The head being received took too long: the socket gives no more of it.

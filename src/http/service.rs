@@ -349,7 +349,7 @@ impl Service {
             log_failure(error);
         }
         let mut response = render(outcome, audience, &self.rules);
-        if link.left_unread() {
+        if link.is_last() {
             close(&mut response);
         }
         exchange.answered(&mut response);

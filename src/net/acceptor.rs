@@ -18,9 +18,17 @@ use super::peers::Peers;
 use super::reactor::{Accepted, Handle};
 use crate::drain::Draining;
 
-/// Starts accepting from `listener` on a thread of its own, until the returned [`Accepting`] is dropped.
+/// Where clients wait to be accepted.
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) listener: TcpListener,
+    /// It is there after this process: whoever still waits is left to the next.
+    pub(super) outlives: bool,
+}
+
+/// Starts accepting from `queue` on a thread of its own, until the returned [`Accepting`] is dropped.
 pub(super) fn start(
-    listener: TcpListener,
+    queue: Queue,
     reactors: Vec<Handle>,
     dispatch: Dispatch,
     max_connections: usize,
@@ -30,7 +38,7 @@ pub(super) fn start(
     let gate = Gate::new(max_connections)?;
     let accepting = Accepting(Arc::clone(&gate));
     let acceptor = Acceptor {
-        listener,
+        queue,
         reactors,
         dispatch,
         next: 0,
@@ -48,7 +56,7 @@ pub(super) fn start(
 }
 
 struct Acceptor {
-    listener: TcpListener,
+    queue: Queue,
     reactors: Vec<Handle>,
     dispatch: Dispatch,
     next: usize,
@@ -66,7 +74,7 @@ impl Acceptor {
                 continue;
             }
             self.backoff.recover();
-            match attempt(&self.listener) {
+            match attempt(&self.queue.listener) {
                 Attempt::Connection(socket, peer) => self.hand_over(socket, peer),
                 Attempt::PeerFailed => self.failed(),
                 Attempt::Nobody => {
@@ -79,9 +87,9 @@ impl Acceptor {
                 }
             }
         }
-        // Who was connected before the end was asked for is still served.
-        while !self.gate.is_full() {
-            let Attempt::Connection(socket, peer) = attempt(&self.listener) else {
+        // Who was connected before the end was asked for is still served: by this process, unless there is a next.
+        while !self.queue.outlives && !self.gate.is_full() {
+            let Attempt::Connection(socket, peer) = attempt(&self.queue.listener) else {
                 break;
             };
             self.hand_over(socket, peer);
@@ -125,7 +133,7 @@ impl Acceptor {
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         let mut fds = [
             PollFd::new(self.gate.bell(), PollFlags::IN),
-            PollFd::new(&self.listener, PollFlags::IN),
+            PollFd::new(&self.queue.listener, PollFlags::IN),
         ];
         let fds = if for_clients {
             &mut fds[..]

@@ -124,6 +124,9 @@ fn heed(verdict: Option<Verdict>, link: &Link) -> bool {
         Some(Verdict::Nudge) => link.nudge(),
         Some(Verdict::LateHead) => link.give_up_head(),
         Some(Verdict::TooSlow) => return false,
+        // A subscriber asks no more.
+        Some(Verdict::Last) if link.phase() == Phase::Watching => link.finish(),
+        Some(Verdict::Last) => link.end_after_answer(),
         Some(Verdict::Finish) => link.finish(),
         None => {}
     }

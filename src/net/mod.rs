@@ -7,13 +7,16 @@ mod gate;
 mod intake;
 mod lag;
 mod own;
+mod passed;
 mod peers;
 mod reactor;
 mod stream;
 mod watch;
 
+use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -22,10 +25,12 @@ use tokio::sync::Semaphore;
 use crate::drain::Draining;
 
 pub use gate::Accepting;
+pub use passed::passed;
 pub use peers::Peers;
 pub use reactor::Setup;
 pub use watch::{Limits, RATE_WINDOW};
 
+use acceptor::Queue;
 use own::Own;
 
 /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
@@ -33,6 +38,33 @@ const BACKLOG: i32 = 4096;
 
 /// Connections that an [`Aside`] may have open.
 const MOST_ASIDE: usize = 256;
+
+/// Where to listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// On this address.
+    Address(SocketAddr),
+    /// On the socket that was passed as this descriptor; it goes on listening when this process has ended.
+    Passed(RawFd),
+}
+
+impl Listen {
+    fn socket(self, shared: bool) -> io::Result<TcpListener> {
+        match self {
+            Self::Address(address) => listen(address, shared),
+            Self::Passed(fd) => passed::listener(fd),
+        }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Passed(fd) => write!(f, "fd:{fd}"),
+        }
+    }
+}
 
 /// How connections come to reactors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,13 +83,15 @@ pub struct Listeners {
     sockets: Vec<TcpListener>,
     dispatch: Dispatch,
     address: SocketAddr,
+    outlive: bool,
 }
 
 impl Listeners {
-    /// Listens on `address`, for so many reactors. Accepted sockets inherit `TCP_NODELAY`.
-    pub fn bind(address: SocketAddr, dispatch: Dispatch, reactors: usize) -> io::Result<Self> {
+    /// Listens, for so many reactors; on a socket that was passed not with [`Dispatch::ReusePort`], which takes several.
+    /// Accepted sockets inherit `TCP_NODELAY`.
+    pub fn bind(at: Listen, dispatch: Dispatch, reactors: usize) -> io::Result<Self> {
         let shared = dispatch == Dispatch::ReusePort;
-        let first = listen(address, shared)?;
+        let first = at.socket(shared)?;
         // The port that was picked, if it was 0.
         let address = first.local_addr()?;
         let mut sockets = vec![first];
@@ -68,12 +102,18 @@ impl Listeners {
             sockets,
             dispatch,
             address,
+            outlive: matches!(at, Listen::Passed(_)),
         })
     }
 
     /// Where they listen.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Whether they go on listening when this process has ended: clients that are not accepted then wait for the next.
+    pub fn outlive(&self) -> bool {
+        self.outlive
     }
 }
 
@@ -100,9 +140,9 @@ pub struct Aside {
 }
 
 impl Aside {
-    /// Listens on `address`.
-    pub fn bind(address: SocketAddr) -> io::Result<Self> {
-        let listener = listen(address, false)?;
+    /// Listens there.
+    pub fn bind(at: Listen) -> io::Result<Self> {
+        let listener = at.socket(false)?;
         let address = listener.local_addr()?;
         Ok(Self { listener, address })
     }
@@ -150,9 +190,13 @@ pub fn start(
         .into_iter()
         .map(|setup| reactor::start(setup, draining.clone()))
         .collect();
-    let (listener, dispatch) = (listeners.sockets.remove(0), listeners.dispatch);
+    let dispatch = listeners.dispatch;
+    let queue = Queue {
+        listener: listeners.sockets.remove(0),
+        outlives: listeners.outlive,
+    };
     acceptor::start(
-        listener,
+        queue,
         reactors?,
         dispatch,
         max_connections,

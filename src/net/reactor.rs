@@ -7,6 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::server::conn::http1;
 use rustix::thread::CpuSet;
@@ -58,6 +59,9 @@ pub struct Setup {
     pub service: Service,
     /// How long peers may take.
     pub limits: Limits,
+    /// Before the server drains: how long clients have to ask once more, and be told in the answer that the connection
+    /// closes. None where nobody comes after this process.
+    pub notice: Option<Duration>,
     /// Where it counts.
     pub counters: Arc<ReactorCounters>,
     /// The only CPU it may run on, if any.
@@ -157,6 +161,14 @@ async fn run(setup: Setup, source: Source, mut draining: Draining) {
     }
     // Each connection is polled once before it hears of the drain: what had arrived is still answered.
     tokio::task::yield_now().await;
+    if let Some(notice) = setup.notice {
+        reactor.watch.announce_end();
+        tokio::select! {
+            () = reactor.watch.emptied() => {}
+            () = tokio::time::sleep(notice) => {}
+            () = draining.abandoned() => {}
+        }
+    }
     reactor.watch.drain();
     tokio::select! {
         () = reactor.watch.emptied() => {}

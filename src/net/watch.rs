@@ -34,6 +34,8 @@ pub const RATE_WINDOW: Duration = Duration::from_secs(10);
 pub(super) enum Verdict {
     /// Finish what you are doing, then close.
     Finish,
+    /// Close after the next answer, and say so in it.
+    Last,
     /// Try to send.
     Nudge,
     /// Close: the head of a request did not arrive in time.
@@ -47,7 +49,8 @@ pub(super) enum Verdict {
 pub(super) struct Watch {
     limits: Limits,
     watched: RefCell<Slab<Entry>>,
-    draining: Cell<bool>,
+    /// What every connection has been told, and a new one is.
+    told: Cell<Option<Verdict>>,
     emptied: Notify,
 }
 
@@ -67,7 +70,10 @@ struct Signal {
 
 impl Signal {
     fn tell(&self, verdict: Verdict) {
-        self.verdict.set(Some(verdict));
+        // A nudge comes again, and what was not heard yet does not.
+        if verdict != Verdict::Nudge || self.verdict.get().is_none() {
+            self.verdict.set(Some(verdict));
+        }
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
         }
@@ -99,7 +105,7 @@ impl Watch {
         Self {
             limits,
             watched: RefCell::default(),
-            draining: Cell::new(false),
+            told: Cell::new(None),
             emptied: Notify::new(),
         }
     }
@@ -107,8 +113,8 @@ impl Watch {
     /// Adds a connection.
     pub(super) fn add(&self, link: &Rc<Link>) -> Watched<'_> {
         let signal = Rc::new(Signal::default());
-        if self.draining.get() {
-            signal.tell(Verdict::Finish);
+        if let Some(verdict) = self.told.get() {
+            signal.tell(verdict);
         }
         let seen = Seen {
             phase: Phase::Head,
@@ -155,11 +161,20 @@ impl Watch {
         (shortest / 8).clamp(Duration::from_millis(10), Duration::from_secs(1))
     }
 
+    /// Tells every connection, now and from now on, that its next answer is the last.
+    pub(super) fn announce_end(&self) {
+        self.tell_all(Verdict::Last);
+    }
+
     /// Tells every connection, now and from now on, to finish.
     pub(super) fn drain(&self) {
-        self.draining.set(true);
+        self.tell_all(Verdict::Finish);
+    }
+
+    fn tell_all(&self, verdict: Verdict) {
+        self.told.set(Some(verdict));
         for (_, entry) in &*self.watched.borrow() {
-            entry.signal.tell(Verdict::Finish);
+            entry.signal.tell(verdict);
         }
     }
 

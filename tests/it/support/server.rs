@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -25,6 +25,7 @@ pub(crate) struct Launch {
     env: Vec<(String, OsString)>,
     text_log: bool,
     bare: bool,
+    input: Option<OwnedFd>,
 }
 
 impl Launch {
@@ -62,6 +63,30 @@ impl Launch {
         self
     }
 
+    /// Passes a listening socket as descriptor 3, and says so with `--listen`.
+    pub(crate) fn passing(self, socket: &TcpListener) -> Self {
+        let mut launch = self.with_third("", socket.try_clone().expect("a descriptor").into());
+        launch.listen = Some("fd:3".to_owned());
+        launch
+    }
+
+    /// The same, and says so as a service manager does; `--listen` is not given.
+    pub(crate) fn activated_by(self, socket: &TcpListener) -> Self {
+        let mut launch = self.with_third(
+            "export LISTEN_PID=$$ LISTEN_FDS=1;",
+            socket.try_clone().expect("a descriptor").into(),
+        );
+        launch.listen = Some(String::new());
+        launch
+    }
+
+    /// Opens `descriptor` as number 3.
+    pub(crate) fn with_third(mut self, before: &str, descriptor: OwnedFd) -> Self {
+        let script = format!("{before} exec \"$@\" 3<&0 0</dev/null");
+        self.input = Some(descriptor);
+        self.through(&["sh", "-c", &script, "sh"])
+    }
+
     /// Gives only the options of the test: where it serves from and listens is said there.
     pub(crate) fn bare(mut self) -> Self {
         self.bare = true;
@@ -76,7 +101,7 @@ impl Launch {
     }
 
     /// Starts it and waits until it says where it listens, or has given up.
-    pub(crate) fn start_or_end(self) -> Result<TestServer, Ended> {
+    pub(crate) fn start_or_end(mut self) -> Result<TestServer, Ended> {
         let dir = self.dir.clone().unwrap_or_else(DataDir::temporary);
         let process = Process::spawn(self.command(&dir));
         let addr = process
@@ -90,25 +115,26 @@ impl Launch {
 
     /// Starts it and waits until it has given up.
     #[track_caller]
-    pub(crate) fn run(self) -> Ended {
+    pub(crate) fn run(mut self) -> Ended {
         let dir = self.dir.clone().unwrap_or_else(DataDir::temporary);
         Process::spawn(self.command(&dir)).ended()
     }
 
     /// Starts it and kills it after this time, wherever it has come.
     #[allow(dead_code, reason = "tests/torture uses it")]
-    pub(crate) fn killed_after(self, time: Duration) {
+    pub(crate) fn killed_after(mut self, time: Duration) {
         let dir = self.dir.clone().unwrap_or_else(DataDir::temporary);
         let process = Process::spawn(self.command(&dir));
         thread::sleep(time);
         drop(process);
     }
 
-    fn command(&self, dir: &DataDir) -> Command {
+    fn command(&mut self, dir: &DataDir) -> Command {
         let binary = env!("CARGO_BIN_EXE_data-server");
         let mut words = self.wrapper.iter().map(String::as_str).chain([binary]);
         let mut command = Command::new(words.next().expect("a program"));
         command.args(words);
+        command.stdin(self.input.take().map_or_else(Stdio::null, Stdio::from));
         for (name, _) in
             env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("DATA_SERVER_"))
         {
@@ -125,7 +151,10 @@ impl Launch {
         if !self.env.iter().any(|(name, _)| name == "DATA_SERVER_DIR") {
             command.arg("--dir").arg(dir.path());
         }
-        command.args(["--listen", self.listen.as_deref().unwrap_or("127.0.0.1:0")]);
+        match self.listen.as_deref().unwrap_or("127.0.0.1:0") {
+            "" => {}
+            listen => drop(command.args(["--listen", listen])),
+        }
         if !self.text_log {
             command.args(["--log-format", "json"]);
         }
@@ -274,10 +303,7 @@ struct Process {
 impl Process {
     #[track_caller]
     fn spawn(mut command: Command) -> Self {
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command
             .spawn()
             .unwrap_or_else(|error| panic!("{command:?}: {error}"));

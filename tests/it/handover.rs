@@ -1,0 +1,294 @@
+//! Proves that a restart loses nothing where the listening socket outlives the server (socket activation): clients wait
+//! in its queue, are told when their connections close, and the service manager hears of every step.
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixDatagram;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use socket2::{Domain, Socket, Type};
+use tempfile::TempDir;
+
+use crate::support::{
+    DEADLINE, DataDir, Done, Launch, Raw, TestServer, eventually, pattern, put_head,
+};
+
+/// How long a client may be silent, at least, before the end finds its connection idle.
+const NOTICE: Duration = Duration::from_millis(450);
+
+/// A socket such as a service manager holds: it listens as long as the test.
+fn held_socket() -> TcpListener {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    socket.bind(&any.into()).expect("a port");
+    socket.listen(1024).expect("a queue");
+    socket.into()
+}
+
+#[test]
+fn a_socket_that_is_passed_serves_by_option_and_by_environment() {
+    let socket = held_socket();
+    let addr = socket.local_addr().expect("its address");
+    for activated in [false, true] {
+        for dispatch in ["round-robin", "least-connections"] {
+            let launch = Launch::new(&["--dispatch", dispatch]);
+            let mut server = if activated {
+                launch.activated_by(&socket).start()
+            } else {
+                launch.passing(&socket).start()
+            };
+            assert_eq!(server.addr, addr, "it says where it listens");
+            server.store("k", "value");
+            assert_eq!(server.get("k").body, b"value");
+            server.stop();
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_listened_on_is_said_at_the_start() {
+    let refused = |launch: Launch, code: i32, words: &str| {
+        let ended = launch.run();
+        assert_eq!(ended.code, Some(code), "{}", ended.stderr);
+        assert!(ended.stderr.contains(words), "{}", ended.stderr);
+        assert_eq!(ended.stdout, "");
+    };
+    let fd = |args: &[&str], place: &str| Launch::new(args).listen(place);
+    refused(fd(&[], "fd:71"), 4, "fd:71");
+    let file = File::open("/dev/null").expect("a file");
+    refused(fd(&[], "fd:3").with_third("", file.into()), 4, "fd:3");
+    let unbound = UnixDatagram::unbound().expect("a socket");
+    refused(fd(&[], "fd:3").with_third("", unbound.into()), 4, "TCP");
+    for place in ["fd:", "fd:x", "fd:-1", "fd:0", "fd:2"] {
+        refused(fd(&[], place), 2, place);
+    }
+    let socket = held_socket();
+    let shared = Launch::new(&["--dispatch", "reuse-port"]);
+    refused(shared.passing(&socket), 2, "reuse-port");
+}
+
+#[test]
+fn who_comes_while_no_server_accepts_is_served_by_the_next() {
+    let (socket, dir) = (held_socket(), DataDir::temporary());
+    let start = || Launch::new(&[]).on(&dir).passing(&socket).start();
+    let mut first = start();
+    first.store("k", "value");
+    first.signal(Signal::TERM);
+    first.event("draining");
+    let mut early = first.connect();
+    early.send("GET /k HTTP/1.1\r\nHost: t\r\n\r\n");
+    assert_eq!(first.exit(), Some(0));
+    let mut late = Raw::connect(first.addr);
+    late.send("GET /k HTTP/1.1\r\nHost: t\r\n\r\n");
+    let _second = start();
+    assert_eq!(early.answer().body, b"value");
+    assert_eq!(late.answer().body, b"value");
+}
+
+#[test]
+fn a_client_that_goes_on_asking_is_told_before_its_connection_closes() {
+    let get = "GET /k HTTP/1.1\r\nHost: t\r\n\r\n";
+    let socket = held_socket();
+    for _ in 0..5 {
+        let mut server = Launch::new(&[]).passing(&socket).start();
+        server.dir.place("k", "value");
+        let mut quiet = server.connect();
+        let mut clients: Vec<_> = (0..8).map(|_| (server.connect(), Instant::now())).collect();
+        for (client, asked) in &mut clients {
+            assert!(!client.ask(get).closes(), "too early");
+            *asked = Instant::now();
+        }
+        server.signal(Signal::TERM);
+        while !clients.is_empty() {
+            clients.retain_mut(|(client, asked)| {
+                let silent = asked.elapsed();
+                *asked = Instant::now();
+                let _may_be_closed = client.offer(get);
+                let Some(head) = client.try_head() else {
+                    // A busy machine can keep a client from asking.
+                    assert!(silent > NOTICE, "closed after {silent:?} of silence");
+                    return false;
+                };
+                client.take(head.length());
+                if head.closes() {
+                    client.assert_closed();
+                }
+                !head.closes()
+            });
+        }
+        quiet.assert_closed();
+        assert_eq!(server.exit(), Some(0));
+    }
+}
+
+/// What the clients of a restart met.
+#[derive(Default)]
+struct Tally {
+    answered: AtomicU64,
+    /// Closed without a byte of an answer, and asked again: RFC 9110, section 9.2.2, lets a client do that.
+    asked_again: AtomicU64,
+}
+
+impl Tally {
+    fn answered(&self) -> u64 {
+        self.answered.load(Ordering::Relaxed)
+    }
+}
+
+/// A client that keeps its connection as long as the server does, and asks again only where HTTP lets it.
+struct Steady<'a> {
+    addr: SocketAddr,
+    connection: Option<Raw>,
+    tally: &'a Tally,
+}
+
+impl Steady<'_> {
+    fn ask(&mut self, request: &[u8]) -> io::Result<Vec<u8>> {
+        for _ in 0..3 {
+            let mut connection = match self.connection.take() {
+                Some(connection) => connection,
+                None => Raw::try_connect(self.addr)?,
+            };
+            let sent = connection.offer(request);
+            let Some(head) = connection.try_head() else {
+                if connection.has_unread() {
+                    return Err(io::Error::other(format!("half an answer ({sent:?})")));
+                }
+                self.tally.asked_again.fetch_add(1, Ordering::Relaxed);
+                continue;
+            };
+            let body = connection.take(head.length());
+            if head.status != 200 {
+                return Err(io::Error::other(format!("{head:?}")));
+            }
+            self.tally.answered.fetch_add(1, Ordering::Relaxed);
+            if !head.closes() {
+                self.connection = Some(connection);
+            }
+            return Ok(body);
+        }
+        Err(io::Error::other("closed three times without an answer"))
+    }
+
+    /// Writes and reads a key of its own until `done`; each read must be what was written last.
+    fn run(mut self, number: u64, done: &Done) -> io::Result<Vec<u8>> {
+        let mut value = Vec::new();
+        for round in 0.. {
+            if done.is_said() {
+                break;
+            }
+            let length = [100, 20_000, 300_000][usize::try_from(round % 3).expect("small")];
+            value = pattern(number * 1_000_000 + round, length);
+            let head = put_head(&format!("k{number}"), value.len());
+            self.ask(&[head.as_bytes(), &value].concat())?;
+            let lines = if round % 5 == 0 {
+                "Connection: close\r\n"
+            } else {
+                ""
+            };
+            let get = format!("GET /k{number} HTTP/1.1\r\nHost: t\r\n{lines}\r\n");
+            if self.ask(get.as_bytes())? != value {
+                return Err(io::Error::other("another value"));
+            }
+        }
+        Ok(value)
+    }
+}
+
+#[test]
+fn five_restarts_under_a_steady_load_fail_no_request() {
+    let (socket, dir) = (held_socket(), DataDir::in_memory());
+    let addr = socket.local_addr().expect("its address");
+    let start = || {
+        Launch::new(&["--threads", "2"])
+            .on(&dir)
+            .activated_by(&socket)
+            .start()
+    };
+    let (tally, done) = (Tally::default(), Done::default());
+    let steady = || Steady {
+        addr,
+        connection: None,
+        tally: &tally,
+    };
+    let mut server = start();
+    let written = thread::scope(|scope| {
+        let end = done.when_dropped();
+        let clients: Vec<_> = (0..6)
+            .map(|number| {
+                let (client, done) = (steady(), &done);
+                scope.spawn(move || client.run(number, done))
+            })
+            .collect();
+        let busy = |before: u64| {
+            eventually("clients are served", || {
+                tally.answered() >= before + 60
+                    || clients.iter().any(thread::ScopedJoinHandle::is_finished)
+            });
+        };
+        for _ in 0..5 {
+            busy(tally.answered());
+            server.stop();
+            server = start();
+        }
+        busy(tally.answered());
+        drop(end);
+        let outcomes = clients
+            .into_iter()
+            .map(|client| client.join().expect("a client"));
+        outcomes
+            .collect::<io::Result<Vec<_>>>()
+            .expect("no request fails")
+    });
+    let again = tally.asked_again.load(Ordering::Relaxed);
+    println!(
+        "5 restarts, {} requests answered, 0 failed, {again} asked again",
+        tally.answered()
+    );
+    for (number, value) in written.iter().enumerate() {
+        assert!(
+            server.get(&format!("k{number}")).body == *value,
+            "k{number}"
+        );
+    }
+}
+
+/// The states that a service manager has been told, each once.
+fn told(manager: &UnixDatagram) -> io::Result<String> {
+    let mut text = [0; 256];
+    let length = manager.recv(&mut text)?;
+    Ok(String::from_utf8_lossy(&text[..length])
+        .trim_end()
+        .to_owned())
+}
+
+#[test]
+fn a_service_manager_hears_when_it_serves_and_when_it_ends() {
+    let place = TempDir::new().expect("a directory");
+    let path = place.path().join("notify");
+    let manager = UnixDatagram::bind(&path).expect("a socket");
+    manager.set_read_timeout(Some(DEADLINE)).expect("a limit");
+    let mut server: TestServer = Launch::new(&[]).env("NOTIFY_SOCKET", &path).start();
+    assert_eq!(told(&manager).expect("a state"), "READY=1");
+    assert_eq!(server.get("gone").status, 404, "it is ready");
+
+    let second = Launch::new(&[]).on(&server.dir).env("NOTIFY_SOCKET", &path);
+    assert_eq!(second.run().code, Some(3));
+    server.stop();
+    assert_eq!(told(&manager).expect("a state"), "STOPPING=1");
+    manager
+        .set_read_timeout(Some(Duration::from_millis(1)))
+        .expect("a limit");
+    let nothing = told(&manager).expect_err("a server that does not serve is not ready");
+    assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
+
+    // Nobody listens any more: it serves all the same.
+    drop(manager);
+    let server = Launch::new(&[]).env("NOTIFY_SOCKET", &path).start();
+    assert_eq!(server.get("gone").status, 404);
+    server.event("the service manager could not be told");
+}

@@ -1,0 +1,190 @@
+//! Proves what is kept for operators: the units start this server and hardly expose it, the dashboard asks for metrics that
+//! there are, and completions and the manual page know every option.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::support::{Launch, TestServer};
+
+fn asset(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("src/assets")
+        .join(name)
+}
+
+fn text(name: &str) -> String {
+    fs::read_to_string(asset(name)).expect("a file of text")
+}
+
+/// The value of a setting that stands once in a unit.
+fn setting<'a>(unit: &'a str, name: &str) -> &'a str {
+    let lines = unit.lines().filter_map(|line| line.split_once('='));
+    let values: Vec<&str> = lines.filter(|(n, _)| *n == name).map(|(_, v)| v).collect();
+    assert_eq!(values.len(), 1, "{name}= in {unit}");
+    values[0]
+}
+
+/// The standard output and error of `systemd-analyze`, which must succeed; `None` where there is none.
+fn systemd_analyze(args: &[&str]) -> Option<String> {
+    let Ok(output) = Command::new("systemd-analyze").args(args).output() else {
+        eprintln!(
+            "left out: what systemd makes of the units, for systemd-analyze does not run here"
+        );
+        return None;
+    };
+    let both = [output.stdout, output.stderr].concat();
+    let both = String::from_utf8_lossy(&both).into_owned();
+    assert!(output.status.success(), "{args:?}: {both}");
+    Some(both)
+}
+
+#[test]
+fn the_units_start_this_server_and_hardly_expose_it() {
+    let (service, socket) = (text("data-server.service"), text("data-server.socket"));
+    let installed = "/usr/local/bin/data-server";
+    let start = setting(&service, "ExecStart");
+    assert!(start.starts_with(installed), "{start}");
+    assert_eq!(setting(&service, "Type"), "notify");
+    assert!(!start.contains("--listen"), "the socket is passed: {start}");
+    assert_eq!(setting(&socket, "ListenStream"), "127.0.0.1:8080");
+    let kept = format!("/var/lib/{}", setting(&service, "StateDirectory"));
+    assert!(start.ends_with(&format!("--dir {kept}")), "{start}");
+
+    let place = TempDir::new().expect("a directory");
+    let path = |name: &str| place.path().join(name).to_str().expect("text").to_owned();
+    let (service_at, socket_at) = (path("data-server.service"), path("data-server.socket"));
+    let here = service.replace(installed, env!("CARGO_BIN_EXE_data-server"));
+    fs::write(&service_at, here).expect("a unit");
+    fs::write(&socket_at, socket).expect("a unit");
+    let Some(said) = systemd_analyze(&["verify", &service_at, &socket_at]) else {
+        return;
+    };
+    let about_us: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("data-server"))
+        .collect();
+    assert!(about_us.is_empty(), "{about_us:#?}");
+    // In tenths: 0 is no exposure at all, 100 full.
+    systemd_analyze(&["security", "--offline=true", "--threshold=15", &service_at]);
+}
+
+/// The names of metrics in an expression of `PromQL`.
+fn metrics_in(expression: &str) -> impl Iterator<Item = &str> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = expression.split(move |c| !is_name(c));
+    words.filter(|word| word.starts_with("data_server_") || word.starts_with("process_"))
+}
+
+/// Every `expr` of the dashboard, wherever it stands.
+fn expressions(value: &serde_json::Value, found: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            for (name, value) in fields {
+                match value
+                    .as_str()
+                    .filter(|_| ["expr", "definition"].contains(&name.as_str()))
+                {
+                    Some(text) => found.push(text.to_owned()),
+                    None => expressions(value, found),
+                }
+            }
+        }
+        serde_json::Value::Array(values) => {
+            for value in values {
+                expressions(value, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn the_dashboard_asks_for_metrics_that_there_are() {
+    let server = TestServer::start(&["--durability", "disk"]);
+    server.store("k", "value");
+    assert_eq!(server.get("k").status, 200);
+    let scraped = String::from_utf8(server.get("-/metrics").body).expect("text");
+    let samples = scraped.lines().filter(|line| !line.starts_with('#'));
+    let there: BTreeSet<&str> = samples
+        .filter_map(|line| line.split(['{', ' ']).next())
+        .collect();
+    assert!(there.len() > 20, "{there:?}");
+
+    let dashboard: serde_json::Value = serde_json::from_str(&text("grafana.json")).expect("JSON");
+    let mut asked = Vec::new();
+    expressions(&dashboard, &mut asked);
+    let asked: BTreeSet<&str> = asked.iter().flat_map(|text| metrics_in(text)).collect();
+    assert!(asked.len() > 20, "{asked:?}");
+    let missing: Vec<_> = asked.difference(&there).collect();
+    assert!(missing.is_empty(), "not in /-/metrics: {missing:?}");
+
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].as_u64()).collect();
+    assert_eq!(ids.len(), panels.len(), "every panel has an id of its own");
+}
+
+/// Every long option in the help.
+fn options() -> BTreeSet<String> {
+    let help = Launch::new(&["--help"]).bare().run().stdout;
+    let is_option = |c: char| c.is_ascii_lowercase() || c == '-';
+    let lines = help.lines().map(str::trim_start);
+    let named = lines.filter(|line| line.starts_with("--") || line.starts_with("-h, --"));
+    let options: BTreeSet<String> = named
+        .filter_map(|line| {
+            let option = &line[line.find("--")?..];
+            Some(option.split(|c| !is_option(c)).next()?.to_owned())
+        })
+        .collect();
+    assert!(options.len() > 20, "{options:?}");
+    options
+}
+
+#[test]
+fn completions_know_every_option() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ended = Launch::new(&["--completions", shell]).bare().run();
+        assert_eq!(
+            (ended.code, ended.stderr.as_str()),
+            (Some(0), ""),
+            "{shell}"
+        );
+        for option in options() {
+            let name = option.trim_start_matches("--");
+            assert!(ended.stdout.contains(name), "{option} in {shell}");
+        }
+    }
+    let bash = Launch::new(&["--completions", "bash"]).bare().run().stdout;
+    let completed = format!(
+        "{bash}\nCOMP_WORDS=(data-server --dur); COMP_CWORD=1; _data__server data-server --dur data-server; echo \"${{COMPREPLY[@]}}\""
+    );
+    let output = Command::new("bash")
+        .args(["-c", &completed])
+        .stdin(Stdio::null())
+        .output()
+        .expect("bash");
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(shown.trim(), "--durability", "{output:?}");
+    assert_eq!(
+        Launch::new(&["--completions", "sh"]).bare().run().code,
+        Some(2)
+    );
+}
+
+#[test]
+fn the_manual_page_knows_every_option() {
+    let ended = Launch::new(&["--man"]).bare().run();
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    assert!(
+        ended.stdout.contains(".TH data-server 1"),
+        "{}",
+        ended.stdout
+    );
+    let plain = ended.stdout.replace('\\', "");
+    for option in options() {
+        assert!(plain.contains(&option), "{option}");
+    }
+}
