@@ -14,6 +14,7 @@ mod framing;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod head;
+mod home;
 mod hosts;
 mod identity;
 mod link;

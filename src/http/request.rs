@@ -16,6 +16,7 @@ use super::conditional::Preconditions;
 use super::digest_fields::{Algorithm, BadDigest, Expected, WANT_REPR_DIGEST, want};
 use super::encode::Coding;
 use super::head::Fault;
+use super::home;
 use super::listing::{self, BadQuery, Form};
 use super::media;
 use super::path::{WATCH, key, page};
@@ -52,6 +53,10 @@ pub(super) enum Operation<'a> {
     List {
         page: store::Page,
         form: Form,
+    },
+    /// Answer the page for browsers, or only say that it `is_known` to the client.
+    Home {
+        is_known: bool,
     },
     /// Say what may be done; `preflight` when a browser asks on behalf of a page of another origin.
     Options {
@@ -112,6 +117,7 @@ impl Operation<'_> {
                 preconditions,
             },
             Self::List { page, form } => Operation::List { page, form },
+            Self::Home { is_known } => Operation::Home { is_known },
             Self::Options { preflight } => Operation::Options { preflight },
             Self::Page(page, form) => Operation::Page(page, form),
         }
@@ -251,6 +257,9 @@ fn operation<'a>(
 fn get<'a>(head: &'a Parts, survey: &Survey<'_>, rules: &Rules) -> Result<Operation<'a>, Refusal> {
     match head.uri.path() {
         "/" if rules.compat => Err(Refusal::NoSuchPath),
+        "/" if home::is_preferred(&head.headers) => Ok(Operation::Home {
+            is_known: home::is_known(&head.headers)?,
+        }),
         "/" => Ok(Operation::List {
             page: listing::page(head.uri.query().unwrap_or_default())?,
             form: Form::preferred(&head.headers),

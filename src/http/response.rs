@@ -22,6 +22,7 @@ use super::body::Body;
 use super::digest_fields::REPR_DIGEST;
 use super::encode::{Coding, Encoded, variant};
 use super::head::Fault;
+use super::home;
 use super::link::Link;
 use super::listing::Form;
 use super::multipart::{self, Multipart};
@@ -47,6 +48,9 @@ pub(super) enum Outcome {
         listing: Listing,
         form: Form,
         next: Option<String>,
+    },
+    Home {
+        is_known: bool,
     },
     Options {
         preflight: bool,
@@ -118,6 +122,7 @@ pub(super) fn render(outcome: Outcome, audience: &Audience, rules: &Rules) -> Re
             form,
             next,
         } => listed(&listing, form, next),
+        Outcome::Home { is_known } => page(is_known),
         Outcome::Options { preflight } => options(preflight, audience, rules),
         Outcome::Subscribed(events) => subscribed(events),
         Outcome::Upgraded(accept) => upgraded(accept),
@@ -245,6 +250,16 @@ fn listed(listing: &Listing, form: Form, next: Option<String>) -> Response<Body>
     if let Some(next) = next {
         put(headers, LINK, next);
     }
+    response
+}
+
+fn page(is_known: bool) -> Response<Body> {
+    let mut response = if is_known {
+        empty(StatusCode::NOT_MODIFIED)
+    } else {
+        plain(StatusCode::OK, Body::bytes(home::document()))
+    };
+    response.headers_mut().extend(home::headers());
     response
 }
 

@@ -196,6 +196,7 @@ impl Service {
                 let object = self.cached(key, link)?;
                 Some(self.found(object, key, wishes, None, link))
             }
+            &Operation::Home { is_known } => Some(Outcome::Home { is_known }),
             &Operation::Options { preflight } => Some(Outcome::Options { preflight }),
             _ => None,
         }
@@ -263,6 +264,7 @@ impl Service {
                     next,
                 })
             }
+            Operation::Home { is_known } => Ok(Outcome::Home { is_known }),
             Operation::Options { preflight } => Ok(Outcome::Options { preflight }),
             Operation::Page(page, form) => Ok(Outcome::Page(self.admin.answer(page, form).await)),
         }

@@ -35,6 +35,7 @@ mod mended;
 mod metrics;
 mod modes;
 mod operators;
+mod page;
 mod planted;
 mod preconditions;
 mod process;

@@ -1,0 +1,139 @@
+// What the other scripts share: elements made without markup, text for people, questions, and requests.
+// Keys and errors come from others, so they become text nodes and attributes, and nothing here parses markup.
+"use strict";
+
+const $ = (id) => document.getElementById(id);
+
+/** An element. Properties that are functions listen to the event of their name; strings among the children are text. */
+function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (typeof value === "function") element.addEventListener(name, value);
+    else element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+function makeSvg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+function icon(name) {
+  return makeSvg("svg", { class: "icon", "aria-hidden": "true" }, makeSvg("use", { href: `#icon-${name}` }));
+}
+
+/** A key as it is shown: what has no form of its own, or turns the direction of text, shows as an escape. */
+function shown(key) {
+  const hidden = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+  return key.replace(hidden, (c) => `\\u{${c.charCodeAt(0).toString(16)}}`);
+}
+
+/** The address of a key. `.` and `..` are no keys: an address that ends in them means another. */
+function path(key) {
+  if (key === "." || key === "..") throw new Error("bad key: . and .. are not keys");
+  return "/" + encodeURIComponent(key);
+}
+
+/** The order of the bytes of two keys in UTF-8. It differs from that of their UTF-16 where surrogates meet U+E000 and up. */
+function compare(a, b) {
+  const place = (unit) => (unit >= 0xe000 ? unit - 0x800 : unit >= 0xd800 ? unit + 0x2000 : unit);
+  const both = Math.min(a.length, b.length);
+  for (let i = 0; i < both; i += 1) {
+    const [x, y] = [a.charCodeAt(i), b.charCodeAt(i)];
+    if (x !== y) return place(x) - place(y);
+  }
+  return a.length - b.length;
+}
+
+const Format = {
+  exact: new Intl.NumberFormat(),
+  day: new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" }),
+  hour: new Intl.DateTimeFormat(undefined, { timeStyle: "medium" }),
+
+  /** Three digits at least where there are that many, and a prefix of 1024. */
+  size(bytes) {
+    const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let [value, unit] = [bytes, 0];
+    while (value >= 1000 && unit < units.length - 1) [value, unit] = [value / 1024, unit + 1];
+    const digits = unit === 0 || value >= 100 ? 0 : value >= 10 ? 1 : 2;
+    return `${value.toFixed(digits)} ${units[unit]}`;
+  },
+
+  bytes: (count) => (count === 1 ? "1 byte" : `${Format.exact.format(count)} bytes`),
+
+  time(date) {
+    const today = date.toDateString() === new Date().toDateString();
+    return (today ? Format.hour : Format.day).format(date);
+  },
+};
+
+/** Says something to those who do not see the page. */
+function say(text) {
+  $("said").textContent = text;
+}
+
+/** Shows a message: an error until it is closed, anything else for a while. */
+function note(text, isBad = false) {
+  const close = make("button", { type: "button", class: "quiet only-icon", "aria-label": "Close this message", click: () => box.remove() }, icon("close"));
+  const box = make("div", { class: isBad ? "note bad" : "note" }, make("span", isBad ? { role: "alert" } : {}, text), close);
+  while ($("notes").childElementCount >= 3) $("notes").firstElementChild.remove();
+  $("notes").append(box);
+  if (!isBad) setTimeout(() => box.remove(), 8000);
+}
+
+let lastQuestion = Promise.resolve();
+
+/** Asks a question in a dialog, after those that were asked before. Resolves to whether it was answered with yes, and
+ * whether that is for all that follow. */
+function ask(question) {
+  const answer = lastQuestion.then(() => askNow(question));
+  lastQuestion = answer;
+  return answer;
+}
+
+function askNow({ title, text, yes, offerAll = false, settled = () => null }) {
+  const known = settled();
+  if (known) return known;
+  const dialog = $("ask");
+  $("ask-title").textContent = title;
+  $("ask-text").textContent = text;
+  $("ask-yes").textContent = yes;
+  $("ask-all").checked = false;
+  $("ask-all-line").hidden = !offerAll;
+  return new Promise((resolve) => {
+    let isYes = false;
+    $("ask-yes").onclick = () => {
+      isYes = true;
+      dialog.close();
+    };
+    $("ask-no").onclick = () => dialog.close();
+    dialog.onclose = () => resolve({ isYes, isForAll: $("ask-all").checked });
+    dialog.showModal();
+    $("ask-no").focus();
+  });
+}
+
+/** Why a request failed, in one line: what the server said, or that it cannot be reached. */
+class Refused extends Error {
+  constructor(status, text) {
+    super(text.trim().slice(0, 500) || `the server answered ${status}`);
+    this.status = status;
+  }
+}
+
+/** A request. Throws `Refused` for an answer that is no success, with status 0 when there is none. */
+async function request(address, options = {}) {
+  let answer;
+  try {
+    answer = await fetch(address, { cache: "no-store", ...options });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused(0, "the server cannot be reached");
+  }
+  if (!answer.ok) throw new Refused(answer.status, await answer.text().catch(() => ""));
+  return answer;
+}

@@ -1,0 +1,144 @@
+// Keeps the table up to date: over a WebSocket while there is one, else by reading the listing again now and then.
+// A connection that opens reads the listing once it is open, so nothing that changed while there was none is missed.
+"use strict";
+
+const Live = (() => {
+  const POLL = 5_000;
+  const MANY = 2_000;
+
+  let socket = null;
+  let state = "connecting";
+  let attempts = 0;
+  let retryTimer = 0;
+  let pollTimer = 0;
+  let flushTimer = 0;
+  /** The last change of each key that is not in the table yet. */
+  let waiting = new Map();
+  let isTooMuch = false;
+
+  const TEXTS = {
+    connecting: ["Connecting", ""],
+    live: ["Live", "Changes show as they happen"],
+    polling: ["Live updates are off", "The list is read again every few seconds"],
+    offline: ["Offline, trying again", "The server cannot be reached"],
+  };
+
+  function become(next) {
+    if (state !== next) {
+      $("state-text").textContent = TEXTS[next][0];
+      $("state").title = TEXTS[next][1];
+      $("state").dataset.state = next;
+    }
+    state = next;
+  }
+
+  /** Watches the keys of the table, whose prefix may have changed, and loads the table. */
+  function begin() {
+    if (state === "polling") {
+      Keys.load();
+      return;
+    }
+    connect();
+  }
+
+  function connect() {
+    clearTimeout(retryTimer);
+    socket?.close();
+    forget();
+    const query = new URLSearchParams({ prefix: Keys.place().prefix });
+    const mine = new WebSocket(`${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}/-/watch?${query}`);
+    socket = mine;
+    const patience = setTimeout(() => mine.close(), 5_000);
+    mine.onopen = () => {
+      clearTimeout(patience);
+      if (socket !== mine) return;
+      attempts = 0;
+      clearTimeout(pollTimer);
+      become("live");
+      Keys.load();
+    };
+    mine.onmessage = (event) => socket === mine && hear(event.data);
+    mine.onclose = () => {
+      clearTimeout(patience);
+      if (socket === mine) lost();
+    };
+  }
+
+  /** Without a socket: is the server there at all? Then its listing is read now and then, and the socket tried seldom. */
+  async function lost() {
+    socket = null;
+    forget();
+    const isThere = await Keys.load({ isQuiet: true });
+    if (socket !== null) return;
+    become(isThere === false ? "offline" : "polling");
+    if (state === "polling") poll();
+    else clearTimeout(pollTimer);
+    const most = state === "polling" ? 60_000 : 15_000;
+    const wait = Math.min(most, 500 * 2 ** attempts) * (0.5 + Math.random() / 2);
+    attempts += 1;
+    clearTimeout(retryTimer);
+    retryTimer = setTimeout(connect, wait);
+  }
+
+  /** Reads the listing again after a while that grows with what a listing costs. */
+  function poll(cost = 0) {
+    clearTimeout(pollTimer);
+    pollTimer = setTimeout(async () => {
+      if (state !== "polling") return;
+      if (document.hidden) return;
+      const begun = performance.now();
+      if ((await Keys.load({ isQuiet: true })) === false) become("offline");
+      else poll(performance.now() - begun);
+    }, Math.max(POLL, 20 * cost));
+  }
+
+  function hear(data) {
+    let change;
+    try {
+      change = JSON.parse(data);
+    } catch {
+      return;
+    }
+    if (change.op === "resync") isTooMuch = true;
+    else if (typeof change.key === "string") waiting.set(change.key, change);
+    if (waiting.size > MANY) isTooMuch = true;
+    if (isTooMuch) waiting.clear();
+    flushTimer ||= setTimeout(flush, 100);
+  }
+
+  /** Changes that arrive while the listing is read come after it: they may be newer than what it says. */
+  function flush() {
+    flushTimer = 0;
+    if (Keys.isLoading()) {
+      flushTimer = setTimeout(flush, 100);
+      return;
+    }
+    if (isTooMuch) {
+      isTooMuch = false;
+      Keys.load({ isQuiet: true });
+      return;
+    }
+    const changes = [...waiting.values()];
+    waiting.clear();
+    Keys.apply(changes);
+  }
+
+  function forget() {
+    waiting = new Map();
+    isTooMuch = false;
+    clearTimeout(flushTimer);
+    flushTimer = 0;
+  }
+
+  /** Now is a good moment: the page is seen again, or the network is back. */
+  function hurry() {
+    if (document.hidden || socket !== null) return;
+    attempts = 0;
+    connect();
+  }
+
+  document.addEventListener("visibilitychange", hurry);
+  window.addEventListener("online", hurry);
+
+  return { begin, isLive: () => state === "live" };
+})();

@@ -1,0 +1,124 @@
+//! One chromedriver as a child, on a port of its own, and what `WebDriver` has that fantoccini has no name for.
+
+use std::env;
+use std::io::{BufRead, BufReader, Write as _};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::DEADLINE;
+
+/// A running chromedriver. It ends its browser when the session is deleted, and is killed itself when dropped.
+pub(crate) struct Driver {
+    child: Child,
+    addr: SocketAddr,
+}
+
+impl Driver {
+    /// Starts one, or says that this test is left out, for there is no browser.
+    pub(crate) fn start() -> Option<Self> {
+        let missing: Vec<&str> = ["chromium", "chromedriver"]
+            .into_iter()
+            .filter(|program| !is_on_path(program))
+            .collect();
+        if missing.is_empty() {
+            return Some(Self::spawn());
+        }
+        let missing = missing.join(" and ");
+        let is_required = env::var_os("DATA_SERVER_BROWSER").is_some_and(|it| it == "required");
+        assert!(!is_required, "a browser is required: there is no {missing}");
+        let test = thread::current().name().unwrap_or("a test").to_owned();
+        // Past what captures the output of a test that passes: nothing is left out in silence.
+        let _ = writeln!(std::io::stderr(), "LEFT OUT: {test}: there is no {missing}");
+        None
+    }
+
+    fn spawn() -> Self {
+        let mut child = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("chromedriver");
+        let out = child.stdout.take().expect("its standard output");
+        let port = port(BufReader::new(out));
+        Self {
+            child,
+            addr: SocketAddr::from(([127, 0, 0, 1], port)),
+        }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// Sends a command that fantoccini has no name for; its value.
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Value {
+        let client = reqwest::Client::new();
+        let request = client.post(self.url() + path).body(body.to_string());
+        let answer = request.send().await.expect("an answer");
+        let status = answer.status();
+        let text = answer.bytes().await.expect("the answer");
+        let json: Value = serde_json::from_slice(&text).expect("JSON");
+        assert!(status.is_success(), "{path}: {json}");
+        json["value"].clone()
+    }
+
+    /// Ends a session and its browser; whether that could be done.
+    fn end(&self, session: &str) -> bool {
+        let addr = self.addr;
+        let request = format!("DELETE /session/{session} HTTP/1.1\r\nHost: {addr}\r\n\r\n");
+        let socket = std::net::TcpStream::connect_timeout(&addr, Duration::from_secs(5));
+        socket.is_ok_and(|mut socket| {
+            let patience = socket.set_read_timeout(Some(Duration::from_secs(20)));
+            let sent = patience.and_then(|()| socket.write_all(request.as_bytes()));
+            sent.is_ok() && BufReader::new(socket).read_line(&mut String::new()).is_ok()
+        })
+    }
+}
+
+/// Ends the session of a driver, whatever becomes of the test: a browser outlives a driver that is killed.
+pub(crate) struct Session {
+    pub(crate) driver: Driver,
+    pub(crate) id: String,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if !self.driver.end(&self.id) {
+            eprintln!("the browser of session {} may still run", self.id);
+        }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The port that the driver says it listens on. What it says is read to its end: a driver that cannot write it ends too.
+fn port(out: impl BufRead + Send + 'static) -> u16 {
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        for line in out.lines().map_while(Result::ok) {
+            if let Some((_, port)) = line.rsplit_once("started successfully on port ") {
+                let _ = send.send(port.trim_end_matches('.').parse().expect("a port"));
+            }
+        }
+    });
+    receive
+        .recv_timeout(DEADLINE)
+        .expect("chromedriver says that it has started")
+}
+
+fn is_on_path(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}

@@ -1,0 +1,73 @@
+//! Proves that the page fits: on a phone and on a desk, light and dark; and that its own policy lets all of it work. The
+//! pictures lie in `tmp/pictures` of the build directory.
+
+use std::fs::File;
+
+use crate::browser::{Shape, browse_as};
+use crate::support::{TestServer, pattern};
+
+#[test]
+fn nothing_sticks_out_of_the_window() {
+    let shapes = [(false, false), (false, true), (true, false), (true, true)];
+    for (is_phone, is_dark) in shapes {
+        browse_as(Shape { is_phone, is_dark }, async |browser| {
+            let server = TestServer::start(&[]);
+            for (n, key) in [
+                "backup-2026-11-20.tar.zst",
+                "config.json",
+                "notes.txt",
+                "photo.svg",
+                "report of the year.pdf",
+            ]
+            .into_iter()
+            .enumerate()
+            {
+                let file = File::create(server.dir.file(key)).expect("a value by hand");
+                let length = 700 * 23_u64.pow(u32::try_from(n).expect("few"));
+                file.set_len(length).expect("its length");
+            }
+            server.dir.place(
+                "config.json",
+                "{\n  \"threads\": 4,\n  \"durability\": \"disk\"\n}\n",
+            );
+            server
+                .dir
+                .place(&"a-very-long-key-without-a-space-".repeat(7), "x");
+            let file = browser.file("holiday.jpg", pattern(2, 2_000_000));
+            browser.go(&format!("http://{}/", server.addr)).await;
+            browser
+                .until_true("document.querySelectorAll('#rows tr').length === 6")
+                .await;
+            browser
+                .type_into("#files", &file.display().to_string())
+                .await;
+            browser.until_text("#uploads .fate", "stored").await;
+            browser
+                .until_true("document.querySelectorAll('#rows tr').length === 7")
+                .await;
+            let name = |what: &str| {
+                let (size, colour) = (
+                    ["desk", "phone"][usize::from(is_phone)],
+                    ["light", "dark"][usize::from(is_dark)],
+                );
+                format!("{what}-{size}-{colour}.png")
+            };
+            // Nothing makes the page scroll sideways, and nothing that can be clicked is cut off.
+            let fits = "document.documentElement.scrollWidth <= window.innerWidth \
+                && [...document.querySelectorAll('a, button, input')].filter((it) => it.checkVisibility()) \
+                .every((it) => { const box = it.getBoundingClientRect(); \
+                return box.left >= 0 && box.right <= (it.closest('.card, dialog') ?? document.body).getBoundingClientRect().right; })";
+            assert_eq!(browser.eval(fits).await, true, "{}", name("keys"));
+            let back = browser
+                .eval("getComputedStyle(document.body).backgroundColor")
+                .await;
+            assert_eq!(back == "rgb(17, 20, 24)", is_dark, "{back}");
+            browser.picture(&name("keys")).await;
+            browser.click("#rows tr:nth-child(3) .key").await;
+            browser.until_text("#preview-body", "durability").await;
+            assert_eq!(browser.eval(fits).await, true, "{}", name("preview"));
+            browser.picture(&name("preview")).await;
+            assert_eq!(browser.complaints().await, [""; 0]);
+        });
+    }
+}

@@ -1,0 +1,16 @@
+//! The page in a real browser: headless Chromium, driven through `WebDriver`, against the real binary.
+//!
+//! Needs `chromium` and `chromedriver` (Debian: chromium, chromium-driver). Without them each test says LEFT OUT and
+//! passes, unless `DATA_SERVER_BROWSER=required`, which `.ci/run` sets; `tests/run` installs them.
+
+mod browser;
+mod driver;
+mod keys;
+mod live;
+mod look;
+mod origin;
+mod relay;
+#[path = "../it/support/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "tests/it uses all of it")]
+mod support;
+mod uploads;

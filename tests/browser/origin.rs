@@ -1,0 +1,98 @@
+//! Attack class 27: what a stored document tries in a browser. It is shown, and cannot act as this origin.
+
+use serde_json::Value;
+
+use crate::browser::browse;
+use crate::support::{TestServer, ask};
+
+const ACT: &str = "document.title = 'pwned'; fetch('/pwned', { method: 'PUT', body: 'x' });";
+
+/// Media type, and a document of it that would run [`ACT`].
+fn documents() -> Vec<(&'static str, String)> {
+    let xhtml = format!(
+        "<html xmlns='http://www.w3.org/1999/xhtml'><head><title>t</title></head><body><script>{ACT}</script></body></html>"
+    );
+    let svg = format!(
+        "<svg xmlns='http://www.w3.org/2000/svg' onload=\"{ACT}\"><title>t</title><script>{ACT}</script></svg>"
+    );
+    let html = format!(
+        "<!doctype html><title>t</title><script>{ACT}</script><img src=x onerror=\"{ACT}\">"
+    );
+    vec![
+        ("text/html", html.clone()),
+        ("text/html; charset=utf-8", html.clone()),
+        ("application/xhtml+xml", xhtml.clone()),
+        ("image/svg+xml", svg),
+        ("text/xml", xhtml.clone()),
+        ("application/xml", xhtml),
+        // Not for what it looks like either.
+        ("text/plain", html.clone()),
+        ("application/octet-stream", html),
+    ]
+}
+
+#[test]
+fn a_stored_document_runs_no_script() {
+    browse(async |browser| {
+        let server = TestServer::start(&[]);
+        let mut raw = server.connect();
+        for (n, (media_type, document)) in documents().into_iter().enumerate() {
+            let (key, line) = (format!("/d{n}"), format!("Content-Type: {media_type}\r\n"));
+            let stored = ask(&mut raw, "PUT", &key, &line, document.as_bytes());
+            assert_eq!(stored.status, 200);
+            browser.go(&format!("http://{}{key}", server.addr)).await;
+            // The script of a document has run, or never will, when its load is over; onerror needs the network.
+            browser
+                .until_true("document.readyState === 'complete'")
+                .await;
+            let title = browser.client.title().await.expect("a title");
+            assert_ne!(title, "pwned", "{media_type}");
+        }
+        let keys = server.dir.names();
+        assert!(
+            !keys.contains(&b"pwned".to_vec()),
+            "a stored document stored a value"
+        );
+    });
+}
+
+/// Without its sandbox, each of those documents does what it tries: else the test above would show nothing.
+#[test]
+fn the_same_documents_act_where_nothing_stops_them() {
+    browse(async |browser| {
+        for (media_type, document) in documents().into_iter().take(6) {
+            let all = percent_encoding::NON_ALPHANUMERIC;
+            let document = percent_encoding::utf8_percent_encode(&document, all);
+            browser.go(&format!("data:{media_type},{document}")).await;
+            let acts = format!("a document of {media_type} acts");
+            browser
+                .until(&acts, async || {
+                    browser.eval("document.title").await == "pwned"
+                })
+                .await;
+        }
+    });
+}
+
+#[test]
+fn a_stored_script_is_none_for_a_stored_page() {
+    browse(async |browser| {
+        let server = TestServer::start(&[]);
+        server.store("act.js", ACT);
+        let page = "<!doctype html><title>t</title><script src='/act.js'></script><iframe src='/'></iframe>";
+        server.store("page.html", page);
+        browser
+            .go(&format!("http://{}/page.html", server.addr))
+            .await;
+        browser
+            .until_true("document.readyState === 'complete'")
+            .await;
+        assert_eq!(browser.client.title().await.expect("a title"), "t");
+        // Our own page does not let itself be framed.
+        let framed = browser
+            .eval("document.querySelector('iframe').contentDocument")
+            .await;
+        assert_eq!(framed, Value::Null);
+        assert!(!server.dir.names().contains(&b"pwned".to_vec()));
+    });
+}

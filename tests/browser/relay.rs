@@ -1,0 +1,96 @@
+//! A way to the server that lets so many bytes of requests through, and the rest when it is told to: an upload through
+//! it stands still for as long as the test looks at it.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+
+/// Relays connections to a server, in threads that end with their connections.
+pub(crate) struct Relay {
+    pub(crate) addr: SocketAddr,
+    gate: Arc<Gate>,
+}
+
+#[derive(Default)]
+struct Gate {
+    /// Bytes that each connection may still send; `None` is any number.
+    limit: Mutex<Option<usize>>,
+    opened: Condvar,
+}
+
+impl Relay {
+    /// Lets `limit` bytes of each connection through.
+    pub(crate) fn to(server: SocketAddr, limit: usize) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let addr = listener.local_addr().expect("its address");
+        let gate = Arc::new(Gate {
+            limit: Mutex::new(Some(limit)),
+            opened: Condvar::new(),
+        });
+        let shared = Arc::clone(&gate);
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let Ok(server) = TcpStream::connect(server) else {
+                    continue;
+                };
+                let gate = Arc::clone(&shared);
+                let (from, to) = (clone(&client), clone(&server));
+                thread::spawn(move || gate.pass(from, to));
+                thread::spawn(move || copy(server, client));
+            }
+        });
+        Self { addr, gate }
+    }
+
+    /// Lets everything through.
+    pub(crate) fn open(&self) {
+        *self.gate.limit.lock().expect("no panic under the lock") = None;
+        self.gate.opened.notify_all();
+    }
+}
+
+impl Gate {
+    fn pass(&self, mut from: TcpStream, mut to: TcpStream) {
+        let mut buffer = vec![0; 64 << 10];
+        let mut passed = 0;
+        while let Ok(got @ 1..) = from.read(&mut buffer) {
+            if to.write_all(&buffer[..got]).is_err() {
+                break;
+            }
+            passed += got;
+            let limit = self.limit.lock().expect("no panic under the lock");
+            let is_shut = |limit: &mut Option<usize>| {
+                limit.is_some_and(|limit| passed >= limit) && !is_gone(&from)
+            };
+            // Wakes now and then to see whether the client has left meanwhile.
+            let mut limit = limit;
+            while is_shut(&mut limit) {
+                let pause = std::time::Duration::from_millis(50);
+                let woken = self.opened.wait_timeout(limit, pause);
+                limit = woken.expect("no panic under the lock").0;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Both);
+    }
+}
+
+/// Whether the client has closed; what it sent before may still lie there unread.
+fn is_gone(client: &TcpStream) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut ends = [PollFd::new(client, PollFlags::RDHUP)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut ends, Some(&now)).is_ok_and(|ready| ready > 0)
+}
+
+fn copy(mut from: TcpStream, mut to: TcpStream) {
+    let _ = io::copy(&mut from, &mut to);
+    let _ = to.shutdown(Shutdown::Both);
+}
+
+fn clone(stream: &TcpStream) -> TcpStream {
+    stream.try_clone().expect("a second handle")
+}

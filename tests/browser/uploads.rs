@@ -1,0 +1,245 @@
+//! Proves uploading: by the button and by dropping, many and large ones, with progress, cancelled, refused and asked about.
+
+use serde_json::json;
+
+use crate::browser::{Browser, browse};
+use crate::relay::Relay;
+use crate::support::{Launch, TestServer, eventually, pattern};
+
+async fn choose(browser: &Browser, files: &[&std::path::Path]) {
+    let paths: Vec<String> = files
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    browser.type_into("#files", &paths.join("\n")).await;
+}
+
+async fn open(browser: &Browser, server: &TestServer) {
+    browser.go(&format!("http://{}/", server.addr)).await;
+    browser
+        .until_true("document.getElementById('keys').ariaBusy === 'false'")
+        .await;
+}
+
+#[test]
+fn an_upload_appears_in_a_second_window_without_a_reload() {
+    browse(async |browser| {
+        let server = TestServer::start(&[]);
+        open(browser, &server).await;
+        let first = browser.client.window().await.expect("a window");
+        let second = browser.client.new_window(false).await.expect("a window");
+        browser
+            .client
+            .switch_to_window(second.handle.clone())
+            .await
+            .expect("the second");
+        open(browser, &server).await;
+        browser.eval("window.isTheSame = true").await;
+
+        let value = pattern(7, 100_000);
+        let file = browser.file("photo of a cat.bin", &value);
+        browser
+            .client
+            .switch_to_window(first)
+            .await
+            .expect("the first");
+        choose(browser, &[&file]).await;
+        browser.until_text("#uploads .fate", "stored").await;
+        browser.until_keys(&["photo of a cat.bin"]).await;
+        assert!(server.dir.read("photo of a cat.bin") == value);
+
+        browser
+            .client
+            .switch_to_window(second.handle)
+            .await
+            .expect("the second");
+        browser.until_keys(&["photo of a cat.bin"]).await;
+        assert_eq!(
+            browser.eval("window.isTheSame").await,
+            true,
+            "it was loaded again"
+        );
+        // And goes there, too.
+        assert_eq!(server.ask("DELETE", "photo%20of%20a%20cat.bin").status, 200);
+        browser.until_keys(&[]).await;
+    });
+}
+
+#[test]
+fn several_files_and_one_of_40_mb_are_stored_as_they_are() {
+    browse(async |browser| {
+        let server = TestServer::start(&[]);
+        open(browser, &server).await;
+        let values = [
+            ("one.txt", pattern(1, 10)),
+            ("large.bin", pattern(2, 40_000_000)),
+            ("empty", Vec::new()),
+        ];
+        let files: Vec<_> = values
+            .iter()
+            .map(|(name, value)| browser.file(name, value))
+            .collect();
+        let files: Vec<_> = files.iter().map(std::path::PathBuf::as_path).collect();
+        choose(browser, &files).await;
+        browser
+            .until_true("document.querySelectorAll('#uploads .stored').length === 3")
+            .await;
+        for (name, value) in &values {
+            assert!(server.dir.read(name) == *value, "{name}");
+        }
+        assert_eq!(
+            server.get("one.txt").header("content-type"),
+            Some("text/plain")
+        );
+        browser.until_keys(&["empty", "large.bin", "one.txt"]).await;
+        browser.click("#uploads-clear").await;
+        browser
+            .until_true("document.getElementById('uploads').hidden")
+            .await;
+    });
+}
+
+#[test]
+fn an_upload_shows_its_progress_and_is_cancelled() {
+    browse(async |browser| {
+        let server = TestServer::start(&["--min-rate", "0"]);
+        let relay = Relay::to(server.addr, 8 << 20);
+        let file = browser.file("large.bin", pattern(3, 64 << 20));
+        browser.go(&format!("http://{}/", relay.addr)).await;
+        choose(browser, &[&file]).await;
+        browser
+            .until_true("document.querySelector('#uploads progress').value >= 8 * 2 ** 20")
+            .await;
+        browser.until_text("#uploads .fate", "of 64.0 MiB").await;
+        assert_eq!(
+            browser
+                .eval("document.querySelector('#uploads progress').value < 64 * 2 ** 20")
+                .await,
+            true
+        );
+        assert_eq!(server.get("large.bin").status, 404);
+        browser
+            .click("#uploads button[aria-label='Cancel large.bin']")
+            .await;
+        browser.until_text("#uploads .fate", "cancelled").await;
+        // The server hears of it, and keeps nothing.
+        relay.open();
+        eventually("the staging directory is empty", || {
+            std::fs::read_dir(server.dir.staging()).is_ok_and(|mut staged| staged.next().is_none())
+        });
+        server.dir.assert_holds(&[]);
+
+        // The same file, not cancelled.
+        choose(browser, &[&file]).await;
+        browser
+            .until_text("#uploads li:nth-child(2) .fate", "stored")
+            .await;
+        assert!(server.dir.read("large.bin") == pattern(3, 64 << 20));
+    });
+}
+
+#[test]
+fn what_is_there_is_replaced_only_when_asked_for() {
+    browse(async |browser| {
+        let server = TestServer::start(&[]);
+        server.store("a", "old a");
+        server.store("b", "old b");
+        open(browser, &server).await;
+        let (a, b) = (browser.file("a", "new a"), browser.file("b", "new b"));
+        choose(browser, &[&a]).await;
+        browser.until_text("#ask-title", "Replace a?").await;
+        browser.click("#ask-no").await;
+        browser.until_text("#uploads .fate", "left as it was").await;
+        assert_eq!(server.dir.read("a"), b"old a");
+
+        // One answer for both.
+        choose(browser, &[&a, &b]).await;
+        browser
+            .until_true("document.getElementById('ask').open")
+            .await;
+        browser.click("#ask-all").await;
+        browser.click("#ask-yes").await;
+        browser
+            .until_true("document.querySelectorAll('#uploads .stored').length === 2")
+            .await;
+        assert_eq!(
+            (server.dir.read("a"), server.dir.read("b")),
+            (b"new a".to_vec(), b"new b".to_vec())
+        );
+
+        // Changed between the question and the answer: asked again, and nobody's version is lost unseen.
+        choose(browser, &[&b]).await;
+        browser
+            .until_true("document.getElementById('ask').open")
+            .await;
+        server.store("b", "of another");
+        browser.click("#ask-yes").await;
+        browser
+            .until_true("document.getElementById('ask').open")
+            .await;
+        assert_eq!(server.dir.read("b"), b"of another");
+        browser.click("#ask-no").await;
+        browser
+            .until_text("#uploads li:last-child .fate", "left as it was")
+            .await;
+    });
+}
+
+#[test]
+fn files_are_dropped_on_the_page() {
+    browse(async |browser| {
+        let server = TestServer::start(&[]);
+        open(browser, &server).await;
+        let drop = "(() => { const data = new DataTransfer(); \
+                    for (const name of arguments[0]) data.items.add(new File([`the value of ${name}`], name)); \
+                    const fire = (type) => document.body.dispatchEvent(new DragEvent(type, { dataTransfer: data, bubbles: true, cancelable: true })); \
+                    fire('dragenter'); const isSeen = !document.getElementById('drop').hidden; fire('dragover'); fire('drop'); \
+                    return isSeen && document.getElementById('drop').hidden; })()";
+        let done = browser
+            .eval_with(drop, vec![json!(["x", "a ä?#%.txt"])])
+            .await;
+        assert_eq!(done, true, "where to drop is shown, and no longer");
+        browser
+            .until_true("document.querySelectorAll('#uploads .stored').length === 2")
+            .await;
+        browser.until_keys(&["a ä?#%.txt", "x"]).await;
+        assert_eq!(
+            server.dir.read("a ä?#%.txt"),
+            "the value of a ä?#%.txt".as_bytes()
+        );
+    });
+}
+
+#[test]
+fn a_refusal_is_shown_in_the_words_of_the_server() {
+    browse(async |browser| {
+        let first = TestServer::start(&[]);
+        first.store("a", "x");
+        let server = Launch::new(&["--read-only"]).on(&first.dir).start();
+        open(browser, &server).await;
+        let (small, large) = (
+            browser.file("new", "x"),
+            browser.file("large", pattern(1, 8 << 20)),
+        );
+        choose(browser, &[&small, &large]).await;
+        for n in [1, 2] {
+            let fate = format!("#uploads li:nth-child({n}) .fate");
+            browser
+                .until_text(&fate, "not stored: this server is read-only")
+                .await;
+        }
+        browser.click("button[aria-label='Delete a']").await;
+        browser.click("#ask-yes").await;
+        browser
+            .until_text("#notes", "a was not deleted: this server is read-only")
+            .await;
+        browser.until_keys(&["a"]).await;
+        let name = "x".repeat(200) + &"é".repeat(20); // of 255 bytes for a file, and more for a key with its extension
+        let add = "document.getElementById('uploads-clear').click() ?? (() => { const data = new DataTransfer(); data.items.add(new File(['x'], arguments[0])); \
+                   document.body.dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true })); })()";
+        for (name, expected) in [("..".to_owned(), "bad key"), (name.repeat(2), "not stored")] {
+            browser.eval_with(add, vec![json!(name)]).await;
+            browser.until_text("#uploads .failed .fate", expected).await;
+        }
+    });
+}

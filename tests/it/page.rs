@@ -1,0 +1,176 @@
+//! Proves who gets the page at `/`, and under which policy; the browser itself is in tests/browser.
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use sha2::{Digest as _, Sha256};
+
+use crate::support::{Response, TestServer, ask};
+
+const CHROMIUM: &str = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8\r\n";
+
+fn page(server: &TestServer, method: &str, lines: &str) -> Response {
+    ask(&mut server.connect(), method, "/", lines, b"")
+}
+
+/// What stands between the tags of every element of this name.
+fn inside<'a>(document: &'a str, tag: &str) -> Vec<&'a str> {
+    let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
+    let parts = document.split(&open).skip(1);
+    parts
+        .map(|part| part.split_once(&close).expect("a closing tag").0)
+        .collect()
+}
+
+#[test]
+fn browsers_get_the_page_and_everyone_else_the_listing() {
+    let server = TestServer::start(&[]);
+    for (accept, media_type) in [
+        (CHROMIUM, "text/html; charset=utf-8"),
+        ("Accept: text/html\r\n", "text/html; charset=utf-8"),
+        ("", "application/json"),
+        ("Accept: */*\r\n", "application/json"),
+        ("Accept: application/json\r\n", "application/json"),
+        (
+            "Accept: application/json, text/html;q=0.9\r\n",
+            "application/json",
+        ),
+        ("Accept: text/plain\r\n", "text/plain; charset=utf-8"),
+    ] {
+        let got = page(&server, "GET", accept);
+        assert_eq!(
+            (got.status, got.must("content-type")),
+            (200, media_type),
+            "{accept}"
+        );
+        assert_eq!(got.must("vary"), "accept", "{accept}");
+    }
+    // The page reads the query; the server does not, nor does a bad one cost the page.
+    let target = "/?prefix=%3Cb%3E&limit=0";
+    let got = ask(&mut server.connect(), "GET", target, CHROMIUM, b"");
+    assert_eq!(
+        (got.status, got.body == page(&server, "GET", CHROMIUM).body),
+        (200, true)
+    );
+    // A value named like a page is a value.
+    server.store("index.html", "mine");
+    let got = ask(&mut server.connect(), "GET", "/index.html", CHROMIUM, b"");
+    assert_eq!(got.body, b"mine");
+}
+
+#[test]
+fn compat_has_no_page_and_read_only_has() {
+    let server = TestServer::start(&["--compat"]);
+    assert_eq!(page(&server, "GET", CHROMIUM).status, 404);
+    let server = TestServer::start(&["--read-only"]);
+    assert_eq!(page(&server, "GET", CHROMIUM).status, 200);
+}
+
+#[test]
+fn the_policy_lets_these_scripts_act_and_nothing_else() {
+    let server = TestServer::start(&[]);
+    let got = page(&server, "GET", CHROMIUM);
+    let document = std::str::from_utf8(&got.body).expect("UTF-8");
+    let policy = got.must("content-security-policy");
+    let directive = |name: &str| {
+        let found = policy.split("; ").find_map(|d| d.strip_prefix(name));
+        found
+            .unwrap_or_else(|| panic!("no {name} in {policy}"))
+            .trim()
+    };
+    let digests = |tag: &str| {
+        let texts = inside(document, tag);
+        assert!(!texts.is_empty(), "no {tag}");
+        let digests = texts
+            .iter()
+            .map(|text| format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(text))));
+        digests.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(directive("script-src"), digests("script"));
+    assert_eq!(directive("style-src"), digests("style"));
+    for name in ["default-src", "base-uri", "form-action", "frame-ancestors"] {
+        assert_eq!(directive(name), "'none'");
+    }
+    assert_eq!(directive("connect-src"), "'self'");
+    assert!(!policy.contains("unsafe"), "{policy}");
+    assert_eq!(got.must("x-content-type-options"), "nosniff");
+    assert_eq!(got.must("referrer-policy"), "no-referrer");
+    assert_eq!(got.must("cross-origin-opener-policy"), "same-origin");
+}
+
+/// Keys and errors are text: nothing in the page parses markup, makes code of text, or has a handler in an attribute.
+#[test]
+fn the_page_has_no_way_to_make_markup_of_text() {
+    let server = TestServer::start(&[]);
+    let got = page(&server, "GET", CHROMIUM);
+    let document = String::from_utf8(got.body).expect("UTF-8");
+    for banned in [
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "DOMParser",
+        "setHTML",
+        "srcdoc",
+        "createContextualFragment",
+        "eval(",
+        "Function(",
+        "javascript:",
+        "http://www.w3.org/1999/xhtml",
+    ] {
+        assert!(!document.contains(banned), "{banned} in the page");
+    }
+    let frame = inside(&document, "script")
+        .iter()
+        .fold(document.clone(), |rest, script| rest.replace(script, ""));
+    let handler = frame
+        .split(|c: char| c.is_ascii_whitespace())
+        .find(|word| word.starts_with("on") && word.contains('='));
+    assert_eq!(handler, None, "a handler in an attribute");
+    assert!(!frame.contains(" style="), "a style in an attribute");
+    for external in ["src=\"http", "href=\"http", "url(", "@import"] {
+        assert!(
+            !document.contains(external),
+            "{external}: the page loads nothing from elsewhere"
+        );
+    }
+}
+
+#[test]
+fn head_and_an_entity_tag_spare_the_document() {
+    let server = TestServer::start(&[]);
+    let got = page(&server, "GET", CHROMIUM);
+    let head = page(&server, "HEAD", CHROMIUM);
+    assert_eq!(
+        (head.status, head.length(), head.body.len()),
+        (200, got.body.len(), 0)
+    );
+    assert_eq!(head.must("etag"), got.must("etag"));
+    assert_eq!(got.must("cache-control"), "no-cache");
+    let known = format!("{CHROMIUM}If-None-Match: {}\r\n", got.must("etag"));
+    let again = page(&server, "GET", &known);
+    assert_eq!((again.status, again.body.len()), (304, 0));
+    for name in ["etag", "cache-control", "vary", "content-security-policy"] {
+        assert_eq!(again.must(name), got.must(name), "{name}");
+    }
+    let other = page(
+        &server,
+        "GET",
+        &format!("{CHROMIUM}If-None-Match: \"other\"\r\n"),
+    );
+    assert_eq!((other.status, other.body == got.body), (200, true));
+    // It has no date, so a date says nothing.
+    let dated = page(
+        &server,
+        "GET",
+        &format!(
+            "{CHROMIUM}If-Modified-Since: {}\r\n",
+            "Sat, 21 Nov 2020 00:00:00 GMT"
+        ),
+    );
+    assert_eq!(dated.status, 200);
+    // Another server of the same build has the same version of it.
+    let second = TestServer::start(&[]);
+    assert_eq!(
+        page(&second, "HEAD", CHROMIUM).must("etag"),
+        got.must("etag")
+    );
+}
