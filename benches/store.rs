@@ -23,6 +23,7 @@ fn open(dir: &TempDir, cache: u64) -> Directory {
     let options = Options {
         cache,
         cached_files: 1000,
+        compute_threads: 1,
         durability: Durability::Os,
         max_staged: None,
     };

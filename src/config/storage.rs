@@ -31,6 +31,10 @@ pub(super) struct Storage {
     )]
     cache: ByteSize,
 
+    /// Threads at most for digests and compression; 0 has the reactors do both, for comparison [default: the CPUs less one]
+    #[arg(long, value_name = "N", env = "DATA_SERVER_COMPUTE_THREADS", value_parser = clap::value_parser!(u16).range(..=1024))]
+    compute_threads: Option<u16>,
+
     /// What an acknowledged write survives: the death of the process (os), or the loss of power too (disk)
     #[arg(
         long,
@@ -70,6 +74,12 @@ impl Storage {
         self.min_free.as_u64()
     }
 
+    /// By default one processor is left to the reactors.
+    fn compute_threads(&self) -> usize {
+        self.compute_threads
+            .map_or_else(|| num_cpus::get().saturating_sub(1).max(1), usize::from)
+    }
+
     pub(super) fn options(&self) -> store::Options {
         store::Options {
             cache: self.cache.as_u64(),
@@ -78,6 +88,7 @@ impl Storage {
                 Durability::Os => store::Durability::Os,
                 Durability::Disk => store::Durability::Disk,
             },
+            compute_threads: self.compute_threads(),
             max_staged: NonZeroU64::new(self.max_staged.as_u64()),
         }
     }

@@ -288,10 +288,9 @@ impl Service {
 
     /// The digest of `object` as a field: kept with it, or computed where that keeps no reactor busy.
     async fn digest(&self, object: &Arc<Object>, algorithm: Algorithm) -> Result<String, Error> {
-        let (object, keep) = (Arc::clone(object), self.store.is_writable());
-        let sha512 = algorithm == Algorithm::Sha512;
-        let job = move || object.digest_blocking(sha512, keep);
-        Ok(match self.store.compute().run(job).await? {
+        let (sha512, keep) = (algorithm == Algorithm::Sha512, self.store.is_writable());
+        let digest = object.digest(sha512, keep, self.store.compute());
+        Ok(match digest.await? {
             Digest::Sha256(digest) => Algorithm::Sha256.field(&digest),
             Digest::Sha512(digest) => Algorithm::Sha512.field(&digest),
         })

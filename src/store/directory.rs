@@ -45,6 +45,8 @@ pub struct Options {
     pub cached_files: u64,
     /// What an acknowledged change survives.
     pub durability: Durability,
+    /// Threads at most for what keeps a processor busy; 0 has the reactors do it themselves.
+    pub compute_threads: usize,
     /// Bytes of uploads staged at once, if that is bounded.
     pub max_staged: Option<NonZeroU64>,
 }
@@ -99,7 +101,7 @@ impl Directory {
             Publisher::start(Arc::clone(&staging), Arc::clone(&changes)).map_err(failed)?;
         Ok(Self {
             names,
-            compute: Threads::compute().map_err(failed)?,
+            compute: Threads::compute(options.compute_threads).map_err(failed)?,
             cache: options.cache(),
             counters,
             changes,
@@ -130,7 +132,7 @@ impl Directory {
             });
         }
         Ok(Self {
-            compute: Threads::compute().map_err(failed)?,
+            compute: Threads::compute(options.compute_threads).map_err(failed)?,
             names: Arc::new(Names::new(root, Threads::disk().map_err(failed)?)),
             cache: options.cache(),
             counters: Arc::default(),

@@ -22,6 +22,7 @@ mod changes;
 mod clock;
 mod content;
 mod digest;
+mod digesting;
 mod directory;
 mod error;
 mod home;

@@ -13,14 +13,10 @@ use rustix::fs::{Advice, FileType, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::attributes;
-use super::digest::{Digest, Digests, Hasher, Wanted};
 use super::error::Error;
 use super::residency::{self, Residency};
 use super::stamp::Stamp;
 use super::threads::Threads;
-
-/// How much of a value is read for hashing at a time.
-const HASHED_AT_ONCE: usize = 256 << 10;
 
 /// Freeing the blocks of a file larger than this takes long enough to be noticed by others on the same reactor.
 const SLOW_TO_FREE: u64 = 256 << 10;
@@ -161,6 +157,10 @@ impl Object {
         self.meta
     }
 
+    pub(super) fn file(&self) -> &ValueFile {
+        &self.file
+    }
+
     /// All of the value, if it is in memory.
     pub fn bytes(&self) -> Option<&Bytes> {
         self.bytes.as_ref()
@@ -179,53 +179,6 @@ impl Object {
                 read => return read.map_err(Error::while_("read")),
             }
         }
-    }
-
-    /// The digest that `sha512` chooses, SHA-256 otherwise: as kept beside the value, or computed from all of it and then
-    /// kept if `keep`. Blocks for as long as hashing the value takes: for compute threads.
-    pub fn digest_blocking(&self, sha512: bool, keep: bool) -> Result<Digest, Error> {
-        let version = self.meta.version;
-        let kept = if sha512 {
-            attributes::sha512(&*self.file, version).map(Digest::Sha512)
-        } else {
-            attributes::sha256(&*self.file, version).map(Digest::Sha256)
-        };
-        if let Some(digest) = kept {
-            return Ok(digest);
-        }
-        let digest = self.hash_blocking(sha512)?;
-        if keep && self.is_current() {
-            // A convenience: the digest is as good without it.
-            let _ = attributes::keep_digest(&*self.file, version, digest);
-        }
-        Ok(digest)
-    }
-
-    fn hash_blocking(&self, sha512: bool) -> Result<Digest, Error> {
-        let mut hasher = Hasher::new(Wanted {
-            sha256: !sha512,
-            sha512,
-            md5: false,
-        });
-        let mut buf = vec![0; HASHED_AT_ONCE];
-        let mut offset = 0;
-        while offset < self.meta.len {
-            match self.read_blocking(offset, &mut buf)? {
-                0 => return Err(Error::Truncated),
-                n => {
-                    let left = usize::try_from(self.meta.len - offset).unwrap_or(n);
-                    hasher.update(&buf[..n.min(left)]);
-                    offset += n as u64;
-                }
-            }
-        }
-        let Digests {
-            sha256,
-            sha512,
-            md5: _,
-        } = hasher.finish();
-        let digest = sha256.map(Digest::Sha256).or(sha512.map(Digest::Sha512));
-        digest.ok_or(Error::Truncated)
     }
 
     /// What the room above keeps beside this version of the value; made once, by the first who asks.

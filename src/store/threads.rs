@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
 
 use super::error::Error;
 use crate::metrics::Jobs;
@@ -28,8 +29,7 @@ pub struct Threads(Arc<Pool>);
 
 #[derive(Debug)]
 struct Pool {
-    handle: Handle,
-    // Taken on drop: a runtime may not wait for its threads from within another runtime.
+    /// None has whoever asks do the job.
     runtime: Option<Runtime>,
     jobs: Arc<Jobs>,
 }
@@ -37,30 +37,18 @@ struct Pool {
 impl Threads {
     /// The disk threads.
     pub(super) fn disk() -> std::io::Result<Self> {
-        Self::start("disk", DISK_THREADS)
+        Ok(Self::new(Some(start("disk", DISK_THREADS)?)))
     }
 
-    /// The compute threads: one processor is left to the reactors.
-    pub(super) fn compute() -> std::io::Result<Self> {
-        Self::start("compute", num_cpus::get().saturating_sub(1).max(1))
+    /// At most so many compute threads; with 0, each job is done by the thread that asks, which waits for it.
+    pub(super) fn compute(most: usize) -> std::io::Result<Self> {
+        let runtime = (most > 0).then(|| start("compute", most));
+        Ok(Self::new(runtime.transpose()?))
     }
 
-    fn start(name: &'static str, most: usize) -> std::io::Result<Self> {
-        let next = AtomicUsize::new(0);
-        let runtime = Builder::new_current_thread()
-            .max_blocking_threads(most)
-            .thread_keep_alive(FOR_EVER)
-            .thread_name_fn(move || format!("{name}-{}", next.fetch_add(1, Ordering::Relaxed)))
-            .build()?;
-        // Where a pool has no thread and the system has none to give, tokio panics; with one, jobs wait for it. So the
-        // first is started while that still can be refused.
-        let first = catch_unwind(AssertUnwindSafe(|| runtime.spawn_blocking(|| ())));
-        first.map_err(|_| std::io::Error::other("the system gives no more threads"))?;
-        Ok(Self(Arc::new(Pool {
-            handle: runtime.handle().clone(),
-            runtime: Some(runtime),
-            jobs: Arc::default(),
-        })))
+    fn new(runtime: Option<Runtime>) -> Self {
+        let jobs = Arc::default();
+        Self(Arc::new(Pool { runtime, jobs }))
     }
 
     /// Runs `job` on one of the threads, starting when the future is first polled, and waits for its result.
@@ -78,19 +66,29 @@ impl Threads {
         T: Send + 'static,
         F: FnOnce() -> Result<T, Error> + Send + 'static,
     {
-        let running = self.0.handle.spawn_blocking(self.counted(job));
+        let job = self.counted(job);
+        let started = match &self.0.runtime {
+            Some(runtime) => Started::Running(runtime.spawn_blocking(job)),
+            None => Started::Done(job()),
+        };
         async move {
             let panicked = |panic| Error::Failed {
                 doing: "run a job",
                 source: std::io::Error::other(panic),
             };
-            running.await.unwrap_or_else(|panic| Err(panicked(panic)))
+            match started {
+                Started::Running(job) => job.await.unwrap_or_else(|panic| Err(panicked(panic))),
+                Started::Done(result) => result,
+            }
         }
     }
 
     /// Runs `job` on one of the threads some time; nobody waits for it.
     pub(super) fn later(&self, job: impl FnOnce() + Send + 'static) {
-        drop(self.0.handle.spawn_blocking(self.counted(job)));
+        drop(self.spawn(move || {
+            job();
+            Ok(())
+        }));
     }
 
     /// Its jobs, in numbers.
@@ -108,8 +106,29 @@ impl Threads {
     }
 }
 
+/// A job that a thread has, or that is done.
+enum Started<T> {
+    Running(JoinHandle<Result<T, Error>>),
+    Done(Result<T, Error>),
+}
+
+fn start(name: &'static str, most: usize) -> std::io::Result<Runtime> {
+    let next = AtomicUsize::new(0);
+    let runtime = Builder::new_current_thread()
+        .max_blocking_threads(most)
+        .thread_keep_alive(FOR_EVER)
+        .thread_name_fn(move || format!("{name}-{}", next.fetch_add(1, Ordering::Relaxed)))
+        .build()?;
+    // Where a pool has no thread and the system has none to give, tokio panics; with one, jobs wait for it. So the first
+    // is started while that still can be refused.
+    let first = catch_unwind(AssertUnwindSafe(|| runtime.spawn_blocking(|| ())));
+    first.map_err(|_| std::io::Error::other("the system gives no more threads"))?;
+    Ok(runtime)
+}
+
 impl Drop for Pool {
     fn drop(&mut self) {
+        // A runtime may not wait for its threads from within another runtime.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

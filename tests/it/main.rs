@@ -3,6 +3,7 @@
 mod access_log;
 mod admin;
 mod architecture;
+mod aside;
 mod attacks;
 mod broken;
 mod browsers;

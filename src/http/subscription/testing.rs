@@ -12,6 +12,7 @@ pub(super) fn subscribed(test: impl AsyncFnOnce(Subscription, Rc<Link>)) {
     let options = Options {
         cache: 0,
         cached_files: 0,
+        compute_threads: 1,
         durability: Durability::Os,
         max_staged: None,
     };
