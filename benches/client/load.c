@@ -1,13 +1,20 @@
 /*
- * load: the client of the comparison. One thread, one epoll, a closed loop: every connection has one request under
+ * load: the client of the benches. One thread, one epoll, a closed loop: every connection has one request under
  * way and sends the next as soon as the answer is complete.
  *
- *   load --port P --get|--put --size N [--prefix NAME] [--keys N | --new] [--connections N] [--fresh]
- *        [--seconds S] [--requests N] [--spin]
+ *   load --port P --get|--head|--put --size N [--prefix NAME] [--keys N | --new] [--connections N] [--fresh]
+ *        [--header LINE] [--rate R] [--cold DIR] [--seconds S] [--requests N] [--patience S] [--spin]
  *
  * Requests name /<prefix><number>: numbers cycle below --keys, or with --new never repeat. --fresh takes a new
  * connection for each request (Connection: close) and waits for the server to close it. The run ends after --seconds
- * or once --requests have been sent, whichever is first; requests under way then are still waited for, and counted.
+ * or once --requests have been sent, whichever is first; requests under way then are still waited for, and counted, for
+ * --patience seconds (30); what has no answer by then is counted as unanswered.
+ *
+ * With --rate the loop is open: R requests a second, evenly spaced, each on a connection that rests, whatever became of
+ * those before it. Latencies then run from when a request was due, also when it had to wait for a connection.
+ *
+ * --header adds a line to each request; of an answer without a Content-Length (--fresh only) all until the connection is
+ * closed is taken, whatever its length. --cold has the kernel forget DIR/<prefix><number> before each request for it.
  *
  * With --spin it polls without ever sleeping: for a processor of its own, where waking it up would be paid for by the
  * server, and dearly on a virtual machine, which makes figures jump.
@@ -47,27 +54,26 @@ enum {
     SUB_BUCKETS = 64,       /* of a power of two in the histogram */
     BUCKETS = 64 * SUB_BUCKETS,
     ERRORS_MAX = 100,       /* give up: the run is invalid anyway */
-    DRAIN_SECONDS = 30,     /* for what is under way at the end */
     EVENTS = 256,
     TURN = 4,               /* steps of one connection before the others get theirs */
 };
 
 static struct {
     uint16_t port;
-    bool put, fresh, new_names, spin;
+    bool put, head, fresh, new_names, spin;
     uint64_t size, keys, requests;
     int connections;
-    double seconds;
-    const char *prefix;
-} options = {.keys = 1, .requests = UINT64_MAX, .connections = 1, .seconds = 1, .prefix = "key-"};
+    double seconds, rate, patience;
+    const char *prefix, *header, *cold;
+} options = {.keys = 1, .requests = UINT64_MAX, .connections = 1, .seconds = 1, .patience = 30, .prefix = "key-"};
 
 static struct {
-    uint64_t requests, body_bytes, non_2xx, errors;
+    uint64_t requests, body_bytes, non_2xx, errors, unanswered;
     uint64_t first_ns, last_ns, max_ns;
     uint64_t histogram[BUCKETS];
 } result;
 
-enum phase { IDLE, SENDING_HEAD, SENDING_BODY, RECEIVING_HEAD, RECEIVING_BODY, AWAITING_CLOSE };
+enum phase { IDLE, SENDING_HEAD, SENDING_BODY, RECEIVING_HEAD, RECEIVING_BODY, RECEIVING_ALL, AWAITING_CLOSE };
 
 struct connection {
     int socket; /* -1: none */
@@ -77,6 +83,7 @@ struct connection {
     size_t sent;         /* of the head and the small body behind it */
     size_t head_len;     /* of the request; later the bytes of the answer's head so far */
     bool queued;         /* its turn ended before the socket blocked */
+    bool rests;          /* waits for a request to be due */
     struct connection *next;
     char head[HEAD_MAX]; /* of the request; later of the answer, when it comes in pieces */
 };
@@ -84,7 +91,7 @@ struct connection {
 static int epoll;
 static int shared; /* memory file that large bodies are sent from */
 static uint64_t started, under_way, deadline_ns;
-static struct connection *queue_first, *queue_last;
+static struct connection *queue_first, *queue_last, *resting;
 static char answer[HEAD_MAX + SMALL_MAX], small_body[SMALL_MAX];
 
 _Noreturn static void die(const char *what)
@@ -161,9 +168,10 @@ static bool connect_to_server(struct connection *c)
 
 static void write_head(struct connection *c, uint64_t number)
 {
-    int len = snprintf(c->head, HEAD_MAX, "%s /%s%llu HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n%s", options.put ? "PUT" : "GET",
-                       options.prefix, (unsigned long long)number, options.port,
-                       options.fresh ? "Connection: close\r\n" : "");
+    const char *method = options.put ? "PUT" : options.head ? "HEAD" : "GET";
+    int len = snprintf(c->head, HEAD_MAX, "%s /%s%llu HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n%s%s%s", method, options.prefix,
+                       (unsigned long long)number, options.port, options.fresh ? "Connection: close\r\n" : "",
+                       options.header ? options.header : "", options.header ? "\r\n" : "");
     if (options.put)
         len += snprintf(c->head + len, HEAD_MAX - (size_t)len, "Content-Length: %llu\r\n",
                         (unsigned long long)options.size);
@@ -225,11 +233,18 @@ static enum progress take_answer(struct connection *c, size_t head, size_t len)
     answer[head - 1] = 0; /* the head alone, as a string */
     bool success = !strncmp(answer, "HTTP/1.1 2", 10);
     long long length = content_length(answer);
+    if (length < 0 && options.fresh) {
+        result.non_2xx += !success;
+        c->phase = RECEIVING_ALL;
+        return MOVED;
+    }
     if (length < 0 || (size_t)length < len - head)
         return BROKEN;
     if (success && !options.put && (uint64_t)length != options.size)
         return BROKEN;
     result.non_2xx += !success;
+    if (options.head)
+        return ENDED;
     result.body_bytes += options.put ? options.size : (uint64_t)length;
     c->left = (uint64_t)length - (len - head);
     c->phase = RECEIVING_BODY;
@@ -263,6 +278,15 @@ static enum progress receive_body(struct connection *c)
     return c->left ? MOVED : ENDED;
 }
 
+static enum progress receive_all(struct connection *c)
+{
+    ssize_t got = recv(c->socket, NULL, SHARED, MSG_TRUNC);
+    if (got < 0)
+        return failed_call();
+    result.body_bytes += (uint64_t)got;
+    return got ? MOVED : ENDED;
+}
+
 static enum progress step(struct connection *c)
 {
     switch (c->phase) {
@@ -270,6 +294,7 @@ static enum progress step(struct connection *c)
     case SENDING_BODY: return send_body(c);
     case RECEIVING_HEAD: return receive_head(c);
     case RECEIVING_BODY: return receive_body(c);
+    case RECEIVING_ALL: return receive_all(c);
     default: return BLOCKED;
     }
 }
@@ -283,7 +308,10 @@ static void complete(struct connection *c)
     result.histogram[bucket_of(took)]++;
     if (took > result.max_ns)
         result.max_ns = took;
-    c->phase = options.fresh ? AWAITING_CLOSE : IDLE;
+    if (c->phase == RECEIVING_ALL)
+        disconnect(c);
+    else
+        c->phase = options.fresh ? AWAITING_CLOSE : IDLE;
 }
 
 static void queue(struct connection *c)
@@ -294,15 +322,34 @@ static void queue(struct connection *c)
     queue_last = c;
 }
 
-/* Begin the next request, if there is to be one. */
-static void begin(struct connection *c)
+/* Have the kernel forget a value that is about to be asked for. */
+static void forget(uint64_t number)
+{
+    char path[HEAD_MAX];
+    snprintf(path, sizeof path, "%s/%s%llu", options.cold, options.prefix, (unsigned long long)number);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0 || posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) != 0)
+        die(path);
+    close(file);
+}
+
+/* When the next request of an open loop is due. */
+static uint64_t due_ns(void)
+{
+    return result.first_ns + (uint64_t)((double)started / options.rate * 1e9);
+}
+
+/* Begin the next request, if there is to be one; in an open loop it was due at a time of its own. */
+static void begin_at(struct connection *c, uint64_t due)
 {
     uint64_t now = now_ns();
     if (started >= options.requests || now >= deadline_ns || result.errors > ERRORS_MAX)
         return;
     uint64_t number = started++;
     under_way++;
-    c->started_ns = now;
+    c->started_ns = due ? due : now;
+    if (options.cold)
+        forget(options.new_names ? number : number % options.keys);
     if (c->socket < 0 && !connect_to_server(c)) {
         fail(c);
         return;
@@ -315,6 +362,33 @@ static void begin(struct connection *c)
         fail(c);
     else if (c->phase == SENDING_BODY)
         queue(c);
+}
+
+/* Begin the next request, or in an open loop rest until one is due. */
+static void begin(struct connection *c)
+{
+    if (options.rate <= 0) {
+        begin_at(c, 0);
+    } else if (!c->rests) {
+        c->rests = true;
+        c->next = resting;
+        resting = c;
+    }
+}
+
+static void begin_what_is_due(void)
+{
+    while (resting && now_ns() >= due_ns()) {
+        struct connection *c = resting;
+        resting = c->next;
+        c->rests = false;
+        uint64_t before = started;
+        begin_at(c, due_ns());
+        if (started == before || c->phase == IDLE)
+            begin(c);
+        if (started == before)
+            return;
+    }
 }
 
 static void take_turn(struct connection *c)
@@ -361,23 +435,37 @@ static bool more_to_begin(void)
     return now_ns() < deadline_ns && started < options.requests && result.errors <= ERRORS_MAX;
 }
 
+/* How long to wait for something to happen. */
+static struct timespec patience(void)
+{
+    uint64_t longest = 100000000, now = now_ns();
+    if (options.spin || queue_first)
+        longest = 0;
+    else if (resting && more_to_begin() && due_ns() < now + longest)
+        longest = due_ns() > now ? due_ns() - now : 0;
+    return (struct timespec){.tv_nsec = (long)longest};
+}
+
 static void run(struct connection *connections)
 {
     struct epoll_event events[EVENTS];
     result.first_ns = result.last_ns = now_ns();
     deadline_ns = result.first_ns + (uint64_t)(options.seconds * 1e9);
-    uint64_t limit_ns = deadline_ns + DRAIN_SECONDS * 1000000000ull;
+    uint64_t limit_ns = deadline_ns + (uint64_t)(options.patience * 1e9);
     for (int i = 0; i < options.connections; i++)
         begin(&connections[i]);
     while (under_way || more_to_begin()) {
-        int n = epoll_wait(epoll, events, EVENTS, options.spin || queue_first ? 0 : 100);
+        if (options.rate > 0)
+            begin_what_is_due();
+        struct timespec longest = patience();
+        int n = epoll_pwait2(epoll, events, EVENTS, &longest, NULL);
         if (n < 0 && errno != EINTR)
             die("epoll_wait");
         for (int i = 0; i < n; i++)
             on_event(events[i].data.ptr, events[i].events);
         run_queue();
         if (now_ns() > limit_ns) {
-            result.errors += under_way;
+            result.unanswered = under_way;
             return;
         }
     }
@@ -391,16 +479,18 @@ static void report(void)
                  (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
     double elapsed = (double)(result.last_ns - result.first_ns) / 1e9;
     printf("{\"requests\": %llu, \"body_bytes\": %llu, \"seconds\": %.6f, \"p50_us\": %.1f, \"p99_us\": %.1f, "
-           "\"max_us\": %.1f, \"non_2xx\": %llu, \"errors\": %llu, \"client_cpu_seconds\": %.6f}\n",
+           "\"max_us\": %.1f, \"non_2xx\": %llu, \"errors\": %llu, \"unanswered\": %llu, \"client_cpu_seconds\": %.6f}\n",
            (unsigned long long)result.requests, (unsigned long long)result.body_bytes, elapsed, quantile_us(0.5),
            quantile_us(0.99), (double)result.max_ns / 1e3, (unsigned long long)result.non_2xx,
-           (unsigned long long)result.errors, cpu);
+           (unsigned long long)result.errors,
+           (unsigned long long)result.unanswered, cpu);
 }
 
 _Noreturn static void usage(void)
 {
-    fputs("usage: load --port P --get|--put --size N [--prefix NAME] [--keys N | --new] [--connections N] [--fresh]\n"
-          "            [--seconds S] [--requests N] [--spin]\n",
+    fputs("usage: load --port P --get|--head|--put --size N [--prefix NAME] [--keys N | --new] [--connections N]\n"
+          "            [--fresh] [--header LINE] [--rate R] [--cold DIR] [--seconds S] [--requests N]\n"
+          "            [--patience S] [--spin]\n",
           stderr);
     exit(2);
 }
@@ -409,6 +499,9 @@ static void parse_options(int argc, char **argv)
 {
     static const struct option known[] = {
         {"port", required_argument, NULL, 'p'},        {"get", no_argument, NULL, 'g'},
+        {"head", no_argument, NULL, 'h'},              {"header", required_argument, NULL, 'l'},
+        {"patience", required_argument, NULL, 'w'},
+        {"rate", required_argument, NULL, 'v'},        {"cold", required_argument, NULL, 'd'},
         {"put", no_argument, NULL, 'u'},               {"size", required_argument, NULL, 's'},
         {"prefix", required_argument, NULL, 'x'},      {"keys", required_argument, NULL, 'k'},
         {"new", no_argument, NULL, 'n'},               {"connections", required_argument, NULL, 'c'},
@@ -421,6 +514,11 @@ static void parse_options(int argc, char **argv)
         case 'p': options.port = (uint16_t)atoi(optarg); break;
         case 'g': options.put = false; break;
         case 'u': options.put = true; break;
+        case 'h': options.head = true; break;
+        case 'l': options.header = optarg; break;
+        case 'v': options.rate = atof(optarg); break;
+        case 'w': options.patience = atof(optarg); break;
+        case 'd': options.cold = optarg; break;
         case 's': options.size = strtoull(optarg, NULL, 10); break;
         case 'x': options.prefix = optarg; break;
         case 'k': options.keys = strtoull(optarg, NULL, 10); break;
@@ -434,7 +532,8 @@ static void parse_options(int argc, char **argv)
         }
     }
     bool sane = options.port && options.size && options.keys && options.connections > 0 &&
-                options.connections <= 10000 && strlen(options.prefix) < 200;
+                options.connections <= 10000 && strlen(options.prefix) < 200 && options.rate >= 0 &&
+                (!options.header || strlen(options.header) < 200) && (!options.cold || strlen(options.cold) < 500);
     if (optind != argc || !sane)
         usage();
 }

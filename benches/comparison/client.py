@@ -78,7 +78,7 @@ class Load:
         found = json.loads(found)
         point = Point(
             requests=found["requests"], seconds=found["seconds"], body_bytes=found["body_bytes"],
-            p50_us=found["p50_us"], p99_us=found["p99_us"], failures=found["non_2xx"] + found["errors"],
+            p50_us=found["p50_us"], p99_us=found["p99_us"], failures=found["non_2xx"] + found["errors"] + found["unanswered"],
         )  # fmt: skip
         return _with_shares(point, cpu, found["client_cpu_seconds"])
 

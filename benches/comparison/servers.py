@@ -34,7 +34,7 @@ class Server:
         self.process = None
 
     def __enter__(self):
-        self.data.mkdir(parents=True)
+        self.data.mkdir(parents=True, exist_ok=True)
         command = ["taskset", "--cpu-list", self.cpu_list, *self.command()]
         with open(self.home / "stderr", "wb") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
