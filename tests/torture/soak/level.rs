@@ -21,7 +21,7 @@ impl Sample {
 }
 
 /// What may come on top of the first third of the samples by the last one: caches fill, threads come and go.
-const MORE_RSS_KIB: f64 = 24.0 * 1024.0;
+const MORE_RSS_KIB: f64 = 8.0 * 1024.0;
 const MORE_DESCRIPTORS: f64 = 24.0;
 const MORE_THREADS: f64 = 16.0;
 
