@@ -69,7 +69,12 @@ fn a_lossy_network_costs_time_and_no_value() {
 }
 
 fn transfer_all(percent: &str) {
-    let count = scaled(24, 500);
+    // Where much is lost, a request now and then takes longer than a client waits or the server allows: so fewer of them.
+    let count = if percent == "1" {
+        scaled(24, 500)
+    } else {
+        scaled(24, 100)
+    };
     let mut random = Dice::new(seed("lossy network"));
     let faults = Faults {
         up: Fault::None,
