@@ -5,13 +5,26 @@
 //! can be smuggled in a body, and none behind a fault is ever seen. Promises to look at no byte of a body's data.
 
 use super::chunks::Chunks;
-use super::head::{Body, Fault, Scan};
+use super::head::{Body, Fault, Large, Scan};
+
+/// What ends the bytes that may be given on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The end of what is there.
+    Nothing,
+    /// Something that no recipient should have to read.
+    Fault(Fault),
+    /// A large body, whose head is the last of the bytes given on. What follows the body is framed anew.
+    Large(Large),
+}
 
 /// The framing of one connection.
 #[derive(Debug)]
 pub struct Framing {
     place: Place,
     requests: u64,
+    /// Of the head that was passed last.
+    large: Option<Large>,
 }
 
 #[derive(Debug)]
@@ -25,7 +38,7 @@ impl From<Body> for Place {
     fn from(body: Body) -> Self {
         match body {
             Body::Length(0) => Self::Head(Scan::default()),
-            Body::Length(length) => Self::Data(length),
+            Body::Length(length) | Body::Large(Large { length, .. }) => Self::Data(length),
             Body::Chunked => Self::Chunks(Chunks::START),
         }
     }
@@ -36,6 +49,7 @@ impl Default for Framing {
         Self {
             place: Place::Head(Scan::default()),
             requests: 0,
+            large: None,
         }
     }
 }
@@ -46,15 +60,19 @@ impl Framing {
         self.requests
     }
 
-    /// Goes on in `bytes`: how many of them may be given on, and the fault that was found behind those, if any. The others
-    /// are the beginning of a head; they come again, with more behind them, at the next call.
-    pub fn go_on(&mut self, bytes: &[u8]) -> (usize, Result<(), Fault>) {
+    /// Goes on in `bytes`: how many of them may be given on, and what was found there. The others are the beginning of a
+    /// head, or come behind what was found; those of a head come again, with more behind them, at the next call.
+    pub fn go_on(&mut self, bytes: &[u8]) -> (usize, Found) {
         let mut at = 0;
         loop {
             match self.pass(&bytes[at..]) {
-                Ok(0) => return (at, Ok(())),
+                Ok(0) => return (at, Found::Nothing),
                 Ok(len) => at += len,
-                Err(fault) => return (at, Err(fault)),
+                Err(fault) => return (at, Found::Fault(fault)),
+            }
+            if let Some(large) = self.large.take() {
+                self.place = Place::Head(Scan::default());
+                return (at, Found::Large(large));
             }
         }
     }
@@ -67,6 +85,9 @@ impl Framing {
                     return Ok(0);
                 };
                 self.requests += 1;
+                if let Body::Large(large) = body {
+                    self.large = Some(large.behind(len));
+                }
                 self.place = body.into();
                 Ok(len)
             }

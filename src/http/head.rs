@@ -52,12 +52,44 @@ pub fn stand_in(head: &[u8]) -> Vec<u8> {
     stand_in
 }
 
+/// The shortest body that hyper need not see, in bytes: for shorter ones the detour costs more than it saves.
+const LARGE: u64 = 256 << 10;
+
 /// How the body after a head is framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Body {
     /// So many bytes.
     Length(u64),
+    /// So many bytes, too many to pass through hyper.
+    Large(Large),
     Chunked,
+}
+
+/// A large body, and where the digits of its Content-Length are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Large {
+    /// Bytes of the body.
+    pub length: u64,
+    /// Counted from the head's beginning, and once it is passed, from its end backwards.
+    digits: (usize, usize),
+}
+
+impl Large {
+    /// Once the head, `len` bytes long, has been passed.
+    pub(super) fn behind(self, len: usize) -> Self {
+        let (start, end) = self.digits;
+        Self {
+            digits: (len - start, len - end),
+            ..self
+        }
+    }
+
+    /// Makes the body one of no bytes in `heads`, which end with its head: whoever parses them next waits for none.
+    pub fn hide(self, heads: &mut [u8]) {
+        let (start, end) = self.digits;
+        let len = heads.len();
+        heads[len - start..len - end].fill(b'0');
+    }
 }
 
 /// A head that is being received: what its whole lines said.
@@ -68,7 +100,12 @@ pub(super) struct Scan {
     /// Whole lines, those before the request line left out.
     lines: usize,
     is_1_0: bool,
+    is_put: bool,
+    /// The client waits to be told to go on, which is left to hyper.
+    expects: bool,
     length: Option<u64>,
+    /// Where its digits begin and end.
+    digits: (usize, usize),
     chunked: bool,
 }
 
@@ -101,6 +138,7 @@ impl Scan {
     /// RFC 9112, section 3.2: no form of the target has a fragment, and hyper would drop it.
     fn request_line(&mut self, line: &[u8]) -> Result<(), Fault> {
         self.is_1_0 = line.ends_with(b"HTTP/1.0");
+        self.is_put = line.starts_with(b"PUT ");
         memchr(b'#', line).map_or(Ok(()), |_| Err(Fault::Line))
     }
 
@@ -111,7 +149,10 @@ impl Scan {
         }
         let (name, value) = (&line[..name], &line[name + 1..]);
         if name.eq_ignore_ascii_case(b"content-length") {
-            let length = number(trim(value)).ok_or(Fault::Length)?;
+            let digits = trim(value);
+            let length = number(digits).ok_or(Fault::Length)?;
+            let end = self.at - 2 - (value.len() - value.trim_ascii_end().len());
+            self.digits = (end - digits.len(), end);
             if self.length.replace(length).is_some() {
                 return Err(Fault::Length);
             }
@@ -120,6 +161,8 @@ impl Scan {
             if !is_chunked || std::mem::replace(&mut self.chunked, true) {
                 return Err(Fault::Coding);
             }
+        } else if name.eq_ignore_ascii_case(b"expect") {
+            self.expects = true;
         }
         Ok(())
     }
@@ -130,6 +173,10 @@ impl Scan {
             (true, Some(_)) => Err(Fault::Length),
             (true, None) if self.is_1_0 => Err(Fault::Length),
             (true, None) => Ok(Body::Chunked),
+            (false, Some(length)) if length >= LARGE && self.is_put && !self.expects => {
+                let digits = self.digits;
+                Ok(Body::Large(Large { length, digits }))
+            }
             (false, length) => Ok(Body::Length(length.unwrap_or(0))),
         }
     }

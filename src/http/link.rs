@@ -8,10 +8,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use super::detour::Detour;
 use super::head::Fault;
 use super::meter::Meter;
 use crate::metrics::ReactorCounters;
-use crate::store::Descriptor;
+use crate::store::{Descriptor, Inflow};
 
 /// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,7 @@ pub struct Link {
     waits_for_flush: RefCell<Option<Waker>>,
     regions: RefCell<VecDeque<Region>>,
     meter: Meter,
+    detour: Detour,
 }
 
 impl Link {
@@ -90,6 +92,7 @@ impl Link {
             waits_for_flush: RefCell::default(),
             regions: RefCell::default(),
             meter: Meter::new(counters),
+            detour: Detour::default(),
         }
     }
 
@@ -292,6 +295,16 @@ impl Link {
     /// Whether anything arrived since the last answer.
     pub fn heard(&self) -> bool {
         self.heard.get()
+    }
+
+    /// Where a large body goes.
+    pub fn detour(&self) -> &Detour {
+        &self.detour
+    }
+
+    /// What the body of the request that arrived last is taken from, if hyper does not have it.
+    pub(super) fn take_inflow(&self) -> Option<Box<dyn Inflow>> {
+        self.detour.take(self.requests.get())
     }
 
     /// The next piece of body that hyper holds stands for `region`.

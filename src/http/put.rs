@@ -39,8 +39,13 @@ impl Service {
         if !wanted.is_none() {
             upload.hash(wanted, self.store.compute().clone());
         }
-        while let Some(data) = body.next().await? {
-            upload.push(data).await?;
+        match body.rest().filter(|_| wanted.is_none()) {
+            Some(mut rest) => upload.receive(&mut rest).await?,
+            None => {
+                while let Some(data) = body.next().await? {
+                    upload.push(data).await?;
+                }
+            }
         }
         let trailers = body.trailers().map(Expected::of).transpose();
         let trailers = trailers.map_err(Refusal::from)?.unwrap_or_default();

@@ -1,16 +1,52 @@
 //! The body of a request as it arrives: counted, held to the limit, and never taken as whole when it breaks off.
+//!
+//! It comes in frames from hyper, or, when it is large, from the socket itself ([`Inflow`]).
 
-use bytes::Bytes;
+use std::future::poll_fn;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Frame, Incoming};
 use hyper::header::HeaderMap;
 
 use super::link::Link;
 use super::request::Refusal;
+use crate::store::{self, Inflow};
+
+/// The body of a request that has just arrived: hyper's, unless it is large.
+#[derive(Debug)]
+pub(super) struct Arriving {
+    body: Incoming,
+    inflow: Option<Box<dyn Inflow>>,
+}
+
+impl Arriving {
+    /// All of it is in `inflow`, where there is one.
+    pub(super) fn new(body: Incoming, inflow: Option<Box<dyn Inflow>>) -> Self {
+        Self { body, inflow }
+    }
+
+    /// Its length in bytes, where that is known.
+    pub(super) fn len(&self) -> Option<u64> {
+        match &self.inflow {
+            Some(inflow) => Some(inflow.left()),
+            None => self.body.size_hint().exact(),
+        }
+    }
+
+    /// Whether there is nothing to receive.
+    pub(super) fn is_empty(&self) -> bool {
+        self.inflow.is_none() && self.body.is_end_stream()
+    }
+}
 
 /// The body of a request as it arrives, counted and held to the limit.
 pub(super) struct Received<'a> {
     body: Incoming,
+    inflow: Option<Box<dyn Inflow>>,
     left: u64,
     limit: u64,
     ended: bool,
@@ -19,10 +55,13 @@ pub(super) struct Received<'a> {
 }
 
 impl<'a> Received<'a> {
-    pub(super) fn new(body: Incoming, limit: u64, link: &'a Link) -> Self {
-        let ended = body.is_end_stream();
+    /// A large one was held to the limit when its length was announced.
+    pub(super) fn new(arriving: Arriving, limit: u64, link: &'a Link) -> Self {
+        let ended = arriving.is_empty();
+        let Arriving { body, inflow } = arriving;
         Self {
             body,
+            inflow,
             left: limit,
             limit,
             ended,
@@ -33,6 +72,13 @@ impl<'a> Received<'a> {
 
     /// The next bytes, or `None` once all have arrived; a body that breaks off is an error.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
+        if let Some(mut rest) = self.rest() {
+            if rest.left() == 0 {
+                return Ok(None);
+            }
+            let read = store::read(&mut rest).await;
+            return read.map(Some).map_err(|_| Refusal::CutOff);
+        }
         while let Some(frame) = self.frame().await {
             let data = match frame.map_err(|_| Refusal::CutOff)?.into_data() {
                 Ok(data) => data,
@@ -55,6 +101,17 @@ impl<'a> Received<'a> {
         self.trailers.as_ref()
     }
 
+    /// All of the body, to be taken from the socket, unless hyper has it.
+    pub(super) fn rest(&mut self) -> Option<Rest<'_>> {
+        let link = self.link;
+        let inflow = &mut **self.inflow.as_mut()?;
+        Some(Rest {
+            inflow,
+            link,
+            since: None,
+        })
+    }
+
     async fn frame(&mut self) -> Option<Result<Frame<Bytes>, hyper::Error>> {
         self.link.set_receiving(true);
         let waits = self.link.meter().waits();
@@ -66,6 +123,12 @@ impl<'a> Received<'a> {
 
     /// Receives all of it and keeps nothing.
     pub(super) async fn discard(&mut self) -> Result<(), Refusal> {
+        if let Some(mut rest) = self.rest() {
+            while rest.left() > 0 {
+                let dropped = poll_fn(|cx| rest.poll_discard(cx)).await;
+                dropped.ok_or(Refusal::CutOff)?;
+            }
+        }
         while self.next().await?.is_some() {}
         Ok(())
     }
@@ -73,8 +136,69 @@ impl<'a> Received<'a> {
 
 impl Drop for Received<'_> {
     fn drop(&mut self) {
-        if !self.ended {
-            self.link.leave_unread();
+        self.link.set_receiving(false);
+        match &self.inflow {
+            Some(inflow) if inflow.left() == 0 => self.link.detour().end(),
+            None if self.ended => {}
+            _ => self.link.leave_unread(),
         }
+    }
+}
+
+/// What is left of a large body; it tells the connection's [`Link`] when it waits and what it moved.
+#[derive(Debug)]
+pub(super) struct Rest<'a> {
+    inflow: &'a mut dyn Inflow,
+    link: &'a Link,
+    since: Option<Instant>,
+}
+
+impl Rest<'_> {
+    fn note(&mut self, polled: Poll<Option<usize>>) -> Poll<Option<usize>> {
+        self.link.set_receiving(polled.is_pending());
+        match polled {
+            Poll::Pending if self.since.is_none() => self.since = self.link.meter().waits(),
+            Poll::Pending => {}
+            Poll::Ready(moved) => {
+                self.link.meter().waited(self.since.take());
+                self.link.count(moved.unwrap_or(0));
+            }
+        }
+        polled
+    }
+}
+
+impl Inflow for Rest<'_> {
+    fn left(&self) -> u64 {
+        self.inflow.left()
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<Option<usize>> {
+        let polled = self.inflow.poll_read(cx, buf);
+        self.note(polled)
+    }
+
+    fn poll_splice(
+        &mut self,
+        cx: &mut Context<'_>,
+        pipe: BorrowedFd<'_>,
+        is_empty: bool,
+    ) -> Poll<Option<usize>> {
+        let polled = self.inflow.poll_splice(cx, pipe, is_empty);
+        self.note(polled)
+    }
+
+    fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
+        let polled = self.inflow.poll_discard(cx);
+        self.note(polled)
+    }
+
+    fn source(&self) -> Option<OwnedFd> {
+        self.inflow.source()
+    }
+
+    fn taken(&mut self, len: u64) {
+        self.inflow.taken(len);
+        self.link.count(usize::try_from(len).unwrap_or(usize::MAX));
     }
 }

@@ -369,6 +369,7 @@ fn failed(error: &store::Error, audience: &Audience) -> Response<Body> {
         E::Exhausted { .. } => (S::SERVICE_UNAVAILABLE, "exhausted"),
         E::Precondition => (S::PRECONDITION_FAILED, "precondition-failed"),
         E::Occupied => (S::CONFLICT, "occupied"),
+        E::BrokenOff => (S::BAD_REQUEST, "body-cut-off"),
         E::Truncated | E::Failed { .. } => (S::INTERNAL_SERVER_ERROR, "store-failed"),
     };
     let mut response = problem(status, name, error, audience);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::SystemTime;
 
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{Request, Response};
 
@@ -28,7 +28,7 @@ use super::link::Link;
 use super::listing::next_link;
 use super::meter::{Notes, Timing};
 use super::put::condition;
-use super::receive::Received;
+use super::receive::{Arriving, Received};
 use super::representation::representation;
 use super::request::{Audience, Intent, Operation, Refusal, Wishes, understand};
 use super::response::{Outcome, Sending, close, render, value, whole};
@@ -91,11 +91,12 @@ impl Service {
     ) -> Answer {
         let exchange = Exchange::begin(link, request.method());
         let (head, body) = request.into_parts();
+        let body = Arriving::new(body, link.take_inflow());
         let begun = caught(|| self.begin(&head, &body, peer, link, &exchange));
         let (audience, outcome) = match begun {
             Ok((audience, Begun::Done(outcome))) => (audience, outcome),
             Ok((audience, Begun::Watch(ask))) => {
-                if !body.is_end_stream() {
+                if !body.is_empty() {
                     link.leave_unread();
                 }
                 return self.subscribe(ask, &audience, link, exchange, upgraded);
@@ -115,7 +116,7 @@ impl Service {
                 (Audience::default(), outcome)
             }
         };
-        if !body.is_end_stream() {
+        if !body.is_empty() {
             link.leave_unread();
         }
         Answer::Ready(Some(self.finish(outcome, &audience, link, exchange)))
@@ -124,13 +125,13 @@ impl Service {
     fn begin(
         &self,
         head: &Parts,
-        body: &Incoming,
+        body: &Arriving,
         peer: SocketAddr,
         link: &Rc<Link>,
         exchange: &Exchange,
     ) -> (Audience, Begun) {
         failpoint::reach("answer", head.uri.path());
-        let len = body.size_hint().exact();
+        let len = body.len();
         let (audience, mut understood) = understand(head, len, &self.rules);
         let fault = link.fault();
         if let Some(fault) = fault {
@@ -369,7 +370,7 @@ enum Begun {
 struct Work {
     operation: Operation<'static>,
     audience: Audience,
-    body: Incoming,
+    body: Arriving,
     asked: Asked,
 }
 
@@ -407,6 +408,6 @@ fn log_failure(error: &Error) {
         Error::NoSpace { .. } | Error::Exhausted { .. } | Error::TooLarge => {
             tracing::warn!(%error, "out of resources");
         }
-        Error::Occupied | Error::Precondition => {}
+        Error::Occupied | Error::Precondition | Error::BrokenOff => {}
     }
 }

@@ -4,6 +4,7 @@
 //! taken back until the rest of it is there; so hyper sees a head whole or not at all, and one at fault never: it is given
 //! a stand-in, and after that nothing more. Holds at most one head and a piece of 4 KiB.
 
+use std::cell::{Ref, RefCell, RefMut};
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -13,7 +14,8 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 
-use crate::http::{Fault, Framing, Link, stand_in};
+use super::inflow::Direct;
+use crate::http::{Fault, Found, Framing, Link, stand_in};
 
 /// How much is read of the rest of a head at a time.
 const PIECE: usize = 4 << 10;
@@ -21,7 +23,8 @@ const PIECE: usize = 4 << 10;
 /// The receiving side of a connection; the sending side is the socket itself.
 #[derive(Debug)]
 pub(super) struct Intake {
-    socket: TcpStream,
+    /// Shared with the body of a large upload.
+    socket: Rc<RefCell<TcpStream>>,
     link: Rc<Link>,
     framing: Framing,
     /// Received, and not given on.
@@ -45,7 +48,7 @@ enum End {
 impl Intake {
     pub(super) fn new(socket: TcpStream, link: Rc<Link>) -> Self {
         Self {
-            socket,
+            socket: Rc::new(RefCell::new(socket)),
             link,
             framing: Framing::default(),
             held: BytesMut::new(),
@@ -55,24 +58,25 @@ impl Intake {
         }
     }
 
-    pub(super) fn socket(&self) -> &TcpStream {
-        &self.socket
+    pub(super) fn socket(&self) -> Ref<'_, TcpStream> {
+        self.socket.borrow()
     }
 
-    pub(super) fn socket_mut(&mut self) -> &mut TcpStream {
-        &mut self.socket
+    pub(super) fn socket_mut(&self) -> RefMut<'_, TcpStream> {
+        self.socket.borrow_mut()
     }
 
-    /// Gives everything on from now on, as it comes. True when bytes were held: those are in doubt, and dropped.
+    /// Gives everything on from now on, as it comes. True when there were more requests behind the one that
+    /// asked for this: those are in doubt, and dropped.
     pub(super) fn leave_framing(&mut self) -> bool {
         self.is_free = true;
         self.link.set_part_held(false);
-        !std::mem::take(&mut self.held).is_empty()
+        !std::mem::take(&mut self.held).is_empty() || self.link.detour().is_on()
     }
 
     fn poll_socket(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        let polled = Pin::new(&mut self.socket).poll_read(cx, buf);
+        let polled = Pin::new(&mut *self.socket_mut()).poll_read(cx, buf);
         if matches!(&polled, Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted)
         {
             cx.waker().wake_by_ref();
@@ -91,14 +95,17 @@ impl Intake {
     ) -> Poll<io::Result<bool>> {
         let start = buf.filled().len();
         ready!(self.poll_socket(cx, buf))?;
-        let received = &buf.filled()[start..];
-        let (passed, verdict) = self.framing.go_on(received);
-        if received.is_empty() || passed == received.len() {
+        let received = &mut buf.filled_mut()[start..];
+        let (passed, found) = self.framing.go_on(received);
+        if received.is_empty() || (passed == received.len() && found == Found::Nothing) {
             return Poll::Ready(Ok(!received.is_empty()));
+        }
+        if let Found::Large(large) = found {
+            large.hide(&mut received[..passed]);
         }
         self.held.extend_from_slice(&received[passed..]);
         buf.set_filled(start + passed);
-        self.settle(verdict);
+        self.settle(found);
         Poll::Ready(Ok(true))
     }
 
@@ -111,26 +118,41 @@ impl Intake {
             return Poll::Ready(Ok(false));
         }
         self.held.extend_from_slice(piece.filled());
-        let (passed, verdict) = self.framing.go_on(&self.held);
+        let (passed, found) = self.framing.go_on(&self.held);
         self.passed = passed;
-        self.settle(verdict);
+        if let Found::Large(large) = found {
+            large.hide(&mut self.held[..passed]);
+        }
+        self.settle(found);
         Poll::Ready(Ok(true))
     }
 
-    /// Decides what is given on of what is held, behind the bytes passed.
-    fn settle(&mut self, verdict: Result<(), Fault>) {
-        if let Err(fault) = verdict {
-            let head = self.held.split_off(self.passed);
-            if fault == Fault::Chunks {
-                self.end = Some(End::Broken);
-            } else {
-                self.held.extend_from_slice(&stand_in(&head));
-                self.passed = self.held.len();
-                self.end = Some(End::Refused);
-                self.link.refuse(self.framing.requests() + 1, fault);
+    /// Decides what becomes of what is held behind the bytes passed.
+    fn settle(&mut self, found: Found) {
+        match found {
+            Found::Nothing => {}
+            Found::Large(large) => {
+                let early = self.held.split_off(self.passed).freeze();
+                let (socket, link) = (Rc::clone(&self.socket), Rc::clone(&self.link));
+                let body = Direct::new(socket, link, early, large.length);
+                let request = self.framing.requests();
+                self.link.detour().begin(request, Box::new(body));
             }
+            Found::Fault(fault) => self.refuse(fault),
         }
         self.link.set_part_held(self.held.len() > self.passed);
+    }
+
+    fn refuse(&mut self, fault: Fault) {
+        let head = self.held.split_off(self.passed);
+        if fault == Fault::Chunks {
+            self.end = Some(End::Broken);
+        } else {
+            self.held.extend_from_slice(&stand_in(&head));
+            self.passed = self.held.len();
+            self.end = Some(End::Refused);
+            self.link.refuse(self.framing.requests() + 1, fault);
+        }
     }
 
     fn give(&mut self, buf: &mut ReadBuf<'_>) {
@@ -161,6 +183,7 @@ impl AsyncRead for Intake {
             if buf.filled().len() > start {
                 return Poll::Ready(Ok(()));
             }
+            ready!(self.link.detour().poll_over(cx));
             match self.end {
                 // The refusal is on its way, and after it the connection ends: nothing is waited for.
                 Some(End::Refused) => return Poll::Pending,

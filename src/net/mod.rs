@@ -4,6 +4,7 @@ mod accept;
 mod acceptor;
 mod connection;
 mod gate;
+mod inflow;
 mod intake;
 mod lag;
 mod own;

@@ -84,7 +84,7 @@ impl Stream {
         cx: &mut Context<'_>,
         mut send: impl FnMut(&TcpStream, &Link) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
-        let socket = self.intake.inner().socket();
+        let socket = &*self.intake.inner().socket();
         if self.link.take_nudge() {
             match send(socket, &self.link) {
                 Err(error) if is_again(&error) => {}
@@ -149,7 +149,7 @@ impl Stream {
 
     /// Has the kernel send full packets only, or what it holds and from then on at once. Failing costs packets, not bytes.
     fn cork(&mut self, corked: bool) {
-        let socket = self.intake.inner().socket();
+        let socket = &*self.intake.inner().socket();
         if self.cork == Cork::Untried && corked {
             self.cork = if is_paced(socket) {
                 Cork::Harmful
@@ -250,7 +250,7 @@ impl Stream {
         let mut unread = [0; 16 << 10];
         loop {
             let mut buf = ReadBuf::new(&mut unread);
-            ready!(Pin::new(self.intake.inner_mut().socket_mut()).poll_read(cx, &mut buf))?;
+            ready!(Pin::new(&mut *self.intake.inner().socket_mut()).poll_read(cx, &mut buf))?;
             if buf.filled().is_empty() {
                 return Poll::Ready(Ok(()));
             }
@@ -334,13 +334,14 @@ impl Write for Stream {
         if self.link.phase() == Phase::Watching && !self.is_narrow {
             self.is_narrow = true;
             // Failing costs memory of the kernel, no bytes.
-            let _ = set_socket_send_buffer_size(self.intake.inner().socket(), HELD_FOR_SUBSCRIBER);
+            let _ =
+                set_socket_send_buffer_size(&*self.intake.inner().socket(), HELD_FOR_SUBSCRIBER);
         }
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(Pin::new(self.intake.inner_mut().socket_mut()).poll_shutdown(cx))?;
+        ready!(Pin::new(&mut *self.intake.inner().socket_mut()).poll_shutdown(cx))?;
         if self.link.left_unread() {
             self.poll_linger(cx)
         } else {

@@ -29,6 +29,9 @@ pub enum Error {
     /// The condition of a change did not hold when it was to be made.
     #[error("the precondition does not hold")]
     Precondition,
+    /// What was to be stored broke off before it was whole.
+    #[error("the value broke off before it was whole")]
+    BrokenOff,
     /// The file is shorter than it was when the read began.
     #[error("the file was cut short while it was read")]
     Truncated,

@@ -20,6 +20,7 @@ use super::error::Error;
 use super::key::Key;
 use super::names::{Names, open_beneath};
 use super::object::{ValueFile, Version};
+use super::pipes::Pipes;
 use crate::metrics::StoreCounters;
 
 /// Values are made with this mode; the process's umask takes away from it, as it does for `cp`.
@@ -54,6 +55,7 @@ pub(super) struct Staging {
     clock: Mutex<Clock>,
     next_name: AtomicU64,
     counters: Arc<StoreCounters>,
+    pipes: Arc<Pipes>,
 }
 
 impl Staging {
@@ -75,6 +77,7 @@ impl Staging {
             clock: Mutex::new(clock),
             next_name: AtomicU64::new(0),
             counters,
+            pipes: Arc::default(),
         }
     }
 
@@ -92,6 +95,11 @@ impl Staging {
 
     pub(super) fn names(&self) -> &Arc<Names> {
         &self.names
+    }
+
+    /// What large values are received through.
+    pub(super) fn pipes(&self) -> &Arc<Pipes> {
+        &self.pipes
     }
 
     /// A new empty file that no key names.

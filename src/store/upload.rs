@@ -6,7 +6,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, retry_on_intr};
 
@@ -16,18 +16,19 @@ use super::content::Content;
 use super::digest::{Digests, Hasher, Wanted};
 use super::error::Error;
 use super::object::ValueFile;
+use super::piece::Piece;
 use super::staging::{Durability, Staged, Staging, write_at};
 use super::threads::Threads;
+
+mod inflow;
+
+pub use inflow::{Inflow, read};
 
 /// What one write takes at most.
 const PIECE: usize = 256 << 10;
 
 /// Values up to this are kept in memory until they are published.
 const SMALL: u64 = 64 << 10;
-
-/// Received bytes in runs shorter than this are copied together: each run that is kept holds on to the whole receive
-/// buffer it lies in.
-const WORTH_KEEPING: usize = 16 << 10;
 
 type Writing = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
 
@@ -174,27 +175,33 @@ impl Upload {
         Ok((content, len))
     }
 
-    /// Starts writing the piece, once the one before it is written.
+    /// Starts writing the piece, once what came before it is written.
     async fn flush(&mut self) -> Result<(), Error> {
         if self.staged.is_none() {
             self.stage(None).await?;
         }
+        let len = self.piece.len as u64;
+        let pieces = self.piece.take();
+        if let Some(hashing) = self.hashing.take() {
+            self.hashing = Some(hashing.next(pieces.clone()).await?);
+        }
+        self.write(len, move |file, offset| write_at(file, offset, &pieces))
+            .await
+    }
+
+    /// Starts `job`, which writes the next `len` bytes at an offset, once what came before them is written.
+    async fn write<F>(&mut self, len: u64, job: F) -> Result<(), Error>
+    where
+        F: FnOnce(&ValueFile, u64) -> Result<(), Error> + Send + 'static,
+    {
         self.written().await?;
         let Some(staged) = &self.staged else {
             return Ok(());
         };
         let (file, offset) = (Arc::clone(staged.file()), self.written);
-        self.written += self.piece.len as u64;
-        let pieces = self.piece.take();
-        if let Some(hashing) = self.hashing.take() {
-            self.hashing = Some(hashing.next(pieces.clone()).await?);
-        }
-        self.writing = Some(Box::pin(
-            self.staging
-                .names()
-                .disk()
-                .spawn(move || write_at(&file, offset, &pieces)),
-        ));
+        self.written += len;
+        let disk = self.staging.names().disk();
+        self.writing = Some(Box::pin(disk.spawn(move || job(&file, offset))));
         Ok(())
     }
 
@@ -246,58 +253,5 @@ fn reserve(staged: &Staged, len: u64) -> Result<(), Error> {
         // No such promise from this file system: the writes will tell.
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         Err(errno) => Err(Error::new("reserve", errno)),
-    }
-}
-
-/// Bytes gathered for one write.
-#[derive(Default)]
-struct Piece {
-    whole: Vec<Bytes>,
-    tail: BytesMut,
-    len: usize,
-}
-
-impl Piece {
-    fn push(&mut self, data: Bytes) {
-        self.len += data.len();
-        if data.len() < WORTH_KEEPING {
-            self.tail.extend_from_slice(&data);
-            return;
-        }
-        self.close_tail();
-        self.whole.push(data);
-    }
-
-    fn take(&mut self) -> Vec<Bytes> {
-        self.close_tail();
-        self.len = 0;
-        std::mem::take(&mut self.whole)
-    }
-
-    fn close_tail(&mut self) {
-        if !self.tail.is_empty() {
-            self.whole.push(self.tail.split().freeze());
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn a_piece_keeps_every_byte_in_order(runs in prop::collection::vec((0..40_000_usize, any::<u8>()), 0..20)) {
-            let mut piece = Piece::default();
-            let mut expected = Vec::new();
-            for (len, byte) in runs {
-                expected.extend(std::iter::repeat_n(byte, len));
-                piece.push(Bytes::from(vec![byte; len]));
-            }
-            prop_assert_eq!(piece.len, expected.len());
-            prop_assert_eq!(piece.take().concat(), expected);
-            prop_assert_eq!(piece.len, 0);
-        }
     }
 }

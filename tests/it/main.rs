@@ -25,6 +25,7 @@ mod health;
 mod hot;
 mod kernel;
 mod keys;
+mod large_uploads;
 mod limits;
 mod listing;
 mod load;

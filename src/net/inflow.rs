@@ -1,0 +1,170 @@
+//! The body of a large upload, taken from the socket where it is wanted: hyper knows nothing of it.
+//!
+//! Owns what arrived behind the head, and the count of what is left: not a byte behind the body is taken. A peer that
+//! closes or resets the connection before the end is a body that broke off.
+
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use rustix::io::{Errno, ioctl_fionread};
+use rustix::net::{RecvFlags, recv};
+use rustix::pipe::{SpliceFlags, splice};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+use crate::http::{Inflow, Link};
+
+/// The most that is moved at once, in bytes.
+const STEP: usize = 1 << 20;
+
+/// A body on its way.
+#[derive(Debug)]
+pub(super) struct Direct {
+    socket: Rc<RefCell<TcpStream>>,
+    link: Rc<Link>,
+    early: Bytes,
+    left: u64,
+    /// What discarding names as the place to receive into; never written to, so never backed by memory.
+    nowhere: Vec<u8>,
+}
+
+impl Direct {
+    /// `length` bytes, of which `early`, no more than all of them, came with the head.
+    pub(super) fn new(
+        socket: Rc<RefCell<TcpStream>>,
+        link: Rc<Link>,
+        early: Bytes,
+        length: u64,
+    ) -> Self {
+        Self {
+            socket,
+            link,
+            early,
+            left: length,
+            nowhere: Vec::new(),
+        }
+    }
+
+    /// Runs `take` when the socket has something, with the most that it may take, until it does or the peer ends.
+    fn poll_take(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut take: impl FnMut(&TcpStream, usize) -> io::Result<Taken>,
+    ) -> Poll<Option<usize>> {
+        let most = usize::try_from(self.left).unwrap_or(STEP).min(STEP);
+        let socket = self.socket.borrow();
+        loop {
+            let readable = socket.poll_read_ready(cx);
+            self.link.set_reading(readable.is_pending());
+            if ready!(readable).is_err() {
+                return Poll::Ready(None);
+            }
+            match socket.try_io(Interest::READABLE, || take(&socket, most)) {
+                Ok(Taken::NoRoom) => return Poll::Ready(Some(0)),
+                Ok(Taken::Bytes(0)) => return Poll::Ready(None),
+                Ok(Taken::Bytes(n)) => {
+                    self.left -= n as u64;
+                    self.link.received(n);
+                    return Poll::Ready(Some(n));
+                }
+                Err(error) if is_again(&error) => {}
+                Err(_) => return Poll::Ready(None),
+            }
+        }
+    }
+
+    /// So many of the early bytes are taken.
+    fn advance(&mut self, len: usize) -> Poll<Option<usize>> {
+        self.early.advance(len);
+        self.left -= len as u64;
+        Poll::Ready(Some(len))
+    }
+}
+
+/// What came of an attempt.
+enum Taken {
+    /// So many bytes, 0 at the end of the stream.
+    Bytes(usize),
+    /// There is something to take, and no room for it.
+    NoRoom,
+}
+
+impl Inflow for Direct {
+    fn left(&self) -> u64 {
+        self.left
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<Option<usize>> {
+        let room = buf.capacity() - buf.len();
+        if !self.early.is_empty() {
+            let len = self.early.len().min(room);
+            buf.extend_from_slice(&self.early[..len]);
+            return self.advance(len);
+        }
+        self.poll_take(cx, |socket, most| {
+            let read = socket.try_read_buf(&mut (&mut *buf).limit(most.min(room)));
+            read.map(Taken::Bytes)
+        })
+    }
+
+    fn poll_splice(
+        &mut self,
+        cx: &mut Context<'_>,
+        pipe: BorrowedFd<'_>,
+        is_empty: bool,
+    ) -> Poll<Option<usize>> {
+        if !self.early.is_empty() {
+            return match rustix::io::write(pipe, &self.early) {
+                Ok(len) => self.advance(len),
+                Err(_) => Poll::Ready(Some(0)),
+            };
+        }
+        self.poll_take(cx, |socket, most| {
+            let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
+            match splice(socket, None, pipe, None, most, flags) {
+                // Either has none left, the socket of bytes or the pipe of room.
+                Err(Errno::AGAIN) if !is_empty && ioctl_fionread(socket)? > 0 => Ok(Taken::NoRoom),
+                spliced => Ok(Taken::Bytes(spliced?)),
+            }
+        })
+    }
+
+    fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
+        if !self.early.is_empty() {
+            return self.advance(self.early.len());
+        }
+        let mut nowhere = std::mem::take(&mut self.nowhere);
+        nowhere.resize(STEP, 0);
+        let polled = self.poll_take(cx, |socket, most| {
+            // TCP drops what it would have copied (tcp(7), MSG_TRUNC).
+            let flags = RecvFlags::TRUNC | RecvFlags::DONTWAIT;
+            let (_, len) = recv(socket, &mut nowhere[..most], flags)?;
+            Ok(Taken::Bytes(len))
+        });
+        self.nowhere = nowhere;
+        polled
+    }
+
+    fn source(&self) -> Option<OwnedFd> {
+        let is_next = self.early.is_empty();
+        let socket = self.socket.borrow();
+        is_next.then(|| socket.as_fd().try_clone_to_owned().ok())?
+    }
+
+    fn taken(&mut self, len: u64) {
+        self.left -= len;
+        self.link
+            .received(usize::try_from(len).unwrap_or(usize::MAX));
+    }
+}
+
+fn is_again(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
+}
