@@ -173,6 +173,12 @@ impl Inflow for Rest<'_> {
         self.inflow.left()
     }
 
+    fn take_early(&mut self) -> Bytes {
+        let early = self.inflow.take_early();
+        self.link.count(early.len());
+        early
+    }
+
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<Option<usize>> {
         let polled = self.inflow.poll_read(cx, buf);
         self.note(polled)

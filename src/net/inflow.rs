@@ -98,6 +98,11 @@ impl Inflow for Direct {
         self.left
     }
 
+    fn take_early(&mut self) -> Bytes {
+        self.left -= self.early.len() as u64;
+        std::mem::take(&mut self.early)
+    }
+
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<Option<usize>> {
         let room = buf.capacity() - buf.len();
         if !self.early.is_empty() {
@@ -117,17 +122,11 @@ impl Inflow for Direct {
         pipe: BorrowedFd<'_>,
         is_empty: bool,
     ) -> Poll<Option<usize>> {
-        if !self.early.is_empty() {
-            return match rustix::io::write(pipe, &self.early) {
-                Ok(len) => self.advance(len),
-                Err(_) => Poll::Ready(Some(0)),
-            };
-        }
         self.poll_take(cx, |socket, most| {
             let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
             match splice(socket, None, pipe, None, most, flags) {
                 // Either has none left, the socket of bytes or the pipe of room.
-                Err(Errno::AGAIN) if !is_empty && ioctl_fionread(socket)? > 0 => Ok(Taken::NoRoom),
+                Err(Errno::AGAIN) if !is_empty && has_some(socket) => Ok(Taken::NoRoom),
                 spliced => Ok(Taken::Bytes(spliced?)),
             }
         })
@@ -150,9 +149,7 @@ impl Inflow for Direct {
     }
 
     fn source(&self) -> Option<OwnedFd> {
-        let is_next = self.early.is_empty();
-        let socket = self.socket.borrow();
-        is_next.then(|| socket.as_fd().try_clone_to_owned().ok())?
+        self.socket.borrow().as_fd().try_clone_to_owned().ok()
     }
 
     fn taken(&mut self, len: u64) {
@@ -160,6 +157,11 @@ impl Inflow for Direct {
         self.link
             .received(usize::try_from(len).unwrap_or(usize::MAX));
     }
+}
+
+/// Whether something has arrived; when in doubt.
+fn has_some(socket: &TcpStream) -> bool {
+    ioctl_fionread(socket).unwrap_or(1) > 0
 }
 
 fn is_again(error: &io::Error) -> bool {

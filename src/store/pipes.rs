@@ -6,9 +6,10 @@
 
 use std::future::poll_fn;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use rustix::io::Errno;
 use rustix::pipe::{
     PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice,
@@ -16,13 +17,11 @@ use rustix::pipe::{
 
 use super::error::Error;
 use super::object::ValueFile;
+use super::staging::write_at;
 use super::upload::Inflow;
 
 /// Pipes at once; each is two descriptors.
 const MOST: usize = 64;
-
-/// Pipes kept while nobody needs them.
-const KEPT: usize = 16;
 
 /// What a pipe is asked to hold: what the kernel grants to anybody.
 const CAPACITY: usize = 1 << 20;
@@ -36,75 +35,57 @@ const WORTH_WRITING: usize = 64 << 10;
 /// What a disk thread moves at a time: little enough to be in the processor's cache still when it is copied.
 const STEP: usize = 128 << 10;
 
-/// All pipes of a store.
+/// All pipes of a store, by their number.
 #[derive(Debug, Default)]
-pub(super) struct Pipes {
-    idle: Mutex<Vec<Ends>>,
-    made: AtomicUsize,
-}
-
-#[derive(Debug)]
-struct Ends {
-    into: OwnedFd,
-    out: OwnedFd,
-}
+pub(super) struct Pipes(AtomicUsize);
 
 /// A pipe, and how many bytes are in it.
 #[derive(Debug)]
 pub(super) struct Pipe {
-    ends: Option<Ends>,
+    into: OwnedFd,
+    out: OwnedFd,
     holds: usize,
-    all: Arc<Pipes>,
+    _place: Place,
 }
+
+/// Leave to have a pipe.
+#[derive(Debug)]
+struct Place(Arc<Pipes>);
 
 impl Pipes {
-    /// An empty pipe, if there is one to be had.
+    /// An empty pipe, if there is one to be had. It is made anew: one that were kept would hold on to two descriptors.
     pub(super) fn take(self: &Arc<Self>) -> Option<Pipe> {
-        let idle = self
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
-        let ends = match idle {
-            Some(ends) => ends,
-            None => self.make()?,
-        };
-        Some(Pipe {
-            ends: Some(ends),
-            holds: 0,
-            all: Arc::clone(self),
-        })
-    }
-
-    fn make(&self) -> Option<Ends> {
-        let is_one_more = self.made.fetch_add(1, Ordering::Relaxed) < MOST;
-        let ends = is_one_more.then(Ends::new).and_then(Result::ok);
-        if ends.is_none() {
-            self.made.fetch_sub(1, Ordering::Relaxed);
-        }
-        ends
+        let others = self.0.fetch_add(1, Ordering::Relaxed);
+        let place = Place(Arc::clone(self));
+        (others < MOST).then(|| Pipe::new(place).ok())?
     }
 }
 
-impl Ends {
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Pipe {
     /// The kernel lets a user without privileges have only so many pages in pipes; beyond that, pipes are small.
-    fn new() -> Result<Self, Errno> {
+    fn new(place: Place) -> Result<Self, Errno> {
         let (out, into) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let _ = fcntl_setpipe_size(&into, CAPACITY);
         if fcntl_getpipe_size(&into)? < LEAST {
             return Err(Errno::PERM);
         }
-        Ok(Self { into, out })
+        Ok(Self {
+            into,
+            out,
+            holds: 0,
+            _place: place,
+        })
     }
-}
 
-impl Pipe {
+    /// How many bytes it holds.
     pub(super) fn len(&self) -> usize {
         self.holds
-    }
-
-    fn ends(&self) -> &Ends {
-        self.ends.as_ref().expect("the ends are only taken by drop")
     }
 
     /// Fills it from `inflow`, as far as is worth writing.
@@ -112,7 +93,7 @@ impl Pipe {
         while inflow.left() > 0 && self.holds < WORTH_WRITING {
             let is_empty = self.holds == 0;
             let moved = poll_fn(|cx| {
-                let pipe = self.ends().into.as_fd();
+                let pipe = self.into.as_fd();
                 inflow.poll_splice(cx, pipe, is_empty)
             });
             match moved.await.ok_or(Error::BrokenOff)? {
@@ -136,7 +117,7 @@ impl Pipe {
         while passed < most {
             let step = usize::try_from(most - passed).unwrap_or(STEP).min(STEP);
             let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
-            match splice(source, None, &self.ends().into, None, step, flags) {
+            match splice(source, None, &self.into, None, step, flags) {
                 // The end of the stream, and what went wrong with it, is for the reactor to find.
                 Ok(0) | Err(_) => break,
                 Ok(n) => self.holds = n,
@@ -151,28 +132,69 @@ impl Pipe {
     /// Writes all that it holds to `file`, from `offset` on. Blocks.
     pub(super) fn write_to(&mut self, file: &ValueFile, mut offset: u64) -> Result<(), Error> {
         while self.holds > 0 {
-            let out = &self.ends().out;
             let flags = SpliceFlags::MOVE;
-            match splice(out, None, file, Some(&mut offset), self.holds, flags) {
+            match splice(&self.out, None, file, Some(&mut offset), self.holds, flags) {
                 Ok(0) => return Err(Error::new("write", Errno::NOSPC)),
                 Ok(n) => self.holds -= n,
                 Err(Errno::INTR) => {}
+                // This file system takes nothing from a pipe.
+                Err(Errno::INVAL) => return self.copy_to(file, offset),
                 Err(errno) => return Err(Error::new("write", errno)),
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_to(&mut self, file: &ValueFile, mut offset: u64) -> Result<(), Error> {
+        let mut buf = vec![0; STEP];
+        while self.holds > 0 {
+            let most = self.holds.min(STEP);
+            match rustix::io::read(&self.out, &mut buf[..most]) {
+                Ok(0) => return Err(Error::new("read a pipe", Errno::IO)),
+                Ok(n) => {
+                    write_at(file, offset, &[Bytes::copy_from_slice(&buf[..n])])?;
+                    offset += n as u64;
+                    self.holds -= n;
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(Error::new("read a pipe", errno)),
             }
         }
         Ok(())
     }
 }
 
-impl Drop for Pipe {
-    /// An empty pipe is kept for the next; what is in another is thrown away with it.
-    fn drop(&mut self) {
-        let Some(ends) = self.ends.take() else { return };
-        let mut idle = self.all.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.holds == 0 && idle.len() < KEPT {
-            idle.push(ends);
-        } else {
-            self.all.made.fetch_sub(1, Ordering::Relaxed);
-        }
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek};
+
+    use super::*;
+    use crate::store::Threads;
+
+    /// As where a file system has no way for pipes: files that are appended to have none either.
+    #[test]
+    fn a_file_that_takes_nothing_from_a_pipe_gets_the_bytes_all_the_same() {
+        let disk = Threads::disk().expect("threads");
+        let mut named = tempfile::NamedTempFile::new().expect("a file");
+        let appended = std::fs::File::options().append(true).open(named.path());
+        let file = ValueFile::new(appended.expect("the file").into(), disk);
+        let bytes: Vec<u8> = (0..=255).cycle().take(200_000).collect();
+        let mut pipe = Arc::new(Pipes::default()).take().expect("a pipe");
+        pipe.holds = rustix::io::write(&pipe.into, &bytes).expect("room");
+        assert_eq!(pipe.holds, bytes.len());
+        pipe.write_to(&file, 0).expect("written");
+        let mut found = Vec::new();
+        named.rewind().expect("a start");
+        named.read_to_end(&mut found).expect("the bytes");
+        assert!(found == bytes, "{} bytes", found.len());
+    }
+
+    #[test]
+    fn pipes_are_bounded_and_given_back() {
+        let pipes = Arc::new(Pipes::default());
+        let mut taken: Vec<_> = (0..MOST).map(|_| pipes.take().expect("a pipe")).collect();
+        assert!(pipes.take().is_none());
+        taken.pop();
+        assert!(pipes.take().is_some());
     }
 }

@@ -15,7 +15,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::super::error::Error;
 use super::super::pipes::Pipe;
-use super::{PIECE, Upload};
+use super::{PIECE, Upload, write_at};
 
 /// The most that a disk thread takes from a socket before others have their turn, in bytes.
 const TURN: u64 = 4 << 20;
@@ -26,10 +26,13 @@ pub trait Inflow: Debug {
     /// How many bytes are left.
     fn left(&self) -> u64;
 
+    /// Those that have been received already, if they are not taken yet. They come before all others.
+    fn take_early(&mut self) -> Bytes;
+
     /// Reads into the spare room of `buf`, never past the end; how many bytes, not 0.
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<Option<usize>>;
 
-    /// Moves bytes into `pipe`, which does not block and is empty or not as `is_empty` says; how many, 0 only when it is
+    /// Moves bytes that have not been received yet into `pipe`, which does not block and is empty or not as `is_empty` says; how many, 0 only when it is
     /// full.
     fn poll_splice(
         &mut self,
@@ -41,7 +44,7 @@ pub trait Inflow: Debug {
     /// Drops bytes where they are; how many, not 0.
     fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>>;
 
-    /// What the next bytes come from, for another thread to take some; `None` when there is no descriptor to be had.
+    /// What bytes that have not been received yet come from, for another thread to take some; `None` when there is no descriptor to be had.
     fn source(&self) -> Option<OwnedFd>;
 
     /// Another thread took so many bytes from the [`Inflow::source`].
@@ -72,15 +75,17 @@ impl Upload {
         mut pipe: Pipe,
         inflow: &mut dyn Inflow,
     ) -> Result<(), Error> {
-        let mut source: Option<Arc<OwnedFd>> = None;
-        while let (Some(staged), 1..) = (&self.staged, inflow.left()) {
+        let source = inflow.source().map(Arc::new);
+        let mut early = inflow.take_early();
+        while let (Some(staged), 1..) = (&self.staged, inflow.left() + early.len() as u64) {
             pipe.fill(inflow).await?;
-            source = source.or_else(|| inflow.source().map(Arc::new));
+            let first = std::mem::take(&mut early);
             let (file, offset) = (Arc::clone(staged.file()), self.written);
-            let (held, most) = (pipe.len() as u64, inflow.left().min(TURN));
-            let more = source.clone();
+            let held = (first.len() + pipe.len()) as u64;
+            let (more, most) = (source.clone(), inflow.left().min(TURN));
             let job = move || {
-                pipe.write_to(&file, offset)?;
+                write_at(&file, offset, std::slice::from_ref(&first))?;
+                pipe.write_to(&file, offset + first.len() as u64)?;
                 let taken = match more {
                     Some(source) => pipe.pass_on(source.as_fd(), most, &file, offset + held)?,
                     None => 0,

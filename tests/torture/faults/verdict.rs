@@ -38,6 +38,11 @@ fn is_of_connection(call: &Call) -> bool {
     on_socket || ALWAYS.contains(&&*call.name)
 }
 
+/// Calls that take bytes from a socket.
+fn is_receiving(call: &Call) -> bool {
+    call.name == "recvfrom" || call.name == "splice" && is_of_connection(call)
+}
+
 /// What is wrong with what was seen, if anything is.
 pub(super) fn judge(seen: &Seen<'_>) -> Result<(), String> {
     let State { before, wanted } = seen.state;
@@ -72,7 +77,7 @@ pub(super) fn judge(seen: &Seen<'_>) -> Result<(), String> {
             let status = answer.status;
             let (fault, call) = seen.hit.ok_or(format!("{status}, and nothing failed"))?;
             // A body that cannot be received any more is one that broke off.
-            if call.name == "recvfrom" && status == 400 && is_before {
+            if is_receiving(call) && status == 400 && is_before {
                 return Ok(());
             }
             if fault.error == "EINTR" && !is_sync(&fault.call) {
