@@ -271,6 +271,11 @@ impl Link {
         self.writing.set(waits);
     }
 
+    /// Whether the connection ends with the bytes that hyper has now.
+    pub fn is_ending(&self) -> bool {
+        self.is_last() && matches!(self.phase.get(), Phase::Idle | Phase::Head)
+    }
+
     /// Whether bytes wait for the peer to take them.
     pub fn is_sending(&self) -> bool {
         self.writing.get()

@@ -97,6 +97,8 @@ pub(super) struct Audience {
     pub(super) varies: bool,
     /// There is an X-Request-Id, to be answered with one.
     pub(super) identified: bool,
+    /// It wants no further answer on this connection.
+    pub(super) closes: bool,
 }
 
 impl Operation<'_> {
@@ -191,6 +193,7 @@ pub(super) fn understand<'a>(
         problem: survey.problem && prefers_problem(&head.headers),
         varies: !rules.cors_origins.is_empty(),
         identified: survey.identified,
+        closes: survey.closes,
         origin: (!rules.cors_origins.is_empty()).then(origin).flatten(),
     };
     let is_refused = || !head.method.is_safe() && audience.origin.is_none() && survey.is_foreign();

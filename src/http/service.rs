@@ -141,6 +141,9 @@ impl Service {
         if self.is_noted || audience.identified {
             exchange.note(self.notes(head, peer, fault.is_some()));
         }
+        if audience.closes {
+            link.end_after_answer();
+        }
         let begun = match understood {
             Err(refusal) => Begun::Done(Outcome::Refused(refusal)),
             Ok(Intent::Watch(ask)) => Begun::Watch(ask),

@@ -4,8 +4,8 @@
 //! (`head`).
 
 use hyper::header::{
-    ACCEPT, ACCEPT_ENCODING, EXPECT, HOST, HeaderMap, HeaderName, IF_MATCH, IF_MODIFIED_SINCE,
-    IF_NONE_MATCH, IF_UNMODIFIED_SINCE, ORIGIN, RANGE,
+    ACCEPT, ACCEPT_ENCODING, CONNECTION, EXPECT, HOST, HeaderMap, HeaderName, IF_MATCH,
+    IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, ORIGIN, RANGE,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
@@ -36,6 +36,8 @@ pub(super) struct Survey<'a> {
     pub(super) problem: bool,
     /// There is an X-Request-Id.
     pub(super) identified: bool,
+    /// The connection ends with the answer.
+    pub(super) closes: bool,
 }
 
 impl<'a> Survey<'a> {
@@ -51,6 +53,7 @@ impl<'a> Survey<'a> {
             codings_accepted: false,
             problem: false,
             identified: false,
+            closes: false,
         };
         for (name, value) in headers {
             survey.note(name, value.as_bytes());
@@ -70,6 +73,7 @@ impl<'a> Survey<'a> {
                 self.wishes = true;
             }
             ORIGIN => self.origin = Some(value),
+            CONNECTION => self.closes |= value.eq_ignore_ascii_case(b"close"),
             ACCEPT_ENCODING => self.codings_accepted = true,
             ACCEPT => self.problem |= value.windows(12).any(|w| w == b"problem+json"),
             _ if *name == SEC_FETCH_SITE => {

@@ -169,7 +169,13 @@ impl Stream {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let sent = ready!(self.poll_send_slices(cx, bufs, AT_ONCE));
+        // What ends a connection leaves together with the end: one packet for both.
+        let flags = if self.link.is_ending() {
+            AT_ONCE | SendFlags::MORE
+        } else {
+            AT_ONCE
+        };
+        let sent = ready!(self.poll_send_slices(cx, bufs, flags));
         if let Ok(n) = sent {
             self.link.count(n);
             let all: usize = bufs.iter().map(|buf| buf.len()).sum();

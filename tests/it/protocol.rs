@@ -40,6 +40,29 @@ fn connection_close_is_honoured() {
     connection.assert_closed();
 }
 
+/// The last answer is held back until it can leave together with the end of the connection; it must not be lost to a reset
+/// that unread bytes cause.
+#[test]
+fn the_last_answer_arrives_whole_though_more_was_sent_behind_its_request() {
+    let server = TestServer::start(&[]);
+    for size in [0, 1, 5000, 40_000, 3_000_000] {
+        let value = pattern(1, size);
+        server.store("k", &value);
+        for behind in [
+            &b""[..],
+            b"\r\n",
+            b"GET /k HTTP/1.1\r\nHost: t\r\n\r\n",
+            &[b'x'; 9000],
+        ] {
+            let mut connection = server.connect();
+            let request = b"GET /k HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+            connection.send([request, behind].concat());
+            let got = connection.answer();
+            assert!(got.status == 200 && got.body == value, "{size} bytes");
+        }
+    }
+}
+
 #[test]
 fn pipelined_requests_are_answered_in_order() {
     let server = TestServer::start(&[]);

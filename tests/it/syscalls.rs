@@ -98,3 +98,20 @@ fn a_hot_value_above_8_kib_is_sent_from_its_file_without_opening_it_again() {
     ];
     assert_calls(16 << 10, &calls);
 }
+
+#[test]
+fn the_last_answer_of_a_connection_leaves_with_its_end() {
+    let Some(trace) = Trace::with(&[], "the system calls of a last answer") else {
+        return;
+    };
+    let mut server = trace.around(Launch::new(&["--threads", "1"])).start();
+    let mut connection = server.connect();
+    let got = connection.ask("GET /k HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+    assert_eq!((got.status, got.closes()), (404, true));
+    connection.assert_closed();
+    server.stop();
+    let calls = trace.calls();
+    let answer = |call: &&Call| call.name == "sendto" && call.args.contains("HTTP/1.1 404");
+    let answer = calls.iter().find(answer).expect("the answer");
+    assert!(answer.args.contains("MSG_MORE"), "{answer:?}");
+}
