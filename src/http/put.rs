@@ -57,9 +57,9 @@ impl Service {
             verify(&expected, &digests)?;
         }
         let condition = terms.preconditions.map(condition);
-        Ok(Outcome::Stored(
-            self.store.put(key, upload, condition).await?,
-        ))
+        // Aside, so that uploads still being received need no room for it.
+        let published = Box::pin(self.store.put(key, upload, condition)).await?;
+        Ok(Outcome::Stored(published))
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
@@ -98,7 +98,8 @@ async fn converse(
     let end = match (end, upgraded.take()) {
         (End::Orderly, Some(session)) => {
             let is_early = stream.leave_framing() || !read_buf.is_empty();
-            let mut running = pin!(session.run(TokioIo::new(&mut stream), is_early));
+            // Aside, so that the others need no room for it.
+            let mut running = Box::pin(session.run(TokioIo::new(&mut stream), is_early));
             poll_fn(|cx| {
                 if heed(watched.verdict(cx), link) {
                     running.as_mut().poll(cx).map(|()| End::Orderly)
