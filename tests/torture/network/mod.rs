@@ -27,10 +27,14 @@ struct Counts {
     broken: AtomicUsize,
     open: AtomicUsize,
     read: AtomicUsize,
+    /// Ended by the patience of the client or by a limit of the server, although the network lets all through in the end.
+    given_up: AtomicUsize,
 }
 
 struct Bench {
     server: TestServer,
+    /// Packets are lost on every connection: what is not tried here goes by the directory, and transfers may be given up.
+    is_lossy: bool,
     at_rest: usize,
     allowed: Mutex<Allowed>,
     counts: Counts,
@@ -38,15 +42,22 @@ struct Bench {
 
 impl Bench {
     fn start() -> Self {
+        Self::over(false)
+    }
+
+    fn over(is_lossy: bool) -> Self {
         let server = Launch::new(&["--threads", "2"])
             .on(&DataDir::temporary())
             .start();
         for len in LENGTHS {
-            server.store(&format!("down-{len}"), pattern(len as u64, len));
+            server
+                .dir
+                .place(&format!("down-{len}"), pattern(len as u64, len));
         }
         let at_rest = server.proc().in_flight();
         Self {
             server,
+            is_lossy,
             at_rest,
             allowed: Mutex::default(),
             counts: Counts::default(),
@@ -75,7 +86,11 @@ impl Bench {
 
     fn transfer(&self, transfer: Transfer) -> Result<(), String> {
         if transfer.is_upload {
-            self.server.store(&transfer.key(), transfer.old());
+            if self.is_lossy {
+                self.server.dir.place(&transfer.key(), transfer.old());
+            } else {
+                self.server.store(&transfer.key(), transfer.old());
+            }
         }
         let proxy = Proxy::to(self.server.addr, transfer.faults);
         let answer = transfer.exchange(&proxy);
@@ -99,7 +114,7 @@ impl Bench {
         };
         count.fetch_add(1, Ordering::Relaxed);
         if transfer.must_succeed() && status != Some(200) {
-            return Err(format!("not acknowledged: {status:?}"));
+            self.give_up(format!("not acknowledged: {status:?}"))?;
         }
         self.holds(&transfer.key(), &allowed)?;
         let mut all = self.allowed.lock().expect("no panic under the lock");
@@ -111,7 +126,7 @@ impl Bench {
         let value = pattern(transfer.len as u64, transfer.len);
         let Some((status, body, len)) = body_of(answer) else {
             return if transfer.must_succeed() {
-                Err("no answer".to_owned())
+                self.give_up("no answer".to_owned())
             } else {
                 Ok(())
             };
@@ -123,14 +138,30 @@ impl Bench {
             return Err("bytes of another value".to_owned());
         }
         if transfer.must_succeed() && body.len() < len {
-            return Err(format!("cut after {} bytes", body.len()));
+            return self.give_up(format!("cut after {} bytes", body.len()));
         }
         self.counts.read.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Reads `key` over a good network.
+    fn give_up(&self, what: String) -> Result<(), String> {
+        if !self.is_lossy {
+            return Err(what);
+        }
+        eprintln!("{what}");
+        self.counts.given_up.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Reads `key` over a good network, or where there is none from the directory.
     fn holds(&self, key: &str, allowed: &[Vec<u8>]) -> Result<(), String> {
+        if self.is_lossy {
+            let found = self.server.dir.read(key);
+            let is_one = allowed.contains(&found);
+            return is_one
+                .then_some(())
+                .ok_or(format!("/{key} is of {} bytes", found.len()));
+        }
         let got = self.server.get(key);
         if got.status == 200 && allowed.contains(&got.body) {
             return Ok(());
@@ -179,6 +210,7 @@ fn what_a_bad_network_cuts_is_old_or_new_and_never_half() {
         broken,
         open,
         read,
+        ..
     } = bench.counts;
     let [acknowledged, broken, open, read] =
         [acknowledged, broken, open, read].map(AtomicUsize::into_inner);
