@@ -124,6 +124,7 @@ impl<'a> Received<'a> {
     /// Receives all of it and keeps nothing.
     pub(super) async fn discard(&mut self) -> Result<(), Refusal> {
         if let Some(mut rest) = self.rest() {
+            rest.take_early();
             while rest.left() > 0 {
                 let dropped = poll_fn(|cx| rest.poll_discard(cx)).await;
                 dropped.ok_or(Refusal::CutOff)?;
@@ -156,11 +157,13 @@ pub(super) struct Rest<'a> {
 impl Rest<'_> {
     fn note(&mut self, polled: Poll<Option<usize>>) -> Poll<Option<usize>> {
         self.link.set_receiving(polled.is_pending());
+        self.link.set_reading(polled.is_pending());
         match polled {
             Poll::Pending if self.since.is_none() => self.since = self.link.meter().waits(),
             Poll::Pending => {}
             Poll::Ready(moved) => {
                 self.link.meter().waited(self.since.take());
+                self.link.received(moved.unwrap_or(0));
                 self.link.count(moved.unwrap_or(0));
             }
         }
@@ -205,6 +208,8 @@ impl Inflow for Rest<'_> {
 
     fn taken(&mut self, len: u64) {
         self.inflow.taken(len);
-        self.link.count(usize::try_from(len).unwrap_or(usize::MAX));
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        self.link.received(len);
+        self.link.count(len);
     }
 }

@@ -1,6 +1,7 @@
 //! The body of a large upload, taken from the socket where it is wanted: hyper knows nothing of it.
 //!
-//! Owns what arrived behind the head, and the count of what is left: not a byte behind the body is taken. A peer that
+//! Owns what arrived behind the head, and the count of what is left: not a byte behind the body is taken. Knows nothing of
+//! the [`Link`](crate::http::Link) that keeps it until it is asked for, so that it goes when its connection goes. A peer that
 //! closes or resets the connection before the end is a body that broke off.
 
 use std::cell::RefCell;
@@ -9,14 +10,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{RecvFlags, recv};
 use rustix::pipe::{SpliceFlags, splice};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-use crate::http::{Inflow, Link};
+use crate::http::Inflow;
 
 /// The most that is moved at once, in bytes.
 const STEP: usize = 1 << 20;
@@ -25,7 +26,6 @@ const STEP: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Direct {
     socket: Rc<RefCell<TcpStream>>,
-    link: Rc<Link>,
     early: Bytes,
     left: u64,
     /// What discarding names as the place to receive into; never written to, so never backed by memory.
@@ -34,15 +34,9 @@ pub(super) struct Direct {
 
 impl Direct {
     /// `length` bytes, of which `early`, no more than all of them, came with the head.
-    pub(super) fn new(
-        socket: Rc<RefCell<TcpStream>>,
-        link: Rc<Link>,
-        early: Bytes,
-        length: u64,
-    ) -> Self {
+    pub(super) fn new(socket: Rc<RefCell<TcpStream>>, early: Bytes, length: u64) -> Self {
         Self {
             socket,
-            link,
             early,
             left: length,
             nowhere: Vec::new(),
@@ -58,9 +52,7 @@ impl Direct {
         let most = usize::try_from(self.left).unwrap_or(STEP).min(STEP);
         let socket = self.socket.borrow();
         loop {
-            let readable = socket.poll_read_ready(cx);
-            self.link.set_reading(readable.is_pending());
-            if ready!(readable).is_err() {
+            if ready!(socket.poll_read_ready(cx)).is_err() {
                 return Poll::Ready(None);
             }
             match socket.try_io(Interest::READABLE, || take(&socket, most)) {
@@ -68,20 +60,12 @@ impl Direct {
                 Ok(Taken::Bytes(0)) => return Poll::Ready(None),
                 Ok(Taken::Bytes(n)) => {
                     self.left -= n as u64;
-                    self.link.received(n);
                     return Poll::Ready(Some(n));
                 }
                 Err(error) if is_again(&error) => {}
                 Err(_) => return Poll::Ready(None),
             }
         }
-    }
-
-    /// So many of the early bytes are taken.
-    fn advance(&mut self, len: usize) -> Poll<Option<usize>> {
-        self.early.advance(len);
-        self.left -= len as u64;
-        Poll::Ready(Some(len))
     }
 }
 
@@ -105,11 +89,6 @@ impl Inflow for Direct {
 
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<Option<usize>> {
         let room = buf.capacity() - buf.len();
-        if !self.early.is_empty() {
-            let len = self.early.len().min(room);
-            buf.extend_from_slice(&self.early[..len]);
-            return self.advance(len);
-        }
         self.poll_take(cx, |socket, most| {
             let read = socket.try_read_buf(&mut (&mut *buf).limit(most.min(room)));
             read.map(Taken::Bytes)
@@ -133,9 +112,6 @@ impl Inflow for Direct {
     }
 
     fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
-        if !self.early.is_empty() {
-            return self.advance(self.early.len());
-        }
         let mut nowhere = std::mem::take(&mut self.nowhere);
         nowhere.resize(STEP, 0);
         let polled = self.poll_take(cx, |socket, most| {
@@ -154,8 +130,6 @@ impl Inflow for Direct {
 
     fn taken(&mut self, len: u64) {
         self.left -= len;
-        self.link
-            .received(usize::try_from(len).unwrap_or(usize::MAX));
     }
 }
 

@@ -133,8 +133,7 @@ impl Intake {
             Found::Nothing => {}
             Found::Large(large) => {
                 let early = self.held.split_off(self.passed).freeze();
-                let (socket, link) = (Rc::clone(&self.socket), Rc::clone(&self.link));
-                let body = Direct::new(socket, link, early, large.length);
+                let body = Direct::new(Rc::clone(&self.socket), early, large.length);
                 let request = self.framing.requests();
                 self.link.detour().begin(request, Box::new(body));
             }

@@ -127,6 +127,26 @@ fn a_large_body_that_breaks_off_leaves_nothing_and_costs_no_descriptor() {
     });
 }
 
+/// It is kept for its request to come, which then never does; and must not keep the connection for that.
+#[test]
+fn a_large_body_whose_request_is_never_reached_goes_with_its_connection() {
+    let server = TestServer::start(&[]);
+    let before = server.proc().descriptors();
+    for first in [
+        "GET /k HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n",
+        "GET /k HTT\x05/1.1\r\nHost: t\r\n\r\n",
+    ] {
+        for _ in 0..5 {
+            let mut connection = server.connect();
+            connection.send([first, &put_head("k", 1 << 20), "the beginning"].concat());
+            connection.rest();
+        }
+    }
+    eventually("the descriptors are back", || {
+        server.proc().descriptors() <= before
+    });
+}
+
 #[test]
 fn a_large_body_that_is_refused_is_not_waited_for() {
     let server = TestServer::start(&["--max-body", "10M"]);

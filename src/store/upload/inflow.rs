@@ -26,7 +26,7 @@ pub trait Inflow: Debug {
     /// How many bytes are left.
     fn left(&self) -> u64;
 
-    /// Those that have been received already, if they are not taken yet. They come before all others.
+    /// Those that have been received already, which come before all others: to be taken first.
     fn take_early(&mut self) -> Bytes;
 
     /// Reads into the spare room of `buf`, never past the end; how many bytes, not 0.
@@ -103,6 +103,10 @@ impl Upload {
 
 /// The next bytes of `inflow`, in memory.
 pub async fn read(inflow: &mut dyn Inflow) -> Result<Bytes, Error> {
+    let early = inflow.take_early();
+    if !early.is_empty() {
+        return Ok(early);
+    }
     let mut buf = BytesMut::with_capacity(PIECE);
     let read = poll_fn(|cx| inflow.poll_read(cx, &mut buf)).await;
     read.ok_or(Error::BrokenOff)?;
