@@ -14,7 +14,8 @@ pub enum Found {
     Nothing,
     /// Something that no recipient should have to read.
     Fault(Fault),
-    /// A large body, whose head is the last of the bytes given on. What follows the body is framed anew.
+    /// A large body, of which not all is there; its head is the last of the bytes given on. What follows the body is
+    /// framed anew.
     Large(Large),
 }
 
@@ -70,7 +71,9 @@ impl Framing {
                 Ok(len) => at += len,
                 Err(fault) => return (at, Found::Fault(fault)),
             }
-            if let Some(large) = self.large.take() {
+            let is_partial = |large: &Large| ((bytes.len() - at) as u64) < large.length;
+            // One that is here whole might as well be given on; and so none that is found has more behind it.
+            if let Some(large) = self.large.take().filter(is_partial) {
                 self.place = Place::Head(Scan::default());
                 return (at, Found::Large(large));
             }
@@ -102,6 +105,26 @@ impl Framing {
                     self.place = Place::Head(Scan::default());
                 }
                 Ok(len)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_body_is_found_unless_all_of_it_is_there() {
+        let head = b"PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: 300000\r\n\r\n";
+        for there in [0, 1, 299_999, 300_000, 300_001] {
+            let bytes = [&head[..], &vec![b'x'; there]].concat();
+            let (passed, found) = Framing::default().go_on(&bytes);
+            if there < 300_000 {
+                assert!(matches!(found, Found::Large(large) if large.length == 300_000));
+                assert_eq!(passed, head.len());
+            } else {
+                assert_eq!((passed, found), (head.len() + 300_000, Found::Nothing));
             }
         }
     }
