@@ -34,6 +34,7 @@ mod piece;
 mod pipes;
 mod publish;
 mod read;
+mod reply;
 mod residency;
 mod staging;
 mod stamp;

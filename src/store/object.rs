@@ -91,11 +91,25 @@ pub(super) fn is_regular(stat: &Stat) -> bool {
 pub(super) struct ValueFile {
     fd: Option<OwnedFd>,
     disk: Threads,
+    is_small: bool,
 }
 
 impl ValueFile {
     pub(super) fn new(fd: OwnedFd, disk: Threads) -> Self {
-        Self { fd: Some(fd), disk }
+        Self {
+            fd: Some(fd),
+            disk,
+            is_small: false,
+        }
+    }
+
+    /// Of a value so short that freeing it takes no time: its length is not asked for again.
+    pub(super) fn small(fd: OwnedFd, disk: Threads) -> Self {
+        Self {
+            fd: Some(fd),
+            disk,
+            is_small: true,
+        }
     }
 }
 
@@ -111,8 +125,9 @@ impl AsFd for ValueFile {
 impl Drop for ValueFile {
     fn drop(&mut self) {
         let Some(fd) = self.fd.take() else { return };
-        let slow = rustix::fs::fstat(&fd)
-            .is_ok_and(|s| s.st_nlink == 0 && Meta::of(&s).len > SLOW_TO_FREE);
+        let slow = !self.is_small
+            && rustix::fs::fstat(&fd)
+                .is_ok_and(|s| s.st_nlink == 0 && Meta::of(&s).len > SLOW_TO_FREE);
         if slow {
             self.disk.later(move || drop(fd));
         }

@@ -21,6 +21,7 @@ use super::key::Key;
 use super::names::{Names, open_beneath};
 use super::object::{ValueFile, Version};
 use super::pipes::Pipes;
+use super::threads::Threads;
 use crate::metrics::StoreCounters;
 
 /// Values are made with this mode; the process's umask takes away from it, as it does for `cp`.
@@ -104,10 +105,14 @@ impl Staging {
 
     /// A new empty file that no key names.
     pub(super) fn stage(self: &Arc<Self>) -> Result<Staged, Errno> {
-        self.stage_as(self.features.unnamed)
+        self.stage_as(self.features.unnamed, ValueFile::new)
     }
 
-    fn stage_as(self: &Arc<Self>, unnamed: bool) -> Result<Staged, Errno> {
+    fn stage_as(
+        self: &Arc<Self>,
+        unnamed: bool,
+        file: fn(OwnedFd, Threads) -> ValueFile,
+    ) -> Result<Staged, Errno> {
         let mode = Mode::from(VALUE_MODE);
         let (fd, name) = if unnamed {
             (
@@ -126,9 +131,8 @@ impl Staging {
                 Some(name),
             )
         };
-        let file = Arc::new(ValueFile::new(fd, self.names.disk().clone()));
         Ok(Staged {
-            file,
+            file: Arc::new(file(fd, self.names.disk().clone())),
             name,
             attributes: Attributes::default(),
             share: None,
@@ -146,7 +150,8 @@ impl Staging {
         replaces: bool,
     ) -> Result<Staged, Error> {
         let unnamed = self.features.unnamed && !replaces;
-        let mut staged = self.stage_as(unnamed).map_err(Error::while_("create"))?;
+        let staged = self.stage_as(unnamed, ValueFile::small);
+        let mut staged = staged.map_err(Error::while_("create"))?;
         staged.complete(attributes, share);
         write_at(staged.file(), 0, pieces)?;
         Ok(staged)

@@ -42,6 +42,7 @@ mod planted;
 mod preconditions;
 mod process;
 mod protocol;
+mod publishing;
 mod racing;
 mod ranges;
 mod reading;

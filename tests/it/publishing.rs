@@ -1,0 +1,128 @@
+//! Proves that what the publisher takes for granted of a name, to save a look at it, never shows: after many new names in
+//! a row it links without looking.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use crate::support::{Call, Launch, TestServer, Trace, pattern, put_head};
+
+/// Longer than the row of new names after which names are no longer looked at.
+const ROW: usize = 40;
+
+fn store_new_names(server: &TestServer, prefix: &str) {
+    let mut connection = server.connect();
+    for n in 0..ROW {
+        connection.send(put_head(&format!("{prefix}-{n}"), 10));
+        assert_eq!(connection.ask([b'n'; 10]).status, 200);
+    }
+}
+
+fn version(etag: &str) -> u128 {
+    let digits = etag.trim_matches('"');
+    u128::from_str_radix(digits, 16).expect("an ETag of a version")
+}
+
+#[test]
+fn after_a_row_of_new_names_a_name_that_exists_is_found() {
+    let server = TestServer::start(&["--threads", "1"]);
+    let future = SystemTime::now() + Duration::from_secs(24 * 3600);
+    for size in [100, 300_000] {
+        let row = |what: &str| store_new_names(&server, &format!("{size}-{what}"));
+        // A value of a hand, dated so that its version is later than the clock's next.
+        server.dir.place("by-hand", "old");
+        let file = fs::File::options()
+            .append(true)
+            .open(server.dir.file("by-hand"));
+        let dated = file.and_then(|file| file.set_modified(future));
+        dated.expect("a time");
+        let before = server.get("by-hand").header("etag").map(version);
+        row("replaced");
+        let stored = server.put("by-hand", pattern(1, size));
+        assert_eq!(stored.status, 200);
+        assert!(stored.header("etag").map(version) > before, "{stored:?}");
+        assert!(server.dir.read("by-hand") == pattern(1, size));
+        assert!(server.get("by-hand").body == pattern(1, size));
+
+        row("conditional");
+        let created = |key: &str| {
+            let line = "If-None-Match: *\r\n";
+            let mut raw = server.connect();
+            raw.send(format!(
+                "PUT /{key} HTTP/1.1\r\nHost: t\r\n{line}Content-Length: 3\r\n\r\n"
+            ));
+            raw.ask("new").status
+        };
+        assert_eq!(created("by-hand"), 412);
+        assert_eq!(created(&format!("created-{size}")), 200);
+        assert!(server.dir.read("by-hand") == pattern(1, size));
+
+        let (directory, link) = (format!("directory-{size}"), format!("link-{size}"));
+        fs::create_dir(server.dir.file(&directory)).expect("a directory");
+        symlink("elsewhere", server.dir.file(&link)).expect("a link");
+        for occupied in [&directory, &link] {
+            row(occupied);
+            assert_eq!(server.put(occupied, pattern(2, size)).status, 409);
+        }
+        assert!(server.dir.file(&directory).is_dir());
+        assert!(server.dir.file(&link).is_symlink());
+    }
+    server.dir.assert_nothing_staged();
+}
+
+#[test]
+fn new_names_are_not_looked_at_and_names_that_exist_are_not_guessed_at() {
+    let calls = ["-e", "trace=newfstatat,linkat"];
+    let Some(trace) = Trace::with(&calls, "how often names are looked at") else {
+        return;
+    };
+    let mut server = trace.around(Launch::new(&["--threads", "1"])).start();
+    for name in ["a", "b", "c"] {
+        store_new_names(&server, name);
+    }
+    for name in ["a", "b", "c"] {
+        store_new_names(&server, name);
+    }
+    server.stop();
+    let calls = trace.calls();
+    let of_value = |call: &&Call| {
+        ["\"a-", "\"b-", "\"c-"]
+            .iter()
+            .any(|k| call.args.contains(k))
+    };
+    let count = |name: &str| {
+        calls
+            .iter()
+            .filter(of_value)
+            .filter(|c| c.name == name)
+            .count()
+    };
+    let (looks, links) = (count("newfstatat"), count("linkat"));
+    // Of the new names only the first ones; then each once, for it is replaced.
+    assert!((3 * ROW + 1..4 * ROW).contains(&looks), "{looks} looks");
+    assert_eq!(links, 3 * ROW + 1, "one guess was wrong");
+}
+
+/// A wake that is lost is a request that never ends.
+#[test]
+fn writers_on_every_reactor_are_answered_also_when_others_hang_up() {
+    let server = TestServer::start(&["--threads", "3"]);
+    thread::scope(|scope| {
+        for client in 0..12 {
+            let server = &server;
+            scope.spawn(move || {
+                let mut connection = server.connect();
+                for n in 0..100_u64 {
+                    let key = format!("{client}-{}", n % 7);
+                    let mut left = server.connect();
+                    left.send(put_head(&format!("{key}-left"), 10));
+                    left.send("left alone");
+                    left.reset();
+                    connection.send(put_head(&key, 100));
+                    assert_eq!(connection.ask(pattern(n, 100)).status, 200);
+                }
+            });
+        }
+    });
+}
