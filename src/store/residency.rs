@@ -1,7 +1,8 @@
 //! Whether parts of a file lie in memory, so that sending them keeps nobody waiting for the device.
 //!
-//! The kernel is asked for one byte in each stretch that it reads together, without waiting. What was all there is taken
-//! to be there for the next second: pages that were just asked for are the last to be given up. Where that errs, a
+//! The kernel is asked for one byte in each stretch that it reads together, without waiting. What was all there a moment
+//! ago is taken to be there still, or, where it is long, asked for its last byte alone: pages that were just asked for are
+//! the last to be given up one by one, while whoever forgets a file has the kernel forget all of it. Where that errs, a
 //! reactor waits for the device once; no byte is ever wrong.
 
 use std::io::IoSliceMut;
@@ -22,8 +23,8 @@ const WINDOW: u64 = 1 << 20;
 /// Windows of a longer file than this many are asked for each time.
 const MOST_WINDOWS: u64 = 1 << 10;
 
-/// How long a window counts as being in memory, in milliseconds.
-const REMEMBERED: u64 = 1000;
+/// How long a window counts as being in memory, in milliseconds: longer than a hot value waits for its next reader.
+const REMEMBERED: u64 = 100;
 
 /// What was found in memory of one file.
 #[derive(Debug, Default)]
@@ -40,7 +41,7 @@ impl Residency {
         let now = uptime();
         let is_recent = |at: &AtomicU64| now - at.load(Ordering::Relaxed).min(now) < REMEMBERED;
         if !windows.is_empty() && windows.iter().all(is_recent) {
-            return true;
+            return len < WINDOW || is_in_memory(file, end - 1, end);
         }
         if !is_in_memory(file, offset, end) {
             return false;
@@ -118,16 +119,21 @@ mod tests {
     }
 
     #[test]
-    fn a_window_counts_only_while_it_is_recent() {
+    fn a_recent_window_is_asked_for_its_last_byte_and_an_old_one_for_all() {
+        let size = WINDOW;
+        let all_there = tempfile::tempfile().unwrap();
+        all_there.set_len(size).unwrap();
+        std::io::copy(&mut &all_there, &mut std::io::sink()).unwrap();
         // Not a file one can read: whoever asks it learns that nothing is there.
-        let closed = File::open("/").unwrap();
+        let nothing_there = File::open("/").unwrap();
         let residency = Residency::default();
-        let ask = || residency.is_resident(&closed, 10, 0, 10);
-        assert!(!ask());
-        let window = &residency.found.get().unwrap()[0];
-        window.store(uptime(), Ordering::Relaxed);
-        assert!(ask());
-        window.store(uptime() - REMEMBERED, Ordering::Relaxed);
-        assert!(!ask());
+        let window = || &residency.found.get().unwrap()[0];
+        assert!(!residency.is_resident(&nothing_there, size, 0, size));
+        assert!(residency.is_resident(&all_there, size, 0, size));
+        // What was there a moment ago, and was forgotten since.
+        assert!(!residency.is_resident(&nothing_there, size, 0, size));
+        window().store(uptime() - REMEMBERED, Ordering::Relaxed);
+        assert!(residency.is_resident(&all_there, size, 0, size));
+        assert!(uptime() - window().load(Ordering::Relaxed) < REMEMBERED);
     }
 }

@@ -14,6 +14,11 @@ const LARGE: usize = 300 << 10;
 /// Puts the value under `key` on the disk and nowhere else.
 fn place_cold(server: &TestServer, key: &str, value: &[u8]) {
     server.dir.place(key, value);
+    forget(server, key);
+}
+
+/// Has the kernel give up what it holds of the value in memory.
+fn forget(server: &TestServer, key: &str) {
     let file = File::open(server.dir.file(key)).expect("the value");
     file.sync_all().expect("the value on the disk");
     fadvise(&file, 0, None, Advice::DontNeed).expect("the value out of memory");
@@ -51,6 +56,30 @@ fn a_cold_value_is_served_whole_and_the_disk_threads_read_it() {
             size < LARGE || disk > 0,
             "a reactor had all {size} bytes read"
         );
+    }
+}
+
+/// A value that was in memory when it was last asked for, a moment ago, and has left it since.
+#[test]
+fn a_value_that_was_just_served_and_forgotten_is_read_by_the_disk_threads_again() {
+    const SIZE: usize = 8 << 20;
+    let server = TestServer::start(&["--threads", "1"]);
+    let value = pattern(1, SIZE);
+    place_cold(&server, "hot", &value);
+    for round in 0..5 {
+        // Twice: what is found in memory is remembered.
+        assert!(server.get("hot").body == value && server.get("hot").body == value);
+        forget(&server, "hot");
+        let (reactors_before, disk_before) = read_so_far(&server);
+        assert!(server.get("hot").body == value);
+        let (reactors, disk) = read_so_far(&server);
+        let (reactors, disk) = (reactors - reactors_before, disk - disk_before);
+        eprintln!("round {round}: reactors had {reactors} read, disk threads {disk}");
+        if reactors + disk < SIZE as u64 / 4 {
+            eprintln!("left out: who reads what was forgotten, for this system does not forget it");
+            return;
+        }
+        assert!(disk > 4 * reactors, "round {round}: {reactors}, {disk}");
     }
 }
 
