@@ -15,6 +15,7 @@ compile_error!(
 );
 
 pub mod config;
+mod cpus;
 pub mod drain;
 mod failpoint;
 pub mod http;

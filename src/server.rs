@@ -12,11 +12,12 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::time::timeout;
 
 use crate::config::Config;
+use crate::cpus::Cpus;
 use crate::drain::{self, Drain};
 use crate::http::{Admin, Rules, Scope, Service};
 use crate::metrics::ReactorCounters;
 use crate::net::{self, Aside, Listen, Listeners, Peers, Setup};
-use crate::store::{Directory, OpenError};
+use crate::store::{self, Directory, OpenError};
 
 /// How long the space of a large value that was removed by hand may stay taken.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
@@ -58,6 +59,7 @@ impl StartError {
 #[derive(Debug)]
 pub struct Server {
     config: Config,
+    cpus: Cpus,
     store: Arc<Directory>,
     listeners: Listeners,
     aside: Option<Aside>,
@@ -72,7 +74,16 @@ impl Server {
         } else {
             Directory::open
         };
-        let store = Arc::new(open(&config.dir, config.store)?);
+        let cpus = if config.pin {
+            Cpus::pinned(config.threads)
+        } else {
+            Cpus::default()
+        };
+        let options = store::Options {
+            cpus: cpus.of_others(),
+            ..config.store
+        };
+        let store = Arc::new(open(&config.dir, options)?);
         let cannot = |at| move |source| StartError::Listen { at, source };
         let listeners = Listeners::bind(config.listen, config.dispatch, config.threads)
             .map_err(cannot(config.listen))?;
@@ -84,6 +95,7 @@ impl Server {
         }
         Ok(Self {
             config,
+            cpus,
             store,
             listeners,
             aside,
@@ -135,11 +147,6 @@ impl Server {
         admin: &Arc<Admin>,
         scope: Scope,
     ) -> Vec<Setup> {
-        let cpus = if self.config.pin {
-            allowed_cpus()
-        } else {
-            Vec::new()
-        };
         let setup = |(index, counters)| Setup {
             index,
             name: format!("reactor-{index}"),
@@ -147,7 +154,7 @@ impl Server {
             limits: self.config.limits,
             notice: self.listeners.outlive().then_some(NOTICE),
             counters,
-            cpu: cpus.get(index % cpus.len().max(1)).copied(),
+            cpu: self.cpus.of_reactor(index),
         };
         counters.into_iter().enumerate().map(setup).collect()
     }
@@ -271,14 +278,5 @@ fn raise_descriptor_limit() {
         },
     ) {
         tracing::warn!(%error, "cannot raise the limit on descriptors");
-    }
-}
-
-fn allowed_cpus() -> Vec<usize> {
-    match rustix::thread::sched_getaffinity(None) {
-        Ok(set) => (0..rustix::thread::CpuSet::MAX_CPU)
-            .filter(|&cpu| set.is_set(cpu))
-            .collect(),
-        Err(_) => Vec::new(),
     }
 }

@@ -44,7 +44,7 @@ pub(super) struct Network {
     )]
     dispatch: Dispatch,
 
-    /// Keep each reactor on one CPU
+    /// Keep each reactor on one CPU, and disk and compute threads on those that no reactor has, where there are any
     #[arg(long, env = "DATA_SERVER_PIN", value_parser = FalseyValueParser::new())]
     pub(super) pin: bool,
 

@@ -89,6 +89,7 @@ impl Storage {
                 Durability::Disk => store::Durability::Disk,
             },
             compute_threads: self.compute_threads(),
+            cpus: None,
             max_staged: NonZeroU64::new(self.max_staged.as_u64()),
         }
     }

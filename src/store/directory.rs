@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use rustix::thread::CpuSet;
 
 use super::budget::{Budget, InFlight};
 use super::cache::Cache;
@@ -47,6 +48,8 @@ pub struct Options {
     pub durability: Durability,
     /// Threads at most for what keeps a processor busy; 0 has the reactors do it themselves.
     pub compute_threads: usize,
+    /// Where those and the disk threads may run, unless it is where the thread that needs one more may.
+    pub cpus: Option<CpuSet>,
     /// Bytes of uploads staged at once, if that is bounded.
     pub max_staged: Option<NonZeroU64>,
 }
@@ -85,7 +88,10 @@ impl Directory {
             path: dir.to_owned(),
             source,
         };
-        let names = Arc::new(Names::new(home.root, Threads::disk().map_err(failed)?));
+        let names = Arc::new(Names::new(
+            home.root,
+            Threads::disk(options.cpus).map_err(failed)?,
+        ));
         let counters = Arc::<StoreCounters>::default();
         let changes = Arc::new(Changes::after(home.clock.reached()));
         let staging = Arc::new(Staging::new(
@@ -101,7 +107,7 @@ impl Directory {
             Publisher::start(Arc::clone(&staging), Arc::clone(&changes)).map_err(failed)?;
         Ok(Self {
             names,
-            compute: Threads::compute(options.compute_threads).map_err(failed)?,
+            compute: Threads::compute(options.compute_threads, options.cpus).map_err(failed)?,
             cache: options.cache(),
             counters,
             changes,
@@ -132,8 +138,11 @@ impl Directory {
             });
         }
         Ok(Self {
-            compute: Threads::compute(options.compute_threads).map_err(failed)?,
-            names: Arc::new(Names::new(root, Threads::disk().map_err(failed)?)),
+            compute: Threads::compute(options.compute_threads, options.cpus).map_err(failed)?,
+            names: Arc::new(Names::new(
+                root,
+                Threads::disk(options.cpus).map_err(failed)?,
+            )),
             cache: options.cache(),
             counters: Arc::default(),
             changes: Arc::new(Changes::after(Version::from_nanos(0))),

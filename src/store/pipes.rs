@@ -174,7 +174,7 @@ mod tests {
     /// As where a file system has no way for pipes: files that are appended to have none either.
     #[test]
     fn a_file_that_takes_nothing_from_a_pipe_gets_the_bytes_all_the_same() {
-        let disk = Threads::disk().expect("threads");
+        let disk = Threads::disk(None).expect("threads");
         let mut named = tempfile::NamedTempFile::new().expect("a file");
         let appended = std::fs::File::options().append(true).open(named.path());
         let file = ValueFile::new(appended.expect("the file").into(), disk);

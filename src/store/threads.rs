@@ -5,12 +5,15 @@
 //! needed and keep what they have. A job that has started runs to its end, also when nobody waits for it any more; jobs
 //! beyond the pool's size wait their turn, and so do those for which the system gives no further thread. One that panics
 //! fails alone.
+//!
+//! Compute threads are nice: where a processor is wanted by both, a reactor has it first.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use rustix::thread::{CpuSet, sched_setaffinity};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
@@ -19,6 +22,9 @@ use crate::metrics::Jobs;
 
 /// Enough to keep a deep device queue busy; more threads only queue in the kernel instead of here.
 const DISK_THREADS: usize = 32;
+
+/// How nice compute threads are: a tenth of the weight of others, where a processor is wanted by both.
+const NICE: i32 = 10;
 
 /// Longer than any process lives: a pool never shrinks, so that it never is without a thread.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -35,14 +41,14 @@ struct Pool {
 }
 
 impl Threads {
-    /// The disk threads.
-    pub(super) fn disk() -> std::io::Result<Self> {
-        Ok(Self::new(Some(start("disk", DISK_THREADS)?)))
+    /// The disk threads, on these CPUs.
+    pub(super) fn disk(cpus: Option<CpuSet>) -> std::io::Result<Self> {
+        Ok(Self::new(Some(start("disk", DISK_THREADS, cpus, 0)?)))
     }
 
-    /// At most so many compute threads; with 0, each job is done by the thread that asks, which waits for it.
-    pub(super) fn compute(most: usize) -> std::io::Result<Self> {
-        let runtime = (most > 0).then(|| start("compute", most));
+    /// At most so many compute threads, on these CPUs; with 0, each job is done by the thread that asks, which waits for it.
+    pub(super) fn compute(most: usize, cpus: Option<CpuSet>) -> std::io::Result<Self> {
+        let runtime = (most > 0).then(|| start("compute", most, cpus, NICE));
         Ok(Self::new(runtime.transpose()?))
     }
 
@@ -112,18 +118,35 @@ enum Started<T> {
     Done(Result<T, Error>),
 }
 
-fn start(name: &'static str, most: usize) -> std::io::Result<Runtime> {
+fn start(
+    name: &'static str,
+    most: usize,
+    cpus: Option<CpuSet>,
+    nice: i32,
+) -> std::io::Result<Runtime> {
     let next = AtomicUsize::new(0);
     let runtime = Builder::new_current_thread()
         .max_blocking_threads(most)
         .thread_keep_alive(FOR_EVER)
         .thread_name_fn(move || format!("{name}-{}", next.fetch_add(1, Ordering::Relaxed)))
+        .on_thread_start(move || settle(cpus, nice))
         .build()?;
     // Where a pool has no thread and the system has none to give, tokio panics; with one, jobs wait for it. So the first
     // is started while that still can be refused.
     let first = catch_unwind(AssertUnwindSafe(|| runtime.spawn_blocking(|| ())));
     first.map_err(|_| std::io::Error::other("the system gives no more threads"))?;
     Ok(runtime)
+}
+
+/// A thread starts with the CPUs of whoever started it, which may be a reactor that is pinned to one. Failing costs speed.
+fn settle(cpus: Option<CpuSet>, nice: i32) {
+    if let Some(cpus) = cpus {
+        let _ = sched_setaffinity(None, &cpus);
+    }
+    if nice > 0 {
+        // Of this thread alone: on Linux each has its own.
+        let _ = rustix::process::nice(nice);
+    }
 }
 
 impl Drop for Pool {

@@ -85,6 +85,21 @@ fn there_are_no_more_compute_threads_than_were_asked_for() {
 }
 
 #[test]
+fn compute_threads_are_nicer_than_all_others() {
+    let server = TestServer::start(&["--threads", "1", "--compute-threads", "2"]);
+    place_endless(&server);
+    let _asking = [ask_for_endless(&server), ask_for_endless(&server)];
+    eventually("both threads work", || compute(&server).0 == 2.0);
+    let own = server.proc().nice_of("reactor-")[0];
+    let nicer = (own + 10).min(19);
+    assert_eq!(server.proc().nice_of("compute-"), [nicer, nicer]);
+    for others in ["acceptor", "reactor-", "disk-"] {
+        let nice = server.proc().nice_of(others);
+        assert!(nice.iter().all(|&nice| nice == own), "{others}: {nice:?}");
+    }
+}
+
+#[test]
 fn without_compute_threads_the_reactor_does_their_work() {
     let server = TestServer::start(&["--threads", "1", "--compute-threads", "0", "--compress"]);
     let value = pattern(1, 3_000_000);

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::thread;
 
-use crate::support::{DataDir, Launch, Raw, TestServer, eventually, put_head};
+use crate::support::{DataDir, Launch, Raw, TestServer, eventually, pattern, put_head};
 
 #[test]
 fn listening_wider_than_loopback_for_writers_is_warned_about_once() {
@@ -104,6 +104,54 @@ fn pinned_reactors_have_one_cpu_each() {
         cpus == 1 || free.iter().all(|cpus| cpus.parse::<usize>().is_err()),
         "{free:?}"
     );
+}
+
+/// The CPUs of each thread whose name begins so.
+fn cpus_of(server: &TestServer, kind: &str) -> Vec<String> {
+    let threads = server.proc().threads().into_iter();
+    let of_kind = threads.filter(|(name, _)| name.starts_with(kind) && name != "disk-publisher");
+    of_kind.map(|(_, cpus)| cpus).collect()
+}
+
+/// A reactor that needs one more of them starts it, and would keep it to its own CPU.
+#[test]
+fn threads_beside_pinned_reactors_keep_to_the_cpus_that_are_left() {
+    let cpus = thread::available_parallelism().expect("CPUs").get();
+    for reactors in 1..=cpus {
+        let threads = reactors.to_string();
+        let server = TestServer::start(&["--threads", &threads, "--pin", "--compute-threads", "2"]);
+        eventually("two threads of each kind are there", || {
+            thread::scope(|scope| {
+                for n in 0..8 {
+                    let key = format!("k{n}");
+                    let server = &server;
+                    scope.spawn(move || {
+                        server.store(&key, pattern(n, 1_000_000));
+                        let mut asking = server.connect();
+                        let digest = "Want-Repr-Digest: sha-512=1";
+                        asking.ask(format!(
+                            "HEAD /{key} HTTP/1.1\r\nHost: t\r\n{digest}\r\n\r\n"
+                        ));
+                    });
+                }
+            });
+            let enough = |kind| cpus_of(&server, kind).len() >= 2;
+            ["disk-", "compute-"].into_iter().all(enough)
+        });
+        let all = cpus_of(&server, "acceptor").remove(0);
+        let pinned = cpus_of(&server, "reactor-");
+        for theirs in ["disk-", "compute-"]
+            .map(|kind| cpus_of(&server, kind))
+            .concat()
+        {
+            if reactors == cpus {
+                assert_eq!(theirs, all, "no CPU is left: they have all");
+            } else {
+                assert!(!pinned.contains(&theirs), "{theirs} is among {pinned:?}");
+                assert_ne!(theirs, all);
+            }
+        }
+    }
 }
 
 #[test]

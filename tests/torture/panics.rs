@@ -170,6 +170,7 @@ mod threads {
     fn open(dir: &DataDir) -> Directory {
         let options = Options {
             compute_threads: 1,
+            cpus: None,
             cache: 0,
             cached_files: 0,
             max_staged: None,

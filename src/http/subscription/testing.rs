@@ -13,6 +13,7 @@ pub(super) fn subscribed(test: impl AsyncFnOnce(Subscription, Rc<Link>)) {
         cache: 0,
         cached_files: 0,
         compute_threads: 1,
+        cpus: None,
         durability: Durability::Os,
         max_staged: None,
     };

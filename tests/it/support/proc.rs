@@ -116,17 +116,32 @@ impl Proc {
 
     /// CPU time used so far by the threads whose names begin so.
     pub(crate) fn cpu_of(&self, names: &str) -> Duration {
+        let ticks: u64 = self
+            .stats_of(names)
+            .iter()
+            .flat_map(|stat| &stat[11..13])
+            .map(|ticks| ticks.parse::<u64>().expect("clock ticks"))
+            .sum();
+        Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
+    }
+
+    /// How nice each of the threads is whose names begin so.
+    pub(crate) fn nice_of(&self, names: &str) -> Vec<i32> {
+        let stats = self.stats_of(names);
+        let nice = stats.iter().map(|stat| stat[16].parse());
+        nice.map(|nice| nice.expect("a number")).collect()
+    }
+
+    /// What the stat page of each of these threads says behind its name.
+    fn stats_of(&self, names: &str) -> Vec<Vec<String>> {
         let tasks = fs::read_dir(self.page("task")).expect("the threads");
-        let ticks_of = |task: PathBuf| {
+        let read = |task: PathBuf| {
             let stat = fs::read_to_string(task.join("stat")).ok()?;
             let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
-            let mut fields = rest.split_whitespace().skip(11);
-            let mut ticks = || fields.next()?.parse::<u64>().ok();
-            let used = ticks()? + ticks()?;
-            name.starts_with(names).then_some(used)
+            let fields = rest.split_whitespace().map(str::to_owned).collect();
+            name.starts_with(names).then_some(fields)
         };
-        let ticks: u64 = tasks.filter_map(|task| ticks_of(task.ok()?.path())).sum();
-        Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
+        tasks.filter_map(|task| read(task.ok()?.path())).collect()
     }
 
     fn links(&self) -> Vec<PathBuf> {
