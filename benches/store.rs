@@ -24,6 +24,7 @@ fn open(dir: &TempDir, cache: u64) -> Directory {
         cache,
         cached_files: 1000,
         compute_threads: 1,
+        cpus: None,
         durability: Durability::Os,
         max_staged: None,
     };
