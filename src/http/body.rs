@@ -28,14 +28,19 @@ use crate::store::{self, Object};
 pub(super) const WINDOW: usize = 1 << 20;
 
 /// A body that is long enough for full packets to gain more than two system calls cost.
-const LONG: u64 = 256 << 10;
+pub(super) const LONG: u64 = 256 << 10;
 
 /// Stands for file bytes. Zeroed by the kernel on first touch, and never touched: address space, not memory.
 static STAND_IN: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; WINDOW].into_boxed_slice());
 
+/// Stands for a region of so many bytes, [`WINDOW`] at most.
+pub(super) fn stand_in(len: usize) -> &'static [u8] {
+    &STAND_IN[..len]
+}
+
 /// Whether `slice` stands for file bytes.
 pub fn is_region(slice: &[u8]) -> bool {
-    STAND_IN.as_ptr_range().contains(&slice.as_ptr())
+    !slice.is_empty() && STAND_IN.as_ptr_range().contains(&slice.as_ptr())
 }
 
 /// What hyper queues for the socket.
@@ -58,7 +63,7 @@ impl Buf for Piece {
     fn chunk(&self) -> &[u8] {
         match self {
             Self::Bytes(bytes) => bytes,
-            Self::Region(len) => &STAND_IN[..*len],
+            Self::Region(len) => stand_in(*len),
         }
     }
 

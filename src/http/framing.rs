@@ -56,9 +56,19 @@ impl Default for Framing {
 }
 
 impl Framing {
-    /// Whole heads that were let through.
+    /// Whole heads that were let through, or passed over.
     pub fn requests(&self) -> u64 {
         self.requests
+    }
+
+    /// Whether the next byte is the first of a head.
+    pub fn is_between(&self) -> bool {
+        matches!(self.place, Place::Head(_))
+    }
+
+    /// A whole request, of a head alone, that others answer: it is not given on.
+    pub fn pass_over(&mut self) {
+        self.requests += 1;
     }
 
     /// Goes on in `bytes`: how many of them may be given on, and what was found there. The others are the beginning of a

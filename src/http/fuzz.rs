@@ -28,6 +28,7 @@ use super::framing::Framing;
 use super::head::MAX_HEAD;
 use super::listing::{next_link, page};
 use super::path;
+use super::plain::Plain;
 use super::range::{MAX_PARTS, Ranges, ranges};
 use crate::store::{Key, Listing};
 
@@ -197,6 +198,19 @@ pub fn framing(data: &[u8]) {
     }
 }
 
+/// A request that is plain is to the framing and to hyper the same request, with no body, and to nobody more than one.
+pub fn plain(data: &[u8]) {
+    let Some(plain) = Plain::at(data) else {
+        return;
+    };
+    let head = &data[..plain.len];
+    let asked = format!("GET {}", plain.path);
+    let heads = Heads::of(head, usize::MAX);
+    assert!(!heads.is_faulty && heads.end == head.len(), "{asked}");
+    assert_eq!(heads.targets, [asked.as_str()]);
+    assert_eq!(serve(head), [asked.as_str()]);
+}
+
 /// What the framing says of a stream of requests.
 #[derive(Debug, Default)]
 struct Heads {
@@ -315,7 +329,7 @@ mod tests {
 
     type Target = (&'static str, fn(&[u8]));
 
-    const TARGETS: [Target; 7] = [
+    const TARGETS: [Target; 8] = [
         ("key", key),
         ("target", target),
         ("range", range),
@@ -323,6 +337,7 @@ mod tests {
         ("digest_fields", digest_fields),
         ("cursor", cursor),
         ("framing", framing),
+        ("plain", plain),
     ];
 
     #[test]

@@ -195,7 +195,7 @@ pub(super) fn line(bytes: &[u8]) -> Result<Option<&[u8]>, Fault> {
 }
 
 /// Without optional white space around it (RFC 9110, section 5.6.3).
-fn trim(value: &[u8]) -> &[u8] {
+pub(super) fn trim(value: &[u8]) -> &[u8] {
     let is_text = |&b: &u8| b != b' ' && b != b'\t';
     let Some(start) = value.iter().position(is_text) else {
         return &[];

@@ -57,6 +57,7 @@ pub struct Link {
     last: Cell<bool>,
     late: Cell<bool>,
     part_held: Cell<bool>,
+    unsent: Cell<bool>,
     fault: Cell<Option<(u64, Fault)>>,
     nudged: Cell<bool>,
     ended: Cell<bool>,
@@ -84,6 +85,7 @@ impl Link {
             last: Cell::new(false),
             late: Cell::new(false),
             part_held: Cell::new(false),
+            unsent: Cell::new(false),
             fault: Cell::new(None),
             nudged: Cell::new(false),
             ended: Cell::new(false),
@@ -244,6 +246,16 @@ impl Link {
         self.part_held.get()
     }
 
+    /// An answer that hyper knows nothing of waits for the socket; or no longer does.
+    pub fn set_unsent(&self, waits: bool) {
+        self.unsent.set(waits);
+    }
+
+    /// Whether an answer that hyper knows nothing of waits for the socket.
+    pub fn has_unsent(&self) -> bool {
+        self.unsent.get()
+    }
+
     /// The head of this request, counted from 1, is at fault: what arrives in its place is to be refused.
     pub fn refuse(&self, request: u64, fault: Fault) {
         self.fault.set(Some((request, fault)));
@@ -253,6 +265,12 @@ impl Link {
     pub(super) fn fault(&self) -> Option<Fault> {
         let (request, fault) = self.fault.get()?;
         (request == self.requests.get()).then_some(fault)
+    }
+
+    /// Whether no exchange is under way, and no bytes of one are with hyper: `heads` is how many whole heads it was given.
+    pub fn is_between(&self, heads: u64) -> bool {
+        let is_waiting = matches!(self.phase.get(), Phase::Idle | Phase::Head);
+        is_waiting && heads == self.requests.get() && self.meter.is_settled()
     }
 
     /// The socket has nothing to read at the moment; or has.

@@ -187,6 +187,11 @@ impl Meter {
         }
     }
 
+    /// Whether all of the last answer has been handed to the socket.
+    pub(super) fn is_settled(&self) -> bool {
+        self.stage.get() == Stage::None
+    }
+
     /// Counts the exchange that has ended, if there is one.
     fn settle(&self) {
         if self.stage.replace(Stage::None) == Stage::None {

@@ -12,6 +12,7 @@ use hyper::header::{
 use super::conditional::Current;
 use super::encode::{Coding, variant};
 use super::media;
+use super::response::OK_LINE;
 use crate::store::{Key, Meta, Object, Version};
 
 /// The name in the Server header.
@@ -23,16 +24,49 @@ const SANDBOX: HeaderValue = HeaderValue::from_static(
     "sandbox; default-src 'none'; img-src 'self' data:; style-src 'self' 'unsafe-inline'",
 );
 
+/// The line by which an answer says that it is the last of its connection.
+pub(super) const CLOSE: &[u8] = b"connection: close\r\n";
+
 /// See [`representation`].
 #[derive(Debug)]
 pub(super) struct Representation {
     /// Of an answer with all of the value.
     pub(super) headers: HeaderMap,
+    /// The same as bytes.
+    pub(super) head: Head,
     pub(super) etag: String,
     pub(super) variants: Vec<String>,
     pub(super) media_type: String,
     pub(super) modified: SystemTime,
     pub(super) is_compressible: bool,
+}
+
+/// The head of an answer with all of a value, as hyper writes it, up to the value of its Date.
+#[derive(Debug)]
+pub(super) struct Head {
+    bytes: Box<[u8]>,
+    /// Where [`CLOSE`] goes, if it does.
+    connection: usize,
+}
+
+impl Head {
+    fn new(headers: &HeaderMap, len: u64) -> Self {
+        let mut bytes = OK_LINE.as_bytes().to_vec();
+        for (name, value) in headers {
+            bytes.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+        }
+        let connection = bytes.len();
+        bytes.extend(format!("content-length: {len}\r\ndate: ").bytes());
+        Self {
+            bytes: bytes.into(),
+            connection,
+        }
+    }
+
+    /// What comes before and after [`CLOSE`].
+    pub(super) fn parts(&self) -> (&[u8], &[u8]) {
+        self.bytes.split_at(self.connection)
+    }
 }
 
 /// The entity tag of a version, quotes included: strong, as no two writes of a key share it.
@@ -81,6 +115,7 @@ impl Representation {
         let etag = etag(meta.version);
         let variants = Coding::ALL.map(|coding| variant(&etag, coding));
         Self {
+            head: Head::new(&headers, meta.len),
             headers,
             variants: if is_compressible {
                 variants.into()

@@ -93,6 +93,10 @@ const SENT: &str = "content-type, content-md5, content-digest, repr-digest, want
 const READ: &str = "etag, last-modified, content-range, accept-ranges, repr-digest, link, retry-after, x-request-id, \
     server-timing";
 
+/// What a whole value is answered with, by itself and as the first line of an answer.
+pub(super) const OK: u16 = 200;
+pub(super) const OK_LINE: &str = "HTTP/1.1 200 OK\r\n";
+
 /// What is sent on a connection whose request did not arrive in time, without a request to answer.
 pub const TIMED_OUT: &[u8] = b"HTTP/1.1 408 Request Timeout\r\n\
     server: data-server\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 35\r\nconnection: close\r\n\r\n\

@@ -23,6 +23,7 @@ use super::caught::{Asked, caught, caught_in};
 use super::digest_fields::Algorithm;
 use super::encode::{Encoded, WORTH_IT};
 use super::exchange::Exchange;
+use super::hot::{self, Recent};
 use super::identity::Ids;
 use super::link::Link;
 use super::listing::next_link;
@@ -49,6 +50,9 @@ pub struct Service {
     logged: Cell<u32>,
     /// Every request has notes, not only one that asks for them.
     is_noted: bool,
+    /// Hot requests can be answered the short way.
+    pub(super) knows_hot: bool,
+    pub(super) recent: Recent,
     subscribers: Subscribers,
 }
 
@@ -57,6 +61,8 @@ impl Service {
     pub fn new(store: Arc<Directory>, rules: Rules, reactor: usize, admin: Arc<Admin>) -> Self {
         Self {
             is_noted: rules.access_log.is_some() || rules.server_timing,
+            knows_hot: hot::is_possible(&rules),
+            recent: Recent::default(),
             store,
             rules,
             reactor,

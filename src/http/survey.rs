@@ -118,7 +118,7 @@ impl<'a> Survey<'a> {
 }
 
 /// `uri-host [ ":" port ]` (RFC 3986, section 3.2), the host by its bytes alone.
-fn is_authority(host: &[u8]) -> bool {
+pub(super) fn is_authority(host: &[u8]) -> bool {
     let (name, port) = match host.strip_prefix(b"[") {
         Some(literal) => match literal.iter().position(|&b| b == b']') {
             Some(end) => (&literal[..end], &literal[end + 1..]),

@@ -74,7 +74,34 @@ impl Intake {
         !std::mem::take(&mut self.held).is_empty() || self.link.detour().is_on()
     }
 
-    fn poll_socket(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    /// Whether the next byte begins a request, and all before it have been answered.
+    pub(super) fn is_between(&self) -> bool {
+        let is_open = self.end.is_none() && !self.is_free && !self.link.detour().is_on();
+        let is_at_head = self.held.is_empty() && self.framing.is_between();
+        is_open && is_at_head && self.link.is_between(self.framing.requests())
+    }
+
+    /// Whether it holds the beginning of a head, and nothing else.
+    pub(super) fn holds_part(&self) -> bool {
+        !self.held.is_empty() && self.passed == 0 && self.end.is_none()
+    }
+
+    /// Takes in what was read elsewhere, between requests.
+    pub(super) fn take_in(&mut self, bytes: &[u8]) {
+        self.held.extend_from_slice(bytes);
+        self.look();
+    }
+
+    /// A request that was read elsewhere has been answered there.
+    pub(super) fn pass_over(&mut self) {
+        self.framing.pass_over();
+    }
+
+    pub(super) fn poll_socket(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut *self.socket_mut()).poll_read(cx, buf);
         if matches!(&polled, Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted)
@@ -110,7 +137,7 @@ impl Intake {
     }
 
     /// Reads on in a head of which the beginning is held; false at the end of the stream.
-    fn poll_receive_rest(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+    pub(super) fn poll_receive_rest(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let mut piece = [0; PIECE];
         let mut piece = ReadBuf::new(&mut piece);
         ready!(self.poll_socket(cx, &mut piece))?;
@@ -118,13 +145,18 @@ impl Intake {
             return Poll::Ready(Ok(false));
         }
         self.held.extend_from_slice(piece.filled());
+        self.look();
+        Poll::Ready(Ok(true))
+    }
+
+    /// Looks at all that is held.
+    fn look(&mut self) {
         let (passed, found) = self.framing.go_on(&self.held);
         self.passed = passed;
         if let Found::Large(large) = found {
             large.hide(&mut self.held[..passed]);
         }
         self.settle(found);
-        Poll::Ready(Ok(true))
     }
 
     /// Decides what becomes of what is held behind the bytes passed.

@@ -205,6 +205,11 @@ impl Object {
         note.downcast_ref().expect("a note has one type")
     }
 
+    /// What [`Object::note`] made, if it was of this type.
+    pub fn noted<N: Any + Send + Sync>(&self) -> Option<&N> {
+        self.note.get()?.downcast_ref()
+    }
+
     /// Whether an edit from now on would show in [`Object::is_current`].
     pub(super) fn is_settled(&self) -> bool {
         self.stamp.is_settled()
