@@ -17,6 +17,7 @@ use rustix::pipe::{SpliceFlags, splice};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
+use super::is_again;
 use crate::http::Inflow;
 
 /// The most that is moved at once, in bytes.
@@ -136,11 +137,4 @@ impl Inflow for Direct {
 /// Whether something has arrived; when in doubt.
 fn has_some(socket: &TcpStream) -> bool {
     ioctl_fionread(socket).unwrap_or(1) > 0
-}
-
-fn is_again(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-    )
 }

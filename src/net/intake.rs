@@ -11,10 +11,12 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BytesMut};
-use tokio::io::{AsyncRead, ReadBuf};
+use rustix::net::{RecvFlags, recv};
+use tokio::io::{AsyncRead, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::inflow::Direct;
+use super::is_again;
 use crate::http::{Fault, Found, Framing, Link, stand_in};
 
 /// How much is read of the rest of a head at a time.
@@ -112,6 +114,38 @@ impl Intake {
         self.link.set_reading(polled.is_pending());
         self.link.received(buf.filled().len() - before);
         polled
+    }
+
+    /// Reads into `piece` without hyper: how many bytes, 0 at the end of the stream.
+    pub(super) fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        piece: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let socket = self.socket.borrow();
+        loop {
+            let readable = socket.poll_read_ready(cx);
+            self.link.set_reading(readable.is_pending());
+            ready!(readable)?;
+            let mut received = None;
+            let tried = socket.try_io(Interest::READABLE, || {
+                let (_, len) = recv(&*socket, &mut *piece, RecvFlags::DONTWAIT)?;
+                received = Some(len);
+                // Less than there was room for is all there is: to ask once more would be a system call for nothing.
+                if 0 < len && len < piece.len() {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+                Ok(())
+            });
+            match (received, tried) {
+                (Some(len), _) => {
+                    self.link.received(len);
+                    return Poll::Ready(Ok(len));
+                }
+                (None, Err(error)) if !is_again(&error) => return Poll::Ready(Err(error)),
+                (None, _) => {}
+            }
+        }
     }
 
     /// Reads into `buf` and takes back what must not be given on yet; false at the end of the stream.

@@ -40,6 +40,14 @@ const BACKLOG: i32 = 4096;
 /// Connections that an [`Aside`] may have open.
 const MOST_ASIDE: usize = 256;
 
+/// Whether a call on a socket came too early, and is to be made again.
+fn is_again(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
+}
+
 /// Where to listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listen {

@@ -4,11 +4,9 @@
 //! by from then on whenever the connection is between requests. Promises that answers leave in the order of the requests
 //! and that what hyper is given begins where a request does; holds no more than one read brought and one answer lacks.
 
+use std::cell::RefCell;
 use std::io::{self, IoSlice};
-use std::mem::MaybeUninit;
 use std::task::{Context, Poll, ready};
-
-use tokio::io::ReadBuf;
 
 use super::Stream;
 use crate::http::Hot;
@@ -18,6 +16,11 @@ const PIECE: usize = 8 << 10;
 
 /// What an answer weighs, in bytes sent: before others have their turn, a connection gets 64 of them.
 const WEIGHT: usize = 16 << 10;
+
+thread_local! {
+    /// Where requests are read to, on their reactor's thread: [`PIECE`] bytes.
+    static RECEIVED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// What comes next on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,25 +92,25 @@ impl Stream {
     /// Reads once, and answers what is hot of that; the intake has the rest.
     fn poll_requests(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.outlet.poll_turn(cx));
-        let mut piece = [const { MaybeUninit::uninit() }; PIECE];
-        let mut piece = ReadBuf::uninit(&mut piece);
-        if self
-            .intake
-            .inner_mut()
-            .poll_socket(cx, &mut piece)?
-            .is_pending()
-        {
-            self.outlet.rest();
-            return Poll::Pending;
-        }
-        let mut bytes = piece.filled();
-        self.is_over = bytes.is_empty();
+        RECEIVED.with_borrow_mut(|piece| {
+            piece.resize(PIECE, 0);
+            let Poll::Ready(len) = self.intake.inner_mut().poll_piece(cx, piece)? else {
+                self.outlet.rest();
+                return Poll::Pending;
+            };
+            self.is_over = len == 0;
+            Poll::Ready(self.answer(&piece[..len], cx))
+        })
+    }
+
+    /// Answers the hot requests that `bytes` begin with.
+    fn answer(&mut self, mut bytes: &[u8], cx: &mut Context<'_>) -> io::Result<()> {
         while !bytes.is_empty() && !self.is_over {
             let is_free = self.unsent.is_none();
-            let hot = is_free
+            let Some(hot) = is_free
                 .then(|| self.service.hot(bytes, &self.link))
-                .flatten();
-            let Some(hot) = hot else {
+                .flatten()
+            else {
                 self.intake.inner_mut().take_in(bytes);
                 break;
             };
@@ -116,7 +119,7 @@ impl Stream {
             self.send_first(&hot, cx)?;
             self.is_over = hot.closes;
         }
-        Poll::Ready(Ok(()))
+        Ok(())
     }
 
     /// Sends of `hot` what the socket takes now.

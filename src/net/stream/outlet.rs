@@ -4,6 +4,7 @@
 //! `MSG_MORE` so that both leave together. Yields after each [`BURST`], so that one connection never keeps a reactor to
 //! itself, and tells the link whether it waits for the peer.
 
+use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::pin::pin;
 use std::rc::Rc;
@@ -14,6 +15,7 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
+use super::super::is_again;
 use crate::http::{Link, Region, is_region};
 
 /// Bytes sent before other connections have their turn: well under a millisecond of copying.
@@ -21,6 +23,11 @@ const BURST: usize = 1 << 20;
 
 /// Answers up to this length are copied together: one plain send costs less than a vectored one.
 const TOGETHER: usize = 2 << 10;
+
+thread_local! {
+    /// Where a short answer is copied together, on its reactor's thread: [`TOGETHER`] bytes at most.
+    static GATHERED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -229,13 +236,18 @@ impl Outlet {
         bufs: &[IoSlice<'_>],
         flags: SendFlags,
     ) -> Poll<io::Result<usize>> {
-        let mut together = [0; TOGETHER];
-        match gather(bufs, &mut together) {
-            Some(bytes) => self.poll_call(socket, cx, |socket, _| Ok(send(socket, bytes, flags)?)),
-            None => self.poll_call(socket, cx, |socket, _| {
+        if bufs.iter().map(|buf| buf.len()).sum::<usize>() > TOGETHER {
+            return self.poll_call(socket, cx, |socket, _| {
                 Ok(send_vectored(socket, bufs, flags)?)
-            }),
+            });
         }
+        GATHERED.with_borrow_mut(|gathered| {
+            gathered.clear();
+            for buf in bufs {
+                gathered.extend_from_slice(buf);
+            }
+            self.poll_call(socket, cx, |socket, _| Ok(send(socket, gathered, flags)?))
+        })
     }
 }
 
@@ -248,23 +260,6 @@ fn send_vectored(
     flags: SendFlags,
 ) -> rustix::io::Result<usize> {
     sendmsg(socket, bufs, &mut SendAncillaryBuffer::default(), flags)
-}
-
-fn is_again(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-    )
-}
-
-/// All of `bufs` in one piece, if they fit into `together`.
-fn gather<'a>(bufs: &[IoSlice<'_>], together: &'a mut [u8; TOGETHER]) -> Option<&'a [u8]> {
-    let mut len = 0;
-    for buf in bufs {
-        together.get_mut(len..len + buf.len())?.copy_from_slice(buf);
-        len += buf.len();
-    }
-    Some(&together[..len])
 }
 
 /// One sendfile of `region`; a file that ends before the region does has been cut short by somebody.
