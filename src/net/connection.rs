@@ -15,9 +15,9 @@ use hyper::rt::Write;
 use hyper::server::conn::http1::{self, Parts};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 
 use super::reactor::Reactor;
+use super::socket::Socket;
 use super::stream::{Next, Stream};
 use super::watch::{Verdict, Watched};
 use crate::http::{Link, MAX_HEAD, Phase, Session, Upgraded};
@@ -37,7 +37,7 @@ pub(super) fn protocol() -> http1::Builder {
 }
 
 /// Serves `socket` until it is closed.
-pub(super) async fn serve(socket: TcpStream, peer: SocketAddr, reactor: &Reactor) {
+pub(super) async fn serve(socket: Socket, peer: SocketAddr, reactor: &Reactor) {
     let link = Rc::new(Link::new(Arc::clone(reactor.counters())));
     if let Err(error) = converse(socket, peer, reactor, &link).await {
         if error.is_parse() {
@@ -71,7 +71,7 @@ enum End {
 }
 
 async fn converse(
-    socket: TcpStream,
+    socket: Socket,
     peer: SocketAddr,
     reactor: &Reactor,
     link: &Rc<Link>,
@@ -103,8 +103,8 @@ async fn converse(
             };
             Box::pin(speaker.speak(stream, finishing)).await?;
         }
-        Some(Next::End) => say_farewell(&mut stream).await,
-        None => {}
+        // To close is to shut down in order here: nobody else has the socket.
+        Some(Next::End) | None => {}
     }
     Ok(())
 }
@@ -152,6 +152,10 @@ impl Speaker<'_> {
             if polled.is_pending() && is_told && (link.is_sending() || is_watch) {
                 // Nobody waits for a subscriber that does not read; one that does can come back to where it was.
                 return Poll::Ready(Ok(End::Cut));
+            }
+            if matches!(polled, Poll::Ready(Ok(()))) && link.is_sending() {
+                // hyper calls a connection done whose last answer it holds, and goes on with it if it is asked to.
+                return Poll::Pending;
             }
             polled.map_ok(|()| End::Orderly)
         })

@@ -4,9 +4,8 @@
 //! the [`Link`](crate::http::Link) that keeps it until it is asked for, so that it goes when its connection goes. A peer that
 //! closes or resets the connection before the end is a body that broke off.
 
-use std::cell::RefCell;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
@@ -15,9 +14,9 @@ use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{RecvFlags, recv};
 use rustix::pipe::{SpliceFlags, splice};
 use tokio::io::Interest;
-use tokio::net::TcpStream;
 
 use super::is_again;
+use super::socket::Socket;
 use crate::http::Inflow;
 
 /// The most that is moved at once, in bytes.
@@ -26,7 +25,7 @@ const STEP: usize = 1 << 20;
 /// A body on its way.
 #[derive(Debug)]
 pub(super) struct Direct {
-    socket: Rc<RefCell<TcpStream>>,
+    socket: Rc<Socket>,
     early: Bytes,
     left: u64,
     /// What discarding names as the place to receive into; never written to, so never backed by memory.
@@ -35,7 +34,7 @@ pub(super) struct Direct {
 
 impl Direct {
     /// `length` bytes, of which `early`, no more than all of them, came with the head.
-    pub(super) fn new(socket: Rc<RefCell<TcpStream>>, early: Bytes, length: u64) -> Self {
+    pub(super) fn new(socket: Rc<Socket>, early: Bytes, length: u64) -> Self {
         Self {
             socket,
             early,
@@ -48,15 +47,14 @@ impl Direct {
     fn poll_take(
         &mut self,
         cx: &mut Context<'_>,
-        mut take: impl FnMut(&TcpStream, usize) -> io::Result<Taken>,
+        mut take: impl FnMut(&Socket, usize) -> io::Result<Taken>,
     ) -> Poll<Option<usize>> {
         let most = usize::try_from(self.left).unwrap_or(STEP).min(STEP);
-        let socket = self.socket.borrow();
         loop {
-            if ready!(socket.poll_read_ready(cx)).is_err() {
+            if ready!(self.socket.poll_read_ready(cx)).is_err() {
                 return Poll::Ready(None);
             }
-            match socket.try_io(Interest::READABLE, || take(&socket, most)) {
+            match take(&self.socket, most) {
                 Ok(Taken::NoRoom) => return Poll::Ready(Some(0)),
                 Ok(Taken::Bytes(0)) => return Poll::Ready(None),
                 Ok(Taken::Bytes(n)) => {
@@ -104,11 +102,13 @@ impl Inflow for Direct {
     ) -> Poll<Option<usize>> {
         self.poll_take(cx, |socket, most| {
             let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
-            match splice(socket, None, pipe, None, most, flags) {
-                // Either has none left, the socket of bytes or the pipe of room.
-                Err(Errno::AGAIN) if !is_empty && has_some(socket) => Ok(Taken::NoRoom),
-                spliced => Ok(Taken::Bytes(spliced?)),
-            }
+            socket.try_io(Interest::READABLE, |socket| {
+                match splice(socket, None, pipe, None, most, flags) {
+                    // Either has none left, the socket of bytes or the pipe of room.
+                    Err(Errno::AGAIN) if !is_empty && has_some(socket) => Ok(Taken::NoRoom),
+                    spliced => Ok(Taken::Bytes(spliced?)),
+                }
+            })
         })
     }
 
@@ -118,15 +118,18 @@ impl Inflow for Direct {
         let polled = self.poll_take(cx, |socket, most| {
             // TCP drops what it would have copied (tcp(7), MSG_TRUNC).
             let flags = RecvFlags::TRUNC | RecvFlags::DONTWAIT;
-            let (_, len) = recv(socket, &mut nowhere[..most], flags)?;
-            Ok(Taken::Bytes(len))
+            socket.try_io(Interest::READABLE, |socket| {
+                let (_, len) = recv(socket, &mut nowhere[..most], flags)?;
+                Ok(Taken::Bytes(len))
+            })
         });
         self.nowhere = nowhere;
         polled
     }
 
     fn source(&self) -> Option<OwnedFd> {
-        self.socket.borrow().as_fd().try_clone_to_owned().ok()
+        let clone = |socket: BorrowedFd<'_>| socket.try_clone_to_owned();
+        self.socket.with(clone).ok()
     }
 
     fn taken(&mut self, len: u64) {
@@ -135,6 +138,6 @@ impl Inflow for Direct {
 }
 
 /// Whether something has arrived; when in doubt.
-fn has_some(socket: &TcpStream) -> bool {
+fn has_some(socket: BorrowedFd<'_>) -> bool {
     ioctl_fionread(socket).unwrap_or(1) > 0
 }

@@ -4,7 +4,6 @@
 //! taken back until the rest of it is there; so hyper sees a head whole or not at all, and one at fault never: it is given
 //! a stand-in, and after that nothing more. Holds at most one head and a piece of 4 KiB.
 
-use std::cell::{Ref, RefCell, RefMut};
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -13,10 +12,10 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, BytesMut};
 use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, Interest, ReadBuf};
-use tokio::net::TcpStream;
 
 use super::inflow::Direct;
 use super::is_again;
+use super::socket::Socket;
 use crate::http::{Fault, Found, Framing, Link, stand_in};
 
 /// How much is read of the rest of a head at a time.
@@ -26,7 +25,7 @@ const PIECE: usize = 4 << 10;
 #[derive(Debug)]
 pub(super) struct Intake {
     /// Shared with the body of a large upload.
-    socket: Rc<RefCell<TcpStream>>,
+    socket: Rc<Socket>,
     link: Rc<Link>,
     framing: Framing,
     /// Received, and not given on.
@@ -48,9 +47,9 @@ enum End {
 }
 
 impl Intake {
-    pub(super) fn new(socket: TcpStream, link: Rc<Link>) -> Self {
+    pub(super) fn new(socket: Socket, link: Rc<Link>) -> Self {
         Self {
-            socket: Rc::new(RefCell::new(socket)),
+            socket: Rc::new(socket),
             link,
             framing: Framing::default(),
             held: BytesMut::new(),
@@ -60,12 +59,8 @@ impl Intake {
         }
     }
 
-    pub(super) fn socket(&self) -> Ref<'_, TcpStream> {
-        self.socket.borrow()
-    }
-
-    pub(super) fn socket_mut(&self) -> RefMut<'_, TcpStream> {
-        self.socket.borrow_mut()
+    pub(super) fn socket(&self) -> &Socket {
+        &self.socket
     }
 
     /// Gives everything on from now on, as it comes. True when there were more requests behind the one that
@@ -105,7 +100,7 @@ impl Intake {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        let polled = Pin::new(&mut *self.socket_mut()).poll_read(cx, buf);
+        let polled = self.socket.poll_read(cx, buf);
         if matches!(&polled, Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted)
         {
             cx.waker().wake_by_ref();
@@ -122,17 +117,17 @@ impl Intake {
         cx: &mut Context<'_>,
         piece: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        let socket = self.socket.borrow();
         loop {
-            let readable = socket.poll_read_ready(cx);
+            let readable = self.socket.poll_read_ready(cx);
             self.link.set_reading(readable.is_pending());
             ready!(readable)?;
             let mut received = None;
-            let tried = socket.try_io(Interest::READABLE, || {
-                let (_, len) = recv(&*socket, &mut *piece, RecvFlags::DONTWAIT)?;
+            let is_driven = self.socket.is_driven();
+            let tried = self.socket.try_io(Interest::READABLE, |socket| {
+                let (_, len) = recv(socket, &mut *piece, RecvFlags::DONTWAIT)?;
                 received = Some(len);
                 // Less than there was room for is all there is: to ask once more would be a system call for nothing.
-                if 0 < len && len < piece.len() {
+                if is_driven && 0 < len && len < piece.len() {
                     return Err(io::ErrorKind::WouldBlock.into());
                 }
                 Ok(())

@@ -11,6 +11,7 @@ mod own;
 mod passed;
 mod peers;
 mod reactor;
+mod socket;
 mod stream;
 mod watch;
 

@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::accept::{Attempt, Backoff, attempt};
 use super::peers::Peers;
-use super::reactor::{Reactor, serve_std};
+use super::reactor::{Reactor, serve};
 use crate::drain::Draining;
 
 /// A reactor's own listener, and the connections that all reactors together may have open.
@@ -60,7 +60,7 @@ fn serve_guest(
         return;
     };
     accepting.accepted.add(1);
-    serve_std(socket, peer, (slot, guest), reactor);
+    serve(socket, peer, (slot, guest), reactor);
 }
 
 #[expect(

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use hyper::server::conn::http1;
 use rustix::thread::CpuSet;
-use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
 
@@ -19,6 +18,7 @@ use super::connection;
 use super::gate::{Load, Slot};
 use super::lag;
 use super::own::{self, Own};
+use super::socket::Socket;
 use super::watch::{Limits, Watch};
 use crate::drain::Draining;
 use crate::http::Service;
@@ -189,30 +189,27 @@ async fn run(setup: Setup, source: Source, mut draining: Draining) {
 /// Serves what the acceptor hands over, until it ends.
 async fn receive(mut connections: mpsc::UnboundedReceiver<Accepted>, reactor: &Rc<Reactor>) {
     while let Some(Accepted { socket, peer, slot }) = connections.recv().await {
-        serve_std(socket, peer, slot, reactor);
+        serve(socket, peer, slot, reactor);
     }
 }
 
-/// Registers an accepted socket with this reactor, once, and serves it in a task of its own; `slot` is its share of the
-/// connections that may be open.
-pub(super) fn serve_std<S: 'static>(
+/// Serves an accepted socket in a task of its own; `slot` is its share of the connections that may be open.
+pub(super) fn serve<S: 'static>(
     socket: std::net::TcpStream,
     peer: SocketAddr,
     slot: S,
     reactor: &Rc<Reactor>,
 ) {
-    match TcpStream::from_std(socket) {
-        Ok(socket) => drop(tokio::task::spawn_local(serve(
-            socket,
-            peer,
-            slot,
-            Rc::clone(reactor),
-        ))),
-        Err(error) => tracing::warn!(%peer, %error, "cannot register a connection"),
-    }
+    let socket = Socket::new(socket);
+    drop(tokio::task::spawn_local(converse(
+        socket,
+        peer,
+        slot,
+        Rc::clone(reactor),
+    )));
 }
 
-async fn serve<S>(socket: TcpStream, peer: SocketAddr, slot: S, reactor: Rc<Reactor>) {
+async fn converse<S>(socket: Socket, peer: SocketAddr, slot: S, reactor: Rc<Reactor>) {
     let _finished = Finished(&reactor.counters);
     connection::serve(socket, peer, &reactor).await;
     drop(slot);

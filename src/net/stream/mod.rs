@@ -15,11 +15,12 @@ use std::time::Duration;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 use rustix::net::sockopt::set_socket_send_buffer_size;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use rustix::net::{Shutdown, send, shutdown};
+use tokio::io::ReadBuf;
 use tokio::time::Sleep;
 
 use super::intake::Intake;
+use super::socket::Socket;
 use crate::http::{Link, Phase, Service, TIMED_OUT};
 use outlet::Outlet;
 
@@ -46,7 +47,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(socket: TcpStream, link: Rc<Link>, service: Rc<Service>) -> Self {
+    pub(super) fn new(socket: Socket, link: Rc<Link>, service: Rc<Service>) -> Self {
         Self {
             intake: TokioIo::new(Intake::new(socket, Rc::clone(&link))),
             outlet: Outlet::new(Rc::clone(&link)),
@@ -65,15 +66,16 @@ impl Stream {
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let socket = self.intake.inner().socket();
-        self.outlet.poll_send(&socket, cx, bufs)
+        self.outlet
+            .poll_send(self.intake.inner().socket(), cx, bufs)
     }
 
     /// A head that was begun gets an answer, if the socket takes it; whoever is that late may not read either.
     fn say_goodbye(&self) {
         if self.link.heard() {
             self.link.refused_head();
-            let _ = self.intake.inner().socket().try_write(TIMED_OUT);
+            let socket = self.intake.inner().socket();
+            let _ = socket.with(|socket| Ok(send(socket, TIMED_OUT, outlet::AT_ONCE)?));
         }
     }
 
@@ -89,7 +91,7 @@ impl Stream {
         let mut unread = [0; 16 << 10];
         loop {
             let mut buf = ReadBuf::new(&mut unread);
-            ready!(Pin::new(&mut *self.intake.inner().socket_mut()).poll_read(cx, &mut buf))?;
+            ready!(self.intake.inner().socket().poll_read(cx, &mut buf))?;
             if buf.filled().is_empty() {
                 return Poll::Ready(Ok(()));
             }
@@ -139,14 +141,16 @@ impl Write for Stream {
         if self.link.phase() == Phase::Watching && !self.is_narrow {
             self.is_narrow = true;
             // Failing costs memory of the kernel, no bytes.
+            let socket = self.intake.inner().socket();
             let _ =
-                set_socket_send_buffer_size(&*self.intake.inner().socket(), HELD_FOR_SUBSCRIBER);
+                socket.with(|socket| Ok(set_socket_send_buffer_size(socket, HELD_FOR_SUBSCRIBER)?));
         }
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(Pin::new(&mut *self.intake.inner().socket_mut()).poll_shutdown(cx))?;
+        let socket = self.intake.inner().socket();
+        socket.with(|socket| Ok(shutdown(socket, Shutdown::Write)?))?;
         if self.link.left_unread() {
             self.poll_linger(cx)
         } else {

@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -13,9 +14,9 @@ use std::task::{Context, Poll, ready};
 use rustix::net::sockopt::{set_tcp_cork, tcp_congestion};
 use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
 use tokio::io::Interest;
-use tokio::net::TcpStream;
 
 use super::super::is_again;
+use super::super::socket::Socket;
 use crate::http::{Link, Region, is_region};
 
 /// Bytes sent before other connections have their turn: well under a millisecond of copying.
@@ -49,8 +50,9 @@ enum Cork {
 }
 
 /// Whether the congestion control sends by a timer, as BBR does.
-fn is_paced(socket: &TcpStream) -> bool {
-    tcp_congestion(socket).is_ok_and(|name| name.starts_with("bbr"))
+fn is_paced(socket: &Socket) -> bool {
+    let name = socket.with(|socket| Ok(tcp_congestion(socket)?));
+    name.is_ok_and(|name| name.starts_with("bbr"))
 }
 
 impl Outlet {
@@ -66,7 +68,7 @@ impl Outlet {
     /// Sends of `bufs`, one after the other, until the socket is full; how many bytes.
     pub(super) fn poll_send(
         &mut self,
-        socket: &TcpStream,
+        socket: &Socket,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
@@ -112,21 +114,24 @@ impl Outlet {
     /// Runs `send` when the socket takes bytes, until it moves some or the socket is full.
     fn poll_call(
         &mut self,
-        socket: &TcpStream,
+        socket: &Socket,
         cx: &mut Context<'_>,
-        mut send: impl FnMut(&TcpStream, &Link) -> io::Result<usize>,
+        mut send: impl FnMut(BorrowedFd<'_>, &Link) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
-        if self.link.take_nudge() {
-            match send(socket, &self.link) {
+        if self.link.take_nudge() || socket.is_untold() {
+            match socket.with(|socket| send(socket, &self.link)) {
                 Err(error) if is_again(&error) => {}
-                result => return Poll::Ready(result),
+                result => {
+                    self.link.set_writing(false);
+                    return Poll::Ready(result);
+                }
             }
         }
         loop {
             let writable = socket.poll_write_ready(cx);
             self.link.set_writing(writable.is_pending());
             ready!(writable)?;
-            match socket.try_io(Interest::WRITABLE, || send(socket, &self.link)) {
+            match socket.try_io(Interest::WRITABLE, |socket| send(socket, &self.link)) {
                 Err(error) if is_again(&error) => {}
                 result => return Poll::Ready(result),
             }
@@ -135,7 +140,7 @@ impl Outlet {
 
     fn poll_send_region(
         &mut self,
-        socket: &TcpStream,
+        socket: &Socket,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_turn(cx));
@@ -166,7 +171,7 @@ impl Outlet {
     }
 
     /// Has the kernel send full packets only, or what it holds and from then on at once. Failing costs packets, not bytes.
-    fn cork(&mut self, socket: &TcpStream, corked: bool) {
+    fn cork(&mut self, socket: &Socket, corked: bool) {
         if self.cork == Cork::Untried && corked {
             self.cork = if is_paced(socket) {
                 Cork::Harmful
@@ -176,14 +181,14 @@ impl Outlet {
         }
         let wanted = if corked { Cork::In } else { Cork::Out };
         if matches!(self.cork, Cork::In | Cork::Out) && self.cork != wanted {
-            let _ = set_tcp_cork(socket, corked);
+            let _ = socket.with(|socket| Ok(set_tcp_cork(socket, corked)?));
             self.cork = wanted;
         }
     }
 
     fn poll_send_bytes(
         &mut self,
-        socket: &TcpStream,
+        socket: &Socket,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
@@ -205,7 +210,7 @@ impl Outlet {
     /// Sends `head`, held back until the region that follows leaves with it, and the region.
     fn poll_send_head(
         &mut self,
-        socket: &TcpStream,
+        socket: &Socket,
         cx: &mut Context<'_>,
         head: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
@@ -231,7 +236,7 @@ impl Outlet {
 
     fn poll_send_slices(
         &mut self,
-        socket: &TcpStream,
+        socket: &Socket,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
         flags: SendFlags,
@@ -252,10 +257,10 @@ impl Outlet {
 }
 
 /// A stream never waits in the kernel, and a peer that is gone is an error, not a signal.
-const AT_ONCE: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
+pub(super) const AT_ONCE: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
 
 fn send_vectored(
-    socket: &TcpStream,
+    socket: BorrowedFd<'_>,
     bufs: &[IoSlice<'_>],
     flags: SendFlags,
 ) -> rustix::io::Result<usize> {
@@ -263,7 +268,7 @@ fn send_vectored(
 }
 
 /// One sendfile of `region`; a file that ends before the region does has been cut short by somebody.
-fn send_region(socket: &TcpStream, region: &Region) -> io::Result<usize> {
+fn send_region(socket: BorrowedFd<'_>, region: &Region) -> io::Result<usize> {
     let mut offset = region.offset;
     match rustix::fs::sendfile(socket, &region.file, Some(&mut offset), region.len)? {
         0 => Err(io::Error::new(

@@ -1,0 +1,131 @@
+//! A connection's socket, of which the reactor's driver learns only once there is something to wait for.
+//!
+//! Most short connections have sent their request by the time they are looked at, and take the answer at once: to them
+//! epoll would be two system calls for nothing. Promises the same to its users either way: they are told that it is
+//! ready, try, and are woken when it was not. Shared by the sides of one connection, on one reactor.
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::BufMut;
+use tokio::io::{AsyncRead, Interest, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::is_again;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Socket {
+    state: RefCell<State>,
+    /// The driver has not told yet that it takes bytes.
+    is_untold: Cell<bool>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Not known to the driver; assumed to be ready.
+    Fresh(std::net::TcpStream),
+    Driven(TcpStream),
+    /// The driver would not have it.
+    Lost,
+}
+
+impl Socket {
+    /// Takes `socket`, which must not block.
+    pub(super) fn new(socket: std::net::TcpStream) -> Self {
+        Self {
+            state: RefCell::new(State::Fresh(socket)),
+            is_untold: Cell::new(false),
+        }
+    }
+
+    /// Has the driver know it from now on.
+    fn driven(&self) -> io::Result<RefMut<'_, TcpStream>> {
+        let mut state = self.state.borrow_mut();
+        if matches!(*state, State::Fresh(_))
+            && let State::Fresh(socket) = std::mem::replace(&mut *state, State::Lost)
+        {
+            *state = State::Driven(TcpStream::from_std(socket)?);
+            self.is_untold.set(true);
+        }
+        RefMut::filter_map(state, |state| match state {
+            State::Driven(socket) => Some(socket),
+            _ => None,
+        })
+        .map_err(|_| io::ErrorKind::NotConnected.into())
+    }
+
+    /// Whether the driver knows it.
+    pub(super) fn is_driven(&self) -> bool {
+        matches!(*self.state.borrow(), State::Driven(_))
+    }
+
+    /// Whether it may take bytes although the driver has not told so: it has not known it for long enough.
+    pub(super) fn is_untold(&self) -> bool {
+        self.is_untold.get()
+    }
+
+    pub(super) fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &*self.state.borrow() {
+            State::Driven(socket) => socket.poll_read_ready(cx),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    pub(super) fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &*self.state.borrow() {
+            State::Driven(socket) => {
+                let ready = socket.poll_write_ready(cx);
+                self.is_untold
+                    .set(self.is_untold.get() && ready.is_pending());
+                ready
+            }
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Does `call`, when it is ready; `WouldBlock` when it is not, or turns out not to be.
+    pub(super) fn try_io<T>(
+        &self,
+        interest: Interest,
+        call: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let done = match &*self.state.borrow() {
+            State::Driven(socket) => return socket.try_io(interest, || call(socket.as_fd())),
+            State::Fresh(socket) => call(socket.as_fd()),
+            State::Lost => Err(io::ErrorKind::NotConnected.into()),
+        };
+        if done.as_ref().is_err_and(is_again) {
+            self.driven()?;
+        }
+        done
+    }
+
+    /// Does `call`, whether it is ready or not.
+    pub(super) fn with<T>(
+        &self,
+        call: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        match &*self.state.borrow() {
+            State::Fresh(socket) => call(socket.as_fd()),
+            State::Driven(socket) => call(socket.as_fd()),
+            State::Lost => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Reads what is there into `buf`, when it is ready.
+    pub(super) fn try_read_buf(&self, buf: &mut impl BufMut) -> io::Result<usize> {
+        self.driven()?.try_read_buf(buf)
+    }
+
+    pub(super) fn poll_read(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.driven()?).poll_read(cx, buf)
+    }
+}
