@@ -20,6 +20,7 @@ mod durability;
 mod exits;
 mod fairness;
 mod framing;
+mod front;
 mod handover;
 mod health;
 mod hot;

@@ -82,7 +82,7 @@ fn download(server: &TestServer, key: usize, block: &[u8], all_are_here: &dyn Fn
 
 /// Connections between requests, and what each may cost, in bytes of this process.
 const IDLE: usize = 2000;
-const IDLE_LIMIT: u64 = 24 * 1024;
+const IDLE_LIMIT: u64 = 8 * 1024;
 
 #[test]
 fn an_idle_connection_costs_little_memory() {
@@ -97,6 +97,10 @@ fn an_idle_connection_costs_little_memory() {
     raise_limit_to(room);
     let server = TestServer::start(&["--threads", "2"]);
     server.dir.place("k", pattern(1, 1024));
+    eventually("the value is kept", || {
+        server.get("k");
+        server.proc().has_open(&server.dir.file("k"))
+    });
     let open = |count: usize| -> Vec<Raw> {
         let connect = |_| {
             let mut connection = server.connect();

@@ -1,0 +1,168 @@
+//! Proves that what is answered in front of hyper is answered as hyper would have it: the same answers, in the order of the
+//! requests, whole, whatever comes between them, however slowly they are read, and when the server is told to end.
+
+use std::thread;
+
+use rustix::process::Signal;
+
+use crate::support::{Raw, Response, TestServer, eventually, pattern, put_head};
+
+const SIZES: [usize; 7] = [0, 1, 1000, 8 << 10, (8 << 10) + 1, 256 << 10, 1 << 20];
+
+fn get(key: &str) -> String {
+    format!("GET /{key} HTTP/1.1\r\nHost: t\r\n\r\n")
+}
+
+/// Places values that have been read and left alone for long enough to be answered in front of hyper.
+fn heated(server: &TestServer) -> Vec<(String, Vec<u8>)> {
+    let names = ["v.txt", "v.html", "v", "v.bin", "v.json", "v.svg", "v.zip"];
+    let sizes = (1..).zip(SIZES);
+    let values: Vec<_> = names
+        .iter()
+        .zip(sizes)
+        .map(|(name, (seed, size))| ((*name).to_owned(), pattern(seed, size)))
+        .collect();
+    let mut reader = server.connect();
+    for (name, value) in &values {
+        server.dir.place(name, value);
+        eventually("the value is kept", || {
+            reader.ask(get(name)).body == *value && server.proc().has_open(&server.dir.file(name))
+        });
+    }
+    values
+}
+
+/// What of an answer must not depend on the way it took: all but its time.
+fn essence(mut answer: Response) -> (u16, Vec<(String, String)>, Vec<u8>) {
+    answer.headers.retain(|(name, _)| name != "date");
+    answer.headers.sort();
+    (answer.status, answer.headers, answer.body)
+}
+
+#[test]
+fn both_ways_give_the_same_answers() {
+    for options in [&[][..], &["--compress"], &["--compat"], &["--read-only"]] {
+        let server = TestServer::start(options);
+        for (name, value) in heated(&server) {
+            for ends in ["", "Connection: close\r\n"] {
+                let ask = |field: &str| {
+                    let head = format!("GET /{name} HTTP/1.1\r\nHost: t\r\n{ends}{field}\r\n");
+                    let mut raw = server.connect();
+                    let answer = raw.ask(head);
+                    assert_eq!(answer.body, value, "{name}");
+                    if !ends.is_empty() {
+                        raw.assert_closed();
+                    }
+                    essence(answer)
+                };
+                // hyper reads what has a field that nobody knows.
+                assert_eq!(ask(""), ask("X-Unknown: field\r\n"), "{name} {options:?}");
+                assert_eq!(ask("Accept: */*\r\nUser-Agent: t\r\n"), ask(""), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn answers_leave_in_the_order_of_the_requests_whoever_gives_them() {
+    let server = TestServer::start(&["--threads", "1"]);
+    let values = heated(&server);
+    let mut raw = server.connect();
+    let put = |n: usize| put_head(&format!("put-{n}"), 5) + "value";
+    let gone = get("gone");
+    let rounds = values.iter().enumerate().map(|(n, (name, _))| {
+        let hot = get(name);
+        // Twice in a row, before and after what hyper answers, and split from it in every way in the end.
+        [&hot, &hot, &gone, &hot, &put(n), &hot]
+            .map(String::as_str)
+            .concat()
+    });
+    let all = rounds.collect::<String>();
+    for step in [1, 7, 100, all.len()] {
+        let mut writer = raw.twin();
+        let bytes = all.clone().into_bytes();
+        let sending = thread::spawn(move || {
+            bytes.chunks(step).for_each(|piece| writer.send(piece));
+        });
+        for (name, value) in &values {
+            for expected in [
+                Some(value),
+                Some(value),
+                None,
+                Some(value),
+                Some(&vec![]),
+                Some(value),
+            ] {
+                let answer = raw.answer();
+                assert_eq!(answer.status, if expected.is_some() { 200 } else { 404 });
+                assert!(
+                    expected.is_none_or(|value| answer.body == *value),
+                    "{name} {step}"
+                );
+            }
+        }
+        sending.join().expect("all is sent");
+    }
+}
+
+#[test]
+fn a_slow_reader_of_pipelined_hot_values_gets_all_of_them() {
+    let server = TestServer::start(&["--threads", "1"]);
+    let values = heated(&server);
+    let mut raw = Raw::connect_narrow(server.addr);
+    let rounds = 20;
+    raw.send(
+        values
+            .iter()
+            .map(|(name, _)| get(name))
+            .collect::<String>()
+            .repeat(rounds),
+    );
+    // Others are served all the while.
+    assert_eq!(server.ask("GET", "v").status, 200);
+    let mut buffer = vec![0; 5000];
+    for (name, value) in std::iter::repeat_n(&values, rounds).flatten() {
+        let head = raw.head();
+        assert_eq!((head.status, head.length()), (200, value.len()), "{name}");
+        let mut at = 0;
+        raw.stream_to(value.len(), &mut buffer, |piece| {
+            assert!(
+                piece == &value[at..at + piece.len()],
+                "{name} differs behind {at}"
+            );
+            at += piece.len();
+        });
+        assert_eq!(at, value.len(), "{name}");
+    }
+}
+
+#[test]
+fn a_hot_answer_that_waits_for_its_reader_is_sent_before_the_server_ends() {
+    let mut server = TestServer::start(&["--threads", "1"]);
+    let values = heated(&server);
+    let (name, value) = &values[6];
+    let mut raw = Raw::connect_narrow(server.addr);
+    raw.send(get(name));
+    let head = raw.head();
+    assert_eq!(head.length(), value.len());
+    server.signal(Signal::TERM);
+    assert!(raw.take(value.len()) == *value);
+    raw.assert_closed();
+    assert_eq!(server.exit(), Some(0));
+}
+
+#[test]
+fn a_client_that_goes_in_the_middle_of_a_hot_answer_leaves_nothing_behind() {
+    let server = TestServer::start(&["--threads", "1"]);
+    let values = heated(&server);
+    let open = server.proc().descriptors();
+    for (name, _) in values.iter().cycle().take(50) {
+        let mut raw = Raw::connect_narrow(server.addr);
+        raw.send([get(name), get("v.zip")].concat());
+        raw.head();
+    }
+    eventually("the connections are gone", || {
+        server.proc().descriptors() <= open
+    });
+    assert_eq!(server.ask("GET", "v").status, 200);
+}
