@@ -249,3 +249,63 @@ impl Drop for Watched<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    const WEIGHTY: [Verdict; 4] = [
+        Verdict::Finish,
+        Verdict::Last,
+        Verdict::LateHead,
+        Verdict::TooSlow,
+    ];
+
+    #[test]
+    fn a_nudge_does_not_hide_a_verdict_that_was_not_heard_yet() {
+        for verdict in WEIGHTY {
+            let signal = Signal::default();
+            signal.tell(verdict);
+            signal.tell(Verdict::Nudge);
+            assert_eq!(signal.verdict.take(), Some(verdict));
+            // Once that is heard, a nudge is.
+            signal.tell(Verdict::Nudge);
+            assert_eq!(signal.verdict.take(), Some(Verdict::Nudge));
+        }
+    }
+
+    #[test]
+    fn any_verdict_takes_the_place_of_a_nudge_and_a_later_one_that_of_an_earlier() {
+        for verdict in WEIGHTY {
+            let signal = Signal::default();
+            signal.tell(Verdict::Nudge);
+            signal.tell(verdict);
+            assert_eq!(signal.verdict.get(), Some(verdict));
+            signal.tell(Verdict::Finish);
+            assert_eq!(signal.verdict.get(), Some(Verdict::Finish));
+        }
+    }
+
+    #[test]
+    fn a_connection_is_woken_for_every_verdict_also_for_a_nudge_that_another_hides() {
+        let woken = Arc::new(Woken::default());
+        let signal = Signal::default();
+        *signal.waker.borrow_mut() = Some(Arc::clone(&woken).into());
+        for (told, verdict) in (1..).zip([Verdict::Finish, Verdict::Nudge, Verdict::Nudge]) {
+            signal.tell(verdict);
+            assert_eq!(woken.0.load(Ordering::Relaxed), told);
+        }
+    }
+}
