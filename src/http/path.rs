@@ -8,14 +8,19 @@ use percent_encoding::percent_decode_str;
 
 use super::admin::Page;
 use super::request::Refusal;
+use super::rules::Scope;
 use crate::store::Key;
 
 /// Where changes are told.
 pub(super) const WATCH: &str = "/-/watch";
 
-/// The page that `path` names, if there is one.
-pub(super) fn page(path: &str) -> Option<Page> {
-    Page::named(path.strip_prefix("/-/")?)
+/// The page that `path` names on a listener for this, if there is one.
+pub(super) fn page(path: &str, scope: Scope) -> Option<Page> {
+    match (scope, path) {
+        (Scope::Values, _) => None,
+        (Scope::Pages, "/") => Some(Page::Index),
+        _ => Page::named(path.strip_prefix("/-/")?),
+    }
 }
 
 /// The key that `path` names: its one segment, percent-decoded once.

@@ -226,8 +226,7 @@ fn operation<'a>(
     survey: &Survey<'_>,
     rules: &Rules,
 ) -> Result<Operation<'a>, Refusal> {
-    let page = page(head.uri.path()).filter(|_| rules.scope != Scope::Values);
-    if let Some(page) = page {
+    if let Some(page) = page(head.uri.path(), rules.scope) {
         match head.method {
             Method::GET | Method::HEAD => {
                 return Ok(Operation::Page(page, admin::Form::preferred(&head.headers)));

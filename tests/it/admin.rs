@@ -58,7 +58,16 @@ fn with_admin_the_pages_have_a_listener_and_a_thread_of_their_own() {
         assert_eq!(on(admin, "GET", page), 200, "{page}");
         assert_eq!(on(admin, "POST", page), 405, "{page}");
     }
-    for path in ["k", "", "a/b"] {
+    // What is there is said, and each of it answers.
+    assert_eq!(on(admin, "POST", ""), 405);
+    let index = Raw::connect(admin).ask("GET / HTTP/1.1\r\nHost: t\r\n\r\n");
+    assert_eq!(index.must("content-type"), "text/plain; charset=utf-8");
+    let index = String::from_utf8(index.body).expect("text");
+    assert_eq!(index, "/-/healthz /-/ready /-/metrics /-/watch\n");
+    for page in index.split_whitespace() {
+        assert_ne!(on(admin, "PUT", &page[1..]), 404, "{page}");
+    }
+    for path in ["k", "a/b"] {
         for method in ["GET", "DELETE", "OPTIONS"] {
             assert_eq!(on(admin, method, path), 404, "{method} /{path}");
         }

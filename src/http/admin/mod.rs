@@ -20,9 +20,14 @@ use super::body::Body;
 use crate::metrics::ReactorCounters;
 use crate::store::Directory;
 
+/// All that have a path of two segments; one of them answers elsewhere, for it has no end.
+const INDEX: &str = "/-/healthz /-/ready /-/metrics /-/watch";
+
 /// One of the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Page {
+    /// `/` where there are no values: which pages there are.
+    Index,
     /// `/-/healthz`: whether the process is alive.
     Health,
     /// `/-/ready`: whether it is worth sending requests to.
@@ -74,6 +79,7 @@ impl Admin {
     /// The answer of `page`, in the form that the client likes.
     pub(super) async fn answer(&self, page: Page, form: Form) -> Response<Body> {
         match page {
+            Page::Index => line(StatusCode::OK, INDEX),
             Page::Health => line(StatusCode::OK, "alive"),
             Page::Ready => ready(&self.readiness().await),
             Page::Metrics => now(
