@@ -182,6 +182,13 @@ impl Browser {
             .collect()
     }
 
+    /// What a command of the `DevTools` protocol answers.
+    pub(crate) async fn devtools(&self, command: &str) -> Value {
+        let path = format!("/session/{}/goog/cdp/execute", self.session.id);
+        let command = json!({"cmd": command, "params": {}});
+        self.session.driver.post(&path, &command).await
+    }
+
     /// A picture of the window, kept beside the build for whoever wants to look at it.
     pub(crate) async fn picture(&self, name: &str) {
         let png = self.client.screenshot().await.expect("a picture");

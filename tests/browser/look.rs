@@ -58,6 +58,11 @@ fn nothing_sticks_out_of_the_window() {
                 .every((it) => { const box = it.getBoundingClientRect(); \
                 return box.left >= 0 && box.right <= (it.closest('.card, dialog') ?? document.body).getBoundingClientRect().right; })";
             assert_eq!(browser.eval(fits).await, true, "{}", name("keys"));
+            // The header is one line.
+            let lines = "new Set([...document.querySelectorAll('.top > *')].map((it) => it.getBoundingClientRect()) \
+                .map((box) => Math.round((box.top + box.bottom) / 20))).size";
+            browser.until_text("#state", "Live").await;
+            assert_eq!(browser.eval(lines).await, 1, "{}", name("keys"));
             let back = browser
                 .eval("getComputedStyle(document.body).backgroundColor")
                 .await;

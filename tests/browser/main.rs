@@ -3,6 +3,7 @@
 //! Needs `chromium` and `chromedriver` (Debian: chromium, chromium-driver). Without them each test says LEFT OUT and
 //! passes, unless `DATA_SERVER_BROWSER=required`, which `.ci/run` sets; `tests/run` installs them.
 
+mod access;
 mod browser;
 mod driver;
 mod keys;

@@ -1,0 +1,332 @@
+//! Proves that the page can be used without seeing it and without a mouse: what a screen reader is told, what Tab reaches,
+//! and that what is written stands out from what is behind it.
+
+use std::collections::HashMap;
+
+use fantoccini::key::Key;
+use serde_json::{Value, json};
+
+use crate::browser::{Browser, Shape, browse, browse_as};
+use crate::support::{Launch, TestServer, pattern};
+
+/// What is operated, or stands for something that is not text: each has to have a name.
+const NAMED: [&str; 12] = [
+    "button",
+    "link",
+    "searchbox",
+    "textbox",
+    "checkbox",
+    "progressbar",
+    "dialog",
+    "image",
+    "table",
+    "region",
+    "navigation",
+    "heading",
+];
+
+/// The least contrast of text that WCAG 2.2 (1.4.3) wants, of large text, and each text that has less: what it says, and how
+/// much it has. What is disabled may have less.
+const FAINT: &str = "(() => {
+    const context = Object.assign(document.createElement('canvas'), { width: 1, height: 1 }).getContext('2d', { willReadFrequently: true });
+    const parse = (colour) => {
+        context.clearRect(0, 0, 1, 1);
+        context.fillStyle = colour;
+        context.fillRect(0, 0, 1, 1);
+        const [r, g, b, a] = context.getImageData(0, 0, 1, 1).data;
+        return { rgb: [r, g, b], a: a / 255 };
+    };
+    const over = (front, back) => front.rgb.map((c, i) => c * front.a + back[i] * (1 - front.a));
+    const behind = (element) => {
+        if (element === null) return [255, 255, 255];
+        const own = parse(getComputedStyle(element).backgroundColor);
+        const isTop = element.matches('dialog');
+        return own.a === 1 || isTop ? over(own, [255, 255, 255]) : over(own, behind(element.parentElement));
+    };
+    const light = (rgb) => {
+        const [r, g, b] = rgb.map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const contrast = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
+    const seen = [];
+    const look = (element, style, text) => {
+        const back = behind(element);
+        let opacity = 1;
+        for (let at = element; at; at = at.parentElement) opacity *= Number(getComputedStyle(at).opacity);
+        const own = parse(style.color);
+        const found = contrast(over({ rgb: own.rgb, a: own.a * opacity }, back), back);
+        const size = parseFloat(style.fontSize);
+        const isLarge = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
+        seen.push({ text, found, isFaint: found < (isLarge ? 3 : 4.5) });
+    };
+    for (const element of document.querySelectorAll('body, body *')) {
+        if (!element.checkVisibility({ visibilityProperty: true }) || element.closest('.unseen, :disabled, script, svg, noscript')) continue;
+        const text = [...element.childNodes].filter((it) => it.nodeType === 3).map((it) => it.data.trim()).join(' ').trim();
+        if (text) look(element, getComputedStyle(element), text);
+        if (element.placeholder) look(element, getComputedStyle(element, '::placeholder'), element.placeholder);
+    }
+    return { count: seen.length, faint: seen.filter((it) => it.isFaint).map((it) => `${it.found.toFixed(2)}: ${it.text}`) };
+})()";
+
+/// What can be operated now, in the order of the document: each by its name.
+const CONTROLS: &str = "[...document.querySelectorAll('a[href], button, input, [tabindex]')] \
+    .filter((it) => it.checkVisibility() && !it.disabled && it.tabIndex >= 0).map((it) => name(it))";
+
+const NAME: &str = "const name = (it) => it.getAttribute('aria-label') ?? it.labels?.[0]?.textContent ?? it.textContent.trim();";
+
+async fn open(browser: &Browser, server: &TestServer, keys: &[&str]) {
+    browser.go(&format!("http://{}/", server.addr)).await;
+    browser.until_keys(keys).await;
+    browser.until_text("#state", "Live").await;
+}
+
+/// What a screen reader is told of the page: role and name, in its order.
+async fn heard(browser: &Browser) -> Vec<(String, String)> {
+    let tree = browser.devtools("Accessibility.getFullAXTree").await;
+    let nodes = tree["nodes"].as_array().expect("nodes");
+    let by_id: HashMap<&Value, &Value> = nodes.iter().map(|node| (&node["nodeId"], node)).collect();
+    let text = |node: &Value, of: &str| node[of]["value"].as_str().unwrap_or_default().to_owned();
+    let (mut ahead, mut heard) = (vec![&nodes[0]], Vec::new());
+    while let Some(node) = ahead.pop() {
+        if node["ignored"] != true {
+            heard.push((text(node, "role"), text(node, "name")));
+        }
+        let children = node["childIds"].as_array().into_iter().flatten();
+        ahead.extend(children.rev().filter_map(|id| by_id.get(id)));
+    }
+    heard
+}
+
+async fn assert_heard(browser: &Browser, expected: &[(&str, &str)]) {
+    let heard = heard(browser).await;
+    let mut left = heard.iter();
+    for (role, name) in expected {
+        let is_it = |(its_role, its_name): &(String, String)| its_role == role && its_name == name;
+        assert!(
+            left.any(is_it),
+            "no {role} {name:?} at its place in {heard:#?}"
+        );
+    }
+    let is_nameless =
+        |(role, name): &&(String, String)| NAMED.contains(&&**role) && name.is_empty();
+    let nameless: Vec<_> = heard.iter().filter(is_nameless).collect();
+    assert!(nameless.is_empty(), "{nameless:?} in {heard:#?}");
+}
+
+#[test]
+fn a_screen_reader_is_told_what_everything_is() {
+    browse(async |browser| {
+        let server = TestServer::start(&["--threads", "2"]);
+        server.store("a", "the value of a");
+        open(browser, &server, &["a"]).await;
+        let page = [
+            ("heading", "data-server"),
+            ("navigation", "Views"),
+            ("link", "Keys"),
+            ("link", "Reactors"),
+            ("status", "Changes show as they happen"),
+            ("main", ""),
+            ("heading", "Keys"),
+            ("searchbox", "Find keys that begin with"),
+            ("button", "Upload"),
+            ("table", "Keys in byte order"),
+            ("columnheader", "Key"),
+            ("columnheader", "Size"),
+            ("columnheader", "Changed"),
+            ("columnheader", "Actions"),
+            ("rowheader", "a"),
+            ("button", "a"),
+            ("cell", "14 B"),
+            ("link", "Download a"),
+            ("button", "Delete a"),
+            ("navigation", "Pages"),
+            ("button", "Previous"),
+            ("button", "Next"),
+        ];
+        assert_heard(browser, &page).await;
+        browser.click("button[aria-label='Delete a']").await;
+        browser.until_text("#ask-title", "Delete a?").await;
+        let question = [
+            ("dialog", "Delete a?"),
+            ("heading", "Delete a?"),
+            ("button", "Cancel"),
+            ("button", "Delete"),
+        ];
+        assert_heard(browser, &question).await;
+        browser.click("#ask-no").await;
+        browser.click("#rows .key").await;
+        browser.until_text("#preview-body", "the value of a").await;
+        let look = [
+            ("dialog", "a"),
+            ("button", "Close"),
+            ("region", "Text of the value"),
+            ("button", "Delete"),
+            ("link", "Download"),
+        ];
+        assert_heard(browser, &look).await;
+        browser.press(&Key::Escape.to_string()).await;
+        browser.click("#to-reactors").await;
+        browser
+            .until_true("document.querySelectorAll('#reactor-rows tr').length === 3")
+            .await;
+        let reactors = [
+            ("heading", "Reactors"),
+            ("table", "By reactor, over the last second"),
+            ("columnheader", "p99"),
+            ("rowheader", "0"),
+        ];
+        assert_heard(browser, &reactors).await;
+    });
+}
+
+/// What happens while one looks elsewhere is said aloud, and a fault at once.
+#[test]
+fn changes_and_faults_are_said() {
+    browse(async |browser| {
+        let first = TestServer::start(&[]);
+        first.store("a", "x");
+        let server = Launch::new(&["--read-only"]).on(&first.dir).start();
+        browser.go(&format!("http://{}/", server.addr)).await;
+        browser.until_keys(&["a"]).await;
+        let is_live = |id: &str| {
+            format!("document.querySelector('#{id}').matches('[role=status], [aria-live=polite]')")
+        };
+        for id in ["state", "said", "notes"] {
+            assert_eq!(browser.eval(&is_live(id)).await, true, "{id}");
+        }
+        browser.until_text("#said", "1 key").await;
+        browser.click("button[aria-label='Delete a']").await;
+        browser.click("#ask-yes").await;
+        browser
+            .until_text("#notes [role=alert]", "this server is read-only")
+            .await;
+        let file = browser.file("new", "x");
+        browser
+            .type_into("#files", &file.display().to_string())
+            .await;
+        browser.until_text("#said", "new was not stored").await;
+    });
+}
+
+#[test]
+fn tab_reaches_all_there_is_and_a_value_is_deleted_without_a_mouse() {
+    browse(async |browser| {
+        let server = TestServer::start(&[]);
+        server.store("a", "x");
+        server.store("b", "y");
+        let file = browser.file("c", "z");
+        open(browser, &server, &["a", "b"]).await;
+        browser
+            .type_into("#files", &file.display().to_string())
+            .await;
+        browser.until_text("#uploads .fate", "stored").await;
+        browser.until_keys(&["a", "b", "c"]).await;
+        let controls = format!("(() => {{ {NAME} return {CONTROLS}; }})()");
+        let controls = browser.eval(&controls).await;
+        assert!(
+            controls.as_array().is_some_and(|all| all.len() >= 15),
+            "{controls}"
+        );
+        browser.eval("document.activeElement.blur()").await;
+        browser
+            .eval("getSelection().collapse(document.body, 0)")
+            .await;
+        let focused = format!("(() => {{ {NAME} return name(document.activeElement); }})()");
+        let mut walked = Vec::new();
+        for _ in 0..controls.as_array().map_or(0, Vec::len) {
+            browser.press(&Key::Tab.to_string()).await;
+            walked.push(browser.eval(&focused).await);
+        }
+        assert_eq!(
+            json!(walked),
+            controls,
+            "what Tab reaches, and in which order"
+        );
+
+        // On, backwards, to what deletes; the question is answered with no, then with yes.
+        let delete = async || {
+            for _ in 0..20 {
+                if browser.eval(&focused).await == "Delete b" {
+                    return browser.press(&Key::Enter.to_string()).await;
+                }
+                browser.press(&format!("{}{}", Key::Shift, Key::Tab)).await;
+            }
+            panic!("Tab goes back to no button to delete b");
+        };
+        delete().await;
+        browser
+            .until_true("document.activeElement.id === 'ask-no'")
+            .await;
+        browser.press(&Key::Enter.to_string()).await;
+        browser
+            .until_true("!document.getElementById('ask').open")
+            .await;
+        assert_eq!(
+            browser.eval(&focused).await,
+            "Delete b",
+            "the focus is back"
+        );
+        server.dir.assert_holds(&["a", "b", "c"]);
+        delete().await;
+        browser
+            .until_true("document.activeElement.id === 'ask-no'")
+            .await;
+        browser.press(&Key::Tab.to_string()).await;
+        browser.press(&Key::Enter.to_string()).await;
+        browser.until_keys(&["a", "c"]).await;
+        server.dir.assert_holds(&["a", "c"]);
+    });
+}
+
+#[test]
+fn text_stands_out_in_light_and_in_dark() {
+    for is_dark in [false, true] {
+        let shape = Shape {
+            is_phone: false,
+            is_dark,
+        };
+        browse_as(shape, async |browser| {
+            let server = TestServer::start(&["--threads", "2", "--max-body", "1KiB"]);
+            server.store("a", "the value of a");
+            let (small, large) = (browser.file("b", "x"), browser.file("c", pattern(1, 5000)));
+            open(browser, &server, &["a"]).await;
+            let files = format!("{}\n{}", small.display(), large.display());
+            browser.type_into("#files", &files).await;
+            browser
+                .until_true(
+                    "document.querySelectorAll('#uploads .stored, #uploads .failed').length === 2",
+                )
+                .await;
+            browser.eval("note('something went well')").await;
+            browser.eval("note('something went wrong', true)").await;
+            assert_stands_out(browser, 20).await;
+            browser.click("#rows .key").await;
+            browser.until_text("#preview-body", "the value of a").await;
+            assert_stands_out(browser, 20).await;
+            browser.click("#preview-delete").await;
+            browser.until_text("#ask-title", "Delete a?").await;
+            assert_stands_out(browser, 20).await;
+            browser.click("#ask-no").await;
+            browser.press(&Key::Escape.to_string()).await;
+            browser.click("#to-reactors").await;
+            browser
+                .until_true("document.querySelectorAll('#reactor-rows tr').length === 3")
+                .await;
+            assert_stands_out(browser, 20).await;
+            browser
+                .go(&format!("http://{}/?prefix=none", server.addr))
+                .await;
+            browser
+                .until_text("#empty-title", "No key begins with")
+                .await;
+            assert_stands_out(browser, 5).await;
+        });
+    }
+}
+
+/// At least so many texts are seen, and all of them well.
+async fn assert_stands_out(browser: &Browser, at_least: u64) {
+    let found = browser.eval(FAINT).await;
+    assert!(found["count"].as_u64() >= Some(at_least), "{found}");
+    assert_eq!(found["faint"], json!([]));
+}
