@@ -54,6 +54,12 @@ fn the_units_start_this_server_and_hardly_expose_it() {
     let kept = format!("/var/lib/{}", setting(&service, "StateDirectory"));
     assert!(start.ends_with(&format!("--dir {kept}")), "{start}");
 
+    // Both have systemd refuse openat2, for it cannot see what that is asked for.
+    for refusing in ["DynamicUser", "RestrictSUIDSGID"] {
+        assert!(!service.lines().any(|line| line.starts_with(refusing)));
+    }
+    assert_eq!(setting(&service, "User"), "data-server");
+
     let place = TempDir::new().expect("a directory");
     let path = |name: &str| place.path().join(name).to_str().expect("text").to_owned();
     let (service_at, socket_at) = (path("data-server.service"), path("data-server.socket"));
