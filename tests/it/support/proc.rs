@@ -56,6 +56,29 @@ impl Proc {
         tasks.filter_map(|task| read(task.ok()?.path())).collect()
     }
 
+    /// What each thread does or waits for, as far as the kernel tells: its name, its state, its system call and where
+    /// in the kernel it is (which only root is told).
+    pub(crate) fn whereabouts(&self) -> Vec<String> {
+        let tasks = fs::read_dir(self.page("task")).into_iter().flatten();
+        let read = |task: PathBuf| {
+            let page = |name: &str| fs::read_to_string(task.join(name)).unwrap_or_default();
+            // Of each line alone: a thread may end meanwhile, and whoever asks is failing already.
+            let name = page("comm").trim_end().to_owned();
+            let stat = page("stat");
+            let state = stat
+                .rsplit_once(") ")
+                .map_or("", |(_, rest)| rest.get(..1).unwrap_or(""));
+            let stack = page("stack").replace("[<0>] ", "").replace('\n', " < ");
+            format!(
+                "{name} {state}, call {}: {stack}",
+                page("syscall").trim_end()
+            )
+        };
+        tasks
+            .filter_map(|task| Some(read(task.ok()?.path())))
+            .collect()
+    }
+
     /// Bytes that each thread, by its name, has had read from a device.
     pub(crate) fn bytes_from_device(&self) -> Vec<(String, u64)> {
         let tasks = fs::read_dir(self.page("task")).expect("the threads");

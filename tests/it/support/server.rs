@@ -283,6 +283,7 @@ impl TestServer {
 impl Drop for TestServer {
     fn drop(&mut self) {
         if thread::panicking() {
+            eprintln!("its threads: {:#?}", self.proc().whereabouts());
             let log = self.process.err.so_far();
             eprintln!(
                 "the server's last words: {:#?}",
