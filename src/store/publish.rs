@@ -2,7 +2,7 @@
 //!
 //! Every PUT and DELETE ends here, so that preconditions are decided at the moment of publishing and all changes of a
 //! key have one order. It takes whatever waits as one batch: all names lie in one directory, whose lock the kernel
-//! gives to one thread at a time anyway, and one sync of it serves the whole batch. It writes no large data (that was
+//! gives to one thread at a time anyway, and one sync of it serves whole batches. It writes no large data (that was
 //! staged by the disk threads), and a change that was handed over is made also when nobody waits for it any more.
 //! What it has published it tells [`Changes`], in that order, before it is acknowledged.
 
@@ -10,7 +10,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use rustix::io::Errno;
 use tokio::sync::mpsc;
 
 use super::changes::Changes;
@@ -18,11 +17,13 @@ use super::content::Content;
 use super::error::Error;
 use super::key::Key;
 use super::object::{Meta, Version};
-use super::reply::{self, Asker, Round};
+use super::reply::{self, Asker};
 use super::staging::Staging;
 
+mod acknowledge;
 mod desk;
 
+use acknowledge::Acknowledger;
 use desk::Desk;
 
 /// Changes waiting to be published; beyond it, writers wait to hand theirs over.
@@ -65,9 +66,10 @@ pub(super) struct Publisher {
 impl Publisher {
     pub(super) fn start(staging: Arc<Staging>, told: Arc<Changes>) -> std::io::Result<Self> {
         let (queue, changes) = mpsc::channel(QUEUE);
+        let acknowledger = Acknowledger::start(Arc::clone(&staging), told)?;
         let thread = std::thread::Builder::new()
             .name("disk-publisher".into())
-            .spawn(move || work(&Desk::new(staging), &told, changes))?;
+            .spawn(move || work(&Desk::new(staging), acknowledger, changes))?;
         Ok(Self {
             queue: Some(queue),
             thread: Some(thread),
@@ -130,43 +132,19 @@ impl Drop for Publisher {
 }
 
 /// What the publisher's thread does.
-fn work(desk: &Desk, told: &Changes, mut changes: mpsc::Receiver<Change>) {
+fn work(desk: &Desk, acknowledger: Acknowledger, mut changes: mpsc::Receiver<Change>) {
     let mut batch = Vec::with_capacity(BATCH);
     while changes.blocking_recv_many(&mut batch, BATCH) > 0 {
         desk.counters().batches.observe(batch.len() as u64);
-        let taken = batch.len();
-        let mut made: Vec<_> = batch.drain(..).filter_map(|c| survive(desk, c)).collect();
-        let synced = desk.sync_names();
-        tell(told, &mut made, taken, synced.is_ok());
-        let mut round = Round::default();
-        for made in made {
-            made.answer(synced, &mut round);
-        }
+        acknowledger.batch(batch.len(), || {
+            let made = batch.drain(..).filter_map(|c| survive(desk, c));
+            made.collect()
+        });
     }
+    acknowledger.end();
 }
 
 /// Makes `change`; a panic costs this change alone, whose writer hears that it failed.
 fn survive(desk: &Desk, change: Change) -> Option<Made> {
     catch_unwind(AssertUnwindSafe(|| desk.make(change))).ok()
-}
-
-/// Tells what was published; a change whose outcome is not known, or not acknowledged, is one that others cannot be
-/// told.
-fn tell(told: &Changes, made: &mut [Made], taken: usize, is_acknowledged: bool) {
-    if is_acknowledged && made.len() == taken {
-        told.append(made.iter_mut().filter_map(|made| made.told.take()));
-    } else {
-        told.lose();
-    }
-}
-
-impl Made {
-    /// Tells whoever waits; a change whose name could not be synced is not acknowledged, though it may have been made.
-    fn answer(self, synced: Result<(), Errno>, round: &mut Round) {
-        let unsynced = |errno| Error::new("sync the directory", errno);
-        let outcome = self
-            .outcome
-            .and_then(|version| synced.map_err(unsynced).map(|()| version));
-        self.asker.answer(outcome, round);
-    }
 }

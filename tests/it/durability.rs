@@ -177,6 +177,47 @@ fn writers_at_once_share_the_syncs_of_names() {
     );
 }
 
+/// Names are made while earlier ones are being synced: each must wait for a sync of its own time.
+#[test]
+fn with_many_writers_each_name_is_synced_after_it_was_made_and_before_its_answer() {
+    let Some((trace, mut server)) = traced("the order of syncs of many writers") else {
+        return;
+    };
+    let directory = directory(&server);
+    let stored = thread::scope(|scope| {
+        let write = |client: usize| {
+            let server = &server;
+            scope.spawn(move || {
+                let mut connection = server.connect();
+                let mut store = |key: String| {
+                    connection.send(put_head(&key, 100));
+                    let answer = connection.ask([b'x'; 100]);
+                    assert_eq!(answer.status, 200);
+                    (key, answer.header("etag").expect("an ETag").to_owned())
+                };
+                (0..10).map(|n| store(format!("{client}-{n}"))).collect()
+            })
+        };
+        let writers: Vec<_> = (0..12).map(write).collect();
+        let stored = writers.into_iter().map(|w| w.join().expect("a writer"));
+        stored.collect::<Vec<Vec<(String, String)>>>().concat()
+    });
+    server.stop();
+    let calls = trace.calls();
+    for (key, etag) in stored {
+        let linked = next(&calls, 0, &["linkat"], &format!("{directory}, \"{key}\""));
+        let answered = next(&calls, 0, &["sendto", "sendmsg"], etag.trim_matches('"'));
+        let is_between = |call: &&Call| {
+            call.name == "fsync"
+                && call.args.contains(&directory)
+                && call.began > linked.ended
+                && call.ended < answered.began
+        };
+        let synced = calls.iter().find(is_between);
+        assert!(synced.is_some(), "{key}: {linked:?}, {answered:?}");
+    }
+}
+
 /// The first sync of each thread fails; strace counts them by thread.
 #[test]
 fn a_sync_that_fails_is_not_acknowledged_and_the_next_put_works() {

@@ -40,11 +40,6 @@ impl Desk {
         self.staging.counters()
     }
 
-    /// Puts all names on the disk, where that is promised.
-    pub(super) fn sync_names(&self) -> Result<(), Errno> {
-        self.staging.sync_names()
-    }
-
     pub(super) fn make(&self, change: Change) -> Made {
         let Change {
             key,

@@ -1,0 +1,200 @@
+//! What follows when a batch of changes has been made: its names are synced where that is promised, it is told, and
+//! whoever waits is answered.
+//!
+//! Where names are synced, a thread of its own does all of that, so that the publisher makes the next batch while the last
+//! one is on its way to the disk: a commit of the file system's journal then has the names of all that was ready when it
+//! began, and not of every second batch. Batches are told and answered in the order in which they were made. Promises that
+//! no change is acknowledged before a sync that began after it was made has succeeded.
+
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::thread::JoinHandle;
+
+use rustix::io::Errno;
+
+use super::super::changes::Changes;
+use super::super::error::Error;
+use super::super::reply::Round;
+use super::super::staging::{Durability, Staging};
+use super::Made;
+
+/// Batches that wait for a sync; beyond it the publisher waits, and changes wait for the publisher.
+const WAITING: usize = 4;
+
+/// Changes that were made together.
+pub(super) struct Batch {
+    /// How many syncs had failed before the first of them was made.
+    failed_before: u64,
+    /// How many were to be made; of those that are not in `made`, nothing is known.
+    taken: usize,
+    made: Vec<Made>,
+}
+
+/// Finishes batches, in their order.
+pub(super) struct Acknowledger {
+    told: Arc<Changes>,
+    failed: Arc<AtomicU64>,
+    syncer: Option<Syncer>,
+}
+
+struct Syncer {
+    batches: SyncSender<Batch>,
+    thread: JoinHandle<()>,
+}
+
+impl Acknowledger {
+    pub(super) fn start(staging: Arc<Staging>, told: Arc<Changes>) -> std::io::Result<Self> {
+        let failed = Arc::<AtomicU64>::default();
+        let is_synced = staging.durability() == Durability::Disk;
+        let start = || {
+            let (batches, waiting) = mpsc::sync_channel(WAITING);
+            let (told, failed) = (Arc::clone(&told), Arc::clone(&failed));
+            let thread = std::thread::Builder::new()
+                .name("disk-syncer".into())
+                .spawn(move || sync_all(&waiting, || staging.sync_names(), &told, &failed))?;
+            Ok::<_, std::io::Error>(Syncer { batches, thread })
+        };
+        let syncer = is_synced.then(start).transpose()?;
+        Ok(Self {
+            told,
+            failed,
+            syncer,
+        })
+    }
+
+    /// Has `taken` changes made by `make`, and finishes them, now or soon.
+    pub(super) fn batch(&self, taken: usize, make: impl FnOnce() -> Vec<Made>) {
+        let batch = Batch {
+            failed_before: self.failed.load(Acquire),
+            taken,
+            made: make(),
+        };
+        match &self.syncer {
+            None => batch.finish(Ok(()), &self.told, &mut Round::default()),
+            // It ends only after this; else those who wait hear that they wait in vain.
+            Some(syncer) => drop(syncer.batches.send(batch)),
+        }
+    }
+
+    /// Finishes what there is.
+    pub(super) fn end(self) {
+        if let Some(Syncer { batches, thread }) = self.syncer {
+            drop(batches);
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Finishes what comes, with one sync for all that waits.
+fn sync_all(
+    waiting: &Receiver<Batch>,
+    sync: impl Fn() -> Result<(), Errno>,
+    told: &Changes,
+    failed: &AtomicU64,
+) {
+    while let Ok(first) = waiting.recv() {
+        let batches: Vec<_> = std::iter::once(first).chain(waiting.try_iter()).collect();
+        let failed_before = failed.load(Relaxed);
+        let synced = sync();
+        // The kernel tells of a failure once, and it may be that of a name which was made while this ran: only what is
+        // made from here on is not concerned.
+        failed.fetch_add(u64::from(synced.is_err()), Release);
+        let mut round = Round::default();
+        for batch in batches {
+            let is_hit = batch.failed_before != failed_before;
+            let synced = if is_hit { Err(Errno::IO) } else { synced };
+            batch.finish(synced, told, &mut round);
+        }
+    }
+}
+
+impl Batch {
+    /// Tells and answers; a change whose name could not be synced is not acknowledged, though it may have been made.
+    fn finish(mut self, synced: Result<(), Errno>, told: &Changes, round: &mut Round) {
+        // A change whose outcome is not known, or not acknowledged, is one that others cannot be told.
+        if synced.is_ok() && self.made.len() == self.taken {
+            told.append(self.made.iter_mut().filter_map(|made| made.told.take()));
+        } else {
+            told.lose();
+        }
+        let unsynced = |errno| Error::new("sync the directory", errno);
+        for Made { outcome, asker, .. } in self.made {
+            let outcome = outcome.and_then(|version| synced.map_err(unsynced).map(|()| version));
+            asker.answer(outcome, round);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::object::Version;
+    use super::super::super::reply::{self, Reply};
+    use super::*;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    fn batch(failed_before: u64) -> (Batch, Reply<super::super::Outcome>) {
+        let (asker, reply) = reply::ask();
+        let outcome = Ok(Some(Version::from_nanos(7)));
+        let told = None;
+        let made = Made {
+            told,
+            outcome,
+            asker,
+        };
+        let batch = Batch {
+            failed_before,
+            taken: 1,
+            made: vec![made],
+        };
+        (batch, reply)
+    }
+
+    fn is_acknowledged(reply: Reply<super::super::Outcome>) -> bool {
+        match pin!(reply).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Some(outcome)) => outcome.is_ok(),
+            other => panic!("no answer: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_sync_that_failed_is_the_failure_of_what_was_made_while_it_ran_too() {
+        let (told, failed) = (Changes::after(Version::from_nanos(0)), AtomicU64::default());
+        let seen = told.follow();
+        let (batches, waiting) = mpsc::sync_channel(WAITING);
+        let (first, of_first) = batch(0);
+        let (meanwhile, of_meanwhile) = batch(0);
+        let (later, of_later) = batch(1);
+        batches.send(first).unwrap();
+        let to_come = std::cell::RefCell::new(vec![Err(later), Ok(meanwhile)]);
+        let batches = std::cell::Cell::new(Some(batches));
+        let sync = || match to_come.borrow_mut().pop() {
+            Some(Ok(batch)) => {
+                let queue = batches.take().unwrap();
+                queue.send(batch).unwrap();
+                batches.set(Some(queue));
+                Err(Errno::IO)
+            }
+            Some(Err(batch)) => {
+                batches.take().unwrap().send(batch).unwrap();
+                Ok(())
+            }
+            None => Ok(()),
+        };
+        sync_all(&waiting, sync, &told, &failed);
+        assert!(!is_acknowledged(of_first));
+        assert!(
+            !is_acknowledged(of_meanwhile),
+            "its sync went well, and proves nothing"
+        );
+        assert!(is_acknowledged(of_later));
+        assert!(
+            told.since(seen, 10).is_err(),
+            "what is not acknowledged is a gap"
+        );
+    }
+}
