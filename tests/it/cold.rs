@@ -66,21 +66,24 @@ fn a_value_that_was_just_served_and_forgotten_is_read_by_the_disk_threads_again(
     let server = TestServer::start(&["--threads", "1"]);
     let value = pattern(1, SIZE);
     place_cold(&server, "hot", &value);
-    for round in 0..5 {
+    let (mut reactors, mut disk) = (0, 0);
+    for _ in 0..5 {
         // Twice: what is found in memory is remembered.
         assert!(server.get("hot").body == value && server.get("hot").body == value);
         forget(&server, "hot");
         let (reactors_before, disk_before) = read_so_far(&server);
         assert!(server.get("hot").body == value);
-        let (reactors, disk) = read_so_far(&server);
-        let (reactors, disk) = (reactors - reactors_before, disk - disk_before);
-        eprintln!("round {round}: reactors had {reactors} read, disk threads {disk}");
-        if reactors + disk < SIZE as u64 / 4 {
-            eprintln!("left out: who reads what was forgotten, for this system does not forget it");
-            return;
-        }
-        assert!(disk > 4 * reactors, "round {round}: {reactors}, {disk}");
+        let (reactors_after, disk_after) = read_so_far(&server);
+        reactors += reactors_after - reactors_before;
+        disk += disk_after - disk_before;
     }
+    eprintln!("of what was forgotten, reactors had {reactors} read, disk threads {disk}");
+    if reactors + disk < SIZE as u64 {
+        eprintln!("left out: who reads what was forgotten, for this system does not forget it");
+        return;
+    }
+    // Pages that are under way to a client stay, so that a window may seem to be there when it is not whole.
+    assert!(disk > 2 * reactors, "{reactors}, {disk}");
 }
 
 /// Each blocking read is held up in the kernel, whichever thread makes it: the reactor goes on with other connections.
