@@ -153,6 +153,14 @@ impl Body {
         }
     }
 
+    /// All of it, if it is in memory, as that of an answer to an upload is; else nothing. Its exchange ends.
+    pub(super) fn into_bytes(self) -> Bytes {
+        match self.content {
+            Content::Bytes(bytes) => bytes,
+            _ => Bytes::new(),
+        }
+    }
+
     /// Has `exchange` end with this body.
     pub(super) fn ends(mut self, exchange: Exchange) -> Self {
         self.exchange = Some(exchange);

@@ -50,6 +50,10 @@ impl Asked {
         }
     }
 
+    pub(super) fn of(method: Method, path: Box<str>, peer: SocketAddr) -> Self {
+        Self { peer, method, path }
+    }
+
     pub(super) fn path(&self) -> &str {
         &self.path
     }

@@ -198,17 +198,24 @@ pub fn framing(data: &[u8]) {
     }
 }
 
-/// A request that is plain is to the framing and to hyper the same request, with no body, and to nobody more than one.
+/// A request that is plain is to the framing and to hyper the same request, with the same body, and to nobody more than one.
 pub fn plain(data: &[u8]) {
     let Some(plain) = Plain::at(data) else {
         return;
     };
-    let head = &data[..plain.len];
-    let asked = format!("GET {}", plain.path);
-    let heads = Heads::of(head, usize::MAX);
-    assert!(!heads.is_faulty && heads.end == head.len(), "{asked}");
+    let (method, length) = plain.put.map_or(("GET", 0), |(length, _)| ("PUT", length));
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    let request = [&data[..plain.len], &vec![b'x'; length.min(1 << 16)]].concat();
+    let asked = format!("{method} {}", plain.path);
+    let heads = Heads::of(&request, usize::MAX);
+    assert!(!heads.is_faulty && heads.end == request.len(), "{asked}");
     assert_eq!(heads.targets, [asked.as_str()]);
-    assert_eq!(serve(head), [asked.as_str()]);
+    assert_eq!(serve(&request), [asked.as_str()]);
+    // Of another length, its body would hold some of the next request, or leave some of itself.
+    if length <= 1 << 16 {
+        let twice = [&request[..], &data[..plain.len]].concat();
+        assert_eq!(Heads::of(&twice, usize::MAX).targets.len(), 2, "{asked}");
+    }
 }
 
 /// What the framing says of a stream of requests.

@@ -205,7 +205,7 @@ pub(super) fn trim(value: &[u8]) -> &[u8] {
 }
 
 /// Decimal digits and nothing else, of a number that a body could have and hyper can count.
-fn number(digits: &[u8]) -> Option<u64> {
+pub(super) fn number(digits: &[u8]) -> Option<u64> {
     let add = |number: u64, digit: &u8| {
         let digit = u64::from(digit.is_ascii_digit().then(|| digit - b'0')?);
         number.checked_mul(10)?.checked_add(digit)

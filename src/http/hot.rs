@@ -74,7 +74,7 @@ impl Service {
     }
 
     fn find(&self, bytes: &[u8], link: &Rc<Link>) -> Option<Hot> {
-        let plain = Plain::at(bytes)?;
+        let plain = Plain::at(bytes).filter(|plain| plain.put.is_none())?;
         let compress = self.rules().compress;
         if (compress && plain.codings_accepted)
             || !self.recent.allow(plain.host, &self.rules().hosts)
@@ -131,7 +131,7 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    fn allow(&self, host: &[u8], hosts: &Hosts) -> bool {
+    pub(super) fn allow(&self, host: &[u8], hosts: &Hosts) -> bool {
         let mut last = self.host.borrow_mut();
         let is_valid = || host.is_empty() || is_authority(host);
         let is_allowed = *last == host || (is_valid() && hosts.allow(host));
@@ -143,7 +143,7 @@ impl Recent {
     }
 
     /// RFC 9110, section 6.6.1: the time of the answer, to the second.
-    fn date(&self) -> Date {
+    pub(super) fn date(&self) -> Date {
         let second = clock_gettime(ClockId::RealtimeCoarse).tv_sec;
         if self.second.replace(second) != second {
             self.date.set(Date::of(second));
@@ -154,7 +154,7 @@ impl Recent {
 
 /// The value of a Date, and the end of the head behind it.
 #[derive(Clone, Copy, Debug)]
-struct Date([u8; 33]);
+pub(super) struct Date([u8; 33]);
 
 impl Default for Date {
     fn default() -> Self {
@@ -163,6 +163,10 @@ impl Default for Date {
 }
 
 impl Date {
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// That of this second since 1970.
     fn of(second: i64) -> Self {
         let since = Duration::from_secs(u64::try_from(second).unwrap_or(0));

@@ -57,7 +57,7 @@ pub struct Link {
     last: Cell<bool>,
     late: Cell<bool>,
     part_held: Cell<bool>,
-    unsent: Cell<bool>,
+    in_front: Cell<bool>,
     fault: Cell<Option<(u64, Fault)>>,
     nudged: Cell<bool>,
     ended: Cell<bool>,
@@ -85,7 +85,7 @@ impl Link {
             last: Cell::new(false),
             late: Cell::new(false),
             part_held: Cell::new(false),
-            unsent: Cell::new(false),
+            in_front: Cell::new(false),
             fault: Cell::new(None),
             nudged: Cell::new(false),
             ended: Cell::new(false),
@@ -202,7 +202,7 @@ impl Link {
     }
 
     /// The service waits for bytes of the request's body; or no longer does.
-    pub(super) fn set_receiving(&self, waits: bool) {
+    pub fn set_receiving(&self, waits: bool) {
         self.receiving.set(waits);
     }
 
@@ -222,7 +222,7 @@ impl Link {
     }
 
     /// Whether the answer that is made now is the connection's last.
-    pub(super) fn is_last(&self) -> bool {
+    pub fn is_last(&self) -> bool {
         self.unread.get() || self.last.get()
     }
 
@@ -246,14 +246,14 @@ impl Link {
         self.part_held.get()
     }
 
-    /// An answer that hyper knows nothing of waits for the socket; or no longer does.
-    pub fn set_unsent(&self, waits: bool) {
-        self.unsent.set(waits);
+    /// A request that hyper knows nothing of is under way; or has been answered.
+    pub fn set_in_front(&self, is_under_way: bool) {
+        self.in_front.set(is_under_way);
     }
 
-    /// Whether an answer that hyper knows nothing of waits for the socket.
-    pub fn has_unsent(&self) -> bool {
-        self.unsent.get()
+    /// Whether a request is under way that hyper knows nothing of.
+    pub fn is_in_front(&self) -> bool {
+        self.in_front.get()
     }
 
     /// The head of this request, counted from 1, is at fault: what arrives in its place is to be refused.

@@ -35,6 +35,7 @@ mod response;
 mod rules;
 mod select;
 mod service;
+mod short;
 mod subscription;
 mod survey;
 
@@ -50,4 +51,5 @@ pub use link::{Link, Phase, Region};
 pub use response::TIMED_OUT;
 pub use rules::{Rules, Scope};
 pub use service::{Answer, Service};
+pub use short::Short;
 pub use subscription::{Session, Upgraded};

@@ -1,4 +1,5 @@
-//! The plainest of requests, understood from its bytes: GET of a path, with nothing in its head that could make a difference.
+//! The plainest of requests, understood from their bytes: GET of a path, and PUT with a length, with nothing in their heads
+//! that could make a difference.
 //!
 //! Pure. Knows the few fields that most clients send and that change nothing of the answer; a head with anything else in it,
 //! or with anything unusual, is not plain: `head`, hyper and `request` read it, who know all of HTTP. Promises that what is
@@ -6,18 +7,20 @@
 
 use memchr::memchr;
 
-use super::head::trim;
+use super::head::{number, trim};
 
 /// More fields than a plain request has.
 const MANY_FIELDS: usize = 16;
 
-/// A request without a body that begins with these bytes and ends with its head.
+/// A request whose head is all there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Plain<'a> {
     /// As it was sent, without a query; it has no escapes.
     pub(super) path: &'a str,
     /// What its one Host names.
     pub(super) host: &'a [u8],
+    /// Of a PUT: bytes of its body, and what its Content-Type says.
+    pub(super) put: Option<(u64, Option<&'a [u8]>)>,
     /// There is an Accept-Encoding.
     pub(super) codings_accepted: bool,
     /// The connection ends with the answer.
@@ -29,9 +32,9 @@ pub(super) struct Plain<'a> {
 impl<'a> Plain<'a> {
     /// The request that `bytes` begin with, if all of it is there and it is plain.
     pub(super) fn at(bytes: &'a [u8]) -> Option<Self> {
-        let target = bytes
-            .strip_prefix(b"GET ")
-            .filter(|target| target.starts_with(b"/"))?;
+        let is_put = bytes.starts_with(b"PUT ");
+        let target = bytes.strip_prefix(if is_put { b"PUT " } else { b"GET " });
+        let target = target.filter(|target| target.starts_with(b"/"))?;
         let end = target.iter().position(|&b| !PATH[usize::from(b)])?;
         let (path, mut rest) = (
             &target[..end],
@@ -40,26 +43,33 @@ impl<'a> Plain<'a> {
         let mut plain = Self {
             path: str::from_utf8(path).ok()?,
             host: b"",
+            put: None,
             codings_accepted: false,
             closes: false,
             len: 0,
         };
-        let mut hosts = 0;
+        let mut seen = Seen {
+            is_put,
+            ..Seen::default()
+        };
         for _ in 0..MANY_FIELDS {
             let end = memchr(b'\r', rest)?;
             let (line, after) = (&rest[..end], rest[end..].strip_prefix(b"\r\n")?);
             rest = after;
             if line.is_empty() {
                 plain.len = bytes.len() - rest.len();
-                return (hosts == 1).then_some(plain);
+                if is_put {
+                    plain.put = Some((seen.length?, seen.media_type));
+                }
+                return (seen.hosts == 1).then_some(plain);
             }
-            plain.field(line, &mut hosts)?;
+            plain.field(line, &mut seen)?;
         }
         None
     }
 
     /// Notes what a line says; none of the fields that are known here has a list that several lines could share.
-    fn field(&mut self, line: &'a [u8], hosts: &mut usize) -> Option<()> {
+    fn field(&mut self, line: &'a [u8], seen: &mut Seen<'a>) -> Option<()> {
         let (name, value) = line.split_at(memchr(b':', line)?);
         let value = trim(&value[1..]);
         if !value.iter().all(|&b| matches!(b, b' '..=b'~')) {
@@ -68,20 +78,36 @@ impl<'a> Plain<'a> {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         match name.len() {
             4 if is("host") => {
-                *hosts += 1;
+                seen.hosts += 1;
                 self.host = value;
             }
-            6 if is("accept") => {}
+            // It may ask for errors in another form, of which a PUT may have some.
+            6 if is("accept") && (!seen.is_put || value == b"*/*") => {}
             10 if is("user-agent") => {}
             10 if is("connection") && value.eq_ignore_ascii_case(b"keep-alive") => {}
             10 if is("connection") && value.eq_ignore_ascii_case(b"close") => self.closes = true,
+            12 if is("content-type") && seen.is_put && seen.media_type.is_none() => {
+                seen.media_type = Some(value);
+            }
             13 if is("cache-control") => {}
+            14 if is("content-length") && seen.is_put && seen.length.is_none() => {
+                seen.length = Some(number(value)?);
+            }
             15 if is("accept-encoding") => self.codings_accepted = true,
             15 if is("accept-language") => {}
             _ => return None,
         }
         Some(())
     }
+}
+
+/// What was seen of a head so far.
+#[derive(Default)]
+struct Seen<'a> {
+    is_put: bool,
+    hosts: usize,
+    length: Option<u64>,
+    media_type: Option<&'a [u8]>,
 }
 
 /// Which bytes a plain path may have: those that stand for themselves in a path (RFC 3986, section 3.3).
@@ -147,6 +173,8 @@ mod tests {
             ("Accept", "X-Request-Id"),
             ("Accept", "Origin"),
             ("Accept: */*", "Content-Length: 0"),
+            ("Accept: */*", "Content-Type: a/b"),
+            ("GET", "PUT"),
             ("Accept: */*", "Transfer-Encoding: chunked"),
             ("Accept: */*", "Connection: upgrade"),
             ("Accept: */*", "Connection: close, x"),
@@ -156,9 +184,43 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_plain_upload_has_a_length_and_perhaps_a_type() {
+        let of = |fields: &str| {
+            let head = format!("PUT /k HTTP/1.1\r\nHost: t\r\n{fields}\r\nbody");
+            let plain = Plain::at(head.as_bytes());
+            plain.map(|plain| (plain.len == head.len() - 4, format!("{:?}", plain.put)))
+        };
+        let put = |length: u64, media_type: Option<&[u8]>| {
+            Some((true, format!("{:?}", Some((length, media_type)))))
+        };
+        assert_eq!(of("Content-Length: 4\r\n"), put(4, None));
+        let typed = "content-type: a/b\r\ncontent-length:4\r\nAccept: */*\r\n";
+        assert_eq!(of(typed), put(4, Some(b"a/b")));
+        for fields in [
+            "",
+            "Content-Length: 4\r\nContent-Length: 4\r\n",
+            "Content-Length: 4, 4\r\n",
+            "Content-Length: +4\r\n",
+            "Content-Length:\r\n",
+            "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
+            "Content-Length: 4\r\nExpect: 100-continue\r\n",
+            "Content-Length: 4\r\nContent-Type: a/b\r\nContent-Type: a/b\r\n",
+            "Content-Length: 4\r\nAccept: application/problem+json\r\n",
+            "Content-Length: 4\r\nIf-None-Match: *\r\n",
+            "Content-Length: 4\r\nContent-Encoding: gzip\r\n",
+            "Content-Length: 4\r\nContent-Range: bytes 0-3/4\r\n",
+            "Content-Length: 4\r\nContent-MD5: x\r\n",
+            "Content-Length: 4\r\nOrigin: http://t\r\n",
+            "Content-Length: 4\r\nSec-Fetch-Site: cross-site\r\n",
+        ] {
+            assert_eq!(of(fields), None, "{fields:?}");
+        }
+    }
+
     proptest! {
         #[test]
-        fn what_is_plain_is_so_to_all_who_read_it(bytes in "GET /[a-z]{0,3} HTTP/1\\.[01]\r\n((Host|Accept|Range|connection):[ \t]?[ -~]{0,9}\r?\n){0,3}\r\n") {
+        fn what_is_plain_is_so_to_all_who_read_it(bytes in "(GET|PUT) /[a-z]{0,3} HTTP/1\\.[01]\r\n((Host|Accept|Range|connection|Content-Length):[ \t]?[ -~]{0,9}\r?\n){0,3}\r\n") {
             super::super::fuzz::plain(bytes.as_bytes());
         }
     }

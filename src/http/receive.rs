@@ -1,6 +1,6 @@
 //! The body of a request as it arrives: counted, held to the limit, and never taken as whole when it breaks off.
 //!
-//! It comes in frames from hyper, or, when it is large, from the socket itself ([`Inflow`]).
+//! It comes in frames from hyper; when it is large, from the socket itself ([`Inflow`]); when it is short, it may have come.
 
 use std::future::poll_fn;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -16,37 +16,45 @@ use super::link::Link;
 use super::request::Refusal;
 use crate::store::{self, Inflow};
 
-/// The body of a request that has just arrived: hyper's, unless it is large.
+/// The body of a request that has just arrived.
 #[derive(Debug)]
-pub(super) struct Arriving {
-    body: Incoming,
-    inflow: Option<Box<dyn Inflow>>,
+pub(super) enum Arriving {
+    /// Hyper has it.
+    Frames(Incoming),
+    /// The socket has it.
+    Large(Box<dyn Inflow>),
+    /// All of it is here.
+    Whole(Bytes),
 }
 
 impl Arriving {
     /// All of it is in `inflow`, where there is one.
     pub(super) fn new(body: Incoming, inflow: Option<Box<dyn Inflow>>) -> Self {
-        Self { body, inflow }
+        inflow.map_or(Self::Frames(body), Self::Large)
     }
 
     /// Its length in bytes, where that is known.
     pub(super) fn len(&self) -> Option<u64> {
-        match &self.inflow {
-            Some(inflow) => Some(inflow.left()),
-            None => self.body.size_hint().exact(),
+        match self {
+            Self::Frames(body) => body.size_hint().exact(),
+            Self::Large(inflow) => Some(inflow.left()),
+            Self::Whole(bytes) => Some(bytes.len() as u64),
         }
     }
 
     /// Whether there is nothing to receive.
     pub(super) fn is_empty(&self) -> bool {
-        self.inflow.is_none() && self.body.is_end_stream()
+        match self {
+            Self::Frames(body) => body.is_end_stream(),
+            Self::Large(_) => false,
+            Self::Whole(_) => true,
+        }
     }
 }
 
 /// The body of a request as it arrives, counted and held to the limit.
 pub(super) struct Received<'a> {
-    body: Incoming,
-    inflow: Option<Box<dyn Inflow>>,
+    body: Arriving,
     left: u64,
     limit: u64,
     ended: bool,
@@ -56,15 +64,12 @@ pub(super) struct Received<'a> {
 
 impl<'a> Received<'a> {
     /// A large one was held to the limit when its length was announced.
-    pub(super) fn new(arriving: Arriving, limit: u64, link: &'a Link) -> Self {
-        let ended = arriving.is_empty();
-        let Arriving { body, inflow } = arriving;
+    pub(super) fn new(body: Arriving, limit: u64, link: &'a Link) -> Self {
         Self {
+            ended: body.is_empty(),
             body,
-            inflow,
             left: limit,
             limit,
-            ended,
             trailers: None,
             link,
         }
@@ -78,6 +83,9 @@ impl<'a> Received<'a> {
             }
             let read = store::read(&mut rest).await;
             return read.map(Some).map_err(|_| Refusal::CutOff);
+        }
+        if let Arriving::Whole(bytes) = &mut self.body {
+            return Ok(Some(std::mem::take(bytes)).filter(|bytes| !bytes.is_empty()));
         }
         while let Some(frame) = self.frame().await {
             let data = match frame.map_err(|_| Refusal::CutOff)?.into_data() {
@@ -104,18 +112,23 @@ impl<'a> Received<'a> {
     /// All of the body, to be taken from the socket, unless hyper has it.
     pub(super) fn rest(&mut self) -> Option<Rest<'_>> {
         let link = self.link;
-        let inflow = &mut **self.inflow.as_mut()?;
+        let Arriving::Large(inflow) = &mut self.body else {
+            return None;
+        };
         Some(Rest {
-            inflow,
+            inflow: &mut **inflow,
             link,
             since: None,
         })
     }
 
     async fn frame(&mut self) -> Option<Result<Frame<Bytes>, hyper::Error>> {
+        let Arriving::Frames(body) = &mut self.body else {
+            return None;
+        };
         self.link.set_receiving(true);
         let waits = self.link.meter().waits();
-        let frame = self.body.frame().await;
+        let frame = body.frame().await;
         self.link.meter().waited(waits);
         self.link.set_receiving(false);
         frame
@@ -138,9 +151,9 @@ impl<'a> Received<'a> {
 impl Drop for Received<'_> {
     fn drop(&mut self) {
         self.link.set_receiving(false);
-        match &self.inflow {
-            Some(inflow) if inflow.left() == 0 => self.link.detour().end(),
-            None if self.ended => {}
+        match &self.body {
+            Arriving::Large(inflow) if inflow.left() == 0 => self.link.detour().end(),
+            Arriving::Frames(_) | Arriving::Whole(_) if self.ended => {}
             _ => self.link.leave_unread(),
         }
     }

@@ -35,6 +35,7 @@ use super::request::{Audience, Intent, Operation, Refusal, Wishes, understand};
 use super::response::{Outcome, Sending, close, render, value, whole};
 use super::rules::Rules;
 use super::select::{Selection, select};
+use super::short;
 use super::subscription::{Ask, Subscribers, Upgraded};
 use crate::failpoint;
 use crate::store::{Changes, Digest, Directory, Error, Key, Object};
@@ -50,8 +51,9 @@ pub struct Service {
     logged: Cell<u32>,
     /// Every request has notes, not only one that asks for them.
     is_noted: bool,
-    /// Hot requests can be answered the short way.
+    /// Hot requests, and small uploads, can be answered the short way.
     pub(super) knows_hot: bool,
+    pub(super) knows_short: bool,
     pub(super) recent: Recent,
     subscribers: Subscribers,
 }
@@ -62,6 +64,7 @@ impl Service {
         Self {
             is_noted: rules.access_log.is_some() || rules.server_timing,
             knows_hot: hot::is_possible(&rules),
+            knows_short: hot::is_possible(&rules) && short::is_possible(&rules),
             recent: Recent::default(),
             store,
             rules,
@@ -222,7 +225,7 @@ impl Service {
         found
     }
 
-    fn work(self: &Rc<Self>, work: Work, link: &Rc<Link>, exchange: Exchange) -> Answer {
+    pub(super) fn work(self: &Rc<Self>, work: Work, link: &Rc<Link>, exchange: Exchange) -> Answer {
         let (service, link) = (Rc::clone(self), Rc::clone(link));
         Answer::Working(Box::pin(async move {
             let body = Received::new(work.body, service.rules.max_body, &link);
@@ -376,11 +379,11 @@ enum Begun {
 }
 
 /// A request that takes work.
-struct Work {
-    operation: Operation<'static>,
-    audience: Audience,
-    body: Arriving,
-    asked: Asked,
+pub(super) struct Work {
+    pub(super) operation: Operation<'static>,
+    pub(super) audience: Audience,
+    pub(super) body: Arriving,
+    pub(super) asked: Asked,
 }
 
 /// An answer, now or later.

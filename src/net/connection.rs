@@ -77,7 +77,7 @@ async fn converse(
     link: &Rc<Link>,
 ) -> Result<(), Broken> {
     let service = reactor.service();
-    let mut stream = Stream::new(socket, Rc::clone(link), Rc::clone(service));
+    let mut stream = Stream::new(socket, peer, Rc::clone(link), Rc::clone(service));
     let watched = reactor.watch().add(link);
     let mut finishing = false;
     let next = poll_fn(|cx| {
@@ -141,7 +141,7 @@ impl Speaker<'_> {
             finishing |= verdict == Some(Verdict::Finish);
             let is_watch = link.phase() == Phase::Watching;
             let mut polled = connection.poll_without_shutdown(cx);
-            if polled.is_pending() && finishing && !link.is_part_held() && !link.has_unsent() {
+            if polled.is_pending() && finishing && !link.is_part_held() && !link.is_in_front() {
                 finishing = false;
                 // Polled before, so that a request which had arrived is still read; and again, to close when there was none.
                 Pin::new(&mut connection).graceful_shutdown();

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, BufMut, BytesMut};
 use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, Interest, ReadBuf};
 
@@ -139,6 +139,27 @@ impl Intake {
                 }
                 (None, Err(error)) if !is_again(&error) => return Poll::Ready(Err(error)),
                 (None, _) => {}
+            }
+        }
+    }
+
+    /// Reads up to `room` bytes into `body` without hyper: how many, 0 at the end of the stream.
+    pub(super) fn poll_body(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: &mut BytesMut,
+        room: usize,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let readable = self.socket.poll_read_ready(cx);
+            self.link.set_reading(readable.is_pending());
+            ready!(readable)?;
+            match self.socket.try_read_buf(&mut (&mut *body).limit(room)) {
+                Err(error) if is_again(&error) => {}
+                read => {
+                    self.link.received(*read.as_ref().unwrap_or(&0));
+                    return Poll::Ready(read);
+                }
             }
         }
     }

@@ -172,3 +172,123 @@ fn a_client_that_goes_in_the_middle_of_a_hot_answer_leaves_nothing_behind() {
     });
     assert_eq!(server.ask("GET", "v").status, 200);
 }
+
+/// What of the answer to an upload must not depend on the way it took: all but its time and its version.
+fn essence_of_upload(answer: Response) -> (u16, Vec<(String, String)>, Vec<u8>) {
+    let (status, mut headers, body) = essence(answer);
+    let kept = |name: &str| !["etag", "last-modified"].contains(&name);
+    headers.retain(|(name, _)| kept(name));
+    (status, headers, body)
+}
+
+#[test]
+fn both_ways_of_an_upload_store_and_answer_the_same() {
+    let options: [&[&str]; 6] = [
+        &[],
+        &["--compat"],
+        &["--read-only"],
+        &["--discard"],
+        &["--max-body", "1000"],
+        &["--durability", "disk"],
+    ];
+    for options in options {
+        let server = TestServer::start(options);
+        for (size, kind) in [
+            (0, ""),
+            (1, "text/css"),
+            (1001, "not a type"),
+            (64 << 10, "a/b"),
+            (65_537, ""),
+        ] {
+            for ends in ["", "Connection: close\r\n"] {
+                let value = pattern(1, size);
+                let put = |key: &str, field: &str| {
+                    let kind = if kind.is_empty() {
+                        String::new()
+                    } else {
+                        format!("Content-Type: {kind}\r\n")
+                    };
+                    let head = format!(
+                        "PUT /{key} HTTP/1.1\r\nHost: t\r\nContent-Length: {size}\r\n{kind}{ends}{field}\r\n"
+                    );
+                    let mut raw = server.connect();
+                    // Who is refused may not get all of it sent.
+                    let _ = raw.offer([head.as_bytes(), &value].concat());
+                    let answer = raw.answer();
+                    if !ends.is_empty() {
+                        raw.assert_closed();
+                    }
+                    essence_of_upload(answer)
+                };
+                assert_eq!(
+                    put("short", ""),
+                    put("long", "X-Unknown: field\r\n"),
+                    "{size} {options:?}"
+                );
+                let (short, long) = (server.get("short"), server.get("long"));
+                assert_eq!(
+                    essence_of_upload(short),
+                    essence_of_upload(long),
+                    "{size} {options:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_small_upload_is_stored_however_it_arrives() {
+    let server = TestServer::start(&["--threads", "1"]);
+    let mut raw = server.connect();
+    for (seed, size) in (1..).zip([1, 100, 8 << 10, 20_000]) {
+        let value = pattern(seed, size);
+        let all = [put_head("k", size).into_bytes(), value.clone()].concat();
+        for step in [1 + size / 50, 1000, 8 << 10, all.len() - 1, all.len()] {
+            // On one connection, and each after another of a different length.
+            all.chunks(step).for_each(|piece| raw.send(piece));
+            assert_eq!(raw.answer().status, 200, "{size} in pieces of {step}");
+            assert!(
+                raw.ask(get("k")).body == value,
+                "{size} in pieces of {step}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_small_upload_that_breaks_off_leaves_the_old_value() {
+    let server = TestServer::start(&["--threads", "1"]);
+    server.store("k", "old");
+    for sent in [0, 1, 99] {
+        let mut raw = server.connect();
+        raw.send([put_head("k", 100).as_bytes(), &pattern(1, sent)].concat());
+        raw.finish();
+        assert_eq!(raw.answer().status, 400, "{sent} of 100 bytes");
+        raw.assert_closed();
+        let mut raw = server.connect();
+        raw.send([put_head("k", 100).as_bytes(), &pattern(1, sent)].concat());
+        drop(raw);
+        assert_eq!(server.get("k").body, b"old");
+    }
+    eventually("nothing is staged", || server.proc().staged() == 0);
+}
+
+#[test]
+fn a_small_upload_under_way_is_answered_before_the_server_ends() {
+    let mut server = TestServer::start(&["--threads", "1"]);
+    let mut raw = server.connect();
+    raw.send(put_head("k", 10) + "half ");
+    let mut other = server.connect();
+    assert_eq!(other.ask(get("k")).status, 404);
+    server.signal(Signal::TERM);
+    other.assert_closed();
+    raw.send("value");
+    let answer = raw.answer();
+    assert_eq!(answer.status, 200);
+    raw.assert_closed();
+    assert_eq!(server.exit(), Some(0));
+    assert_eq!(
+        std::fs::read(server.dir.file("k")).expect("the value"),
+        b"half value"
+    );
+}

@@ -51,6 +51,12 @@ impl Unsent {
         Self { bytes, region }
     }
 
+    /// Of an answer without a region.
+    pub(super) fn of_bytes(bytes: Vec<u8>) -> Self {
+        let region = &[];
+        Self { bytes, region }
+    }
+
     fn is_empty(&self) -> bool {
         self.bytes.is_empty() && self.region.is_empty()
     }
@@ -72,7 +78,9 @@ impl Stream {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
             let intake = self.intake.inner_mut();
-            if self.is_over {
+            if self.upload.is_some() {
+                ready!(self.poll_upload(cx))?;
+            } else if self.is_over {
                 return Poll::Ready(Ok(Next::End));
             } else if intake.holds_part() {
                 self.is_over = !ready!(intake.poll_receive_rest(cx))?;
@@ -86,7 +94,7 @@ impl Stream {
 
     /// Whether closing now could cut off an answer, or miss a request that is there.
     pub(in crate::net) fn is_amid(&self) -> bool {
-        self.link.has_unsent() || self.link.is_part_held() || self.outlet.has_yielded()
+        self.link.is_in_front() || self.link.is_part_held() || self.outlet.has_yielded()
     }
 
     /// Reads once, and answers what is hot of that; the intake has the rest.
@@ -103,21 +111,24 @@ impl Stream {
         })
     }
 
-    /// Answers the hot requests that `bytes` begin with.
+    /// Answers the hot requests that `bytes` begin with, and begins with a small upload.
     fn answer(&mut self, mut bytes: &[u8], cx: &mut Context<'_>) -> io::Result<()> {
-        while !bytes.is_empty() && !self.is_over {
-            let is_free = self.unsent.is_none();
-            let Some(hot) = is_free
-                .then(|| self.service.hot(bytes, &self.link))
-                .flatten()
-            else {
-                self.intake.inner_mut().take_in(bytes);
+        while !bytes.is_empty() && self.unsent.is_none() && !self.is_over {
+            if let Some(hot) = self.service.hot(bytes, &self.link) {
+                bytes = &bytes[hot.asked..];
+                self.intake.inner_mut().pass_over();
+                self.send_first(&hot, cx)?;
+                self.is_over = hot.closes;
+            } else if let Some(short) = self.service.short(bytes, &self.link) {
+                self.outlet.weigh(WEIGHT + short.len);
+                bytes = self.begin_upload(short, bytes);
                 break;
-            };
-            bytes = &bytes[hot.asked..];
-            self.intake.inner_mut().pass_over();
-            self.send_first(&hot, cx)?;
-            self.is_over = hot.closes;
+            } else {
+                break;
+            }
+        }
+        if !bytes.is_empty() && !self.is_over {
+            self.intake.inner_mut().take_in(bytes);
         }
         Ok(())
     }
@@ -134,7 +145,7 @@ impl Stream {
             self.link.flushed();
         } else {
             self.unsent = Some(Box::new(unsent));
-            self.link.set_unsent(true);
+            self.link.set_in_front(true);
         }
         Ok(())
     }
@@ -151,7 +162,7 @@ impl Stream {
                 }
             }
             if unsent.is_empty() {
-                self.link.set_unsent(false);
+                self.link.set_in_front(false);
                 self.link.flushed();
             } else {
                 self.unsent = Some(unsent);

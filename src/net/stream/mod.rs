@@ -5,8 +5,10 @@
 
 mod front;
 mod outlet;
+mod short;
 
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -38,8 +40,11 @@ pub(super) struct Stream {
     outlet: Outlet,
     service: Rc<Service>,
     link: Rc<Link>,
+    peer: SocketAddr,
     /// What the socket did not take of an answer given in front of hyper.
     unsent: Option<Box<front::Unsent>>,
+    /// What is received and stored in front of hyper.
+    upload: Option<short::Upload>,
     /// Nothing more is to be read or answered.
     is_over: bool,
     linger: Option<Pin<Box<Sleep>>>,
@@ -47,13 +52,20 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(socket: Socket, link: Rc<Link>, service: Rc<Service>) -> Self {
+    pub(super) fn new(
+        socket: Socket,
+        peer: SocketAddr,
+        link: Rc<Link>,
+        service: Rc<Service>,
+    ) -> Self {
         Self {
             intake: TokioIo::new(Intake::new(socket, Rc::clone(&link))),
             outlet: Outlet::new(Rc::clone(&link)),
             service,
             link,
+            peer,
             unsent: None,
+            upload: None,
             is_over: false,
             linger: None,
             is_narrow: false,
