@@ -19,8 +19,9 @@ use super::super::is_again;
 use super::super::socket::Socket;
 use crate::http::{Link, Region, is_region};
 
-/// Bytes sent before other connections have their turn: well under a millisecond of copying.
-const BURST: usize = 1 << 20;
+/// Bytes sent at once, and before other connections have their turn: some of them may be as greedy, and whoever wants
+/// little waits for all of those.
+const BURST: usize = 256 << 10;
 
 /// Answers up to this length are copied together: one plain send costs less than a vectored one.
 const TOGETHER: usize = 2 << 10;
@@ -270,7 +271,12 @@ fn send_vectored(
 /// One sendfile of `region`; a file that ends before the region does has been cut short by somebody.
 fn send_region(socket: BorrowedFd<'_>, region: &Region) -> io::Result<usize> {
     let mut offset = region.offset;
-    match rustix::fs::sendfile(socket, &region.file, Some(&mut offset), region.len)? {
+    match rustix::fs::sendfile(
+        socket,
+        &region.file,
+        Some(&mut offset),
+        region.len.min(BURST),
+    )? {
         0 => Err(io::Error::new(
             io::ErrorKind::UnexpectedEof,
             "the file was cut short while it was sent",
