@@ -48,7 +48,8 @@ fn the_reactors_view_draws_what_the_server_counts() {
         // A row for each reactor and one for all, with what was asked meanwhile.
         let rows = "document.querySelectorAll('#reactor-rows tr').length === 4";
         let all = "document.querySelector('#reactor-rows tr:last-child')";
-        let rate = format!("Number({all}.cells[1].textContent) >= 10");
+        // A thousand and more has a comma.
+        let rate = format!("Number({all}.cells[1].textContent.replaceAll(',', '')) >= 10");
         let timed = format!("/[0-9] (µs|ms)/.test({all}.cells[3].textContent)");
         let alive = format!("Number({all}.cells[4].textContent) >= 1");
         let expression = format!("{rows} && {rate} && {timed} && {alive}");
