@@ -64,7 +64,7 @@ impl Service {
         Self {
             is_noted: rules.access_log.is_some() || rules.server_timing,
             knows_hot: hot::is_possible(&rules),
-            knows_short: hot::is_possible(&rules) && short::is_possible(&rules),
+            knows_short: hot::is_possible(&rules) && short::is_possible(&rules, &store),
             recent: Recent::default(),
             store,
             rules,

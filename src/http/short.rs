@@ -23,7 +23,7 @@ use super::request::{Audience, Operation, Refusal, Terms};
 use super::response::Outcome;
 use super::rules::Rules;
 use super::service::{Answer, Service, Work};
-use crate::store::Key;
+use crate::store::{Directory, Key};
 
 /// The longest body taken so, in bytes: the store keeps no longer one in memory either.
 const SHORT: u64 = 64 << 10;
@@ -59,9 +59,10 @@ impl Drop for Receiving {
     }
 }
 
-/// Whether a plain upload is not refused for what `rules` say.
-pub(super) fn is_possible(rules: &Rules) -> bool {
-    !rules.read_only && !rules.discard && !rules.compat
+/// Whether a plain upload is not refused for what `rules` say, or for what others have staged.
+pub(super) fn is_possible(rules: &Rules, store: &Directory) -> bool {
+    let is_taken = !rules.read_only && !rules.discard && !rules.compat;
+    is_taken && !store.is_staging_bounded()
 }
 
 impl Service {

@@ -48,7 +48,9 @@ impl Socket {
         if matches!(*state, State::Fresh(_))
             && let State::Fresh(socket) = std::mem::replace(&mut *state, State::Lost)
         {
-            *state = State::Driven(TcpStream::from_std(socket)?);
+            let driven = TcpStream::from_std(socket)
+                .inspect_err(|error| tracing::warn!(%error, "cannot register a connection"));
+            *state = State::Driven(driven?);
             self.is_untold.set(true);
         }
         RefMut::filter_map(state, |state| match state {

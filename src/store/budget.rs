@@ -50,6 +50,10 @@ impl Budget {
         })
     }
 
+    pub(super) fn is_bounded(&self) -> bool {
+        self.max.is_some()
+    }
+
     pub(super) fn in_flight(&self) -> InFlight {
         InFlight {
             uploads: self.uploads.load(Ordering::Relaxed),

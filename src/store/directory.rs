@@ -284,6 +284,12 @@ impl Directory {
         self.writing.is_some()
     }
 
+    /// Whether there is a bound to what may be staged: an upload of any length is to ask before it is received.
+    pub fn is_staging_bounded(&self) -> bool {
+        let writing = self.writing.as_ref();
+        writing.is_some_and(|writing| writing.staging.budget().is_bounded())
+    }
+
     /// What is staged at the moment, over all reactors.
     pub fn staged(&self) -> InFlight {
         let in_flight = |writing: &Writing| writing.staging.budget().in_flight();

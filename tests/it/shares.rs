@@ -1,7 +1,9 @@
 //! Proves that no client takes more than its share: of the connections, with `--max-connections-per-ip`, and all uploads
 //! together of what may be staged, with `--max-staged`.
 
-use crate::support::{DataDir, Launch, Raw, TestServer, chunked, eventually, pattern, put_head};
+use crate::support::{
+    DataDir, Launch, Raw, Scrape, TestServer, chunked, eventually, pattern, put_head,
+};
 
 const GET: &str = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
 const MIB: usize = 1 << 20;
@@ -125,6 +127,20 @@ fn an_upload_beyond_what_may_be_staged_is_answered_503_before_its_body() {
     server
         .dir
         .assert_holds(&["fits", "held", "refused", "small"]);
+}
+
+#[test]
+fn a_small_upload_beyond_what_may_be_staged_is_answered_503_before_its_body() {
+    let server = TestServer::start(&["--max-staged", "100KiB"]);
+    let mut first = server.connect();
+    first.send(put_head("first", 60 << 10) + "half");
+    let in_flight = || Scrape::of(server.addr).only("data_server_uploads_in_flight");
+    eventually("its share is taken", || in_flight() > 0.0);
+    let answer = server.connect().ask(put_head("second", 60 << 10));
+    assert_eq!((answer.status, answer.closes()), (503, true));
+    first.send(vec![b'x'; (60 << 10) - 4]);
+    assert_eq!(first.answer().status, 200);
+    assert_eq!(server.put("second", vec![b'x'; 60 << 10]).status, 200);
 }
 
 #[test]
