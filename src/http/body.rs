@@ -4,10 +4,9 @@
 //! lie in one never-touched stretch of memory, while the [`Link`] holds the region itself; the stream recognises the
 //! stretch and sends the region with sendfile. This relies on hyper keeping its write queue (no flattening): a test
 //! compares digests of large values, which would come out as zeros.
-//!
-//! Holds one window at a time, whatever the value's size.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -19,16 +18,11 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
 use super::encode::Encoded;
 use super::exchange::Exchange;
-use super::link::{Link, Region};
+use super::file_body::{FileBody, WINDOW};
+use super::link::Link;
 use super::multipart::Multipart;
 use super::subscription::Events;
 use crate::store::{self, Object};
-
-/// How much of a file is brought into memory and given to hyper at a time.
-pub(super) const WINDOW: usize = 1 << 20;
-
-/// A body that is long enough for full packets to gain more than two system calls cost.
-pub(super) const LONG: u64 = 256 << 10;
 
 /// Stands for file bytes. Zeroed by the kernel on first touch, and never touched: address space, not memory.
 static STAND_IN: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; WINDOW].into_boxed_slice());
@@ -161,6 +155,29 @@ impl Body {
         }
     }
 
+    /// Whether its first bytes can be sent without waiting for them.
+    pub(super) fn is_at_hand(&mut self) -> bool {
+        match &mut self.content {
+            Content::File(file) => file.is_at_hand(),
+            Content::Parts(parts, _) => first_file(parts).is_none_or(FileBody::is_at_hand),
+            Content::Encoded(encoded) => encoded.is_at_hand(),
+            Content::Empty | Content::Bytes(_) | Content::Events(_) => true,
+        }
+    }
+
+    /// Waits for its first bytes: what cannot be read is found before a head has promised it.
+    pub(super) async fn begin(&mut self) -> Result<(), store::Error> {
+        poll_fn(|cx| match &mut self.content {
+            Content::File(file) => file.poll_at_hand(cx),
+            Content::Parts(parts, _) => {
+                first_file(parts).map_or(Poll::Ready(Ok(())), |file| file.poll_at_hand(cx))
+            }
+            Content::Encoded(encoded) => encoded.poll_at_hand(cx),
+            Content::Empty | Content::Bytes(_) | Content::Events(_) => Poll::Ready(Ok(())),
+        })
+        .await
+    }
+
     /// Has `exchange` end with this body.
     pub(super) fn ends(mut self, exchange: Exchange) -> Self {
         self.exchange = Some(exchange);
@@ -178,14 +195,7 @@ impl Content {
             let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
             return Self::Bytes(bytes.slice(at(range.start)..at(range.end)));
         }
-        Self::File(FileBody {
-            object,
-            link: Rc::clone(link),
-            next: range.start,
-            end: range.end,
-            is_long: range.end - range.start >= LONG,
-            coming: None,
-        })
+        Self::File(FileBody::new(object, range, link))
     }
 
     /// How many bytes are left, where that is known.
@@ -193,7 +203,7 @@ impl Content {
         match self {
             Self::Empty => Some(0),
             Self::Bytes(bytes) => Some(bytes.len() as u64),
-            Self::File(file) => Some(file.end - file.next),
+            Self::File(file) => Some(file.remaining()),
             Self::Parts(_, left) => Some(*left),
             Self::Encoded(_) | Self::Events(_) => None,
         }
@@ -219,6 +229,13 @@ impl Content {
                 .map(|piece| piece.map(|bytes| Ok(Piece::Bytes(bytes)))),
         }
     }
+}
+
+fn first_file(parts: &mut VecDeque<Content>) -> Option<&mut FileBody> {
+    parts.iter_mut().find_map(|part| match part {
+        Content::File(file) => Some(file),
+        _ => None,
+    })
 }
 
 fn poll_parts(
@@ -265,56 +282,5 @@ impl HttpBody for Body {
         self.content
             .remaining()
             .map_or_else(SizeHint::default, SizeHint::with_exact)
-    }
-}
-
-type Coming = Pin<Box<dyn Future<Output = Result<(), store::Error>>>>;
-
-/// A value being sent from its file.
-struct FileBody {
-    object: Arc<Object>,
-    link: Rc<Link>,
-    next: u64,
-    end: u64,
-    is_long: bool,
-    coming: Option<Coming>,
-}
-
-impl FileBody {
-    /// Hands the next window to the link once it lies in memory; its length, or `None` at the end.
-    fn poll_window(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<usize, store::Error>>> {
-        let left = self.end - self.next;
-        if left == 0 {
-            return Poll::Ready(None);
-        }
-        let len = usize::try_from(left).unwrap_or(WINDOW).min(WINDOW);
-        if self.coming.is_none() && !self.object.is_resident(self.next, len as u64) {
-            self.coming = Some(Box::pin(self.object.make_resident(self.next, len as u64)));
-        }
-        if let Some(coming) = &mut self.coming {
-            let come = ready!(coming.as_mut().poll(cx));
-            self.coming = None;
-            if let Err(error) = come {
-                return Poll::Ready(Some(Err(error)));
-            }
-        }
-        self.link.send_region(Region {
-            file: self.object.descriptor(),
-            offset: self.next,
-            len,
-            is_long: self.is_long,
-            is_last: self.next + len as u64 == self.end,
-        });
-        self.next += len as u64;
-        Poll::Ready(Some(Ok(len)))
-    }
-}
-
-impl std::fmt::Debug for FileBody {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FileBody")
-            .field("next", &self.next)
-            .field("end", &self.end)
-            .finish_non_exhaustive()
     }
 }

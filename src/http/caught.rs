@@ -58,6 +58,11 @@ impl Asked {
         &self.path
     }
 
+    /// Whether the answer is a head alone.
+    pub(super) fn wants_head_alone(&self) -> bool {
+        self.method == Method::HEAD
+    }
+
     /// The end of this request: the connection goes with it, as nothing is known of what was read of it.
     pub(super) fn panicked(&self, _: Panicked, request_id: &str, link: &Link) -> Outcome {
         let Self { peer, method, path } = self;

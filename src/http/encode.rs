@@ -71,6 +71,8 @@ pub(super) struct Encoded {
     compute: Threads,
     work: Option<Work>,
     job: Option<Job>,
+    /// Compressed, and not asked for yet.
+    first: Option<Bytes>,
 }
 
 impl Encoded {
@@ -96,7 +98,21 @@ impl Encoded {
             compute,
             work: Some(work),
             job: None,
+            first: None,
         })
+    }
+
+    /// Whether its first bytes are known.
+    pub(super) fn is_at_hand(&self) -> bool {
+        self.first.is_some()
+    }
+
+    /// Compresses its first bytes, which [`Encoded::poll_piece`] gives then.
+    pub(super) fn poll_at_hand(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if self.first.is_none() {
+            self.first = ready!(self.poll_piece(cx)).transpose()?;
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// The next bytes, or `None` at the end.
@@ -104,6 +120,9 @@ impl Encoded {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, Error>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(first)));
+        }
         if let Some(work) = self.work.take().filter(|work| work.encoder.is_some()) {
             self.job = Some(Box::pin(self.compute.spawn(move || work.step())));
         }

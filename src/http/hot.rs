@@ -14,9 +14,10 @@ use httpdate::HttpDate;
 use hyper::Method;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::body::{LONG, WINDOW, stand_in};
+use super::body::stand_in;
 use super::caught::caught;
 use super::exchange::Exchange;
+use super::file_body::{LONG, WINDOW};
 use super::hosts::Hosts;
 use super::link::{Link, Region};
 use super::path::key;

@@ -11,6 +11,7 @@ mod detour;
 mod digest_fields;
 mod encode;
 mod exchange;
+mod file_body;
 mod framing;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;

@@ -78,6 +78,27 @@ impl From<store::Error> for Outcome {
     }
 }
 
+impl Outcome {
+    /// Whether the answer's first bytes can be sent without waiting for them.
+    pub(super) fn is_at_hand(&mut self) -> bool {
+        match self {
+            Self::Value(response) => response.body_mut().is_at_hand(),
+            _ => true,
+        }
+    }
+
+    /// Waits for the answer's first bytes: a value that cannot be read is refused, not promised and cut off.
+    pub(super) async fn at_hand(self) -> Self {
+        let Self::Value(mut response) = self else {
+            return self;
+        };
+        match response.body_mut().begin().await {
+            Ok(()) => Self::Value(response),
+            Err(error) => error.into(),
+        }
+    }
+}
+
 /// What may be done.
 fn methods(rules: &Rules) -> HeaderValue {
     HeaderValue::from_static(if rules.read_only {

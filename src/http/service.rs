@@ -14,7 +14,7 @@ use std::time::SystemTime;
 
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
-use hyper::{Request, Response};
+use hyper::{Method, Request, Response};
 
 use super::access_log::{Line, Sampling};
 use super::admin::Admin;
@@ -104,6 +104,9 @@ impl Service {
         let begun = caught(|| self.begin(&head, &body, peer, link, &exchange));
         let (audience, outcome) = match begun {
             Ok((audience, Begun::Done(outcome))) => (audience, outcome),
+            Ok((audience, Begun::Awaited(outcome))) => {
+                return self.when_at_hand(outcome, audience, link, exchange);
+            }
             Ok((audience, Begun::Watch(ask))) => {
                 if !body.is_empty() {
                     link.leave_unread();
@@ -159,7 +162,13 @@ impl Service {
             Ok(Intent::Operation(operation)) => {
                 exchange.asks();
                 match self.at_once(&operation, link) {
-                    Some(outcome) => Begun::Done(outcome),
+                    Some(mut outcome) => {
+                        if head.method == Method::HEAD || outcome.is_at_hand() {
+                            Begun::Done(outcome)
+                        } else {
+                            Begun::Awaited(outcome)
+                        }
+                    }
                     None => Begun::Work(operation.into_owned()),
                 }
             }
@@ -231,7 +240,11 @@ impl Service {
             let body = Received::new(work.body, service.rules.max_body, &link);
             let performed = pin!(async {
                 failpoint::reach("work", work.asked.path());
-                service.perform(work.operation, body, &link).await
+                let outcome = service.perform(work.operation, body, &link).await?;
+                if work.asked.wants_head_alone() {
+                    return Ok(outcome);
+                }
+                Ok(outcome.at_hand().await)
             });
             let outcome = match caught_in(performed).await {
                 Ok(outcome) => outcome.unwrap_or_else(|failure| failure),
@@ -241,6 +254,21 @@ impl Service {
                 }
             };
             service.finish(outcome, &work.audience, &link, exchange)
+        }))
+    }
+
+    /// The answer to a request whose outcome is known, once its first bytes are in memory.
+    fn when_at_hand(
+        self: &Rc<Self>,
+        outcome: Outcome,
+        audience: Audience,
+        link: &Rc<Link>,
+        exchange: Exchange,
+    ) -> Answer {
+        let (service, link) = (Rc::clone(self), Rc::clone(link));
+        Answer::Working(Box::pin(async move {
+            let outcome = outcome.at_hand().await;
+            service.finish(outcome, &audience, &link, exchange)
         }))
     }
 
@@ -374,6 +402,8 @@ impl Service {
 /// What became of a request at once.
 enum Begun {
     Done(Outcome),
+    /// Known, but its first bytes are not in memory yet.
+    Awaited(Outcome),
     Watch(Ask),
     Work(Operation<'static>),
 }

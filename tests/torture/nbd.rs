@@ -54,6 +54,12 @@ impl Nbd {
         self.order("read-errors", fail);
     }
 
+    /// Has the layers below the file system forget what they read ahead of it.
+    pub(crate) fn forget(&self) {
+        let device = fs::File::open(self.path("device")).expect("the device");
+        rustix::fs::fadvise(device, 0, None, rustix::fs::Advice::DontNeed).expect("forgotten");
+    }
+
     fn order(&self, name: &str, fail: bool) {
         let order = self.path(name);
         if fail {
