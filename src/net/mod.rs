@@ -168,6 +168,7 @@ impl Aside {
         let listener = self.listener;
         let own = Own {
             listener,
+            outlives: false,
             slots,
             peers: Peers::default(),
         };
@@ -175,8 +176,9 @@ impl Aside {
     }
 }
 
-/// Starts a reactor for each of `setups`, and what brings them connections. Accepting ends, and the reactors drain, when
-/// `draining` asks and the returned [`Accepting`], if any, is dropped.
+/// Starts a reactor for each of `setups`, and what brings them connections: where there is one reactor, nothing does, for
+/// there is nobody to choose from. Accepting ends, and the reactors drain, when `draining` asks and the returned
+/// [`Accepting`], if any, is dropped.
 pub fn start(
     mut listeners: Listeners,
     setups: Vec<Setup>,
@@ -184,11 +186,12 @@ pub fn start(
     peers: Peers,
     draining: &Draining,
 ) -> io::Result<Option<Accepting>> {
-    if listeners.dispatch == Dispatch::ReusePort {
+    if listeners.dispatch == Dispatch::ReusePort || setups.len() == 1 {
         let slots = Arc::new(Semaphore::new(max_connections.min(Semaphore::MAX_PERMITS)));
         for (setup, listener) in setups.into_iter().zip(listeners.sockets) {
             let own = Own {
                 listener,
+                outlives: listeners.outlive,
                 slots: Arc::clone(&slots),
                 peers: peers.clone(),
             };

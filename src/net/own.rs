@@ -1,7 +1,7 @@
-//! `reuse-port`: a reactor accepts for itself, from a listener of its own that the kernel shares connections out to.
+//! A reactor that accepts for itself: the only one there is, or, with `reuse-port`, one of several with a listener each.
 //!
-//! The kernel spreads connections by a hash of their addresses, not evenly: this is for comparison, and for loads of many
-//! short connections. The rules of accepting are the acceptor's.
+//! The rules of accepting are the acceptor's. Among several listeners the kernel spreads connections by a hash of their
+//! addresses, not evenly: that is for comparison, and for loads of many short connections.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,8 +11,9 @@ use std::sync::Arc;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
-use super::accept::{Attempt, Backoff, attempt};
+use super::accept::{Attempt, Backoff, LONGEST_PAUSE, attempt};
 use super::peers::Peers;
 use super::reactor::{Reactor, serve};
 use crate::drain::Draining;
@@ -21,6 +22,8 @@ use crate::drain::Draining;
 #[derive(Debug)]
 pub(super) struct Own {
     pub(super) listener: TcpListener,
+    /// It is there after this process: whoever still waits is left to the next.
+    pub(super) outlives: bool,
     pub(super) slots: Arc<Semaphore>,
     pub(super) peers: Peers,
 }
@@ -38,7 +41,9 @@ pub(super) async fn accept(own: Own, reactor: &Rc<Reactor>, draining: &mut Drain
         () = accept_for_ever(&listener, &own.slots, &own.peers, reactor) => {}
         () = draining.asked() => {}
     }
-    while let Ok(slot) = Arc::clone(&own.slots).try_acquire_owned() {
+    while !own.outlives
+        && let Ok(slot) = Arc::clone(&own.slots).try_acquire_owned()
+    {
         let Attempt::Connection(socket, peer) = attempt(listener.get_ref()) else {
             break;
         };
@@ -80,14 +85,21 @@ async fn accept_for_ever(
     let mut backoff = Backoff::default();
     let accepting = &reactor.counters().accepting;
     loop {
-        let Ok(mut ready) = listener.readable().await else {
-            return;
+        backoff.recover();
+        let readable = if backoff.is_active() {
+            // Looks again after a while: the end of an episode is told also when nobody comes.
+            match timeout(LONGEST_PAUSE, listener.readable()).await {
+                Ok(readable) => readable,
+                Err(_) => continue,
+            }
+        } else {
+            listener.readable().await
         };
+        let Ok(mut ready) = readable else { return };
         // Taken only when a client waits: a reactor at rest leaves its share to the others. Never closed.
         let Ok(slot) = Arc::clone(slots).acquire_owned().await else {
             return;
         };
-        backoff.recover();
         match attempt(listener.get_ref()) {
             Attempt::Connection(socket, peer) => {
                 serve_guest(socket, peer, slot, peers, reactor);

@@ -86,7 +86,7 @@ fn there_are_no_more_compute_threads_than_were_asked_for() {
 
 #[test]
 fn compute_threads_are_nicer_than_all_others() {
-    let server = TestServer::start(&["--threads", "1", "--compute-threads", "2"]);
+    let server = TestServer::start(&["--threads", "2", "--compute-threads", "2"]);
     place_endless(&server);
     let _asking = [ask_for_endless(&server), ask_for_endless(&server)];
     eventually("both threads work", || compute(&server).0 == 2.0);

@@ -2,6 +2,7 @@
 //! clients each meet their limit, and the others are served.
 
 use std::fs;
+use std::thread;
 use std::time::Duration;
 
 use crate::support::{Launch, Raw, TestServer, chunked, eventually, pattern, put_head};
@@ -46,9 +47,18 @@ fn a_body_over_the_limit_is_refused_and_one_at_the_limit_is_stored() {
     }
 }
 
+/// A reactor that is alone accepts for itself; of two, neither does.
+const WHO_ACCEPTS: [&str; 2] = ["1", "2"];
+
 #[test]
 fn connections_beyond_the_maximum_wait_for_their_turn() {
-    let server = TestServer::start(&["--max-connections", "3"]);
+    for threads in WHO_ACCEPTS {
+        connections_beyond_three_wait(&["--threads", threads, "--max-connections", "3"]);
+    }
+}
+
+fn connections_beyond_three_wait(args: &[&str]) {
+    let server = TestServer::start(args);
     server.dir.place("here", "value");
     let get = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
     let mut open: Vec<Raw> = (0..3).map(|_| server.connect()).collect();
@@ -75,9 +85,17 @@ fn connections_beyond_the_maximum_wait_for_their_turn() {
 /// Without descriptors the server pauses, says so once, burns no CPU, answers 503 where it can, and comes back.
 #[test]
 fn running_out_of_descriptors_pauses_accepting_and_recovers() {
+    thread::scope(|scope| {
+        for threads in WHO_ACCEPTS {
+            scope.spawn(move || run_out_of_descriptors(threads));
+        }
+    });
+}
+
+fn run_out_of_descriptors(threads: &str) {
     let mut server = Launch::new(&[
         "--threads",
-        "1",
+        threads,
         "--max-connections",
         "1000",
         "--header-timeout",

@@ -118,16 +118,33 @@ fn listeners(server: &TestServer) -> usize {
     table.lines().filter(|line| line.contains(&local)).count()
 }
 
+/// Whether there is a thread that only accepts.
+fn has_acceptor(server: &TestServer) -> bool {
+    let threads = server.proc().threads();
+    threads.iter().any(|(name, _)| name == "acceptor")
+}
+
+#[test]
+fn a_reactor_that_is_alone_accepts_for_itself() {
+    for dispatch in ["round-robin", "least-connections", "reuse-port"] {
+        let mut server = TestServer::start(&["--threads", "1", "--dispatch", dispatch]);
+        assert_eq!(listeners(&server), 1);
+        assert!(!has_acceptor(&server), "{dispatch}: nobody to choose from");
+        let mut open: Vec<Raw> = (0..64).map(|_| server.connect()).collect();
+        for connection in &mut open {
+            let got = connection.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n");
+            assert_eq!(got.status, 404);
+        }
+        server.stop();
+        assert_eq!(drained(&server), [64]);
+    }
+}
+
 #[test]
 fn reuse_port_serves_on_a_listener_of_each_reactor() {
     let mut server = TestServer::start(&["--threads", "4", "--dispatch", "reuse-port"]);
     assert_eq!(listeners(&server), 4);
-    let has_acceptor = server
-        .proc()
-        .threads()
-        .iter()
-        .any(|(name, _)| name == "acceptor");
-    assert!(!has_acceptor, "an acceptor with nothing to accept");
+    assert!(!has_acceptor(&server), "an acceptor with nothing to accept");
     server.dir.place("here", "value");
     let mut open: Vec<Raw> = (0..64).map(|_| server.connect()).collect();
     for connection in &mut open {

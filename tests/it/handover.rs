@@ -73,20 +73,22 @@ fn what_cannot_be_listened_on_is_said_at_the_start() {
 
 #[test]
 fn who_comes_while_no_server_accepts_is_served_by_the_next() {
-    let (socket, dir) = (held_socket(), DataDir::temporary());
-    let start = || Launch::new(&[]).on(&dir).passing(&socket).start();
-    let mut first = start();
-    first.store("k", "value");
-    first.signal(Signal::TERM);
-    first.event("draining");
-    let mut early = first.connect();
-    early.send("GET /k HTTP/1.1\r\nHost: t\r\n\r\n");
-    assert_eq!(first.exit(), Some(0));
-    let mut late = Raw::connect(first.addr);
-    late.send("GET /k HTTP/1.1\r\nHost: t\r\n\r\n");
-    let _second = start();
-    assert_eq!(early.answer().body, b"value");
-    assert_eq!(late.answer().body, b"value");
+    for threads in ["1", "2"] {
+        let (socket, dir) = (held_socket(), DataDir::temporary());
+        let launch = || Launch::new(&["--threads", threads]).on(&dir);
+        let mut first = launch().passing(&socket).start();
+        first.store("k", "value");
+        first.signal(Signal::TERM);
+        first.event("draining");
+        let mut early = first.connect();
+        early.send("GET /k HTTP/1.1\r\nHost: t\r\n\r\n");
+        assert_eq!(first.exit(), Some(0));
+        let mut late = Raw::connect(first.addr);
+        late.send("GET /k HTTP/1.1\r\nHost: t\r\n\r\n");
+        let _second = launch().passing(&socket).start();
+        assert_eq!(early.answer().body, b"value");
+        assert_eq!(late.answer().body, b"value");
+    }
 }
 
 #[test]
@@ -201,14 +203,18 @@ impl Steady<'_> {
 
 #[test]
 fn five_restarts_under_a_steady_load_fail_no_request() {
+    restart_five_times(&["--threads", "2"]);
+}
+
+#[test]
+fn nor_do_those_of_a_reactor_that_accepts_for_itself() {
+    restart_five_times(&["--threads", "1"]);
+}
+
+fn restart_five_times(args: &[&str]) {
     let (socket, dir) = (held_socket(), DataDir::in_memory());
     let addr = socket.local_addr().expect("its address");
-    let start = || {
-        Launch::new(&["--threads", "2"])
-            .on(&dir)
-            .activated_by(&socket)
-            .start()
-    };
+    let start = || Launch::new(args).on(&dir).activated_by(&socket).start();
     let (tally, done) = (Tally::default(), Done::default());
     let steady = || Steady {
         addr,

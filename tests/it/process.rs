@@ -138,7 +138,7 @@ fn threads_beside_pinned_reactors_keep_to_the_cpus_that_are_left() {
             let enough = |kind| cpus_of(&server, kind).len() >= 2;
             ["disk-", "compute-"].into_iter().all(enough)
         });
-        let all = cpus_of(&server, "acceptor").remove(0);
+        let all = cpus_of(&server, "data-server").remove(0);
         let pinned = cpus_of(&server, "reactor-");
         for theirs in ["disk-", "compute-"]
             .map(|kind| cpus_of(&server, kind))
