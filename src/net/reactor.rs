@@ -19,6 +19,7 @@ use super::gate::{Load, Slot};
 use super::lag;
 use super::own::{self, Own};
 use super::socket::Socket;
+use super::stream;
 use super::watch::{Limits, Watch};
 use crate::drain::Draining;
 use crate::http::Service;
@@ -120,6 +121,7 @@ fn spawn(setup: Setup, source: Source, draining: Draining) -> io::Result<()> {
             if let Some(cpu) = setup.cpu {
                 pin_to(cpu);
             }
+            stream::set_up();
             let mut builder = Builder::new_current_thread();
             match builder
                 .enable_io()

@@ -15,7 +15,7 @@ use crate::http::Hot;
 const PIECE: usize = 8 << 10;
 
 /// What an answer weighs, in bytes sent: before others have their turn, a connection gets 64 of them.
-const WEIGHT: usize = 4 << 10;
+const WEIGHT: usize = 8 << 10;
 
 thread_local! {
     /// Where requests are read to, on their reactor's thread: [`PIECE`] bytes.

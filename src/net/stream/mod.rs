@@ -3,6 +3,7 @@
 //! Owns the [`Intake`] and the [`Outlet`], and the [`front`] between them. A client that is still sending when its answer is
 //! complete is listened to for a while, so that it can read why.
 
+mod conveyor;
 mod front;
 mod outlet;
 mod short;
@@ -26,6 +27,7 @@ use super::socket::Socket;
 use crate::http::{Link, Phase, Service, TIMED_OUT};
 use outlet::Outlet;
 
+pub(super) use conveyor::set_up;
 pub(super) use front::Next;
 
 /// What the kernel may hold for a subscriber that does not read: by itself it would hold megabytes for each.

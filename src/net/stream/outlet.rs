@@ -1,4 +1,4 @@
-//! The sending side of a connection: bytes as they are, and file regions by sendfile.
+//! The sending side of a connection: bytes as they are, and file regions by sendfile or the [`conveyor`].
 //!
 //! Slices that stand for a region are sent from the file that the [`Link`] holds, the head before them held back by
 //! `MSG_MORE` so that both leave together. Yields after each [`BURST`], so that one connection never keeps a reactor to
@@ -11,17 +11,19 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use rustix::fs::sendfile;
 use rustix::net::sockopt::{set_tcp_cork, tcp_congestion};
 use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
 use tokio::io::Interest;
 
 use super::super::is_again;
 use super::super::socket::Socket;
+use super::conveyor;
 use crate::http::{Link, Region, is_region};
 
 /// Bytes sent at once, and before other connections have their turn: some of them may be as greedy, and whoever wants
 /// little waits for all of those.
-const BURST: usize = 256 << 10;
+const BURST: usize = 512 << 10;
 
 /// Answers up to this length are copied together: one plain send costs less than a vectored one.
 const TOGETHER: usize = 2 << 10;
@@ -268,15 +270,11 @@ fn send_vectored(
     sendmsg(socket, bufs, &mut SendAncillaryBuffer::default(), flags)
 }
 
-/// One sendfile of `region`; a file that ends before the region does has been cut short by somebody.
+/// One step of `region`; a file that ends before the region does has been cut short by somebody.
 fn send_region(socket: BorrowedFd<'_>, region: &Region) -> io::Result<usize> {
-    let mut offset = region.offset;
-    match rustix::fs::sendfile(
-        socket,
-        &region.file,
-        Some(&mut offset),
-        region.len.min(BURST),
-    )? {
+    let (mut offset, most) = (region.offset, region.len.min(BURST));
+    let sent = conveyor::send(socket, &region.file, offset, most);
+    match sent.unwrap_or_else(|| sendfile(socket, &region.file, Some(&mut offset), most))? {
         0 => Err(io::Error::new(
             io::ErrorKind::UnexpectedEof,
             "the file was cut short while it was sent",

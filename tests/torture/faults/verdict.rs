@@ -34,13 +34,22 @@ fn is_sync(call: &str) -> bool {
 /// Calls whose failure may cost the connection, so that there is no answer.
 fn is_of_connection(call: &Call) -> bool {
     const ALWAYS: [&str; 5] = ["epoll_ctl", "accept4", "ppoll", "sendfile", "shutdown"];
-    let on_socket = first_path(call).is_some_and(|path| path.starts_with("socket:"));
-    on_socket || ALWAYS.contains(&&*call.name)
+    is_on_socket(call) || is_sending(call) || ALWAYS.contains(&&*call.name)
+}
+
+fn is_on_socket(call: &Call) -> bool {
+    first_path(call).is_some_and(|path| path.starts_with("socket:"))
+}
+
+/// Calls that pass bytes from a pipe on to a socket.
+fn is_sending(call: &Call) -> bool {
+    let to = call.args.split(',').nth(2);
+    call.name == "splice" && to.is_some_and(|to| to.contains("<socket:"))
 }
 
 /// Calls that take bytes from a socket.
 fn is_receiving(call: &Call) -> bool {
-    call.name == "recvfrom" || call.name == "splice" && is_of_connection(call)
+    call.name == "recvfrom" || call.name == "splice" && is_on_socket(call)
 }
 
 /// What is wrong with what was seen, if anything is.
