@@ -3,7 +3,7 @@
  * way and sends the next as soon as the answer is complete.
  *
  *   load --port P --get|--head|--put --size N [--prefix NAME] [--keys N | --new] [--connections N] [--fresh]
- *        [--header LINE] [--rate R] [--cold DIR] [--seconds S] [--requests N] [--patience S] [--spin]
+ *        [--header LINE] [--rate R] [--cold DIR] [--seconds S] [--requests N] [--patience S] [--share K/N] [--spin]
  *
  * Requests name /<prefix><number>: numbers cycle below --keys, or with --new never repeat. --fresh takes a new
  * connection for each request (Connection: close) and waits for the server to close it. The run ends after --seconds
@@ -15,6 +15,9 @@
  *
  * --header adds a line to each request; of an answer without a Content-Length (--fresh only) all until the connection is
  * closed is taken, whatever its length. --cold has the kernel forget DIR/<prefix><number> before each request for it.
+ *
+ * With --share K/N all connections are opened first, and only each N-th, from the K-th on, counted from 0, is used: of a
+ * server that gives its threads connections in turn, this asks one thread alone.
  *
  * With --spin it polls without ever sleeping: for a processor of its own, where waking it up would be paid for by the
  * server, and dearly on a virtual machine, which makes figures jump.
@@ -62,10 +65,11 @@ static struct {
     uint16_t port;
     bool put, head, fresh, new_names, spin;
     uint64_t size, keys, requests;
-    int connections;
+    int connections, share, shares;
     double seconds, rate, patience;
     const char *prefix, *header, *cold;
-} options = {.keys = 1, .requests = UINT64_MAX, .connections = 1, .seconds = 1, .patience = 30, .prefix = "key-"};
+} options = {.keys = 1, .requests = UINT64_MAX, .connections = 1, .shares = 1, .seconds = 1, .patience = 30,
+             .prefix = "key-"};
 
 static struct {
     uint64_t requests, body_bytes, non_2xx, errors, unanswered;
@@ -84,6 +88,7 @@ struct connection {
     size_t head_len;     /* of the request; later the bytes of the answer's head so far */
     bool queued;         /* its turn ended before the socket blocked */
     bool rests;          /* waits for a request to be due */
+    bool unused;         /* belongs to another share */
     struct connection *next;
     char head[HEAD_MAX]; /* of the request; later of the answer, when it comes in pieces */
 };
@@ -343,7 +348,7 @@ static uint64_t due_ns(void)
 static void begin_at(struct connection *c, uint64_t due)
 {
     uint64_t now = now_ns();
-    if (started >= options.requests || now >= deadline_ns || result.errors > ERRORS_MAX)
+    if (c->unused || started >= options.requests || now >= deadline_ns || result.errors > ERRORS_MAX)
         return;
     uint64_t number = started++;
     under_way++;
@@ -452,6 +457,11 @@ static void run(struct connection *connections)
     result.first_ns = result.last_ns = now_ns();
     deadline_ns = result.first_ns + (uint64_t)(options.seconds * 1e9);
     uint64_t limit_ns = deadline_ns + (uint64_t)(options.patience * 1e9);
+    for (int i = 0; i < options.connections; i++) {
+        connections[i].unused = i % options.shares != options.share;
+        if (options.shares > 1 && !connect_to_server(&connections[i]))
+            die("connect");
+    }
     for (int i = 0; i < options.connections; i++)
         begin(&connections[i]);
     while (under_way || more_to_begin()) {
@@ -490,7 +500,7 @@ _Noreturn static void usage(void)
 {
     fputs("usage: load --port P --get|--head|--put --size N [--prefix NAME] [--keys N | --new] [--connections N]\n"
           "            [--fresh] [--header LINE] [--rate R] [--cold DIR] [--seconds S] [--requests N]\n"
-          "            [--patience S] [--spin]\n",
+          "            [--patience S] [--share K/N] [--spin]\n",
           stderr);
     exit(2);
 }
@@ -507,6 +517,7 @@ static void parse_options(int argc, char **argv)
         {"new", no_argument, NULL, 'n'},               {"connections", required_argument, NULL, 'c'},
         {"fresh", no_argument, NULL, 'f'},             {"seconds", required_argument, NULL, 't'},
         {"requests", required_argument, NULL, 'r'},    {"spin", no_argument, NULL, 'i'},
+        {"share", required_argument, NULL, 'a'},
         {NULL, 0, NULL, 0}};
     int option;
     while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
@@ -525,6 +536,10 @@ static void parse_options(int argc, char **argv)
         case 'n': options.new_names = true; break;
         case 'c': options.connections = atoi(optarg); break;
         case 'f': options.fresh = true; break;
+        case 'a':
+            if (sscanf(optarg, "%d/%d", &options.share, &options.shares) != 2)
+                usage();
+            break;
         case 'i': options.spin = true; break;
         case 't': options.seconds = atof(optarg); break;
         case 'r': options.requests = strtoull(optarg, NULL, 10); break;
@@ -532,7 +547,8 @@ static void parse_options(int argc, char **argv)
         }
     }
     bool sane = options.port && options.size && options.keys && options.connections > 0 &&
-                options.connections <= 10000 && strlen(options.prefix) < 200 && options.rate >= 0 &&
+                options.connections <= 10000 && options.share >= 0 && options.share < options.shares &&
+                strlen(options.prefix) < 200 && options.rate >= 0 &&
                 (!options.header || strlen(options.header) < 200) && (!options.cold || strlen(options.cold) < 500);
     if (optind != argc || !sane)
         usage();

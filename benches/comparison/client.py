@@ -1,11 +1,14 @@
 """The load: one point is one run of the client against one server, with the server's CPU time over it."""
 
 import json
+import os
 import re
 import subprocess
+import time
 from dataclasses import asdict, dataclass
 
 UNDISTURBED = 0.9  # of the time on its CPU
+START_SECONDS = 10
 RUN_SECONDS_MORE = 60  # the client waits 30 s for what is under way at the end
 
 
@@ -63,8 +66,8 @@ class Load:
         """It can do all of them."""
         return True
 
-    def run(self, server, workload, seconds, cpu_list, requests=None):
-        """Measure one point."""
+    def command(self, server, workload, seconds, cpu_list, requests=None):
+        """The command line."""
         command = [
             "taskset", "--cpu-list", cpu_list, str(self.program), "--port", str(server.port),
             f"--{workload.method.lower()}", "--size", str(workload.size), "--prefix", workload.prefix,
@@ -73,14 +76,47 @@ class Load:
         ]  # fmt: skip
         command += ["--new"] if workload.new else ["--keys", str(workload.keys)]
         command += ["--fresh"] if workload.fresh else []
-        command += [] if workload.shared else ["--spin"]
-        found, cpu = _run(command, server, seconds)
+        return command + ([] if workload.shared else ["--spin"])
+
+    def run(self, server, workload, seconds, cpu_list, requests=None):
+        """Measure one point."""
+        found, cpu = _run(self.command(server, workload, seconds, cpu_list, requests), server, seconds)
         found = json.loads(found)
         point = Point(
             requests=found["requests"], seconds=found["seconds"], body_bytes=found["body_bytes"],
             p50_us=found["p50_us"], p99_us=found["p99_us"], failures=found["non_2xx"] + found["errors"] + found["unanswered"],
         )  # fmt: skip
         return _with_shares(point, cpu, found["client_cpu_seconds"])
+
+    def run_local(self, server, workload, seconds, cpus):
+        """A client on each of these CPUs, which asks one of as many reactors alone, where connections go round.
+
+        Returns the server's CPU time per request, in microseconds, and the requests of each client.
+        """
+        before = server.cpu_seconds()
+        clients = []
+        for number, cpu in enumerate(cpus):
+            share = ["--share", f"{number}/{len(cpus)}"]
+            command = [*self.command(server, workload, seconds, str(cpu)), *share]
+            clients.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+            _await_sockets(clients[-1], workload.connections)
+        requests = []
+        for running in clients:
+            output, errors = running.communicate(timeout=seconds + RUN_SECONDS_MORE)
+            found = json.loads(output) if running.returncode == 0 else {}
+            if not found or found["non_2xx"] + found["errors"] + found["unanswered"]:
+                raise LoadFailed(f"{found} {errors}")
+            requests.append(found["requests"])
+        return (server.cpu_seconds() - before) / sum(requests) * 1e6, requests
+
+
+def _await_sockets(running, count):
+    """Wait until a client has opened its connections, so that the next one's come after them."""
+    deadline = time.monotonic() + START_SECONDS
+    while running.poll() is None and len(os.listdir(f"/proc/{running.pid}/fd")) < count:
+        if time.monotonic() > deadline:
+            raise LoadFailed("the client does not connect")
+        time.sleep(0.01)
 
 
 class Wrk:

@@ -1,4 +1,4 @@
-"""What only data-server is asked: how each --dispatch spreads connections, and what --durability disk costs."""
+"""What only data-server is asked: how each --dispatch spreads connections, what --durability disk costs, how reactors add up."""
 
 import contextlib
 import shutil
@@ -13,6 +13,7 @@ REACTORS = 8
 LONG_LIVED = Workload("dispatch-long-lived", "", "GET", KIB, 32, 64, shared=True)
 SHORT = replace(LONG_LIVED, name="dispatch-short", fresh=True)
 DISCARDED = Workload("dispatch-put-40MB", "", "PUT", FORTY_MB, 32, 4, shared=True, discard=True)
+LOCAL = Workload("scaling-get", "", "GET", KIB, 32, 1, shared=True)
 DURABLE = Workload("durability", "", "PUT", KIB, 1, 64, new=True)
 
 MODES = {
@@ -71,6 +72,27 @@ def durability(bench):
                 for clients, rates in by_clients.items():
                     point = bench.point(servers[mode], replace(DURABLE, connections=clients))
                     rates.append(round(point.rate, 2))
+    return found
+
+
+def scaling(bench):
+    """{reactors: [us of CPU per request]} of GET 1 KiB, each reactor and its client on a CPU of theirs; in turn.
+
+    The client takes the same part of a CPU each time, so that what is left is what the reactors cost each other.
+    """
+    found = {1: [], 2: []}
+    cpus = sorted({bench.server_cpu, bench.client_cpu})
+    for _ in range(bench.rounds):
+        for reactors, points in found.items():
+            workload = replace(LOCAL, connections=LOCAL.connections * reactors)
+            with _server(bench, "scaling", reactors, ["--pin"], shared=reactors > 1) as server:
+                fill(bench, server, workload)
+                own = cpus if reactors > 1 else [bench.server_cpu]
+                cpu_us, asked = bench.client.run_local(server, workload, bench.seconds, own)
+                points.append(round(cpu_us, 3))
+                server.stop()
+                if sorted(asked) != sorted(requests for _, requests in server.spread()):
+                    bench.problem(f"scaling: a client of {asked} asked another reactor too: {server.spread()}")
     return found
 
 

@@ -132,3 +132,12 @@ def durability_table(found, file_system):
         f"  disk  1 client {disk[1]:>9,.0f} /s, 32 clients {disk[32]:>9,.0f} /s\n"
         f"  disk with 32 clients is {disk[32] / disk[1]:.1f} times one client, and {disk[32] / os_[32]:.2f} of os"
     )
+
+
+def scaling_line(found):
+    """What two reactors do, in times of one."""
+    one, two = (median(found[reactors]) for reactors in (1, 2))
+    return (
+        f"\nScaling, GET 1 KiB, each reactor and its client on a CPU of theirs: {one:.2f} us of CPU with 1 reactor,"
+        f" {two:.2f} us with 2, which do {2 * one / two:.2f} times the requests"
+    )
