@@ -3,6 +3,7 @@
 //! Its head is understood here and nowhere else; once its body is there, the request is performed and answered as any
 //! other, by the same code. Whatever is not plain, or would be refused for its head, is left to the long way, untouched.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -27,6 +28,9 @@ use crate::store::{Directory, Key};
 
 /// The longest body taken so, in bytes: the store keeps no longer one in memory either.
 const SHORT: u64 = 64 << 10;
+
+/// Room for the head of an answer, in bytes: more than most need.
+const ANSWER: usize = 320;
 
 /// A small upload whose head has arrived.
 #[derive(Debug)]
@@ -137,12 +141,16 @@ impl Service {
         let body = body.into_bytes();
         let status = head.status;
         let reason = status.canonical_reason().unwrap_or_default();
-        let mut bytes = format!("HTTP/1.1 {} {reason}\r\n", status.as_str()).into_bytes();
+        let mut bytes = Vec::with_capacity(ANSWER + body.len());
+        // Writing to memory does not fail.
+        let _ = write!(bytes, "HTTP/1.1 {} {reason}\r\n", status.as_str());
         for (name, value) in &head.headers {
-            bytes.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+            for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+                bytes.extend_from_slice(part);
+            }
         }
         if !head.headers.contains_key(CONTENT_LENGTH) {
-            bytes.extend(format!("content-length: {}\r\n", body.len()).bytes());
+            let _ = write!(bytes, "content-length: {}\r\n", body.len());
         }
         bytes.extend(b"date: ");
         bytes.extend(self.recent.date().as_bytes());
