@@ -299,6 +299,11 @@ impl Link {
         self.writing.get()
     }
 
+    /// Whether a region waits to be sent: for the peer to take bytes, or for its turn among others.
+    pub fn holds_region(&self) -> bool {
+        !self.regions.borrow().is_empty()
+    }
+
     /// Has the socket try to send although it is not known to take bytes. It says that it does only once a third of its
     /// buffer is free, which takes a slow but honest reader longer than the time its rate is measured over.
     pub fn nudge(&self) {
