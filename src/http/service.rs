@@ -102,36 +102,31 @@ impl Service {
         let (head, body) = request.into_parts();
         let body = Arriving::new(body, link.take_inflow());
         let begun = caught(|| self.begin(&head, &body, peer, link, &exchange));
-        let (audience, outcome) = match begun {
-            Ok((audience, Begun::Done(outcome))) => (audience, outcome),
-            Ok((audience, Begun::Awaited(outcome))) => {
-                return self.when_at_hand(outcome, audience, link, exchange);
+        let (audience, begun) = begun.unwrap_or_else(|panicked| {
+            let id = exchange.request_id(|| self.notes(&head, peer, link.fault().is_some()));
+            let outcome = Asked::new(&head, peer).panicked(panicked, &id, link);
+            (Audience::default(), Begun::Done(outcome))
+        });
+        // Only work reads what comes with a request.
+        if !matches!(begun, Begun::Work(_)) && !body.is_empty() {
+            link.leave_unread();
+        }
+        match begun {
+            Begun::Done(outcome) => {
+                Answer::Ready(Some(self.finish(outcome, &audience, link, exchange)))
             }
-            Ok((audience, Begun::Watch(ask))) => {
-                if !body.is_empty() {
-                    link.leave_unread();
-                }
-                return self.subscribe(ask, &audience, link, exchange, upgraded);
-            }
-            Ok((audience, Begun::Work(operation))) => {
+            Begun::Awaited(outcome) => self.when_at_hand(outcome, audience, link, exchange),
+            Begun::Watch(ask) => self.subscribe(ask, &audience, link, exchange, upgraded),
+            Begun::Work(operation) => {
                 let work = Work {
                     operation,
                     audience,
                     body,
                     asked: Asked::new(&head, peer),
                 };
-                return self.work(work, link, exchange);
+                self.work(work, link, exchange)
             }
-            Err(panicked) => {
-                let id = exchange.request_id(|| self.notes(&head, peer, link.fault().is_some()));
-                let outcome = Asked::new(&head, peer).panicked(panicked, &id, link);
-                (Audience::default(), outcome)
-            }
-        };
-        if !body.is_empty() {
-            link.leave_unread();
         }
-        Answer::Ready(Some(self.finish(outcome, &audience, link, exchange)))
     }
 
     fn begin(

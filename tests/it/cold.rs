@@ -86,6 +86,32 @@ fn a_value_that_was_just_served_and_forgotten_is_read_by_the_disk_threads_again(
     assert!(disk > 2 * reactors, "{reactors}, {disk}");
 }
 
+/// A value that is open already, at hand or forgotten; a body that hyper has, or that is left in the socket.
+#[test]
+fn the_body_of_a_get_is_no_request_and_does_not_cut_its_answer_short() {
+    let server = TestServer::start(&["--threads", "1"]);
+    let value = pattern(1, 4 << 20);
+    place_cold(&server, "k", &value);
+    let inner = "GET /smuggled HTTP/1.1\r\nHost: t\r\n\r\n";
+    for (body, is_cold) in [(1, false), (1, true), (10_000, false), (10_000, true)] {
+        let body = inner.repeat(body);
+        let length = body.len();
+        assert!(server.get("k").body == value);
+        if is_cold {
+            forget(&server, "k");
+        }
+        let mut connection = server.connect();
+        let _may_be_closed_early = connection.offer(format!(
+            "GET /k HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n{body}"
+        ));
+        let answer = connection.answer();
+        assert!(answer.body == value, "{length}: {}", answer.status);
+        assert!(answer.closes(), "{answer:?}");
+        let rest = connection.rest();
+        assert!(rest.is_empty(), "{:?}", String::from_utf8_lossy(&rest));
+    }
+}
+
 /// Each blocking read is held up in the kernel, whichever thread makes it: the reactor goes on with other connections.
 #[test]
 fn a_slow_disk_holds_up_nobody_but_its_reader() {
