@@ -82,7 +82,10 @@ impl Conveyor {
 
     fn drop_rest(&self, mut left: usize) -> Result<()> {
         while left > 0 {
-            left -= splice(&self.out, None, &self.nowhere, None, left, FLAGS)?;
+            match splice(&self.out, None, &self.nowhere, None, left, FLAGS)? {
+                0 => return Err(Errno::IO),
+                dropped => left -= dropped,
+            }
         }
         Ok(())
     }
