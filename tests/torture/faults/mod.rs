@@ -54,14 +54,16 @@ fn strike(subject: &Subject, fault: &Fault, seed: u64) -> Result<bool, String> {
     }
     let calls = tracer.detach();
     let of_names = |call: &_| is_of(call, server.dir.path());
-    let hit = calls.iter().find(|call| call.is_injected());
+    // One of each thread may be hit: strace counts for each by itself.
+    let mut hits = calls.iter().filter(|call| call.is_injected());
+    let hit = hits.clone().next();
     let view = Seen {
         operation,
         state: &state,
         reply: &reply,
         after: on_disk(&server.dir),
         hit: hit.map(|call| (fault, call)),
-        of_names: hit.is_some_and(of_names),
+        of_names: hits.any(of_names),
     };
     judge(&view).map_err(|why| format!("{why}: {:?}, {hit:?}", view.reply))?;
     if let Some(again) = sync_retried(&calls, of_names) {
