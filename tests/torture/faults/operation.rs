@@ -125,8 +125,16 @@ impl Operation {
         State { before, wanted }
     }
 
-    /// Asks for it over a connection of its own.
+    /// Asks for it over a connection of its own. Where there is no answer, what was begun has ended nonetheless.
     pub(super) fn perform(self, server: &TestServer, state: &State) -> Reply {
+        let reply = self.ask(server, state);
+        if matches!(reply, Reply::Nothing) {
+            outlast(server);
+        }
+        reply
+    }
+
+    fn ask(self, server: &TestServer, state: &State) -> Reply {
         let head = |method: &str, more: &str| {
             format!("{method} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n{more}\r\n")
         };
@@ -162,6 +170,17 @@ impl Operation {
     pub(super) fn is_read(self) -> bool {
         matches!(self, Self::Get { .. } | Self::List)
     }
+}
+
+/// Waits for all changes that were handed over: they are made also when nobody waits for them any more, one after the
+/// other, so that the answer to a later one comes after them.
+fn outlast(server: &TestServer) {
+    let request = "DELETE /nothing HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+    crate::support::eventually("changes are made", || {
+        let mut raw = Raw::connect(server.addr);
+        let _may_be_cut_off = raw.offer(request);
+        raw.try_head().is_some_and(|answer| answer.status == 404)
+    });
 }
 
 /// Places a value by hand, with a media type that a guess would not give.
