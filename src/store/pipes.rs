@@ -33,7 +33,10 @@ const LEAST: usize = 256 << 10;
 const WORTH_WRITING: usize = 64 << 10;
 
 /// What a disk thread moves at a time: little enough to be in the processor's cache still when it is copied.
-const STEP: usize = 128 << 10;
+const STEP: u64 = 128 << 10;
+
+/// What is copied at a time where a file takes nothing from a pipe.
+const COPIED: usize = 128 << 10;
 
 /// All pipes of a store, by their number.
 #[derive(Debug, Default)]
@@ -115,7 +118,9 @@ impl Pipe {
     ) -> Result<u64, Error> {
         let mut passed = 0;
         while passed < most {
-            let step = usize::try_from(most - passed).unwrap_or(STEP).min(STEP);
+            // From one multiple to the next, so that the kernel can keep the bytes in pieces as large.
+            let step = STEP - (offset + passed) % STEP;
+            let step = usize::try_from(step.min(most - passed)).unwrap_or(0);
             let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
             match splice(source, None, &self.into, None, step, flags) {
                 // The end of the stream, and what went wrong with it, is for the reactor to find.
@@ -146,9 +151,9 @@ impl Pipe {
     }
 
     fn copy_to(&mut self, file: &ValueFile, mut offset: u64) -> Result<(), Error> {
-        let mut buf = vec![0; STEP];
+        let mut buf = vec![0; COPIED];
         while self.holds > 0 {
-            let most = self.holds.min(STEP);
+            let most = self.holds.min(COPIED);
             match rustix::io::read(&self.out, &mut buf[..most]) {
                 Ok(0) => return Err(Error::new("read a pipe", Errno::IO)),
                 Ok(n) => {
