@@ -51,6 +51,6 @@ pub use hot::Hot;
 pub use link::{Link, Phase, Region};
 pub use response::TIMED_OUT;
 pub use rules::{Rules, Scope};
-pub use service::{Answer, Service};
+pub use service::{Service, Work};
 pub use short::Short;
 pub use subscription::{Session, Upgraded};

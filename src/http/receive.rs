@@ -1,6 +1,6 @@
 //! The body of a request as it arrives: counted, held to the limit, and never taken as whole when it breaks off.
 //!
-//! It comes in frames from hyper; when it is large, from the socket itself ([`Inflow`]); when it is short, it may have come.
+//! It comes in frames from hyper, or, when it is large, from the socket itself ([`Inflow`]).
 
 use std::future::poll_fn;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -23,8 +23,6 @@ pub(super) enum Arriving {
     Frames(Incoming),
     /// The socket has it.
     Large(Box<dyn Inflow>),
-    /// All of it is here.
-    Whole(Bytes),
 }
 
 impl Arriving {
@@ -38,7 +36,6 @@ impl Arriving {
         match self {
             Self::Frames(body) => body.size_hint().exact(),
             Self::Large(inflow) => Some(inflow.left()),
-            Self::Whole(bytes) => Some(bytes.len() as u64),
         }
     }
 
@@ -47,7 +44,6 @@ impl Arriving {
         match self {
             Self::Frames(body) => body.is_end_stream(),
             Self::Large(_) => false,
-            Self::Whole(_) => true,
         }
     }
 }
@@ -83,9 +79,6 @@ impl<'a> Received<'a> {
             }
             let read = store::read(&mut rest).await;
             return read.map(Some).map_err(|_| Refusal::CutOff);
-        }
-        if let Arriving::Whole(bytes) = &mut self.body {
-            return Ok(Some(std::mem::take(bytes)).filter(|bytes| !bytes.is_empty()));
         }
         while let Some(frame) = self.frame().await {
             let data = match frame.map_err(|_| Refusal::CutOff)?.into_data() {
@@ -153,7 +146,7 @@ impl Drop for Received<'_> {
         self.link.set_receiving(false);
         match &self.body {
             Arriving::Large(inflow) if inflow.left() == 0 => self.link.detour().end(),
-            Arriving::Frames(_) | Arriving::Whole(_) if self.ended => {}
+            Arriving::Frames(_) if self.ended => {}
             _ => self.link.leave_unread(),
         }
     }

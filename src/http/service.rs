@@ -118,13 +118,13 @@ impl Service {
             Begun::Awaited(outcome) => self.when_at_hand(outcome, audience, link, exchange),
             Begun::Watch(ask) => self.subscribe(ask, &audience, link, exchange, upgraded),
             Begun::Work(operation) => {
-                let work = Work {
+                let task = Task {
                     operation,
                     audience,
                     body,
                     asked: Asked::new(&head, peer),
                 };
-                self.work(work, link, exchange)
+                self.work(task, link, exchange)
             }
         }
     }
@@ -229,27 +229,40 @@ impl Service {
         found
     }
 
-    pub(super) fn work(self: &Rc<Self>, work: Work, link: &Rc<Link>, exchange: Exchange) -> Answer {
+    fn work(self: &Rc<Self>, task: Task, link: &Rc<Link>, exchange: Exchange) -> Answer {
         let (service, link) = (Rc::clone(self), Rc::clone(link));
         Answer::Working(Box::pin(async move {
-            let body = Received::new(work.body, service.rules.max_body, &link);
+            let body = Received::new(task.body, service.rules.max_body, &link);
             let performed = pin!(async {
-                failpoint::reach("work", work.asked.path());
-                let outcome = service.perform(work.operation, body, &link).await?;
-                if work.asked.wants_head_alone() {
+                failpoint::reach("work", task.asked.path());
+                let outcome = service.perform(task.operation, body, &link).await?;
+                if task.asked.wants_head_alone() {
                     return Ok(outcome);
                 }
                 Ok(outcome.at_hand().await)
             });
-            let outcome = match caught_in(performed).await {
-                Ok(outcome) => outcome.unwrap_or_else(|failure| failure),
-                Err(panicked) => {
-                    let id = exchange.request_id(|| Notes::of(service.ids.anonymous()));
-                    work.asked.panicked(panicked, &id, &link)
-                }
-            };
-            service.finish(outcome, &work.audience, &link, exchange)
+            let outcome = service
+                .survive(performed, &task.asked, &link, &exchange)
+                .await;
+            service.finish(outcome, &task.audience, &link, exchange)
         }))
+    }
+
+    /// What `performed` comes to; a panic is the end of this request alone.
+    pub(super) async fn survive(
+        &self,
+        performed: Pin<&mut impl Future<Output = Result<Outcome, Outcome>>>,
+        asked: &Asked,
+        link: &Link,
+        exchange: &Exchange,
+    ) -> Outcome {
+        match caught_in(performed).await {
+            Ok(outcome) => outcome.unwrap_or_else(|failure| failure),
+            Err(panicked) => {
+                let id = exchange.request_id(|| Notes::of(self.ids.anonymous()));
+                asked.panicked(panicked, &id, link)
+            }
+        }
     }
 
     /// The answer to a request whose outcome is known, once its first bytes are in memory.
@@ -404,11 +417,11 @@ enum Begun {
 }
 
 /// A request that takes work.
-pub(super) struct Work {
-    pub(super) operation: Operation<'static>,
-    pub(super) audience: Audience,
-    pub(super) body: Arriving,
-    pub(super) asked: Asked,
+struct Task {
+    operation: Operation<'static>,
+    audience: Audience,
+    body: Arriving,
+    asked: Asked,
 }
 
 /// An answer, now or later.
@@ -420,8 +433,11 @@ pub enum Answer {
     /// Known already; empty once it has been given.
     Ready(Option<Response<Body>>),
     /// Being worked on. Boxed, so that a connection between requests has no room set aside for it.
-    Working(Pin<Box<dyn Future<Output = Response<Body>>>>),
+    Working(Work),
 }
+
+/// An answer being worked on.
+pub type Work = Pin<Box<dyn Future<Output = Response<Body>>>>;
 
 impl Future for Answer {
     type Output = Result<Response<Body>, Infallible>;

@@ -5,6 +5,7 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -13,17 +14,16 @@ use hyper::{Method, Response};
 
 use super::body::Body;
 use super::caught::{Asked, caught};
-use super::digest_fields::Expected;
 use super::exchange::Exchange;
 use super::link::Link;
 use super::media;
 use super::path::key;
 use super::plain::Plain;
-use super::receive::Arriving;
-use super::request::{Audience, Operation, Refusal, Terms};
+use super::request::{Audience, Refusal};
 use super::response::Outcome;
 use super::rules::Rules;
-use super::service::{Answer, Service, Work};
+use super::service::{Service, Work};
+use crate::failpoint;
 use crate::store::{Directory, Key};
 
 /// The longest body taken so, in bytes: the store keeps no longer one in memory either.
@@ -43,21 +43,21 @@ pub struct Short {
     media_type: Option<Box<str>>,
     path: Box<str>,
     exchange: Exchange,
-    _receiving: Receiving,
+    in_flight: InFlight,
 }
 
-/// A body being received, in the counts of its reactor.
+/// An upload going on, in the counts of its reactor.
 #[derive(Debug)]
-struct Receiving(Rc<Link>);
+struct InFlight(Rc<Link>);
 
-impl Receiving {
+impl InFlight {
     fn begin(link: &Rc<Link>) -> Self {
         link.meter().counters().uploads.add(1);
         Self(Rc::clone(link))
     }
 }
 
-impl Drop for Receiving {
+impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.meter().counters().uploads_ended.add(1);
     }
@@ -97,35 +97,38 @@ impl Service {
             media_type: media_type.and_then(media::check).map(Into::into),
             path: plain.path.into(),
             exchange,
-            _receiving: Receiving::begin(link),
+            in_flight: InFlight::begin(link),
         })
     }
 
-    /// Stores `body`, which is all of that of `short`.
+    /// Stores `body`, which is all of that of `short`: in a future that is small, for each upload has one.
     pub fn store(
         self: &Rc<Self>,
         short: Short,
         body: Bytes,
         peer: SocketAddr,
         link: &Rc<Link>,
-    ) -> Answer {
-        let terms = Terms {
-            preconditions: None,
-            media_type: short.media_type,
-            expected: Expected::default(),
-            digests_follow: false,
-        };
-        let work = Work {
-            operation: Operation::Put {
-                key: short.key,
-                len: Some(body.len() as u64),
-                terms: Box::new(terms),
-            },
-            audience: Audience::default(),
-            body: Arriving::Whole(body),
-            asked: Asked::of(Method::PUT, short.path, peer),
-        };
-        self.work(work, link, short.exchange)
+    ) -> Work {
+        let Short {
+            key,
+            media_type,
+            path,
+            exchange,
+            in_flight,
+            ..
+        } = short;
+        let asked = Asked::of(Method::PUT, path, peer);
+        let (service, link) = (Rc::clone(self), Rc::clone(link));
+        Box::pin(async move {
+            let stored = pin!(async {
+                let _in_flight = in_flight;
+                failpoint::reach("work", asked.path());
+                let stored = service.store.put_small(key, body, media_type).await;
+                Ok(Outcome::Stored(stored?))
+            });
+            let outcome = service.survive(stored, &asked, &link, &exchange).await;
+            service.finish(outcome, &Audience::default(), &link, exchange)
+        })
     }
 
     /// The answer to `short`, whose body ended too early.

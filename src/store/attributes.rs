@@ -24,7 +24,8 @@ const MAX_MEDIA_TYPE: usize = 255;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attributes {
     pub(super) media_type: Option<Box<str>>,
-    pub(super) digests: Digests,
+    /// Few uploads have any, and each upload is moved about with its attributes.
+    pub(super) digests: Option<Box<Digests>>,
 }
 
 impl Attributes {
@@ -33,10 +34,11 @@ impl Attributes {
         if let Some(media_type) = &self.media_type {
             set(&file, MEDIA_TYPE, media_type.as_bytes())?;
         }
-        if let Some(digest) = self.digests.sha256 {
+        let digests = self.digests.as_deref();
+        if let Some(digest) = digests.and_then(|digests| digests.sha256) {
             keep_digest(&file, version, Digest::Sha256(digest))?;
         }
-        if let Some(digest) = self.digests.sha512 {
+        if let Some(digest) = digests.and_then(|digests| digests.sha512) {
             keep_digest(&file, version, Digest::Sha512(digest))?;
         }
         Ok(())

@@ -8,7 +8,7 @@ use super::attributes::Attributes;
 use super::budget::Share;
 use super::error::Error;
 use super::object::Version;
-use super::staging::{Staged, Staging};
+use super::staging::{Durability, Staged, Staging};
 
 /// The bytes of a value.
 #[derive(Debug)]
@@ -22,6 +22,30 @@ pub(super) enum Content {
 }
 
 impl Content {
+    /// `bytes`, a small value that is to keep `media_type`.
+    pub(super) fn small(bytes: Bytes, media_type: Option<Box<str>>, share: Share) -> Self {
+        let attributes = Attributes {
+            media_type,
+            digests: None,
+        };
+        Self::Small(vec![bytes], attributes, share)
+    }
+
+    /// On the disk already where that is promised, so that the syncs of concurrent writers run, and are committed,
+    /// together.
+    pub(super) async fn secured(self, staging: &Arc<Staging>) -> Result<Self, Error> {
+        if staging.durability() == Durability::Os {
+            return Ok(self);
+        }
+        let staging = Arc::clone(staging);
+        let disk = staging.names().disk().clone();
+        disk.spawn(move || {
+            let (staged, version) = self.seal(&staging, false)?;
+            Ok(Self::Sealed(staged, version))
+        })
+        .await
+    }
+
     /// The bytes in a file that has its version.
     pub(super) fn seal(
         self,

@@ -9,13 +9,15 @@ use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::thread::CpuSet;
 
-use super::budget::{Budget, InFlight};
+use super::budget::{Budget, InFlight, Share};
 use super::cache::Cache;
 use super::changes::Changes;
+use super::content::Content;
 use super::error::Error;
 use super::home::{Home, OpenError};
 use super::key::Key;
@@ -202,9 +204,38 @@ impl Directory {
     ) -> Result<Version, Error> {
         let writing = self.writing()?;
         let content = upload.finish().await?;
-        let published = writing.publisher.put(key.clone(), content, condition).await;
-        self.cache.forget(&key);
-        published
+        self.publish(writing, key, content, condition).await
+    }
+
+    /// Publishes `bytes`, a small value that is here whole already, as the value of `key`; its media type is kept beside it.
+    pub async fn put_small(
+        &self,
+        key: Key<'static>,
+        bytes: Bytes,
+        media_type: Option<Box<str>>,
+    ) -> Result<Version, Error> {
+        let writing = self.writing()?;
+        let len = bytes.len() as u64;
+        let mut share = Share::new(writing.staging.budget());
+        share.cover(len)?;
+        let content = Content::small(bytes, media_type, share);
+        let content = content.secured(&writing.staging).await?;
+        self.publish(writing, key, (content, len), None).await
+    }
+
+    fn publish<'a>(
+        &'a self,
+        writing: &'a Writing,
+        key: Key<'static>,
+        content: (Content, u64),
+        condition: Option<Condition>,
+    ) -> impl Future<Output = Result<Version, Error>> + 'a {
+        let published = writing.publisher.put(key.clone(), content, condition);
+        async move {
+            let published = published.await;
+            self.cache.forget(&key);
+            published
+        }
     }
 
     /// Removes the value of `key`, if `condition` holds at that moment; false when there was none.

@@ -7,10 +7,11 @@
 //! What it has published it tells [`Changes`], in that order, before it is acknowledged.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::changes::Changes;
 use super::content::Content;
@@ -76,14 +77,15 @@ impl Publisher {
         })
     }
 
-    pub(super) async fn put(
+    /// Hands the value over at once; the future waits until it is published.
+    pub(super) fn put(
         &self,
         key: Key<'static>,
         value: (Content, u64),
         condition: Option<Condition>,
-    ) -> Result<Version, Error> {
-        let published = self.change(key, Some(value), condition).await?;
-        published.ok_or_else(gone)
+    ) -> impl Future<Output = Result<Version, Error>> {
+        let published = self.change(key, Some(value), condition);
+        async { published.await?.ok_or_else(gone) }
     }
 
     /// Whether there was a value to delete.
@@ -96,13 +98,13 @@ impl Publisher {
         Ok(removed.is_some())
     }
 
-    async fn change(
+    /// Not a future from its beginning, which would have to hold all of this until it is handed over.
+    fn change(
         &self,
         key: Key<'static>,
         value: Option<(Content, u64)>,
         condition: Option<Condition>,
-    ) -> Outcome {
-        let queue = self.queue.as_ref().ok_or_else(gone)?;
+    ) -> impl Future<Output = Outcome> {
         let (asker, reply) = reply::ask();
         let change = Change {
             key,
@@ -110,8 +112,24 @@ impl Publisher {
             condition,
             asker,
         };
-        queue.send(change).await.map_err(|_| gone())?;
-        reply.await.unwrap_or_else(|| Err(gone()))
+        let full = self.hand_over(change);
+        async {
+            if let Some(waiting) = full {
+                waiting.await;
+            }
+            reply.await.unwrap_or_else(|| Err(gone()))
+        }
+    }
+
+    /// What to wait for, when the queue is full; of a change that cannot be handed over, its asker hears.
+    fn hand_over(&self, change: Change) -> Option<Pin<Box<impl Future<Output = ()>>>> {
+        let queue = self.queue.as_ref()?;
+        match queue.try_send(change) {
+            Err(TrySendError::Full(change)) => {
+                Some(Box::pin(async { drop(queue.send(change).await) }))
+            }
+            Err(TrySendError::Closed(_)) | Ok(()) => None,
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use super::digest::{Digests, Hasher, Wanted};
 use super::error::Error;
 use super::object::ValueFile;
 use super::piece::Piece;
-use super::staging::{Durability, Staged, Staging, write_at};
+use super::staging::{Staged, Staging, write_at};
 use super::threads::Threads;
 
 mod inflow;
@@ -116,7 +116,7 @@ impl Upload {
         self.piece.close_tail();
         let rest = self.piece.whole.clone();
         let digests = hashing.next(rest).await?.hasher.await?.finish();
-        self.attributes.digests = digests;
+        self.attributes.digests = Some(Box::new(digests));
         Ok(digests)
     }
 
@@ -146,8 +146,7 @@ impl Upload {
         Ok(())
     }
 
-    /// All bytes are in: gives them up for publishing, on the disk already where that is promised, so that the syncs of
-    /// concurrent writers run, and are committed, together. Answers how many there are, too.
+    /// All bytes are in: gives them up for publishing. Answers how many there are, too.
     pub(super) async fn finish(mut self) -> Result<(Content, u64), Error> {
         let len = self.written + self.piece.len as u64;
         let content = if self.staged.is_none() && self.piece.len as u64 <= SMALL {
@@ -161,18 +160,7 @@ impl Upload {
             staged.complete(self.attributes, self.share);
             Content::Staged(staged)
         };
-        let content = match self.staging.durability() {
-            Durability::Os => content,
-            Durability::Disk => {
-                let staging = Arc::clone(&self.staging);
-                let job = move || {
-                    let (staged, version) = content.seal(&staging, false)?;
-                    Ok(Content::Sealed(staged, version))
-                };
-                self.staging.names().disk().run(job).await?
-            }
-        };
-        Ok((content, len))
+        Ok((content.secured(&self.staging).await?, len))
     }
 
     /// Starts writing the piece, once what came before it is written.

@@ -7,6 +7,7 @@ mod conveyor;
 mod front;
 mod outlet;
 mod short;
+mod spare;
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;

@@ -3,20 +3,27 @@
 //! Takes not a byte behind the body, and holds the body once. While it is under way nothing else of the connection is read.
 
 use std::io;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
 use super::Stream;
 use super::front::Unsent;
-use crate::http::{Answer, Short};
+use super::spare;
+use crate::http::{Short, Work};
 
 /// How far it is.
 pub(super) enum Upload {
-    Receiving { short: Short, body: BytesMut },
-    Working(Answer),
+    Receiving {
+        short: Short,
+        body: BytesMut,
+    },
+    /// With the body, which the store lets go of before there is an answer.
+    Working {
+        answer: Work,
+        body: Bytes,
+    },
 }
 
 impl Stream {
@@ -24,7 +31,7 @@ impl Stream {
     pub(super) fn begin_upload<'a>(&mut self, short: Short, bytes: &'a [u8]) -> &'a [u8] {
         let bytes = &bytes[short.asked..];
         let (there, rest) = bytes.split_at(bytes.len().min(short.len));
-        let mut body = BytesMut::with_capacity(short.len);
+        let mut body = spare::take(short.len);
         body.extend_from_slice(there);
         self.link.count(there.len());
         self.link.set_in_front(true);
@@ -38,8 +45,7 @@ impl Stream {
         while let Some(mut upload) = self.upload.take() {
             let polled = match &mut upload {
                 Upload::Receiving { short, body } => self.poll_body(cx, body, short.len),
-                Upload::Working(answer) => Pin::new(answer).poll(cx).map(|answer| {
-                    let Ok(response) = answer;
+                Upload::Working { answer, .. } => answer.as_mut().poll(cx).map(|response| {
                     self.reply(self.service.written(response));
                     Ok(false)
                 }),
@@ -48,15 +54,17 @@ impl Stream {
                 self.upload = Some(upload);
                 return Poll::Pending;
             };
-            if let Upload::Receiving { short, body } = upload {
-                if is_whole {
-                    let service = Rc::clone(&self.service);
-                    let answer = service.store(short, body.freeze(), self.peer, &self.link);
-                    self.upload = Some(Upload::Working(answer));
-                } else {
+            match upload {
+                Upload::Receiving { short, body } if is_whole => {
+                    let (service, body) = (Rc::clone(&self.service), body.freeze());
+                    let answer = service.store(short, body.clone(), self.peer, &self.link);
+                    self.upload = Some(Upload::Working { answer, body });
+                }
+                Upload::Receiving { short, .. } => {
                     let response = self.service.cut_off(short, &self.link);
                     self.reply(self.service.written(response));
                 }
+                Upload::Working { body, .. } => spare::give_back(body),
             }
         }
         Poll::Ready(Ok(()))
