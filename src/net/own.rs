@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::accept::{Attempt, Backoff, LONGEST_PAUSE, attempt};
 use super::peers::Peers;
-use super::reactor::{Reactor, serve};
+use super::reactor::{Reactor, Row, serve};
 use crate::drain::Draining;
 
 /// A reactor's own listener, and the connections that all reactors together may have open.
@@ -82,7 +82,7 @@ async fn accept_for_ever(
     peers: &Peers,
     reactor: &Rc<Reactor>,
 ) {
-    let mut backoff = Backoff::default();
+    let (mut backoff, mut row) = (Backoff::default(), Row::default());
     let accepting = &reactor.counters().accepting;
     loop {
         backoff.recover();
@@ -103,6 +103,7 @@ async fn accept_for_ever(
         match attempt(listener.get_ref()) {
             Attempt::Connection(socket, peer) => {
                 serve_guest(socket, peer, slot, peers, reactor);
+                row.one_more().await;
             }
             Attempt::PeerFailed => accepting.errors.add(1),
             Attempt::Nobody => ready.clear_ready(),

@@ -5,8 +5,10 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -24,6 +26,9 @@ use super::watch::{Limits, Watch};
 use crate::drain::Draining;
 use crate::http::Service;
 use crate::metrics::ReactorCounters;
+
+/// So many new connections in a row are begun with before others have their turn.
+const ROW: usize = 32;
 
 /// A connection on its way from the acceptor to a reactor.
 #[derive(Debug)]
@@ -190,12 +195,29 @@ async fn run(setup: Setup, source: Source, mut draining: Draining) {
 
 /// Serves what the acceptor hands over, until it ends.
 async fn receive(mut connections: mpsc::UnboundedReceiver<Accepted>, reactor: &Rc<Reactor>) {
+    let mut row = Row::default();
     while let Some(Accepted { socket, peer, slot }) = connections.recv().await {
         serve(socket, peer, slot, reactor);
+        row.one_more().await;
     }
 }
 
-/// Serves an accepted socket in a task of its own; `slot` is its share of the connections that may be open.
+/// New connections one after the other, each of which may be given its first answer.
+#[derive(Default)]
+pub(super) struct Row(usize);
+
+impl Row {
+    /// Lets the others have their turn when there have been many.
+    pub(super) async fn one_more(&mut self) {
+        self.0 += 1;
+        if self.0.is_multiple_of(ROW) {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Serves an accepted socket, which gets a task of its own unless it is done with at once: short connections most often
+/// are, and to make a task costs more than to answer. `slot` is its share of the connections that may be open.
 pub(super) fn serve<S: 'static>(
     socket: std::net::TcpStream,
     peer: SocketAddr,
@@ -203,12 +225,17 @@ pub(super) fn serve<S: 'static>(
     reactor: &Rc<Reactor>,
 ) {
     let socket = Socket::new(socket);
-    drop(tokio::task::spawn_local(converse(
-        socket,
-        peer,
-        slot,
-        Rc::clone(reactor),
-    )));
+    begin(converse(socket, peer, slot, Rc::clone(reactor)));
+}
+
+fn begin(conversation: impl Future<Output = ()> + 'static) {
+    let mut conversation = Box::pin(conversation);
+    // Nobody is to be woken: in a task, it is looked at once more.
+    let mut cx = Context::from_waker(Waker::noop());
+    let begun = catch_unwind(AssertUnwindSafe(|| conversation.as_mut().poll(&mut cx)));
+    if let Ok(Poll::Pending) = begun {
+        drop(tokio::task::spawn_local(conversation));
+    }
 }
 
 async fn converse<S>(socket: Socket, peer: SocketAddr, slot: S, reactor: Rc<Reactor>) {
@@ -239,16 +266,20 @@ mod tests {
         let runtime = builder.build_local(LocalOptions::default());
         let counters = Rc::new(ReactorCounters::default());
         runtime.expect("a runtime").block_on(async {
-            for panics in [true, false] {
+            for (panics, waits) in [(true, false), (true, true), (false, true), (false, false)] {
                 let counters = Rc::clone(&counters);
-                let task = tokio::task::spawn_local(async move {
+                begin(async move {
                     let _finished = Finished(&counters);
-                    tokio::task::yield_now().await;
+                    if waits {
+                        tokio::task::yield_now().await;
+                    }
                     assert!(!panics, "by order");
                 });
-                assert_eq!(task.await.is_err(), panics);
+            }
+            while counters.finished.get() < 4 {
+                tokio::task::yield_now().await;
             }
         });
-        assert_eq!((counters.panics.get(), counters.finished.get()), (1, 2));
+        assert_eq!((counters.panics.get(), counters.finished.get()), (2, 4));
     }
 }
