@@ -50,6 +50,21 @@ class Point:
         """Whether a client that never sleeps was kept off its CPU: by somebody else's work."""
         return 0 < self.client_share < UNDISTURBED
 
+    def __add__(self, other):
+        """Both as one: their sums, and for what cannot be added up the mean by requests."""
+        requests, seconds = self.requests + other.requests, self.seconds + other.seconds
+
+        def mean(name, weight, whole):
+            parts = (getattr(point, name) * getattr(point, weight) for point in (self, other))
+            return sum(parts) / whole if whole else 0.0
+
+        latencies = {name: mean(name, "requests", requests) for name in ("p50_us", "p99_us", "cpu_us")}
+        shares = {name: mean(name, "seconds", seconds) for name in ("server_share", "client_share")}
+        return Point(
+            requests=requests, seconds=seconds, body_bytes=self.body_bytes + other.body_bytes,
+            failures=self.failures + other.failures, **latencies, **shares,
+        )  # fmt: skip
+
     def as_json(self):
         """For the results file."""
         return {**asdict(self), "rate": round(self.rate, 2), "valid": self.valid}

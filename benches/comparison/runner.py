@@ -47,12 +47,23 @@ class Bench:
         for _ in range(1 + REPEATS):
             if workload.writes:
                 os.sync()
-            point = self.client.run(server, workload, seconds or self.seconds, cpu_list, **bounds)
-            remove_new(server.data)
+            point = self._run(server, workload, seconds or self.seconds, cpu_list, bounds)
             if workload.shared or not point.disturbed:
                 break
         if not point.valid:
             self.problem(f"{workload.name}, {server.name}: {point.failures} of {point.requests} requests failed")
+        return point
+
+    def _run(self, server, workload, seconds, cpu_list, bounds):
+        """Load a server; with new values in slices, whose values are removed after each."""
+        if workload.new and not bounds:
+            bounds = {"requests": workload.slice}
+        point = None
+        while point is None or (workload.new and point.valid and point.seconds < seconds):
+            left = seconds - point.seconds if point else seconds
+            found = self.client.run(server, workload, left, cpu_list, **bounds)
+            point = point + found if point else found
+            remove_new(server.data)
         return point
 
     def problem(self, text):

@@ -9,6 +9,10 @@ ALL = ("data-server", "c-server", "nginx")
 # What one point may write to files, so that no run fills a disk however fast it is.
 WRITE_BUDGET = 2 * 1024 * MIB
 
+# What is written to new files before they are removed, and their memory is used again.
+SLICE = 256 * MIB
+LEAST_PER_FILE = 8 * KIB  # of memory
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -37,6 +41,11 @@ class Workload:
     def prefix(self):
         """What the names begin with."""
         return "new-" if self.new else "key-"
+
+    @property
+    def slice(self):
+        """The most new values before they are removed."""
+        return max(2 * self.connections, SLICE // max(self.size, LEAST_PER_FILE))
 
     @property
     def requests(self):
