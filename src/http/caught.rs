@@ -14,7 +14,7 @@ use hyper::Method;
 use hyper::http::request::Parts;
 
 use super::link::Link;
-use super::response::Outcome;
+use super::outcome::Outcome;
 
 /// It panicked.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use super::link::{Link, Region};
+use super::link::Link;
+use super::region::Region;
 use crate::store::{Error, Object};
 
 /// How much of a file is brought into memory and given to hyper at a time, in bytes.
@@ -89,7 +90,7 @@ impl FileBody {
         }
         ready!(self.poll_at_hand(cx))?;
         self.window = Window::Unknown;
-        self.link.send_region(Region {
+        self.link.regions().push(Region {
             file: self.object.descriptor(),
             offset: self.next,
             len,

@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::accept::media_type;
 use super::conditional::{Current, Preconditions, Verdict};
-use super::request::Refusal;
+use super::refusal::Refusal;
 
 const FRAME: &str = include_str!("home/index.html");
 const STYLES: &[(&str, &str)] = &[("app.css", include_str!("home/app.css"))];

@@ -19,9 +19,10 @@ use super::caught::caught;
 use super::exchange::Exchange;
 use super::file_body::{LONG, WINDOW};
 use super::hosts::Hosts;
-use super::link::{Link, Region};
+use super::link::Link;
 use super::path::key;
 use super::plain::Plain;
+use super::region::Region;
 use super::representation::{CLOSE, Representation, representation};
 use super::response::OK;
 use super::rules::{Rules, Scope};
@@ -92,7 +93,7 @@ impl Service {
             link.end_after_answer();
         }
         if region > 0 {
-            link.send_region(Region {
+            link.regions().push(Region {
                 file: object.descriptor(),
                 offset: 0,
                 len: region,

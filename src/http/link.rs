@@ -4,15 +4,15 @@
 //! whether it waits for the peer. Whoever watches the time reads both. All of it stays on one reactor: plain cells.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use super::detour::Detour;
 use super::head::Fault;
 use super::meter::Meter;
+use super::region::Regions;
 use crate::metrics::ReactorCounters;
-use crate::store::{Descriptor, Inflow};
+use crate::store::Inflow;
 
 /// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,21 +25,6 @@ pub enum Phase {
     Serving,
     /// Sending changes as they come, for as long as both sides stay: there may be nothing to send for hours.
     Watching,
-}
-
-/// Bytes of a file that the socket sends itself, in place of a piece of the body that hyper holds.
-#[derive(Debug)]
-pub struct Region {
-    /// The file.
-    pub file: Descriptor,
-    /// Where the region begins.
-    pub offset: u64,
-    /// Its length, in bytes; never 0.
-    pub len: usize,
-    /// It is one of a long body, so full packets are worth waiting for.
-    pub is_long: bool,
-    /// Nothing of its body follows.
-    pub is_last: bool,
 }
 
 /// The state of one connection.
@@ -60,11 +45,10 @@ pub struct Link {
     in_front: Cell<bool>,
     fault: Cell<Option<(u64, Fault)>>,
     nudged: Cell<bool>,
-    ended: Cell<bool>,
     finishing: Cell<bool>,
     holds_piece: Cell<bool>,
     waits_for_flush: RefCell<Option<Waker>>,
-    regions: RefCell<VecDeque<Region>>,
+    regions: Regions,
     meter: Meter,
     detour: Detour,
 }
@@ -88,11 +72,10 @@ impl Link {
             in_front: Cell::new(false),
             fault: Cell::new(None),
             nudged: Cell::new(false),
-            ended: Cell::new(false),
             finishing: Cell::new(false),
             holds_piece: Cell::new(false),
             waits_for_flush: RefCell::default(),
-            regions: RefCell::default(),
+            regions: Regions::default(),
             meter: Meter::new(counters),
             detour: Detour::default(),
         }
@@ -299,11 +282,6 @@ impl Link {
         self.writing.get()
     }
 
-    /// Whether a region waits to be sent: for the peer to take bytes, or for its turn among others.
-    pub fn holds_region(&self) -> bool {
-        !self.regions.borrow().is_empty()
-    }
-
     /// Has the socket try to send although it is not known to take bytes. It says that it does only once a third of its
     /// buffer is free, which takes a slow but honest reader longer than the time its rate is measured over.
     pub fn nudge(&self) {
@@ -335,37 +313,8 @@ impl Link {
         self.detour.take(self.requests.get())
     }
 
-    /// The next piece of body that hyper holds stands for `region`.
-    pub(super) fn send_region(&self, region: Region) {
-        self.regions.borrow_mut().push_back(region);
-    }
-
-    /// Whether the last region of a body has been sent since the last call.
-    pub fn take_end(&self) -> bool {
-        self.ended.take()
-    }
-
-    /// Whether the region at the front is one of a long body.
-    pub fn is_long(&self) -> bool {
-        self.regions.borrow().front().is_some_and(|r| r.is_long)
-    }
-
-    /// Sends from the region at the front: `send` answers how many bytes it sent, and a region sent whole is gone.
-    pub fn with_region<E>(
-        &self,
-        send: impl FnOnce(&Region) -> Result<usize, E>,
-    ) -> Option<Result<usize, E>> {
-        let mut regions = self.regions.borrow_mut();
-        let region = regions.front_mut()?;
-        let result = send(region);
-        if let Ok(n) = result {
-            region.offset += n as u64;
-            region.len -= n;
-            if region.len == 0 {
-                self.ended.set(region.is_last);
-                regions.pop_front();
-            }
-        }
-        Some(result)
+    /// What the pieces of body that hyper holds stand for.
+    pub fn regions(&self) -> &Regions {
+        &self.regions
     }
 }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use percent_encoding::percent_decode_str;
 
 use super::admin::Page;
-use super::request::Refusal;
+use super::refusal::Refusal;
 use super::rules::Scope;
 use crate::store::Key;
 

@@ -6,10 +6,11 @@
 use super::conditional::{Current, Preconditions};
 use super::digest_fields::Expected;
 use super::encode::{Coding, variant};
+use super::operation::Terms;
+use super::outcome::Outcome;
 use super::receive::Received;
+use super::refusal::Refusal;
 use super::representation::etag;
-use super::request::{Refusal, Terms};
-use super::response::Outcome;
 use super::service::Service;
 use crate::metrics::ReactorCounters;
 use crate::store::{Condition, Digests, Key, Meta, Wanted};

@@ -13,7 +13,7 @@ use hyper::body::{Body as _, Frame, Incoming};
 use hyper::header::HeaderMap;
 
 use super::link::Link;
-use super::request::Refusal;
+use super::refusal::Refusal;
 use crate::store::{self, Inflow};
 
 /// The body of a request that has just arrived.

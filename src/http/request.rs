@@ -11,175 +11,19 @@ use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
 use super::accept::prefers_problem;
-use super::admin::{self, Page};
+use super::admin;
 use super::conditional::Preconditions;
-use super::digest_fields::{Algorithm, BadDigest, Expected, WANT_REPR_DIGEST, want};
+use super::digest_fields::{Expected, WANT_REPR_DIGEST, want};
 use super::encode::Coding;
-use super::head::Fault;
 use super::home;
-use super::listing::{self, BadQuery, Form};
+use super::listing::{self, Form};
 use super::media;
+use super::operation::{Audience, Intent, Operation, Terms, Wishes};
 use super::path::{WATCH, key, page};
+use super::refusal::Refusal;
 use super::rules::{Rules, Scope};
-use super::subscription::{Ask, BadAsk, ask};
+use super::subscription::{Ask, ask};
 use super::survey::Survey;
-use crate::store::{self, BadKey, Key};
-
-/// What a request asks for: something to be done, or to be told of what others do.
-#[derive(Debug)]
-pub(super) enum Intent<'a> {
-    Operation(Operation<'a>),
-    Watch(Ask),
-}
-
-/// What is to be done.
-#[derive(Debug)]
-pub(super) enum Operation<'a> {
-    /// Answer the value; HEAD is the same, whose body hyper leaves out.
-    Get {
-        key: Key<'a>,
-        wishes: Option<Box<Wishes>>,
-    },
-    /// Store the body, of `len` bytes where the head tells.
-    Put {
-        key: Key<'a>,
-        len: Option<u64>,
-        terms: Box<Terms>,
-    },
-    Delete {
-        key: Key<'a>,
-        preconditions: Option<Preconditions>,
-    },
-    List {
-        page: store::Page,
-        form: Form,
-    },
-    /// Answer the page for browsers, or only say that it `is_known` to the client.
-    Home {
-        is_known: bool,
-    },
-    /// Say what may be done; `preflight` when a browser asks on behalf of a page of another origin.
-    Options {
-        preflight: bool,
-    },
-    /// Answer one of the server's own pages.
-    Page(Page, admin::Form),
-}
-
-/// What a client wants of a value besides all of it, now.
-#[derive(Debug)]
-pub(super) struct Wishes {
-    pub(super) preconditions: Option<Preconditions>,
-    /// Range and If-Range, of a GET: the one method that has ranges (RFC 9110, section 14.2).
-    pub(super) ranges: HeaderMap,
-    pub(super) digest: Option<Algorithm>,
-    pub(super) coding: Option<Coding>,
-}
-
-/// On what terms a body is to be stored.
-#[derive(Debug)]
-pub(super) struct Terms {
-    pub(super) preconditions: Option<Preconditions>,
-    pub(super) media_type: Option<Box<str>>,
-    pub(super) expected: Expected,
-    /// Digests may follow as trailers, by algorithms not known before.
-    pub(super) digests_follow: bool,
-}
-
-/// To whom an answer goes.
-#[derive(Debug, Default)]
-pub(super) struct Audience {
-    /// Errors as `application/problem+json`.
-    pub(super) problem: bool,
-    /// The page that asks, if it is of an origin that may.
-    pub(super) origin: Option<HeaderValue>,
-    /// Answers depend on who asks.
-    pub(super) varies: bool,
-    /// There is an X-Request-Id, to be answered with one.
-    pub(super) identified: bool,
-    /// It wants no further answer on this connection.
-    pub(super) closes: bool,
-}
-
-impl Operation<'_> {
-    /// The same operation, borrowing nothing.
-    pub(super) fn into_owned(self) -> Operation<'static> {
-        match self {
-            Self::Get { key, wishes } => Operation::Get {
-                key: key.into_owned(),
-                wishes,
-            },
-            Self::Put { key, len, terms } => Operation::Put {
-                key: key.into_owned(),
-                len,
-                terms,
-            },
-            Self::Delete { key, preconditions } => Operation::Delete {
-                key: key.into_owned(),
-                preconditions,
-            },
-            Self::List { page, form } => Operation::List { page, form },
-            Self::Home { is_known } => Operation::Home { is_known },
-            Self::Options { preflight } => Operation::Options { preflight },
-            Self::Page(page, form) => Operation::Page(page, form),
-        }
-    }
-}
-
-/// Why a request is not done.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refusal {
-    #[error("nothing has this path: a key is one path segment")]
-    NoSuchPath,
-    #[error("PUT needs a key: one path segment, as in PUT /key")]
-    NoKey,
-    #[error("nothing was stored: PUT needs a Content-Length above 0")]
-    NothingToStore,
-    #[error("bad key: {0}")]
-    BadKey(#[from] BadKey),
-    #[error("bad key: '%' must be followed by two hexadecimal digits")]
-    BadEscape,
-    #[error("{0}")]
-    BadQuery(#[from] BadQuery),
-    #[error("a request needs exactly one valid Host header")]
-    BadHost,
-    #[error("this server does not go by the name in Host; --allowed-host adds one")]
-    WrongHost,
-    #[error("pages of other origins may change nothing here; --cors-origin lets those of one")]
-    CrossSite,
-    #[error("{0}")]
-    Fault(Fault),
-    #[error("PUT over HTTP/1.0 needs a Content-Length")]
-    LengthRequired,
-    #[error("the only expectation met is 100-continue")]
-    Expectation,
-    #[error("the target of a request is a path, as in GET /key")]
-    BadTarget,
-    #[error("a part of a value cannot be stored: PUT takes no Content-Range")]
-    PartialPut,
-    #[error("a value is stored as it is sent: PUT takes no Content-Encoding")]
-    ContentCoding,
-    #[error("bad digest: {0}")]
-    BadDigest(#[from] BadDigest),
-    #[error("no range lies within the value ({len} bytes)")]
-    Unsatisfiable { len: u64 },
-    #[error("the value does not have the digest that was sent with it")]
-    DigestMismatch,
-    #[error("the precondition does not hold")]
-    Precondition,
-    #[error("this server knows GET, HEAD, PUT, DELETE and OPTIONS")]
-    Method,
-    #[error("this page knows {0}")]
-    PageMethod(&'static str),
-    #[error("{0}")]
-    BadAsk(#[from] BadAsk),
-    #[error("this server is read-only")]
-    ReadOnly,
-    #[error("the value is larger than this server takes ({limit} bytes)")]
-    TooLarge { limit: u64 },
-    #[error("the request's body was cut off or malformed")]
-    CutOff,
-}
 
 /// Understands `head`; `len` is the body's length where the framing tells it.
 pub(super) fn understand<'a>(

@@ -6,8 +6,9 @@ use std::ops::Range;
 use std::time::SystemTime;
 
 use super::conditional::{Current, Verdict, if_range};
+use super::operation::Wishes;
 use super::range::{Ranges, ranges};
-use super::request::{Refusal, Wishes};
+use super::refusal::Refusal;
 
 /// What of the value is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,16 +1,11 @@
-//! Performs operations on the store: what a request becomes once it is understood.
+//! The service of a reactor, one for all its connections: what a request becomes once it is understood.
 //!
-//! One service for all connections of a reactor. It decides no status and reads no header; what it promises is that a
-//! refused upload is not read, and that a body that breaks off is never stored.
+//! Answers at once what takes no work, and has the rest performed. Decides no status and reads no header.
 
 use std::cell::Cell;
-use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::SystemTime;
 
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
@@ -19,26 +14,24 @@ use hyper::{Method, Request, Response};
 use super::access_log::{Line, Sampling};
 use super::admin::Admin;
 use super::body::Body;
-use super::caught::{Asked, caught, caught_in};
-use super::digest_fields::Algorithm;
-use super::encode::{Encoded, WORTH_IT};
+use super::caught::{Asked, caught};
 use super::exchange::Exchange;
 use super::hot::{self, Recent};
 use super::identity::Ids;
 use super::link::Link;
-use super::listing::next_link;
 use super::meter::{Notes, Timing};
-use super::put::condition;
-use super::receive::{Arriving, Received};
-use super::representation::representation;
-use super::request::{Audience, Intent, Operation, Refusal, Wishes, understand};
-use super::response::{Outcome, Sending, close, render, value, whole};
+use super::operation::{Audience, Intent, Operation};
+use super::outcome::Outcome;
+use super::receive::Arriving;
+use super::refusal::Refusal;
+use super::request::understand;
+use super::response::{close, render, whole};
 use super::rules::Rules;
-use super::select::{Selection, select};
 use super::short;
 use super::subscription::{Ask, Subscribers, Upgraded};
+use super::work::{Answer, Task};
 use crate::failpoint;
-use crate::store::{Changes, Digest, Directory, Error, Key, Object};
+use crate::store::{Changes, Directory, Error};
 
 /// The service of one reactor.
 #[derive(Debug)]
@@ -46,8 +39,8 @@ pub struct Service {
     pub(super) store: Arc<Directory>,
     rules: Rules,
     reactor: usize,
-    admin: Arc<Admin>,
-    ids: Ids,
+    pub(super) admin: Arc<Admin>,
+    pub(super) ids: Ids,
     logged: Cell<u32>,
     /// Every request has notes, not only one that asks for them.
     is_noted: bool,
@@ -219,175 +212,6 @@ impl Service {
         }
     }
 
-    fn cached(&self, key: &Key<'_>, link: &Link) -> Option<Arc<Object>> {
-        let found = self.store.get_cached(key);
-        let counters = link.meter().counters();
-        match found {
-            Some(_) => counters.hits.add(1),
-            None => counters.misses.add(1),
-        }
-        found
-    }
-
-    fn work(self: &Rc<Self>, task: Task, link: &Rc<Link>, exchange: Exchange) -> Answer {
-        let (service, link) = (Rc::clone(self), Rc::clone(link));
-        Answer::Working(Box::pin(async move {
-            let body = Received::new(task.body, service.rules.max_body, &link);
-            let performed = pin!(async {
-                failpoint::reach("work", task.asked.path());
-                let outcome = service.perform(task.operation, body, &link).await?;
-                if task.asked.wants_head_alone() {
-                    return Ok(outcome);
-                }
-                Ok(outcome.at_hand().await)
-            });
-            let outcome = service
-                .survive(performed, &task.asked, &link, &exchange)
-                .await;
-            service.finish(outcome, &task.audience, &link, exchange)
-        }))
-    }
-
-    /// What `performed` comes to; a panic is the end of this request alone.
-    pub(super) async fn survive(
-        &self,
-        performed: Pin<&mut impl Future<Output = Result<Outcome, Outcome>>>,
-        asked: &Asked,
-        link: &Link,
-        exchange: &Exchange,
-    ) -> Outcome {
-        match caught_in(performed).await {
-            Ok(outcome) => outcome.unwrap_or_else(|failure| failure),
-            Err(panicked) => {
-                let id = exchange.request_id(|| Notes::of(self.ids.anonymous()));
-                asked.panicked(panicked, &id, link)
-            }
-        }
-    }
-
-    /// The answer to a request whose outcome is known, once its first bytes are in memory.
-    fn when_at_hand(
-        self: &Rc<Self>,
-        outcome: Outcome,
-        audience: Audience,
-        link: &Rc<Link>,
-        exchange: Exchange,
-    ) -> Answer {
-        let (service, link) = (Rc::clone(self), Rc::clone(link));
-        Answer::Working(Box::pin(async move {
-            let outcome = outcome.at_hand().await;
-            service.finish(outcome, &audience, &link, exchange)
-        }))
-    }
-
-    async fn perform(
-        &self,
-        operation: Operation<'static>,
-        mut body: Received<'_>,
-        link: &Rc<Link>,
-    ) -> Result<Outcome, Outcome> {
-        match operation {
-            Operation::Get { key, wishes } => self.get(&key, wishes.as_deref(), link).await,
-            Operation::Put { .. } if self.rules.discard => {
-                body.discard().await?;
-                Ok(Outcome::Discarded)
-            }
-            Operation::Put { key, len, terms } => {
-                let counters = link.meter().counters();
-                self.put(key, len, *terms, &mut body, counters).await
-            }
-            Operation::Delete { key, preconditions } => {
-                let deleted = self.store.delete(key, preconditions.map(condition)).await?;
-                Ok(if deleted {
-                    Outcome::Deleted
-                } else {
-                    Outcome::NoValue
-                })
-            }
-            Operation::List { page, form } => {
-                let listing = self.store.list(page.clone()).await?;
-                let next = next_link(&page, &listing);
-                Ok(Outcome::Listed {
-                    listing,
-                    form,
-                    next,
-                })
-            }
-            Operation::Home { is_known } => Ok(Outcome::Home { is_known }),
-            Operation::Options { preflight } => Ok(Outcome::Options { preflight }),
-            Operation::Page(page, form) => Ok(Outcome::Page(self.admin.answer(page, form).await)),
-        }
-    }
-
-    async fn get(
-        &self,
-        key: &Key<'_>,
-        wishes: Option<&Wishes>,
-        link: &Rc<Link>,
-    ) -> Result<Outcome, Outcome> {
-        let Some(object) = self.store.get(key).await? else {
-            return Ok(Outcome::NoValue);
-        };
-        let digest = match wishes.and_then(|wishes| wishes.digest) {
-            Some(algorithm) => Some(self.digest(&object, algorithm).await?),
-            None => None,
-        };
-        Ok(self.found(object, key, wishes, digest, link))
-    }
-
-    /// The digest of `object` as a field: kept with it, or computed where that keeps no reactor busy.
-    async fn digest(&self, object: &Arc<Object>, algorithm: Algorithm) -> Result<String, Error> {
-        let (sha512, keep) = (algorithm == Algorithm::Sha512, self.store.is_writable());
-        let digest = object.digest(sha512, keep, self.store.compute());
-        Ok(match digest.await? {
-            Digest::Sha256(digest) => Algorithm::Sha256.field(&digest),
-            Digest::Sha512(digest) => Algorithm::Sha512.field(&digest),
-        })
-    }
-
-    /// The answer with `object`, the value of `key`.
-    fn found(
-        &self,
-        object: Arc<Object>,
-        key: &Key<'_>,
-        wishes: Option<&Wishes>,
-        digest: Option<String>,
-        link: &Rc<Link>,
-    ) -> Outcome {
-        let shared = Arc::clone(&object);
-        let representation = representation(&shared, key, self.rules.compress);
-        let selection = wishes.map_or(Ok(Selection::Whole), |wishes| {
-            let (len, now) = (object.meta().len, SystemTime::now());
-            representation.current(|current| select(wishes, current, len, now))
-        });
-        let selection = match selection {
-            Ok(selection) => selection,
-            Err(refusal) => return refusal.into(),
-        };
-        let coding = wishes
-            .and_then(|wishes| wishes.coding)
-            .filter(|_| representation.is_compressible && object.meta().len > WORTH_IT)
-            // The digest would be that of the value as it is.
-            .filter(|_| selection == Selection::Whole && digest.is_none());
-        let encoded = coding.map(|coding| {
-            let encoded = Encoded::new(Arc::clone(&object), coding, self.store.compute().clone());
-            encoded.map(|encoded| (coding, encoded))
-        });
-        match encoded.transpose() {
-            Ok(encoded) => Outcome::Value(value(
-                Sending {
-                    object,
-                    representation,
-                    selection,
-                    digest,
-                    encoded,
-                },
-                link,
-            )),
-            Err(error) => error.into(),
-        }
-    }
-
     pub(super) fn finish(
         &self,
         outcome: Outcome,
@@ -414,41 +238,6 @@ enum Begun {
     Awaited(Outcome),
     Watch(Ask),
     Work(Operation<'static>),
-}
-
-/// A request that takes work.
-struct Task {
-    operation: Operation<'static>,
-    audience: Audience,
-    body: Arriving,
-    asked: Asked,
-}
-
-/// An answer, now or later.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the large one is the common one, and has no allocation of its own"
-)]
-pub enum Answer {
-    /// Known already; empty once it has been given.
-    Ready(Option<Response<Body>>),
-    /// Being worked on. Boxed, so that a connection between requests has no room set aside for it.
-    Working(Work),
-}
-
-/// An answer being worked on.
-pub type Work = Pin<Box<dyn Future<Output = Response<Body>>>>;
-
-impl Future for Answer {
-    type Output = Result<Response<Body>, Infallible>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let answer = match &mut *self {
-            Self::Ready(response) => response.take().map_or(Poll::Pending, Poll::Ready),
-            Self::Working(work) => work.as_mut().poll(cx),
-        };
-        answer.map(Ok)
-    }
 }
 
 /// The client learns what happened; the log, why.

@@ -17,12 +17,14 @@ use super::caught::{Asked, caught};
 use super::exchange::Exchange;
 use super::link::Link;
 use super::media;
+use super::operation::Audience;
+use super::outcome::Outcome;
 use super::path::key;
 use super::plain::Plain;
-use super::request::{Audience, Refusal};
-use super::response::Outcome;
+use super::refusal::Refusal;
 use super::rules::Rules;
-use super::service::{Service, Work};
+use super::service::Service;
+use super::work::Work;
 use crate::failpoint;
 use crate::store::{Directory, Key};
 

@@ -13,7 +13,7 @@ use hyper::{Method, Version};
 use super::digest_fields::WANT_REPR_DIGEST;
 use super::hosts::{Hosts, is_own};
 use super::identity::REQUEST_ID;
-use super::request::Refusal;
+use super::refusal::Refusal;
 
 /// Fetch Metadata: how the page that asks is related to this server, where a browser says so.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");

@@ -153,7 +153,7 @@ impl Speaker<'_> {
                 // Nobody waits for a subscriber that does not read; one that does can come back to where it was.
                 return Poll::Ready(Ok(End::Cut));
             }
-            let holds_answer = link.is_sending() || link.holds_region();
+            let holds_answer = link.is_sending() || !link.regions().is_empty();
             if matches!(polled, Poll::Ready(Ok(()))) && holds_answer {
                 // hyper calls a connection done whose last answer it holds, and goes on with it if it is asked to.
                 return Poll::Pending;

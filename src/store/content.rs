@@ -8,7 +8,8 @@ use super::attributes::Attributes;
 use super::budget::Share;
 use super::error::Error;
 use super::object::Version;
-use super::staging::{Durability, Staged, Staging};
+use super::staged::Staged;
+use super::staging::{Durability, Staging};
 
 /// The bytes of a value.
 #[derive(Debug)]

@@ -5,31 +5,30 @@
 //! an upload not yet handed over leaves nothing, a change handed over is made.
 
 use std::fs::File;
-use std::num::NonZeroU64;
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::thread::CpuSet;
 
-use super::budget::{Budget, InFlight, Share};
+use super::budget::{InFlight, Share};
 use super::cache::Cache;
 use super::changes::Changes;
 use super::content::Content;
 use super::error::Error;
-use super::home::{Home, OpenError};
 use super::key::Key;
 use super::list::{self, Listing, Page};
 use super::names::{Names, Opened};
 use super::object::{Meta, Object, Version};
 use super::publish::{Condition, Publisher};
 use super::read::{self, Read};
-use super::staging::{Durability, Staging};
+use super::staging::Staging;
 use super::threads::Threads;
 use super::upload::Upload;
 use crate::metrics::StoreCounters;
+
+mod open;
+
+pub use open::Options;
 
 /// Values up to this length are answered from memory, in bytes: copying more costs more than having the kernel send it
 /// from its own cache.
@@ -38,29 +37,6 @@ const IN_MEMORY: u64 = 8 << 10;
 /// A file of up to this many bytes that was removed by hand may stay on the disk until it is looked at again or falls out
 /// of the cache; a larger one is given up by the next [`Directory::sweep`].
 const NEGLIGIBLE: u64 = 64 << 10;
-
-/// What a store may use.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Memory for hot small values, in bytes, overhead included; 0 is none.
-    pub cache: u64,
-    /// Files that the cache may keep open.
-    pub cached_files: u64,
-    /// What an acknowledged change survives.
-    pub durability: Durability,
-    /// Threads at most for what keeps a processor busy; 0 has the reactors do it themselves.
-    pub compute_threads: usize,
-    /// Where those and the disk threads may run, unless it is where the thread that needs one more may.
-    pub cpus: Option<CpuSet>,
-    /// Bytes of uploads staged at once, if that is bounded.
-    pub max_staged: Option<NonZeroU64>,
-}
-
-impl Options {
-    fn cache(self) -> Arc<Cache> {
-        Arc::new(Cache::new(self.cache, self.cached_files))
-    }
-}
 
 /// A directory served as a key-value store.
 #[derive(Debug)]
@@ -82,76 +58,6 @@ struct Writing {
 }
 
 impl Directory {
-    /// Opens `dir` for reading and writing, making it when it is missing.
-    pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
-        let home = Home::open(dir, options.durability)?;
-        let failed = |source| OpenError::Failed {
-            doing: "start threads for",
-            path: dir.to_owned(),
-            source,
-        };
-        let names = Arc::new(Names::new(
-            home.root,
-            Threads::disk(options.cpus).map_err(failed)?,
-        ));
-        let counters = Arc::<StoreCounters>::default();
-        let changes = Arc::new(Changes::after(home.clock.reached()));
-        let staging = Arc::new(Staging::new(
-            Arc::clone(&names),
-            home.staging,
-            home.features,
-            options.durability,
-            Budget::new(options.max_staged),
-            home.clock,
-            Arc::clone(&counters),
-        ));
-        let publisher =
-            Publisher::start(Arc::clone(&staging), Arc::clone(&changes)).map_err(failed)?;
-        Ok(Self {
-            names,
-            compute: Threads::compute(options.compute_threads, options.cpus).map_err(failed)?,
-            cache: options.cache(),
-            counters,
-            changes,
-            writing: Some(Writing {
-                staging,
-                publisher,
-                _lock: home.lock,
-            }),
-        })
-    }
-
-    /// Opens `dir` for reading alone: nothing is created or locked, so it may lie on a read-only file system and have
-    /// other servers.
-    pub fn open_read_only(dir: &Path, options: Options) -> Result<Self, OpenError> {
-        let failed = |source| OpenError::Failed {
-            doing: "open",
-            path: dir.to_owned(),
-            source,
-        };
-        let directory = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(dir, directory, Mode::empty())
-            .map_err(|errno| failed(errno.into()))?;
-        if let Err(Errno::NOSYS | Errno::PERM) =
-            super::names::open_beneath(&root, ".", directory, Mode::empty())
-        {
-            return Err(OpenError::NoOpenat2 {
-                dir: dir.to_owned(),
-            });
-        }
-        Ok(Self {
-            compute: Threads::compute(options.compute_threads, options.cpus).map_err(failed)?,
-            names: Arc::new(Names::new(
-                root,
-                Threads::disk(options.cpus).map_err(failed)?,
-            )),
-            cache: options.cache(),
-            counters: Arc::default(),
-            changes: Arc::new(Changes::after(Version::from_nanos(0))),
-            writing: None,
-        })
-    }
-
     /// The value of `key`, if it is in the cache and proved current: one system call, and nothing to wait for.
     pub fn get_cached(&self, key: &Key<'_>) -> Option<Arc<Object>> {
         self.cache.get(key)

@@ -15,7 +15,8 @@ use super::attributes;
 use super::clock::Clock;
 use super::key::RESERVED;
 use super::names::open_beneath;
-use super::staging::{Durability, Features, link_unnamed};
+use super::staged::link_unnamed;
+use super::staging::{Durability, Features};
 
 /// Why the directory cannot be served.
 #[derive(Debug, thiserror::Error)]

@@ -36,6 +36,7 @@ mod publish;
 mod read;
 mod reply;
 mod residency;
+mod staged;
 mod staging;
 mod stamp;
 mod threads;

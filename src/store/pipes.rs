@@ -17,7 +17,7 @@ use rustix::pipe::{
 
 use super::error::Error;
 use super::object::ValueFile;
-use super::staging::write_at;
+use super::staged::write_at;
 use super::upload::Inflow;
 
 /// Pipes at once; each is two descriptors.

@@ -1,26 +1,25 @@
-//! Files on their way to a name: made aside, stamped with a version, synced if need be, then linked or renamed whole.
+//! Where files are made aside: with what the file system can do, stamped with a version of the clock, and synced if need be.
 //!
-//! Promises that a staged file that is not published leaves nothing behind: it has no name at all (`O_TMPFILE`), or,
-//! where the file system lacks that, one in `.data-server/staging` that is removed with it and swept at the next start.
+//! A file so made is [`Staged`]. It has no name at all (`O_TMPFILE`), or, where the file system lacks that or one will be
+//! needed, one in `.data-server/staging`, which is swept at the next start.
 
-use std::io::IoSlice;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::attributes::Attributes;
 use super::budget::{Budget, Share};
 use super::clock::Clock;
 use super::error::Error;
-use super::key::Key;
 use super::names::{Names, open_beneath};
 use super::object::{ValueFile, Version};
 use super::pipes::Pipes;
+use super::staged::{Staged, write_at};
 use super::threads::Threads;
 use crate::metrics::StoreCounters;
 
@@ -98,6 +97,15 @@ impl Staging {
         &self.names
     }
 
+    /// Where files that need a name before their key's have it.
+    pub(super) fn dir(&self) -> &OwnedFd {
+        &self.dir
+    }
+
+    pub(super) fn features(&self) -> Features {
+        self.features
+    }
+
     /// What large values are received through.
     pub(super) fn pipes(&self) -> &Arc<Pipes> {
         &self.pipes
@@ -131,13 +139,8 @@ impl Staging {
                 Some(name),
             )
         };
-        Ok(Staged {
-            file: Arc::new(file(fd, self.names.disk().clone())),
-            name,
-            attributes: Attributes::default(),
-            share: None,
-            staging: Arc::clone(self),
-        })
+        let file = file(fd, self.names.disk().clone());
+        Ok(Staged::new(file, name, Arc::clone(self)))
     }
 
     /// A staged file that holds `pieces`. One that will replace another is best given a name at once: to link it first
@@ -179,7 +182,7 @@ impl Staging {
         staged
             .stamp(version)
             .map_err(Error::while_("stamp the version"))?;
-        staged.attributes.write(&**staged.file(), version)?;
+        staged.attributes().write(&**staged.file(), version)?;
         if self.durability == Durability::Disk {
             // Not fdatasync: the version is metadata.
             self.sync(&**staged.file())
@@ -208,127 +211,8 @@ impl Staging {
         synced
     }
 
-    fn new_name(&self) -> String {
+    /// A name that nothing in [`Staging::dir`] has.
+    pub(super) fn new_name(&self) -> String {
         self.next_name.fetch_add(1, Ordering::Relaxed).to_string()
     }
 }
-
-/// A value that is being written, under no key yet. Dropped unpublished, it leaves nothing behind.
-#[derive(Debug)]
-pub(super) struct Staged {
-    file: Arc<ValueFile>,
-    name: Option<String>,
-    attributes: Attributes,
-    /// Held until the value is published, or given up.
-    share: Option<Share>,
-    staging: Arc<Staging>,
-}
-
-impl Staged {
-    pub(super) fn file(&self) -> &Arc<ValueFile> {
-        &self.file
-    }
-
-    /// All of the value is in: what to leave beside it when it is sealed, and its share of what may be staged.
-    pub(super) fn complete(&mut self, attributes: Attributes, share: Share) {
-        self.attributes = attributes;
-        self.share = Some(share);
-    }
-
-    /// Stamps the version into the file: its modification time.
-    fn stamp(&self, version: Version) -> Result<(), Errno> {
-        let omit = Timespec {
-            tv_sec: 0,
-            tv_nsec: rustix::fs::UTIME_OMIT,
-        };
-        let times = Timestamps {
-            last_access: omit,
-            last_modification: version.timespec(),
-        };
-        retry_on_intr(|| rustix::fs::futimens(&*self.file, &times))
-    }
-
-    /// Gives the file the name `key`; `EXIST` when something has it.
-    pub(super) fn link(&mut self, key: &Key<'_>) -> Result<(), Errno> {
-        let Staging { names, dir, .. } = &*self.staging;
-        match &self.name {
-            None => self.link_unnamed(names.root(), key.as_str()),
-            Some(name) => {
-                let (root, flags) = (names.root(), RenameFlags::NOREPLACE);
-                retry_on_intr(|| {
-                    rustix::fs::renameat_with(dir, name.as_str(), root, key.as_str(), flags)
-                })?;
-                self.name = None;
-                Ok(())
-            }
-        }
-    }
-
-    /// Gives the file the name `key` in place of whatever file has it.
-    pub(super) fn replace(&mut self, key: &Key<'_>) -> Result<(), Errno> {
-        if self.name.is_none() {
-            let name = self.staging.new_name();
-            self.link_unnamed(&self.staging.dir, &name)?;
-            self.name = Some(name);
-        }
-        let name = self.name.as_deref().unwrap_or_default();
-        let Staging { names, dir, .. } = &*self.staging;
-        retry_on_intr(|| rustix::fs::renameat(dir, name, names.root(), key.as_str()))?;
-        self.name = None;
-        Ok(())
-    }
-
-    fn link_unnamed(&self, dir: &OwnedFd, name: &str) -> Result<(), Errno> {
-        link_unnamed(&self.file, dir, name, self.staging.features.link_empty_path)
-    }
-}
-
-/// Links the unnamed `file` as `dir/name`.
-pub(super) fn link_unnamed(
-    file: impl AsFd,
-    dir: impl AsFd,
-    name: &str,
-    empty_path: bool,
-) -> Result<(), Errno> {
-    if empty_path {
-        return retry_on_intr(|| rustix::fs::linkat(&file, "", &dir, name, AtFlags::EMPTY_PATH));
-    }
-    let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
-    retry_on_intr(|| rustix::fs::linkat(CWD, &path, &dir, name, AtFlags::SYMLINK_FOLLOW))
-}
-
-impl Drop for Staged {
-    fn drop(&mut self) {
-        let Some(name) = self.name.take() else { return };
-        let staging = Arc::clone(&self.staging);
-        self.staging.names.disk().later(move || {
-            let unlink = || rustix::fs::unlinkat(&staging.dir, name.as_str(), AtFlags::empty());
-            if let Err(errno) = retry_on_intr(unlink) {
-                tracing::warn!(%name, error = %errno, "a staged file stays until the next start");
-            }
-        });
-    }
-}
-
-/// Writes all of `pieces` to `file` from `offset` on.
-pub(super) fn write_at(file: &ValueFile, mut offset: u64, pieces: &[Bytes]) -> Result<(), Error> {
-    let mut slices: Vec<_> = pieces.iter().map(|p| IoSlice::new(p)).collect();
-    let mut rest = &mut slices[..];
-    IoSlice::advance_slices(&mut rest, 0);
-    while !rest.is_empty() {
-        let batch = rest.len().min(MAX_SLICES);
-        match rustix::io::pwritev(file, &rest[..batch], offset) {
-            Ok(0) => return Err(Error::new("write", Errno::NOSPC)),
-            Ok(n) => {
-                offset += n as u64;
-                IoSlice::advance_slices(&mut rest, n);
-            }
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(Error::new("write", errno)),
-        }
-    }
-    Ok(())
-}
-
-/// `IOV_MAX` of Linux: what one pwritev takes.
-const MAX_SLICES: usize = 1024;

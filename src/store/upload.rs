@@ -17,7 +17,8 @@ use super::digest::{Digests, Hasher, Wanted};
 use super::error::Error;
 use super::object::ValueFile;
 use super::piece::Piece;
-use super::staging::{Staged, Staging, write_at};
+use super::staged::{Staged, write_at};
+use super::staging::Staging;
 use super::threads::Threads;
 
 mod inflow;

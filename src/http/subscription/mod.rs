@@ -24,10 +24,12 @@ pub(super) use self::events::Events;
 pub use self::websocket::Session;
 use super::exchange::Exchange;
 use super::link::Link;
+use super::operation::Audience;
+use super::outcome::Outcome;
 use super::representation::etag;
-use super::request::Audience;
-use super::response::{Outcome, render};
-use super::service::{Answer, Service};
+use super::response::render;
+use super::service::Service;
+use super::work::Answer;
 use crate::store::{Change, Gap};
 
 /// How often a subscriber hears that the connection is alive, and that none that does is forgotten.

@@ -147,9 +147,11 @@ impl Outlet {
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_turn(cx));
-        self.cork(socket, self.link.is_long());
+        self.cork(socket, self.link.regions().is_long());
         let polled = self.poll_call(socket, cx, |socket, link| {
-            let sent = link.with_region(|region| send_region(socket, region));
+            let sent = link
+                .regions()
+                .with_first(|region| send_region(socket, region));
             let missing = || {
                 Err(io::Error::other(
                     "a body stands for a file region that is not there",
@@ -157,7 +159,7 @@ impl Outlet {
             };
             sent.unwrap_or_else(missing)
         });
-        let is_end = self.link.take_end();
+        let is_end = self.link.regions().take_end();
         match polled {
             Poll::Ready(Ok(n)) => {
                 self.burst += n;
@@ -217,7 +219,7 @@ impl Outlet {
         cx: &mut Context<'_>,
         head: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.cork(socket, self.link.is_long());
+        self.cork(socket, self.link.regions().is_long());
         let sent = ready!(self.poll_send_slices(socket, cx, head, AT_ONCE | SendFlags::MORE))?;
         if sent < head.iter().map(|slice| slice.len()).sum() {
             self.link.sent(sent, true);

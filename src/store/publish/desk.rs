@@ -10,7 +10,8 @@ use super::super::error::Error;
 use super::super::key::Key;
 use super::super::names::Entry;
 use super::super::object::{Meta, ValueFile, Version};
-use super::super::staging::{Staged, Staging};
+use super::super::staged::Staged;
+use super::super::staging::Staging;
 use super::{Change, Condition, Made};
 use crate::metrics::StoreCounters;
 
