@@ -55,9 +55,14 @@ class Bench:
         return point
 
     def _run(self, server, workload, seconds, cpu_list, bounds):
-        """Load a server; with new values in slices, whose values are removed after each."""
+        """Load a server; with new values in slices, whose values are removed after each.
+
+        The first of them is not counted: it gets its memory from whoever had it before, the others from it.
+        """
         if workload.new and not bounds:
             bounds = {"requests": workload.slice}
+            self.client.run(server, workload, seconds, cpu_list, **bounds)
+            remove_new(server.data)
         point = None
         while point is None or (workload.new and point.valid and point.seconds < seconds):
             left = seconds - point.seconds if point else seconds
