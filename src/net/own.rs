@@ -28,23 +28,41 @@ pub(super) struct Own {
     pub(super) peers: Peers,
 }
 
+/// [`Own`], and the driver of the runtime knows its listener.
+#[derive(Debug)]
+pub(super) struct Listening {
+    listener: AsyncFd<TcpListener>,
+    outlives: bool,
+    slots: Arc<Semaphore>,
+    peers: Peers,
+}
+
+impl Own {
+    /// To be called on the runtime, before it is said that the reactor runs: one that cannot listen does not.
+    #[expect(
+        deprecated,
+        reason = "what replaces it is unsafe, for types that lie about their descriptor; a TcpListener does not"
+    )]
+    pub(super) fn register(self) -> io::Result<Listening> {
+        Ok(Listening {
+            listener: AsyncFd::with_interest(self.listener, Interest::READABLE)?,
+            outlives: self.outlives,
+            slots: self.slots,
+            peers: self.peers,
+        })
+    }
+}
+
 /// Accepts until `draining` asks for the end; who was connected before is still served.
-pub(super) async fn accept(own: Own, reactor: &Rc<Reactor>, draining: &mut Draining) {
-    let listener = match register(own.listener) {
-        Ok(listener) => listener,
-        Err(error) => {
-            tracing::error!(%error, "a reactor cannot listen");
-            return;
-        }
-    };
+pub(super) async fn accept(own: Listening, reactor: &Rc<Reactor>, draining: &mut Draining) {
     tokio::select! {
-        () = accept_for_ever(&listener, &own.slots, &own.peers, reactor) => {}
+        () = accept_for_ever(&own.listener, &own.slots, &own.peers, reactor) => {}
         () = draining.asked() => {}
     }
     while !own.outlives
         && let Ok(slot) = Arc::clone(&own.slots).try_acquire_owned()
     {
-        let Attempt::Connection(socket, peer) = attempt(listener.get_ref()) else {
+        let Attempt::Connection(socket, peer) = attempt(own.listener.get_ref()) else {
             break;
         };
         serve_guest(socket, peer, slot, &own.peers, reactor);
@@ -66,14 +84,6 @@ fn serve_guest(
     };
     accepting.accepted.add(1);
     serve(socket, peer, (slot, guest), reactor);
-}
-
-#[expect(
-    deprecated,
-    reason = "what replaces it is unsafe, for types that lie about their descriptor; a TcpListener does not"
-)]
-fn register(listener: TcpListener) -> io::Result<AsyncFd<TcpListener>> {
-    AsyncFd::with_interest(listener, Interest::READABLE)
 }
 
 async fn accept_for_ever(

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use super::connection;
 use super::gate::{Load, Slot};
 use super::lag;
-use super::own::{self, Own};
+use super::own::{self, Listening, Own};
 use super::socket::Socket;
 use super::stream;
 use super::watch::{Limits, Watch};
@@ -51,7 +51,7 @@ pub(super) struct Handle {
 #[derive(Debug)]
 enum Source {
     Acceptor(mpsc::UnboundedReceiver<Accepted>),
-    Own(Own),
+    Own(Listening),
 }
 
 /// What a reactor is made of.
@@ -104,7 +104,7 @@ impl Reactor {
 pub(super) fn start(setup: Setup, draining: Draining) -> io::Result<Handle> {
     let (queue, connections) = mpsc::unbounded_channel();
     let counters = Arc::clone(&setup.counters);
-    spawn(setup, Source::Acceptor(connections), draining)?;
+    spawn(setup, || Ok(Source::Acceptor(connections)), draining)?;
     Ok(Handle {
         queue,
         load: Load::default(),
@@ -114,11 +114,15 @@ pub(super) fn start(setup: Setup, draining: Draining) -> io::Result<Handle> {
 
 /// Starts a reactor on a thread of its own that accepts for itself.
 pub(super) fn start_own(setup: Setup, own: Own, draining: Draining) -> io::Result<()> {
-    spawn(setup, Source::Own(own), draining)
+    spawn(setup, || own.register().map(Source::Own), draining)
 }
 
-/// Returns once the reactor runs.
-fn spawn(setup: Setup, source: Source, draining: Draining) -> io::Result<()> {
+/// Returns once the reactor runs, with the `source` that was made on its runtime.
+fn spawn(
+    setup: Setup,
+    source: impl FnOnce() -> io::Result<Source> + Send + 'static,
+    draining: Draining,
+) -> io::Result<()> {
     let (started, outcome) = std::sync::mpsc::sync_channel(1);
     std::thread::Builder::new()
         .name(setup.name.clone())
@@ -128,12 +132,16 @@ fn spawn(setup: Setup, source: Source, draining: Draining) -> io::Result<()> {
             }
             stream::set_up();
             let mut builder = Builder::new_current_thread();
-            match builder
+            let runtime = builder
                 .enable_io()
                 .enable_time()
-                .build_local(LocalOptions::default())
-            {
-                Ok(runtime) => {
+                .build_local(LocalOptions::default());
+            let begun = runtime.and_then(|runtime| {
+                let source = runtime.block_on(async { source() })?;
+                Ok((runtime, source))
+            });
+            match begun {
+                Ok((runtime, source)) => {
                     let _ = started.send(Ok(()));
                     runtime.block_on(run(setup, source, draining));
                 }

@@ -129,8 +129,9 @@ fn each_call_of_each_operation_made_to_fail() {
     for (number, scene) in Scene::all().into_iter().enumerate() {
         let mut subject = Subject::start(scene);
         let calls = calls_of(scene, &subject.server);
+        // A hot value takes no more than these: accept4, recvfrom, fstat and sendmsg.
         assert!(
-            calls.len() > 4,
+            calls.len() >= 4,
             "{scene:?} makes next to no calls: {calls:?}"
         );
         let all = faults(&calls, scaled(false, true));
