@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::support::{Raw, TestServer, eventually, pattern, put_head};
+use crate::support::{Launch, Raw, TestServer, Trace, eventually, pattern, put_head};
 
 /// Sends a request that the access log tells from all others, and returns the reactor that answered it.
 #[track_caller]
@@ -280,4 +280,35 @@ fn requests_that_had_arrived_are_answered_whoever_accepts() {
             assert_eq!(server.exit(), Some(0));
         }
     }
+}
+
+/// It said that it serves, and listened no more.
+#[test]
+fn a_reactor_that_cannot_register_its_listener_is_a_start_that_failed() {
+    let mut ended = 0;
+    // Which of the thread's calls it is, the runtime decides: one of the first.
+    for number in 1..=4 {
+        let inject = format!("inject=epoll_ctl:error=EIO:when={number}");
+        let options = ["-e", "trace=epoll_ctl", "-e", &inject];
+        let Some(trace) = Trace::with(&options, "a listener that cannot be registered") else {
+            return;
+        };
+        match trace
+            .around(Launch::new(&["--threads", "1"]))
+            .start_or_end()
+        {
+            // The call may be that of a connection, which is lost then.
+            Ok(server) => assert!((0..3).any(|_| {
+                let mut raw = server.connect();
+                raw.offer("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n").is_ok()
+                    && raw.try_head().is_some_and(|head| head.status == 404)
+            })),
+            Err(end) => {
+                assert_eq!(end.code, Some(1), "{}", end.stderr);
+                assert!(end.stderr.starts_with("data-server: "), "{}", end.stderr);
+                ended += 1;
+            }
+        }
+    }
+    assert!(ended > 0, "the fault met nothing");
 }
