@@ -1,7 +1,7 @@
 //! Panics by order, so that tests can have the real binary panic: in debug builds alone, a release has no such door.
 //!
 //! `DATA_SERVER_PANIC=PLACE:WHAT` in the environment asks for a panic whenever `PLACE` comes to deal with `WHAT`. Why not
-//! a library for it: there is one kind of failure and there are two places; what the kernel refuses, strace shows better.
+//! a library for it: there is one kind of failure and there are few places; what the kernel refuses, strace shows better.
 
 /// Panics if that was asked for, of this `place` and `what`.
 #[cfg(debug_assertions)]

@@ -1,8 +1,8 @@
 //! data-server: the files of one directory, served over HTTP as a key-value store.
 //!
 //! ```text
-//! socket -> net::acceptor -> net::reactor -> net::connection -> http::request -> http::service -> store
-//!                                          socket <- net::stream <- http::response <-'
+//! socket -> net::acceptor -> net::reactor -> net::connection -> hyper -> http::service -> store
+//!             socket <- hyper, or net::takeover for long bodies <- http::response <-'
 //! ```
 //!
 //! Three rooms, and data flows one way: [`net`] holds sockets and threads and knows no key and no status; [`http`] is

@@ -2,16 +2,23 @@
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::Parser;
-use data_server::{Args, Config, Server, StartError, log};
+use data_server::log::{self, Log};
+use data_server::{Args, Config, Server, StartError};
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// A signal this soon after the first is the same one told twice: timeout(1), for one, signals its child and then the
+/// whole group.
+const REPEATS: Duration = Duration::from_millis(500);
 
 /// "File size limit exceeded" (signal(7)).
 const SIGXFSZ: i32 = rustix::process::Signal::XFSZ.as_raw();
 
-/// Exit codes, as the README lists them; 0 is drained.
+/// Exit codes, as docs/operations.md lists them.
+const DRAINED: u8 = 0;
 const USAGE: u8 = 2;
 const IN_USE: u8 = 3;
 const CANNOT_LISTEN: u8 = 4;
@@ -20,15 +27,35 @@ const OTHER: u8 = 1;
 fn main() -> ExitCode {
     let args = Args::parse();
     if let Some(text) = args.printed() {
-        // Whoever reads only the beginning has what they wanted.
+        // A reader that takes only the beginning has what it wanted.
         let _ = std::io::stdout().write_all(&text);
         return ExitCode::SUCCESS;
     }
     let config = match Config::try_from(args) {
         Ok(config) => config,
-        Err(error) => return fail(&error, USAGE),
+        Err(error) => return fail_unlogged(&error, USAGE),
     };
-    log::install(config.log);
+    let log = match log::install(config.log) {
+        Ok(log) => log,
+        Err(error) => return fail_unlogged(&StartError::from(error), OTHER),
+    };
+    let code = run(config, &log);
+    log.finish();
+    ExitCode::from(code)
+}
+
+/// Fails before there is a log. A reason that cannot be written leaves the exit code as it is.
+fn fail_unlogged(error: &dyn std::fmt::Display, code: u8) -> ExitCode {
+    let _ = writeln!(std::io::stderr(), "data-server: {error}");
+    ExitCode::from(code)
+}
+
+/// Serves to the end; the exit code.
+fn run(config: Config, log: &Log) -> u8 {
+    let fail = |error: &dyn std::fmt::Display, code| {
+        log.line(&format!("data-server: {error}"));
+        code
+    };
     // The runtime panics where the system has nothing left for it to start with.
     match std::panic::catch_unwind(|| serve(config)) {
         Err(_) => fail(&"a panic ended the server: its log says where", OTHER),
@@ -37,19 +64,16 @@ fn main() -> ExitCode {
             let code = match &error {
                 error if error.is_in_use() => IN_USE,
                 StartError::Listen { .. } => CANNOT_LISTEN,
-                StartError::Directory(_) | StartError::System(_) => OTHER,
+                StartError::Directory(_) | StartError::Descriptors(_) | StartError::System(_) => {
+                    OTHER
+                }
             };
             fail(&error, code)
         }
     }
 }
 
-fn fail(error: &dyn std::fmt::Display, code: u8) -> ExitCode {
-    eprintln!("data-server: {error}");
-    ExitCode::from(code)
-}
-
-fn serve(config: Config) -> Result<ExitCode, StartError> {
+fn serve(config: Config) -> Result<u8, StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -58,7 +82,7 @@ fn serve(config: Config) -> Result<ExitCode, StartError> {
         let server = Server::bind(config)?;
         let address = server.local_addr();
         let running = server.start()?;
-        // Whoever closed standard output does not want to know.
+        // A closed standard output is no failure: the line is for its reader alone.
         let _ = writeln!(std::io::stdout(), "listening on http://{address}");
         notify(NotifyState::Ready);
         let (ask, asked) = tokio::sync::oneshot::channel();
@@ -66,10 +90,10 @@ fn serve(config: Config) -> Result<ExitCode, StartError> {
             let _ = asked.await;
         });
         tokio::select! {
-            () = drained => Ok(ExitCode::SUCCESS),
+            () = drained => Ok(DRAINED),
             () = signals.two(ask) => {
                 tracing::warn!("second signal: ending at once");
-                Ok(ExitCode::from(OTHER))
+                Ok(OTHER)
             }
         }
     })
@@ -82,10 +106,14 @@ fn notify(state: NotifyState<'_>) {
     }
 }
 
-/// SIGTERM and SIGINT.
+/// The signals that the server handles.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    quit: Signal,
+    hang_up: Signal,
+    user_1: Signal,
+    user_2: Signal,
 }
 
 impl Signals {
@@ -96,21 +124,47 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            quit: signal(SignalKind::quit())?,
+            hang_up: signal(SignalKind::hangup())?,
+            user_1: signal(SignalKind::user_defined1())?,
+            user_2: signal(SignalKind::user_defined2())?,
         })
     }
 
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+    /// Waits for a signal that asks for the end; logs the others.
+    async fn end(&mut self) {
+        loop {
+            let ignored = tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.quit.recv() => return,
+                _ = self.hang_up.recv() => {
+                    reread();
+                    continue;
+                }
+                _ = self.user_1.recv() => "SIGUSR1",
+                _ = self.user_2.recv() => "SIGUSR2",
+            };
+            tracing::info!(signal = ignored, "signal ignored: it has no meaning here");
         }
     }
 
     /// Passes the first signal on to `first`; resolves with the second.
     async fn two(&mut self, first: tokio::sync::oneshot::Sender<()>) {
-        self.next().await;
+        self.end().await;
+        let repeats_until = Instant::now() + REPEATS;
         notify(NotifyState::Stopping);
         let _ = first.send(());
-        self.next().await;
+        loop {
+            self.end().await;
+            if Instant::now() >= repeats_until {
+                return;
+            }
+        }
     }
+}
+
+/// Rereads what can change while the server runs: nothing yet.
+fn reread() {
+    tracing::info!("SIGHUP: nothing to reread; options change with a restart");
 }

@@ -11,23 +11,24 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::time::timeout;
 
-use crate::config::Config;
+use crate::config::{Config, TooFew};
 use crate::cpus::Cpus;
 use crate::drain::{self, Drain};
-use crate::http::{Admin, Rules, Scope, Service};
+use crate::http::{Admin, Routes, ServiceBuilder, ServiceConfig};
 use crate::metrics::ReactorCounters;
-use crate::net::{self, Aside, Listen, Listeners, Peers, Setup};
-use crate::store::{self, Directory, OpenError};
+use crate::net::{self, AdminListener, Listen, Listeners, Peers, ReactorConfig};
+use crate::store::{self, OpenError, Store};
 
 /// How long the space of a large value that was removed by hand may stay taken.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
-/// How long clients have to ask once more where another process takes the socket over. A client that sends a request while
-/// the server closes its idle connection cannot know whether it was heard; who asks within this time never does that.
-const NOTICE: Duration = Duration::from_millis(500);
+/// How long clients have to send one more request where another process takes the listening socket over. A client that
+/// sends a request while the server closes its idle connection cannot know whether the request was read; a client that
+/// sends one within this time never meets that.
+const LAME_DUCK: Duration = Duration::from_millis(500);
 
-/// How long the thread of the own pages has to finish, once the others have.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long the thread of the admin pages has to finish, once the others have.
+const ADMIN_GRACE: Duration = Duration::from_secs(1);
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +36,9 @@ pub enum StartError {
     /// The directory cannot be served.
     #[error(transparent)]
     Directory(#[from] OpenError),
+    /// The limit on descriptors is too low.
+    #[error(transparent)]
+    Descriptors(#[from] TooFew),
     /// The address cannot be listened on.
     #[error("cannot listen on {at}: {source}")]
     Listen {
@@ -60,19 +64,20 @@ impl StartError {
 pub struct Server {
     config: Config,
     cpus: Cpus,
-    store: Arc<Directory>,
+    store: Arc<Store>,
     listeners: Listeners,
-    aside: Option<Aside>,
+    admin_listener: Option<AdminListener>,
 }
 
 impl Server {
     /// Opens the directory and listens. Connections wait until [`Server::run`].
     pub fn bind(config: Config) -> Result<Self, StartError> {
+        config.descriptors.check()?;
         raise_descriptor_limit();
         let open = if config.rules.read_only {
-            Directory::open_read_only
+            Store::open_read_only
         } else {
-            Directory::open
+            Store::open
         };
         let cpus = if config.pin {
             Cpus::pinned(config.threads)
@@ -83,12 +88,16 @@ impl Server {
             cpus: cpus.of_others(),
             ..config.store
         };
+        if !config.is_dir_named {
+            store::claim(&config.dir, !config.rules.read_only)?;
+            tracing::warn!(dir = %config.dir.display(), "serving the default directory, which is for trying out: /tmp is emptied at reboots; give --dir");
+        }
         let store = Arc::new(open(&config.dir, options)?);
         let cannot = |at| move |source| StartError::Listen { at, source };
         let listeners = Listeners::bind(config.listen, config.dispatch, config.threads)
             .map_err(cannot(config.listen))?;
-        let aside = |at| Aside::bind(at).map_err(cannot(at));
-        let aside = config.admin.map(aside).transpose()?;
+        let bind_admin = |at| AdminListener::bind(at).map_err(cannot(at));
+        let admin_listener = config.admin.map(bind_admin).transpose()?;
         let address = listeners.local_addr();
         if !config.rules.read_only && !address.ip().is_loopback() {
             tracing::warn!("no authentication: anyone who reaches {address} can write and delete");
@@ -98,7 +107,7 @@ impl Server {
             cpus,
             store,
             listeners,
-            aside,
+            admin_listener,
         })
     }
 
@@ -114,16 +123,16 @@ impl Server {
         let counters: Vec<_> = (0..self.config.threads).map(|_| Arc::default()).collect();
         let admin = Admin::new(counters.clone(), &self.store, self.config.min_free);
         let admin = Arc::new(admin);
-        let scope = match &self.aside {
-            Some(_) => Scope::Values,
-            None => Scope::All,
+        let scope = match &self.admin_listener {
+            Some(_) => Routes::Values,
+            None => Routes::All,
         };
-        let setups = self.setups(counters, &admin, scope);
+        let reactors = self.reactors(counters, &admin, scope);
         let peers = Peers::new(self.config.max_connections_per_ip);
-        let aside = self.start_aside(&admin)?;
-        let accepting = net::start(
+        let admin_drain = self.start_admin(&admin)?;
+        net::start(
             self.listeners,
-            setups,
+            reactors,
             self.config.max_connections,
             peers.clone(),
             &draining,
@@ -134,29 +143,29 @@ impl Server {
             config: self.config,
             store: self.store,
             admin,
-            accepting,
             peers,
             drain,
-            aside,
+            admin_drain,
         })
     }
 
-    fn setups(
+    fn reactors(
         &self,
         counters: Vec<Arc<ReactorCounters>>,
         admin: &Arc<Admin>,
-        scope: Scope,
-    ) -> Vec<Setup> {
-        let setup = |(index, counters)| Setup {
+        scope: Routes,
+    ) -> Vec<ReactorConfig> {
+        let reactor = |(index, counters)| ReactorConfig {
             index,
             name: format!("reactor-{index}"),
             service: self.service(index, admin, scope, self.local_addr()),
             limits: self.config.limits,
-            notice: self.listeners.outlive().then_some(NOTICE),
+            takeover: self.config.takeover,
+            lame_duck: self.listeners.outlive().then_some(LAME_DUCK),
             counters,
             cpu: self.cpus.of_reactor(index),
         };
-        counters.into_iter().enumerate().map(setup).collect()
+        counters.into_iter().enumerate().map(reactor).collect()
     }
 
     /// What answers requests of a listener on `address`.
@@ -164,37 +173,43 @@ impl Server {
         &self,
         index: usize,
         admin: &Arc<Admin>,
-        scope: Scope,
+        scope: Routes,
         address: SocketAddr,
-    ) -> Service {
+    ) -> ServiceBuilder {
         let rules = self.config.rules.clone();
-        let rules = Rules {
+        let rules = ServiceConfig {
             scope,
             hosts: rules.hosts.clone().on(address.ip()),
             ..rules
         };
-        Service::new(Arc::clone(&self.store), rules, index, Arc::clone(admin))
+        ServiceBuilder {
+            store: Arc::clone(&self.store),
+            rules,
+            reactor: index,
+            admin: Arc::clone(admin),
+        }
     }
 
-    /// Starts the thread of the own pages, if they have one: before the others, and with a drain of its own, so that it
+    /// Starts the thread of the admin pages, if they have one: before the others, and with a drain of its own, so that it
     /// says what the server does all the time that it does it.
-    fn start_aside(&mut self, admin: &Arc<Admin>) -> Result<Option<Drain>, StartError> {
-        let Some(aside) = self.aside.take() else {
+    fn start_admin(&mut self, admin: &Arc<Admin>) -> Result<Option<Drain>, StartError> {
+        let Some(listener) = self.admin_listener.take() else {
             return Ok(None);
         };
         let (drain, draining) = drain::channel();
-        let address = aside.local_addr();
+        let address = listener.local_addr();
         let index = self.config.threads;
-        let setup = Setup {
+        let reactor = ReactorConfig {
             index,
             name: "admin".to_owned(),
-            service: self.service(index, admin, Scope::Pages, address),
+            service: self.service(index, admin, Routes::Pages, address),
             limits: self.config.limits,
-            notice: None,
+            takeover: self.config.takeover,
+            lame_duck: None,
             counters: Arc::default(),
             cpu: None,
         };
-        aside.start(setup, draining)?;
+        listener.start(reactor, draining)?;
         tracing::info!(%address, "admin listening on http://{address}");
         Ok(Some(drain))
     }
@@ -210,12 +225,11 @@ impl Server {
 #[derive(Debug)]
 pub struct Running {
     config: Config,
-    store: Arc<Directory>,
+    store: Arc<Store>,
     admin: Arc<Admin>,
-    accepting: Option<net::Accepting>,
     peers: Peers,
     drain: Drain,
-    aside: Option<Drain>,
+    admin_drain: Option<Drain>,
 }
 
 impl Running {
@@ -226,19 +240,17 @@ impl Running {
             config,
             store,
             admin,
-            accepting,
             peers,
             mut drain,
-            aside,
+            admin_drain,
         } = self;
         tokio::select! {
             () = shutdown => {}
-            () = keep_house(&store) => {}
+            () = housekeeping(&store) => {}
         }
         admin.drains();
         tracing::info!(grace_period = ?config.grace_period, "draining");
         drain.ask();
-        drop(accepting);
         if timeout(config.grace_period, drain.finished())
             .await
             .is_err()
@@ -246,11 +258,11 @@ impl Running {
             drain.abandon();
             drain.finished().await;
         }
-        if let Some(mut aside) = aside {
-            aside.ask();
-            if timeout(LAST_WORDS, aside.finished()).await.is_err() {
-                aside.abandon();
-                aside.finished().await;
+        if let Some(mut admin_drain) = admin_drain {
+            admin_drain.ask();
+            if timeout(ADMIN_GRACE, admin_drain.finished()).await.is_err() {
+                admin_drain.abandon();
+                admin_drain.finished().await;
             }
         }
         drop((store, admin));
@@ -259,7 +271,7 @@ impl Running {
 }
 
 /// Does for ever what the store wants done from time to time.
-async fn keep_house(store: &Directory) {
+async fn housekeeping(store: &Store) {
     let mut ticks = tokio::time::interval(SWEEP_EVERY);
     loop {
         ticks.tick().await;

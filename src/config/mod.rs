@@ -3,6 +3,8 @@
 //! Parsing touches nothing of the system; [`Config::try_from`] checks and completes it. The options stand in one file for
 //! each room they belong to; each room's options type belongs to that room, so no room knows this one.
 
+mod descriptors;
+mod error;
 mod logging;
 mod network;
 mod print;
@@ -13,15 +15,16 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Parser;
-use rustix::process::{Resource, getrlimit};
+use clap::{CommandFactory, Parser};
 
+pub use self::descriptors::{Descriptors, TooFew};
+pub use self::error::BadConfig;
 use self::logging::Logging;
 use self::network::Network;
 use self::print::Print;
 use self::protocol::Protocol;
 use self::storage::Storage;
-use crate::http::{BadName, Rules};
+use crate::http::ServiceConfig;
 use crate::log;
 use crate::net::{self, Limits, Listen};
 use crate::store;
@@ -46,6 +49,13 @@ pub struct Args {
     print: Print,
 }
 
+impl Args {
+    /// What is to be printed instead of serving, if that was asked for.
+    pub fn printed(&self) -> Option<Vec<u8>> {
+        self.print.text(Self::command())
+    }
+}
+
 const AFTER_HELP: &str = "\
 Sizes are bytes or carry a unit (64MiB, 1GB); durations carry one (10s, 500ms, 2m).
 
@@ -64,6 +74,8 @@ Examples:
 pub struct Config {
     /// Directory of the values.
     pub dir: PathBuf,
+    /// Whether it was named, by an option or in the environment; else it must be this user's own.
+    pub is_dir_named: bool,
     /// Where to listen.
     pub listen: Listen,
     /// Where the server's own pages are, if not where it listens.
@@ -76,51 +88,24 @@ pub struct Config {
     pub dispatch: net::Dispatch,
     /// Whether each reactor keeps to one CPU.
     pub pin: bool,
+    /// What descriptors are for.
+    pub descriptors: Descriptors,
     /// Connections open at once.
     pub max_connections: usize,
     /// Of those, from one IPv4 address or IPv6 network of 64 bits, if that is bounded.
     pub max_connections_per_ip: Option<NonZeroU32>,
     /// How long peers may take.
     pub limits: Limits,
+    /// What moves long bodies.
+    pub takeover: net::Takeover,
     /// What the store may use.
     pub store: store::Options,
     /// How requests are answered.
-    pub rules: Rules,
+    pub rules: ServiceConfig,
     /// Time for requests in flight to finish.
     pub grace_period: Duration,
     /// What is logged, and how.
     pub log: log::Options,
-}
-
-/// What is wrong with the arguments, naming the option.
-#[derive(Debug, thiserror::Error)]
-pub enum BadConfig {
-    /// What should be an address is none.
-    #[error("{option} {given}: {why}; give an address and a port, such as 127.0.0.1:8080")]
-    Address {
-        /// The option.
-        option: &'static str,
-        /// As typed.
-        given: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A socket that was passed is one, and `reuse-port` takes one for each reactor.
-    #[error(
-        "--dispatch reuse-port needs sockets of its own: give --listen an address, not {listen}"
-    )]
-    Dispatch {
-        /// Which socket.
-        listen: Listen,
-    },
-    /// `--allowed-host` is no host.
-    #[error("--allowed-host {given}: {why}")]
-    AllowedHost {
-        /// As typed.
-        given: String,
-        /// What is wrong with it.
-        why: BadName,
-    },
 }
 
 impl TryFrom<Args> for Config {
@@ -134,7 +119,9 @@ impl TryFrom<Args> for Config {
             logging,
             print: _,
         } = args;
-        let store = storage.options();
+        let descriptors = network.descriptors();
+        let store = storage.options(&descriptors);
+        let (dir, is_dir_named) = storage.dir();
         let mut hosts = protocol.hosts()?;
         network.own_names().for_each(|name| hosts.add_own(name));
         Ok(Self {
@@ -144,27 +131,24 @@ impl TryFrom<Args> for Config {
             threads: network.threads(),
             dispatch: network.dispatch(),
             pin: network.pin,
-            max_connections: network.max_connections(),
+            max_connections: network.max_connections(&descriptors),
+            descriptors,
             max_connections_per_ip: network.max_connections_per_ip,
             limits: network.limits(),
+            takeover: network.takeover(),
             grace_period: *network.grace_period,
-            dir: storage.dir,
-            rules: protocol.rules(logging.sampling(), store.max_staged, hosts),
+            dir,
+            is_dir_named,
+            rules: protocol.rules(logging.sampling(), store.max_staged, hosts)?,
             store,
             log: logging.options(),
         })
     }
 }
 
-/// Descriptors the process may have, once the soft limit is raised to the hard one.
-fn descriptors() -> u64 {
-    getrlimit(Resource::Nofile).maximum.unwrap_or(1 << 20)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_well_formed() {

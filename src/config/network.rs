@@ -1,14 +1,14 @@
 //! Options of the sockets and the threads that serve them.
 
-use std::net::ToSocketAddrs;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroU32;
 
 use bytesize::ByteSize;
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 
-use super::{BadConfig, descriptors};
-use crate::net::{self, Limits, Listen};
+use super::{BadConfig, Descriptors};
+use crate::net::{self, Balance, Limits, Listen};
 
 /// Where to listen unless told otherwise.
 const DEFAULT: &str = "127.0.0.1:8080";
@@ -20,7 +20,7 @@ pub(super) struct Network {
     #[arg(long, visible_alias = "workers", value_name = "N", env = "DATA_SERVER_THREADS", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 
-    /// Address to listen on, port 0 picks a free one; or fd:3, a listening socket that is open already [default: fd:3 where a
+    /// Address to listen on, port 0 picks a free one, and :8080 is all addresses; or fd:3, a listening socket that is open already [default: fd:3 where a
     /// service manager passes it, else 127.0.0.1:8080]
     #[arg(
         long,
@@ -48,13 +48,24 @@ pub(super) struct Network {
     #[arg(long, env = "DATA_SERVER_PIN", value_parser = FalseyValueParser::new())]
     pub(super) pin: bool,
 
-    /// Connections open at once; more wait in the listen queue [default: three quarters of the descriptors, at most 65536]
+    /// Connections open at once; while more wait to be accepted, those idle longest are closed [default: what the limit on
+    /// descriptors leaves beside files, at most 65536]
     #[arg(long, value_name = "N", env = "DATA_SERVER_MAX_CONNECTIONS", value_parser = clap::value_parser!(u32).range(1..))]
     max_connections: Option<u32>,
 
     /// Connections open at once from one IPv4 address or IPv6 network of 64 bits; more are closed [default: no limit]
     #[arg(long, value_name = "N", env = "DATA_SERVER_MAX_CONNECTIONS_PER_IP")]
     pub(super) max_connections_per_ip: Option<NonZeroU32>,
+
+    /// What moves long bodies: the connection itself, which takes the socket from hyper for that (on), or hyper (off, for
+    /// comparison); answers are the same
+    #[arg(
+        long,
+        value_name = "HOW",
+        env = "DATA_SERVER_TAKEOVER",
+        default_value = "on"
+    )]
+    takeover: Takeover,
 
     /// Time for the head of a request to arrive; 0s is for ever
     #[arg(
@@ -83,7 +94,8 @@ pub(super) struct Network {
     )]
     min_rate: ByteSize,
 
-    /// Time for requests in flight to finish after SIGTERM or SIGINT; a second signal ends at once
+    /// Time for requests in flight to finish after SIGTERM, SIGINT or SIGQUIT; a second signal, half a second later or more,
+    /// ends at once
     #[arg(
         long,
         value_name = "DURATION",
@@ -100,22 +112,45 @@ enum Dispatch {
     ReusePort,
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Takeover {
+    On,
+    Off,
+}
+
 impl Network {
+    pub(super) fn takeover(&self) -> net::Takeover {
+        match self.takeover {
+            Takeover::On => net::Takeover::On,
+            Takeover::Off => net::Takeover::Off,
+        }
+    }
+
     pub(super) fn threads(&self) -> usize {
         self.threads.map_or_else(num_cpus::get, usize::from)
     }
 
     pub(super) fn dispatch(&self) -> net::Dispatch {
         match self.dispatch {
-            Dispatch::RoundRobin => net::Dispatch::RoundRobin,
-            Dispatch::LeastConnections => net::Dispatch::LeastConnections,
+            Dispatch::RoundRobin => net::Dispatch::Acceptor(Balance::RoundRobin),
+            Dispatch::LeastConnections => net::Dispatch::Acceptor(Balance::LeastConnections),
             Dispatch::ReusePort => net::Dispatch::ReusePort,
         }
     }
 
-    pub(super) fn max_connections(&self) -> usize {
+    pub(super) fn max_connections(&self, descriptors: &Descriptors) -> usize {
         self.max_connections
-            .map_or_else(default_connections, |n| n as usize)
+            .map_or_else(|| descriptors.connections(), |n| n as usize)
+    }
+
+    /// What this server's sockets and threads need, and what that leaves.
+    pub(super) fn descriptors(&self) -> Descriptors {
+        let listeners = match self.dispatch {
+            Dispatch::ReusePort => self.threads(),
+            Dispatch::RoundRobin | Dispatch::LeastConnections => 1,
+        };
+        let has_admin = self.admin.as_deref().is_some_and(|given| !given.is_empty());
+        Descriptors::new(self.threads(), listeners, has_admin)
     }
 
     pub(super) fn limits(&self) -> Limits {
@@ -139,12 +174,12 @@ impl Network {
         let given = self.listen.as_deref().filter(|given| !given.is_empty());
         let listen = match (given, net::passed()) {
             (Some(given), _) => place("--listen", given)?,
-            (None, Some(fd)) => Listen::Passed(fd),
+            (None, Some(fd)) => Listen::Fd(fd),
             (None, None) => place("--listen", DEFAULT)?,
         };
         if matches!(
             (listen, self.dispatch),
-            (Listen::Passed(_), Dispatch::ReusePort)
+            (Listen::Fd(_), Dispatch::ReusePort)
         ) {
             return Err(BadConfig::Dispatch { listen });
         }
@@ -167,17 +202,17 @@ fn place(option: &'static str, given: &str) -> Result<Listen, BadConfig> {
     if let Some(fd) = given.strip_prefix("fd:") {
         let fd = fd.parse().ok().filter(|&fd| fd >= 3);
         let bad = || bad("no descriptor from 3 on".to_owned());
-        return fd.map(Listen::Passed).ok_or_else(bad);
+        return fd.map(Listen::Fd).ok_or_else(bad);
+    }
+    let is_port = |port: &&str| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+    if let Some(port) = given.strip_prefix(':').filter(is_port) {
+        let port = port.parse().map_err(|_| bad("no such port".to_owned()))?;
+        let everywhere = SocketAddr::new(net::everywhere(), port);
+        return Ok(Listen::Address(everywhere));
     }
     let mut addresses = given
         .to_socket_addrs()
         .map_err(|error| bad(error.to_string()))?;
     let address = addresses.next().map(Listen::Address);
     address.ok_or_else(|| bad("no such address".to_owned()))
-}
-
-/// Leaves a quarter of the descriptors to the files being read and written.
-fn default_connections() -> usize {
-    const MOST: u64 = 65_536;
-    usize::try_from((descriptors() * 3 / 4).clamp(1, MOST)).unwrap_or(1)
 }

@@ -1,6 +1,6 @@
 //! Options that print what is made of the command line itself, instead of serving.
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
 #[derive(Args, Clone, Debug)]
@@ -15,14 +15,13 @@ pub(super) struct Print {
     man: bool,
 }
 
-impl super::Args {
-    /// What is to be printed instead of serving, if that was asked for.
-    pub fn printed(&self) -> Option<Vec<u8>> {
-        let mut command = Self::command();
+impl Print {
+    /// The text to print of `command`, if one was asked for.
+    pub(super) fn text(&self, mut command: Command) -> Option<Vec<u8>> {
         let mut text = Vec::new();
-        if let Some(shell) = self.print.completions {
+        if let Some(shell) = self.completions {
             clap_complete::generate(shell, &mut command, "data-server", &mut text);
-        } else if self.print.man {
+        } else if self.man {
             // Writing to memory does not fail.
             let _ = clap_mangen::Man::new(command).render(&mut text);
         } else {

@@ -7,7 +7,7 @@ use clap::Args;
 use clap::builder::FalseyValueParser;
 
 use super::BadConfig;
-use crate::http::{Hosts, Rules, Sampling, Scope};
+use crate::http::{CACHE_CONTROL, Hosts, Origins, Routes, Sampling, ServiceConfig, cache_control};
 
 /// No file is longer: the kernel's offsets are signed.
 const LONGEST_FILE: u64 = i64::MAX as u64;
@@ -35,6 +35,16 @@ pub(super) struct Protocol {
     /// Compress answers (zstd, gzip) of media types worth it, for clients that ask with Accept-Encoding
     #[arg(long, env = "DATA_SERVER_COMPRESS", value_parser = FalseyValueParser::new())]
     compress: bool,
+
+    /// Cache-Control of values and listings; with the default, caches keep a value and ask before each use whether it is
+    /// still current; '' sends none
+    #[arg(
+        long,
+        value_name = "VALUE",
+        env = "DATA_SERVER_CACHE_CONTROL",
+        default_value = CACHE_CONTROL
+    )]
+    cache_control: String,
 
     /// Name by which this server may be asked, beside localhost and loopback addresses; other names in Host are answered 421;
     /// '*' is any; repeat for more [default: what --listen names, when that is a loopback address, else any]
@@ -73,28 +83,46 @@ impl Protocol {
         Ok(hosts)
     }
 
+    fn origins(&self) -> Result<Origins, BadConfig> {
+        let mut origins = Origins::default();
+        for origin in self.cors_origin.iter().filter(|origin| !origin.is_empty()) {
+            origins.add(origin).map_err(|why| BadConfig::CorsOrigin {
+                given: origin.clone(),
+                why,
+            })?;
+        }
+        Ok(origins)
+    }
+
     /// With `max_staged` the bytes that may be staged at once, if that is bounded: no longer value can ever be stored.
     pub(super) fn rules(
         self,
         access_log: Option<Sampling>,
         max_staged: Option<NonZeroU64>,
         hosts: Hosts,
-    ) -> Rules {
+    ) -> Result<ServiceConfig, BadConfig> {
+        let cors_origins = self.origins()?;
+        let cache_control = cache_control(&self.cache_control);
+        let cache_control = cache_control.map_err(|why| BadConfig::CacheControl {
+            given: self.cache_control,
+            why,
+        })?;
         let storable = max_staged
             .filter(|_| !self.discard)
             .map_or(LONGEST_FILE, NonZeroU64::get);
         let max_body = self.max_body.map_or(LONGEST_FILE, |size| size.as_u64());
-        Rules {
-            scope: Scope::All,
+        Ok(ServiceConfig {
+            scope: Routes::All,
             compat: self.compat,
             discard: self.discard,
             read_only: self.read_only,
             max_body: max_body.min(storable),
             compress: self.compress,
+            cache_control,
             hosts,
-            cors_origins: self.cors_origin,
+            cors_origins,
             access_log,
             server_timing: self.server_timing,
-        }
+        })
     }
 }

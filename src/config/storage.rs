@@ -6,21 +6,21 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 
-use super::descriptors;
+use super::Descriptors;
+use crate::http::is_guessed_text;
 use crate::store;
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Values")]
 pub(super) struct Storage {
-    /// Directory of the values; made when missing, never emptied
+    /// Directory of the values; made when missing, never emptied; the default is for trying out [default: /tmp/data-rs]
     #[arg(
         long,
         visible_alias = "root",
         value_name = "DIR",
-        env = "DATA_SERVER_DIR",
-        default_value = "/tmp/data-rs"
+        env = "DATA_SERVER_DIR"
     )]
-    pub(super) dir: PathBuf,
+    dir: Option<PathBuf>,
 
     /// Memory for hot small values; 0 is none
     #[arg(
@@ -34,6 +34,15 @@ pub(super) struct Storage {
     /// Threads at most for digests and compression; 0 has the reactors do both, for comparison [default: the CPUs less one]
     #[arg(long, value_name = "N", env = "DATA_SERVER_COMPUTE_THREADS", value_parser = clap::value_parser!(u16).range(..=1024))]
     compute_threads: Option<u16>,
+
+    /// Memory for the names of a large directory, so that a listing walks it no more; 0 is none
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "DATA_SERVER_LISTING_INDEX",
+        default_value = "128MiB"
+    )]
+    listing_index: ByteSize,
 
     /// What an acknowledged write survives: the death of the process (os), or the loss of power too (disk)
     #[arg(
@@ -69,7 +78,17 @@ enum Durability {
     Disk,
 }
 
+/// Where values go when no directory is named.
+const DEFAULT_DIR: &str = "/tmp/data-rs";
+
 impl Storage {
+    /// The directory, and whether it was named.
+    pub(super) fn dir(&self) -> (PathBuf, bool) {
+        let named = self.dir.clone();
+        let is_named = named.is_some();
+        (named.unwrap_or_else(|| DEFAULT_DIR.into()), is_named)
+    }
+
     pub(super) fn min_free(&self) -> u64 {
         self.min_free.as_u64()
     }
@@ -80,10 +99,11 @@ impl Storage {
             .map_or_else(|| num_cpus::get().saturating_sub(1).max(1), usize::from)
     }
 
-    pub(super) fn options(&self) -> store::Options {
+    pub(super) fn options(&self, descriptors: &Descriptors) -> store::Options {
         store::Options {
             cache: self.cache.as_u64(),
-            cached_files: descriptors() / 8,
+            cached_files: descriptors.cached_files(),
+            listing_index: self.listing_index.as_u64(),
             durability: match self.durability {
                 Durability::Os => store::Durability::Os,
                 Durability::Disk => store::Durability::Disk,
@@ -91,6 +111,7 @@ impl Storage {
             compute_threads: self.compute_threads(),
             cpus: None,
             max_staged: NonZeroU64::new(self.max_staged.as_u64()),
+            is_text: is_guessed_text,
         }
     }
 }

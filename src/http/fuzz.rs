@@ -22,14 +22,13 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, Uri};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::conditional::{Current, Preconditions, if_range};
-use super::digest_fields::{Algorithm, CONTENT_DIGEST, Expected, REPR_DIGEST};
-use super::framing::Framing;
-use super::head::MAX_HEAD;
-use super::listing::{next_link, page};
-use super::path;
-use super::plain::Plain;
-use super::range::{MAX_PARTS, Ranges, ranges};
+use crate::http::request::framing::Framing;
+use crate::http::request::head::MAX_HEAD;
+use crate::http::request::path;
+use crate::http::semantics::conditional::{Current, Preconditions, if_range};
+use crate::http::semantics::digest_fields::{Algorithm, CONTENT_DIGEST, Expected, REPR_DIGEST};
+use crate::http::semantics::listing::{next_link, page};
+use crate::http::semantics::range::{MAX_PARTS, Ranges, ranges};
 use crate::store::{Key, Listing};
 
 /// A path names at most one key, which obeys the rules and comes back from any encoding of it.
@@ -198,26 +197,6 @@ pub fn framing(data: &[u8]) {
     }
 }
 
-/// A request that is plain is to the framing and to hyper the same request, with the same body, and to nobody more than one.
-pub fn plain(data: &[u8]) {
-    let Some(plain) = Plain::at(data) else {
-        return;
-    };
-    let (method, length) = plain.put.map_or(("GET", 0), |(length, _)| ("PUT", length));
-    let length = usize::try_from(length).unwrap_or(usize::MAX);
-    let request = [&data[..plain.len], &vec![b'x'; length.min(1 << 16)]].concat();
-    let asked = format!("{method} {}", plain.path);
-    let heads = Heads::of(&request, usize::MAX);
-    assert!(!heads.is_faulty && heads.end == request.len(), "{asked}");
-    assert_eq!(heads.targets, [asked.as_str()]);
-    assert_eq!(serve(&request), [asked.as_str()]);
-    // Of another length, its body would hold some of the next request, or leave some of itself.
-    if length <= 1 << 16 {
-        let twice = [&request[..], &data[..plain.len]].concat();
-        assert_eq!(Heads::of(&twice, usize::MAX).targets.len(), 2, "{asked}");
-    }
-}
-
 /// What the framing says of a stream of requests.
 #[derive(Debug, Default)]
 struct Heads {
@@ -235,13 +214,13 @@ impl Heads {
         while there < bytes.len() && !heads.is_faulty {
             there = bytes.len().min(there.saturating_add(size));
             loop {
-                let requests = framing.requests();
+                let heads_before = framing.heads();
                 let rest = &bytes[heads.end..there];
                 let Ok(len) = framing.pass(rest) else {
                     heads.is_faulty = true;
                     break;
                 };
-                if framing.requests() > requests {
+                if framing.heads() > heads_before {
                     heads.targets.push(target_of(&rest[..len]));
                 }
                 heads.end += len;
@@ -332,11 +311,11 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::*;
+    use crate::http::fuzz::*;
 
     type Target = (&'static str, fn(&[u8]));
 
-    const TARGETS: [Target; 8] = [
+    const TARGETS: [Target; 7] = [
         ("key", key),
         ("target", target),
         ("range", range),
@@ -344,7 +323,6 @@ mod tests {
         ("digest_fields", digest_fields),
         ("cursor", cursor),
         ("framing", framing),
-        ("plain", plain),
     ];
 
     #[test]

@@ -1,64 +1,39 @@
-//! The protocol: from a request to an answer. Opens no file, starts no thread, holds no socket.
+//! The protocol: from a request to a response. Opens no file, starts no thread, holds no socket.
+//!
+//! - `request`: from bytes and headers to an operation, or a rejection.
+//! - `semantics`: the rules of HTTP that are pure functions.
+//! - `service`: one door for every request; what performs it.
+//! - `response`: from an outcome to status, headers and body.
+//! - `exchange`: the state of a connection, and the record of the request under way.
+//! - `watch`, `ui` and `admin`: changes as they come, the page for browsers, the server's own pages.
 
-mod accept;
-mod access_log;
 mod admin;
-mod body;
-mod caught;
-mod chunks;
-pub mod conditional;
-mod detour;
-mod digest_fields;
-mod encode;
 mod exchange;
-mod file_body;
-mod framing;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
-mod get;
-mod head;
-mod home;
-mod hosts;
-mod hot;
-mod identity;
-mod link;
-mod listing;
-mod media;
-mod meter;
-mod multipart;
-mod operation;
-mod outcome;
-mod path;
-mod plain;
-mod put;
-pub mod range;
-mod receive;
-mod refusal;
-mod region;
-mod representation;
 mod request;
 mod response;
-mod rules;
-mod select;
+mod semantics;
 mod service;
-mod short;
-mod subscription;
-mod survey;
-mod work;
+mod service_config;
+mod ui;
+mod watch;
 
-pub use crate::store::Inflow;
-pub use access_log::Sampling;
+pub use crate::store::BodySource;
 pub use admin::Admin;
-pub use body::{Body, Piece, is_region};
-pub use framing::{Found, Framing};
-pub use head::{Fault, MAX_HEAD, stand_in};
-pub use hosts::{BadName, Hosts};
-pub use hot::Hot;
-pub use link::{Link, Phase};
-pub use region::Region;
-pub use response::TIMED_OUT;
-pub use rules::{Rules, Scope};
-pub use service::Service;
-pub use short::Short;
-pub use subscription::{Session, Upgraded};
-pub use work::Work;
+pub use exchange::access_log::Sampling;
+pub use exchange::connection_state::{ConnectionState, Phase};
+pub use request::framing::Framing;
+pub use request::head::{FramingError, MAX_HEAD};
+pub use request::hosts::{BadName, Hosts};
+pub use request::origins::{BadOrigin, Origins};
+pub use response::body::{Body, Piece};
+pub use response::file_body::Region;
+pub use response::head_encoder::{CONTINUE, closes};
+pub use semantics::cache_control::{BadCacheControl, DEFAULT as CACHE_CONTROL, cache_control};
+pub use semantics::media::is_guessed_text;
+pub use semantics::{conditional, range};
+pub use service::execute::{Task, Work};
+pub use service::{Answer, Service, ServiceBuilder};
+pub use service_config::{Routes, ServiceConfig};
+pub use watch::{Session, Upgraded};

@@ -2,9 +2,15 @@
 //!
 //! What the C server answered and the honest answer stand side by side here, wherever they differ.
 
+pub(super) mod body;
+mod clock;
+pub(super) mod encoded;
+pub(super) mod file_body;
+pub(super) mod head_encoder;
+pub(super) mod outcome;
+pub(super) mod representation;
+
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::rc::Rc;
-use std::sync::Arc;
 
 use hyper::body::Body as _;
 use hyper::header::{
@@ -18,26 +24,27 @@ use hyper::header::{
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 
-use super::body::Body;
-use super::digest_fields::REPR_DIGEST;
-use super::encode::{Coding, Encoded, variant};
-use super::head::Fault;
-use super::home;
-use super::link::Link;
-use super::listing::Form;
-use super::multipart::{self, Multipart};
-use super::operation::Audience;
-use super::outcome::Outcome;
-use super::range::{content_range, unsatisfied};
-use super::refusal::Refusal;
-use super::representation::{NAME, Representation, representation, validators};
-use super::rules::Rules;
-use super::select::Selection;
-use super::subscription::{BadAsk, Events};
-use crate::store::{self, Key, Listing, Object};
+use crate::http::admin;
+use crate::http::request::head::FramingError;
+use crate::http::request::operation::ResponseContext;
+use crate::http::request::rejection::Rejection;
+use crate::http::request::watch_request::BadWatchRequest;
+use crate::http::response::body::{Body, EndlessBody};
+use crate::http::response::outcome::{Outcome, ValueResponse};
+use crate::http::response::representation::{NAME, Representation, validators};
+use crate::http::semantics::coding::variant;
+use crate::http::semantics::digest_fields::REPR_DIGEST;
+use crate::http::semantics::listing::ListFormat;
+use crate::http::semantics::multipart;
+use crate::http::semantics::multipart::Multipart;
+use crate::http::semantics::range::{content_range, unsatisfied};
+use crate::http::semantics::select::Selection;
+use crate::http::service_config::ServiceConfig;
+use crate::http::ui as home;
+use crate::store;
 
 /// What may be done.
-fn methods(rules: &Rules) -> HeaderValue {
+fn methods(rules: &ServiceConfig) -> HeaderValue {
     HeaderValue::from_static(if rules.read_only {
         "GET, HEAD, OPTIONS"
     } else {
@@ -51,104 +58,67 @@ const SENT: &str = "content-type, content-md5, content-digest, repr-digest, want
 const READ: &str = "etag, last-modified, content-range, accept-ranges, repr-digest, link, retry-after, x-request-id, \
     server-timing";
 
-/// What a whole value is answered with, by itself and as the first line of an answer.
-pub(super) const OK: u16 = 200;
-pub(super) const OK_LINE: &str = "HTTP/1.1 200 OK\r\n";
-
-/// What is sent on a connection whose request did not arrive in time, without a request to answer.
-pub const TIMED_OUT: &[u8] = b"HTTP/1.1 408 Request Timeout\r\n\
-    server: data-server\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 35\r\nconnection: close\r\n\r\n\
-    the request did not arrive in time\n";
-
 /// The answer to a request.
-pub(super) fn render(outcome: Outcome, audience: &Audience, rules: &Rules) -> Response<Body> {
-    // A value's own headers say it already, but for 304, which says less.
-    let has_manners =
-        matches!(&outcome, Outcome::Value(r) if r.status() != StatusCode::NOT_MODIFIED);
+pub(super) fn render(
+    outcome: Outcome,
+    context: &ResponseContext,
+    rules: &ServiceConfig,
+) -> Response<Body> {
+    let is_value = matches!(outcome, Outcome::Value(_));
     let mut response = match outcome {
-        Outcome::Value(response) | Outcome::Page(response) => response,
+        Outcome::Value(sending) => value(sending),
+        Outcome::Page(page) => own_page(page),
         Outcome::Stored(version) => {
             let mut response = empty(StatusCode::OK);
             response.headers_mut().extend(validators(version));
             response
         }
         Outcome::Discarded | Outcome::Deleted => empty(StatusCode::OK),
-        Outcome::NoValue => problem(
-            StatusCode::NOT_FOUND,
-            "no-such-key",
-            "no such key",
-            audience,
-        ),
-        Outcome::Listed {
-            listing,
-            form,
-            next,
-        } => listed(&listing, form, next),
+        Outcome::NoValue => problem(StatusCode::NOT_FOUND, "no-such-key", "no such key", context),
+        Outcome::Listed { text, format, next } => listed(text, format, next, rules),
         Outcome::Home { is_known } => page(is_known),
-        Outcome::Options { preflight } => options(preflight, audience, rules),
+        Outcome::Options { preflight } => options(preflight, context, rules),
         Outcome::Subscribed(events) => subscribed(events),
         Outcome::Upgraded(accept) => upgraded(accept),
-        Outcome::Refused(why) => refused(&why, audience, rules),
-        Outcome::Failed(error) => failed(&error, audience),
-        Outcome::Panicked => panicked(audience),
+        Outcome::Refused(why) => refused(&why, context, rules),
+        Outcome::Failed(error) => failed(&error, context, rules),
+        Outcome::Panicked => panicked(context),
     };
     if response.status() == StatusCode::OK && response.body().is_end_stream() {
         // hyper leaves it out of the answer to HEAD when the body is empty.
         let empty = HeaderValue::from_static("0");
         response.headers_mut().insert(CONTENT_LENGTH, empty);
     }
+    // A value's own headers say it already, but for 304, which says less.
+    let has_manners = is_value && response.status() != StatusCode::NOT_MODIFIED;
     let headers = response.headers_mut();
     if !has_manners {
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers.insert(SERVER, NAME);
     }
-    if let Some(origin) = &audience.origin {
+    if let Some(origin) = &context.origin {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
         headers.insert(
             ACCESS_CONTROL_EXPOSE_HEADERS,
             HeaderValue::from_static(READ),
         );
     }
-    if audience.varies {
+    if context.varies {
         headers.append(VARY, ORIGIN.into());
     }
     response
 }
 
-/// The answer with all of `object`, the value of `key`: the way of a hot request.
-pub(super) fn whole(
-    object: Arc<Object>,
-    key: &Key<'_>,
-    compress: bool,
-    link: &Rc<Link>,
-) -> Response<Body> {
-    let headers = representation(&object, key, compress).headers.clone();
-    let len = object.meta().len;
-    let mut response = Response::new(Body::part(object, 0..len, link));
-    *response.headers_mut() = headers;
-    response
-}
-
-/// A value as it is to be sent: what of it, and how.
-pub(super) struct Sending<'a> {
-    pub(super) object: Arc<Object>,
-    pub(super) representation: &'a Representation,
-    pub(super) selection: Selection,
-    /// Of all of the value, as a field.
-    pub(super) digest: Option<String>,
-    pub(super) encoded: Option<(Coding, Encoded)>,
-}
-
 /// The answer with a value.
-pub(super) fn value(sending: Sending<'_>, link: &Rc<Link>) -> Response<Body> {
-    let Sending {
-        object,
-        representation,
+fn value(sending: ValueResponse) -> Response<Body> {
+    let ValueResponse {
+        value,
         selection,
         digest,
         encoded,
     } = sending;
-    let len = object.meta().len;
+    let representation = value.representation();
+    let len = value.object().meta().len;
     let mut headers = match &selection {
         Selection::NotModified(etag) => not_modified(representation, etag),
         _ => representation.headers.clone(),
@@ -165,7 +135,8 @@ pub(super) fn value(sending: Sending<'_>, link: &Rc<Link>) -> Response<Body> {
         }
         (Selection::Part(range), _) => {
             put(&mut headers, CONTENT_RANGE, content_range(&range, len));
-            (StatusCode::PARTIAL_CONTENT, Body::part(object, range, link))
+            let body = Body::part(value.into_object(), range);
+            (StatusCode::PARTIAL_CONTENT, body)
         }
         (Selection::Parts(ranges), _) => {
             let boundary = boundary();
@@ -175,11 +146,11 @@ pub(super) fn value(sending: Sending<'_>, link: &Rc<Link>) -> Response<Body> {
                 CONTENT_TYPE,
                 multipart::content_type(&boundary),
             );
-            let body = Body::parts(&object, parts, link);
+            let body = Body::parts(value.object(), parts);
             (StatusCode::PARTIAL_CONTENT, body)
         }
         (Selection::NotModified(_), _) => (StatusCode::NOT_MODIFIED, Body::empty()),
-        (Selection::Whole, None) => (StatusCode::OK, Body::part(object, 0..len, link)),
+        (Selection::Whole, None) => (StatusCode::OK, Body::part(value.into_object(), 0..len)),
     };
     let mut response = plain(status, body);
     *response.headers_mut() = headers;
@@ -190,7 +161,7 @@ pub(super) fn value(sending: Sending<'_>, link: &Rc<Link>) -> Response<Body> {
 fn not_modified(representation: &Representation, etag: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     put(&mut headers, ETAG, etag.to_owned());
-    for name in [LAST_MODIFIED, VARY, CONTENT_SECURITY_POLICY] {
+    for name in [LAST_MODIFIED, CACHE_CONTROL, VARY, CONTENT_SECURITY_POLICY] {
         if let Some(value) = representation.headers.get(&name) {
             headers.insert(name, value.clone());
         }
@@ -204,14 +175,36 @@ fn boundary() -> String {
     format!("part-{:016x}{:016x}", random(), random())
 }
 
-fn listed(listing: &Listing, form: Form, next: Option<String>) -> Response<Body> {
-    let mut response = plain(StatusCode::OK, Body::bytes(form.render(listing)));
+fn listed(
+    text: Vec<u8>,
+    format: ListFormat,
+    next: Option<String>,
+    rules: &ServiceConfig,
+) -> Response<Body> {
+    let mut response = plain(StatusCode::OK, Body::bytes(text));
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(form.media_type()));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
     headers.insert(VARY, HeaderValue::from_static("accept"));
+    if let Some(value) = &rules.cache_control {
+        headers.insert(CACHE_CONTROL, value.clone());
+    }
     if let Some(next) = next {
         put(headers, LINK, next);
     }
+    response
+}
+
+/// One of the server's own pages, which are true at this moment only.
+fn own_page(page: admin::PageText) -> Response<Body> {
+    let status = if page.is_good {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    let mut response = plain(status, Body::bytes(page.body));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(page.media_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
@@ -225,8 +218,8 @@ fn page(is_known: bool) -> Response<Body> {
     response
 }
 
-fn subscribed(events: Box<Events>) -> Response<Body> {
-    let mut response = plain(StatusCode::OK, Body::events(events));
+fn subscribed(events: Box<dyn EndlessBody>) -> Response<Body> {
+    let mut response = plain(StatusCode::OK, Body::endless(events));
     let headers = response.headers_mut();
     let media_type = HeaderValue::from_static("text/event-stream");
     headers.insert(CONTENT_TYPE, media_type);
@@ -252,11 +245,11 @@ fn upgrade() -> [(HeaderName, HeaderValue); 2] {
     ]
 }
 
-fn options(preflight: bool, audience: &Audience, rules: &Rules) -> Response<Body> {
+fn options(preflight: bool, context: &ResponseContext, rules: &ServiceConfig) -> Response<Body> {
     let mut response = empty(StatusCode::NO_CONTENT);
     let headers = response.headers_mut();
     headers.insert(ALLOW, methods(rules));
-    if preflight && audience.origin.is_some() {
+    if preflight && context.origin.is_some() {
         headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods(rules));
         headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(SENT));
         headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("3600"));
@@ -264,47 +257,59 @@ fn options(preflight: bool, audience: &Audience, rules: &Rules) -> Response<Body
     response
 }
 
-fn refused(why: &Refusal, audience: &Audience, rules: &Rules) -> Response<Body> {
+fn refused(why: &Rejection, context: &ResponseContext, rules: &ServiceConfig) -> Response<Body> {
     use StatusCode as S;
     let (status, name) = match why {
-        Refusal::NoKey if rules.compat => return empty(S::NO_CONTENT),
-        Refusal::NothingToStore => return empty(S::NOT_MODIFIED),
-        Refusal::NoSuchPath => (S::NOT_FOUND, "no-such-path"),
-        Refusal::NoKey => (S::BAD_REQUEST, "no-key"),
-        Refusal::BadKey(store::BadKey::TooLong) => (S::URI_TOO_LONG, "key-too-long"),
-        Refusal::BadKey(_) | Refusal::BadEscape => (S::BAD_REQUEST, "bad-key"),
-        Refusal::BadHost => (S::BAD_REQUEST, "bad-host"),
-        Refusal::WrongHost => (S::MISDIRECTED_REQUEST, "wrong-host"),
-        Refusal::CrossSite => (S::FORBIDDEN, "cross-site"),
-        Refusal::BadTarget => (S::BAD_REQUEST, "bad-target"),
-        Refusal::CutOff => (S::BAD_REQUEST, "body-cut-off"),
-        Refusal::PartialPut => (S::BAD_REQUEST, "partial-put"),
-        Refusal::ContentCoding => (S::UNSUPPORTED_MEDIA_TYPE, "content-coding"),
-        Refusal::BadDigest(_) => (S::BAD_REQUEST, "bad-digest"),
-        Refusal::DigestMismatch => (S::BAD_REQUEST, "digest-mismatch"),
-        Refusal::Unsatisfiable { .. } => (S::RANGE_NOT_SATISFIABLE, "range-not-satisfiable"),
-        Refusal::Precondition => (S::PRECONDITION_FAILED, "precondition-failed"),
-        Refusal::Fault(Fault::Line) => (S::BAD_REQUEST, "bad-head"),
-        Refusal::Fault(Fault::Length | Fault::Chunks) => (S::BAD_REQUEST, "bad-framing"),
-        Refusal::Fault(Fault::Coding) => (S::NOT_IMPLEMENTED, "transfer-coding"),
-        Refusal::Fault(Fault::TooLarge) => (S::REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large"),
-        Refusal::LengthRequired => (S::LENGTH_REQUIRED, "length-required"),
-        Refusal::Expectation => (S::EXPECTATION_FAILED, "expectation"),
-        Refusal::Method if rules.compat => (S::NOT_FOUND, "method"),
-        Refusal::Method | Refusal::PageMethod(_) => (S::METHOD_NOT_ALLOWED, "method"),
-        Refusal::ReadOnly => (S::FORBIDDEN, "read-only"),
-        Refusal::BadQuery(_) | Refusal::BadAsk(BadAsk::Prefix | BadAsk::Since) => {
+        Rejection::NoKey if rules.compat => return empty(S::NO_CONTENT),
+        Rejection::NothingToStore => return empty(S::NOT_MODIFIED),
+        Rejection::NoSuchPath => (S::NOT_FOUND, "no-such-path"),
+        Rejection::NoKey => (S::BAD_REQUEST, "no-key"),
+        Rejection::BadKey(store::BadKey::TooLong) => (S::URI_TOO_LONG, "key-too-long"),
+        Rejection::BadKey(_) | Rejection::BadEscape => (S::BAD_REQUEST, "bad-key"),
+        Rejection::BadHost => (S::BAD_REQUEST, "bad-host"),
+        Rejection::WrongHost(_) => (S::MISDIRECTED_REQUEST, "wrong-host"),
+        Rejection::CrossSite(_) => (S::FORBIDDEN, "cross-site"),
+        Rejection::BadTarget => (S::BAD_REQUEST, "bad-target"),
+        Rejection::CutOff => (S::BAD_REQUEST, "body-cut-off"),
+        Rejection::PartialPut => (S::BAD_REQUEST, "partial-put"),
+        Rejection::ContentCoding => (S::UNSUPPORTED_MEDIA_TYPE, "content-coding"),
+        Rejection::BadDigest(_) => (S::BAD_REQUEST, "bad-digest"),
+        Rejection::DigestMismatch => (S::BAD_REQUEST, "digest-mismatch"),
+        Rejection::Unsatisfiable { .. } => (S::RANGE_NOT_SATISFIABLE, "range-not-satisfiable"),
+        Rejection::Precondition => (S::PRECONDITION_FAILED, "precondition-failed"),
+        Rejection::FramingError(FramingError::Line) => (S::BAD_REQUEST, "bad-head"),
+        Rejection::FramingError(FramingError::Length | FramingError::Chunks) => {
+            (S::BAD_REQUEST, "bad-framing")
+        }
+        Rejection::FramingError(FramingError::Coding) => (S::NOT_IMPLEMENTED, "transfer-coding"),
+        Rejection::FramingError(FramingError::Late) => (S::REQUEST_TIMEOUT, "request-timeout"),
+        Rejection::FramingError(FramingError::TooLarge) => {
+            (S::REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large")
+        }
+        Rejection::LengthRequired => (S::LENGTH_REQUIRED, "length-required"),
+        Rejection::Expectation => (S::EXPECTATION_FAILED, "expectation"),
+        Rejection::Method if rules.compat => (S::NOT_FOUND, "method"),
+        Rejection::Method | Rejection::PageMethod(_) => (S::METHOD_NOT_ALLOWED, "method"),
+        Rejection::ReadOnly => (S::FORBIDDEN, "read-only"),
+        Rejection::BadQuery(_)
+        | Rejection::BadWatchRequest(BadWatchRequest::Prefix | BadWatchRequest::Since) => {
             (S::BAD_REQUEST, "bad-query")
         }
-        Refusal::BadAsk(BadAsk::Handshake(_)) => (S::BAD_REQUEST, "bad-handshake"),
-        Refusal::BadAsk(BadAsk::WebSocketVersion) => (S::UPGRADE_REQUIRED, "websocket-version"),
-        Refusal::BadAsk(BadAsk::ForeignOrigin) => (S::FORBIDDEN, "foreign-origin"),
-        Refusal::TooLarge { .. } => (S::PAYLOAD_TOO_LARGE, "too-large"),
+        Rejection::BadWatchRequest(BadWatchRequest::Handshake(_)) => {
+            (S::BAD_REQUEST, "bad-handshake")
+        }
+        Rejection::BadWatchRequest(BadWatchRequest::WebSocketVersion) => {
+            (S::UPGRADE_REQUIRED, "websocket-version")
+        }
+        Rejection::BadWatchRequest(BadWatchRequest::ForeignOrigin(_)) => {
+            (S::FORBIDDEN, "foreign-origin")
+        }
+        Rejection::TooLarge { .. } => (S::PAYLOAD_TOO_LARGE, "too-large"),
     };
-    let mut response = problem(status, name, why, audience);
+    let mut response = problem(status, name, why, context);
     if status == S::METHOD_NOT_ALLOWED {
         let allowed = match why {
-            Refusal::PageMethod(methods) => HeaderValue::from_static(methods),
+            Rejection::PageMethod(methods) => HeaderValue::from_static(methods),
             _ => methods(rules),
         };
         response.headers_mut().insert(ALLOW, allowed);
@@ -314,27 +319,38 @@ fn refused(why: &Refusal, audience: &Audience, rules: &Rules) -> Response<Body> 
         headers.extend(upgrade());
         headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
     }
-    if let Refusal::Unsatisfiable { len } = why {
+    if let Rejection::Unsatisfiable { len } = why {
         put(response.headers_mut(), CONTENT_RANGE, unsatisfied(*len));
     }
-    if matches!(why, Refusal::BadHost | Refusal::BadTarget | Refusal::CutOff) {
+    if matches!(
+        why,
+        Rejection::BadHost | Rejection::BadTarget | Rejection::CutOff
+    ) {
         close(&mut response);
     }
     response
 }
 
-fn failed(error: &store::Error, audience: &Audience) -> Response<Body> {
+fn failed(
+    error: &store::Error,
+    context: &ResponseContext,
+    rules: &ServiceConfig,
+) -> Response<Body> {
     use StatusCode as S;
     use store::Error as E;
     let (status, name) = match error {
         E::NoSpace { .. } | E::TooLarge => (S::INSUFFICIENT_STORAGE, "no-space"),
         E::Exhausted { .. } => (S::SERVICE_UNAVAILABLE, "exhausted"),
+        E::Displaced { .. } => (S::SERVICE_UNAVAILABLE, "directory-displaced"),
         E::Precondition => (S::PRECONDITION_FAILED, "precondition-failed"),
-        E::Occupied => (S::CONFLICT, "occupied"),
-        E::BrokenOff => (S::BAD_REQUEST, "body-cut-off"),
+        E::NotAFile => (S::CONFLICT, "occupied"),
+        E::Incomplete => return refused(&Rejection::CutOff, context, rules),
+        // As the C server had it.
+        E::Forbidden { .. } if rules.compat => (S::INTERNAL_SERVER_ERROR, "forbidden"),
+        E::Forbidden { .. } => (S::FORBIDDEN, "forbidden"),
         E::Truncated | E::Failed { .. } => (S::INTERNAL_SERVER_ERROR, "store-failed"),
     };
-    let mut response = problem(status, name, error, audience);
+    let mut response = problem(status, name, error, context);
     if status == S::SERVICE_UNAVAILABLE {
         let soon = HeaderValue::from_static("1");
         response.headers_mut().insert(RETRY_AFTER, soon);
@@ -342,16 +358,16 @@ fn failed(error: &store::Error, audience: &Audience) -> Response<Body> {
     response
 }
 
-fn panicked(audience: &Audience) -> Response<Body> {
+fn panicked(context: &ResponseContext) -> Response<Body> {
     let why = "the server failed on this request; its log says more";
-    let mut response = problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", why, audience);
+    let mut response = problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", why, context);
     close(&mut response);
     response
 }
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// RFC 9457; the README lists the names.
+/// RFC 9457; docs/http.md lists the names.
 #[derive(Serialize)]
 struct Problem<'a> {
     r#type: String,
@@ -360,14 +376,15 @@ struct Problem<'a> {
     detail: String,
 }
 
-/// An error: one line that names the problem, or the same as `application/problem+json`.
+/// An error: one line that names the problem, or the same as `application/problem+json`. Caches may keep some errors and
+/// guess for how long (RFC 9110, section 15.1), 404 among them; without a validator there is nothing to keep them for.
 fn problem(
     status: StatusCode,
     name: &str,
     why: impl std::fmt::Display,
-    audience: &Audience,
+    context: &ResponseContext,
 ) -> Response<Body> {
-    let (media_type, text) = if audience.problem {
+    let (media_type, text) = if context.problem {
         let problem = Problem {
             r#type: format!("urn:data-server:problem:{name}"),
             title: status.canonical_reason().unwrap_or_default(),
@@ -381,7 +398,9 @@ fn problem(
     };
     let mut response = plain(status, Body::bytes(text + "\n"));
     let media_type = HeaderValue::from_static(media_type);
-    response.headers_mut().insert(CONTENT_TYPE, media_type);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, media_type);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 

@@ -1,6 +1,12 @@
-//! The service of a reactor, one for all its connections: what a request becomes once it is understood.
+//! The service of a reactor, one for all its connections: from a request to its response.
 //!
-//! Answers at once what takes no work, and has the rest performed. Decides no status and reads no header.
+//! Every request comes through [`Service::call`], whatever brings it. What takes no work (a rejection, a value in the
+//! cache) is answered at once; everything else is performed in a future. Decides no status and reads no header.
+
+pub(super) mod execute;
+mod get;
+mod handler;
+mod put;
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -8,203 +14,250 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
+use hyper::header::EXPECT;
 use hyper::http::request::Parts;
+use hyper::http::response;
 use hyper::{Method, Request, Response};
 
-use super::access_log::{Line, Sampling};
-use super::admin::Admin;
-use super::body::Body;
-use super::caught::{Asked, caught};
-use super::exchange::Exchange;
-use super::hot::{self, Recent};
-use super::identity::Ids;
-use super::link::Link;
-use super::meter::{Notes, Timing};
-use super::operation::{Audience, Intent, Operation};
-use super::outcome::Outcome;
-use super::receive::Arriving;
-use super::refusal::Refusal;
-use super::request::understand;
-use super::response::{close, render, whole};
-use super::rules::Rules;
-use super::short;
-use super::subscription::{Ask, Subscribers, Upgraded};
-use super::work::{Answer, Task};
 use crate::failpoint;
-use crate::store::{Changes, Directory, Error};
+use crate::http::admin::Admin;
+use crate::http::exchange::access_log::{Line, Sampling};
+use crate::http::exchange::connection_state::ConnectionState;
+use crate::http::exchange::panics::{RequestInfo, caught};
+use crate::http::exchange::record::RequestRecord;
+use crate::http::exchange::request_metrics::{Notes, Timing};
+use crate::http::request::body::Frames;
+use crate::http::request::head::{FramingError, accept_fields};
+use crate::http::request::identity::Ids;
+use crate::http::request::operation::{Intent, Operation, ResponseContext};
+use crate::http::request::rejection::Rejection;
+use crate::http::request::rejection_log::RejectionLog;
+use crate::http::request::understand::understand;
+use crate::http::request::watch_request::{WatchRequest, WatchTransport};
+use crate::http::response::body::Body;
+use crate::http::response::head_encoder::Encoder;
+use crate::http::response::outcome::Outcome;
+use crate::http::semantics::accept::prefers_problem;
+use crate::http::service::execute::{RequestContext, Task, Work};
+use crate::http::service::handler::{Handler, seal};
+use crate::http::service_config::ServiceConfig;
+use crate::http::watch::{Events, Session, Subscribers, Subscription, Upgraded};
+use crate::store::Store;
 
 /// The service of one reactor.
 #[derive(Debug)]
 pub struct Service {
-    pub(super) store: Arc<Directory>,
-    rules: Rules,
+    handler: Rc<Handler>,
     reactor: usize,
-    pub(super) admin: Arc<Admin>,
-    pub(super) ids: Ids,
     logged: Cell<u32>,
-    /// Every request has notes, not only one that asks for them.
-    is_noted: bool,
-    /// Hot requests, and small uploads, can be answered the short way.
-    pub(super) knows_hot: bool,
-    pub(super) knows_short: bool,
-    pub(super) recent: Recent,
-    subscribers: Subscribers,
+    subscribers: Rc<Subscribers>,
+    encoder: Encoder,
+}
+
+/// What a request comes to.
+pub enum Answer {
+    /// The response is known.
+    Ready(Response<Body>),
+    /// It is being worked on.
+    Working(Work),
+    /// The body of a PUT decides, and has not been touched: it can be received in more than one way.
+    Upload(Box<Task>),
+}
+
+/// What a service is made of. It goes to the thread of a reactor, which a service itself cannot.
+#[derive(Debug)]
+pub struct ServiceBuilder {
+    /// What keeps the values.
+    pub store: Arc<Store>,
+    /// How requests are answered.
+    pub rules: ServiceConfig,
+    /// The number of the reactor.
+    pub reactor: usize,
+    /// What the server's own pages tell of.
+    pub admin: Arc<Admin>,
+}
+
+impl ServiceBuilder {
+    /// The service, for the thread that this is called on.
+    pub fn build(self) -> Service {
+        Service::new(self)
+    }
 }
 
 impl Service {
-    /// A service over `store`, for the reactor of this number.
-    pub fn new(store: Arc<Directory>, rules: Rules, reactor: usize, admin: Arc<Admin>) -> Self {
-        Self {
-            is_noted: rules.access_log.is_some() || rules.server_timing,
-            knows_hot: hot::is_possible(&rules),
-            knows_short: hot::is_possible(&rules) && short::is_possible(&rules, &store),
-            recent: Recent::default(),
+    fn new(builder: ServiceBuilder) -> Self {
+        let ServiceBuilder {
             store,
             rules,
             reactor,
             admin,
+        } = builder;
+        let subscribers = Subscribers::new(Arc::clone(store.changes()));
+        let handler = Handler {
+            store,
+            rules,
+            admin,
             ids: Ids::default(),
+            rejection_log: RejectionLog::default(),
+        };
+        Self {
+            handler: Rc::new(handler),
+            reactor,
             logged: Cell::new(0),
-            subscribers: Subscribers::default(),
+            subscribers: Rc::new(subscribers),
+            encoder: Encoder::default(),
         }
     }
 
-    pub(super) fn rules(&self) -> &Rules {
-        &self.rules
+    /// The head of a response, for a connection that sends it itself, with a body of `len` bytes.
+    pub fn encode(&self, parts: &response::Parts, len: u64) -> Vec<u8> {
+        self.encoder.encode(parts, len)
     }
 
-    pub(super) fn changes(&self) -> &Changes {
-        self.store.changes()
-    }
-
-    pub(super) fn subscribers(&self) -> &Subscribers {
-        &self.subscribers
-    }
-
-    /// Answers one request of the connection of `link`: at once what takes no work (a refusal, a hot value), which so
-    /// costs no allocation of its own, and everything else in a future. A session left in `upgraded` takes the connection
-    /// over once the answer has been sent.
-    pub fn answer(
+    /// Answers one request of `connection`. A session left in `upgraded` takes the connection over once the response has
+    /// been sent.
+    pub fn call(
         self: &Rc<Self>,
-        link: &Rc<Link>,
+        connection: &Rc<ConnectionState>,
         peer: SocketAddr,
         request: Request<Incoming>,
         upgraded: &Upgraded,
     ) -> Answer {
-        let exchange = Exchange::begin(link, request.method());
+        failpoint::reach("connection", request.uri().path());
+        let record = RequestRecord::begin(connection, request.method());
         let (head, body) = request.into_parts();
-        let body = Arriving::new(body, link.take_inflow());
-        let begun = caught(|| self.begin(&head, &body, peer, link, &exchange));
-        let (audience, begun) = begun.unwrap_or_else(|panicked| {
-            let id = exchange.request_id(|| self.notes(&head, peer, link.fault().is_some()));
-            let outcome = Asked::new(&head, peer).panicked(panicked, &id, link);
-            (Audience::default(), Begun::Done(outcome))
+        let body = Frames::new(body);
+        let begun = caught(|| self.begin(&head, body.len(), peer, connection, &record));
+        let (context, begun) = begun.unwrap_or_else(|panicked| {
+            let id = record.request_id(|| self.notes(Some(&head), peer));
+            RequestInfo::new(&head, peer).panicked(panicked, &id, connection);
+            (ResponseContext::default(), Begun::Done(Outcome::Panicked))
         });
         // Only work reads what comes with a request.
         if !matches!(begun, Begun::Work(_)) && !body.is_empty() {
-            link.leave_unread();
+            connection.leave_unread();
         }
         match begun {
             Begun::Done(outcome) => {
-                Answer::Ready(Some(self.finish(outcome, &audience, link, exchange)))
+                let mut response = self.handler.render(outcome, &context);
+                if head.method == Method::HEAD || response.body_mut().is_resident() {
+                    return Answer::Ready(seal(response, connection, record));
+                }
+                Answer::Working(self.when_resident(response, context, connection, record))
             }
-            Begun::Awaited(outcome) => self.when_at_hand(outcome, audience, link, exchange),
-            Begun::Watch(ask) => self.subscribe(ask, &audience, link, exchange, upgraded),
+            Begun::Watch(ask) => {
+                Answer::Ready(self.subscribe(ask, &context, connection, record, upgraded))
+            }
             Begun::Work(operation) => {
-                let task = Task {
-                    operation,
-                    audience,
-                    body,
-                    asked: Asked::new(&head, peer),
+                let context = RequestContext {
+                    handler: Rc::clone(&self.handler),
+                    connection: Rc::clone(connection),
+                    asked: RequestInfo::new(&head, peer),
+                    context,
+                    expects_continue: head.headers.contains_key(EXPECT),
+                    record,
                 };
-                self.work(task, link, exchange)
+                let is_upload = matches!(operation, Operation::Put { .. });
+                let task = Task::new(context, operation, body);
+                if is_upload {
+                    Answer::Upload(Box::new(task))
+                } else {
+                    Answer::Working(task.with_frames())
+                }
             }
         }
+    }
+
+    /// The response to a request that never became one: its head, which `received` begins with, is at fault or late.
+    pub fn reject(
+        &self,
+        connection: &Rc<ConnectionState>,
+        peer: SocketAddr,
+        why: FramingError,
+        received: &[u8],
+    ) -> Response<Body> {
+        let record = RequestRecord::begin(connection, &Method::CONNECT);
+        if self.handler.rules.access_log.is_some() {
+            record.note(self.notes(None, peer));
+        }
+        connection.leave_unread();
+        let context = ResponseContext {
+            problem: prefers_problem(&accept_fields(received)),
+            ..ResponseContext::default()
+        };
+        let outcome = Outcome::Refused(Rejection::FramingError(why));
+        let response = self.handler.render(outcome, &context);
+        seal(response, connection, record)
     }
 
     fn begin(
         &self,
         head: &Parts,
-        body: &Arriving,
+        len: Option<u64>,
         peer: SocketAddr,
-        link: &Rc<Link>,
-        exchange: &Exchange,
-    ) -> (Audience, Begun) {
+        connection: &ConnectionState,
+        record: &RequestRecord,
+    ) -> (ResponseContext, Begun) {
         failpoint::reach("answer", head.uri.path());
-        let len = body.len();
-        let (audience, mut understood) = understand(head, len, &self.rules);
-        let fault = link.fault();
-        if let Some(fault) = fault {
-            link.leave_unread();
-            understood = Err(Refusal::Fault(fault));
+        let (context, understood) = understand(head, len, &self.handler.rules);
+        if self.handler.rules.access_log.is_some()
+            || self.handler.rules.server_timing
+            || context.identified
+        {
+            record.note(self.notes(Some(head), peer));
         }
-        if self.is_noted || audience.identified {
-            exchange.note(self.notes(head, peer, fault.is_some()));
-        }
-        if audience.closes {
-            link.end_after_answer();
+        if context.closes {
+            connection.close_after_response();
         }
         let begun = match understood {
-            Err(refusal) => Begun::Done(Outcome::Refused(refusal)),
+            Err(rejection) => {
+                self.handler.rejection_log.refused(&rejection, peer);
+                Begun::Done(Outcome::Refused(rejection))
+            }
             Ok(Intent::Watch(ask)) => Begun::Watch(ask),
             Ok(Intent::Operation(operation)) => {
-                exchange.asks();
-                match self.at_once(&operation, link) {
-                    Some(mut outcome) => {
-                        if head.method == Method::HEAD || outcome.is_at_hand() {
-                            Begun::Done(outcome)
-                        } else {
-                            Begun::Awaited(outcome)
-                        }
-                    }
+                record.asks();
+                match self.try_now(&operation, connection) {
+                    Some(outcome) => Begun::Done(outcome),
                     None => Begun::Work(operation.into_owned()),
                 }
             }
         };
-        (audience, begun)
+        (context, begun)
     }
 
-    /// With `stands_in`, `head` is not what the client sent: that could not be understood, and is not told.
-    fn notes(&self, head: &Parts, peer: SocketAddr, stands_in: bool) -> Notes {
-        let (method, target) = if stands_in {
-            ("-", "-")
-        } else {
-            (head.method.as_str(), head.uri.path())
-        };
-        let line = self.rules.access_log.map(|Sampling { one_of }| {
+    /// What the log says of a request; without a `head`, it could not be understood.
+    fn notes(&self, head: Option<&Parts>, peer: SocketAddr) -> Notes {
+        let line = self.handler.rules.access_log.map(|Sampling { one_of }| {
             let turn = self.logged.get();
             self.logged.set((turn + 1) % one_of);
             Line {
                 peer,
                 reactor: self.reactor,
-                method: method.to_owned(),
-                target: target.to_owned(),
+                method: head.map_or("-", |head| head.method.as_str()).to_owned(),
+                target: head.map_or("-", |head| head.uri.path()).to_owned(),
                 is_sampled: turn == 0,
                 bytes: 0,
             }
         });
+        let identity = head.map(|head| self.handler.ids.identify(&head.headers));
         Notes {
-            identity: self.ids.identify(&head.headers),
+            identity: identity.unwrap_or_else(|| self.handler.ids.anonymous()),
             line,
-            timing: self.rules.server_timing.then(Timing::default),
+            timing: self.handler.rules.server_timing.then(Timing::default),
         }
     }
 
     /// What can be answered without waiting for anything.
-    fn at_once(&self, operation: &Operation<'_>, link: &Rc<Link>) -> Option<Outcome> {
+    fn try_now(&self, operation: &Operation<'_>, connection: &ConnectionState) -> Option<Outcome> {
         match operation {
-            Operation::Get { key, wishes: None } => {
-                let object = self.cached(key, link)?;
-                let compress = self.rules.compress;
-                Some(Outcome::Value(whole(object, key, compress, link)))
-            }
-            Operation::Get { key, wishes } => {
-                let wishes = wishes.as_deref();
-                if wishes.is_some_and(|wishes| wishes.digest.is_some()) {
+            Operation::Get { key, options } => {
+                let options = options.as_deref();
+                if options.is_some_and(|options| options.digest.is_some()) {
                     return None;
                 }
-                let object = self.cached(key, link)?;
-                Some(self.found(object, key, wishes, None, link))
+                let object = self.handler.cached(key, connection)?;
+                Some(self.handler.found(object, key, options, None))
             }
             &Operation::Home { is_known } => Some(Outcome::Home { is_known }),
             &Operation::Options { preflight } => Some(Outcome::Options { preflight }),
@@ -212,44 +265,52 @@ impl Service {
         }
     }
 
-    pub(super) fn finish(
+    fn when_resident(
+        self: &Rc<Self>,
+        response: Response<Body>,
+        context: ResponseContext,
+        connection: &Rc<ConnectionState>,
+        record: RequestRecord,
+    ) -> Work {
+        let (handler, connection) = (Rc::clone(&self.handler), Rc::clone(connection));
+        Box::pin(async move {
+            let response = handler.begun(response, &context).await;
+            seal(response, &connection, record)
+        })
+    }
+
+    /// Subscribes before there is a response, so that nothing is missed by a client that acts on the response.
+    fn subscribe(
         &self,
-        outcome: Outcome,
-        audience: &Audience,
-        link: &Link,
-        exchange: Exchange,
+        ask: WatchRequest,
+        context: &ResponseContext,
+        connection: &Rc<ConnectionState>,
+        record: RequestRecord,
+        upgraded: &Upgraded,
     ) -> Response<Body> {
-        if let Outcome::Failed(error) = &outcome {
-            log_failure(error);
+        record.watches();
+        let subscription = Subscription::new(&self.subscribers, connection, ask.prefix, ask.since);
+        match ask.transport {
+            WatchTransport::Events => {
+                let outcome = Outcome::Subscribed(Box::new(Events::new(subscription)));
+                let response = self.handler.render(outcome, context);
+                seal(response, connection, record)
+            }
+            WatchTransport::WebSocket(accept) => {
+                let mut response = self.handler.render(Outcome::Upgraded(accept), context);
+                let status = response.status().as_u16();
+                record.answered(status, response.headers_mut());
+                let session = Session::new(subscription, record);
+                upgraded.set(Some(Box::new(session)));
+                response
+            }
         }
-        let mut response = render(outcome, audience, &self.rules);
-        if link.is_last() {
-            close(&mut response);
-        }
-        exchange.answered(&mut response);
-        response.map(|body| body.ends(exchange))
     }
 }
 
 /// What became of a request at once.
 enum Begun {
     Done(Outcome),
-    /// Known, but its first bytes are not in memory yet.
-    Awaited(Outcome),
-    Watch(Ask),
+    Watch(WatchRequest),
     Work(Operation<'static>),
-}
-
-/// The client learns what happened; the log, why.
-fn log_failure(error: &Error) {
-    match error {
-        Error::Failed { doing, source } => {
-            tracing::error!(doing, cause = %source, "the store failed");
-        }
-        Error::Truncated => tracing::warn!(%error, "a read failed"),
-        Error::NoSpace { .. } | Error::Exhausted { .. } | Error::TooLarge => {
-            tracing::warn!(%error, "out of resources");
-        }
-        Error::Occupied | Error::Precondition | Error::BrokenOff => {}
-    }
 }

@@ -1,7 +1,7 @@
 //! What is counted, and where.
 //!
 //! One set of counters per reactor, written by its thread alone and read by anybody: nothing is shared on the way of a
-//! request, and whoever wants a sum makes it when it is wanted. Knows no format: [`crate::http`] shows the counts.
+//! request, and a sum is made when a reader asks for it. Knows no format: [`crate::http`] shows the counts.
 
 mod counter;
 mod histogram;
@@ -11,5 +11,8 @@ mod store;
 
 pub use counter::{Counter, Tally};
 pub use histogram::{Histogram, Scale};
-pub use reactor::{Accepting, Method, ReactorCounters, STATUSES};
-pub use store::{Jobs, StoreCounters};
+pub use reactor::{AcceptCounters, Direction, Method, ReactorCounters, STATUSES};
+pub use store::{Jobs, Listings, StoreCounters};
+
+/// Lines of the log that were lost: there was no room for them, or standard error refused them.
+pub static LOG_LINES_LOST: Tally = Tally::new();

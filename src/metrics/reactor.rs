@@ -31,6 +31,20 @@ impl Method {
     ];
 }
 
+/// Which way a body moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From a client.
+    Receive,
+    /// To a client.
+    Send,
+}
+
+impl Direction {
+    /// Both, with their names.
+    pub const ALL: [(Self, &'static str); 2] = [(Self::Receive, "receive"), (Self::Send, "send")];
+}
+
 /// The classes of statuses, by their first digit. No status at all: the client left before there was an answer.
 pub const STATUSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
@@ -38,10 +52,10 @@ pub const STATUSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 #[derive(Debug)]
 pub struct ReactorCounters {
     /// Written by the thread that accepts for the reactor.
-    pub accepting: Accepting,
+    pub accepting: AcceptCounters,
     /// Connections that have ended.
     pub finished: Counter,
-    /// Panics that cost a connection.
+    /// Panics that were caught.
     pub panics: Counter,
     /// Bytes received from clients.
     pub received: Counter,
@@ -52,7 +66,7 @@ pub struct ReactorCounters {
     /// From the head of a request to the first byte of its answer.
     pub first_byte: Histogram,
     /// How much later than it was due a timer ran.
-    pub lag: Histogram,
+    pub event_loop_lag: Histogram,
     /// Reads answered from the cache.
     pub hits: Counter,
     /// Reads that the cache had no answer to.
@@ -61,6 +75,7 @@ pub struct ReactorCounters {
     pub uploads: Counter,
     /// Uploads that have ended, however they did.
     pub uploads_ended: Counter,
+    takeovers: [Counter; Direction::ALL.len()],
     requests: [[Counter; STATUSES.len()]; Method::ALL.len()],
 }
 
@@ -68,7 +83,7 @@ pub struct ReactorCounters {
 /// reactor writes the others.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Accepting {
+pub struct AcceptCounters {
     /// Connections handed to the reactor.
     pub accepted: Counter,
     /// Attempts to accept that failed when it was the reactor's turn.
@@ -80,18 +95,19 @@ pub struct Accepting {
 impl Default for ReactorCounters {
     fn default() -> Self {
         Self {
-            accepting: Accepting::default(),
+            accepting: AcceptCounters::default(),
             finished: Counter::default(),
             panics: Counter::default(),
             received: Counter::default(),
             sent: Counter::default(),
             duration: Histogram::new(&Scale::DURATION),
             first_byte: Histogram::new(&Scale::DELAY),
-            lag: Histogram::new(&Scale::DELAY),
+            event_loop_lag: Histogram::new(&Scale::DELAY),
             hits: Counter::default(),
             misses: Counter::default(),
             uploads: Counter::default(),
             uploads_ended: Counter::default(),
+            takeovers: Default::default(),
             requests: Default::default(),
         }
     }
@@ -108,6 +124,16 @@ impl ReactorCounters {
     /// Requests answered, by method and class of status.
     pub fn requests(&self, method: Method, class: usize) -> u64 {
         self.requests[method as usize][class].get()
+    }
+
+    /// A connection takes its socket over from hyper for a long body.
+    pub fn takes_over(&self, direction: Direction) {
+        self.takeovers[direction as usize].add(1);
+    }
+
+    /// Long bodies that connections took over, by the way they moved.
+    pub fn takeovers(&self, direction: Direction) -> u64 {
+        self.takeovers[direction as usize].get()
     }
 
     /// All requests answered.

@@ -1,6 +1,7 @@
 //! What the store counts, apart from the reactors.
 
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::{Histogram, Scale, Tally};
@@ -12,6 +13,8 @@ pub struct StoreCounters {
     pub batches: Histogram,
     /// Durations of syncs: those of values and those of names. A sync takes far longer than the lock.
     syncs: Mutex<Histogram>,
+    /// What is listed.
+    pub listings: Arc<Listings>,
 }
 
 impl Default for StoreCounters {
@@ -19,6 +22,7 @@ impl Default for StoreCounters {
         Self {
             batches: Histogram::new(&Scale::BATCH),
             syncs: Mutex::new(Histogram::new(&Scale::DURATION)),
+            listings: Arc::default(),
         }
     }
 }
@@ -37,6 +41,33 @@ impl StoreCounters {
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner),
         )
+    }
+}
+
+/// How a directory is listed.
+#[derive(Debug, Default)]
+pub struct Listings {
+    /// Walks of the directory that were begun.
+    pub walks: Tally,
+    index_keys: AtomicUsize,
+    index_bytes: AtomicUsize,
+}
+
+impl Listings {
+    /// The index now has so many keys, in so many bytes.
+    pub fn index(&self, keys: usize, bytes: usize) {
+        self.index_keys.store(keys, Ordering::Relaxed);
+        self.index_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Keys in the index.
+    pub fn index_keys(&self) -> u64 {
+        self.index_keys.load(Ordering::Relaxed) as u64
+    }
+
+    /// Memory that the index takes, in bytes.
+    pub fn index_bytes(&self) -> u64 {
+        self.index_bytes.load(Ordering::Relaxed) as u64
     }
 }
 

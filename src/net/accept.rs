@@ -59,10 +59,11 @@ impl Backoff {
 }
 
 /// What one attempt to accept came to.
+#[derive(Debug)]
 pub(super) enum Attempt {
     Connection(TcpStream, SocketAddr),
-    /// Nobody waits.
-    Nobody,
+    /// No client waits.
+    Empty,
     /// This peer's trouble: on to the next.
     PeerFailed,
     /// This machine's trouble.
@@ -77,7 +78,7 @@ pub(super) fn attempt(listener: &TcpListener) -> Attempt {
             Some(peer) => Attempt::Connection(socket.into(), peer),
             None => Attempt::PeerFailed,
         },
-        Err(Errno::AGAIN) => Attempt::Nobody,
+        Err(Errno::AGAIN) => Attempt::Empty,
         Err(errno) if is_peers_fault(errno) => Attempt::PeerFailed,
         Err(errno) => Attempt::Exhausted(errno),
     }

@@ -51,7 +51,7 @@ struct Logged {
 
 /// One connection of a client, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Guest(Option<(Arc<Bounded>, Network)>);
+pub(super) struct PeerPermit(Option<(Arc<Bounded>, Network)>);
 
 impl Peers {
     /// With at most `max` connections of each client, if there is a bound.
@@ -67,13 +67,13 @@ impl Peers {
     }
 
     /// Counts a connection from `address`, or refuses it.
-    pub(super) fn admit(&self, address: IpAddr) -> Option<Guest> {
+    pub(super) fn admit(&self, address: IpAddr) -> Option<PeerPermit> {
         let Some(bounded) = &self.0 else {
-            return Some(Guest(None));
+            return Some(PeerPermit(None));
         };
         let network = Network::of(address);
         if bounded.enter(network) {
-            return Some(Guest(Some((Arc::clone(bounded), network))));
+            return Some(PeerPermit(Some((Arc::clone(bounded), network))));
         }
         bounded.refuse(address);
         None
@@ -123,7 +123,7 @@ impl Bounded {
     }
 }
 
-impl Drop for Guest {
+impl Drop for PeerPermit {
     fn drop(&mut self) {
         if let Some((bounded, network)) = &self.0 {
             bounded.leave(*network);
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn ipv6_is_counted_by_networks_of_64_bits() {
         let peers = peers(1);
-        let _guest = peers.admit(address("2001:db8::1")).unwrap();
+        let _permit = peers.admit(address("2001:db8::1")).unwrap();
         assert!(peers.admit(address("2001:db8::ffff:0:0:1")).is_none());
         assert!(peers.admit(address("2001:db8:0:1::1")).is_some());
     }
@@ -169,9 +169,9 @@ mod tests {
         let peers = peers(1);
         for host in 0..=255 {
             let address = IpAddr::from([192, 0, 2, host]);
-            let guest = peers.admit(address).unwrap();
+            let permit = peers.admit(address).unwrap();
             assert!(peers.admit(address).is_none());
-            drop(guest);
+            drop(permit);
         }
         assert!(peers.0.unwrap().open().is_empty());
     }
@@ -179,9 +179,9 @@ mod tests {
     #[test]
     fn without_a_bound_nobody_is_refused_or_remembered() {
         let peers = Peers::default();
-        let guests: Vec<_> = (0..1000)
+        let permits: Vec<_> = (0..1000)
             .map(|_| peers.admit(address("192.0.2.1")))
             .collect();
-        assert!(guests.iter().all(Option::is_some));
+        assert!(permits.iter().all(Option::is_some));
     }
 }

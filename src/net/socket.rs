@@ -14,14 +14,20 @@ use bytes::BufMut;
 use tokio::io::{AsyncRead, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::is_again;
+/// Whether a call on a socket came too early, and is to be made again.
+pub(super) fn is_again(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
+}
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Socket {
     state: RefCell<State>,
-    /// The driver has not told yet that it takes bytes.
-    is_untold: Cell<bool>,
+    /// It may take bytes although the driver has not said so.
+    has_write_hint: Cell<bool>,
 }
 
 #[derive(Debug)]
@@ -38,7 +44,7 @@ impl Socket {
     pub(super) fn new(socket: std::net::TcpStream) -> Self {
         Self {
             state: RefCell::new(State::Fresh(socket)),
-            is_untold: Cell::new(false),
+            has_write_hint: Cell::new(false),
         }
     }
 
@@ -51,7 +57,7 @@ impl Socket {
             let driven = TcpStream::from_std(socket)
                 .inspect_err(|error| tracing::warn!(%error, "cannot register a connection"));
             *state = State::Driven(driven?);
-            self.is_untold.set(true);
+            self.has_write_hint.set(true);
         }
         RefMut::filter_map(state, |state| match state {
             State::Driven(socket) => Some(socket),
@@ -65,9 +71,15 @@ impl Socket {
         matches!(*self.state.borrow(), State::Driven(_))
     }
 
-    /// Whether it may take bytes although the driver has not told so: it has not known it for long enough.
-    pub(super) fn is_untold(&self) -> bool {
-        self.is_untold.get()
+    /// True until the first readiness event, and after a nudge: the write is tried before waiting for epoll.
+    pub(super) fn has_write_hint(&self) -> bool {
+        self.has_write_hint.get()
+    }
+
+    /// Has the next write tried without EPOLLOUT: Linux reports writable only when a third of the buffer is free, which
+    /// takes a slow but honest reader longer than the time its rate is measured over.
+    pub(super) fn nudge(&self) {
+        self.has_write_hint.set(true);
     }
 
     pub(super) fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -81,8 +93,8 @@ impl Socket {
         match &*self.state.borrow() {
             State::Driven(socket) => {
                 let ready = socket.poll_write_ready(cx);
-                self.is_untold
-                    .set(self.is_untold.get() && ready.is_pending());
+                self.has_write_hint
+                    .set(self.has_write_hint.get() && ready.is_pending());
                 ready
             }
             _ => Poll::Ready(Ok(())),

@@ -11,7 +11,7 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::digest::{Digest, Digests};
 use super::error::Error;
-use super::object::Version;
+use super::meta::Version;
 
 const MEDIA_TYPE: &str = "user.mime_type";
 const SHA256: &str = "user.data-server.sha-256";
@@ -24,7 +24,7 @@ const MAX_MEDIA_TYPE: usize = 255;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attributes {
     pub(super) media_type: Option<Box<str>>,
-    /// Few uploads have any, and each upload is moved about with its attributes.
+    /// Boxed, as few uploads have any and every upload is moved with its attributes.
     pub(super) digests: Option<Box<Digests>>,
 }
 
@@ -45,8 +45,8 @@ impl Attributes {
     }
 }
 
-/// The media type kept with `file`, if there is one and it is one. A file system that cannot say is an error: a guess
-/// in place of what the client stored would be an answer that lies.
+/// The media type kept with `file`, if there is one and it is valid. A failure to read it is an error: the response must
+/// not guess what the client has stored.
 pub(super) fn media_type(file: impl AsFd) -> Result<Option<Box<str>>, Error> {
     let mut text = [0; MAX_MEDIA_TYPE];
     match retry_on_intr(|| rustix::fs::fgetxattr(&file, MEDIA_TYPE, &mut text)) {

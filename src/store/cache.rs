@@ -1,6 +1,6 @@
-//! Hot values, each use proved fresh.
+//! Hot values, proved fresh at each use.
 //!
-//! Promises never to answer what a new read would not find: an entry is an open file, and is used only after one fstat has
+//! Promises to answer only what a new read would find: an entry is an open file, and is used only after one fstat has
 //! shown that it is still the one under its key (no link lost), and unchanged (size, times). Bounded in bytes, overhead
 //! included, and in descriptors; shared by all reactors. It reads no file itself.
 
@@ -12,7 +12,7 @@ use quick_cache::sync::Cache as QuickCache;
 use super::key::Key;
 use super::object::Object;
 
-/// What an entry takes besides its bytes: itself, its key, its place in the cache, its answer's headers.
+/// What an entry takes besides its bytes: itself, its key, its slot in the cache, the headers of its response.
 const OVERHEAD: u64 = 512;
 
 /// The cache; `None` inside when it is off.
@@ -46,16 +46,16 @@ impl Cache {
 
     /// Keeps `object`, if it can be proved current later and is worth its place.
     pub(super) fn keep(&self, key: &Key<'_>, object: &Arc<Object>) {
-        if let (Some(cache), true) = (&self.0, object.is_settled()) {
+        if let (Some(cache), true) = (&self.0, object.is_quiescent()) {
             cache.insert(key.as_str().into(), Arc::clone(object));
         }
     }
 
-    /// Forgets values larger than `len` bytes whose files were removed or changed by hand: nobody else would, as long as
-    /// nobody asks for them. Makes a system call for each.
+    /// Forgets values larger than `len` bytes whose files another program has removed or changed: without a read of their
+    /// keys, nothing else does. Makes a system call for each.
     pub(super) fn sweep(&self, len: u64) {
         let Some(cache) = &self.0 else { return };
-        // Collected first: no lock of the cache is held while the kernel is asked.
+        // Collected first, so that no lock of the cache is held during system calls.
         let large: Vec<_> = cache.iter().filter(|(_, o)| o.meta().len > len).collect();
         for (key, object) in large {
             if !object.is_current() {

@@ -1,9 +1,8 @@
 //! The changes most recently acknowledged, in the order in which they were published.
 //!
-//! The publisher, which alone writes names, appends; whoever follows holds no more than a number, the change it has seen
-//! last, and asks for those after it. So a slow follower costs nobody anything: one that has fallen behind what is kept
-//! is told that there is a [`Gap`]. Nothing is kept before somebody follows for the first time. Changes made by hand are
-//! not seen here.
+//! The publisher, which alone writes names, appends. A subscriber holds one number, that of the last change it has seen,
+//! and asks for those after it. So a slow subscriber delays no other: one that has fallen behind what is kept gets a
+//! [`Gap`]. Nothing is kept before the first subscriber. Changes that other programs make are not seen here.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use super::key::Key;
-use super::object::{Meta, Version};
+use super::meta::{Meta, Version};
 
 /// Changes kept; a key has at most 255 bytes, so all of them stay below 2 MiB.
 const KEPT: usize = 4096;
@@ -39,7 +38,7 @@ pub struct Gap {
 #[derive(Debug)]
 pub struct Changes {
     recent: Mutex<Recent>,
-    followers: AtomicU64,
+    subscribers: AtomicU64,
     latest: watch::Sender<u64>,
 }
 
@@ -49,7 +48,7 @@ struct Recent {
     kept: VecDeque<Arc<Change>>,
     floor: u64,
     latest: u64,
-    is_followed: bool,
+    is_kept: bool,
 }
 
 impl Changes {
@@ -65,9 +64,9 @@ impl Changes {
                 kept: VecDeque::new(),
                 floor: start,
                 latest: start,
-                is_followed: false,
+                is_kept: false,
             }),
-            followers: AtomicU64::new(0),
+            subscribers: AtomicU64::new(0),
             latest: watch::Sender::new(start),
         }
     }
@@ -78,45 +77,45 @@ impl Changes {
         for (key, value) in made {
             recent.append(key, value);
         }
-        self.tell(recent);
+        self.notify(recent);
     }
 
-    /// Something was published, or may have been, that cannot be told: all followers meet a gap.
-    pub(super) fn lose(&self) {
+    /// Records that something was published, or may have been, that cannot be named: all subscribers meet a gap.
+    pub(super) fn mark_gap(&self) {
         let mut recent = self.recent();
         recent.latest += 1;
         recent.forget();
-        self.tell(recent);
+        self.notify(recent);
     }
 
-    fn tell(&self, recent: MutexGuard<'_, Recent>) {
-        let (latest, is_followed) = (recent.latest, recent.is_followed);
+    fn notify(&self, recent: MutexGuard<'_, Recent>) {
+        let (latest, is_kept) = (recent.latest, recent.is_kept);
         drop(recent);
-        if is_followed {
+        if is_kept {
             self.latest.send_replace(latest);
         }
     }
 
-    /// There is one more follower, until it [leaves](Self::leave). Keeps changes from now on, if that had not begun; the
-    /// number of the latest.
-    pub fn follow(&self) -> u64 {
-        self.followers.fetch_add(1, Relaxed);
+    /// Adds a subscriber, until it [unsubscribes](Self::unsubscribe). Changes are kept from now on, if they were not
+    /// already. Answers the number of the latest.
+    pub fn subscribe(&self) -> u64 {
+        self.subscribers.fetch_add(1, Relaxed);
         let mut recent = self.recent();
-        recent.is_followed = true;
+        recent.is_kept = true;
         recent.latest
     }
 
-    /// There is one follower less. What it has not seen is still kept: it may come back.
-    pub fn leave(&self) {
-        self.followers.fetch_sub(1, Relaxed);
+    /// Removes a subscriber. What it has not seen is still kept: it may come back.
+    pub fn unsubscribe(&self) {
+        self.subscribers.fetch_sub(1, Relaxed);
     }
 
-    /// How many there are now.
-    pub fn followers(&self) -> u64 {
-        self.followers.load(Relaxed)
+    /// How many subscribers there are now.
+    pub fn subscribers(&self) -> u64 {
+        self.subscribers.load(Relaxed)
     }
 
-    /// Tells the number of the latest change, once there are followers; waking whoever waits for it costs the publisher
+    /// Receives the number of the latest change, once there has been a subscriber. To wake a receiver costs the publisher
     /// time, so one should wait on behalf of many.
     pub fn latest(&self) -> watch::Receiver<u64> {
         self.latest.subscribe()
@@ -144,7 +143,7 @@ impl Changes {
 impl Recent {
     fn append(&mut self, key: Key<'static>, value: Option<Meta>) {
         self.latest += 1;
-        if !self.is_followed {
+        if !self.is_kept {
             self.forget();
             return;
         }
@@ -177,10 +176,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_before_somebody_follows_and_every_change_is_counted() {
+    fn nothing_is_kept_before_the_first_subscriber_and_every_change_is_counted() {
         let changes = Changes::starting_at(100);
         changes.append([change("a"), change("b")].into_iter());
-        assert_eq!(changes.follow(), 102);
+        assert_eq!(changes.subscribe(), 102);
         assert_eq!(seqs(&changes, 101), Err(Gap { latest: 102 }));
         assert_eq!(seqs(&changes, 102), Ok(vec![]));
         changes.append([change("c")].into_iter());
@@ -191,7 +190,7 @@ mod tests {
     #[test]
     fn what_was_never_told_is_a_gap() {
         let changes = Changes::starting_at(7);
-        let seen = changes.follow();
+        let seen = changes.subscribe();
         for elsewhere in [0, seen - 1, seen + 1, u64::MAX] {
             assert_eq!(seqs(&changes, elsewhere), Err(Gap { latest: seen }));
         }
@@ -200,9 +199,9 @@ mod tests {
     #[test]
     fn a_loss_is_a_gap_to_all_and_the_order_goes_on_after_it() {
         let changes = Changes::starting_at(7);
-        let seen = changes.follow();
+        let seen = changes.subscribe();
         changes.append([change("a")].into_iter());
-        changes.lose();
+        changes.mark_gap();
         assert_eq!(seqs(&changes, seen), Err(Gap { latest: 9 }));
         assert_eq!(seqs(&changes, 8), Err(Gap { latest: 9 }));
         changes.append([change("b")].into_iter());
@@ -210,12 +209,12 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_hears_of_a_batch_once_and_of_nothing_before_anybody_follows() {
+    fn a_receiver_hears_of_a_batch_once_and_of_nothing_before_the_first_subscriber() {
         let changes = Changes::starting_at(0);
         let mut latest = changes.latest();
         changes.append([change("a")].into_iter());
         assert!(!latest.has_changed().unwrap());
-        changes.follow();
+        changes.subscribe();
         changes.append([change("b"), change("c")].into_iter());
         assert!(latest.has_changed().unwrap());
         assert_eq!(*latest.borrow_and_update(), 3);
@@ -224,9 +223,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_follower_sees_every_change_once_in_order_or_a_gap(steps in prop::collection::vec((0..6000_usize, 1..6000_usize), 1..12)) {
+        fn a_subscriber_sees_every_change_once_in_order_or_a_gap(steps in prop::collection::vec((0..6000_usize, 1..6000_usize), 1..12)) {
             let changes = Changes::starting_at(1_000);
-            let (mut seen, mut told) = (changes.follow(), changes.follow());
+            let (mut seen, mut told) = (changes.subscribe(), changes.subscribe());
             for (appended, taken) in steps {
                 changes.append((0..appended).map(|_| change("k")));
                 told += appended as u64;

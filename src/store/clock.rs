@@ -9,10 +9,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::io::{Errno, retry_on_intr};
 
-use super::object::Version;
+use super::meta::Version;
 
-/// How far ahead the bound is moved: one durable write in so long, and versions at most so far in the future after a
-/// crash.
+/// How far ahead the bound is moved, in nanoseconds: there is one durable write in this time, and after a crash versions
+/// are at most this far in the future.
 const STRIDE: i128 = 10_000_000_000;
 
 /// Digits of the bound in the file: fixed, so that rewriting it never grows or shrinks the file.
@@ -45,13 +45,13 @@ impl Clock {
     pub(super) fn next(&mut self, current: Option<Version>) -> Result<Version, Errno> {
         let next = now().max(self.last + 1);
         if next >= self.bound {
-            // Relied on only once it is durable: after a sync that failed, it is written again.
+            // The bound counts only once it is durable: after a failed sync it is written again.
             self.store(next + STRIDE)?;
             rustix::fs::fdatasync(&self.file)?;
             self.bound = next + STRIDE;
         }
         self.last = next;
-        // A hand may have dated the file it put there into the future: only this key steps over that.
+        // Another program may have dated the file into the future: only the versions of this key step over that.
         Ok(Version::from_nanos(
             current.map_or(next, |v| next.max(v.nanos() + 1)),
         ))

@@ -1,4 +1,4 @@
-//! Digests of values: SHA-256, SHA-512, and MD5 for those who still send it.
+//! Digests of values: SHA-256, SHA-512, and MD5 for clients that still send it.
 //!
 //! Hashing keeps a processor busy: [`Hasher`] moves from job to job on the compute threads, and holds no file.
 
@@ -27,7 +27,7 @@ impl Wanted {
 
     /// What either wants.
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
+    pub fn union(self, other: Self) -> Self {
         Self {
             sha256: self.sha256 || other.sha256,
             sha512: self.sha512 || other.sha512,

@@ -1,18 +1,16 @@
 //! The digest of a stored value: as it is kept beside the value, or computed from all of it.
 //!
-//! Goes on by turns, each a job of its own on the compute threads: others have theirs in between, however large the value
-//! is, and where nobody waits for the digest any more there is no next one.
+//! Goes on by turns, each a job of its own on the compute threads: other jobs have theirs in between, however large the
+//! value is, and when the future is dropped there is no next turn.
 
 use std::sync::Arc;
 
 use super::attributes;
+use super::blocking_pool::BlockingPool;
 use super::digest::{Digest, Hasher, Wanted};
 use super::error::Error;
+use super::limits::CHUNK;
 use super::object::Object;
-use super::threads::Threads;
-
-/// How much is read at a time.
-const PIECE: usize = 256 << 10;
 
 /// How much is hashed in a turn: some milliseconds, as a turn of compression takes.
 const TURN: u64 = 4 << 20;
@@ -39,7 +37,7 @@ impl Object {
         self: &Arc<Self>,
         sha512: bool,
         keep: bool,
-        compute: &Threads,
+        compute: &BlockingPool,
     ) -> Result<Digest, Error> {
         let object = Arc::clone(self);
         let mut turn = compute.run(move || begin(object, sha512, keep)).await?;
@@ -80,17 +78,17 @@ fn begin(object: Arc<Object>, sha512: bool, keep: bool) -> Result<Turn, Error> {
 impl Digesting {
     /// One turn.
     fn go_on(mut self: Box<Self>) -> Result<Turn, Error> {
-        let mut buf = vec![0; PIECE];
+        let mut buf = vec![0; CHUNK];
         let len = self.object.meta().len;
         let end = len.min(self.offset + TURN);
         while self.offset < end {
-            let left = usize::try_from(end - self.offset).unwrap_or(PIECE);
-            let piece = &mut buf[..left.min(PIECE)];
-            let read = self.object.read_blocking(self.offset, piece)?;
+            let left = usize::try_from(end - self.offset).unwrap_or(CHUNK);
+            let chunk = &mut buf[..left.min(CHUNK)];
+            let read = self.object.read_blocking(self.offset, chunk)?;
             if read == 0 {
                 return Err(Error::Truncated);
             }
-            self.hasher.update(&piece[..read]);
+            self.hasher.update(&chunk[..read]);
             self.offset += read as u64;
         }
         if self.offset < len {

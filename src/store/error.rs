@@ -23,15 +23,30 @@ pub enum Error {
     /// The value is larger than the file system or the process's limit (`RLIMIT_FSIZE`) allows.
     #[error("the value is larger than the file system allows")]
     TooLarge,
+    /// The server's user lacks the permission: by the owner and mode of a file or of the directory, or by an attribute of
+    /// the file system that makes a file immutable.
+    #[error("the user that the server runs as may not do this ({doing}: permission denied)")]
+    Forbidden {
+        /// The operation, for the log.
+        doing: &'static str,
+        /// The cause, for the log.
+        source: std::io::Error,
+    },
     /// Something that is not a regular file has this name, and is left alone.
     #[error("a directory, link or device has this name")]
-    Occupied,
+    NotAFile,
     /// The condition of a change did not hold when it was to be made.
     #[error("the precondition does not hold")]
     Precondition,
-    /// What was to be stored broke off before it was whole.
+    /// The body of the value ended before it was whole.
     #[error("the value broke off before it was whole")]
-    BrokenOff,
+    Incomplete,
+    /// The directory is not where it was opened, or no longer this server's: `reason` says which.
+    #[error("{reason}")]
+    Displaced {
+        /// What was found, for the client.
+        reason: &'static str,
+    },
     /// The file is shorter than it was when the read began.
     #[error("the file was cut short while it was read")]
     Truncated,
@@ -51,6 +66,16 @@ impl Error {
         move |source| Self::Failed { doing, source }
     }
 
+    /// Whether the file went away while it was worked on. File systems that look a file up by its name at each call, as FUSE
+    /// programs do, lose one that is replaced meanwhile.
+    pub(super) fn is_gone(&self) -> bool {
+        let Self::Failed { source, .. } = self else {
+            return false;
+        };
+        let errno = Errno::from_io_error(source);
+        matches!(errno, Some(Errno::NOENT | Errno::STALE))
+    }
+
     /// The meaning of `errno`, met while `doing`.
     pub(super) fn new(doing: &'static str, errno: Errno) -> Self {
         match errno {
@@ -68,6 +93,10 @@ impl Error {
             },
             Errno::NOMEM => Self::Exhausted { reason: "memory" },
             Errno::FBIG => Self::TooLarge,
+            Errno::ACCESS | Errno::PERM => Self::Forbidden {
+                doing,
+                source: errno.into(),
+            },
             other => Self::Failed {
                 doing,
                 source: other.into(),
@@ -76,7 +105,7 @@ impl Error {
     }
 
     /// For `map_err`: what an error number means, met while `doing`.
-    pub(super) fn while_(doing: &'static str) -> impl FnOnce(Errno) -> Self {
+    pub(super) fn errno_while(doing: &'static str) -> impl FnOnce(Errno) -> Self {
         move |errno| Self::new(doing, errno)
     }
 }

@@ -1,83 +1,257 @@
-//! Listing: one page of the keys, in byte order, in memory bounded by the page.
+//! Listing: one page of the keys, in byte order.
 //!
-//! Walks the whole directory for each page and keeps only the page's smallest names, so a million keys cost time but
-//! no memory. What comes or goes during the walk may be in the page or not; on tmpfs that holds for a value that is
-//! replaced meanwhile as well, whose name gets a new place in the directory. The walk blocks: it runs on a disk thread.
+//! Owns the few threads that listings run on, so that reads and writes never wait behind a listing. A small directory is
+//! walked for each page. The names of a large one are kept in an [`Index`]. Where there can be no index, a walk takes memory
+//! for the page alone. Requests for the same page share the answer if no thread has
+//! begun with it, and a page that no request waits for any more is not finished.
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{Dir, FileType};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::Errno;
+use tokio::sync::watch::{self, Receiver, Sender};
 
+use super::blocking_pool::BlockingPool;
+use super::directory_fd::{Dir, Entry};
 use super::error::Error;
 use super::key::Key;
-use super::names::{Entry, Names};
-use super::object::Meta;
+use crate::metrics::Listings;
 
-/// Which keys are asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
-    /// Only keys that begin with this.
-    pub prefix: String,
-    /// Only keys after this one in byte order.
-    pub after: String,
-    /// At most so many.
-    pub limit: usize,
-}
+mod events;
+mod index;
+mod page;
+mod sorted;
+mod walk;
 
-/// A page of keys.
+use index::Index;
+use page::Failure;
+pub use page::{Listing, Page};
+use walk::Cut;
+
+/// A directory of more names than this is large: walking it costs more than the rest of a page of them.
+const LARGE: usize = 1024;
+
+/// Values looked up between two checks that a request still waits for them.
+const STRIDE: usize = 64;
+
+type Answer = Result<Arc<Listing>, Failure>;
+
+/// Lists one directory.
 #[derive(Debug)]
-pub struct Listing {
-    /// In byte order.
-    pub keys: Vec<(Key<'static>, Meta)>,
-    /// When there are more: the last name of this page, after which the next begins.
-    pub next: Option<String>,
+pub(super) struct Lister {
+    dir: Arc<Dir>,
+    threads: BlockingPool,
+    index: Arc<Index>,
+    /// The pages that no thread has begun with, and where the answer goes; unset until then.
+    asked: Mutex<HashMap<Page, Sender<Option<Answer>>>>,
+    counters: Arc<Listings>,
 }
 
-/// Lists `page` of the directory.
-pub(super) fn list(names: &Names, page: &Page) -> Result<Listing, Error> {
-    let smallest = retry_on_intr(|| smallest_names(names, page));
-    let mut smallest = smallest.map_err(Error::while_("list"))?;
-    let more = smallest.len() > page.limit;
-    smallest.truncate(page.limit);
-    let next = smallest.last().filter(|_| more).cloned();
-    let mut keys = Vec::with_capacity(smallest.len());
-    for name in smallest {
-        let Ok(key) = Key::new(name) else { continue };
-        if let Entry::Value(meta) = names.look_up(&key).map_err(Error::while_("look up"))? {
-            keys.push((key, meta));
-        }
+impl Lister {
+    /// With an index of at most `most` bytes; 0 is none.
+    pub(super) fn new(
+        dir: Arc<Dir>,
+        threads: BlockingPool,
+        most: u64,
+        counters: Arc<Listings>,
+    ) -> Arc<Self> {
+        let index = Index::new(Arc::clone(&dir), most, Arc::clone(&counters));
+        Arc::new(Self {
+            dir,
+            threads,
+            index,
+            asked: Mutex::default(),
+            counters,
+        })
     }
-    Ok(Listing { keys, next })
-}
 
-/// The `limit + 1` smallest names of the page.
-fn smallest_names(names: &Names, page: &Page) -> Result<Vec<String>, Errno> {
-    let mut smallest = BTreeSet::new();
-    for entry in Dir::read_from(names.root())? {
-        let entry = entry?;
-        if !matches!(entry.file_type(), FileType::RegularFile | FileType::Unknown) {
-            continue;
-        }
-        let Ok(name) = entry.file_name().to_str() else {
-            continue;
+    /// The threads that list.
+    pub(super) fn threads(&self) -> &BlockingPool {
+        &self.threads
+    }
+
+    /// Lists `page` of the directory.
+    pub(super) async fn list(self: &Arc<Self>, page: Page) -> Result<Arc<Listing>, Error> {
+        let mut answer = self.ask(page);
+        let answered = answer.wait_for(Option::is_some).await;
+        let answer = answered.ok().and_then(|answer| answer.clone());
+        let given_up = || Error::Failed {
+            doing: "list",
+            source: std::io::Error::other("the thread that listed has ended"),
         };
-        if !name.starts_with(&page.prefix) || name <= page.after.as_str() || Key::new(name).is_err()
-        {
-            continue;
+        Ok(answer.ok_or_else(given_up)??)
+    }
+
+    fn ask(self: &Arc<Self>, page: Page) -> Receiver<Option<Answer>> {
+        let mut asked = self.asked();
+        if let Some(same) = asked.get(&page) {
+            return same.subscribe();
         }
-        // A set, as a name that is renamed over during the walk may be met twice.
-        if smallest.len() <= page.limit {
-            smallest.insert(name.to_owned());
-        } else if smallest
-            .last()
-            .is_some_and(|largest: &String| name < largest.as_str())
-        {
-            smallest.insert(name.to_owned());
-            if smallest.len() > page.limit + 1 {
-                smallest.pop_last();
+        let (sender, answer) = watch::channel(None);
+        asked.insert(page.clone(), sender);
+        drop(asked);
+        let lister = Arc::clone(self);
+        self.threads.spawn_detached(move || lister.answer(&page));
+        answer
+    }
+
+    fn answer(&self, page: &Page) {
+        // Later requests start a new walk: this answer might lack what was published before they came.
+        let Some(asker) = self.asked().remove(page) else {
+            return;
+        };
+        let is_wanted = || {
+            if asker.is_closed() {
+                Err(Failure::errno_while("list")(Errno::CANCELED))
+            } else {
+                Ok(())
+            }
+        };
+        let answer = self.page(page, &is_wanted);
+        asker.send_replace(Some(answer.map(Arc::new)));
+    }
+
+    fn page(
+        &self,
+        page: &Page,
+        is_wanted: &dyn Fn() -> Result<(), Failure>,
+    ) -> Result<Listing, Failure> {
+        is_wanted()?;
+        let mut smallest = self.smallest(page, is_wanted)?;
+        let more = smallest.len() > page.limit;
+        smallest.truncate(page.limit);
+        let next = smallest.last().filter(|_| more).cloned();
+        let mut keys = Vec::with_capacity(smallest.len());
+        for (at, name) in smallest.into_iter().enumerate() {
+            if at % STRIDE == 0 {
+                is_wanted()?;
+            }
+            let Ok(key) = Key::new(name) else { continue };
+            let entry = self.dir.look_up(&key);
+            if let Entry::Value(meta) = entry.map_err(Failure::errno_while("look up"))? {
+                keys.push((key, meta));
             }
         }
+        Ok(Listing { keys, next })
     }
-    Ok(smallest.into_iter().collect())
+
+    /// The `limit + 1` smallest names of the page.
+    fn smallest(
+        &self,
+        page: &Page,
+        is_wanted: &dyn Fn() -> Result<(), Failure>,
+    ) -> Result<Vec<String>, Failure> {
+        if let Some(smallest) = self.index.smallest(page) {
+            return Ok(smallest);
+        }
+        let walk = |most| {
+            self.counters.walks.add(1);
+            walk::smallest(&self.dir, page, most, is_wanted)
+        };
+        if self.index.is_possible() {
+            match walk(LARGE) {
+                Err(Cut::Long) => {}
+                Err(Cut::Failed(failure)) => return Err(failure),
+                Ok(smallest) => return Ok(smallest),
+            }
+            if let Some(smallest) = self.index.smallest_at_last(page)? {
+                return Ok(smallest);
+            }
+        }
+        walk(usize::MAX).map_err(|cut| match cut {
+            Cut::Failed(failure) => failure,
+            Cut::Long => Failure::errno_while("list")(Errno::OVERFLOW),
+        })
+    }
+
+    fn asked(&self) -> MutexGuard<'_, HashMap<Page, Sender<Option<Answer>>>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use std::pin::pin;
+    use std::sync::mpsc;
+    use std::task::{Context, Poll, Waker};
+
+    use crate::store::location::Location;
+    use rustix::fs::{Mode, OFlags};
+
+    /// A lister without an index, all of whose threads wait until what is returned is dropped.
+    fn held(dir: &Path) -> (Arc<Lister>, mpsc::Sender<()>) {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(dir, flags, Mode::empty()).unwrap();
+        let location = Location::new(dir, &root, None).unwrap();
+        let dir = Dir::new(root, location, BlockingPool::disk(None).unwrap());
+        let threads = BlockingPool::listing(None).unwrap();
+        let (hold, waiting) = mpsc::channel::<()>();
+        let waiting = Arc::new(Mutex::new(waiting));
+        for _ in 0..100 {
+            let waiting = Arc::clone(&waiting);
+            threads.spawn_detached(move || assert!(waiting.lock().unwrap().recv().is_err()));
+        }
+        let lister = Lister::new(Arc::new(dir), threads, 0, Arc::default());
+        (lister, hold)
+    }
+
+    fn page(limit: usize) -> Page {
+        Page {
+            prefix: String::new(),
+            after: String::new(),
+            limit,
+        }
+    }
+
+    fn answer(answer: &mut Receiver<Option<Answer>>) -> Arc<Listing> {
+        let mut cx = Context::from_waker(Waker::noop());
+        loop {
+            let told = pin!(answer.wait_for(Option::is_some)).poll(&mut cx);
+            if let Poll::Ready(told) = told {
+                return told.unwrap().clone().unwrap().unwrap();
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn requests_for_a_page_share_a_walk_until_it_begins() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("first"), "").unwrap();
+        let (lister, hold) = held(dir.path());
+        let mut same: Vec<_> = (0..40).map(|_| lister.ask(page(7))).collect();
+        let mut other = lister.ask(page(8));
+        assert_eq!(lister.asked().len(), 2);
+        drop(hold);
+        let shared = answer(&mut same[0]);
+        for same in &mut same {
+            assert!(Arc::ptr_eq(&answer(same), &shared));
+        }
+        assert_eq!(answer(&mut other).keys.len(), 1);
+        assert_eq!(lister.counters.walks.get(), 2);
+        std::fs::write(dir.path().join("second"), "").unwrap();
+        assert_eq!(answer(&mut lister.ask(page(7))).keys.len(), 2);
+        assert!(lister.asked().is_empty());
+    }
+
+    #[test]
+    fn a_page_that_no_request_waits_for_is_not_begun() {
+        let dir = tempfile::tempdir().unwrap();
+        let (lister, hold) = held(dir.path());
+        drop(lister.ask(page(1)));
+        let left = lister.ask(page(2));
+        let mut stays = lister.ask(page(2));
+        drop(left);
+        let mut last = lister.ask(page(3));
+        drop(hold);
+        answer(&mut stays);
+        answer(&mut last);
+        while lister.threads.jobs().busy() + lister.threads.jobs().waiting() > 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(lister.counters.walks.get(), 2);
+        assert!(lister.asked().is_empty());
+    }
 }

@@ -1,57 +1,69 @@
 //! Keys and values. Knows no HTTP.
 //!
-//! The contract, which every future store behind this room keeps as well:
+//! [`Store`] is the one type that the rooms above see. Its contract, which every engine behind it keeps:
 //!
 //! - **Atomic.** A value is whole or absent, at every moment, to every reader, after every crash. An [`Upload`] that is
 //!   dropped, cut off or refused leaves the old value and nothing else.
-//! - **Acknowledged.** When [`Directory::put`] or [`Directory::delete`] returns, the change survives the death of the
-//!   process, or under
-//!   [`Durability::Disk`] the loss of power.
-//! - **Visible.** A value published before a read begins is what the read finds, whoever asks; so is a file placed,
-//!   edited or removed by hand. A read that has begun goes on with the value it began with.
+//! - **Acknowledged.** When [`Store::put`] or [`Store::delete`] returns, the change survives the death of the process, or
+//!   under [`Durability::Disk`] the loss of power.
+//! - **Visible.** A read finds what was published before it began, and what other programs have placed, edited or removed
+//!   in the directory. A read that has begun goes on with the value it began with.
 //! - **Versions.** No two writes of a key ever have the same [`Version`].
-//! - **Told.** [`Changes`] has every acknowledged change, in the order of publishing, or says that some are missing.
+//! - **Complete.** [`Changes`] has every acknowledged change, in the order of publishing, or reports a [`Gap`].
 //!
-//! **Cancel safety.** Any future of this room may be dropped. An upload then leaves nothing; a change that the publisher
-//! has been handed is made all the same, so who gave up waiting does not know its outcome.
+//! **Cancel safety.** Any future of this room may be dropped. An upload then leaves nothing. A change that the publisher
+//! has been handed is made all the same, so a caller that gives up waiting does not learn its outcome.
 
 mod attributes;
-mod budget;
+mod batch_reply;
+mod blocking_pool;
+mod body_source;
 mod cache;
 mod changes;
 mod clock;
-mod content;
 mod digest;
 mod digesting;
 mod directory;
+mod directory_fd;
+mod engine;
 mod error;
-mod home;
+mod file_stamp;
 mod key;
+mod layout;
+mod limits;
 mod list;
-mod names;
+mod location;
+mod meta;
 mod object;
-mod piece;
 mod pipes;
 mod publish;
+mod publish_method;
 mod read;
-mod reply;
 mod residency;
-mod staged;
-mod staging;
-mod stamp;
-mod threads;
+mod staging_quota;
+mod temp_dir;
+mod temp_file;
+mod text;
 mod upload;
+mod value_file;
+mod write_buffer;
+mod writer;
 
-pub use budget::InFlight;
+pub use blocking_pool::BlockingPool;
+pub use body_source::{BodySource, read};
 pub use changes::{Change, Changes, Gap};
 pub use digest::{Digest, Digests, Wanted};
 pub use directory::{Directory, Options};
+pub use engine::Store;
 pub use error::Error;
-pub use home::OpenError;
 pub use key::{BadKey, Key, MAX_LEN, RESERVED};
+pub use layout::{OpenError, claim};
+pub use limits::IN_MEMORY;
 pub use list::{Listing, Page};
-pub use object::{Descriptor, Meta, Object, Version};
+pub use meta::{Meta, Version};
+pub use object::{Descriptor, Object};
 pub use publish::Condition;
-pub use staging::Durability;
-pub use threads::Threads;
-pub use upload::{Inflow, Upload, read};
+pub use staging_quota::InFlight;
+pub use text::IsText;
+pub use upload::Upload;
+pub use writer::Durability;

@@ -4,143 +4,32 @@
 //! file by hand does, and shows as a file that ends too early.
 
 use std::any::Any;
+use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use rustix::fs::{Advice, FileType, Stat};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::fs::{Advice, Stat};
+use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 
 use super::attributes;
+use super::blocking_pool::BlockingPool;
 use super::error::Error;
+use super::file_stamp::FileStamp;
+use super::meta::Meta;
+use super::read;
 use super::residency::{self, Residency};
-use super::stamp::Stamp;
-use super::threads::Threads;
-
-/// Freeing the blocks of a file larger than this takes long enough to be noticed by others on the same reactor.
-const SLOW_TO_FREE: u64 = 256 << 10;
-
-/// The last second of the year 9999, in nanoseconds since the epoch.
-const LATEST: i128 = 253_402_300_799 * 1_000_000_000;
-
-/// Which write of a key this is: nanoseconds since the epoch, from a clock that never repeats (see `clock.rs`).
-/// The file carries it as its modification time, so a version written by hand is the hand's time of writing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Version(i128);
-
-impl Version {
-    /// Nanoseconds since 1970; negative for files dated earlier by hand.
-    pub fn nanos(self) -> i128 {
-        self.0
-    }
-
-    pub(super) fn from_nanos(nanos: i128) -> Self {
-        Self(nanos)
-    }
-
-    pub(super) fn of(stat: &Stat) -> Self {
-        Self(i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec))
-    }
-
-    pub(super) fn timespec(self) -> rustix::fs::Timespec {
-        let seconds = i64::try_from(self.0.div_euclid(1_000_000_000)).unwrap_or(i64::MAX);
-        let nanos = i64::try_from(self.0.rem_euclid(1_000_000_000)).unwrap_or(0);
-        rustix::fs::Timespec {
-            tv_sec: seconds,
-            tv_nsec: nanos,
-        }
-    }
-
-    /// The time of this write, to the nearest that every form of a date can tell: from 1970 to the year 9999.
-    pub fn time(self) -> SystemTime {
-        let nanos = self.0.clamp(0, LATEST);
-        let seconds = u64::try_from(nanos / 1_000_000_000).unwrap_or(0);
-        let rest = u32::try_from(nanos % 1_000_000_000).unwrap_or(0);
-        SystemTime::UNIX_EPOCH + Duration::new(seconds, rest)
-    }
-}
-
-/// What is known of a value without reading it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Meta {
-    /// The value's length in bytes.
-    pub len: u64,
-    /// Which write it is.
-    pub version: Version,
-}
-
-impl Meta {
-    pub(super) fn of(stat: &Stat) -> Self {
-        Self {
-            len: u64::try_from(stat.st_size).unwrap_or(0),
-            version: Version::of(stat),
-        }
-    }
-}
-
-pub(super) fn is_regular(stat: &Stat) -> bool {
-    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-}
-
-/// An open file of a value, kept open by whoever still reads or writes it.
-///
-/// Closing the last descriptor of an unlinked file frees its blocks, which takes the longer the larger it was: large
-/// ones are closed on the disk threads.
-#[derive(Debug)]
-pub(super) struct ValueFile {
-    fd: Option<OwnedFd>,
-    disk: Threads,
-    is_small: bool,
-}
-
-impl ValueFile {
-    pub(super) fn new(fd: OwnedFd, disk: Threads) -> Self {
-        Self {
-            fd: Some(fd),
-            disk,
-            is_small: false,
-        }
-    }
-
-    /// Of a value so short that freeing it takes no time: its length is not asked for again.
-    pub(super) fn small(fd: OwnedFd, disk: Threads) -> Self {
-        Self {
-            fd: Some(fd),
-            disk,
-            is_small: true,
-        }
-    }
-}
-
-impl AsFd for ValueFile {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd
-            .as_ref()
-            .expect("the descriptor is only taken by drop")
-            .as_fd()
-    }
-}
-
-impl Drop for ValueFile {
-    fn drop(&mut self) {
-        let Some(fd) = self.fd.take() else { return };
-        let slow = !self.is_small
-            && rustix::fs::fstat(&fd)
-                .is_ok_and(|s| s.st_nlink == 0 && Meta::of(&s).len > SLOW_TO_FREE);
-        if slow {
-            self.disk.later(move || drop(fd));
-        }
-    }
-}
+use super::text::{LOOKED_AT, is_utf8};
+use super::value_file::ValueFile;
 
 /// A value, open for reading; a small one has its bytes in memory too.
 pub struct Object {
     file: Arc<ValueFile>,
     meta: Meta,
-    stamp: Stamp,
+    stamp: FileStamp,
     bytes: Option<Bytes>,
     media_type: Option<Box<str>>,
+    is_utf8: bool,
     is_memory: bool,
     residency: Residency,
     note: OnceLock<Box<dyn Any + Send + Sync>>,
@@ -152,15 +41,16 @@ impl Object {
         fd: OwnedFd,
         stat: &Stat,
         bytes: Option<Bytes>,
-        disk: Threads,
+        disk: BlockingPool,
         is_memory: bool,
     ) -> Result<Self, Error> {
         Ok(Self {
             media_type: attributes::media_type(&fd)?,
+            is_utf8: false,
             is_memory,
             file: Arc::new(ValueFile::new(fd, disk)),
             meta: Meta::of(stat),
-            stamp: Stamp::of(stat),
+            stamp: FileStamp::of(stat),
             bytes,
             residency: Residency::default(),
             note: OnceLock::new(),
@@ -186,17 +76,70 @@ impl Object {
         self.media_type.as_deref()
     }
 
+    /// Whether it was looked at, and is UTF-8 text as far as its first bytes show.
+    pub fn is_utf8(&self) -> bool {
+        self.is_utf8
+    }
+
+    /// Looks at its first bytes, for [`Object::is_utf8`], without blocking the caller's thread.
+    pub(super) async fn look(&mut self) -> Result<(), Error> {
+        if let Some(bytes) = &self.bytes {
+            self.is_utf8 = is_utf8(bytes, true);
+            return Ok(());
+        }
+        let len = usize::try_from(self.meta.len).map_or(LOOKED_AT, |len| len.min(LOOKED_AT));
+        let start = read::start(&self.file, len, self.file.disk(), self.is_memory).await?;
+        self.is_utf8 = is_utf8(&start, len as u64 == self.meta.len);
+        Ok(())
+    }
+
     /// Reads up to `buf.len()` bytes from `offset` on; how many, 0 only at the end. Blocks: not for reactors.
     pub fn read_blocking(&self, offset: u64, buf: &mut [u8]) -> Result<usize, Error> {
         loop {
             match rustix::io::pread(&*self.file, &mut *buf, offset) {
                 Err(Errno::INTR) => {}
-                read => return read.map_err(Error::while_("read")),
+                read => return read.map_err(Error::errno_while("read")),
             }
         }
     }
 
-    /// What the room above keeps beside this version of the value; made once, by the first who asks.
+    /// The bytes from `offset` on, `len` of them, if the kernel has them in memory.
+    pub fn read_now(&self, offset: u64, len: usize) -> Option<Bytes> {
+        let mut bytes = vec![0; len];
+        let read = if self.is_memory {
+            rustix::io::pread(&*self.file, &mut bytes, offset)
+        } else {
+            let into = &mut [IoSliceMut::new(&mut bytes)];
+            rustix::io::preadv2(&*self.file, into, offset, ReadWriteFlags::NOWAIT)
+        };
+        (read == Ok(len)).then(|| bytes.into())
+    }
+
+    /// Reads the bytes from `offset` on, at most `len` of them and not none, on a disk thread.
+    pub fn read(
+        &self,
+        offset: u64,
+        len: usize,
+    ) -> impl Future<Output = Result<Bytes, Error>> + use<> {
+        let file = Arc::clone(&self.file);
+        let disk = self.file.disk().clone();
+        async move {
+            disk.run(move || {
+                let mut bytes = vec![0; len];
+                let read = retry_on_intr(|| rustix::io::pread(&*file, &mut bytes, offset));
+                match read.map_err(Error::errno_while("read"))? {
+                    0 => Err(Error::Truncated),
+                    read => {
+                        bytes.truncate(read);
+                        Ok(bytes.into())
+                    }
+                }
+            })
+            .await
+        }
+    }
+
+    /// What `http` keeps beside this version of the value; the first call makes it.
     ///
     /// # Panics
     /// When it is asked for as another type than it was made.
@@ -210,14 +153,14 @@ impl Object {
         self.note.get()?.downcast_ref()
     }
 
-    /// Whether an edit from now on would show in [`Object::is_current`].
-    pub(super) fn is_settled(&self) -> bool {
-        self.stamp.is_settled()
+    /// Whether [`Object::is_current`] would notice any edit from now on.
+    pub(super) fn is_quiescent(&self) -> bool {
+        self.stamp.is_quiescent()
     }
 
     /// Whether the file still has its name and has not been changed: one system call.
     pub(super) fn is_current(&self) -> bool {
-        rustix::fs::fstat(&*self.file).is_ok_and(|now| Stamp::of(&now) == self.stamp)
+        rustix::fs::fstat(&*self.file).is_ok_and(|now| FileStamp::of(&now) == self.stamp)
     }
 
     /// Whether `offset..offset + len` can be sent now without waiting for the device, as far as can be told cheaply.
@@ -235,7 +178,7 @@ impl Object {
         len: u64,
     ) -> impl Future<Output = Result<(), Error>> + use<> {
         let file = Arc::clone(&self.file);
-        let disk = self.file.disk.clone();
+        let disk = self.file.disk().clone();
         async move {
             disk.run(move || {
                 // Advice only: a file system without readahead still serves the reads below.
@@ -251,7 +194,7 @@ impl Object {
                     .chain([offset + len.saturating_sub(1)])
                 {
                     retry_on_intr(|| rustix::io::pread(&*file, &mut byte, at))
-                        .map_err(Error::while_("read ahead"))?;
+                        .map_err(Error::errno_while("read ahead"))?;
                 }
                 Ok(())
             })
@@ -259,7 +202,7 @@ impl Object {
         }
     }
 
-    /// The file, for whoever sends it to a socket.
+    /// The file, to send it to a socket.
     pub fn descriptor(&self) -> Descriptor {
         Descriptor(Arc::clone(&self.file))
     }

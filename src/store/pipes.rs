@@ -15,18 +15,17 @@ use rustix::pipe::{
     PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice,
 };
 
+use super::body_source::BodySource;
 use super::error::Error;
-use super::object::ValueFile;
-use super::staged::write_at;
-use super::upload::Inflow;
+use super::write_buffer::write_at;
 
-/// Pipes at once; each is two descriptors.
+/// Pipes at once; each takes two descriptors.
 const MOST: usize = 64;
 
-/// What a pipe is asked to hold: what the kernel grants to anybody.
+/// What a pipe is asked to hold: what the kernel grants without privileges.
 const CAPACITY: usize = 1 << 20;
 
-/// A pipe that holds less is no gain.
+/// A pipe that holds less brings no gain.
 const LEAST: usize = 256 << 10;
 
 /// How full a reactor fills a pipe before a disk thread takes over.
@@ -38,7 +37,7 @@ const STEP: u64 = 128 << 10;
 /// What is copied at a time where a file takes nothing from a pipe.
 const COPIED: usize = 128 << 10;
 
-/// All pipes of a store, by their number.
+/// The count of all pipes of a store.
 #[derive(Debug, Default)]
 pub(super) struct Pipes(AtomicUsize);
 
@@ -51,12 +50,12 @@ pub(super) struct Pipe {
     _place: Place,
 }
 
-/// Leave to have a pipe.
+/// The permit to have a pipe, counted while it is held.
 #[derive(Debug)]
 struct Place(Arc<Pipes>);
 
 impl Pipes {
-    /// An empty pipe, if there is one to be had. It is made anew: one that were kept would hold on to two descriptors.
+    /// A new empty pipe, below the bound. Pipes are not kept for reuse, as each would hold on to two descriptors.
     pub(super) fn take(self: &Arc<Self>) -> Option<Pipe> {
         let others = self.0.fetch_add(1, Ordering::Relaxed);
         let place = Place(Arc::clone(self));
@@ -91,15 +90,15 @@ impl Pipe {
         self.holds
     }
 
-    /// Fills it from `inflow`, as far as is worth writing.
-    pub(super) async fn fill(&mut self, inflow: &mut dyn Inflow) -> Result<(), Error> {
-        while inflow.left() > 0 && self.holds < WORTH_WRITING {
+    /// Fills it from `source`, as far as is worth writing.
+    pub(super) async fn fill(&mut self, source: &mut dyn BodySource) -> Result<(), Error> {
+        while source.left() > 0 && self.holds < WORTH_WRITING {
             let is_empty = self.holds == 0;
             let moved = poll_fn(|cx| {
                 let pipe = self.into.as_fd();
-                inflow.poll_splice(cx, pipe, is_empty)
+                source.poll_splice(cx, pipe, is_empty)
             });
-            match moved.await.ok_or(Error::BrokenOff)? {
+            match moved.await.ok_or(Error::Incomplete)? {
                 0 => break,
                 moved => self.holds += moved,
             }
@@ -107,38 +106,38 @@ impl Pipe {
         Ok(())
     }
 
-    /// Passes up to `most` bytes of `source` on to `file`, at `offset`, as long as some have arrived; how many. It must be
-    /// empty. Blocks for the file only.
+    /// Passes up to `most` bytes of `source` on to `file`, at `offset`, while bytes have arrived; answers how many. The pipe
+    /// must be empty. Blocks for the file only.
     pub(super) fn pass_on(
         &mut self,
         source: BorrowedFd<'_>,
         most: u64,
-        file: &ValueFile,
+        file: impl AsFd,
         offset: u64,
     ) -> Result<u64, Error> {
         let mut passed = 0;
         while passed < most {
-            // From one multiple to the next, so that the kernel can keep the bytes in pieces as large.
+            // From one multiple to the next, so that the kernel can use folios of this size.
             let step = STEP - (offset + passed) % STEP;
             let step = usize::try_from(step.min(most - passed)).unwrap_or(0);
             let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
             match splice(source, None, &self.into, None, step, flags) {
-                // The end of the stream, and what went wrong with it, is for the reactor to find.
+                // The reactor finds the end of the stream, and its errors.
                 Ok(0) | Err(_) => break,
                 Ok(n) => self.holds = n,
             }
             let holds = self.holds as u64;
-            self.write_to(file, offset + passed)?;
+            self.write_to(&file, offset + passed)?;
             passed += holds;
         }
         Ok(passed)
     }
 
     /// Writes all that it holds to `file`, from `offset` on. Blocks.
-    pub(super) fn write_to(&mut self, file: &ValueFile, mut offset: u64) -> Result<(), Error> {
+    pub(super) fn write_to(&mut self, file: impl AsFd, mut offset: u64) -> Result<(), Error> {
         while self.holds > 0 {
             let flags = SpliceFlags::MOVE;
-            match splice(&self.out, None, file, Some(&mut offset), self.holds, flags) {
+            match splice(&self.out, None, &file, Some(&mut offset), self.holds, flags) {
                 Ok(0) => return Err(Error::new("write", Errno::NOSPC)),
                 Ok(n) => self.holds -= n,
                 Err(Errno::INTR) => {}
@@ -150,14 +149,14 @@ impl Pipe {
         Ok(())
     }
 
-    fn copy_to(&mut self, file: &ValueFile, mut offset: u64) -> Result<(), Error> {
+    fn copy_to(&mut self, file: impl AsFd, mut offset: u64) -> Result<(), Error> {
         let mut buf = vec![0; COPIED];
         while self.holds > 0 {
             let most = self.holds.min(COPIED);
             match rustix::io::read(&self.out, &mut buf[..most]) {
                 Ok(0) => return Err(Error::new("read a pipe", Errno::IO)),
                 Ok(n) => {
-                    write_at(file, offset, &[Bytes::copy_from_slice(&buf[..n])])?;
+                    write_at(&file, offset, &[Bytes::copy_from_slice(&buf[..n])])?;
                     offset += n as u64;
                     self.holds -= n;
                 }
@@ -174,15 +173,13 @@ mod tests {
     use std::io::{Read, Seek};
 
     use super::*;
-    use crate::store::Threads;
 
-    /// As where a file system has no way for pipes: files that are appended to have none either.
+    /// Stands for a file system that takes no splice: files opened for appending take none either.
     #[test]
     fn a_file_that_takes_nothing_from_a_pipe_gets_the_bytes_all_the_same() {
-        let disk = Threads::disk(None).expect("threads");
         let mut named = tempfile::NamedTempFile::new().expect("a file");
         let appended = std::fs::File::options().append(true).open(named.path());
-        let file = ValueFile::new(appended.expect("the file").into(), disk);
+        let file = appended.expect("the file");
         let bytes: Vec<u8> = (0..=255).cycle().take(200_000).collect();
         let mut pipe = Arc::new(Pipes::default()).take().expect("a pipe");
         pipe.holds = rustix::io::write(&pipe.into, &bytes).expect("room");

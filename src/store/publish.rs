@@ -1,10 +1,10 @@
 //! The publisher: one thread that alone changes what names stand for.
 //!
 //! Every PUT and DELETE ends here, so that preconditions are decided at the moment of publishing and all changes of a
-//! key have one order. It takes whatever waits as one batch: all names lie in one directory, whose lock the kernel
-//! gives to one thread at a time anyway, and one sync of it serves whole batches. It writes no large data (that was
-//! staged by the disk threads), and a change that was handed over is made also when nobody waits for it any more.
-//! What it has published it tells [`Changes`], in that order, before it is acknowledged.
+//! key have one order. It takes all that waits as one batch: all names lie in one directory, whose lock the kernel
+//! gives to one thread at a time, and one sync of it serves whole batches. It writes no large data (the disk threads have
+//! written that to temporary files), and it makes every change that it was handed, whether or not the caller still waits.
+//! Each change that it publishes is appended to [`Changes`], in that order, before it is acknowledged.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -13,49 +13,28 @@ use std::thread::JoinHandle;
 
 use tokio::sync::mpsc::{self, error::TrySendError};
 
+use super::batch_reply;
 use super::changes::Changes;
-use super::content::Content;
 use super::error::Error;
 use super::key::Key;
-use super::object::{Meta, Version};
-use super::reply::{self, Asker};
-use super::staging::Staging;
+use super::meta::Version;
+use super::upload::NewValue;
+use super::writer::Writer;
 
 mod acknowledge;
-mod desk;
+mod change;
+mod commit;
 
 use acknowledge::Acknowledger;
-use desk::Desk;
+pub use change::Condition;
+use change::{Change, Made, Outcome};
+use commit::Committer;
 
 /// Changes waiting to be published; beyond it, writers wait to hand theirs over.
 const QUEUE: usize = 1024;
 
 /// The most taken at once, so that the first of a batch does not wait long for the last.
 const BATCH: usize = 256;
-
-/// Decides, at the moment of publishing, whether a change may be made: it is shown the value that the change would
-/// replace or remove, if there is one.
-pub type Condition = Box<dyn Fn(Option<Meta>) -> bool + Send>;
-
-/// The version that was published, or removed; `None` where there was none to remove.
-type Outcome = Result<Option<Version>, Error>;
-
-/// A change that is asked for, and who waits for it.
-struct Change {
-    key: Key<'static>,
-    /// What to put there, and how many bytes that is; `None` is to delete what is there.
-    value: Option<(Content, u64)>,
-    condition: Option<Condition>,
-    asker: Asker<Outcome>,
-}
-
-/// What became of a change, and who waits to hear it.
-struct Made {
-    /// What others are to be told, if there was a change.
-    told: Option<(Key<'static>, Option<Meta>)>,
-    outcome: Outcome,
-    asker: Asker<Outcome>,
-}
 
 /// A handle on the publisher; dropping it lets the thread finish what waits and joins it.
 #[derive(Debug)]
@@ -65,23 +44,23 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    pub(super) fn start(staging: Arc<Staging>, told: Arc<Changes>) -> std::io::Result<Self> {
+    pub(super) fn start(writer: Arc<Writer>, watched: Arc<Changes>) -> std::io::Result<Self> {
         let (queue, changes) = mpsc::channel(QUEUE);
-        let acknowledger = Acknowledger::start(Arc::clone(&staging), told)?;
+        let acknowledger = Acknowledger::start(Arc::clone(&writer), watched)?;
         let thread = std::thread::Builder::new()
             .name("disk-publisher".into())
-            .spawn(move || work(&Desk::new(staging), acknowledger, changes))?;
+            .spawn(move || work(&Committer::new(writer), acknowledger, changes))?;
         Ok(Self {
             queue: Some(queue),
             thread: Some(thread),
         })
     }
 
-    /// Hands the value over at once; the future waits until it is published.
+    /// Hands the value over at once; the future resolves once it is published.
     pub(super) fn put(
         &self,
         key: Key<'static>,
-        value: (Content, u64),
+        value: NewValue,
         condition: Option<Condition>,
     ) -> impl Future<Output = Result<Version, Error>> {
         let published = self.change(key, Some(value), condition);
@@ -98,19 +77,19 @@ impl Publisher {
         Ok(removed.is_some())
     }
 
-    /// Not a future from its beginning, which would have to hold all of this until it is handed over.
+    /// Not an async fn: its future would hold the whole change until it is handed over.
     fn change(
         &self,
         key: Key<'static>,
-        value: Option<(Content, u64)>,
+        value: Option<NewValue>,
         condition: Option<Condition>,
     ) -> impl Future<Output = Outcome> {
-        let (asker, reply) = reply::ask();
+        let (reply_to, reply) = batch_reply::channel();
         let change = Change {
             key,
             value,
             condition,
-            asker,
+            reply_to,
         };
         let full = self.hand_over(change);
         async {
@@ -121,7 +100,7 @@ impl Publisher {
         }
     }
 
-    /// What to wait for, when the queue is full; of a change that cannot be handed over, its asker hears.
+    /// What to wait for when the queue is full. A change that cannot be handed over is dropped, and its receiver learns it.
     fn hand_over(&self, change: Change) -> Option<Pin<Box<impl Future<Output = ()>>>> {
         let queue = self.queue.as_ref()?;
         match queue.try_send(change) {
@@ -150,12 +129,16 @@ impl Drop for Publisher {
 }
 
 /// What the publisher's thread does.
-fn work(desk: &Desk, acknowledger: Acknowledger, mut changes: mpsc::Receiver<Change>) {
+fn work(committer: &Committer, acknowledger: Acknowledger, mut changes: mpsc::Receiver<Change>) {
     let mut batch = Vec::with_capacity(BATCH);
     while changes.blocking_recv_many(&mut batch, BATCH) > 0 {
-        desk.counters().batches.observe(batch.len() as u64);
+        committer.counters().batches.observe(batch.len() as u64);
         acknowledger.batch(batch.len(), || {
-            let made = batch.drain(..).filter_map(|c| survive(desk, c));
+            let checked = committer.check();
+            let made = batch.drain(..).filter_map(|c| match checked {
+                Err(error) => Some(c.refuse(error.into())),
+                Ok(()) => survive(committer, c),
+            });
             made.collect()
         });
     }
@@ -163,6 +146,6 @@ fn work(desk: &Desk, acknowledger: Acknowledger, mut changes: mpsc::Receiver<Cha
 }
 
 /// Makes `change`; a panic costs this change alone, whose writer hears that it failed.
-fn survive(desk: &Desk, change: Change) -> Option<Made> {
-    catch_unwind(AssertUnwindSafe(|| desk.make(change))).ok()
+fn survive(committer: &Committer, change: Change) -> Option<Made> {
+    catch_unwind(AssertUnwindSafe(|| committer.make(change))).ok()
 }

@@ -1,9 +1,9 @@
-//! Whether parts of a file lie in memory, so that sending them keeps nobody waiting for the device.
+//! Whether parts of a file lie in memory, so that sending them does not wait for the device.
 //!
-//! The kernel is asked for one byte in each stretch that it reads together, without waiting. What was all there a moment
-//! ago is taken to be there still, or, where it is long, asked for its last byte alone: pages that were just asked for are
-//! the last to be given up one by one, while whoever forgets a file has the kernel forget all of it. Where that errs, a
-//! reactor waits for the device once; no byte is ever wrong.
+//! The kernel is asked, without waiting, for one byte in each stretch that it reads together. A range that was all in
+//! memory a moment ago counts as being there still; of a long one, the last byte is asked for again. The kernel gives up
+//! recently used pages last, one by one, and a program that drops a file from the cache drops all of it. A wrong guess
+//! makes a reactor wait for the device once; no byte is ever wrong.
 
 use std::io::IoSliceMut;
 use std::os::fd::AsFd;
@@ -72,7 +72,7 @@ impl Residency {
     }
 }
 
-/// Asks the kernel. The end of a file that was cut short is found by whoever sends it.
+/// Asks the kernel. To send a file that was cut short finds its end.
 fn is_in_memory(file: impl AsFd, offset: u64, end: u64) -> bool {
     let last = end.saturating_sub(1);
     let probe = |at: u64| {
@@ -124,7 +124,7 @@ mod tests {
         let all_there = tempfile::tempfile().unwrap();
         all_there.set_len(size).unwrap();
         std::io::copy(&mut &all_there, &mut std::io::sink()).unwrap();
-        // Not a file one can read: whoever asks it learns that nothing is there.
+        // A directory cannot be read: every probe of it finds nothing in memory.
         let nothing_there = File::open("/").unwrap();
         let residency = Residency::default();
         let window = || &residency.found.get().unwrap()[0];

@@ -5,13 +5,14 @@
 
 mod access;
 mod browser;
+mod caching;
+mod charset;
 mod driver;
 mod keys;
 mod live;
 mod look;
 mod origin;
 mod relay;
-#[path = "../it/support/mod.rs"]
-#[allow(dead_code, unused_imports, reason = "tests/it uses all of it")]
-mod support;
 mod uploads;
+
+use data_server_testing as support;

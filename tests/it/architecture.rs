@@ -1,8 +1,13 @@
 //! Proves the plan of the house: data flows one way through the rooms and nothing flows back up. Reads the sources and
-//! fails on an edge that is not on the list, on a file without its `//!`, and on words in rooms they do not belong to.
+//! fails on an edge that is not on the list, on a circle of imports inside a room, on a file without its `//!`, and on
+//! words in rooms they do not belong to.
+
+mod imports;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use imports::Imports;
 
 /// Who may name whom. A room may always name itself; a room that is missing here names nothing of ours.
 const ALLOWED: &[(&str, &[&str])] = &[
@@ -34,7 +39,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("drain", &[]),
     ("failpoint", &[]),
     ("metrics", &[]),
-    ("log", &[]),
+    ("log", &["metrics"]),
 ];
 
 /// Files that import nothing of ours, not even from their own room.
@@ -42,10 +47,9 @@ const LEAVES: &[&str] = &[
     "cpus.rs",
     "drain.rs",
     "failpoint.rs",
-    "log.rs",
     "store/key.rs",
     "store/error.rs",
-    "http/range.rs",
+    "http/semantics/range.rs",
 ];
 
 #[test]
@@ -58,6 +62,23 @@ fn rooms_name_only_the_rooms_below_them() {
         faults.is_empty(),
         "edges that are not on the list:\n{}",
         faults.join("\n")
+    );
+}
+
+/// Rooms whose files import each other in one direction.
+const WITHOUT_CIRCLES: &[&str] = &["config", "metrics", "net", "http", "store"];
+
+#[test]
+fn no_room_has_a_circle_of_imports_inside() {
+    let sources = sources();
+    let files = sources.iter();
+    let imports = Imports::new(files.map(|s| (s.name.as_str(), s.code.as_str())));
+    let rooms = WITHOUT_CIRCLES.iter();
+    let circles: Vec<String> = rooms.flat_map(|room| imports.circles(room)).collect();
+    assert!(
+        circles.is_empty(),
+        "files that import each other in a circle:\n{}",
+        circles.join("\n")
     );
 }
 

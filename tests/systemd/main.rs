@@ -85,7 +85,7 @@ impl Root {
         self.write(path, old + line);
     }
 
-    /// What the README has an operator do.
+    /// What docs/operations.md has an operator do.
     fn install(&self) {
         let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/assets");
         for unit in ["data-server.service", "data-server.socket"] {

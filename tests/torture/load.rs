@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::ledger::{Account, Found, Tally, Value, Verdict};
-use crate::support::{Done, Raw, TestServer, eventually, put_head};
+use crate::random::{Random, seed};
+use crate::session::{Heard, Session};
+use crate::support::{self, Done, TestServer, eventually};
 
 const CLIENTS: u64 = 8;
 
@@ -61,16 +62,8 @@ impl Progress {
 }
 
 impl Load {
-    /// With the seed in `DATA_SERVER_TORTURE_SEED`, or else one from the clock.
     pub(crate) fn new() -> Self {
-        let given = std::env::var("DATA_SERVER_TORTURE_SEED");
-        let given = given.ok().and_then(|seed| seed.parse().ok());
-        let now = || {
-            SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .expect("a time after 1970")
-        };
-        let seed = given.unwrap_or_else(|| u64::from(now().subsec_nanos()));
+        let seed = seed("load");
         Self {
             seed,
             clients: (0..CLIENTS).map(|n| Client::new(n, seed)).collect(),
@@ -80,7 +73,7 @@ impl Load {
 
     /// A number from `from` up to `to`, both included.
     pub(crate) fn between(&mut self, from: usize, to: usize) -> usize {
-        from + usize::try_from(self.random.below((to - from + 1) as u64)).expect("a small number")
+        from + self.random.place(to - from + 1)
     }
 
     /// Has all clients write to the server for as long as `meanwhile` takes, and end in good order, if they still can.
@@ -103,17 +96,13 @@ impl Load {
     /// Reads every key and counts what became of it; removes what is wrong, to go on from there.
     pub(crate) fn look(&mut self, server: &TestServer) -> Tally {
         let mut tally = Tally::default();
-        let mut connection = server.connect();
+        let mut client = support::Client::new(server.addr);
         for account in self
             .clients
             .iter_mut()
             .flat_map(|client| &mut client.accounts)
         {
-            let answer =
-                connection.ask(format!("GET /{} HTTP/1.1\r\nHost: t\r\n\r\n", account.key));
-            if answer.closes() {
-                connection = server.connect();
-            }
+            let answer = client.ask("GET", &account.key);
             let found = match answer.status {
                 200 => Found::Bytes(answer.body),
                 404 => Found::Nothing,
@@ -161,86 +150,45 @@ impl Client {
     /// Writes until told to end, or until there is no server that answers.
     fn work(&mut self, addr: SocketAddr, progress: &Progress) {
         let mut refused_in_a_row = 0;
-        let mut connection = None;
+        let mut session = Session::new(addr);
         while !progress.done.is_said() && refused_in_a_row < PATIENCE {
-            let Some(mut raw) = connection.take().or_else(|| Raw::try_connect(addr).ok()) else {
-                return;
-            };
-            match self.write(&mut raw) {
+            match self.write(&mut session) {
                 // Without an answer, the change may be made at any later time: nothing more may be asked of the key.
                 None => return,
-                Some(Answer {
-                    is_ack: true,
-                    closes,
-                }) => {
+                Some(true) => {
                     progress.acknowledged.fetch_add(1, Ordering::AcqRel);
                     refused_in_a_row = 0;
-                    connection = (!closes).then_some(raw);
                 }
-                Some(Answer { closes, .. }) => {
+                Some(false) => {
                     progress.refused.fetch_add(1, Ordering::AcqRel);
                     refused_in_a_row += 1;
-                    connection = (!closes).then_some(raw);
                 }
             }
         }
     }
 
-    /// One write and its answer; new keys, replaced ones and removed ones in turn as it happens.
-    fn write(&mut self, connection: &mut Raw) -> Option<Answer> {
-        let at = usize::try_from(self.random.below(KEYS)).expect("a small number");
+    /// One write, and whether it was acknowledged; new keys, replaced ones and removed ones in turn as it happens.
+    fn write(&mut self, session: &mut Session) -> Option<bool> {
+        let at = self.random.place(self.accounts.len());
         let account = &mut self.accounts[at];
         let removes = account.acknowledged().is_some() && self.random.below(3) == 0;
         let change = (!removes).then(|| Value {
-            seed: self.random.next(),
-            len: LENGTHS[usize::try_from(self.random.below(10)).expect("a small number")],
+            seed: self.random.draw(),
+            len: self.random.one_of(&LENGTHS),
         });
         account.ask(change);
-        let request = match change {
-            Some(value) => [
-                put_head(&account.key, value.len).into_bytes(),
-                value.bytes(),
-            ]
-            .concat(),
-            None => format!("DELETE /{} HTTP/1.1\r\nHost: t\r\n\r\n", account.key).into_bytes(),
+        let heard = match change {
+            Some(value) => session.ask("PUT", &account.key, "", &value.bytes()),
+            None => session.ask("DELETE", &account.key, "", &[]),
         };
-        // A refusal may come, and the connection close, before all is sent.
-        let _ = connection.offer(request);
-        let answer = connection.try_head()?;
-        let length = answer.header("content-length")?.parse().ok()?;
-        let whole = connection.stream_to(length, &mut [0; 1024], |_| ()) == length;
+        // A head that is whole says what became of the change.
+        let (Heard::Answer(answer) | Heard::Part(Some(answer))) = heard else {
+            return None;
+        };
         let is_ack = (200..300).contains(&answer.status);
         if is_ack {
             account.acknowledge();
         }
-        Some(Answer {
-            is_ack,
-            closes: answer.closes() || !whole,
-        })
-    }
-}
-
-struct Answer {
-    is_ack: bool,
-    closes: bool,
-}
-
-/// xorshift64*: enough for choices that a seed must repeat.
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        (self.next() >> 33) % end
+        Some(is_ack)
     }
 }

@@ -6,7 +6,6 @@
 //! Every harness prints what it counted, refuses to pass on an empty run, and is shown to fail on a planted fault.
 
 mod crash;
-mod dice;
 mod disk;
 mod eio;
 mod exhaustion;
@@ -21,11 +20,11 @@ mod panics;
 mod planted;
 mod power;
 mod proxy;
+mod random;
 mod scale;
 mod session;
 mod slow;
 mod soak;
-#[path = "../it/support/mod.rs"]
-#[allow(dead_code, unused_imports, reason = "tests/it uses all of it")]
-mod support;
 mod volatile;
+
+use data_server_testing as support;

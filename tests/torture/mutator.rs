@@ -11,6 +11,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::random::Random;
 use crate::scale::{counted, scaled};
 use crate::support::{DataDir, Launch, TestServer, eventually};
 
@@ -289,7 +290,9 @@ fn send(
 ) -> Result<(), String> {
     let mut open = Vec::new();
     for number in batch {
-        let input = Random(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).input();
+        let input = input(&mut Random::new(
+            seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        ));
         let mut stream = TcpStream::connect(addr).map_err(|error| format!("connect: {error}"))?;
         stream
             .set_read_timeout(Some(LIMIT))
@@ -321,53 +324,36 @@ fn send(
     Ok(())
 }
 
-/// The generator `SplitMix64`: small, and the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((word ^ (word >> 31)) % limit.max(1) as u64).expect("below a usize")
+/// One to three requests, mutated up to five times.
+fn input(random: &mut Random) -> Vec<u8> {
+    let mut input = Vec::new();
+    for _ in 0..=random.below(3) {
+        input.extend_from_slice(random.one_of(SEEDS).replace('|', "\r\n").as_bytes());
     }
-
-    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
-        from[self.below(from.len())]
+    for _ in 0..random.below(6) {
+        mutate(random, &mut input);
     }
+    input
+}
 
-    /// One to three requests, mutated up to five times.
-    fn input(&mut self) -> Vec<u8> {
-        let mut input = Vec::new();
-        for _ in 0..=self.below(3) {
-            input.extend_from_slice(self.pick(SEEDS).replace('|', "\r\n").as_bytes());
+fn mutate(random: &mut Random, input: &mut Vec<u8>) {
+    let at = random.place(input.len());
+    let end = input.len().min(at + 1 + random.place(12));
+    match random.below(8) {
+        0 | 1 => drop(input.splice(at..at, random.one_of(WORDS).bytes())),
+        2 => drop(input.splice(at..end, random.one_of(WORDS).bytes())),
+        3 => drop(input.drain(at..end)),
+        4 => {
+            let span = input[at..end].to_vec();
+            let times = 1 + random.place(40);
+            input.splice(at..at, span.repeat(times));
         }
-        for _ in 0..self.below(6) {
-            self.mutate(&mut input);
-        }
-        input
+        5 => input.truncate(at),
+        6 => input[at] ^= 1 << random.below(8),
+        _ => input[at] = u8::try_from(random.below(256)).expect("a byte"),
     }
-
-    fn mutate(&mut self, input: &mut Vec<u8>) {
-        let at = self.below(input.len());
-        let end = input.len().min(at + 1 + self.below(12));
-        match self.below(8) {
-            0 | 1 => drop(input.splice(at..at, self.pick(WORDS).bytes())),
-            2 => drop(input.splice(at..end, self.pick(WORDS).bytes())),
-            3 => drop(input.drain(at..end)),
-            4 => {
-                let span = input[at..end].to_vec();
-                let times = 1 + self.below(40);
-                input.splice(at..at, span.repeat(times));
-            }
-            5 => input.truncate(at),
-            6 => input[at] ^= 1 << self.below(8),
-            _ => input[at] = u8::try_from(self.below(256)).expect("a byte"),
-        }
-        if input.is_empty() {
-            input.push(b'\n');
-        }
+    if input.is_empty() {
+        input.push(b'\n');
     }
 }
 

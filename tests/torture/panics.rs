@@ -4,14 +4,21 @@
 
 use std::thread;
 
+use rustix::process::Signal;
+
 use crate::scale::{counted, left_out, scaled};
-use crate::support::{Launch, Raw, Scrape, TestServer, pattern};
+use crate::support::{Launch, Raw, Scrape, TestServer, eventually, pattern};
 
 /// What a request for /boom meets: a panic before it is understood, or after it went on to wait.
 const PLACES: [&str; 2] = ["answer:/boom", "work:/boom"];
 
 /// A server that panics in this place; none where the binary has no such door.
 fn panicking(place: &str, threads: &str) -> Option<TestServer> {
+    panicking_with(place, &["--threads", threads, "--access-log"])
+}
+
+/// The same with these options.
+fn panicking_with(place: &str, options: &[&str]) -> Option<TestServer> {
     if !cfg!(debug_assertions) {
         left_out(
             "panics in a handler",
@@ -19,7 +26,7 @@ fn panicking(place: &str, threads: &str) -> Option<TestServer> {
         );
         return None;
     }
-    let launch = Launch::new(&["--threads", threads, "--access-log"]);
+    let launch = Launch::new(options);
     let server = launch.env("DATA_SERVER_PANIC", place).start();
     server.store("here", pattern(1, 5_000));
     server.dir.place("boom", "value");
@@ -160,6 +167,47 @@ fn under_load_others_never_notice() {
     );
 }
 
+/// Outside a request it costs the connection, whether that has a task by then or is still with the one that took it in.
+#[test]
+fn a_panic_of_a_connection_costs_that_connection_alone() {
+    const BOOM: &str = "GET /boom HTTP/1.1\r\nHost: t\r\n\r\n";
+    let Some(mut server) = panicking_with("connection:/boom", &["--threads", "1"]) else {
+        return;
+    };
+    let mut neighbour = server.connect();
+    let ask_neighbour = |neighbour: &mut Raw| {
+        let answer = neighbour.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n");
+        assert_eq!(answer.status, 404);
+    };
+    ask_neighbour(&mut neighbour);
+    let mut expected = 0;
+    for round in 0..10 {
+        // On a connection that has a task.
+        let mut raw = server.connect();
+        assert_eq!(raw.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n").status, 404);
+        raw.send(BOOM);
+        raw.assert_closed();
+        // On one whose request is there when it is accepted.
+        server.signal(Signal::STOP);
+        let mut raw = server.connect();
+        raw.send(BOOM);
+        server.signal(Signal::CONT);
+        raw.assert_closed();
+        expected += 2;
+        ask_neighbour(&mut neighbour);
+        let counted = || panics(&server) == expected.to_string();
+        eventually(&format!("round {round}: both are counted"), counted);
+    }
+    let open = || Scrape::of(server.addr).count("data_server_connections_active", &[]);
+    eventually("their connections are gone", || open() == 2);
+    server.store("after", "value");
+    drop(neighbour);
+    server.stop();
+    let log = server.log();
+    let asked = log.iter().filter(|line| line.contains("asked for by"));
+    assert_eq!(asked.count(), expected, "the log has the cause");
+}
+
 mod threads {
     //! A panic on a thread beside the reactors fails its operation, and the next goes on.
 
@@ -173,7 +221,9 @@ mod threads {
             cpus: None,
             cache: 0,
             cached_files: 0,
+            listing_index: 0,
             max_staged: None,
+            is_text: |_, _| false,
             durability: Durability::Os,
         };
         Directory::open(dir.path(), options).expect("a store")

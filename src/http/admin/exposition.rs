@@ -10,17 +10,17 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::process::Process;
-use super::scribe::{Scribe, Told, count, spread};
-use crate::metrics::{Histogram, Method, ReactorCounters, STATUSES};
-use crate::store::Directory;
+use crate::http::admin::metric_writer::{Scribe, Told, count, spread};
+use crate::http::admin::process::Process;
+use crate::metrics::{Direction, Histogram, LOG_LINES_LOST, Method, ReactorCounters, STATUSES};
+use crate::store::Store;
 
 /// All metrics.
 #[derive(Debug)]
 pub(super) struct Exposition(Registry);
 
 impl Exposition {
-    pub(super) fn new(reactors: Vec<Arc<ReactorCounters>>, store: Arc<Directory>) -> Self {
+    pub(super) fn new(reactors: Vec<Arc<ReactorCounters>>, store: Arc<Store>) -> Self {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Process::new()));
         registry.register_collector(Box::new(Server { reactors, store }));
@@ -39,7 +39,7 @@ impl Exposition {
 #[derive(Debug)]
 struct Server {
     reactors: Vec<Arc<ReactorCounters>>,
-    store: Arc<Directory>,
+    store: Arc<Store>,
 }
 
 impl Collector for Server {
@@ -55,6 +55,11 @@ impl Collector for Server {
                 m.encode_family(&[("version", env!("CARGO_PKG_VERSION"))])?
                     .encode_gauge(&1_u64)
             },
+        )?;
+        to.counter(
+            "data_server_log_lines_lost",
+            "Lines of the log that were lost: their reader stalled, or writing them failed.",
+            LOG_LINES_LOST.get(),
         )?;
         self.tell_connections(&mut to)?;
         self.tell_requests(&mut to)?;
@@ -96,7 +101,7 @@ impl Server {
         )?;
         to.counter(
             "data_server_panics",
-            "Panics that cost a connection.",
+            "Panics that were caught.",
             self.sum(|r| r.panics.get()),
         )
     }
@@ -109,6 +114,13 @@ impl Server {
             help,
             MetricType::Counter,
             |m| self.tell_outcomes(m),
+        )?;
+        to.begin(
+            "data_server_takeovers",
+            None,
+            "Long bodies for which the connection took its socket over from hyper.",
+            MetricType::Counter,
+            |m| self.tell_takeovers(m),
         )?;
         let bytes = Some(&Unit::Bytes);
         self.counts(
@@ -137,7 +149,7 @@ impl Server {
             to,
             ("data_server_event_loop_lag", seconds),
             "How much later than due a timer of the reactor ran.",
-            |r| &r.lag,
+            |r| &r.event_loop_lag,
         )
     }
 
@@ -154,6 +166,20 @@ impl Server {
                         count(&mut metric.encode_family(&labels)?, requests)?;
                     }
                 }
+            }
+        }
+        Ok(())
+    }
+
+    fn tell_takeovers(&self, metric: &mut MetricEncoder<'_>) -> Told {
+        for (index, reactor) in self.reactors.iter().enumerate() {
+            let index = index.to_string();
+            for (direction, name) in Direction::ALL {
+                let labels = [("reactor", &*index), ("direction", name)];
+                count(
+                    &mut metric.encode_family(&labels)?,
+                    reactor.takeovers(direction),
+                )?;
             }
         }
         Ok(())
@@ -178,7 +204,7 @@ impl Server {
             "data_server_watch_subscribers",
             None,
             "Clients that watch for changes.",
-            self.store.changes().followers(),
+            self.store.changes().subscribers(),
         )
     }
 
@@ -201,16 +227,35 @@ impl Server {
         )?;
         for (name, threads) in [
             ("disk", self.store.disk()),
+            ("listing", self.store.listing()),
             ("compute", self.store.compute()),
         ] {
             let help = format!("Jobs that wait for one of the {name} threads.");
             let queue = format!("data_server_{name}_queue_length");
             to.gauge(&queue, None, &help, threads.jobs().waiting())?;
-            let help = format!("Threads of the {name} threads with a job.");
+            let help = format!("BlockingPool of the {name} threads with a job.");
             let busy = format!("data_server_{name}_threads_busy");
             to.gauge(&busy, None, &help, threads.jobs().busy())?;
         }
         let counters = self.store.counters();
+        let listings = &counters.listings;
+        to.counter(
+            "data_server_listing_walks",
+            "Walks of the directory that were begun for listings.",
+            listings.walks.get(),
+        )?;
+        to.gauge(
+            "data_server_listing_index_keys",
+            None,
+            "Keys in the index of the directory.",
+            listings.index_keys(),
+        )?;
+        to.gauge(
+            "data_server_listing_index",
+            Some(&Unit::Bytes),
+            "Memory that the index of the directory takes.",
+            listings.index_bytes(),
+        )?;
         to.histogram(
             "data_server_publish_batch_size",
             None,

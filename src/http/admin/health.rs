@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use crate::store::{Directory, Error};
+use crate::store::{Error, Store};
 
 /// How long an answer of the disk counts.
 const FRESH: Duration = Duration::from_secs(1);
@@ -28,6 +28,8 @@ pub(super) enum Readiness {
     Starting,
     #[error("not ready: draining")]
     Draining,
+    #[error("not ready: {0}")]
+    Displaced(&'static str),
     #[error("not ready: the disk refuses writes: {0}")]
     Refused(String),
     #[error("not ready: the disk has not answered for {} s", PATIENCE.as_secs())]
@@ -62,11 +64,11 @@ impl Lifecycle {
     }
 }
 
-type Question = Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>>;
+type Question = Pin<Box<dyn Future<Output = Result<Option<u64>, Error>> + Send>>;
 
 /// Asks the disk.
 pub(super) struct Probe {
-    store: Arc<Directory>,
+    store: Arc<Store>,
     min_free: u64,
     state: Mutex<State>,
 }
@@ -79,7 +81,7 @@ struct State {
 }
 
 impl Probe {
-    pub(super) fn new(store: Arc<Directory>, min_free: u64) -> Self {
+    pub(super) fn new(store: Arc<Store>, min_free: u64) -> Self {
         Self {
             store,
             min_free,
@@ -87,11 +89,8 @@ impl Probe {
         }
     }
 
-    /// Whether the disk takes values; a server that only reads does not ask.
+    /// Whether the directory is where it was opened, and, of a server that writes, takes values.
     pub(super) async fn ask(&self) -> Readiness {
-        if !self.store.is_writable() {
-            return Readiness::Ready;
-        }
         let mut state = self.state.lock().await;
         if let Some((at, known)) = &state.last
             && at.elapsed() < FRESH
@@ -112,10 +111,11 @@ impl Probe {
         readiness
     }
 
-    fn judge(&self, answer: Result<u64, Error>) -> Readiness {
+    fn judge(&self, answer: Result<Option<u64>, Error>) -> Readiness {
         match answer {
+            Err(Error::Displaced { reason }) => Readiness::Displaced(reason),
             Err(error) => Readiness::Refused(error.to_string()),
-            Ok(free) if free < self.min_free => Readiness::Full {
+            Ok(Some(free)) if free < self.min_free => Readiness::Full {
                 free,
                 wanted: self.min_free,
             },
@@ -134,7 +134,7 @@ impl std::fmt::Debug for Probe {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::http::admin::health::*;
 
     #[test]
     fn a_server_starts_serves_and_drains_and_never_goes_back() {

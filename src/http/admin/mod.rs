@@ -4,49 +4,20 @@
 
 mod exposition;
 mod health;
+mod metric_writer;
+mod metrics_text;
 mod process;
-mod scribe;
-mod text;
 
 use std::sync::Arc;
 
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
-use hyper::{Response, StatusCode};
-
-use self::exposition::Exposition;
-use self::health::{Lifecycle, Phase, Probe, Readiness};
-pub(super) use self::text::Form;
-use super::body::Body;
+use crate::http::admin::exposition::Exposition;
+use crate::http::admin::health::{Lifecycle, Phase, Probe, Readiness};
+use crate::http::request::page::{MetricsFormat, Page};
 use crate::metrics::ReactorCounters;
-use crate::store::Directory;
+use crate::store::Store;
 
 /// All that have a path of two segments; one of them answers elsewhere, for it has no end.
 const INDEX: &str = "/-/healthz /-/ready /-/metrics /-/watch";
-
-/// One of the pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Page {
-    /// `/` where there are no values: which pages there are.
-    Index,
-    /// `/-/healthz`: whether the process is alive.
-    Health,
-    /// `/-/ready`: whether it is worth sending requests to.
-    Ready,
-    /// `/-/metrics`: what it has counted.
-    Metrics,
-}
-
-impl Page {
-    /// The page of this name.
-    pub(super) fn named(name: &str) -> Option<Self> {
-        match name {
-            "healthz" => Some(Self::Health),
-            "ready" => Some(Self::Ready),
-            "metrics" => Some(Self::Metrics),
-            _ => None,
-        }
-    }
-}
 
 /// What the pages tell of; one for the server.
 #[derive(Debug)]
@@ -58,7 +29,7 @@ pub struct Admin {
 
 impl Admin {
     /// The pages of a server that is starting; it is not ready with less than `min_free` bytes free for values.
-    pub fn new(reactors: Vec<Arc<ReactorCounters>>, store: &Arc<Directory>, min_free: u64) -> Self {
+    pub fn new(reactors: Vec<Arc<ReactorCounters>>, store: &Arc<Store>, min_free: u64) -> Self {
         Self {
             lifecycle: Lifecycle::default(),
             probe: Probe::new(Arc::clone(store), min_free),
@@ -76,17 +47,23 @@ impl Admin {
         self.lifecycle.enter(Phase::Draining);
     }
 
-    /// The answer of `page`, in the form that the client likes.
-    pub(super) async fn answer(&self, page: Page, form: Form) -> Response<Body> {
+    /// What `page` says, in the format that the client prefers.
+    pub(super) async fn answer(&self, page: Page, format: MetricsFormat) -> PageText {
         match page {
-            Page::Index => line(StatusCode::OK, INDEX),
-            Page::Health => line(StatusCode::OK, "alive"),
-            Page::Ready => ready(&self.readiness().await),
-            Page::Metrics => now(
-                StatusCode::OK,
-                form.media_type(),
-                form.render(&self.exposition),
-            ),
+            Page::Index => PageText::line(INDEX),
+            Page::Health => PageText::line("alive"),
+            Page::Ready => {
+                let readiness = self.readiness().await;
+                PageText {
+                    is_good: readiness == Readiness::Ready,
+                    ..PageText::line(&readiness.to_string())
+                }
+            }
+            Page::Metrics => PageText {
+                is_good: true,
+                media_type: metrics_text::media_type(format),
+                body: metrics_text::render(format, &self.exposition),
+            },
         }
     }
 
@@ -99,24 +76,21 @@ impl Admin {
     }
 }
 
-fn ready(readiness: &Readiness) -> Response<Body> {
-    let status = match readiness {
-        Readiness::Ready => StatusCode::OK,
-        _ => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    line(status, &readiness.to_string())
+/// What a page says at this moment.
+#[derive(Debug)]
+pub(super) struct PageText {
+    /// False when it says that the server is not ready.
+    pub(super) is_good: bool,
+    pub(super) media_type: &'static str,
+    pub(super) body: String,
 }
 
-fn line(status: StatusCode, text: &str) -> Response<Body> {
-    now(status, "text/plain; charset=utf-8", format!("{text}\n"))
-}
-
-/// An answer that is true at this moment only.
-fn now(status: StatusCode, media_type: &'static str, text: String) -> Response<Body> {
-    let mut response = Response::new(Body::bytes(text));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+impl PageText {
+    fn line(line: &str) -> Self {
+        Self {
+            is_good: true,
+            media_type: "text/plain; charset=utf-8",
+            body: format!("{line}\n"),
+        }
+    }
 }

@@ -5,7 +5,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
-use super::scribe::{Scribe, Told};
+use crate::http::admin::metric_writer::{Scribe, Told};
 use crate::metrics::process;
 
 /// The process.

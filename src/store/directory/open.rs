@@ -1,84 +1,79 @@
 //! How a directory is opened: for writing, by one server alone, or for reading, by any number.
 
-use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::thread::CpuSet;
 
-use super::super::budget::Budget;
+use super::super::blocking_pool::BlockingPool;
 use super::super::cache::Cache;
 use super::super::changes::Changes;
-use super::super::home::{Home, OpenError};
-use super::super::names::{Names, open_beneath};
-use super::super::object::Version;
+use super::super::directory_fd::{Dir, open_beneath};
+use super::super::layout::{OpenError, StateDir};
+use super::super::list::Lister;
+use super::super::location::Location;
+use super::super::meta::Version;
 use super::super::publish::Publisher;
-use super::super::staging::{Durability, Staging};
-use super::super::threads::Threads;
+use super::super::staging_quota::StagingQuota;
+use super::super::temp_dir::TempDir;
+use super::super::writer::Writer;
+use super::options::Options;
 use super::{Directory, Writing};
 use crate::metrics::StoreCounters;
-
-/// What a store may use.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Memory for hot small values, in bytes, overhead included; 0 is none.
-    pub cache: u64,
-    /// Files that the cache may keep open.
-    pub cached_files: u64,
-    /// What an acknowledged change survives.
-    pub durability: Durability,
-    /// Threads at most for what keeps a processor busy; 0 has the reactors do it themselves.
-    pub compute_threads: usize,
-    /// Where those and the disk threads may run, unless it is where the thread that needs one more may.
-    pub cpus: Option<CpuSet>,
-    /// Bytes of uploads staged at once, if that is bounded.
-    pub max_staged: Option<NonZeroU64>,
-}
 
 impl Options {
     fn cache(self) -> Arc<Cache> {
         Arc::new(Cache::new(self.cache, self.cached_files))
+    }
+
+    fn lister(self, dir: &Arc<Dir>, counters: &StoreCounters) -> std::io::Result<Arc<Lister>> {
+        let (dir, counters) = (Arc::clone(dir), Arc::clone(&counters.listings));
+        let threads = BlockingPool::listing(self.cpus)?;
+        Ok(Lister::new(dir, threads, self.listing_index, counters))
     }
 }
 
 impl Directory {
     /// Opens `dir` for reading and writing, making it when it is missing.
     pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
-        let home = Home::open(dir, options.durability)?;
+        let state = StateDir::open(dir, options.durability)?;
         let failed = |source| OpenError::Failed {
             doing: "start threads for",
             path: dir.to_owned(),
             source,
         };
-        let names = Arc::new(Names::new(
-            home.root,
-            Threads::disk(options.cpus).map_err(failed)?,
+        let location = Location::new(dir, &state.root, Some(&state.lock)).map_err(failed)?;
+        let values = Arc::new(Dir::new(
+            state.root,
+            location,
+            BlockingPool::disk(options.cpus).map_err(failed)?,
         ));
         let counters = Arc::<StoreCounters>::default();
-        let changes = Arc::new(Changes::after(home.clock.reached()));
-        let staging = Arc::new(Staging::new(
-            Arc::clone(&names),
-            home.staging,
-            home.features,
+        let changes = Arc::new(Changes::after(state.clock.reached()));
+        let temp_dir = TempDir::new(Arc::clone(&values), state.own, state.staging, state.method);
+        let writer = Arc::new(Writer::new(
+            temp_dir,
             options.durability,
-            Budget::new(options.max_staged),
-            home.clock,
+            StagingQuota::new(options.max_staged),
+            state.clock,
             Arc::clone(&counters),
         ));
-        let publisher =
-            Publisher::start(Arc::clone(&staging), Arc::clone(&changes)).map_err(failed)?;
+        let publisher = Publisher::start(Arc::clone(&writer), Arc::clone(&changes));
+        let publisher = publisher.map_err(failed)?;
         Ok(Self {
-            names,
-            compute: Threads::compute(options.compute_threads, options.cpus).map_err(failed)?,
+            lister: options.lister(&values, &counters).map_err(failed)?,
+            dir: values,
+            compute: BlockingPool::compute(options.compute_threads, options.cpus)
+                .map_err(failed)?,
             cache: options.cache(),
             counters,
             changes,
+            is_text: options.is_text,
             writing: Some(Writing {
-                staging,
+                writer,
                 publisher,
-                _lock: home.lock,
+                _lock: state.lock,
             }),
         })
     }
@@ -100,15 +95,22 @@ impl Directory {
                 dir: dir.to_owned(),
             });
         }
+        let location = Location::new(dir, &root, None).map_err(failed)?;
+        let values = Arc::new(Dir::new(
+            root,
+            location,
+            BlockingPool::disk(options.cpus).map_err(failed)?,
+        ));
+        let counters = Arc::<StoreCounters>::default();
         Ok(Self {
-            compute: Threads::compute(options.compute_threads, options.cpus).map_err(failed)?,
-            names: Arc::new(Names::new(
-                root,
-                Threads::disk(options.cpus).map_err(failed)?,
-            )),
+            compute: BlockingPool::compute(options.compute_threads, options.cpus)
+                .map_err(failed)?,
+            lister: options.lister(&values, &counters).map_err(failed)?,
+            dir: values,
             cache: options.cache(),
-            counters: Arc::default(),
+            counters,
             changes: Arc::new(Changes::after(Version::from_nanos(0))),
+            is_text: options.is_text,
             writing: None,
         })
     }

@@ -1,10 +1,10 @@
-//! What follows when a batch of changes has been made: its names are synced where that is promised, it is told, and
-//! whoever waits is answered.
+//! What follows when a batch of changes has been made: its names are synced where that is promised, it is appended to the
+//! changes, and its replies are sent.
 //!
 //! Where names are synced, a thread of its own does all of that, so that the publisher makes the next batch while the last
 //! one is on its way to the disk: a commit of the file system's journal then has the names of all that was ready when it
-//! began, and not of every second batch. Batches are told and answered in the order in which they were made. Promises that
-//! no change is acknowledged before a sync that began after it was made has succeeded.
+//! began, and not of every second batch. Batches are finished in the order in which they were made. Promises that no
+//! change is acknowledged before a sync that began after it was made has succeeded.
 
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -16,11 +16,11 @@ use std::thread::JoinHandle;
 
 use rustix::io::Errno;
 
+use super::super::batch_reply::WakeBatch;
 use super::super::changes::Changes;
 use super::super::error::Error;
-use super::super::reply::Round;
-use super::super::staging::{Durability, Staging};
-use super::Made;
+use super::super::writer::{Durability, Writer};
+use super::change::Made;
 
 /// Batches that wait for a sync; beyond it the publisher waits, and changes wait for the publisher.
 const WAITING: usize = 4;
@@ -36,7 +36,7 @@ pub(super) struct Batch {
 
 /// Finishes batches, in their order.
 pub(super) struct Acknowledger {
-    told: Arc<Changes>,
+    changes: Arc<Changes>,
     failed: Arc<AtomicU64>,
     syncer: Option<Syncer>,
 }
@@ -47,20 +47,20 @@ struct Syncer {
 }
 
 impl Acknowledger {
-    pub(super) fn start(staging: Arc<Staging>, told: Arc<Changes>) -> std::io::Result<Self> {
+    pub(super) fn start(writer: Arc<Writer>, changes: Arc<Changes>) -> std::io::Result<Self> {
         let failed = Arc::<AtomicU64>::default();
-        let is_synced = staging.durability() == Durability::Disk;
+        let is_synced = writer.durability() == Durability::Disk;
         let start = || {
             let (batches, waiting) = mpsc::sync_channel(WAITING);
-            let (told, failed) = (Arc::clone(&told), Arc::clone(&failed));
+            let (changes, failed) = (Arc::clone(&changes), Arc::clone(&failed));
             let thread = std::thread::Builder::new()
                 .name("disk-syncer".into())
-                .spawn(move || sync_all(&waiting, || staging.sync_names(), &told, &failed))?;
+                .spawn(move || sync_all(&waiting, || writer.sync_names(), &changes, &failed))?;
             Ok::<_, std::io::Error>(Syncer { batches, thread })
         };
         let syncer = is_synced.then(start).transpose()?;
         Ok(Self {
-            told,
+            changes,
             failed,
             syncer,
         })
@@ -74,8 +74,8 @@ impl Acknowledger {
             made: make(),
         };
         match &self.syncer {
-            None => batch.finish(Ok(()), &self.told, &mut Round::default()),
-            // It ends only after this; else those who wait hear that they wait in vain.
+            None => batch.finish(Ok(()), &self.changes, &mut WakeBatch::default()),
+            // The syncer ends only after this. If it has died, the dropped batch tells its waiters that no reply will come.
             Some(syncer) => drop(syncer.batches.send(batch)),
         }
     }
@@ -93,7 +93,7 @@ impl Acknowledger {
 fn sync_all(
     waiting: &Receiver<Batch>,
     sync: impl Fn() -> Result<(), Errno>,
-    told: &Changes,
+    changes: &Changes,
     failed: &AtomicU64,
 ) {
     while let Ok(first) = waiting.recv() {
@@ -103,48 +103,52 @@ fn sync_all(
         // The kernel tells of a failure once, and it may be that of a name which was made while this ran: only what is
         // made from here on is not concerned.
         failed.fetch_add(u64::from(synced.is_err()), Release);
-        let mut round = Round::default();
+        let mut wakes = WakeBatch::default();
         for batch in batches {
             let is_hit = batch.failed_before != failed_before;
             let synced = if is_hit { Err(Errno::IO) } else { synced };
-            batch.finish(synced, told, &mut round);
+            batch.finish(synced, changes, &mut wakes);
         }
     }
 }
 
 impl Batch {
     /// Tells and answers; a change whose name could not be synced is not acknowledged, though it may have been made.
-    fn finish(mut self, synced: Result<(), Errno>, told: &Changes, round: &mut Round) {
-        // A change whose outcome is not known, or not acknowledged, is one that others cannot be told.
+    fn finish(mut self, synced: Result<(), Errno>, changes: &Changes, wakes: &mut WakeBatch) {
+        // Subscribers are told no change whose outcome is unknown or was not acknowledged.
         if synced.is_ok() && self.made.len() == self.taken {
-            told.append(self.made.iter_mut().filter_map(|made| made.told.take()));
+            changes.append(self.made.iter_mut().filter_map(|made| made.event.take()));
         } else {
-            told.lose();
+            changes.mark_gap();
         }
         let unsynced = |errno| Error::new("sync the directory", errno);
-        for Made { outcome, asker, .. } in self.made {
+        for Made {
+            outcome, reply_to, ..
+        } in self.made
+        {
             let outcome = outcome.and_then(|version| synced.map_err(unsynced).map(|()| version));
-            asker.answer(outcome, round);
+            reply_to.send(outcome, wakes);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::object::Version;
-    use super::super::super::reply::{self, Reply};
+    use super::super::super::batch_reply::{self, Receiver as Reply};
+    use super::super::super::meta::Version;
+    use super::super::change::Outcome;
     use super::*;
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
-    fn batch(failed_before: u64) -> (Batch, Reply<super::super::Outcome>) {
-        let (asker, reply) = reply::ask();
+    fn batch(failed_before: u64) -> (Batch, Reply<Outcome>) {
+        let (reply_to, reply) = batch_reply::channel();
         let outcome = Ok(Some(Version::from_nanos(7)));
-        let told = None;
+        let event = None;
         let made = Made {
-            told,
+            event,
             outcome,
-            asker,
+            reply_to,
         };
         let batch = Batch {
             failed_before,
@@ -154,7 +158,7 @@ mod tests {
         (batch, reply)
     }
 
-    fn is_acknowledged(reply: Reply<super::super::Outcome>) -> bool {
+    fn is_acknowledged(reply: Reply<Outcome>) -> bool {
         match pin!(reply).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Some(outcome)) => outcome.is_ok(),
             other => panic!("no answer: {other:?}"),
@@ -163,8 +167,8 @@ mod tests {
 
     #[test]
     fn a_sync_that_failed_is_the_failure_of_what_was_made_while_it_ran_too() {
-        let (told, failed) = (Changes::after(Version::from_nanos(0)), AtomicU64::default());
-        let seen = told.follow();
+        let (changes, failed) = (Changes::after(Version::from_nanos(0)), AtomicU64::default());
+        let seen = changes.subscribe();
         let (batches, waiting) = mpsc::sync_channel(WAITING);
         let (first, of_first) = batch(0);
         let (meanwhile, of_meanwhile) = batch(0);
@@ -185,7 +189,7 @@ mod tests {
             }
             None => Ok(()),
         };
-        sync_all(&waiting, sync, &told, &failed);
+        sync_all(&waiting, sync, &changes, &failed);
         assert!(!is_acknowledged(of_first));
         assert!(
             !is_acknowledged(of_meanwhile),
@@ -193,7 +197,7 @@ mod tests {
         );
         assert!(is_acknowledged(of_later));
         assert!(
-            told.since(seen, 10).is_err(),
+            changes.since(seen, 10).is_err(),
             "what is not acknowledged is a gap"
         );
     }

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::dice::Dice;
+use crate::random::Random;
 use crate::support::{Response, pattern};
 
 /// The number of a write of a key, from 1.
@@ -165,7 +165,7 @@ fn value(key: &str, write: Write) -> Vec<u8> {
     let seed = key.bytes().fold(u64::from(write), |seed, byte| {
         (seed ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     });
-    let mut value = pattern(seed, length(&mut Dice::new(seed)));
+    let mut value = pattern(seed, length(&mut Random::new(seed)));
     if let Some(number) = value.first_chunk_mut() {
         *number = write.to_le_bytes();
     }
@@ -173,7 +173,7 @@ fn value(key: &str, write: Write) -> Vec<u8> {
 }
 
 /// 0 B to 8 MiB: mostly small, some of each way that a value takes through the server.
-fn length(dice: &mut Dice) -> usize {
+fn length(dice: &mut Random) -> usize {
     match dice.below(256) {
         0 => 8 << 20,
         1..=3 => (1 << 20) + dice.place(1 << 20),

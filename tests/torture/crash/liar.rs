@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::Subject;
 use super::ledger::Finding;
-use crate::dice::Dice;
+use crate::random::Random;
 
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Lie {
@@ -279,7 +279,7 @@ impl Subject for Liar {
         Ok(())
     }
 
-    fn start(&mut self, _dice: &mut Dice) -> Result<(), Finding> {
+    fn start(&mut self, _dice: &mut Random) -> Result<(), Finding> {
         *self = Self::start(self.running.lie, Arc::clone(&self.running.disk));
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::ledger::{Fault, Finding, Page, Write, is_whole};
-use crate::dice::Dice;
+use crate::random::Random;
 use crate::session::{Heard, Session};
 use crate::support::Response;
 
@@ -80,7 +80,7 @@ impl Change {
         }
     }
 
-    fn draw(dice: &mut Dice, page: &mut Page) -> Self {
+    fn draw(dice: &mut Random, page: &mut Page) -> Self {
         const NEW: &str = "If-None-Match: *\r\n";
         const STALE: &str = "If-Match: \"stale\"\r\n";
         let there = page.holds.is_some();
@@ -112,12 +112,17 @@ fn small(page: &mut Page) -> (Write, Vec<u8>) {
 pub(crate) struct Client<'a> {
     session: Session,
     book: &'a mut Book,
-    dice: Dice,
+    dice: Random,
     cycle: &'a Cycle,
 }
 
 impl<'a> Client<'a> {
-    pub(crate) fn new(addr: SocketAddr, book: &'a mut Book, dice: Dice, cycle: &'a Cycle) -> Self {
+    pub(crate) fn new(
+        addr: SocketAddr,
+        book: &'a mut Book,
+        dice: Random,
+        cycle: &'a Cycle,
+    ) -> Self {
         Self {
             session: Session::new(addr),
             book,

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::dice::{Dice, seed};
+use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
 use crate::session::{Heard, Session};
 use ledger::{Fault, Finding};
@@ -44,7 +44,7 @@ pub(crate) trait Subject {
     /// Ends it; clients are at work.
     fn end(&mut self) -> Result<(), Finding>;
 
-    fn start(&mut self, dice: &mut Dice) -> Result<(), Finding>;
+    fn start(&mut self, dice: &mut Random) -> Result<(), Finding>;
 
     /// The names of all files that are there, those in staging after a `/`.
     fn files(&self) -> Vec<String>;
@@ -79,7 +79,7 @@ pub(crate) fn torture(
     cycles: usize,
     patience: Duration,
 ) -> (Counts, Result<(), Finding>) {
-    let (mut dice, mut books, mut counts) = (Dice::new(seed), Book::all(), Counts::default());
+    let (mut dice, mut books, mut counts) = (Random::new(seed), Book::all(), Counts::default());
     while counts.cycles < cycles && counts.weak <= cycles / 20 {
         let outcome = one_cycle(subject, &mut dice, &mut books, &mut counts, patience);
         if let Err((fault, told)) = outcome {
@@ -92,7 +92,7 @@ pub(crate) fn torture(
 
 fn one_cycle(
     subject: &mut impl Subject,
-    dice: &mut Dice,
+    dice: &mut Random,
     books: &mut [Book],
     counts: &mut Counts,
     patience: Duration,
@@ -118,7 +118,7 @@ fn one_cycle(
 /// How many writes were acknowledged before the fault.
 fn load_and_end(
     subject: &mut impl Subject,
-    dice: &mut Dice,
+    dice: &mut Random,
     books: &mut [Book],
     cycle: &Cycle,
     patience: Duration,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::ledger::Fault;
 use super::liar::{Liar, Lie};
 use super::{PATIENCE, torture};
-use crate::dice::seed;
+use crate::random::seed;
 
 /// The fault that the harness finds in a server with this lie.
 fn found(lie: Lie, cycles: usize) -> Option<Fault> {

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use super::Subject;
 use super::ledger::{Fault, Finding};
-use crate::dice::Dice;
+use crate::random::Random;
 use crate::support::{DataDir, Launch, TestServer};
 
 /// How long a start may take on a busy machine; half of them take less than a second.
@@ -40,7 +40,7 @@ impl Server {
     }
 
     /// The options of a start: every way of storing and of handing out connections meets every fault.
-    fn launch(&mut self, dice: &mut Dice) -> Launch {
+    fn launch(&mut self, dice: &mut Random) -> Launch {
         let durability = dice.one_of(&["os", "disk"]);
         self.is_disk = durability == "disk";
         let args = [
@@ -87,7 +87,7 @@ impl Subject for Server {
         Err((Fault::Process, told))
     }
 
-    fn start(&mut self, dice: &mut Dice) -> Result<(), Finding> {
+    fn start(&mut self, dice: &mut Random) -> Result<(), Finding> {
         if !self.is_orderly() {
             // What few kills leave by themselves: a file with the name that the next one will want.
             let litter = std::fs::write(self.dir.staging().join("0"), "half a value");

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use super::server::Server;
 use super::{PATIENCE, torture};
-use crate::dice::seed;
+use crate::random::seed;
 use crate::scale::{counted, scaled};
 
 /// The default of `--grace-period`.

@@ -1,6 +1,6 @@
 //! T11: descriptors, the disk, its inodes and the size of files run out, and come back, again and again.
 //!
-//! While something is out, what needs it is refused with the status that the README lists, and everything else goes on.
+//! While something is out, what needs it is refused with the status that docs/http.md lists, and everything else goes on.
 //! Within a second of relief everything is served again. At the end nothing is kept: no descriptor, no staged file, no
 //! memory to speak of.
 
@@ -33,7 +33,7 @@ trait Resourced {
     fn exhaust(&mut self, server: &TestServer);
 
     /// What must hold while it is out.
-    fn while_out(&self, server: &TestServer, old: &mut Client);
+    fn while_out(&mut self, server: &TestServer, old: &mut Client);
 
     /// Gives it back; returns once who waited for it is served.
     fn relieve(&mut self, server: &TestServer);

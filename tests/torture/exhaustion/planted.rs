@@ -26,7 +26,7 @@ impl Resourced for Faulty {
         }
     }
 
-    fn while_out(&self, server: &TestServer, old: &mut Client) {
+    fn while_out(&mut self, server: &TestServer, old: &mut Client) {
         FileSize.while_out(server, old);
     }
 

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use super::{LARGE, Resourced, rounds};
 use crate::scale::{left_out, scaled};
-use crate::support::{Client, DataDir, Mount, Proc, Raw, Response, TestServer, pattern};
+use crate::support::{Client, DataDir, Mount, Proc, Raw, Response, TestServer, pattern, put_head};
 
 /// As often as the form asks for.
 fn full(what: &str, dir: &DataDir, resource: &mut dyn Resourced) {
@@ -41,6 +41,8 @@ const LONG: Duration = Duration::from_millis(2_300);
 #[derive(Default)]
 struct Descriptors {
     rounds: u32,
+    /// In the middle of a request: an idle connection is closed for a client that waits.
+    busy: Option<Raw>,
     /// Who came while there were none.
     waiting: Option<Raw>,
 }
@@ -48,6 +50,10 @@ struct Descriptors {
 impl Resourced for Descriptors {
     fn exhaust(&mut self, server: &TestServer) {
         server.store("cold", "value");
+        let mut busy = server.connect();
+        assert_eq!(busy.ask("GET /old HTTP/1.1\r\nHost: t\r\n\r\n").status, 200);
+        busy.send("GET /cold HTTP/1.1\r\n");
+        self.busy = Some(busy);
         limit(&server.proc(), Resource::Nofile, Some(3));
         let mut waiting = server.connect();
         waiting.send("GET /cold HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
@@ -58,12 +64,13 @@ impl Resourced for Descriptors {
         self.waiting = Some(waiting);
     }
 
-    fn while_out(&self, _: &TestServer, old: &mut Client) {
-        for (answer, what) in [
-            (old.ask("GET", "cold"), "GET"),
-            (old.ask("GET", ""), "the listing"),
-            (old.put("old", "new"), "PUT"),
-        ] {
+    fn while_out(&mut self, _: &TestServer, _: &mut Client) {
+        let mut busy = self.busy.take().expect("a connection");
+        let listing = "GET / HTTP/1.1\r\nHost: t\r\n\r\n";
+        let put = put_head("old", 3) + "new";
+        busy.send(format!("Host: t\r\n\r\n{listing}{put}"));
+        for what in ["GET", "the listing", "PUT"] {
+            let answer = busy.answer();
             assert_status(&answer, 503, what);
             assert_eq!(answer.header("retry-after"), Some("1"), "{what}");
         }
@@ -92,7 +99,7 @@ impl Resourced for FileSize {
         limit(&server.proc(), Resource::Fsize, Some(100_000));
     }
 
-    fn while_out(&self, server: &TestServer, old: &mut Client) {
+    fn while_out(&mut self, server: &TestServer, old: &mut Client) {
         assert_status(&old.put("old", pattern(9, LARGE)), 507, "beyond the limit");
         assert_status(
             &server.put("new", pattern(9, LARGE)),
@@ -139,7 +146,7 @@ impl Resourced for Disk {
         assert!(full.is_some(), "the file system is not small");
     }
 
-    fn while_out(&self, server: &TestServer, old: &mut Client) {
+    fn while_out(&mut self, server: &TestServer, old: &mut Client) {
         assert_status(&old.put("old", pattern(9, LARGE)), 507, "a large PUT");
         assert_status(&server.put("new", "x"), 507, "a small PUT");
         assert_status(&server.get("old"), 200, "GET");

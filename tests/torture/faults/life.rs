@@ -103,7 +103,7 @@ pub(super) fn start_with(inject: &str, of_main: bool) -> Result<bool, String> {
     Ok(served)
 }
 
-/// Whether a start that gave up says why, with the code that the README gives for it, and nothing else.
+/// Whether a start that gave up says why, with the code that docs/operations.md gives for it, and nothing else.
 pub(super) fn judge_end(code: Option<i32>, said: &str, out: &str) -> Result<(), String> {
     let documented = match said {
         _ if said.contains("cannot listen") => 4,

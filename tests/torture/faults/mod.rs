@@ -1,6 +1,6 @@
 //! T5: each system call of PUT, GET, DELETE and the listing made to fail, one at a time, by strace.
 //!
-//! Which calls an operation makes is read from a trace of it. After each fault: the status is the one that the README
+//! Which calls an operation makes is read from a trace of it. After each fault: the status is the one that docs/http.md
 //! lists, or 200 and true; without a 200 the old value is there; nothing is staged, no descriptor is kept, the process
 //! lives and answers the next request. A sync that failed is not tried again on its file, and never answered 200.
 //!

@@ -3,6 +3,7 @@
 use super::matrix::{ERRORS, is_possible};
 use super::operation::{Operation, Reply, Scene, calls_of, on_disk};
 use super::{Subject, possible};
+use crate::random::Random;
 use crate::scale::{counted, scaled};
 use crate::support::Attached;
 
@@ -13,28 +14,11 @@ const OPERATIONS: u64 = 24;
 /// a staged file until the next start, as it must.
 const LEFT: [&str; 3] = ["accept4", "ppoll", "unlinkat"];
 
-/// xorshift64*: repeatable from its seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let high = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33;
-        usize::try_from(high).unwrap_or(0) % bound
-    }
-
-    fn one_of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[self.below(all.len())]
-    }
-}
-
 /// Three calls that fail now and then, each in its own way and rhythm.
 fn injections(random: &mut Random, calls: &[String]) -> Vec<String> {
     let mut injections = Vec::new();
     while injections.len() < 3 {
-        let (call, error) = (random.one_of(calls), random.one_of(&ERRORS));
+        let (call, error) = (&calls[random.place(calls.len())], random.one_of(&ERRORS));
         if is_possible(call, error) && !injections.iter().any(|i: &String| i.contains(&**call)) {
             let (first, step) = (1 + random.below(8), 2 + random.below(6));
             injections.push(format!("inject={call}:error={error}:when={first}+{step}"));
@@ -44,7 +28,14 @@ fn injections(random: &mut Random, calls: &[String]) -> Vec<String> {
 }
 
 /// What one reply says, where it cannot be told which call failed.
-fn judge(operation: Operation, before: bool, wanted: bool, reply: &Reply) -> Result<(), String> {
+fn judge(
+    operation: Operation,
+    injections: &[String],
+    before: bool,
+    wanted: bool,
+    reply: &Reply,
+) -> Result<(), String> {
+    let denies = injections.iter().any(|i| i.contains("error=EACCES"));
     match reply {
         Reply::Answer(answer) if answer.status == 200 => {
             wanted
@@ -52,7 +43,9 @@ fn judge(operation: Operation, before: bool, wanted: bool, reply: &Reply) -> Res
                 .ok_or("200, and the directory does not say so")?;
         }
         // A sync of names may have failed after the change; so may the sending of the answer.
-        Reply::Answer(answer) if matches!(answer.status, 400 | 500 | 503 | 507) => {
+        Reply::Answer(answer)
+            if matches!(answer.status, 400 | 500 | 503 | 507) || denies && answer.status == 403 =>
+        {
             (before || wanted)
                 .then_some(())
                 .ok_or("neither the old value nor the new one")?;
@@ -72,7 +65,7 @@ fn judge(operation: Operation, before: bool, wanted: bool, reply: &Reply) -> Res
 
 /// One round under faults of these calls, drawn from this seed; how many failed.
 fn round(scene: Scene, calls: &[String], seed: u64) -> Result<usize, String> {
-    let mut random = Random(seed | 1);
+    let mut random = Random::new(seed);
     let injections = injections(&mut random, calls);
     round_under(scene, &injections, calls, random)
 }
@@ -87,7 +80,7 @@ fn round_under(
     let Subject {
         mut server, rest, ..
     } = Subject::start(scene);
-    let seed = random.0 >> 32;
+    let seed = random.draw() >> 32;
     let mut options: Vec<&str> = injections.iter().flat_map(|i| ["-e", i]).collect();
     let trace = format!("trace={}", calls.join(","));
     options.extend(["-e", &trace]);
@@ -103,6 +96,7 @@ fn round_under(
         let after = on_disk(&server.dir);
         judge(
             operation,
+            injections,
             after == state.before,
             after == state.wanted,
             &reply,
@@ -170,7 +164,12 @@ fn a_change_that_never_was_is_found_among_random_faults() {
     }
     let lies = ["linkat", "renameat", "unlinkat"];
     let injections = lies.map(|call| format!("inject={call}:retval=0:when=1+2"));
-    let found = round_under(durable(), &injections, &lies.map(String::from), Random(3));
+    let found = round_under(
+        durable(),
+        &injections,
+        &lies.map(String::from),
+        Random::new(3),
+    );
     let found = found.expect_err("a lie");
     assert!(found.contains("does not say so"), "{found}");
 }

@@ -17,11 +17,12 @@ pub(super) struct Seen<'a> {
     pub(super) of_names: bool,
 }
 
-/// The statuses that the README lists for `error`, where it is not overcome.
+/// The statuses that docs/http.md lists for `error`, where it is not overcome.
 fn statuses(error: &str) -> &'static [u16] {
     match error {
         "ENOSPC" | "EDQUOT" | "EROFS" => &[507],
         "EMFILE" | "ENFILE" | "ENOMEM" => &[503],
+        "EACCES" => &[403],
         "EAGAIN" => &[500, 503],
         _ => &[500],
     }
@@ -95,7 +96,7 @@ pub(super) fn judge(seen: &Seen<'_>) -> Result<(), String> {
             if !statuses(fault.error).contains(&status) {
                 return Err(format!("{status}, not {:?}", statuses(fault.error)));
             }
-            // After a sync of names that failed, the change may have been made: the README says so.
+            // After a sync of names that failed, the change may have been made: docs/guarantees.md says so.
             if !(is_before || seen.of_names && is_wanted) {
                 return Err(format!("{status}, and the old value is gone"));
             }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::dice::{Dice, seed};
+use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
 use crate::session::Session;
 use crate::support::{DEADLINE, DataDir, Launch, TestServer};
@@ -31,7 +31,7 @@ const LIVES: usize = 3;
 const PAUSES: usize = 3;
 
 /// Plays a history of so many operations, and returns what all saw, by key.
-fn record(args: &[&str], dice: &mut Dice, operations: usize) -> Vec<Vec<Event>> {
+fn record(args: &[&str], dice: &mut Random, operations: usize) -> Vec<Vec<Event>> {
     let dir = DataDir::in_memory();
     let launch = || Launch::new(args).on(&dir).start();
     let stage = Stage {
@@ -66,7 +66,7 @@ fn live(
     server: &TestServer,
     stage: &Stage,
     players: &mut [Player],
-    dice: &mut Dice,
+    dice: &mut Random,
     until: usize,
     kill: bool,
 ) {
@@ -151,7 +151,7 @@ fn refuses_lies(key: usize, events: &[Event]) -> usize {
 #[test]
 fn every_key_is_a_linearizable_register_with_compare_and_swap() {
     let (histories, operations) = (scaled(9, 100), scaled(2_250, 10_000));
-    let mut dice = Dice::new(seed("linearizable"));
+    let mut dice = Random::new(seed("linearizable"));
     let (mut all, mut lies) = (Vec::new(), 0);
     for history in 0..histories {
         let args = [

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::KEYS;
 use super::register::{Asked, Event, Only, Told};
-use crate::dice::Dice;
+use crate::random::Random;
 use crate::session::{Heard, Session};
 use crate::support::{Response, pattern};
 
@@ -55,14 +55,14 @@ impl Stage {
 
 /// One client: what it saw, and what it knows of each key.
 pub(super) struct Player {
-    dice: Dice,
+    dice: Random,
     seen: Vec<Option<(u32, String)>>,
     pub(super) tags: BTreeMap<u32, String>,
     pub(super) events: Vec<(usize, Event)>,
 }
 
 impl Player {
-    pub(super) fn new(dice: Dice) -> Self {
+    pub(super) fn new(dice: Random) -> Self {
         Self {
             dice,
             seen: vec![None; KEYS],

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::iter::from_fn;
 
-use crate::dice::Dice;
+use crate::random::Random;
 
 /// Points that a search may visit: a search that needs more has too many unknown outcomes to be one.
 const MOST_POINTS: usize = 2_000_000;
@@ -399,7 +399,7 @@ fn the_checker_refuses_planted_lies() {
 #[test]
 fn the_checker_tells_a_register_from_a_broken_one() {
     for seed in 0..30 {
-        let mut dice = Dice::new(seed);
+        let mut dice = Random::new(seed);
         let (mut value, mut events) = (None, Vec::new());
         for (time, write) in (0..200_u32).zip(1..) {
             let asked = match dice.below(6) {

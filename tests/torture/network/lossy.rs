@@ -9,8 +9,8 @@ use std::process::Command;
 
 use super::Bench;
 use super::transfer::Transfer;
-use crate::dice::{Dice, seed};
 use crate::proxy::{Fault, Faults};
+use crate::random::{Random, seed};
 use crate::scale::{counted, left_out, scaled};
 use crate::support::DEADLINE;
 
@@ -71,7 +71,7 @@ fn a_lossy_network_costs_time_and_no_value() {
 
 fn transfer_all(percent: &str) {
     let count = scaled(24, 500);
-    let mut random = Dice::new(seed("lossy network"));
+    let mut random = Random::new(seed("lossy network"));
     let faults = Faults {
         up: Fault::None,
         down: Fault::None,

@@ -13,8 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use self::transfer::{LENGTHS, Transfer, body_of};
-use crate::dice::{Dice, seed};
 use crate::proxy::{Fault, Faults, Proxy};
+use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
 use crate::support::{DEADLINE, DataDir, Launch, TestServer, eventually, pattern, put_head};
 
@@ -199,7 +199,7 @@ impl Bench {
 #[test]
 fn what_a_bad_network_cuts_is_old_or_new_and_never_half() {
     let count = scaled(30, 1_000);
-    let mut random = Dice::new(seed("network"));
+    let mut random = Random::new(seed("network"));
     let transfers: Vec<_> = (0..count).map(|n| Transfer::of(n, &mut random)).collect();
     let bench = Bench::start();
     let faults = bench.all(&transfers);

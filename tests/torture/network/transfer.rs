@@ -4,8 +4,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-use crate::dice::Dice;
 use crate::proxy::{Fault, Faults, Proxy};
+use crate::random::Random;
 use crate::support::{chunked, pattern, put_head};
 
 /// The lengths of values.
@@ -26,7 +26,7 @@ pub(super) struct Transfer {
 
 impl Transfer {
     /// The transfer of this number: each kind of fault meets each sixteenth, both ways, in both framings.
-    pub(super) fn of(number: usize, random: &mut Dice) -> Self {
+    pub(super) fn of(number: usize, random: &mut Random) -> Self {
         let len = LENGTHS[number / 2 % LENGTHS.len()];
         let is_upload = number % 3 != 2;
         let at = len * (number % 17) / 16;

@@ -3,14 +3,15 @@
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use socket2::SockRef;
 
 use super::ledger::{Ledger, number_of, value};
-use super::wire::{Answer, connect, exchange};
-use crate::dice::Dice;
-use crate::support::DataDir;
+use crate::random::Random;
+use crate::session::{Heard, Session};
+use crate::support::{DataDir, Response};
 
 pub(super) const CLIENTS: usize = 6;
 pub(super) const KEYS: usize = 8;
@@ -36,8 +37,8 @@ pub(super) struct Client<'a> {
     me: usize,
     addr: SocketAddr,
     common: &'a Common,
-    random: Dice,
-    connection: Option<TcpStream>,
+    random: Random,
+    session: Session,
     /// The key written without conditions, and its last acknowledged write.
     plain_key: usize,
     plain_writes: u64,
@@ -49,8 +50,8 @@ impl<'a> Client<'a> {
             me,
             addr,
             common,
-            random: Dice::new(seed ^ (me as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
-            connection: None,
+            random: Random::new(seed ^ (me as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            session: Session::new(addr),
             plain_key: 0,
             plain_writes: 0,
         }
@@ -245,18 +246,35 @@ impl<'a> Client<'a> {
 
     /// One request, on the connection there is; `None` when there was no whole answer.
     fn ask(&mut self, method: &str, key: &str, lines: &str, body: &[u8]) -> Option<Answer> {
-        let head = format!(
-            "{method} /{key} HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n{lines}\r\n",
-            body.len()
-        );
-        let mut stream = self.connection.take().or_else(|| connect(self.addr))?;
-        let answer = exchange(&mut stream, &[head.as_bytes(), body].concat());
-        if let Some((answer, keeps_open)) = answer {
-            self.connection = keeps_open.then_some(stream);
-            self.common.answered.fetch_add(1, Ordering::Relaxed);
-            return Some(answer);
+        match self.session.ask(method, key, lines, body) {
+            Heard::Answer(answer) => {
+                self.common.answered.fetch_add(1, Ordering::Relaxed);
+                Some(answer.into())
+            }
+            Heard::Nothing | Heard::Part(_) => None,
+            Heard::Unasked => {
+                // The server is being started again.
+                thread::sleep(Duration::from_millis(20));
+                None
+            }
         }
-        None
+    }
+}
+
+/// What matters of an answer.
+struct Answer {
+    status: u16,
+    etag: Option<String>,
+    body: Vec<u8>,
+}
+
+impl From<Response> for Answer {
+    fn from(answer: Response) -> Self {
+        Self {
+            status: answer.status,
+            etag: answer.header("etag").map(str::to_owned),
+            body: answer.body,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
 use super::client::{FIXED, fixed};
-use crate::dice::{Dice, seed};
+use crate::random::{Random, seed};
 use crate::scale::left_out;
 use crate::support::{DataDir, Launch, Mount, Raw, TestServer, put_head};
 
@@ -37,7 +37,7 @@ impl Fault {
     ];
 
     /// The faults of so many cycles: the first is a kill, and after a third nothing restarts the server any more.
-    pub(super) fn draw(cycles: usize, random: &mut Dice) -> Vec<Self> {
+    pub(super) fn draw(cycles: usize, random: &mut Random) -> Vec<Self> {
         let mut drawn = vec![Self::Kill];
         while drawn.len() < cycles {
             let fault = Self::ALL[random.place(Self::ALL.len())];
@@ -159,7 +159,7 @@ pub(super) fn serve(dir: &DataDir, addr: SocketAddr) -> TestServer {
 
 /// A port that no client is given by chance while the server is away.
 fn quiet_port() -> SocketAddr {
-    let mut random = Dice::new(seed("the soak's port"));
+    let mut random = Random::new(seed("the soak's port"));
     let port = |_| 20_000 + u16::try_from(random.place(12_000)).unwrap_or(0);
     let mut addrs = (0..100)
         .map(port)

@@ -9,7 +9,6 @@ mod client;
 mod faults;
 mod ledger;
 mod level;
-mod wire;
 
 use std::fs;
 use std::sync::Mutex;
@@ -20,7 +19,7 @@ use std::time::{Duration, Instant};
 use self::client::{CLIENTS, Client, Common, FIXED, fixed, judge_files};
 use self::faults::{Fault, Soak, serve};
 use self::level::{Sample, is_level};
-use crate::dice::{Dice, seed};
+use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
 use crate::support::{DataDir, Done};
 
@@ -99,7 +98,7 @@ fn a_long_mixed_load_with_a_fault_every_ten_seconds() {
     let time = scaled(Duration::from_secs(60), minutes());
     let cycles = usize::try_from(time.as_secs() / CYCLE.as_secs()).expect("a number") - 1;
     let seed = seed("soak");
-    let faults = Fault::draw(cycles, &mut Dice::new(seed));
+    let faults = Fault::draw(cycles, &mut Random::new(seed));
     let mut soak = Soak::start();
     let (common, findings, over) = (Common::default(), Findings::default(), Done::default());
     let addr = soak.addr;

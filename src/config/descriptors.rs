@@ -1,0 +1,127 @@
+//! The descriptors that the process may have, and what they are for.
+//!
+//! The server itself needs some, by its threads and options; what the limit leaves is divided among connections, values
+//! that are kept open, and files of requests under way.
+
+use rustix::process::{Resource, getrlimit};
+
+/// Of any server: standard streams, the runtime of signals, the directory, one listener.
+const BASE: u64 = 15;
+
+/// Of a reactor: its runtime, and the pipe that it sends long values through.
+const REACTOR: u64 = 7;
+
+/// Of the acceptor: its runtime.
+const ACCEPTOR: u64 = 4;
+
+/// The least that is left for connections and files: a handful of clients are served at once, the others in turn.
+const LEAST_LEFT: u64 = 16;
+
+/// Open files that are enough for the requests under way on many connections.
+const ENOUGH_FILES: u64 = 256;
+
+/// The most connections by default.
+const MOST_CONNECTIONS: u64 = 65_536;
+
+/// How the limit is divided.
+#[derive(Clone, Copy, Debug)]
+pub struct Descriptors {
+    limit: u64,
+    own: u64,
+}
+
+/// The limit is too low for this server.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "this server needs {needed} descriptors and may have {limit}: raise the limit (ulimit -n, or LimitNOFILE= of \
+     systemd), or lower --threads"
+)]
+pub struct TooFew {
+    needed: u64,
+    limit: u64,
+}
+
+impl Descriptors {
+    /// Of a server with so many reactors and listeners, and a reactor for its own pages or none. The limit is the hard
+    /// one, to which the server raises the soft one.
+    pub(super) fn new(reactors: usize, listeners: usize, has_admin: bool) -> Self {
+        let limit = getrlimit(Resource::Nofile).maximum.unwrap_or(1 << 20);
+        Self::within(limit, reactors, listeners, has_admin)
+    }
+
+    fn within(limit: u64, reactors: usize, listeners: usize, has_admin: bool) -> Self {
+        let admin = if has_admin { REACTOR + 1 } else { 0 };
+        let has_acceptor = listeners < reactors;
+        let acceptor = if has_acceptor { ACCEPTOR } else { 0 };
+        Self {
+            limit,
+            own: BASE + REACTOR * reactors as u64 + listeners as u64 + acceptor + admin,
+        }
+    }
+
+    /// Whether they are enough to serve.
+    pub fn check(&self) -> Result<(), TooFew> {
+        let needed = self.own + LEAST_LEFT;
+        if self.limit < needed {
+            return Err(TooFew {
+                needed,
+                limit: self.limit,
+            });
+        }
+        Ok(())
+    }
+
+    /// What the server itself leaves.
+    fn left(&self) -> u64 {
+        self.limit.saturating_sub(self.own)
+    }
+
+    /// Values that may be kept open.
+    pub(super) fn cached_files(&self) -> u64 {
+        self.left() / 8
+    }
+
+    /// Files of requests under way: one for each connection where there are few.
+    fn files(&self) -> u64 {
+        let for_each = (self.left() - self.cached_files()) / 2;
+        for_each.min(ENOUGH_FILES).max(self.left() / 8)
+    }
+
+    /// Connections that may be open.
+    pub(super) fn connections(&self) -> usize {
+        let rest = self.left() - self.cached_files() - self.files();
+        usize::try_from(rest.clamp(1, MOST_CONNECTIONS)).unwrap_or(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_more_descriptors_are_given_away_than_there_are(
+            limit in 0_u64..2_000_000,
+            reactors in 1_usize..1024,
+            has_admin: bool,
+        ) {
+            let all = Descriptors::within(limit, reactors, 1, has_admin);
+            prop_assume!(all.check().is_ok());
+            let given = all.cached_files() + all.files() + all.connections() as u64;
+            prop_assert!(all.own + given <= limit, "{all:?}: {given}");
+            prop_assert!(all.cached_files() > 0 && all.files() > 0, "{all:?}");
+        }
+    }
+
+    #[test]
+    fn where_there_are_few_each_connection_has_a_file() {
+        for limit in 40..300 {
+            let all = Descriptors::within(limit, 1, 1, false);
+            assert!(
+                all.files() >= all.connections() as u64 - 1,
+                "{limit}: {all:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The access log: one event for a request, once its answer has ended.
+//!
+//! What a client chose is written as a field, never as a part of the line: the log's formats escape what could end it.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use crate::http::request::identity::Identity;
+
+/// What the access log has.
+#[derive(Clone, Copy, Debug)]
+pub struct Sampling {
+    /// One of so many requests; 1 is all. Those that the server failed (5xx) are there always.
+    pub one_of: NonZeroU32,
+}
+
+/// What a line will say of a request, as far as its head tells.
+#[derive(Debug)]
+pub(in crate::http) struct Line {
+    pub(in crate::http) peer: SocketAddr,
+    pub(in crate::http) reactor: usize,
+    pub(in crate::http) method: String,
+    pub(in crate::http) target: String,
+    /// Whether it is the one of many to be logged.
+    pub(in crate::http) is_sampled: bool,
+    /// Of the answer's body, handed to the socket so far.
+    pub(in crate::http) bytes: u64,
+}
+
+impl Line {
+    /// Writes the line. A `status` of 0: the client left before there was an answer.
+    pub(in crate::http) fn write(self, status: u16, duration: Duration, identity: &Identity) {
+        if !self.is_sampled && status < 500 {
+            return;
+        }
+        let Self {
+            peer,
+            reactor,
+            method,
+            target,
+            bytes,
+            ..
+        } = self;
+        let ms = duration.as_secs_f64() * 1e3;
+        let request_id = identity.request.to_str().unwrap_or_default();
+        let trace = identity.trace.as_ref();
+        let trace_id = trace.map(|(trace, _)| trace.as_str());
+        let span_id = trace.map(|(_, span)| span.as_str());
+        tracing::info!(
+            target: "access",
+            %peer, method, key = target, status, bytes, ms, reactor, request_id, trace_id, span_id
+        );
+    }
+}

@@ -1,0 +1,300 @@
+//! What the protocol and the loop of one connection tell each other.
+//!
+//! The service says when a request begins and ends, and how the connection is to end; the sides of the socket say what
+//! moved and whether they wait for the peer. The time limits read both. All of it stays on one reactor: plain cells.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use crate::http::exchange::request_metrics::RequestMetrics;
+use crate::metrics::ReactorCounters;
+
+/// What a connection is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Between requests.
+    Idle,
+    /// Receiving the head of a request, or nothing yet on a new connection.
+    Head,
+    /// From the request's head to the last byte of its response.
+    Serving,
+    /// Sending changes as they come, for as long as both sides stay: there may be nothing to send for hours.
+    Watching,
+}
+
+/// How a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Closing {
+    /// Not with the next response.
+    Open,
+    /// With the next response.
+    AfterResponse,
+    /// With the next response, which goes out although the peer may still be sending a body that is not read.
+    Unread,
+}
+
+/// What is known of the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Client {
+    Present,
+    /// It has closed its side, and may have gone.
+    HalfClosed,
+    /// It takes nothing any more.
+    Gone,
+}
+
+/// The state of one connection.
+#[derive(Debug)]
+pub struct ConnectionState {
+    phase: Cell<Phase>,
+    requests: Cell<u64>,
+    progress: Progress,
+    closing: Cell<Closing>,
+    client: Cell<Client>,
+    draining: Cell<bool>,
+    flush: Flush,
+    meter: RequestMetrics,
+}
+
+impl ConnectionState {
+    /// The state of a new connection, whose requests are counted in `counters`.
+    pub fn new(counters: Arc<ReactorCounters>) -> Self {
+        Self {
+            phase: Cell::new(Phase::Head),
+            requests: Cell::new(0),
+            progress: Progress::default(),
+            closing: Cell::new(Closing::Open),
+            client: Cell::new(Client::Present),
+            draining: Cell::new(false),
+            flush: Flush::default(),
+            meter: RequestMetrics::new(counters),
+        }
+    }
+
+    pub(in crate::http) fn meter(&self) -> &RequestMetrics {
+        &self.meter
+    }
+
+    /// What has moved, and who is waited for.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// What the connection is doing.
+    pub fn phase(&self) -> Phase {
+        self.phase.get()
+    }
+
+    /// Requests that have arrived so far.
+    pub fn requests(&self) -> u64 {
+        self.requests.get()
+    }
+
+    /// A request's head has arrived.
+    pub(in crate::http) fn begin(&self) {
+        self.phase.set(Phase::Serving);
+        self.requests.set(self.requests.get() + 1);
+    }
+
+    /// The response has been handed over whole, or given up.
+    pub(in crate::http) fn end(&self) {
+        self.phase.set(Phase::Idle);
+    }
+
+    /// The first bytes of a request's head are there.
+    pub fn begin_head(&self) {
+        if self.phase.get() == Phase::Idle {
+            self.phase.set(Phase::Head);
+        }
+    }
+
+    /// The response has become one without an end of its own.
+    pub(in crate::http) fn begin_watching(&self) {
+        self.phase.set(Phase::Watching);
+    }
+
+    /// Whether a request is being answered.
+    pub fn is_serving(&self) -> bool {
+        matches!(self.phase.get(), Phase::Serving | Phase::Watching)
+    }
+
+    /// The connection closes after the response under way, and what has no end of its own ends.
+    pub fn drain(&self) {
+        self.draining.set(true);
+    }
+
+    /// Whether the connection was asked to end.
+    pub fn is_draining(&self) -> bool {
+        self.draining.get()
+    }
+
+    /// The connection closes after the next response.
+    pub fn close_after_response(&self) {
+        if self.closing.get() == Closing::Open {
+            self.closing.set(Closing::AfterResponse);
+        }
+    }
+
+    /// The response goes out although the request's body has not all been read.
+    pub(in crate::http) fn leave_unread(&self) {
+        self.closing.set(Closing::Unread);
+    }
+
+    /// Whether the peer may still be sending a body that is not read.
+    pub fn left_unread(&self) -> bool {
+        self.closing.get() == Closing::Unread
+    }
+
+    /// Whether the response that is made now is the connection's last.
+    pub fn is_last(&self) -> bool {
+        self.closing.get() != Closing::Open || self.draining.get()
+    }
+
+    /// Whether the connection ends with the bytes that are being sent.
+    pub fn is_ending(&self) -> bool {
+        self.closing.get() != Closing::Open && !self.is_serving()
+    }
+
+    /// Whether what is done now ends with its client: it reads or watches, and changes nothing.
+    pub fn is_for_client_alone(&self) -> bool {
+        self.phase.get() == Phase::Watching || self.is_reading()
+    }
+
+    /// Whether a response is being made that nothing but its reader needs.
+    fn is_reading(&self) -> bool {
+        self.phase.get() == Phase::Serving && self.meter.is_reading()
+    }
+
+    /// The client has closed its side, and may have gone.
+    pub fn half_close(&self) {
+        if self.client.get() == Client::Present {
+            self.client.set(Client::HalfClosed);
+        }
+    }
+
+    /// Whether a response is being made that a client may have gone without.
+    pub fn may_be_alone(&self) -> bool {
+        self.client.get() != Client::Present && self.is_reading()
+    }
+
+    /// The client takes nothing any more.
+    pub fn lose_client(&self) {
+        self.client.set(Client::Gone);
+    }
+
+    /// Whether the client takes nothing any more: what is sent is thrown away, and what it asked for is still done.
+    pub fn has_lost_client(&self) -> bool {
+        self.client.get() == Client::Gone
+    }
+
+    /// The socket took `bytes`; with `more`, others wait for it.
+    pub fn sent(&self, bytes: usize, more: bool) {
+        self.meter.sent(bytes, more);
+    }
+
+    /// The socket gave `bytes`.
+    pub fn received(&self, bytes: usize) {
+        self.meter.received(bytes);
+    }
+
+    /// A head was refused before it became a request.
+    pub fn refused_head(&self) {
+        self.meter.refused();
+    }
+
+    /// Everything that was to be sent has been given to the socket.
+    pub fn flushed(&self) {
+        self.meter.flushed();
+        self.flush.flushed();
+    }
+
+    pub(in crate::http) fn flush(&self) -> &Flush {
+        &self.flush
+    }
+
+    /// Whether it is the peer that holds up a body: it sends nothing of one, or takes nothing.
+    pub fn waits_for_peer(&self) -> bool {
+        let progress = &self.progress;
+        progress.writing.get() || (progress.reading.get() && self.phase.get() == Phase::Serving)
+    }
+}
+
+/// What has moved on a connection, and whether a side of its socket waits for the peer.
+#[derive(Debug, Default)]
+pub struct Progress {
+    moved: Cell<u64>,
+    reading: Cell<bool>,
+    writing: Cell<bool>,
+}
+
+impl Progress {
+    /// Body bytes moved so far, both ways.
+    pub fn moved(&self) -> u64 {
+        self.moved.get()
+    }
+
+    /// Counts body bytes that were received or sent.
+    pub fn count(&self, bytes: usize) {
+        self.moved.set(self.moved.get() + bytes as u64);
+    }
+
+    /// Bytes are wanted of the socket, and it has none at the moment; or no longer so.
+    pub fn set_reading(&self, waits: bool) {
+        self.reading.set(waits);
+    }
+
+    /// Bytes wait to be sent, and the socket takes none at the moment; or no longer so.
+    pub fn set_writing(&self, waits: bool) {
+        self.writing.set(waits);
+    }
+
+    /// Whether bytes wait for the peer to take them.
+    pub fn is_writing(&self) -> bool {
+        self.writing.get()
+    }
+}
+
+/// Tells a body that is made as fast as the peer takes it when its last piece has gone to the socket.
+#[derive(Debug, Default)]
+pub(in crate::http) struct Flush {
+    holds_piece: Cell<bool>,
+    waiting: RefCell<Option<Waker>>,
+}
+
+impl Flush {
+    /// hyper was given a piece of such a body.
+    pub(in crate::http) fn hold_piece(&self) {
+        self.holds_piece.set(true);
+    }
+
+    /// Waits until that piece is not with hyper any more. hyper does not always ask for more when it has flushed: it
+    /// relies on being woken.
+    pub(in crate::http) fn poll_taken(&self, cx: &Context<'_>) -> Poll<()> {
+        if !self.holds_piece.get() {
+            return Poll::Ready(());
+        }
+        *self.waiting.borrow_mut() = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn flushed(&self) {
+        if self.holds_piece.take()
+            && let Some(waker) = self.waiting.take()
+        {
+            waker.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+impl ConnectionState {
+    /// That of a connection whose client asked for something, and closed its side then.
+    pub fn left_by_its_client(method: &hyper::Method) -> Self {
+        let connection = Self::new(Arc::default());
+        connection.begin();
+        connection.meter.begin(method);
+        connection.half_close();
+        connection
+    }
+}

@@ -1,0 +1,111 @@
+//! The record of a request: from its head to the last byte of its response.
+//!
+//! A [`RequestRecord`] lives in the service first, and in the body of the response then, so that its end is known however it
+//! ends: sent, given up, or cut off. It adds to the response what was noted of the request.
+
+use std::fmt::Write as _;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::http::exchange::connection_state::ConnectionState;
+use crate::http::exchange::request_metrics::{Notes, Timing};
+use crate::http::request::identity::REQUEST_ID;
+
+const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+
+/// The record of a request under way.
+#[derive(Debug)]
+pub(in crate::http) struct RequestRecord {
+    connection: Rc<ConnectionState>,
+}
+
+impl RequestRecord {
+    pub(in crate::http) fn begin(connection: &Rc<ConnectionState>, method: &hyper::Method) -> Self {
+        connection.begin();
+        connection.meter().begin(method);
+        Self {
+            connection: Rc::clone(connection),
+        }
+    }
+
+    /// Keeps `notes` until it ends.
+    pub(in crate::http) fn note(&self, notes: Notes) {
+        self.connection.meter().note(notes);
+    }
+
+    /// The request's id, for the log; of `notes`, which are kept until it ends, when nothing was noted of it yet.
+    pub(in crate::http) fn request_id(&self, notes: impl FnOnce() -> Notes) -> String {
+        let meter = self.connection.meter();
+        let id = |notes: &mut Notes| notes.identity.request.to_str().map(str::to_owned);
+        if meter.with_notes(|_| ()).is_none() {
+            meter.note(notes());
+        }
+        meter
+            .with_notes(id)
+            .and_then(Result::ok)
+            .unwrap_or_default()
+    }
+
+    /// It has become one without an end of its own.
+    pub(in crate::http) fn watches(&self) {
+        self.connection.begin_watching();
+        self.connection.meter().watches();
+    }
+
+    /// The store is asked now.
+    pub(in crate::http) fn asks(&self) {
+        self.connection.meter().with_notes(|notes| {
+            if let Some(timing) = &mut notes.timing {
+                timing.asked = Some(Instant::now());
+            }
+        });
+    }
+
+    /// The answer is known: gives it the headers that the notes ask for.
+    pub(in crate::http) fn answered(&self, status: u16, headers: &mut HeaderMap) {
+        let meter = self.connection.meter();
+        meter.answered(status);
+        meter.with_notes(|notes| {
+            headers.insert(REQUEST_ID, notes.identity.request.clone());
+            if let Some(timing) = &notes.timing {
+                let field = server_timing(timing, meter.elapsed());
+                if let Ok(field) = HeaderValue::try_from(field) {
+                    headers.insert(SERVER_TIMING, field);
+                }
+            }
+        });
+    }
+
+    /// `bytes` of the answer were handed to hyper.
+    pub(in crate::http) fn sent(&self, bytes: usize) {
+        if !self.is_lost() {
+            self.connection.meter().handed(bytes);
+        }
+    }
+
+    /// Whether the client takes no response any more.
+    pub(in crate::http) fn is_lost(&self) -> bool {
+        self.connection.has_lost_client()
+    }
+}
+
+impl Drop for RequestRecord {
+    fn drop(&mut self) {
+        self.connection.end();
+        self.connection.meter().ended();
+    }
+}
+
+/// The field `Server-Timing` (W3C), in milliseconds: the store's part, and all until now.
+fn server_timing(timing: &Timing, total: Duration) -> String {
+    let mut field = String::new();
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    if let Some(asked) = timing.asked {
+        let store = asked.elapsed().saturating_sub(timing.waited);
+        let _ = write!(field, "store;dur={:.3}, ", ms(store));
+    }
+    let _ = write!(field, "total;dur={:.3}", ms(total));
+    field
+}

@@ -1,0 +1,230 @@
+//! What is measured of a connection's requests, one after the other.
+//!
+//! A request takes two readings of the clock: when the head of its request has arrived, and when the last byte of its
+//! answer has been handed to the socket. A third is taken only when the first byte of the answer goes before the last.
+//! All counters belong to the connection's reactor.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::http::exchange::access_log::Line;
+use crate::http::request::identity::Identity;
+use crate::metrics::{Method, ReactorCounters};
+
+/// What heads are refused with that no request begins with: one of 400, 408, 414 and 431.
+const REFUSED: u16 = 400;
+
+/// Where the current request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    None,
+    /// The head of the request has arrived.
+    Begun,
+    /// The answer is known.
+    Answered,
+    /// The answer has been handed to hyper whole, and perhaps not yet to the socket.
+    Ended,
+}
+
+/// What few exchanges have: kept aside, so that the others cost nothing for it.
+#[derive(Debug)]
+pub(in crate::http) struct Notes {
+    pub(in crate::http) identity: Identity,
+    pub(in crate::http) line: Option<Line>,
+    pub(in crate::http) timing: Option<Timing>,
+}
+
+impl Notes {
+    /// The identity alone.
+    pub(in crate::http) fn of(identity: Identity) -> Self {
+        Self {
+            identity,
+            line: None,
+            timing: None,
+        }
+    }
+}
+
+/// How the time until the answer was spent.
+#[derive(Debug, Default)]
+pub(in crate::http) struct Timing {
+    /// Waiting for the client's body.
+    pub(in crate::http) waited: Duration,
+    /// When the store was asked.
+    pub(in crate::http) asked: Option<Instant>,
+}
+
+/// Measures the exchanges of one connection.
+#[derive(Debug)]
+pub(in crate::http) struct RequestMetrics {
+    counters: Arc<ReactorCounters>,
+    stage: Cell<Stage>,
+    began: Cell<Instant>,
+    first: Cell<Option<Instant>>,
+    method: Cell<Method>,
+    status: Cell<u16>,
+    is_watch: Cell<bool>,
+    notes: RefCell<Option<Box<Notes>>>,
+}
+
+impl RequestMetrics {
+    pub(in crate::http) fn new(counters: Arc<ReactorCounters>) -> Self {
+        Self {
+            counters,
+            stage: Cell::new(Stage::None),
+            began: Cell::new(Instant::now()),
+            first: Cell::new(None),
+            method: Cell::new(Method::Other),
+            status: Cell::new(0),
+            is_watch: Cell::new(false),
+            notes: RefCell::default(),
+        }
+    }
+
+    /// The head of a request has arrived.
+    pub(in crate::http) fn begin(&self, method: &hyper::Method) {
+        // A pipelined request may come before the answer to the one before it has left.
+        self.settle();
+        self.stage.set(Stage::Begun);
+        self.began.set(Instant::now());
+        self.first.set(None);
+        self.status.set(0);
+        self.is_watch.set(false);
+        self.method.set(match *method {
+            hyper::Method::GET => Method::Get,
+            hyper::Method::HEAD => Method::Head,
+            hyper::Method::PUT => Method::Put,
+            hyper::Method::DELETE => Method::Delete,
+            hyper::Method::OPTIONS => Method::Options,
+            _ => Method::Other,
+        });
+    }
+
+    /// Remembers `notes` of the current request.
+    pub(in crate::http) fn note(&self, notes: Notes) {
+        *self.notes.borrow_mut() = Some(Box::new(notes));
+    }
+
+    /// Shows the notes of the current request, if there are any.
+    pub(in crate::http) fn with_notes<T>(&self, show: impl FnOnce(&mut Notes) -> T) -> Option<T> {
+        self.notes.borrow_mut().as_deref_mut().map(show)
+    }
+
+    /// How long the current request has been going on.
+    pub(in crate::http) fn elapsed(&self) -> Duration {
+        self.began.get().elapsed()
+    }
+
+    /// The client's body is waited for: the time, if it is wanted.
+    pub(in crate::http) fn waits(&self) -> Option<Instant> {
+        self.with_notes(|notes| notes.timing.is_some().then(Instant::now))?
+    }
+
+    /// It is no longer waited for.
+    pub(in crate::http) fn waited(&self, since: Option<Instant>) {
+        let Some(since) = since else { return };
+        self.with_notes(|notes| {
+            if let Some(timing) = &mut notes.timing {
+                timing.waited += since.elapsed();
+            }
+        });
+    }
+
+    /// It lasts as long as both sides stay, which says nothing of how fast the server is.
+    pub(in crate::http) fn watches(&self) {
+        self.is_watch.set(true);
+    }
+
+    /// The answer is known, and has this status.
+    pub(in crate::http) fn answered(&self, status: u16) {
+        self.stage.set(Stage::Answered);
+        self.status.set(status);
+    }
+
+    /// So many bytes of the answer's body were handed to hyper.
+    pub(in crate::http) fn handed(&self, bytes: usize) {
+        if let Some(notes) = &mut *self.notes.borrow_mut()
+            && let Some(line) = &mut notes.line
+        {
+            line.bytes += bytes as u64;
+        }
+    }
+
+    /// The answer has been handed to hyper whole, or given up.
+    pub(in crate::http) fn ended(&self) {
+        let answered = self.stage.replace(Stage::Ended) == Stage::Answered;
+        if !answered {
+            self.settle();
+        }
+    }
+
+    /// A head was refused that no request began with: it was no HTTP, or too large, or came too late.
+    pub(in crate::http) fn refused(&self) {
+        self.counters.answered(Method::Other, REFUSED);
+    }
+
+    /// The socket took `bytes`; `more` of what hyper has wait for it.
+    pub(in crate::http) fn sent(&self, bytes: usize, more: bool) {
+        self.counters.sent.add(bytes as u64);
+        let is_last = self.stage.get() == Stage::Ended && !more;
+        let is_interim = self.stage.get() == Stage::Begun;
+        // All of an answer in one go needs no reading of its own: the end is taken at once.
+        if self.first.get().is_none() && !is_last && !is_interim {
+            self.first.set(Some(Instant::now()));
+        }
+    }
+
+    /// The socket gave `bytes`.
+    pub(in crate::http) fn received(&self, bytes: usize) {
+        self.counters.received.add(bytes as u64);
+    }
+
+    /// Everything that hyper had has been handed to the socket.
+    pub(in crate::http) fn flushed(&self) {
+        if self.stage.get() == Stage::Ended {
+            self.settle();
+        }
+    }
+
+    /// Whether an answer is being made that nothing but its reader needs.
+    pub(in crate::http) fn is_reading(&self) -> bool {
+        let only_reads = matches!(self.method.get(), Method::Get | Method::Head);
+        only_reads && self.stage.get() == Stage::Begun
+    }
+
+    /// Counts the request that has ended, if there is one.
+    fn settle(&self) {
+        if self.stage.replace(Stage::None) == Stage::None {
+            return;
+        }
+        let (began, now, status) = (self.began.get(), Instant::now(), self.status.get());
+        let duration = now.duration_since(began);
+        self.counters.answered(self.method.get(), status);
+        if !self.is_watch.get() {
+            self.counters.duration.observe_duration(duration);
+        }
+        if status != 0 {
+            let first = self.first.get().unwrap_or(now);
+            let delay = first.duration_since(began);
+            self.counters.first_byte.observe_duration(delay);
+        }
+        if let Some(notes) = self.notes.take() {
+            let Notes { identity, line, .. } = *notes;
+            if let Some(line) = line {
+                line.write(status, duration, &identity);
+            }
+        }
+    }
+
+    pub(in crate::http) fn counters(&self) -> &ReactorCounters {
+        &self.counters
+    }
+}
+
+impl Drop for RequestMetrics {
+    /// The connection is gone before its last answer was.
+    fn drop(&mut self) {
+        self.settle();
+    }
+}

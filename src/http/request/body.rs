@@ -1,0 +1,248 @@
+//! The body of a request as it arrives: counted, held to the limit, and never taken as whole when it breaks off.
+//!
+//! It comes in frames from hyper, or, when it is large, from the socket itself ([`BodySource`]).
+
+use std::future::poll_fn;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::{Body as _, Frame, Incoming};
+use hyper::header::HeaderMap;
+
+use crate::http::exchange::connection_state::ConnectionState;
+use crate::http::request::rejection::Rejection;
+use crate::store::{self, BodySource};
+
+/// A body that hyper brings.
+#[derive(Debug)]
+pub(in crate::http) struct Frames(Incoming);
+
+impl Frames {
+    pub(in crate::http) fn new(body: Incoming) -> Self {
+        Self(body)
+    }
+
+    /// Its length in bytes, where that is known.
+    pub(in crate::http) fn len(&self) -> Option<u64> {
+        self.0.size_hint().exact()
+    }
+
+    /// Whether there is nothing to receive.
+    pub(in crate::http) fn is_empty(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    /// What hyper had passed on when it was dropped: it does so before anything is asked of it, unless the client waits
+    /// to be told to go on.
+    pub(in crate::http) fn take_early(&mut self) -> Bytes {
+        let mut cx = Context::from_waker(Waker::noop());
+        match Pin::new(&mut self.0).poll_frame(&mut cx) {
+            Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+            _ => Bytes::new(),
+        }
+    }
+}
+
+/// The body of a request that has just arrived.
+#[derive(Debug)]
+pub(in crate::http) enum RequestBody {
+    /// hyper has it.
+    Frames(Frames),
+    /// The socket has it.
+    Source(Box<dyn BodySource>),
+}
+
+impl RequestBody {
+    /// Whether there is nothing to receive.
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Frames(body) => body.is_empty(),
+            Self::Source(_) => false,
+        }
+    }
+}
+
+/// The body of a request as it arrives, counted and held to the limit.
+pub(in crate::http) struct Received<'a> {
+    body: RequestBody,
+    left: u64,
+    limit: u64,
+    ended: bool,
+    trailers: Option<HeaderMap>,
+    connection: &'a ConnectionState,
+}
+
+impl<'a> Received<'a> {
+    /// A large one was held to the limit when its length was announced.
+    pub(in crate::http) fn new(
+        body: RequestBody,
+        limit: u64,
+        connection: &'a ConnectionState,
+    ) -> Self {
+        Self {
+            ended: body.is_empty(),
+            body,
+            left: limit,
+            limit,
+            trailers: None,
+            connection,
+        }
+    }
+
+    /// The next bytes, or `None` once all have arrived; a body that breaks off is an error.
+    pub(in crate::http) async fn next(&mut self) -> Result<Option<Bytes>, Rejection> {
+        if let Some(mut rest) = self.source() {
+            if rest.left() == 0 {
+                return Ok(None);
+            }
+            let read = store::read(&mut rest).await;
+            return read.map(Some).map_err(|_| Rejection::CutOff);
+        }
+        while let Some(frame) = self.frame().await {
+            let data = match frame.map_err(|_| Rejection::CutOff)?.into_data() {
+                Ok(data) => data,
+                Err(other) => {
+                    self.trailers = other.into_trailers().ok();
+                    continue;
+                }
+            };
+            self.connection.progress().count(data.len());
+            let left = self.left.checked_sub(data.len() as u64);
+            self.left = left.ok_or(Rejection::TooLarge { limit: self.limit })?;
+            return Ok(Some(data));
+        }
+        self.ended = true;
+        Ok(None)
+    }
+
+    /// What followed the body, once that has ended.
+    pub(in crate::http) fn trailers(&self) -> Option<&HeaderMap> {
+        self.trailers.as_ref()
+    }
+
+    /// All of the body, to be taken from the socket, unless hyper has it.
+    pub(in crate::http) fn source(&mut self) -> Option<MeteredBody<'_>> {
+        let connection = self.connection;
+        let RequestBody::Source(source) = &mut self.body else {
+            return None;
+        };
+        Some(MeteredBody {
+            source: &mut **source,
+            connection,
+            since: None,
+        })
+    }
+
+    async fn frame(&mut self) -> Option<Result<Frame<Bytes>, hyper::Error>> {
+        let RequestBody::Frames(body) = &mut self.body else {
+            return None;
+        };
+        // To ask hyper for the end of a body that is there takes a turn of its own.
+        if body.is_empty() {
+            return None;
+        }
+        let waits = self.connection.meter().waits();
+        let frame = body.0.frame().await;
+        self.connection.meter().waited(waits);
+        frame
+    }
+
+    /// Receives all of it and keeps nothing.
+    pub(in crate::http) async fn discard(&mut self) -> Result<(), Rejection> {
+        if let Some(mut rest) = self.source() {
+            rest.take_early();
+            while rest.left() > 0 {
+                let dropped = poll_fn(|cx| rest.poll_discard(cx)).await;
+                dropped.ok_or(Rejection::CutOff)?;
+            }
+        }
+        while self.next().await?.is_some() {}
+        Ok(())
+    }
+}
+
+impl Drop for Received<'_> {
+    fn drop(&mut self) {
+        let is_whole = match &self.body {
+            RequestBody::Source(source) => source.left() == 0,
+            RequestBody::Frames(body) => self.ended || body.is_empty(),
+        };
+        if !is_whole {
+            self.connection.leave_unread();
+        }
+    }
+}
+
+/// A body from the socket that counts what it moves, and the time that the client takes.
+#[derive(Debug)]
+pub(in crate::http) struct MeteredBody<'a> {
+    source: &'a mut dyn BodySource,
+    connection: &'a ConnectionState,
+    since: Option<Instant>,
+}
+
+impl MeteredBody<'_> {
+    fn note(&mut self, polled: Poll<Option<usize>>) -> Poll<Option<usize>> {
+        self.connection.progress().set_reading(polled.is_pending());
+        match polled {
+            Poll::Pending if self.since.is_none() => self.since = self.connection.meter().waits(),
+            Poll::Pending => {}
+            Poll::Ready(moved) => {
+                self.connection.meter().waited(self.since.take());
+                self.count(moved.unwrap_or(0));
+            }
+        }
+        polled
+    }
+
+    fn count(&self, bytes: usize) {
+        self.connection.received(bytes);
+        self.connection.progress().count(bytes);
+    }
+}
+
+impl BodySource for MeteredBody<'_> {
+    fn left(&self) -> u64 {
+        self.source.left()
+    }
+
+    fn take_early(&mut self) -> Bytes {
+        let early = self.source.take_early();
+        self.connection.progress().count(early.len());
+        early
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<Option<usize>> {
+        let polled = self.source.poll_read(cx, buf);
+        self.note(polled)
+    }
+
+    fn poll_splice(
+        &mut self,
+        cx: &mut Context<'_>,
+        pipe: BorrowedFd<'_>,
+        is_empty: bool,
+    ) -> Poll<Option<usize>> {
+        let polled = self.source.poll_splice(cx, pipe, is_empty);
+        self.note(polled)
+    }
+
+    fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
+        let polled = self.source.poll_discard(cx);
+        self.note(polled)
+    }
+
+    fn source(&self) -> Option<OwnedFd> {
+        self.source.source()
+    }
+
+    fn taken(&mut self, len: u64) {
+        self.source.taken(len);
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        self.count(len);
+    }
+}

@@ -1,0 +1,166 @@
+//! One look at the headers of a request: what is wrong with them, and whether there is more to read in them.
+//!
+//! Refuses what hyper lets pass: a Host that is missing, doubled or malformed, or that is not ours. Framing was decided before
+//! (`head`).
+
+use hyper::header::{
+    ACCEPT, ACCEPT_ENCODING, CONNECTION, EXPECT, HOST, HeaderMap, HeaderName, IF_MATCH,
+    IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, ORIGIN, RANGE,
+};
+use hyper::http::request::Parts;
+use hyper::{Method, Version};
+
+use crate::http::request::hosts::{Hosts, is_own};
+use crate::http::request::identity::REQUEST_ID;
+use crate::http::request::rejection::Rejection;
+use crate::http::request::unlisted::Unlisted;
+use crate::http::semantics::digest_fields::WANT_REPR_DIGEST;
+
+/// Fetch Metadata: how the page that asks is related to this server, where a browser says so.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// What one pass over the headers finds: most requests have few, and none that needs a closer look.
+#[derive(Debug)]
+pub(in crate::http) struct CommonHeaders<'a> {
+    hosts: usize,
+    host: &'a [u8],
+    origin: Option<&'a [u8]>,
+    /// What Sec-Fetch-Site says: the page that asks is of another origin.
+    is_site_foreign: Option<bool>,
+    is_expectation_met: bool,
+    /// There are options, preconditions or ranges.
+    pub(in crate::http) options: bool,
+    /// There is an Accept-Encoding.
+    pub(in crate::http) codings_accepted: bool,
+    /// Accept names problem+json.
+    pub(in crate::http) problem: bool,
+    /// There is an X-Request-Id.
+    pub(in crate::http) identified: bool,
+    /// The connection ends with the answer.
+    pub(in crate::http) closes: bool,
+}
+
+impl<'a> CommonHeaders<'a> {
+    pub(in crate::http) fn of(headers: &'a HeaderMap) -> Self {
+        let mut common = Self {
+            hosts: 0,
+            host: b"",
+            origin: None,
+            is_site_foreign: None,
+            is_expectation_met: true,
+            options: false,
+            codings_accepted: false,
+            problem: false,
+            identified: false,
+            closes: false,
+        };
+        for (name, value) in headers {
+            common.note(name, value.as_bytes());
+        }
+        common
+    }
+
+    fn note(&mut self, name: &HeaderName, value: &'a [u8]) {
+        match *name {
+            HOST => {
+                self.hosts += 1;
+                self.host = value;
+            }
+            EXPECT => self.is_expectation_met &= value.eq_ignore_ascii_case(b"100-continue"),
+            IF_MATCH | IF_NONE_MATCH | IF_MODIFIED_SINCE | IF_UNMODIFIED_SINCE | RANGE => {
+                self.options = true;
+            }
+            ORIGIN => self.origin = Some(value),
+            CONNECTION => self.closes |= value.eq_ignore_ascii_case(b"close"),
+            ACCEPT_ENCODING => self.codings_accepted = true,
+            ACCEPT => self.problem |= value.windows(12).any(|w| w == b"problem+json"),
+            _ if *name == SEC_FETCH_SITE => {
+                let is_foreign = !matches!(value, b"same-origin" | b"none");
+                self.is_site_foreign = Some(is_foreign || self.is_site_foreign == Some(true));
+            }
+            _ => {
+                self.options |= *name == WANT_REPR_DIGEST;
+                self.identified |= *name == REQUEST_ID;
+            }
+        }
+    }
+
+    /// Whether it is a page of another origin that asks, as far as the browser tells: older ones, and all of them where
+    /// neither https nor the loopback network is between, tell by Origin alone.
+    pub(in crate::http) fn is_foreign(&self) -> bool {
+        let by_origin = || self.origin.is_some_and(|origin| !is_own(origin, self.host));
+        self.is_site_foreign.unwrap_or_else(by_origin)
+    }
+
+    /// The page of another origin that asks.
+    pub(in crate::http) fn unlisted(&self) -> Unlisted {
+        Unlisted::origin(self.origin)
+    }
+
+    pub(in crate::http) fn check(&self, head: &Parts, hosts: &Hosts) -> Result<(), Rejection> {
+        // RFC 9112, section 3.2: an HTTP/1.1 request has exactly one Host, and it is a valid authority or empty.
+        let is_host_missing = self.hosts == 0 && head.version >= Version::HTTP_11;
+        let is_valid = |host: &[u8]| host.is_empty() || hosts.was_last(host) || is_authority(host);
+        if is_host_missing || self.hosts > 1 || !is_valid(self.host) {
+            return Err(Rejection::BadHost);
+        }
+        // Section 3.2.2: a target in absolute form has the last word.
+        let target = head.uri.scheme().and_then(|_| head.uri.host());
+        let asked = target.map_or(self.host, str::as_bytes);
+        if !hosts.allow(asked) {
+            return Err(Rejection::WrongHost(Unlisted::host(asked)));
+        }
+        if !self.is_expectation_met {
+            return Err(Rejection::Expectation);
+        }
+        // Section 3.2.3 and 3.2.4: the other forms belong to CONNECT and OPTIONS.
+        let is_asterisk = head.method == Method::OPTIONS && head.uri.path() == "*";
+        if !head.uri.path().starts_with('/') && !is_asterisk && head.method != Method::CONNECT {
+            return Err(Rejection::BadTarget);
+        }
+        Ok(())
+    }
+}
+
+/// `uri-host [ ":" port ]` (RFC 3986, section 3.2), the host by its bytes alone.
+pub(in crate::http) fn is_authority(host: &[u8]) -> bool {
+    let (name, port) = match host.strip_prefix(b"[") {
+        Some(literal) => match literal.iter().position(|&b| b == b']') {
+            Some(end) => (&literal[..end], &literal[end + 1..]),
+            None => return false,
+        },
+        None => host.split_at(host.iter().position(|&b| b == b':').unwrap_or(host.len())),
+    };
+    let is_literal = host.starts_with(b"[");
+    let is_name = |b: &u8| {
+        b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(b) || (is_literal && *b == b':')
+    };
+    let is_port = port.is_empty() || (port[0] == b':' && port[1..].iter().all(u8::is_ascii_digit));
+    !name.is_empty() && name.iter().all(is_name) && is_port
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::request::common_headers::*;
+
+    #[test]
+    fn a_host_is_a_name_or_a_literal_with_an_optional_port() {
+        for good in [
+            "a",
+            "a:80",
+            "a:",
+            "127.0.0.1:8080",
+            "[::1]",
+            "[::1]:80",
+            "xn--e1a",
+            "a_b",
+        ] {
+            assert!(is_authority(good.as_bytes()), "{good}");
+        }
+        for bad in [
+            ":80", "a:80:80", "[::1", "[::1]x", "[]", "a b", "a/b", "u@a", "a:b", "\u{e9}",
+        ] {
+            assert!(!is_authority(bad.as_bytes()), "{bad}");
+        }
+    }
+}

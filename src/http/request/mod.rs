@@ -1,0 +1,21 @@
+//! From bytes and headers to an operation, or a rejection.
+//!
+//! Headers of requests are read here alone, and the raw head of a request by the framing guard alone.
+
+pub(super) mod body;
+mod chunks;
+mod common_headers;
+mod escape;
+pub(super) mod framing;
+pub(super) mod head;
+pub(super) mod hosts;
+pub(super) mod identity;
+pub(super) mod operation;
+pub(super) mod origins;
+pub(super) mod page;
+pub(super) mod path;
+pub(super) mod rejection;
+pub(super) mod rejection_log;
+pub(super) mod understand;
+mod unlisted;
+pub(super) mod watch_request;

@@ -1,0 +1,108 @@
+//! What a request asks for, once it is understood: the words between those who read it and those who do it.
+
+use hyper::header::{HeaderMap, HeaderValue};
+
+use crate::http::request::page::{MetricsFormat, Page};
+use crate::http::request::watch_request::WatchRequest;
+use crate::http::semantics::coding::Coding;
+use crate::http::semantics::conditional::Preconditions;
+use crate::http::semantics::digest_fields::{Algorithm, Expected};
+use crate::http::semantics::listing::ListFormat;
+use crate::store::{self, Key};
+
+/// What a request asks for: something to be done, or to be told of what others do.
+#[derive(Debug)]
+pub(in crate::http) enum Intent<'a> {
+    Operation(Operation<'a>),
+    Watch(WatchRequest),
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(in crate::http) enum Operation<'a> {
+    /// Answer the value; HEAD is the same, whose body hyper leaves out.
+    Get {
+        key: Key<'a>,
+        options: Option<Box<GetOptions>>,
+    },
+    /// Store the body, of `len` bytes where the head tells.
+    Put {
+        key: Key<'a>,
+        len: Option<u64>,
+        options: Box<PutOptions>,
+    },
+    Delete {
+        key: Key<'a>,
+        preconditions: Option<Preconditions>,
+    },
+    List {
+        page: store::Page,
+        format: ListFormat,
+    },
+    /// Answer the page for browsers, or only say that it `is_known` to the client.
+    Home { is_known: bool },
+    /// Say what may be done; `preflight` when a browser asks on behalf of a page of another origin.
+    Options { preflight: bool },
+    /// Answer one of the server's own pages.
+    Page(Page, MetricsFormat),
+}
+
+/// What a client wants of a value besides all of it, now.
+#[derive(Debug)]
+pub(in crate::http) struct GetOptions {
+    pub(in crate::http) preconditions: Option<Preconditions>,
+    /// Range and If-Range, of a GET: the one method that has ranges (RFC 9110, section 14.2).
+    pub(in crate::http) ranges: HeaderMap,
+    pub(in crate::http) digest: Option<Algorithm>,
+    pub(in crate::http) coding: Option<Coding>,
+}
+
+/// On what options a body is to be stored.
+#[derive(Debug)]
+pub(in crate::http) struct PutOptions {
+    pub(in crate::http) preconditions: Option<Preconditions>,
+    pub(in crate::http) media_type: Option<Box<str>>,
+    pub(in crate::http) expected: Expected,
+    /// Digests may follow as trailers, by algorithms not known before.
+    pub(in crate::http) digests_follow: bool,
+}
+
+/// To whom an answer goes.
+#[derive(Debug, Default)]
+pub(in crate::http) struct ResponseContext {
+    /// Errors as `application/problem+json`.
+    pub(in crate::http) problem: bool,
+    /// The page that asks, if it is of an origin that may.
+    pub(in crate::http) origin: Option<HeaderValue>,
+    /// Answers depend on who asks.
+    pub(in crate::http) varies: bool,
+    /// There is an X-Request-Id, to be answered with one.
+    pub(in crate::http) identified: bool,
+    /// It wants no further answer on this connection.
+    pub(in crate::http) closes: bool,
+}
+
+impl Operation<'_> {
+    /// The same operation, borrowing nothing.
+    pub(in crate::http) fn into_owned(self) -> Operation<'static> {
+        match self {
+            Self::Get { key, options } => Operation::Get {
+                key: key.into_owned(),
+                options,
+            },
+            Self::Put { key, len, options } => Operation::Put {
+                key: key.into_owned(),
+                len,
+                options,
+            },
+            Self::Delete { key, preconditions } => Operation::Delete {
+                key: key.into_owned(),
+                preconditions,
+            },
+            Self::List { page, format } => Operation::List { page, format },
+            Self::Home { is_known } => Operation::Home { is_known },
+            Self::Options { preflight } => Operation::Options { preflight },
+            Self::Page(page, format) => Operation::Page(page, format),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Why a request is not done. Which status that is, `response` knows.
+
+use crate::http::request::head::FramingError;
+use crate::http::request::unlisted::Unlisted;
+use crate::http::request::watch_request::BadWatchRequest;
+use crate::http::semantics::conditional::PreconditionFailed;
+use crate::http::semantics::digest_fields::BadDigest;
+use crate::http::semantics::listing::BadQuery;
+use crate::http::semantics::select::NoSelection;
+use crate::store::BadKey;
+
+/// Why a request is not done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(in crate::http) enum Rejection {
+    #[error("nothing has this path: a key is one path segment")]
+    NoSuchPath,
+    #[error("PUT needs a key: one path segment, as in PUT /key")]
+    NoKey,
+    #[error("nothing was stored: PUT needs a Content-Length above 0")]
+    NothingToStore,
+    #[error("bad key: {0}")]
+    BadKey(#[from] BadKey),
+    #[error("bad key: '%' must be followed by two hexadecimal digits")]
+    BadEscape,
+    #[error("{0}")]
+    BadQuery(#[from] BadQuery),
+    #[error("a request needs exactly one valid Host header")]
+    BadHost,
+    #[error("this server does not go by the name {} in Host; the option {}", .0.seen, .0.remedy)]
+    WrongHost(Unlisted),
+    #[error("pages of {} may change nothing here; the option {}", .0.seen, .0.remedy)]
+    CrossSite(Unlisted),
+    #[error("{0}")]
+    FramingError(FramingError),
+    #[error("PUT over HTTP/1.0 needs a Content-Length")]
+    LengthRequired,
+    #[error("the only expectation met is 100-continue")]
+    Expectation,
+    #[error("the target of a request is a path, as in GET /key")]
+    BadTarget,
+    #[error("a part of a value cannot be stored: PUT takes no Content-Range")]
+    PartialPut,
+    #[error("a value is stored as it is sent: PUT takes no Content-Encoding")]
+    ContentCoding,
+    #[error("bad digest: {0}")]
+    BadDigest(#[from] BadDigest),
+    #[error("no range lies within the value ({len} bytes)")]
+    Unsatisfiable { len: u64 },
+    #[error("the value does not have the digest that was sent with it")]
+    DigestMismatch,
+    #[error("the precondition does not hold")]
+    Precondition,
+    #[error("this server knows GET, HEAD, PUT, DELETE and OPTIONS")]
+    Method,
+    #[error("this page knows {0}")]
+    PageMethod(&'static str),
+    #[error("{0}")]
+    BadWatchRequest(#[from] BadWatchRequest),
+    #[error("this server is read-only")]
+    ReadOnly,
+    #[error("the value is larger than this server takes ({limit} bytes)")]
+    TooLarge { limit: u64 },
+    #[error("the request's body was cut off or malformed")]
+    CutOff,
+}
+
+impl From<PreconditionFailed> for Rejection {
+    fn from(_: PreconditionFailed) -> Self {
+        Self::Precondition
+    }
+}
+
+impl From<NoSelection> for Rejection {
+    fn from(why: NoSelection) -> Self {
+        match why {
+            NoSelection::Precondition => Self::Precondition,
+            NoSelection::Unsatisfiable { len } => Self::Unsatisfiable { len },
+        }
+    }
+}

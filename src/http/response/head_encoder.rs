@@ -1,0 +1,63 @@
+//! The head of a response as bytes, for responses that the connection sends itself. hyper writes all others.
+//!
+//! Promises the fields that hyper would send (RFC 9112, section 4): those of the response, its length and its date.
+
+use hyper::header::{CONNECTION, CONTENT_LENGTH, DATE, HeaderValue};
+use hyper::http::response::Parts;
+
+use crate::http::response::clock::Clock;
+
+/// Room for a head, in bytes: more than most need.
+const ROOM: usize = 512;
+
+/// What tells a client that waits to send its body (RFC 9110, section 10.1.1).
+pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// Encodes heads.
+#[derive(Debug, Default)]
+pub(in crate::http) struct Encoder {
+    clock: Clock,
+}
+
+impl Encoder {
+    /// The head of the response with these `parts` and a body of `len` bytes.
+    pub(in crate::http) fn encode(&self, parts: &Parts, len: u64) -> Vec<u8> {
+        let reason = parts.status.canonical_reason().unwrap_or_default();
+        let mut head = Vec::with_capacity(ROOM);
+        extend(
+            &mut head,
+            &["HTTP/1.1 ", parts.status.as_str(), " ", reason, "\r\n"],
+        );
+        for (name, value) in &parts.headers {
+            field(&mut head, name.as_str(), value);
+        }
+        if !parts.headers.contains_key(CONTENT_LENGTH) {
+            field(&mut head, "content-length", &HeaderValue::from(len));
+        }
+        if !parts.headers.contains_key(DATE) {
+            field(&mut head, "date", &self.clock.date());
+        }
+        head.extend_from_slice(b"\r\n");
+        head
+    }
+}
+
+/// Whether the connection ends with the response with these `parts`.
+pub fn closes(parts: &Parts) -> bool {
+    parts
+        .headers
+        .get(CONNECTION)
+        .is_some_and(|value| value == "close")
+}
+
+fn field(head: &mut Vec<u8>, name: &str, value: &HeaderValue) {
+    extend(head, &[name, ": "]);
+    head.extend_from_slice(value.as_bytes());
+    head.extend_from_slice(b"\r\n");
+}
+
+fn extend(head: &mut Vec<u8>, texts: &[&str]) {
+    for text in texts {
+        head.extend_from_slice(text.as_bytes());
+    }
+}

@@ -1,0 +1,141 @@
+//! A version of a value as clients see it: its media type, entity tag, and the headers that every answer with it carries.
+//!
+//! Made once for each open value and kept with it: on the way of a hot request it is only copied.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use hyper::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap,
+    HeaderValue, LAST_MODIFIED, SERVER, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+
+use crate::http::semantics::coding::{Coding, variant};
+use crate::http::semantics::conditional::Current;
+use crate::http::semantics::media;
+use crate::http::service_config::ServiceConfig;
+use crate::store::{Key, Meta, Object, Version};
+
+/// The name in the Server header.
+pub(in crate::http) const NAME: HeaderValue = HeaderValue::from_static("data-server");
+
+/// A stored page must not act as this origin, nor have its reader's browser ask other servers: it is of no origin, runs no
+/// script, sends no form, and loads nothing but images and styles of this one.
+const SANDBOX: HeaderValue = HeaderValue::from_static(
+    "sandbox; default-src 'none'; img-src 'self' data:; style-src 'self' 'unsafe-inline'",
+);
+
+/// See the module.
+#[derive(Debug)]
+pub(in crate::http) struct Representation {
+    /// Of an answer with all of the value.
+    pub(in crate::http) headers: HeaderMap,
+    pub(in crate::http) etag: String,
+    pub(in crate::http) variants: Vec<String>,
+    pub(in crate::http) media_type: String,
+    pub(in crate::http) modified: SystemTime,
+    pub(in crate::http) is_compressible: bool,
+}
+
+/// The entity tag of a version, quotes included: strong, as no two writes of a key share it.
+pub(in crate::http) fn etag(version: Version) -> String {
+    format!("\"{:x}\"", version.nanos())
+}
+
+/// The headers by which a version is known.
+pub(in crate::http) fn validators(
+    version: Version,
+) -> [(hyper::header::HeaderName, HeaderValue); 2] {
+    let header = |text: String| HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""));
+    [
+        (ETAG, header(etag(version))),
+        (
+            LAST_MODIFIED,
+            header(httpdate::fmt_http_date(date(version))),
+        ),
+    ]
+}
+
+/// The date of an HTTP header lies between 1970 and now (RFC 9110, section 8.8.2.1), whatever a hand has set.
+fn date(version: Version) -> SystemTime {
+    version
+        .time()
+        .clamp(SystemTime::UNIX_EPOCH, SystemTime::now())
+}
+
+impl Representation {
+    fn new(meta: Meta, media_type: &str, rules: &ServiceConfig) -> Self {
+        let mut headers = HeaderMap::with_capacity(9);
+        let given = HeaderValue::try_from(media_type);
+        headers.insert(
+            CONTENT_TYPE,
+            given.unwrap_or(HeaderValue::from_static(media::UNKNOWN)),
+        );
+        headers.extend(validators(meta.version));
+        headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        if let Some(value) = &rules.cache_control {
+            headers.insert(CACHE_CONTROL, value.clone());
+        }
+        if media::is_active(media_type) {
+            headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);
+        }
+        let is_compressible = rules.compress && media::is_compressible(media_type);
+        if is_compressible {
+            headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+        }
+        headers.insert(SERVER, NAME);
+        let etag = etag(meta.version);
+        let variants = Coding::ALL.map(|coding| variant(&etag, coding));
+        Self {
+            headers,
+            variants: if is_compressible {
+                variants.into()
+            } else {
+                Vec::new()
+            },
+            etag,
+            media_type: media_type.to_owned(),
+            modified: date(meta.version),
+            is_compressible,
+        }
+    }
+
+    /// What preconditions are asked against, given to `ask`.
+    pub(in crate::http) fn current<T>(&self, ask: impl FnOnce(Current<'_>) -> T) -> T {
+        let variants: Vec<&str> = self.variants.iter().map(String::as_str).collect();
+        ask(Current {
+            etag: &self.etag,
+            variants: &variants,
+            modified: self.modified,
+        })
+    }
+}
+
+/// A value and its representation.
+#[derive(Debug)]
+pub(in crate::http) struct ShownValue(Arc<Object>);
+
+impl ShownValue {
+    /// `object`, the value of `key`, as `rules` have it.
+    pub(in crate::http) fn new(object: Arc<Object>, key: &Key<'_>, rules: &ServiceConfig) -> Self {
+        object.note(|| {
+            let media_type = media::of(key.as_str(), object.media_type(), object.is_utf8());
+            Representation::new(object.meta(), &media_type, rules)
+        });
+        Self(object)
+    }
+
+    pub(in crate::http) fn object(&self) -> &Arc<Object> {
+        &self.0
+    }
+
+    pub(in crate::http) fn representation(&self) -> &Representation {
+        let noted = self.0.noted::<Representation>();
+        noted.expect("a value that is shown has a representation")
+    }
+
+    pub(in crate::http) fn into_object(self) -> Arc<Object> {
+        self.0
+    }
+}

@@ -1,0 +1,368 @@
+//! Digests in fields: Content-Digest, Repr-Digest and their Want- counterparts (RFC 9530), and Content-MD5 (RFC 1864).
+//!
+//! Pure: reads what a client says a value's digests are, or which one it would like, and renders digests. It hashes
+//! nothing. Values have no content coding of their own and are sent whole, so content and representation are the same
+//! bytes here, and both fields mean the value.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hyper::header::{HeaderMap, HeaderName};
+use sfv::{BareItem, Dictionary, Item, ListEntry, Parser};
+
+/// The digest of the bytes of a message.
+pub(in crate::http) const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
+/// The digest of a whole value, also where only a part of it is sent.
+pub(in crate::http) const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
+/// Asks for a Repr-Digest.
+pub(in crate::http) const WANT_REPR_DIGEST: HeaderName =
+    HeaderName::from_static("want-repr-digest");
+const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
+
+/// The algorithms of RFC 9530 for which an attacker cannot make two values with one digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::http) enum Algorithm {
+    Sha256,
+    Sha512,
+}
+
+impl Algorithm {
+    /// In the server's own order of preference: SHA-256 is enough for anyone, and its digests are shorter.
+    const ALL: [Self; 2] = [Self::Sha256, Self::Sha512];
+
+    /// Its name in the registry of RFC 9530.
+    pub(in crate::http) fn name(self) -> &'static str {
+        match self {
+            Self::Sha256 => "sha-256",
+            Self::Sha512 => "sha-512",
+        }
+    }
+
+    /// `digest`, computed by this algorithm, as the value of a Content-Digest or Repr-Digest.
+    pub(in crate::http) fn field(self, digest: &[u8]) -> String {
+        format!("{}=:{}:", self.name(), STANDARD.encode(digest))
+    }
+}
+
+/// Why digests cannot be compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(in crate::http) enum BadDigest {
+    #[error("a digest is malformed: it should look like sha-256=:base64:")]
+    Malformed,
+    #[error("a digest by {0} has the wrong length")]
+    Length(&'static str),
+    #[error("Content-MD5 is malformed: it should be the base64 of 16 bytes")]
+    Md5,
+    #[error("two digests by {0} differ, so that no value can have both")]
+    Contradiction(&'static str),
+}
+
+/// The digests that a value must have, as far as the server can compute them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::http) struct Expected {
+    pub(in crate::http) sha256: Option<[u8; 32]>,
+    pub(in crate::http) sha512: Option<[u8; 64]>,
+    pub(in crate::http) md5: Option<[u8; 16]>,
+}
+
+impl Expected {
+    /// What the fields in `headers`, or trailers, say. Algorithms that are not known here are ignored; one that is
+    /// known counts, and so a digest by it that cannot be understood is an error, not a digest less.
+    ///
+    /// Within a field the last of several digests by one algorithm counts (RFC 9651, section 4.2.2); two fields must
+    /// not contradict each other.
+    pub(in crate::http) fn of(headers: &HeaderMap) -> Result<Self, BadDigest> {
+        let mut all = Self::default();
+        for name in [CONTENT_DIGEST, REPR_DIGEST] {
+            if let Some(field) = joined(headers, &name)? {
+                all = all.and(Self::parse(&field)?)?;
+            }
+        }
+        for line in headers.get_all(CONTENT_MD5) {
+            let md5 = STANDARD.decode(line).map_err(|_| BadDigest::Md5)?;
+            let md5 = <[u8; 16]>::try_from(md5).map_err(|_| BadDigest::Md5)?;
+            all.md5 = either(all.md5, Some(md5), "MD5")?;
+        }
+        Ok(all)
+    }
+
+    /// What both say, the head of a message and its trailers, for instance.
+    pub(in crate::http) fn and(self, other: Self) -> Result<Self, BadDigest> {
+        Ok(Self {
+            sha256: either(self.sha256, other.sha256, Algorithm::Sha256.name())?,
+            sha512: either(self.sha512, other.sha512, Algorithm::Sha512.name())?,
+            md5: either(self.md5, other.md5, "MD5")?,
+        })
+    }
+
+    fn parse(field: &str) -> Result<Self, BadDigest> {
+        let members = dictionary(field).ok_or(BadDigest::Malformed)?;
+        Ok(Self {
+            sha256: digest(&members, Algorithm::Sha256)?,
+            sha512: digest(&members, Algorithm::Sha512)?,
+            md5: None,
+        })
+    }
+}
+
+/// The algorithm that the client likes best to have a digest by, of those known here: `name` is that of the
+/// field, [`WANT_REPR_DIGEST`]. A wish that cannot be understood counts as not made.
+pub(in crate::http) fn want(headers: &HeaderMap, name: &HeaderName) -> Option<Algorithm> {
+    let members = dictionary(&joined(headers, name).ok()??)?;
+    let weight = |algorithm: &Algorithm| match members.get(algorithm.name()) {
+        Some(ListEntry::Item(Item {
+            bare_item: BareItem::Integer(weight),
+            ..
+        })) => Some(i64::from(*weight)).filter(|weight| (0..=10).contains(weight)),
+        _ => None,
+    };
+    // RFC 9530, section 4: 0 is "not acceptable".
+    let wanted = Algorithm::ALL.into_iter().filter(|a| weight(a) > Some(0));
+    // Of equal ones `max_by_key` takes the last.
+    wanted.rev().max_by_key(weight)
+}
+
+/// All lines of a field as one (RFC 9651, section 4.2), empty ones left out; `None` where there is none.
+fn joined(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, BadDigest> {
+    let mut lines = Vec::new();
+    for line in headers.get_all(name) {
+        let line = line.to_str().map_err(|_| BadDigest::Malformed)?;
+        if !line.is_empty() {
+            lines.push(line);
+        }
+    }
+    Ok((!lines.is_empty()).then(|| lines.join(", ")))
+}
+
+fn dictionary(field: &str) -> Option<Dictionary> {
+    Parser::new(field).parse().ok()
+}
+
+fn digest<const N: usize>(
+    members: &Dictionary,
+    algorithm: Algorithm,
+) -> Result<Option<[u8; N]>, BadDigest> {
+    match members.get(algorithm.name()) {
+        None => Ok(None),
+        Some(ListEntry::Item(Item {
+            bare_item: BareItem::ByteSequence(digest),
+            ..
+        })) => match digest.as_slice().try_into() {
+            Ok(digest) => Ok(Some(digest)),
+            Err(_) => Err(BadDigest::Length(algorithm.name())),
+        },
+        Some(_) => Err(BadDigest::Malformed),
+    }
+}
+
+/// The one that there is; two must be the same.
+fn either<T: PartialEq>(
+    a: Option<T>,
+    b: Option<T>,
+    name: &'static str,
+) -> Result<Option<T>, BadDigest> {
+    match (a, b) {
+        (Some(a), Some(b)) if a != b => Err(BadDigest::Contradiction(name)),
+        (a, b) => Ok(a.or(b)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::semantics::digest_fields::*;
+    use proptest::option;
+    use proptest::prelude::*;
+
+    /// SHA-256 of `{"hello": "world"}` and a line feed, from RFC 9530, appendix A.
+    const HELLO: &str = "sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:";
+    /// Its SHA-512, from appendix B.
+    const HELLO_512: &str = "sha-512=:YMAam51Jz/jOATT6/zvHrLVgOYTGFy1d6GJiOHTohq4yP+pgk4vf2aCsyRZOtw8MjkM7iw7yZ/WkppmM44T3qg==:";
+
+    fn headers(fields: &[(&str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
+        }
+        headers
+    }
+
+    fn expected(fields: &[(&str, &str)]) -> Result<Expected, BadDigest> {
+        Expected::of(&headers(fields))
+    }
+
+    fn sha256(of: &Expected) -> Option<String> {
+        of.sha256.map(|digest| Algorithm::Sha256.field(&digest))
+    }
+
+    #[test]
+    fn the_examples_of_rfc_9530() {
+        let one = expected(&[("repr-digest", HELLO)]).unwrap();
+        assert_eq!(sha256(&one).as_deref(), Some(HELLO));
+        assert_eq!(one.sha512, None);
+
+        let both = format!("{HELLO}, {HELLO_512}");
+        let both = expected(&[("content-digest", &both)]).unwrap();
+        assert_eq!(both.sha256, one.sha256);
+        let sha512 = both.sha512.map(|digest| Algorithm::Sha512.field(&digest));
+        assert_eq!(sha512.as_deref(), Some(HELLO_512));
+    }
+
+    #[test]
+    fn unknown_algorithms_are_ignored_and_no_field_expects_nothing() {
+        for fields in [
+            &[][..],
+            &[("repr-digest", "")],
+            &[("repr-digest", "sha=:AAAA:, unixsum=:Aw==:, md5=:AAAA:")],
+            &[("content-digest", "x, y=1;z, w=(1 2), v=\"sha-256=:AAAA:\"")],
+            &[(
+                "digest",
+                "SHA-256=RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=",
+            )],
+        ] {
+            let expected = expected(fields).unwrap();
+            assert_eq!(expected, Expected::default(), "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_compared_with_is_an_error() {
+        use BadDigest::{Contradiction, Length, Malformed, Md5};
+        let zeros = "sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:";
+        for (fields, why) in [
+            (&[("repr-digest", "sha-256=:AAAA:")][..], Length("sha-256")),
+            (&[("repr-digest", "sha-256=::")], Length("sha-256")),
+            (
+                &[("repr-digest", &HELLO.replace("256", "512"))],
+                Length("sha-512"),
+            ),
+            (&[("content-md5", "AAAA")], Md5),
+            (&[("repr-digest", "sha-256")], Malformed),
+            (&[("repr-digest", "sha-256=1")], Malformed),
+            (&[("repr-digest", "sha-256=\"AAAA\"")], Malformed),
+            (&[("repr-digest", "sha-256=(:AAAA:)")], Malformed),
+            (&[("repr-digest", "sha-256=:AAAA")], Malformed),
+            (&[("repr-digest", "sha-256=:A!AA:")], Malformed),
+            (&[("repr-digest", "SHA-256=:AAAA:")], Malformed),
+            (&[("repr-digest", &format!("{HELLO},"))], Malformed),
+            (&[("repr-digest", &format!("{HELLO} x=1"))], Malformed),
+            (&[("repr-digest", &format!("{HELLO}, ?"))], Malformed),
+            (&[("content-md5", "")], Md5),
+            (&[("content-md5", "Q2hlY2sgSW50ZWdyaXR5IQ")], Md5),
+            (&[("content-md5", "Q2hlY2sgSW50ZWdyaXR5IQ==,")], Md5),
+            (
+                &[("repr-digest", HELLO), ("content-digest", zeros)],
+                Contradiction("sha-256"),
+            ),
+            (
+                &[
+                    ("content-md5", "Q2hlY2sgSW50ZWdyaXR5IQ=="),
+                    ("content-md5", "AAAAAAAAAAAAAAAAAAAAAA=="),
+                ],
+                Contradiction("MD5"),
+            ),
+        ] {
+            assert_eq!(expected(fields), Err(why), "{fields:?}");
+        }
+        let not_text = hyper::header::HeaderValue::from_bytes(b"x=\"\xe9\"").unwrap();
+        let headers = HeaderMap::from_iter([(REPR_DIGEST, not_text)]);
+        assert_eq!(Expected::of(&headers), Err(Malformed));
+    }
+
+    #[test]
+    fn lines_are_one_dictionary_and_its_last_word_counts() {
+        let zeros = Algorithm::Sha256.field(&[0; 32]);
+        let one = expected(&[("repr-digest", HELLO)]).unwrap();
+        for fields in [
+            &[("repr-digest", &*zeros), ("repr-digest", HELLO)][..],
+            &[
+                ("repr-digest", ""),
+                ("repr-digest", HELLO),
+                ("repr-digest", ""),
+            ],
+            &[("repr-digest", &format!("{zeros},\t {HELLO};a=1"))],
+            &[("repr-digest", &format!("sha-256=1, {HELLO}"))],
+            &[("repr-digest", HELLO), ("content-digest", HELLO)],
+        ] {
+            assert_eq!(expected(fields), Ok(one), "{fields:?}");
+        }
+        let apart = expected(&[("repr-digest", HELLO), ("content-digest", HELLO_512)]).unwrap();
+        assert_eq!((apart.sha256, apart.sha512.is_some()), (one.sha256, true));
+    }
+
+    #[test]
+    fn the_example_of_rfc_1864() {
+        let md5 = expected(&[("content-md5", "Q2hlY2sgSW50ZWdyaXR5IQ==")]).unwrap();
+        assert_eq!(md5.md5.as_ref(), Some(b"Check Integrity!"));
+        assert_eq!((md5.sha256, md5.sha512), (None, None));
+    }
+
+    #[test]
+    fn trailers_add_to_the_head_and_may_not_contradict_it() {
+        let head = expected(&[("repr-digest", HELLO)]).unwrap();
+        let trailer = expected(&[("content-digest", HELLO_512)]).unwrap();
+        let both = head.and(trailer).unwrap();
+        assert_eq!((both.sha256, both.sha512), (head.sha256, trailer.sha512));
+        assert_eq!(both.and(head), Ok(both));
+        let other = Expected {
+            sha256: Some([0; 32]),
+            ..Expected::default()
+        };
+        assert_eq!(both.and(other), Err(BadDigest::Contradiction("sha-256")));
+    }
+
+    #[test]
+    fn the_heaviest_known_wish_is_granted() {
+        use Algorithm::{Sha256, Sha512};
+        for (field, wanted) in [
+            ("sha-256=1", Some(Sha256)),
+            ("sha-512=3, sha-256=10, unixsum=0", Some(Sha256)),
+            ("sha-256=1, sha-512=2", Some(Sha512)),
+            ("sha-512=5, sha-256=5", Some(Sha256)),
+            ("sha-256=0, sha-512=1", Some(Sha512)),
+            ("sha-256=11, sha-512=1", Some(Sha512)),
+            ("sha-256=-1, sha-512=1;a", Some(Sha512)),
+            ("sha-256=2.5, sha-512=1", Some(Sha512)),
+            ("sha-256=1, sha-256=0", None),
+            ("sha-256=0", None),
+            ("sha-256", None),
+            ("sha-256=:AAAA:", None),
+            ("sha-256=1,", None),
+            ("md5=10, sha=3", None),
+            ("", None),
+        ] {
+            let headers = headers(&[("want-repr-digest", field)]);
+            assert_eq!(want(&headers, &WANT_REPR_DIGEST), wanted, "{field}");
+            assert_eq!(want(&headers, &CONTENT_DIGEST), None);
+        }
+        assert_eq!(want(&HeaderMap::new(), &WANT_REPR_DIGEST), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_rendered_is_read_again(
+            sha256 in option::of(any::<[u8; 32]>()),
+            sha512 in option::of(any::<[[u8; 32]; 2]>()),
+            junk in prop::collection::vec("[a-z]{1,5}(=[0-9]{1,3}|=:AAAA:|=\"[a-z,]{0,5}\")?", 0..3),
+            lines: bool,
+        ) {
+            let sha512 = sha512.map(|halves| <[u8; 64]>::try_from(halves.concat()).unwrap());
+            let mut members = junk;
+            members.extend(sha256.map(|digest| Algorithm::Sha256.field(&digest)));
+            members.extend(sha512.map(|digest| Algorithm::Sha512.field(&digest)));
+            members.reverse();
+            let headers = if lines {
+                members.iter().map(|m| (REPR_DIGEST, m.parse().unwrap())).collect()
+            } else {
+                headers(&[("repr-digest", &members.join(" , "))])
+            };
+            prop_assert_eq!(Expected::of(&headers), Ok(Expected { sha256, sha512, md5: None }));
+        }
+
+        #[test]
+        fn nothing_panics(field in "[ -~]{0,50}", name in 0..4_usize) {
+            let names = [CONTENT_DIGEST, REPR_DIGEST, CONTENT_MD5, WANT_REPR_DIGEST];
+            let headers = HeaderMap::from_iter([(names[name].clone(), field.trim().parse().unwrap())]);
+            let _ = Expected::of(&headers);
+            want(&headers, &names[name]);
+        }
+    }
+}

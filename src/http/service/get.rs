@@ -1,0 +1,107 @@
+//! GET: from a key to the answer with its value, or with what of it is wanted.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::http::exchange::connection_state::ConnectionState;
+use crate::http::request::operation::GetOptions;
+use crate::http::request::rejection::Rejection;
+use crate::http::response::encoded::Encoded;
+use crate::http::response::outcome::{Outcome, ValueResponse};
+use crate::http::response::representation::ShownValue;
+use crate::http::semantics::coding::WORTH_IT;
+use crate::http::semantics::digest_fields::Algorithm;
+
+use crate::http::semantics::select::{Selection, select};
+use crate::http::service::handler::Handler;
+use crate::store::{Digest, Error, Key, Object};
+
+impl Handler {
+    /// The value of `key`, if it is hot.
+    pub(in crate::http) fn cached(
+        &self,
+        key: &Key<'_>,
+        connection: &ConnectionState,
+    ) -> Option<Arc<Object>> {
+        let found = self.store.get_cached(key);
+        let counters = connection.meter().counters();
+        match found {
+            Some(_) => counters.hits.add(1),
+            None => counters.misses.add(1),
+        }
+        found
+    }
+
+    pub(in crate::http) async fn get(
+        &self,
+        key: &Key<'_>,
+        options: Option<&GetOptions>,
+    ) -> Result<Outcome, Outcome> {
+        let Some(object) = self.store.get(key).await? else {
+            return Ok(Outcome::NoValue);
+        };
+        let digest = match options.and_then(|options| options.digest) {
+            Some(algorithm) => Some(self.digest(&object, algorithm).await?),
+            None => None,
+        };
+        Ok(self.found(object, key, options, digest))
+    }
+
+    /// The digest of `object` as a field: kept with it, or computed where that keeps no reactor busy.
+    async fn digest(&self, object: &Arc<Object>, algorithm: Algorithm) -> Result<String, Error> {
+        let (sha512, keep) = (algorithm == Algorithm::Sha512, self.store.is_writable());
+        let digest = object.digest(sha512, keep, self.store.compute());
+        Ok(match digest.await? {
+            Digest::Sha256(digest) => Algorithm::Sha256.field(&digest),
+            Digest::Sha512(digest) => Algorithm::Sha512.field(&digest),
+        })
+    }
+
+    /// What of `object`, the value of `key`, is to be sent.
+    pub(in crate::http) fn found(
+        &self,
+        object: Arc<Object>,
+        key: &Key<'_>,
+        options: Option<&GetOptions>,
+        digest: Option<String>,
+    ) -> Outcome {
+        let value = ShownValue::new(object, key, &self.rules);
+        let Some(options) = options else {
+            return Outcome::Value(ValueResponse::whole(value, digest));
+        };
+        let (len, now) = (value.object().meta().len, SystemTime::now());
+        let representation = value.representation();
+        let selection = representation.current(|current| {
+            select(
+                options.preconditions.as_ref(),
+                &options.ranges,
+                current,
+                len,
+                now,
+            )
+        });
+        let selection = match selection {
+            Ok(selection) => selection,
+            Err(why) => return Rejection::from(why).into(),
+        };
+        let coding = options
+            .coding
+            .filter(|_| representation.is_compressible && len > WORTH_IT)
+            // The digest would be that of the value as it is.
+            .filter(|_| selection == Selection::Whole && digest.is_none());
+        let encoded = coding.map(|coding| {
+            let object = Arc::clone(value.object());
+            let encoded = Encoded::new(object, coding, self.store.compute().clone());
+            encoded.map(|encoded| (coding, Box::new(encoded)))
+        });
+        match encoded.transpose() {
+            Ok(encoded) => Outcome::Value(ValueResponse {
+                value,
+                selection,
+                digest,
+                encoded,
+            }),
+            Err(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What performs the requests of a reactor, and gives each response what every response has.
+//!
+//! Reads no header and decides no status.
+
+use std::sync::Arc;
+
+use hyper::Response;
+
+use crate::http::admin::Admin;
+use crate::http::exchange::connection_state::ConnectionState;
+use crate::http::exchange::record::RequestRecord;
+use crate::http::request::identity::Ids;
+use crate::http::request::operation::ResponseContext;
+use crate::http::request::rejection_log::RejectionLog;
+use crate::http::response::body::Body;
+use crate::http::response::outcome::Outcome;
+use crate::http::response::{close, render};
+use crate::http::service_config::ServiceConfig;
+use crate::store::{Error, Store};
+
+/// What the requests of a reactor are performed with.
+#[derive(Debug)]
+pub(in crate::http) struct Handler {
+    pub(in crate::http) store: Arc<Store>,
+    pub(in crate::http) rules: ServiceConfig,
+    pub(in crate::http) admin: Arc<Admin>,
+    pub(in crate::http) ids: Ids,
+    pub(in crate::http) rejection_log: RejectionLog,
+}
+
+impl Handler {
+    /// `response`, once its first bytes are in memory: a value that cannot be read is an error, not a promise cut off.
+    pub(in crate::http) async fn begun(
+        &self,
+        mut response: Response<Body>,
+        context: &ResponseContext,
+    ) -> Response<Body> {
+        match response.body_mut().begin().await {
+            Ok(()) => response,
+            Err(error) => self.render(error.into(), context),
+        }
+    }
+
+    /// The response to a request that came to `outcome`.
+    pub(in crate::http) fn render(
+        &self,
+        outcome: Outcome,
+        context: &ResponseContext,
+    ) -> Response<Body> {
+        if let Outcome::Failed(error) = &outcome {
+            self.rejection_log.forbidden(error);
+            log_failure(error);
+        }
+        render(outcome, context, &self.rules)
+    }
+}
+
+/// Gives `response` what every response has, and has `record` end with its body.
+pub(in crate::http) fn seal(
+    mut response: Response<Body>,
+    connection: &ConnectionState,
+    record: RequestRecord,
+) -> Response<Body> {
+    if connection.is_last() {
+        close(&mut response);
+    }
+    let status = response.status().as_u16();
+    record.answered(status, response.headers_mut());
+    response.map(|body| body.ends(record))
+}
+
+/// The client learns what happened; the log, why.
+fn log_failure(error: &Error) {
+    match error {
+        Error::Failed { doing, source } => {
+            tracing::error!(doing, cause = %source, "the store failed");
+        }
+        Error::Truncated => tracing::warn!(%error, "a read failed"),
+        Error::NoSpace { .. } | Error::Exhausted { .. } | Error::TooLarge => {
+            tracing::warn!(%error, "out of resources");
+        }
+        // The store itself says once where its directory has gone.
+        Error::Displaced { .. }
+        | Error::Forbidden { .. }
+        | Error::NotAFile
+        | Error::Precondition
+        | Error::Incomplete => {}
+    }
+}

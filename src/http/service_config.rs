@@ -1,0 +1,45 @@
+//! How requests are answered: what the options of this room mean.
+
+use hyper::header::HeaderValue;
+
+use crate::http::exchange::access_log::Sampling;
+use crate::http::request::hosts::Hosts;
+use crate::http::request::origins::Origins;
+
+/// How requests are answered.
+#[derive(Clone, Debug)]
+pub struct ServiceConfig {
+    /// What is answered at all.
+    pub scope: Routes,
+    /// Answer as the C server did, where that differs (docs/http.md).
+    pub compat: bool,
+    /// Receive PUT bodies and drop them.
+    pub discard: bool,
+    /// Refuse to change anything.
+    pub read_only: bool,
+    /// The longest value taken, in bytes.
+    pub max_body: u64,
+    /// Compress answers for clients that ask for it.
+    pub compress: bool,
+    /// The Cache-Control of values and listings, if they have one.
+    pub cache_control: Option<HeaderValue>,
+    /// By which names it may be asked.
+    pub hosts: Hosts,
+    /// Origins whose pages may use this server.
+    pub cors_origins: Origins,
+    /// Log a line for exchanges.
+    pub access_log: Option<Sampling>,
+    /// Tell clients how long their answers took.
+    pub server_timing: bool,
+}
+
+/// What a listener answers; the rest is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routes {
+    /// Values, and the server's own pages.
+    All,
+    /// Values alone: the pages have a listener of their own.
+    Values,
+    /// The server's own pages alone.
+    Pages,
+}

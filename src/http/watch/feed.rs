@@ -1,0 +1,225 @@
+//! Subscribers: who is told of changes as they are acknowledged, in the order in which they were published.
+//!
+//! A [`Subscription`] is a place in the store's changes and a prefix; it has no queue. What a subscriber does not take
+//! stays in the store, once for all, and when it is there no more the subscriber is told to resync. One task of each
+//! reactor waits for changes and wakes the subscribers of that reactor, so that publishing costs no more for a thousand of
+//! them than for one.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use serde::Serialize;
+use slab::Slab;
+
+use crate::http::exchange::connection_state::ConnectionState;
+use crate::http::response::representation::etag;
+use crate::store::{Change, Changes, Gap};
+
+/// How often a subscriber hears that the connection is alive, and that none that does is forgotten.
+pub(super) const PULSE: Duration = Duration::from_secs(20);
+
+/// Changes looked at together: no more are taken out of the store at once.
+const LOOKED_AT: usize = 64;
+
+/// Bytes of events that are given to a subscriber at once; the last event of a batch may pass it.
+pub(super) const BATCH: usize = 16 << 10;
+
+/// The subscribers of one reactor, and the changes that they follow.
+#[derive(Debug)]
+pub(in crate::http) struct Subscribers {
+    changes: Arc<Changes>,
+    waiting: RefCell<Slab<Option<Waker>>>,
+    is_relaying: Cell<bool>,
+}
+
+impl Subscribers {
+    /// None, to begin with.
+    pub(in crate::http) fn new(changes: Arc<Changes>) -> Self {
+        Self {
+            changes,
+            waiting: RefCell::default(),
+            is_relaying: Cell::new(false),
+        }
+    }
+
+    /// Wakes all who wait.
+    fn wake(&self) {
+        for (_, waiting) in self.waiting.borrow_mut().iter_mut() {
+            if let Some(waker) = waiting.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    fn wait(&self, place: usize, cx: &Context<'_>) {
+        if let Some(waiting) = self.waiting.borrow_mut().get_mut(place) {
+            *waiting = Some(cx.waker().clone());
+        }
+    }
+}
+
+/// Passes on to the subscribers of this reactor that there are changes, as long as there are subscribers.
+fn relay(subscribers: &Rc<Subscribers>) {
+    if subscribers.is_relaying.replace(true) {
+        return;
+    }
+    let mut latest = subscribers.changes.latest();
+    let subscribers = Rc::clone(subscribers);
+    tokio::task::spawn_local(async move {
+        while !subscribers.waiting.borrow().is_empty() && latest.changed().await.is_ok() {
+            latest.mark_unchanged();
+            subscribers.wake();
+        }
+        subscribers.is_relaying.set(false);
+    });
+}
+
+/// What a subscriber is told.
+#[derive(Debug)]
+pub(super) struct Event {
+    /// Where it stands in the order of changes.
+    pub(super) seq: u64,
+    /// Changes before it are missing.
+    pub(super) is_resync: bool,
+    /// Its text.
+    pub(super) json: String,
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    op: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    etag: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+    seq: u64,
+}
+
+impl Event {
+    fn change(change: &Change) -> Self {
+        Self::new(&Json {
+            op: if change.value.is_some() {
+                "put"
+            } else {
+                "delete"
+            },
+            key: Some(change.key.as_str()),
+            etag: change.value.map(|value| etag(value.version)),
+            size: change.value.map(|value| value.len),
+            seq: change.seq,
+        })
+    }
+
+    fn resync(Gap { latest }: Gap) -> Self {
+        Self::new(&Json {
+            op: "resync",
+            key: None,
+            etag: None,
+            size: None,
+            seq: latest,
+        })
+    }
+
+    fn new(json: &Json<'_>) -> Self {
+        Self {
+            seq: json.seq,
+            is_resync: json.key.is_none(),
+            json: serde_json::to_string(json).unwrap_or_default(),
+        }
+    }
+}
+
+/// A subscriber's place in the order of changes.
+pub(in crate::http) struct Subscription {
+    subscribers: Rc<Subscribers>,
+    connection: Rc<ConnectionState>,
+    place: usize,
+    prefix: Box<str>,
+    seen: u64,
+}
+
+impl Subscription {
+    /// Subscribes to changes of keys that begin with `prefix`: those after the one numbered `since`, or from now on.
+    pub(in crate::http) fn new(
+        subscribers: &Rc<Subscribers>,
+        connection: &Rc<ConnectionState>,
+        prefix: Box<str>,
+        since: Option<u64>,
+    ) -> Self {
+        let place = subscribers.waiting.borrow_mut().insert(None);
+        // Listens before changes are kept: none can come between.
+        relay(subscribers);
+        let latest = subscribers.changes.subscribe();
+        Self {
+            subscribers: Rc::clone(subscribers),
+            connection: Rc::clone(connection),
+            place,
+            prefix,
+            seen: since.unwrap_or(latest),
+        }
+    }
+
+    /// The connection of the subscriber.
+    pub(super) fn connection(&self) -> &ConnectionState {
+        &self.connection
+    }
+
+    /// The number of the last change that it has been told of, or that did not concern it.
+    pub(super) fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// The next events, at least one and about [`BATCH`] bytes at most; else has `cx` woken when there are more changes.
+    pub(super) fn poll_events(&mut self, cx: &Context<'_>) -> Poll<Vec<Event>> {
+        loop {
+            let changes = match self.subscribers.changes.since(self.seen, LOOKED_AT) {
+                Ok(changes) => changes,
+                Err(gap) => {
+                    self.seen = gap.latest;
+                    return Poll::Ready(vec![Event::resync(gap)]);
+                }
+            };
+            if changes.is_empty() {
+                self.subscribers.wait(self.place, cx);
+                return Poll::Pending;
+            }
+            let mut events = Vec::new();
+            let mut bytes = 0;
+            for change in changes {
+                self.seen = change.seq;
+                if change.key.as_str().starts_with(&*self.prefix) {
+                    let event = Event::change(&change);
+                    bytes += event.json.len();
+                    events.push(event);
+                }
+                if bytes >= BATCH {
+                    break;
+                }
+            }
+            if !events.is_empty() {
+                return Poll::Ready(events);
+            }
+        }
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.subscribers.waiting.borrow_mut().try_remove(self.place);
+        self.subscribers.changes.unsubscribe();
+    }
+}
+
+impl std::fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Subscription")
+            .field("prefix", &self.prefix)
+            .field("seen", &self.seen)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,16 @@
+//! Watching: changes told to subscribers as they are acknowledged, by Server-Sent Events or over a WebSocket.
+
+mod events;
+mod feed;
+#[cfg(test)]
+mod testing;
+mod websocket;
+
+use std::cell::Cell;
+
+pub(super) use crate::http::watch::events::Events;
+pub(super) use crate::http::watch::feed::{Subscribers, Subscription};
+pub use crate::http::watch::websocket::Session;
+
+/// Where a session is left that is to take a connection over.
+pub type Upgraded = Cell<Option<Box<Session>>>;

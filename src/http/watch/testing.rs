@@ -1,0 +1,33 @@
+//! A subscription for unit tests of what is done with one.
+
+use crate::http::ConnectionState;
+use crate::http::watch::feed::{Subscribers, Subscription};
+use crate::store::{Durability, Options, Store};
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::runtime::{Builder, LocalOptions};
+
+/// Runs `test` with a subscription to a store in which nothing happens, in a time that only timers move on.
+pub(super) fn subscribed(test: impl AsyncFnOnce(Subscription, Rc<ConnectionState>)) {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options {
+        cache: 0,
+        cached_files: 0,
+        listing_index: 0,
+        compute_threads: 1,
+        cpus: None,
+        durability: Durability::Os,
+        max_staged: None,
+        is_text: |_, _| false,
+    };
+    let store = Store::open(dir.path(), options).unwrap();
+    let subscribers = Rc::new(Subscribers::new(Arc::clone(store.changes())));
+    let connection = Rc::new(ConnectionState::new(Arc::default()));
+    let mut builder = Builder::new_current_thread();
+    let runtime = builder.enable_time().start_paused(true);
+    let runtime = runtime.build_local(LocalOptions::default()).unwrap();
+    runtime.block_on(async {
+        let subscription = Subscription::new(&subscribers, &connection, Box::default(), None);
+        test(subscription, connection).await;
+    });
+}

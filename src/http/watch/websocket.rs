@@ -1,0 +1,258 @@
+//! Changes over a WebSocket (RFC 6455): a conversation in which the server speaks and the client shows that it is there.
+//!
+//! Promises that a client which answers no ping for two intervals is let go, that one which breaks the protocol or sends
+//! messages is told so and let go, and that no more than one batch waits for a client that does not read.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_util::{Sink, Stream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, Interval, interval_at};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
+
+use crate::http::exchange::record::RequestRecord;
+use crate::http::watch::feed::{BATCH, Event, PULSE, Subscription};
+
+/// The longest message taken from a client, which has nothing to say but control frames.
+const LONGEST: usize = 4 << 10;
+
+/// Why a session ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// The client said goodbye and was answered, or is gone.
+    Gone,
+    /// The server does: this code says why.
+    Close(CloseCode, &'static str),
+}
+
+/// A subscription over a WebSocket whose handshake has been answered.
+#[derive(Debug)]
+pub struct Session {
+    subscription: Subscription,
+    record: RequestRecord,
+    /// When the client was last heard.
+    heard: Instant,
+    pulse: Interval,
+}
+
+impl Session {
+    /// Must be made on a reactor: it has a timer.
+    pub(in crate::http) fn new(subscription: Subscription, record: RequestRecord) -> Self {
+        let now = Instant::now();
+        Self {
+            subscription,
+            record,
+            heard: now,
+            pulse: interval_at(now + PULSE, PULSE),
+        }
+    }
+
+    /// Talks over `socket` until one side goes. A client that spoke too early, before its handshake was answered, is let
+    /// go at once (RFC 6455, section 4.1).
+    pub async fn run<S>(mut self, socket: S, is_early: bool)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let mut config = WebSocketConfig::default();
+        config.read_buffer_size = LONGEST;
+        config.max_message_size = Some(LONGEST);
+        config.max_frame_size = Some(LONGEST);
+        // More than a batch, which is flushed as one.
+        config.write_buffer_size = 2 * BATCH;
+        config.max_write_buffer_size = 4 * BATCH;
+        let mut socket = WebSocketStream::from_raw_socket(socket, Role::Server, Some(config)).await;
+        let ending = if is_early {
+            Ending::Close(CloseCode::Protocol, "the handshake had not been answered")
+        } else {
+            std::future::poll_fn(|cx| self.poll_turn(&mut socket, cx)).await
+        };
+        if let Ending::Close(code, reason) = ending {
+            let frame = CloseFrame {
+                code,
+                reason: reason.into(),
+            };
+            std::future::poll_fn(|cx| say_goodbye(&mut socket, frame.clone(), cx)).await;
+            // What the client sent before it heard of this must not turn the close into a reset.
+            self.subscription.connection().leave_unread();
+        }
+    }
+
+    fn poll_turn<S>(
+        &mut self,
+        socket: &mut WebSocketStream<S>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Ending>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        if self.subscription.connection().is_draining() {
+            return Poll::Ready(Ending::Close(CloseCode::Away, "the server is going away"));
+        }
+        if let Poll::Ready(ending) = self.poll_hear(socket, cx) {
+            return Poll::Ready(ending);
+        }
+        let mut is_ping_due = false;
+        while self.pulse.poll_tick(cx).is_ready() {
+            is_ping_due = true;
+        }
+        if is_ping_due && self.heard.elapsed() >= 2 * PULSE {
+            return Poll::Ready(Ending::Gone);
+        }
+        match self.poll_tell(socket, is_ping_due, cx) {
+            Err(error) => Poll::Ready(ending(&error)),
+            Ok(()) => Poll::Pending,
+        }
+    }
+
+    /// Hears the client out; pings are answered on the way.
+    fn poll_hear<S>(
+        &mut self,
+        socket: &mut WebSocketStream<S>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Ending>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        loop {
+            match Pin::new(&mut *socket).poll_next(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => return Poll::Ready(Ending::Gone),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(ending(&error)),
+                Poll::Ready(Some(Ok(Message::Text(_) | Message::Binary(_)))) => {
+                    let reason = "nothing is taken here but control frames";
+                    return Poll::Ready(Ending::Close(CloseCode::Unsupported, reason));
+                }
+                Poll::Ready(Some(Ok(_control))) => self.heard = Instant::now(),
+            }
+        }
+    }
+
+    /// Tells what there is to tell, as long as the client takes it; no batch is begun before the last is sent.
+    fn poll_tell<S>(
+        &mut self,
+        socket: &mut WebSocketStream<S>,
+        mut is_ping_due: bool,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Error>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let mut socket = Pin::new(socket);
+        while let Poll::Ready(flushed) = socket.as_mut().poll_flush(cx) {
+            flushed?;
+            if std::mem::take(&mut is_ping_due) {
+                socket.as_mut().start_send(Message::Ping(Bytes::new()))?;
+                continue;
+            }
+            let Poll::Ready(events) = self.subscription.poll_events(cx) else {
+                break;
+            };
+            for Event { json, .. } in events {
+                self.record.sent(json.len());
+                socket.as_mut().start_send(Message::text(json))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sends the close frame if the client takes it now; the server does not wait for a client that does not.
+fn say_goodbye<S>(
+    socket: &mut WebSocketStream<S>,
+    frame: CloseFrame,
+    cx: &mut Context<'_>,
+) -> Poll<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut socket = Pin::new(socket);
+    if socket
+        .as_mut()
+        .start_send(Message::Close(Some(frame)))
+        .is_ok()
+    {
+        let _ = socket.as_mut().poll_flush(cx);
+    }
+    Poll::Ready(())
+}
+
+/// What to tell a client whose side of the conversation failed so (RFC 6455, section 7.4.1).
+fn ending(error: &Error) -> Ending {
+    match error {
+        Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => Ending::Gone,
+        Error::Protocol(_) => Ending::Close(CloseCode::Protocol, "the protocol was broken"),
+        Error::Utf8(_) => Ending::Close(CloseCode::Invalid, "text is UTF-8"),
+        Error::Capacity(_) => Ending::Close(CloseCode::Size, "nothing that long is taken here"),
+        _ => Ending::Gone,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::ConnectionState;
+    use crate::http::watch::testing::subscribed;
+    use crate::http::watch::websocket::*;
+    use futures_util::StreamExt;
+    use hyper::Method;
+    use std::rc::Rc;
+    use std::time::Duration;
+    use tokio::io::duplex;
+
+    fn session(subscription: Subscription, connection: &Rc<ConnectionState>) -> Session {
+        Session::new(subscription, RequestRecord::begin(connection, &Method::GET))
+    }
+
+    #[test]
+    fn a_client_that_answers_pings_stays_however_quiet_it_is() {
+        subscribed(async |subscription, connection| {
+            let session = session(subscription, &connection);
+            let (ours, theirs) = duplex(1024);
+            let running = tokio::task::spawn_local(session.run(ours, false));
+            let mut client = WebSocketStream::from_raw_socket(theirs, Role::Client, None).await;
+            let start = Instant::now();
+            for nth in 1..=20_u32 {
+                let message = client.next().await.unwrap().unwrap();
+                assert!(message.is_ping(), "{message}");
+                assert_eq!(start.elapsed().as_secs(), u64::from(nth) * PULSE.as_secs());
+            }
+            assert!(!running.is_finished());
+            connection.drain();
+            let _ = client.next().await;
+            running.await.unwrap();
+        });
+    }
+
+    #[test]
+    fn a_client_that_answers_nothing_is_let_go_after_two_intervals() {
+        subscribed(async |subscription, connection| {
+            let session = session(subscription, &connection);
+            let (ours, _theirs) = duplex(1024);
+            let start = Instant::now();
+            session.run(ours, false).await;
+            assert_eq!(start.elapsed(), 2 * PULSE);
+        });
+    }
+
+    #[test]
+    fn a_client_that_speaks_once_is_let_go_two_intervals_later() {
+        subscribed(async |subscription, connection| {
+            let session = session(subscription, &connection);
+            let (ours, mut theirs) = duplex(1024);
+            let start = Instant::now();
+            let running = tokio::task::spawn_local(session.run(ours, false));
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            // An unsolicited pong (RFC 6455, section 5.5.3), masked with zeros.
+            let pong = [0x8a, 0x80, 0, 0, 0, 0];
+            tokio::io::AsyncWriteExt::write_all(&mut theirs, &pong)
+                .await
+                .unwrap();
+            running.await.unwrap();
+            assert_eq!(start.elapsed(), 4 * PULSE);
+        });
+    }
+}

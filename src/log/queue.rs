@@ -1,0 +1,176 @@
+//! The lines that wait to be written, and the thread that writes them to standard error.
+//!
+//! Adding a line never waits for a write. A line that finds no room, and a line that standard error refuses, is lost and
+//! counted in [`LOG_LINES_LOST`]. Lines are written in the order in which they were added. Memory is bounded: at most
+//! [`ROOM`] bytes wait while as many are being written.
+
+use std::io;
+use std::mem;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+
+use crate::metrics::LOG_LINES_LOST;
+
+/// Bytes of lines that may wait to be written: some 15,000 lines of the access log.
+pub(super) const ROOM: usize = 4 << 20;
+
+/// Beyond [`ROOM`], for the line that says how many were lost.
+pub(super) const HEADROOM: usize = 1 << 10;
+
+/// Memory that an empty buffer keeps.
+const KEPT: usize = 64 << 10;
+
+/// While lines go on waiting, lost ones are reported at most this often.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+
+/// The lines that wait.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    filled: Condvar,
+    emptied: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    lines: Vec<u8>,
+    /// The thread has taken lines that it has not finished writing.
+    is_writing: bool,
+    /// Lost lines that have been reported.
+    reported: u64,
+}
+
+impl State {
+    fn is_idle(&self) -> bool {
+        self.lines.is_empty() && !self.is_writing
+    }
+}
+
+/// Starts the thread that writes the lines of `queue`; it calls `report` when a write succeeds and lines may have been
+/// lost before.
+pub(super) fn start(queue: Arc<Queue>, report: fn(&Queue)) -> io::Result<()> {
+    let run = move || {
+        let (mut stderr, mut batch) = (StandardError::default(), Vec::new());
+        let mut next_report = Instant::now();
+        loop {
+            queue.next(&mut batch);
+            let lost = stderr.write(&batch);
+            LOG_LINES_LOST.add(lost);
+            if lost == 0 && (queue.is_empty() || Instant::now() >= next_report) {
+                report(&queue);
+                next_report = Instant::now() + REPORT_EVERY;
+            }
+        }
+    };
+    thread::Builder::new().name("log".into()).spawn(run)?;
+    Ok(())
+}
+
+impl Queue {
+    /// Adds `line`, unless more than `room` bytes would then wait.
+    pub(super) fn push(&self, line: &[u8], room: usize) {
+        let mut state = self.lock();
+        if state.lines.len() + line.len() > room {
+            LOG_LINES_LOST.add(1);
+            return;
+        }
+        let was_empty = state.lines.is_empty();
+        state.lines.extend_from_slice(line);
+        drop(state);
+        if was_empty {
+            self.filled.notify_one();
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lock().lines.is_empty()
+    }
+
+    /// Lines lost since the last call.
+    pub(super) fn take_unreported(&self) -> u64 {
+        let mut state = self.lock();
+        let lost = LOG_LINES_LOST.get();
+        lost - mem::replace(&mut state.reported, lost)
+    }
+
+    /// Waits until every line is written, at most for `limit`.
+    pub(super) fn finish(&self, limit: Duration) {
+        let is_busy = |state: &mut State| !state.is_idle();
+        drop(self.emptied.wait_timeout_while(self.lock(), limit, is_busy));
+    }
+
+    /// Waits for lines and takes them all. The batch of before has been written.
+    fn next(&self, batch: &mut Vec<u8>) {
+        batch.clear();
+        batch.shrink_to(KEPT);
+        let mut state = self.lock();
+        state.is_writing = false;
+        if state.is_idle() {
+            self.emptied.notify_all();
+        }
+        let is_empty = |state: &mut State| state.lines.is_empty();
+        let filled = self.filled.wait_while(state, is_empty);
+        state = filled.unwrap_or_else(PoisonError::into_inner);
+        state.is_writing = true;
+        mem::swap(&mut state.lines, batch);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Standard error, where a failed write is no reason to panic. Waits as long as the reader does.
+#[derive(Debug, Default)]
+struct StandardError {
+    /// The last line was written in part: the next one begins on a line of its own.
+    is_torn: bool,
+}
+
+impl StandardError {
+    /// Writes whole lines; returns how many of them were lost.
+    fn write(&mut self, lines: &[u8]) -> u64 {
+        if self.is_torn && write_all(b"\n").is_ok() {
+            self.is_torn = false;
+        }
+        let outcome = if self.is_torn {
+            Err(0)
+        } else {
+            write_all(lines)
+        };
+        let Err(written) = outcome else { return 0 };
+        self.is_torn = match written {
+            0 => self.is_torn,
+            _ => lines[written - 1] != b'\n',
+        };
+        let lost = lines[written..].iter().filter(|&&byte| byte == b'\n');
+        lost.count() as u64
+    }
+}
+
+/// Writes `bytes`; where that fails, says how many of them were written.
+fn write_all(bytes: &[u8]) -> Result<(), usize> {
+    let stderr = io::stderr();
+    let mut written = 0;
+    while written < bytes.len() {
+        match rustix::io::write(&stderr, &bytes[written..]) {
+            Ok(0) => return Err(written),
+            Ok(n) => written += n,
+            Err(Errno::INTR) => {}
+            // Another process made the pipe or the terminal that both write to one that does not block.
+            Err(Errno::AGAIN) => {
+                let mut fds = [PollFd::new(&stderr, PollFlags::OUT)];
+                match poll(&mut fds, None) {
+                    Ok(_) | Err(Errno::INTR) => {}
+                    Err(_) => return Err(written),
+                }
+            }
+            Err(_) => return Err(written),
+        }
+    }
+    Ok(())
+}

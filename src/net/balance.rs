@@ -1,0 +1,107 @@
+//! Which reactor gets the next connection.
+
+use std::net::{SocketAddr, TcpStream};
+
+use super::connection_limit::Permit;
+use crate::metrics::ReactorCounters;
+
+/// Which of several reactors a connection is handed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Balance {
+    /// Each in turn.
+    RoundRobin,
+    /// The one that has the fewest open.
+    LeastConnections,
+}
+
+/// A connection that was accepted.
+#[derive(Debug)]
+pub(super) struct Accepted {
+    pub(super) socket: TcpStream,
+    pub(super) peer: SocketAddr,
+    pub(super) permit: Permit,
+}
+
+/// A reactor, as accepting sees it.
+pub(super) trait Target {
+    fn counters(&self) -> &ReactorCounters;
+
+    /// Has the reactor serve the connection, and does not wait for it.
+    fn serve(&self, accepted: Accepted);
+}
+
+/// The reactors that connections are accepted for: at least one.
+#[derive(Debug)]
+pub(super) struct Targets<T> {
+    reactors: Vec<T>,
+    balance: Balance,
+    turn: usize,
+}
+
+impl<T: Target> Targets<T> {
+    pub(super) fn one(reactor: T) -> Self {
+        Self::new(vec![reactor], Balance::RoundRobin)
+    }
+
+    pub(super) fn new(reactors: Vec<T>, balance: Balance) -> Self {
+        Self {
+            reactors,
+            balance,
+            turn: 0,
+        }
+    }
+
+    /// The reactor whose turn it is, which what comes to no connection is counted for.
+    pub(super) fn turn(&self) -> &T {
+        &self.reactors[self.turn]
+    }
+
+    /// The reactor for the next connection: the one whose turn it is, or the one with the fewest, in turn among equals.
+    pub(super) fn take_turn(&mut self) -> &T {
+        let count = self.reactors.len();
+        let picked = match self.balance {
+            Balance::RoundRobin => self.turn,
+            Balance::LeastConnections => {
+                let turns = (0..count).map(|i| (self.turn + i) % count);
+                let fewest = turns.min_by_key(|&i| self.reactors[i].counters().active());
+                fewest.unwrap_or(self.turn)
+            }
+        };
+        self.turn = (picked + 1) % count;
+        &self.reactors[picked]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Target for (usize, ReactorCounters) {
+        fn counters(&self) -> &ReactorCounters {
+            &self.1
+        }
+
+        fn serve(&self, _: Accepted) {}
+    }
+
+    /// The reactors that get one connection after the other, when the third has `active` already.
+    fn order(balance: Balance, active: u64) -> Vec<usize> {
+        let targets: Vec<_> = (0..3).map(|n| (n, ReactorCounters::default())).collect();
+        targets[2].1.accepting.accepted.add(active + 1);
+        targets[2].1.finished.add(1);
+        let mut targets = Targets::new(targets, balance);
+        let picked = (0..7).map(|_| {
+            let target = targets.take_turn();
+            target.1.accepting.accepted.add(1);
+            target.0
+        });
+        picked.collect()
+    }
+
+    #[test]
+    fn connections_go_to_each_in_turn_or_to_the_fewest_in_turn_among_equals() {
+        assert_eq!(order(Balance::RoundRobin, 2), [0, 1, 2, 0, 1, 2, 0]);
+        assert_eq!(order(Balance::LeastConnections, 0), [0, 1, 2, 0, 1, 2, 0]);
+        assert_eq!(order(Balance::LeastConnections, 2), [0, 1, 0, 1, 2, 0, 1]);
+    }
+}

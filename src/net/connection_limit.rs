@@ -1,0 +1,162 @@
+//! How many connections may be open: in all, and of each client.
+//!
+//! What accepts takes a vacancy before it accepts, and makes it a [`Permit`] of the connection. The connection drops its
+//! permit when it ends, on its own thread. While there is no vacancy, or no descriptor, idle connections are closed for
+//! clients that wait.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::time::timeout;
+
+use super::peers::{PeerPermit, Peers};
+use super::shortage::{ASK_AGAIN, Shortage};
+use super::timeouts::Timeouts;
+
+/// The limit of one server: all that accepts for it shares it, and so do its reactors.
+#[derive(Debug)]
+pub(super) struct ConnectionLimit {
+    /// One for each connection that may be opened still.
+    vacancies: Semaphore,
+    peers: Peers,
+    shortage: Shortage,
+    ended: Notify,
+}
+
+impl ConnectionLimit {
+    /// At most `max` connections, and of each client as many as `peers` admits.
+    pub(super) fn new(max: usize, peers: Peers) -> Arc<Self> {
+        Arc::new(Self {
+            vacancies: Semaphore::new(max.min(Semaphore::MAX_PERMITS)),
+            peers,
+            shortage: Shortage::default(),
+            ended: Notify::new(),
+        })
+    }
+
+    pub(super) fn is_reached(&self) -> bool {
+        self.vacancies.available_permits() == 0
+    }
+
+    /// A vacancy, if there is one.
+    pub(super) fn try_vacancy(&self) -> Option<SemaphorePermit<'_>> {
+        self.vacancies.try_acquire().ok()
+    }
+
+    /// Waits for a vacancy, on behalf of a client that waits: has idle connections closed until there is one.
+    pub(super) async fn vacancy(&self) -> SemaphorePermit<'_> {
+        loop {
+            if let Some(vacancy) = self.try_vacancy() {
+                return vacancy;
+            }
+            self.shortage.ask();
+            // The semaphore is never closed.
+            if let Ok(Ok(vacancy)) = timeout(ASK_AGAIN, self.vacancies.acquire()).await {
+                return vacancy;
+            }
+        }
+    }
+
+    /// Gives the vacancy to a connection of `client`, unless the client has too many.
+    pub(super) fn admit(
+        self: &Arc<Self>,
+        vacancy: SemaphorePermit<'_>,
+        client: IpAddr,
+    ) -> Option<Permit> {
+        let peer = self.peers.admit(client)?;
+        vacancy.forget();
+        Some(Permit {
+            _peer: peer,
+            _vacancy: Vacancy(Arc::clone(self)),
+        })
+    }
+
+    /// Has an idle connection closed, if a failure to accept says that there are no descriptors.
+    pub(super) fn make_room_after(&self, failure: Errno) {
+        self.shortage.ask_after(failure);
+    }
+
+    /// Waits until a connection ends, from when this is called.
+    pub(super) fn ended(&self) -> Notified<'_> {
+        self.ended.notified()
+    }
+
+    /// Closes idle connections of one reactor for clients that wait. Never ends.
+    pub(super) async fn close_idle(&self, timeouts: &Timeouts) {
+        self.shortage.relieve(timeouts).await;
+    }
+}
+
+/// What allows a connection to be open. It is dropped when the connection has ended and its socket is closed.
+#[derive(Debug)]
+pub(super) struct Permit {
+    // Dropped first: a client whose place is free for others may take it itself.
+    _peer: PeerPermit,
+    _vacancy: Vacancy,
+}
+
+#[derive(Debug)]
+struct Vacancy(Arc<ConnectionLimit>);
+
+impl Drop for Vacancy {
+    fn drop(&mut self) {
+        self.0.vacancies.add_permits(1);
+        self.0.ended.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+    use std::num::NonZeroU32;
+    use std::time::Duration;
+
+    const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    fn admit(limit: &Arc<ConnectionLimit>) -> Option<Permit> {
+        limit.admit(limit.try_vacancy()?, CLIENT)
+    }
+
+    #[test]
+    fn a_client_that_is_refused_takes_no_vacancy_and_an_ended_connection_gives_its_own_back() {
+        let limit = ConnectionLimit::new(2, Peers::new(NonZeroU32::new(1)));
+        let permit = admit(&limit).expect("the first");
+        for _ in 0..5 {
+            assert!(admit(&limit).is_none());
+        }
+        assert!(!limit.is_reached());
+        drop(permit);
+        let _permit = admit(&limit).expect("the next");
+        let _vacancy = limit.try_vacancy().expect("the second vacancy");
+        assert!(limit.is_reached() && limit.try_vacancy().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_for_a_vacancy_ends_with_the_first_connection_that_ends() {
+        let limit = ConnectionLimit::new(1, Peers::default());
+        let permit = admit(&limit).expect("the first");
+        let patience = ASK_AGAIN * 10;
+        assert!(timeout(patience, limit.vacancy()).await.is_err());
+        let ending = async {
+            tokio::time::sleep(ASK_AGAIN * 5 / 2).await;
+            drop(permit);
+        };
+        let (vacancy, ()) = tokio::join!(timeout(patience, limit.vacancy()), ending);
+        assert!(vacancy.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_ends_between_a_failure_and_the_wait_is_not_missed() {
+        let limit = ConnectionLimit::new(1, Peers::default());
+        let permit = admit(&limit);
+        let ended = limit.ended();
+        drop(permit);
+        let second = Duration::from_secs(1);
+        assert!(timeout(second, ended).await.is_ok());
+        assert!(timeout(second, limit.ended()).await.is_err());
+    }
+}

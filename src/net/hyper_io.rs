@@ -1,0 +1,134 @@
+//! The socket of a connection as hyper uses it: a [`SocketReader`] and a [`SocketWriter`].
+//!
+//! Tells the connection's state when all that hyper had has gone to the socket, and lets other connections have their turn
+//! after a burst of bytes.
+
+use std::cell::Cell;
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::rt::TokioIo;
+use rustix::net::sockopt::set_socket_send_buffer_size;
+use rustix::net::{Shutdown, shutdown};
+
+use super::socket_reader::SocketReader;
+use super::socket_writer::{BURST, Follows, SocketWriter};
+use crate::http::{ConnectionState, Phase};
+
+/// What the kernel may hold for a subscriber that does not read: by itself it would hold megabytes for each.
+const HELD_FOR_SUBSCRIBER: usize = 64 << 10;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct HyperIo {
+    reader: TokioIo<SocketReader>,
+    writer: Rc<SocketWriter>,
+    connection: Rc<ConnectionState>,
+    unflushed: Rc<Cell<bool>>,
+    /// Bytes sent since the connection last waited for anything.
+    burst: usize,
+    is_narrow: bool,
+}
+
+impl HyperIo {
+    pub(super) fn new(
+        reader: SocketReader,
+        writer: &Rc<SocketWriter>,
+        connection: &Rc<ConnectionState>,
+    ) -> Self {
+        Self {
+            reader: TokioIo::new(reader),
+            writer: Rc::clone(writer),
+            connection: Rc::clone(connection),
+            unflushed: Rc::default(),
+            burst: 0,
+            is_narrow: false,
+        }
+    }
+
+    /// Whether hyper has bytes that the socket has not: shared, for it is asked for while hyper has the rest.
+    pub(super) fn unflushed(&self) -> &Rc<Cell<bool>> {
+        &self.unflushed
+    }
+
+    /// After a burst, waits until the other sockets of the reactor have been looked at: waking oneself would come before
+    /// that, and hyper would go on for as long as the socket takes bytes.
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.burst < BURST {
+            return Poll::Ready(());
+        }
+        self.burst = 0;
+        // Registers the wake-up, to come after the driver has been polled.
+        pin!(tokio::task::yield_now()).poll(cx)
+    }
+
+    pub(super) fn into_reader(self) -> SocketReader {
+        self.reader.into_inner()
+    }
+}
+
+impl Read for HyperIo {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.reader).poll_read(cx, buf);
+        if polled.is_pending() {
+            self.burst = 0;
+        }
+        polled
+    }
+}
+
+impl Write for HyperIo {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(buf)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.unflushed.set(true);
+        ready!(self.poll_turn(cx));
+        let polled = self.writer.poll_send(cx, bufs, Follows::Nothing);
+        self.burst = match &polled {
+            Poll::Ready(sent) => self.burst + sent.as_ref().map_or(0, |&sent| sent),
+            Poll::Pending => 0,
+        };
+        polled
+    }
+
+    /// hyper then sends a head and its body with one call.
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// Called only when hyper has handed over all that it had.
+    fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.unflushed.set(false);
+        self.connection.flushed();
+        if self.connection.phase() == Phase::Watching && !self.is_narrow {
+            self.is_narrow = true;
+            // Failing costs memory of the kernel, no bytes.
+            let socket = self.writer.socket();
+            let _ =
+                socket.with(|socket| Ok(set_socket_send_buffer_size(socket, HELD_FOR_SUBSCRIBER)?));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let socket = self.writer.socket();
+        Poll::Ready(socket.with(|socket| Ok(shutdown(socket, Shutdown::Write)?)))
+    }
+}

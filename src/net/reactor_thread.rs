@@ -1,0 +1,287 @@
+//! A reactor's thread: one current-thread runtime, and the connections that the acceptor hands over or that it accepts
+//! itself.
+//!
+//! Everything of a connection happens here, on this thread; nothing of it is shared with another. A task that panics
+//! takes its connection with it and nothing else.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use rustix::thread::CpuSet;
+use tokio::sync::mpsc;
+
+use super::accept_loop::{AcceptBudget, AcceptLoop};
+use super::balance::{Accepted, Target, Targets};
+use super::connection;
+use super::connection_limit::ConnectionLimit;
+use super::event_loop_lag;
+use super::listener::{Listener, ReactorListener};
+use super::reactor::{Reactor, Takeover};
+use super::runtime_thread;
+use super::socket::Socket;
+use super::splice;
+use super::timeouts::Limits;
+use crate::drain::Draining;
+use crate::http::ServiceBuilder;
+use crate::metrics::ReactorCounters;
+
+/// What a reactor is made of.
+#[derive(Debug)]
+pub struct ReactorConfig {
+    /// Its number, from 0.
+    pub index: usize,
+    /// Its thread's name.
+    pub name: String,
+    /// What answers requests.
+    pub service: ServiceBuilder,
+    /// How long peers may take.
+    pub limits: Limits,
+    /// What moves long bodies.
+    pub takeover: Takeover,
+    /// Before the server drains: how long clients have to send one more request, whose response says that the connection
+    /// closes. None where no other process serves after this one.
+    pub lame_duck: Option<Duration>,
+    /// Where it counts.
+    pub counters: Arc<ReactorCounters>,
+    /// The only CPU it may run on, if any.
+    pub cpu: Option<usize>,
+}
+
+/// Where the acceptor hands a reactor its connections; dropping it asks the reactor to drain.
+#[derive(Debug)]
+pub(super) struct Handle {
+    /// Has no bound of its own, so that handing over never waits: every connection in it has a permit.
+    queue: mpsc::UnboundedSender<Accepted>,
+    counters: Arc<ReactorCounters>,
+}
+
+impl Target for Handle {
+    fn counters(&self) -> &ReactorCounters {
+        &self.counters
+    }
+
+    fn serve(&self, accepted: Accepted) {
+        // Fails only when the reactor is gone, and with it the process.
+        let _ = self.queue.send(accepted);
+    }
+}
+
+/// Where a reactor's connections come from.
+#[derive(Debug)]
+enum Source {
+    Acceptor(mpsc::UnboundedReceiver<Accepted>),
+    Listener(ReactorListener),
+}
+
+/// Starts a reactor that is handed its connections.
+pub(super) fn start(
+    config: ReactorConfig,
+    limit: Arc<ConnectionLimit>,
+    draining: Draining,
+) -> io::Result<Handle> {
+    let (queue, connections) = mpsc::unbounded_channel();
+    let counters = Arc::clone(&config.counters);
+    let source = || Ok(Source::Acceptor(connections));
+    spawn(config, source, limit, draining)?;
+    Ok(Handle { queue, counters })
+}
+
+/// Starts a reactor that accepts for itself.
+pub(super) fn start_accepting(
+    config: ReactorConfig,
+    listener: Listener,
+    limit: Arc<ConnectionLimit>,
+    draining: Draining,
+) -> io::Result<()> {
+    let source = || listener.register().map(Source::Listener);
+    spawn(config, source, limit, draining)
+}
+
+fn spawn(
+    config: ReactorConfig,
+    source: impl FnOnce() -> io::Result<Source> + Send + 'static,
+    limit: Arc<ConnectionLimit>,
+    draining: Draining,
+) -> io::Result<()> {
+    let cpu = config.cpu;
+    let set_up = move || {
+        if let Some(cpu) = cpu {
+            pin_to(cpu);
+        }
+        splice::set_up();
+        source()
+    };
+    runtime_thread::start(config.name.clone(), set_up, async move |source| {
+        run(config, source, limit, draining).await;
+    })
+}
+
+fn pin_to(cpu: usize) {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
+        tracing::warn!(cpu, %error, "cannot pin a reactor to its CPU");
+    }
+}
+
+/// Serves connections until `draining` asks for the end, then drains.
+async fn run(
+    config: ReactorConfig,
+    source: Source,
+    limit: Arc<ConnectionLimit>,
+    mut draining: Draining,
+) {
+    let reactor = Rc::new(Reactor::new(
+        config.service.build(),
+        connection::protocol(),
+        config.limits,
+        config.takeover,
+        config.counters,
+    ));
+    start_tasks(&reactor, &limit);
+    match source {
+        Source::Acceptor(connections) => receive(connections, &reactor).await,
+        Source::Listener(listener) => {
+            let targets = Targets::one(Rc::clone(&reactor));
+            let accepting = AcceptLoop::new(listener, limit, targets);
+            accepting.run(&mut draining).await;
+        }
+    }
+    drain(&reactor, config.index, config.lame_duck, &mut draining).await;
+}
+
+/// Starts what runs beside the connections.
+fn start_tasks(reactor: &Rc<Reactor>, limit: &Arc<ConnectionLimit>) {
+    let swept = Rc::clone(reactor);
+    tokio::task::spawn_local(async move { swept.timeouts().keep().await });
+    let (relieved, limit) = (Rc::clone(reactor), Arc::clone(limit));
+    tokio::task::spawn_local(async move { limit.close_idle(relieved.timeouts()).await });
+    tokio::task::spawn_local(event_loop_lag::measure(Arc::clone(Reactor::counters(
+        reactor,
+    ))));
+}
+
+/// Lets connections end, until `draining` abandons them.
+async fn drain(
+    reactor: &Reactor,
+    index: usize,
+    lame_duck: Option<Duration>,
+    draining: &mut Draining,
+) {
+    // Each connection is polled once before it hears of the drain: what had arrived is still answered.
+    tokio::task::yield_now().await;
+    let timeouts = reactor.timeouts();
+    if let Some(lame_duck) = lame_duck {
+        timeouts.announce_end();
+        tokio::select! {
+            () = timeouts.emptied() => {}
+            () = tokio::time::sleep(lame_duck) => {}
+            () = draining.abandoned() => {}
+        }
+    }
+    timeouts.drain();
+    tokio::select! {
+        // Where no connection is left, none is abandoned.
+        biased;
+        () = timeouts.emptied() => {}
+        () = draining.abandoned() => {
+            let connections = timeouts.len();
+            tracing::warn!(reactor = index, connections, "connections abandoned: the grace period is over");
+        }
+    }
+    let counters = reactor.counters();
+    tracing::info!(
+        reactor = index,
+        connections = counters.accepting.accepted.get(),
+        requests = counters.all_requests(),
+        "reactor drained"
+    );
+}
+
+/// Serves what the acceptor hands over, until it ends.
+async fn receive(mut connections: mpsc::UnboundedReceiver<Accepted>, reactor: &Rc<Reactor>) {
+    let mut budget = AcceptBudget::default();
+    while let Some(accepted) = connections.recv().await {
+        reactor.serve(accepted);
+        budget.spend().await;
+    }
+}
+
+impl Target for Rc<Reactor> {
+    fn counters(&self) -> &ReactorCounters {
+        Reactor::counters(self)
+    }
+
+    /// Serves the connection, which gets a task of its own unless it is done with at once: short connections most often
+    /// are, and to make a task costs more than to answer.
+    fn serve(&self, accepted: Accepted) {
+        begin(serve_connection(accepted, Self::clone(self)));
+    }
+}
+
+fn begin(serving: impl Future<Output = ()> + 'static) {
+    let mut serving = Box::pin(serving);
+    // A no-op waker is enough: spawning polls again.
+    let mut cx = Context::from_waker(Waker::noop());
+    let begun = catch_unwind(AssertUnwindSafe(|| serving.as_mut().poll(&mut cx)));
+    if let Ok(Poll::Pending) = begun {
+        drop(tokio::task::spawn_local(serving));
+    }
+}
+
+async fn serve_connection(accepted: Accepted, reactor: Rc<Reactor>) {
+    let Accepted {
+        socket,
+        peer,
+        permit,
+    } = accepted;
+    // Dropped after the connection is counted as finished, which is what the next one is balanced by.
+    let _permit = permit;
+    let _finished = Finished(reactor.counters());
+    connection::serve(Socket::new(socket), peer, &reactor).await;
+}
+
+/// Counts a connection that has ended, also by a panic.
+struct Finished<'a>(&'a ReactorCounters);
+
+impl Drop for Finished<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.panics.add(1);
+        }
+        self.0.finished.add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::runtime::{Builder, LocalOptions};
+
+    #[test]
+    fn a_connection_that_panics_outside_a_request_is_counted_and_the_reactor_goes_on() {
+        let mut builder = Builder::new_current_thread();
+        let runtime = builder.build_local(LocalOptions::default());
+        let counters = Rc::new(ReactorCounters::default());
+        runtime.expect("a runtime").block_on(async {
+            for (panics, waits) in [(true, false), (true, true), (false, true), (false, false)] {
+                let counters = Rc::clone(&counters);
+                begin(async move {
+                    let _finished = Finished(&counters);
+                    if waits {
+                        tokio::task::yield_now().await;
+                    }
+                    assert!(!panics, "by order");
+                });
+            }
+            while counters.finished.get() < 4 {
+                tokio::task::yield_now().await;
+            }
+        });
+        assert_eq!((counters.panics.get(), counters.finished.get()), (2, 4));
+    }
+}

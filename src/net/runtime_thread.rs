@@ -1,0 +1,37 @@
+//! A thread with a runtime of its own.
+
+use std::io;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+
+/// Starts a thread that makes what it needs by `set_up`, on its runtime, and then runs `run` with it. Returns once it is
+/// set up, or why it cannot be.
+pub(super) fn start<T>(
+    name: String,
+    set_up: impl FnOnce() -> io::Result<T> + Send + 'static,
+    run: impl AsyncFnOnce(T) + Send + 'static,
+) -> io::Result<()> {
+    let (started, outcome) = sync_channel(1);
+    thread::Builder::new().name(name).spawn(move || {
+        let ready = runtime().and_then(|runtime| {
+            let made = runtime.block_on(async { set_up() })?;
+            Ok((runtime, made))
+        });
+        match ready {
+            Ok((runtime, made)) => {
+                let _ = started.send(Ok(()));
+                runtime.block_on(run(made));
+            }
+            Err(error) => drop(started.send(Err(error))),
+        }
+    })?;
+    outcome.recv().map_err(io::Error::other)?
+}
+
+fn runtime() -> io::Result<LocalRuntime> {
+    let mut builder = Builder::new_current_thread();
+    let builder = builder.enable_io().enable_time();
+    builder.build_local(LocalOptions::default())
+}

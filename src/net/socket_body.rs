@@ -1,0 +1,168 @@
+//! The body of an upload, taken from the socket where it is wanted.
+//!
+//! Owns what arrived with the head, and the count of what is left: not a byte behind the body is taken. A client that waits
+//! to be told to send the body is told when the first byte is wanted. A peer that closes or resets the connection before
+//! the end is a body that broke off.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use rustix::io::{Errno, ioctl_fionread};
+use rustix::net::{RecvFlags, recv};
+use rustix::pipe::{SpliceFlags, splice};
+use tokio::io::Interest;
+
+use super::socket::{Socket, is_again};
+use super::socket_writer::{Follows, SocketWriter};
+use crate::http::{BodySource, CONTINUE};
+
+/// The most that is moved at once, in bytes.
+const STEP: usize = 1 << 20;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct SocketBody {
+    socket: Rc<Socket>,
+    writer: Rc<SocketWriter>,
+    early: Bytes,
+    left: u64,
+    /// What the client waits to be told, and has not been.
+    invitation: &'static [u8],
+    /// What discarding names as the place to receive into; never written to, so never backed by memory.
+    nowhere: Vec<u8>,
+}
+
+impl SocketBody {
+    /// `length` bytes, of which `early`, no more than all of them, came with the head.
+    pub(super) fn new(
+        socket: &Rc<Socket>,
+        writer: &Rc<SocketWriter>,
+        early: Bytes,
+        length: u64,
+        expects_continue: bool,
+    ) -> Self {
+        // RFC 9110, section 10.1.1: a client that sends already needs no invitation.
+        let is_awaited = expects_continue && early.is_empty();
+        Self {
+            socket: Rc::clone(socket),
+            writer: Rc::clone(writer),
+            early,
+            left: length,
+            invitation: if is_awaited { CONTINUE } else { b"" },
+            nowhere: Vec::new(),
+        }
+    }
+
+    fn poll_invite(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.invitation.is_empty() {
+            let bufs = [io::IoSlice::new(self.invitation)];
+            let sent = ready!(self.writer.poll_send(cx, &bufs, Follows::Nothing))?;
+            self.invitation = &self.invitation[sent..];
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Runs `take` when the socket has something, with the most that it may take, until it does or the peer ends.
+    fn poll_take(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut take: impl FnMut(&Socket, usize) -> io::Result<Taken>,
+    ) -> Poll<Option<usize>> {
+        if ready!(self.poll_invite(cx)).is_err() {
+            return Poll::Ready(None);
+        }
+        let most = usize::try_from(self.left).unwrap_or(STEP).min(STEP);
+        loop {
+            if ready!(self.socket.poll_read_ready(cx)).is_err() {
+                return Poll::Ready(None);
+            }
+            match take(&self.socket, most) {
+                Ok(Taken::NoRoom) => return Poll::Ready(Some(0)),
+                Ok(Taken::Bytes(0)) => return Poll::Ready(None),
+                Ok(Taken::Bytes(n)) => {
+                    self.left -= n as u64;
+                    return Poll::Ready(Some(n));
+                }
+                Err(error) if is_again(&error) => {}
+                Err(_) => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+/// What came of an attempt.
+enum Taken {
+    /// So many bytes, 0 at the end of the stream.
+    Bytes(usize),
+    /// There is something to take, and no room for it.
+    NoRoom,
+}
+
+impl BodySource for SocketBody {
+    fn left(&self) -> u64 {
+        self.left
+    }
+
+    fn take_early(&mut self) -> Bytes {
+        self.left -= self.early.len() as u64;
+        std::mem::take(&mut self.early)
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<Option<usize>> {
+        let room = buf.capacity() - buf.len();
+        self.poll_take(cx, |socket, most| {
+            let read = socket.try_read_buf(&mut (&mut *buf).limit(most.min(room)));
+            read.map(Taken::Bytes)
+        })
+    }
+
+    fn poll_splice(
+        &mut self,
+        cx: &mut Context<'_>,
+        pipe: BorrowedFd<'_>,
+        is_empty: bool,
+    ) -> Poll<Option<usize>> {
+        self.poll_take(cx, |socket, most| {
+            let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
+            socket.try_io(Interest::READABLE, |socket| {
+                match splice(socket, None, pipe, None, most, flags) {
+                    // Either has none left, the socket of bytes or the pipe of room.
+                    Err(Errno::AGAIN) if !is_empty && has_some(socket) => Ok(Taken::NoRoom),
+                    spliced => Ok(Taken::Bytes(spliced?)),
+                }
+            })
+        })
+    }
+
+    fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
+        let mut nowhere = std::mem::take(&mut self.nowhere);
+        nowhere.resize(STEP, 0);
+        let polled = self.poll_take(cx, |socket, most| {
+            // TCP drops what it would have copied (tcp(7), MSG_TRUNC).
+            let flags = RecvFlags::TRUNC | RecvFlags::DONTWAIT;
+            socket.try_io(Interest::READABLE, |socket| {
+                let (_, len) = recv(socket, &mut nowhere[..most], flags)?;
+                Ok(Taken::Bytes(len))
+            })
+        });
+        self.nowhere = nowhere;
+        polled
+    }
+
+    fn source(&self) -> Option<OwnedFd> {
+        let clone = |socket: BorrowedFd<'_>| socket.try_clone_to_owned();
+        self.socket.with(clone).ok()
+    }
+
+    fn taken(&mut self, len: u64) {
+        self.left -= len;
+    }
+}
+
+/// Whether something has arrived; when in doubt.
+fn has_some(socket: BorrowedFd<'_>) -> bool {
+    ioctl_fionread(socket).unwrap_or(1) > 0
+}

@@ -1,0 +1,200 @@
+//! The receiving side of a connection, as hyper reads it: whole heads and their bodies, in order, and nothing in doubt.
+//!
+//! Bytes go from the socket into hyper's buffer, where the [`Framing`] looks at them. The beginning of a head is taken back
+//! until the rest of it is there, so hyper sees a head whole or not at all, and one at fault never: nothing is given on from
+//! there. Holds at most one head and a piece of [`PIECE`] bytes, besides what it was made with.
+
+use std::cell::Cell;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, ReadBuf};
+
+use super::socket::Socket;
+use crate::http::{ConnectionState, Framing, FramingError};
+
+/// How much is read of the rest of a head at a time, in bytes.
+const PIECE: usize = 4 << 10;
+
+/// What the loop of the connection learns of its reader while hyper has it.
+#[derive(Debug, Default)]
+pub(super) struct ReaderState {
+    /// hyper wanted more than there is.
+    pub(super) is_starved: Cell<bool>,
+    /// Requests that were given to hyper.
+    pub(super) requests: Cell<u64>,
+    /// The beginning of a head waits for its rest.
+    pub(super) holds_part: Cell<bool>,
+    /// Nothing more is given on: this is why.
+    pub(super) fault: Cell<Option<FramingError>>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct SocketReader {
+    socket: Rc<Socket>,
+    connection: Rc<ConnectionState>,
+    state: Rc<ReaderState>,
+    framing: Option<Framing>,
+    /// Received, and not given on.
+    held: BytesMut,
+    /// How many of the bytes held may be given on.
+    passed: usize,
+}
+
+impl SocketReader {
+    /// Reads requests: first those in `received`, where a request begins.
+    pub(super) fn new(
+        socket: &Rc<Socket>,
+        connection: &Rc<ConnectionState>,
+        received: BytesMut,
+    ) -> Self {
+        let mut reader = Self::raw(socket, connection, received);
+        reader.framing = Some(Framing::default());
+        reader.passed = 0;
+        reader.look();
+        reader
+    }
+
+    /// Reads bytes that are no HTTP: first those `received`.
+    pub(super) fn raw(
+        socket: &Rc<Socket>,
+        connection: &Rc<ConnectionState>,
+        received: BytesMut,
+    ) -> Self {
+        Self {
+            socket: Rc::clone(socket),
+            connection: Rc::clone(connection),
+            state: Rc::default(),
+            framing: None,
+            passed: received.len(),
+            held: received,
+        }
+    }
+
+    pub(super) fn state(&self) -> &Rc<ReaderState> {
+        &self.state
+    }
+
+    /// What was received and not given on.
+    pub(super) fn into_held(self) -> BytesMut {
+        self.held
+    }
+
+    fn poll_socket(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let polled = self.socket.poll_read(cx, buf);
+        if matches!(&polled, Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted)
+        {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.state.is_starved.set(polled.is_pending());
+        self.connection.progress().set_reading(polled.is_pending());
+        self.connection.received(buf.filled().len() - before);
+        polled
+    }
+
+    /// Reads into `buf`, and takes back what must not be given on yet; false at the end of the stream.
+    fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<bool>> {
+        let start = buf.filled().len();
+        ready!(self.poll_socket(cx, buf))?;
+        let received = &buf.filled()[start..];
+        if received.is_empty() {
+            return Poll::Ready(Ok(false));
+        }
+        self.connection.begin_head();
+        if let Some(framing) = &mut self.framing {
+            let (passed, fault) = framing.go_on(received);
+            self.state.requests.set(framing.heads());
+            self.held.extend_from_slice(&received[passed..]);
+            buf.set_filled(start + passed);
+            self.note(fault);
+        }
+        Poll::Ready(Ok(true))
+    }
+
+    /// Reads on in a head of which the beginning is held; false at the end of the stream.
+    fn poll_receive_rest(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let mut piece = [0; PIECE];
+        let mut piece = ReadBuf::new(&mut piece);
+        ready!(self.poll_socket(cx, &mut piece))?;
+        if piece.filled().is_empty() {
+            return Poll::Ready(Ok(false));
+        }
+        self.held.extend_from_slice(piece.filled());
+        self.look();
+        Poll::Ready(Ok(true))
+    }
+
+    /// Looks at all that is held.
+    fn look(&mut self) {
+        if let Some(framing) = &mut self.framing {
+            let (passed, fault) = framing.go_on(&self.held);
+            self.state.requests.set(framing.heads());
+            self.passed = passed;
+            self.note(fault);
+        }
+    }
+
+    fn note(&mut self, fault: Option<FramingError>) {
+        self.state.fault.set(fault);
+        self.state.holds_part.set(self.held.len() > self.passed);
+    }
+
+    fn give(&mut self, buf: &mut ReadBuf<'_>) {
+        let len = self.passed.min(buf.remaining());
+        buf.put_slice(&self.held[..len]);
+        self.held.advance(len);
+        self.passed -= len;
+        if self.held.is_empty() {
+            self.held = BytesMut::new();
+        }
+    }
+}
+
+impl AsyncRead for SocketReader {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let start = buf.filled().len();
+        loop {
+            if self.passed > 0 {
+                self.give(buf);
+            }
+            if buf.filled().len() > start {
+                return Poll::Ready(Ok(()));
+            }
+            match self.state.fault.get() {
+                // The reader of the body must learn that it is malformed.
+                Some(FramingError::Chunks) => {
+                    return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+                }
+                // The loop of the connection rejects it, once the requests before it have been answered.
+                Some(_) => {
+                    self.state.is_starved.set(true);
+                    return Poll::Pending;
+                }
+                None => {}
+            }
+            let goes_on = if self.held.is_empty() {
+                ready!(self.poll_receive(cx, buf))?
+            } else {
+                self.connection.begin_head();
+                ready!(self.poll_receive_rest(cx))?
+            };
+            if !goes_on {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! What a directory store may use, and what it promises.
+
+use std::num::NonZeroU64;
+
+use rustix::thread::CpuSet;
+
+use super::super::text::IsText;
+use super::super::writer::Durability;
+
+/// How a directory is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Memory for hot small values, in bytes, overhead included; 0 is none.
+    pub cache: u64,
+    /// Files that the cache may keep open.
+    pub cached_files: u64,
+    /// Memory for the names of a large directory, so that a listing walks it no more, in bytes; 0 is none.
+    pub listing_index: u64,
+    /// What an acknowledged change survives.
+    pub durability: Durability,
+    /// Threads at most for what keeps a processor busy; 0 has the reactors do it themselves.
+    pub compute_threads: usize,
+    /// The CPUs for those and the disk threads; without it, each inherits those of the thread that starts it.
+    pub cpus: Option<CpuSet>,
+    /// Bytes of uploads staged at once, if that is bounded.
+    pub max_staged: Option<NonZeroU64>,
+    /// Which values are looked at, whether they are UTF-8 text.
+    pub is_text: IsText,
+}

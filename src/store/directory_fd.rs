@@ -1,0 +1,154 @@
+//! The directory of the values by its descriptor: every system call that opens, looks up or removes a name in it
+//! ([`super::temp_file`] adds them).
+//!
+//! Promises that nothing outside the directory is ever reached and nothing but a regular file is ever opened: each open
+//! goes through openat2 with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS`, on a descriptor held since the start. It decides
+//! nothing ([`super::publish`] does). Its calls may block, except an open with [`Blocking::Never`].
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::blocking_pool::BlockingPool;
+use super::key::Key;
+use super::location::Location;
+use super::meta::{Meta, is_regular};
+use super::value_file::ValueFile;
+
+const CONFINED: ResolveFlags = ResolveFlags::BENEATH
+    .union(ResolveFlags::NO_SYMLINKS)
+    .union(ResolveFlags::NO_MAGICLINKS);
+
+/// The magic number of tmpfs (statfs(2)).
+const TMPFS: i64 = 0x0102_1994;
+
+/// Opens `name` beneath `dir` and nowhere else, following no link.
+pub(super) fn open_beneath(
+    dir: impl AsFd,
+    name: &str,
+    flags: OFlags,
+    mode: Mode,
+) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::CLOEXEC;
+    retry_on_intr(|| rustix::fs::openat2(&dir, name, flags, mode, CONFINED))
+}
+
+/// Whether a call may wait for the device.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Blocking {
+    /// It answers from the kernel's caches, or fails with `AGAIN`.
+    Never,
+    /// It may wait: not for reactors.
+    Allowed,
+}
+
+/// The directory of the values.
+#[derive(Debug)]
+pub(super) struct Dir {
+    root: OwnedFd,
+    location: Location,
+    disk: BlockingPool,
+    is_memory: bool,
+}
+
+/// A regular file, opened for reading.
+pub(super) struct Opened {
+    pub(super) fd: OwnedFd,
+    pub(super) stat: Stat,
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Entry {
+    Absent,
+    Value(Meta),
+    /// A directory, link, device, socket or pipe: not ours.
+    Other,
+}
+
+impl Dir {
+    pub(super) fn new(root: OwnedFd, location: Location, disk: BlockingPool) -> Self {
+        let is_memory = rustix::fs::fstatfs(&root).is_ok_and(|fs| fs.f_type == TMPFS);
+        Self {
+            root,
+            location,
+            disk,
+            is_memory,
+        }
+    }
+
+    /// Whether files lie in memory, so that reading one never waits for a device. tmpfs knows no `RWF_NOWAIT`: without
+    /// this, each read would be left to the disk threads.
+    pub(super) fn is_memory(&self) -> bool {
+        self.is_memory
+    }
+
+    pub(super) fn disk(&self) -> &BlockingPool {
+        &self.disk
+    }
+
+    pub(super) fn root(&self) -> &OwnedFd {
+        &self.root
+    }
+
+    /// Where the directory was opened.
+    pub(super) fn location(&self) -> &Location {
+        &self.location
+    }
+
+    /// Opens the value of `key` for reading; `None` when there is none.
+    ///
+    /// With [`Blocking::Never`], fails with `AGAIN` where the device would be needed. The first open has no effect on what the
+    /// name stands for (`O_PATH`), so that a device or a pipe put there is not even opened.
+    pub(super) fn open(&self, key: &Key<'_>, blocking: Blocking) -> Result<Option<Opened>, Errno> {
+        let resolve = match blocking {
+            Blocking::Never => CONFINED | ResolveFlags::CACHED,
+            Blocking::Allowed => CONFINED,
+        };
+        let open = |flags: OFlags| {
+            let flags = flags | OFlags::CLOEXEC;
+            let path = key.as_str();
+            match retry_on_intr(|| {
+                rustix::fs::openat2(&self.root, path, flags, Mode::empty(), resolve)
+            }) {
+                Ok(fd) => retry_on_intr(|| rustix::fs::fstat(&fd))
+                    .map(|stat| is_regular(&stat).then(|| Opened { fd, stat })),
+                Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => Ok(None),
+                Err(errno) => Err(errno),
+            }
+        };
+        match open(OFlags::PATH)? {
+            Some(_regular) => open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY),
+            None => Ok(None),
+        }
+    }
+
+    /// What stands under `key` now.
+    pub(super) fn look_up(&self, key: &Key<'_>) -> Result<Entry, Errno> {
+        let stat = || rustix::fs::statat(&self.root, key.as_str(), AtFlags::SYMLINK_NOFOLLOW);
+        match retry_on_intr(stat) {
+            Ok(stat) if is_regular(&stat) => Ok(Entry::Value(Meta::of(&stat))),
+            Ok(_) => Ok(Entry::Other),
+            Err(Errno::NOENT) => Ok(Entry::Absent),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Keeps the file under `key` alive without opening it, so that removing its name does not free its blocks at once.
+    pub(super) fn pin(&self, key: &Key<'_>) -> Option<ValueFile> {
+        let fd = open_beneath(
+            &self.root,
+            key.as_str(),
+            OFlags::PATH | OFlags::NOFOLLOW,
+            Mode::empty(),
+        )
+        .ok()?;
+        Some(ValueFile::new(fd, self.disk.clone()))
+    }
+
+    /// Removes the name `key`.
+    pub(super) fn unlink(&self, key: &Key<'_>) -> Result<(), Errno> {
+        retry_on_intr(|| rustix::fs::unlinkat(&self.root, key.as_str(), AtFlags::empty()))
+    }
+}

@@ -1,0 +1,221 @@
+//! `DIR/.data-server/`: what the server keeps for itself beside the values.
+//!
+//! Owns opening the directory at the start: it is created when missing and never emptied, locked against a second
+//! server, swept of what a killed server had staged, and tried for what the contract needs of the file system.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::clock::Clock;
+use super::directory_fd::open_beneath;
+use super::key::RESERVED;
+use super::publish_method::PublishMethod;
+use super::writer::Durability;
+
+mod claim;
+mod error;
+mod file_system;
+mod trial;
+
+pub use claim::claim;
+pub use error::OpenError;
+use trial::{Capabilities, Unsupported};
+
+/// The directory, opened and ours until the lock is dropped.
+#[derive(Debug)]
+pub(super) struct StateDir {
+    /// The directory of the values.
+    pub(super) root: OwnedFd,
+    /// `.data-server`.
+    pub(super) own: OwnedFd,
+    /// `.data-server/staging`.
+    pub(super) staging: OwnedFd,
+    pub(super) method: PublishMethod,
+    pub(super) lock: fs::File,
+    pub(super) clock: Clock,
+}
+
+impl StateDir {
+    /// Opens `dir` for reading and writing. What it creates is as durable as the values are to be.
+    pub(super) fn open(dir: &Path, durability: Durability) -> Result<Self, OpenError> {
+        let failed = |doing, path: PathBuf| {
+            move |source| OpenError::Failed {
+                doing,
+                path,
+                source,
+            }
+        };
+        let own = dir.join(RESERVED);
+        let absolute = std::path::absolute(&own).map_err(failed("name", own.clone()))?;
+        let is_new = !own.join("clock").exists();
+        let there = absolute.ancestors().find(|path| path.exists());
+        let there = there.unwrap_or(&absolute).to_owned();
+        fs::create_dir_all(own.join("staging")).map_err(failed("create", own.join("staging")))?;
+        let lock = lock(dir, &own.join("lock"))?;
+
+        let directory = OFlags::RDONLY | OFlags::DIRECTORY;
+        let root = rustix::fs::open(dir, directory | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|e| failed("open", dir.to_owned())(e.into()))?;
+        let staging = open_beneath(
+            &root,
+            &format!("{RESERVED}/staging"),
+            directory,
+            Mode::empty(),
+        )
+        .map_err(|e| match e {
+            Errno::NOSYS | Errno::PERM => OpenError::NoOpenat2 {
+                dir: dir.to_owned(),
+            },
+            e => failed("open", own.join("staging"))(e.into()),
+        })?;
+
+        sweep(&own.join("staging")).map_err(failed("empty", own.join("staging")))?;
+        let kind = file_system::kind(&root);
+        if durability == Durability::Disk {
+            prove_syncs(dir, &root, kind.as_deref())?;
+        }
+        let method = try_out(dir, &root, &staging, kind.as_deref())?;
+        let own_fd = open_beneath(&root, RESERVED, directory, Mode::empty())
+            .map_err(|e| failed("open", own.clone())(e.into()))?;
+        let clock = open_beneath(
+            &root,
+            &format!("{RESERVED}/clock"),
+            OFlags::RDWR | OFlags::CREATE,
+            Mode::from(0o644),
+        )
+        .and_then(Clock::resume)
+        .map_err(|e| failed("read", own.join("clock"))(e.into()))?;
+        if is_new && durability == Durability::Disk {
+            sync_names(&absolute, &there).map_err(failed("sync", own))?;
+        }
+        Ok(Self {
+            root,
+            own: own_fd,
+            staging,
+            method,
+            lock,
+            clock,
+        })
+    }
+}
+
+/// Puts names on the disk: those in `own`, and its own and those above it, as far as they lie in `there` or below. A
+/// sync of a directory promises nothing of the directory's own name.
+fn sync_names(own: &Path, there: &Path) -> std::io::Result<()> {
+    for made in own.ancestors().take_while(|path| path.starts_with(there)) {
+        fs::File::open(made)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// Takes the lock for as long as the file stays open, and writes our process id into it for the error message of the next server.
+fn lock(dir: &Path, path: &Path) -> Result<fs::File, OpenError> {
+    let failed = |doing| {
+        move |source| OpenError::Failed {
+            doing,
+            path: path.to_owned(),
+            source,
+        }
+    };
+    let mut options = fs::OpenOptions::new();
+    let mut file = options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .map_err(failed("open"))?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => {
+            let mut pid = String::new();
+            let known = file.read_to_string(&mut pid).is_ok() && !pid.trim().is_empty();
+            let pid = if known {
+                pid.trim().to_owned()
+            } else {
+                "unknown".to_owned()
+            };
+            return Err(OpenError::InUse {
+                dir: dir.to_owned(),
+                pid,
+            });
+        }
+        Err(errno) => return Err(failed("lock")(errno.into())),
+    }
+    // The pid is a courtesy: a full disk must not keep the server, and with it DELETE, from starting.
+    let note = file
+        .set_len(0)
+        .and_then(|()| writeln!(file, "{}", std::process::id()));
+    if let Err(error) = note {
+        tracing::warn!(%error, "cannot note the process id in the lock file");
+    }
+    Ok(file)
+}
+
+/// Removes what a killed server was still writing.
+fn sweep(staging: &Path) -> std::io::Result<()> {
+    let mut swept = 0;
+    for entry in fs::read_dir(staging)? {
+        match fs::remove_file(entry?.path()) {
+            Ok(()) => swept += 1,
+            // A file system may remove the open files of a killed process by itself, and be quicker.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if swept > 0 {
+        tracing::info!(files = swept, "removed what an earlier server had staged");
+    }
+    Ok(())
+}
+
+/// Tries what the store relies on, and logs what was found.
+fn try_out(
+    dir: &Path,
+    root: &OwnedFd,
+    staging: &OwnedFd,
+    kind: Option<&str>,
+) -> Result<PublishMethod, OpenError> {
+    let dir = || dir.to_owned();
+    let capabilities = trial::try_out(root, staging).map_err(|unsupported| match unsupported {
+        Unsupported::CoarseTimes => OpenError::CoarseTimes { dir: dir() },
+        Unsupported::NoMethod(tried) => OpenError::NoPublishMethod { dir: dir(), tried },
+    })?;
+    let Capabilities { method, attributes } = capabilities;
+    let kept = match attributes {
+        Some(true) => "kept",
+        Some(false) => "not kept",
+        None => "not tried",
+    };
+    let kind = kind.unwrap_or("unknown");
+    tracing::info!(file_system = kind, publishing = %method, attributes = kept, "tried the directory");
+    if attributes == Some(false) {
+        tracing::warn!(
+            "the file system keeps no extended attributes: media types are guessed from keys"
+        );
+    }
+    Ok(method)
+}
+
+/// Refuses a file system that cannot sync names, or of which the kernel cannot tell. A failing device is not refused: the
+/// PUTs will report it.
+fn prove_syncs(dir: &Path, root: &OwnedFd, kind: Option<&str>) -> Result<(), OpenError> {
+    let why = match rustix::fs::fsync(root) {
+        Err(errno @ (Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)) => {
+            Some(format!("its file system syncs no directories ({errno})"))
+        }
+        _ => kind.filter(|kind| !file_system::proves_syncs(kind)).map(|kind| {
+            format!("the kernel cannot tell whether {kind}, a program, syncs directories, and some do not")
+        }),
+    };
+    let unproved = |why| OpenError::NoSync {
+        dir: dir.to_owned(),
+        why,
+    };
+    why.map_or(Ok(()), |why| Err(unproved(why)))
+}

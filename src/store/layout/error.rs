@@ -1,0 +1,62 @@
+//! Why a directory cannot be served, in words for the operator.
+
+use std::path::PathBuf;
+
+/// Why the directory cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another server has it.
+    #[error("{} is in use by another data-server (pid {pid})", dir.display())]
+    InUse {
+        /// The directory.
+        dir: PathBuf,
+        /// The other server's process id, or `unknown`.
+        pid: String,
+    },
+    /// The kernel lacks openat2 (Linux before 5.6), without which nothing keeps requests inside the directory.
+    #[error("this kernel has no openat2 (Linux 5.6 or later is needed), so requests could not be kept inside {}", dir.display())]
+    NoOpenat2 {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The file system rounds times, so versions could repeat.
+    #[error("the file system of {} keeps no times in nanoseconds, so versions of values could repeat", dir.display())]
+    CoarseTimes {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// No method of publishing a value works.
+    #[error("values cannot be published in {}: {tried}", dir.display())]
+    NoPublishMethod {
+        /// The directory.
+        dir: PathBuf,
+        /// Each method, and why it does not work.
+        tried: String,
+    },
+    /// Names cannot be put on the disk, or the kernel cannot tell whether they are.
+    #[error("--durability disk cannot be promised in {}: {why}; give --durability os, or a directory on ext4, xfs or btrfs", dir.display())]
+    NoSync {
+        /// The directory.
+        dir: PathBuf,
+        /// What is missing.
+        why: String,
+    },
+    /// The default directory is not this user's own.
+    #[error("the default directory {} is {what}: it is not taken unless it is named; give --dir", dir.display())]
+    NotOurs {
+        /// The directory.
+        dir: PathBuf,
+        /// What is there instead.
+        what: String,
+    },
+    /// Anything else.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    Failed {
+        /// What was tried.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+}

@@ -1,0 +1,193 @@
+//! What the directory can do, found by trying it. With each method until one works, a value is stamped and published, a
+//! second one fails to take its name without replacing, then replaces it, and is removed.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Mode, Timespec, Timestamps};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::super::attributes;
+use super::super::key::RESERVED;
+use super::super::publish_method::{PublishMethod, Unpublished, create_named, create_unnamed};
+
+/// The names of the files that are tried, in staging, which the next start sweeps.
+const FIRST: &str = "trial";
+const SECOND: &str = "trial-2";
+
+/// A time that no rounding leaves as it is: seconds and nanoseconds.
+const ODD: (i64, u32) = (1_234_567_890, 123_456_789);
+
+/// What the directory can do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Capabilities {
+    pub(super) method: PublishMethod,
+    /// Whether media types and digests stay beside the values; unknown on a full disk.
+    pub(super) attributes: Option<bool>,
+}
+
+/// Why it cannot be served.
+#[derive(Debug)]
+pub(super) enum Unsupported {
+    /// It rounds times.
+    CoarseTimes,
+    /// Each method, and what came of it.
+    NoMethod(String),
+}
+
+/// Why one method does not work.
+enum Fault {
+    CoarseTimes,
+    /// What was tried, and the cause.
+    Refused(&'static str, Errno),
+    /// There is no room to try anything.
+    Full,
+}
+
+/// For `map_err`: met while `doing`.
+fn fault(doing: &'static str) -> impl FnOnce(Errno) -> Fault {
+    move |errno| match errno {
+        // A full disk or table must not keep the server, and with it DELETE, from starting.
+        Errno::NOSPC | Errno::DQUOT | Errno::ROFS => Fault::Full,
+        errno => Fault::Refused(doing, errno),
+    }
+}
+
+/// Tries the methods in turn; those that follow one that works are not tried.
+pub(super) fn try_out(root: &OwnedFd, staging: &OwnedFd) -> Result<Capabilities, Unsupported> {
+    let name = format!("{RESERVED}-trial");
+    let trial = Trial {
+        root,
+        staging,
+        name: &name,
+    };
+    trial.clear();
+    let found = trial.find();
+    trial.clear();
+    found
+}
+
+struct Trial<'a> {
+    root: &'a OwnedFd,
+    staging: &'a OwnedFd,
+    /// No key, and where the keys are.
+    name: &'a str,
+}
+
+impl Trial<'_> {
+    fn find(&self) -> Result<Capabilities, Unsupported> {
+        let mut tried = Vec::new();
+        for methods in [
+            &[PublishMethod::LinkUnnamed, PublishMethod::LinkUnnamedByProc][..],
+            &[PublishMethod::LinkNamed],
+            &[PublishMethod::RenameNamed],
+        ] {
+            match self.try_methods(methods, &mut tried) {
+                Ok(Some(capabilities)) => return Ok(capabilities),
+                Ok(None) => {}
+                Err(Fault::CoarseTimes) => return Err(Unsupported::CoarseTimes),
+                Err(Fault::Full) => {
+                    let method = methods[methods.len() - 1];
+                    tracing::warn!(publishing = %method, "no room to try the directory: it is taken to publish so");
+                    return Ok(Capabilities {
+                        method,
+                        attributes: None,
+                    });
+                }
+                Err(Fault::Refused(doing, errno)) => {
+                    tried.push(format!("{} ({doing}: {errno})", methods[0]));
+                }
+            }
+        }
+        Err(Unsupported::NoMethod(tried.join("; ")))
+    }
+
+    /// Tries `methods` with one file; records in `tried` why a method does not work.
+    fn try_methods(
+        &self,
+        methods: &[PublishMethod],
+        tried: &mut Vec<String>,
+    ) -> Result<Option<Capabilities>, Fault> {
+        let mode = Mode::from(0o600);
+        let (file, name) = if methods[0].is_unnamed() {
+            let file = create_unnamed(self.root, mode).map_err(fault("create"))?;
+            (file, None)
+        } else {
+            let file = create_named(self.staging, FIRST, mode).map_err(fault("create"))?;
+            (file, Some(FIRST))
+        };
+        // A write-back after the file is closed must not change its time, so something is written. A full disk is no fault here.
+        let _ = rustix::io::pwrite(&file, b"can this be published?", 0);
+        let attributes = Some(attributes::are_kept(&file));
+        stamp(&file).map_err(fault("set the time"))?;
+        for &method in methods {
+            let unpublished = Unpublished {
+                file: file.as_fd(),
+                staging: self.staging,
+                name,
+            };
+            match method.publish(unpublished, self.root, self.name) {
+                Ok(()) => {
+                    self.go_on(method, file, name)?;
+                    return Ok(Some(Capabilities { method, attributes }));
+                }
+                Err(errno) => match fault("publish")(errno) {
+                    Fault::Refused(doing, errno) => {
+                        tried.push(format!("{method} ({doing}: {errno})"));
+                    }
+                    other => return Err(other),
+                },
+            }
+        }
+        self.clear();
+        Ok(None)
+    }
+
+    /// What else the contract needs of this `method`, once `file` has been published.
+    fn go_on(&self, method: PublishMethod, file: OwnedFd, name: Option<&str>) -> Result<(), Fault> {
+        let (root, staging) = (self.root, self.staging);
+        let second = create_named(staging, SECOND, Mode::from(0o600)).map_err(fault("create"))?;
+        let unpublished = Unpublished {
+            file: name.map_or(file.as_fd(), |_| second.as_fd()),
+            staging,
+            name: name.map(|_| SECOND),
+        };
+        match method.publish(unpublished, root, self.name) {
+            Err(Errno::EXIST) => {}
+            Err(errno) => return Err(fault("find that a name is taken")(errno)),
+            Ok(()) => return Err(Fault::Refused("leave a name that is taken", Errno::EXIST)),
+        }
+        drop(file);
+        let stat = || rustix::fs::statat(root, self.name, AtFlags::SYMLINK_NOFOLLOW);
+        let stat = retry_on_intr(stat).map_err(fault("look up"))?;
+        if (stat.st_mtime, stat.st_mtime_nsec) != (ODD.0, u64::from(ODD.1)) {
+            return Err(Fault::CoarseTimes);
+        }
+        retry_on_intr(|| rustix::fs::renameat(staging, SECOND, root, self.name))
+            .map_err(fault("replace"))?;
+        retry_on_intr(|| rustix::fs::unlinkat(root, self.name, AtFlags::empty()))
+            .map_err(fault("remove"))
+    }
+
+    /// Removes what a trial may have left.
+    fn clear(&self) {
+        for (dir, name) in [
+            (self.root, self.name),
+            (self.staging, FIRST),
+            (self.staging, SECOND),
+        ] {
+            let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
+        }
+    }
+}
+
+fn stamp(file: &OwnedFd) -> Result<(), Errno> {
+    let odd = Timespec {
+        tv_sec: ODD.0,
+        tv_nsec: ODD.1.into(),
+    };
+    let times = Timestamps {
+        last_access: odd,
+        last_modification: odd,
+    };
+    retry_on_intr(|| rustix::fs::futimens(file, &times))
+}

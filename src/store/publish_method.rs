@@ -1,0 +1,105 @@
+//! How a temporary file gets the name of its key, where nothing has that name yet.
+//!
+//! File systems differ in what they can do for this, and some say so only when it is tried. The start finds the
+//! method once ([`super::layout`]), and every file of this server is published by it. A rename over another file works on
+//! each of them.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::directory_fd::open_beneath;
+
+/// A method of publishing, the better ones first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PublishMethod {
+    /// A file without a name (`O_TMPFILE`) is linked by its descriptor. The kernel removes it when the server dies.
+    LinkUnnamed,
+    /// The same through `/proc`: before Linux 6.10, a link by the descriptor is a privilege.
+    LinkUnnamedByProc,
+    /// A file with a name in staging is linked, and loses that name.
+    LinkNamed,
+    /// A file with a name in staging is renamed, which fails where it would replace (`RENAME_NOREPLACE`).
+    RenameNamed,
+}
+
+/// A file under no key yet, and its name in `staging` if it has one.
+#[derive(Clone, Copy)]
+pub(super) struct Unpublished<'a> {
+    pub(super) file: BorrowedFd<'a>,
+    pub(super) staging: &'a OwnedFd,
+    pub(super) name: Option<&'a str>,
+}
+
+impl PublishMethod {
+    /// Whether files have no name before they are published.
+    pub(super) fn is_unnamed(self) -> bool {
+        matches!(self, Self::LinkUnnamed | Self::LinkUnnamedByProc)
+    }
+
+    /// Gives the file this name in `dir`, and takes the one in staging from it; `EXIST` when something has the name.
+    pub(super) fn publish(
+        self,
+        unpublished: Unpublished<'_>,
+        dir: &OwnedFd,
+        to: &str,
+    ) -> Result<(), Errno> {
+        let Unpublished { staging, name, .. } = unpublished;
+        match (self, name) {
+            (_, None) => self.link_unnamed(unpublished.file, dir, to),
+            (Self::RenameNamed, Some(name)) => retry_on_intr(|| {
+                rustix::fs::renameat_with(staging, name, dir, to, RenameFlags::NOREPLACE)
+            }),
+            (_, Some(name)) => {
+                retry_on_intr(|| rustix::fs::linkat(staging, name, dir, to, AtFlags::empty()))?;
+                unlink_staged(staging, name);
+                Ok(())
+            }
+        }
+    }
+
+    /// Links the unnamed `file` as `dir/to`.
+    pub(super) fn link_unnamed(
+        self,
+        file: impl AsFd,
+        dir: &OwnedFd,
+        to: &str,
+    ) -> Result<(), Errno> {
+        if self != Self::LinkUnnamedByProc {
+            return retry_on_intr(|| rustix::fs::linkat(&file, "", dir, to, AtFlags::EMPTY_PATH));
+        }
+        let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+        retry_on_intr(|| rustix::fs::linkat(CWD, &path, dir, to, AtFlags::SYMLINK_FOLLOW))
+    }
+}
+
+impl std::fmt::Display for PublishMethod {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::LinkUnnamed => "unnamed file, linked by its descriptor",
+            Self::LinkUnnamedByProc => "unnamed file, linked through /proc",
+            Self::LinkNamed => "named file, linked",
+            Self::RenameNamed => "named file, renamed without replacing",
+        })
+    }
+}
+
+/// A new empty file in `root` that has no name.
+pub(super) fn create_unnamed(root: &OwnedFd, mode: Mode) -> Result<OwnedFd, Errno> {
+    open_beneath(root, ".", OFlags::TMPFILE | OFlags::RDWR, mode)
+}
+
+/// A new empty file that has this name in `staging`.
+pub(super) fn create_named(staging: &OwnedFd, name: &str, mode: Mode) -> Result<OwnedFd, Errno> {
+    let created = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR;
+    open_beneath(staging, name, created, mode)
+}
+
+/// Takes its name in `staging` from a file. Where that fails, the start of the next server does it.
+pub(super) fn unlink_staged(staging: &OwnedFd, name: &str) {
+    let unlink = || rustix::fs::unlinkat(staging, name, AtFlags::empty());
+    if let Err(errno) = retry_on_intr(unlink) {
+        tracing::warn!(%name, error = %errno, "a staged file stays until the next start");
+    }
+}

@@ -1,0 +1,64 @@
+//! Where temporary files are made, and how they get the names of their keys.
+//!
+//! A temporary file has no name at all (`O_TMPFILE`), or, where the file system lacks that or a name is needed, one in
+//! `.data-server/staging`, which the next start sweeps.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::directory_fd::Dir;
+use super::publish_method::PublishMethod;
+
+/// The directories that temporary files are made in.
+#[derive(Debug)]
+pub(super) struct TempDir {
+    values: Arc<Dir>,
+    own: OwnedFd,
+    staging: OwnedFd,
+    method: PublishMethod,
+    next_name: AtomicU64,
+}
+
+impl TempDir {
+    /// For files that `method` publishes in `values`. `own` is `.data-server`, and `staging` is the directory in it.
+    pub(super) fn new(
+        values: Arc<Dir>,
+        own: OwnedFd,
+        staging: OwnedFd,
+        method: PublishMethod,
+    ) -> Self {
+        Self {
+            values,
+            own,
+            staging,
+            method,
+            next_name: AtomicU64::new(0),
+        }
+    }
+
+    /// The directory of the values.
+    pub(super) fn values(&self) -> &Arc<Dir> {
+        &self.values
+    }
+
+    /// `.data-server`, for names that are no keys.
+    pub(super) fn own(&self) -> &OwnedFd {
+        &self.own
+    }
+
+    /// `.data-server/staging`, for files that need a name before they have their key's.
+    pub(super) fn staging(&self) -> &OwnedFd {
+        &self.staging
+    }
+
+    /// How files get the names of their keys.
+    pub(super) fn method(&self) -> PublishMethod {
+        self.method
+    }
+
+    /// A name that nothing in [`TempDir::staging`] has.
+    pub(super) fn new_name(&self) -> String {
+        self.next_name.fetch_add(1, Ordering::Relaxed).to_string()
+    }
+}

@@ -1,0 +1,168 @@
+//! A temporary file: created, stamped with a version, then linked or renamed whole.
+//!
+//! Promises that a file which is not published leaves nothing behind: its name in staging, if it has one, is removed with
+//! it.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rustix::fs::{AtFlags, FallocateFlags, Mode, Timespec, Timestamps};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::blocking_pool::BlockingPool;
+use super::error::Error;
+use super::key::Key;
+use super::meta::Version;
+use super::publish_method::{Unpublished, create_named, create_unnamed, unlink_staged};
+use super::temp_dir::TempDir;
+use super::value_file::ValueFile;
+use super::write_buffer::write_at;
+
+/// Values are made with this mode; the process's umask takes away from it, as it does for `cp`.
+const VALUE_MODE: u32 = 0o666;
+
+/// What the name stands for that a file is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// Nothing, as far as is known: the file is linked.
+    Absent,
+    /// A value: the file is renamed over it. It gets a name in staging at once, as linking it there first costs more.
+    Present,
+}
+
+/// A value that is being written, under no key yet. Dropped unpublished, it leaves nothing behind.
+#[derive(Debug)]
+pub(super) struct TempFile {
+    file: Arc<ValueFile>,
+    /// Its name in staging, if it has one.
+    name: Option<String>,
+    dir: Arc<TempDir>,
+}
+
+impl TempFile {
+    /// An empty file in `dir`.
+    pub(super) fn create(dir: &Arc<TempDir>) -> Result<Self, Error> {
+        Self::create_for(dir, Target::Absent, ValueFile::new)
+    }
+
+    /// A file in `dir` that holds `runs`, which are a small value.
+    pub(super) fn create_small(
+        dir: &Arc<TempDir>,
+        runs: &[Bytes],
+        target: Target,
+    ) -> Result<Self, Error> {
+        let created = Self::create_for(dir, target, ValueFile::small)?;
+        write_at(&*created.file, 0, runs)?;
+        Ok(created)
+    }
+
+    fn create_for(
+        dir: &Arc<TempDir>,
+        target: Target,
+        file: fn(OwnedFd, BlockingPool) -> ValueFile,
+    ) -> Result<Self, Error> {
+        let mode = Mode::from(VALUE_MODE);
+        let (fd, name) = if dir.method().is_unnamed() && target == Target::Absent {
+            (create_unnamed(dir.values().root(), mode), None)
+        } else {
+            let name = dir.new_name();
+            (create_named(dir.staging(), &name, mode), Some(name))
+        };
+        let fd = fd.map_err(Error::errno_while("create"))?;
+        Ok(Self {
+            file: Arc::new(file(fd, dir.values().disk().clone())),
+            name,
+            dir: Arc::clone(dir),
+        })
+    }
+
+    pub(super) fn file(&self) -> &Arc<ValueFile> {
+        &self.file
+    }
+
+    /// The threads that write to it.
+    pub(super) fn disk(&self) -> &BlockingPool {
+        self.dir.values().disk()
+    }
+
+    /// Has the file system set `len` bytes aside, so that a value that cannot fit is refused before it is received.
+    pub(super) fn allocate(&self, len: u64) -> Result<(), Error> {
+        if len == 0 {
+            return Ok(());
+        }
+        let keep = FallocateFlags::KEEP_SIZE;
+        match retry_on_intr(|| rustix::fs::fallocate(&*self.file, keep, 0, len)) {
+            // This file system makes no such promise: the writes will tell.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(errno) => Err(Error::new("reserve", errno)),
+        }
+    }
+
+    /// Stamps the version into the file: its modification time.
+    pub(super) fn stamp(&self, version: Version) -> Result<(), Errno> {
+        let omit = Timespec {
+            tv_sec: 0,
+            tv_nsec: rustix::fs::UTIME_OMIT,
+        };
+        let times = Timestamps {
+            last_access: omit,
+            last_modification: version.timespec(),
+        };
+        retry_on_intr(|| rustix::fs::futimens(&*self.file, &times))
+    }
+
+    /// Gives the file the name `key`; `EXIST` when something has it.
+    pub(super) fn link(&mut self, key: &Key<'_>) -> Result<(), Errno> {
+        self.publish(self.dir.values().root(), key.as_str())?;
+        self.name = None;
+        Ok(())
+    }
+
+    /// Gives the file the name `key` in place of the file that has it.
+    pub(super) fn replace(&mut self, key: &Key<'_>) -> Result<(), Errno> {
+        let staging = self.dir.staging();
+        if self.name.is_none() {
+            let name = self.dir.new_name();
+            let method = self.dir.method();
+            method.link_unnamed(&*self.file, staging, &name)?;
+            self.name = Some(name);
+        }
+        let name = self.name.as_deref().unwrap_or_default();
+        let root = self.dir.values().root();
+        retry_on_intr(|| rustix::fs::renameat(staging, name, root, key.as_str()))?;
+        self.name = None;
+        Ok(())
+    }
+
+    /// Publishes the file as `name`, which is no key, in the server's own directory, and removes it again.
+    pub(super) fn rehearse(mut self, name: &str) -> Result<(), Error> {
+        let dir = Arc::clone(&self.dir);
+        let unlink = || rustix::fs::unlinkat(dir.own(), name, AtFlags::empty());
+        // A server that was killed may have left it.
+        let _ = unlink();
+        let published = self.publish(dir.own(), name);
+        published.map_err(Error::errno_while("publish"))?;
+        self.name = None;
+        retry_on_intr(unlink).map_err(Error::errno_while("unlink"))
+    }
+
+    /// Gives the file the name `to` in `dir`, in place of the one in staging, if it has that.
+    fn publish(&self, dir: &OwnedFd, to: &str) -> Result<(), Errno> {
+        let unpublished = Unpublished {
+            file: self.file.as_fd(),
+            staging: self.dir.staging(),
+            name: self.name.as_deref(),
+        };
+        self.dir.method().publish(unpublished, dir, to)
+    }
+}
+
+impl Drop for TempFile {
+    fn drop(&mut self) {
+        let Some(name) = self.name.take() else { return };
+        let dir = Arc::clone(&self.dir);
+        self.disk()
+            .spawn_detached(move || unlink_staged(dir.staging(), &name));
+    }
+}

@@ -1,0 +1,116 @@
+//! The temporary file of an upload, as it is written: by the disk threads, one write at a time, from memory or through a
+//! pipe.
+
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::super::body_source::BodySource;
+use super::super::error::Error;
+use super::super::pipes::Pipe;
+use super::super::temp_file::TempFile;
+use super::super::value_file::ValueFile;
+use super::super::write_buffer::write_at;
+use super::super::writer::Writer;
+
+/// The most that a disk thread takes from a socket before others have their turn, in bytes.
+const TURN: u64 = 4 << 20;
+
+type Writing = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
+
+/// A temporary file that is being written.
+pub(super) struct FileWriter {
+    file: TempFile,
+    /// Bytes written, or being written.
+    len: u64,
+    writing: Option<Writing>,
+}
+
+impl FileWriter {
+    /// A new file, with space on the disk for `len` bytes.
+    pub(super) async fn create(writer: &Arc<Writer>, len: u64) -> Result<Self, Error> {
+        let job = {
+            let writer = Arc::clone(writer);
+            move || {
+                // The publisher checks again: this refuses a large value before it is received.
+                writer.dir().location().check()?;
+                let file = TempFile::create(writer.temp_dir())?;
+                file.allocate(len)?;
+                Ok(file)
+            }
+        };
+        Ok(Self {
+            file: writer.disk().run(job).await?,
+            len: 0,
+            writing: None,
+        })
+    }
+
+    /// Bytes written, or being written.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(super) fn file(&self) -> &Arc<ValueFile> {
+        self.file.file()
+    }
+
+    /// Starts to write `runs`, `len` bytes, once the write before has ended.
+    pub(super) async fn write(&mut self, runs: Vec<Bytes>, len: u64) -> Result<(), Error> {
+        self.written().await?;
+        let (file, offset) = (Arc::clone(self.file.file()), self.len);
+        self.len += len;
+        let job = move || write_at(&*file, offset, &runs);
+        self.writing = Some(Box::pin(self.file.disk().spawn(job)));
+        Ok(())
+    }
+
+    /// Waits until all is written.
+    pub(super) async fn written(&mut self) -> Result<(), Error> {
+        match self.writing.take() {
+            Some(writing) => writing.await,
+            None => Ok(()),
+        }
+    }
+
+    /// The file, once all is written.
+    pub(super) async fn finish(mut self) -> Result<TempFile, Error> {
+        self.written().await?;
+        Ok(self.file)
+    }
+
+    /// Takes all that `source` has, through `pipe`. A reactor moves what has arrived into the pipe, and a disk thread passes
+    /// that on to the file; while more is there it goes on by itself, so that a fast sender costs one hand-over for some
+    /// megabytes. Dropped, what had arrived is lost, as is the upload.
+    pub(super) async fn receive(
+        &mut self,
+        mut pipe: Pipe,
+        source: &mut dyn BodySource,
+    ) -> Result<(), Error> {
+        let descriptor = source.source().map(Arc::new);
+        let mut early = source.take_early();
+        while source.left() + early.len() as u64 > 0 {
+            pipe.fill(source).await?;
+            let first = std::mem::take(&mut early);
+            let (file, offset) = (Arc::clone(self.file.file()), self.len);
+            let held = (first.len() + pipe.len()) as u64;
+            let (more, most) = (descriptor.clone(), source.left().min(TURN));
+            let job = move || {
+                write_at(&*file, offset, std::slice::from_ref(&first))?;
+                pipe.write_to(&*file, offset + first.len() as u64)?;
+                let taken = match more {
+                    Some(socket) => pipe.pass_on(socket.as_fd(), most, &*file, offset + held)?,
+                    None => 0,
+                };
+                Ok((pipe, taken))
+            };
+            let (emptied, taken) = self.file.disk().run(job).await?;
+            source.taken(taken);
+            self.len += held + taken;
+            pipe = emptied;
+        }
+        Ok(())
+    }
+}

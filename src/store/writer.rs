@@ -1,0 +1,156 @@
+//! What all writes of a store share: where temporary files are made, what gives them their versions, what puts them on the
+//! disk, and what bounds them.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use bytes::Bytes;
+use rustix::fs::{Access, AtFlags};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::attributes::Attributes;
+use super::blocking_pool::BlockingPool;
+use super::clock::Clock;
+use super::directory_fd::Dir;
+use super::error::Error;
+use super::meta::Version;
+use super::pipes::Pipes;
+use super::staging_quota::StagingQuota;
+use super::temp_dir::TempDir;
+use super::temp_file::{Target, TempFile};
+use crate::metrics::StoreCounters;
+
+/// What an acknowledged change survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// The death of the process: the operating system has it.
+    Os,
+    /// The loss of power: the disk has it, the value first and then its name.
+    Disk,
+}
+
+/// What uploads and the publisher share.
+#[derive(Debug)]
+pub(super) struct Writer {
+    temp_dir: Arc<TempDir>,
+    durability: Durability,
+    quota: Arc<StagingQuota>,
+    clock: Mutex<Clock>,
+    counters: Arc<StoreCounters>,
+    pipes: Arc<Pipes>,
+}
+
+impl Writer {
+    pub(super) fn new(
+        temp_dir: TempDir,
+        durability: Durability,
+        quota: Arc<StagingQuota>,
+        clock: Clock,
+        counters: Arc<StoreCounters>,
+    ) -> Self {
+        Self {
+            temp_dir: Arc::new(temp_dir),
+            durability,
+            quota,
+            clock: Mutex::new(clock),
+            counters,
+            pipes: Arc::default(),
+        }
+    }
+
+    pub(super) fn counters(&self) -> &StoreCounters {
+        &self.counters
+    }
+
+    pub(super) fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    pub(super) fn quota(&self) -> &Arc<StagingQuota> {
+        &self.quota
+    }
+
+    pub(super) fn temp_dir(&self) -> &Arc<TempDir> {
+        &self.temp_dir
+    }
+
+    /// The directory of the values.
+    pub(super) fn dir(&self) -> &Dir {
+        self.temp_dir.values()
+    }
+
+    pub(super) fn disk(&self) -> &BlockingPool {
+        self.dir().disk()
+    }
+
+    /// What large values are received through.
+    pub(super) fn pipes(&self) -> &Arc<Pipes> {
+        &self.pipes
+    }
+
+    /// Gives `file` its version, later than `current`, and its attributes, and puts all of it on the disk where that is
+    /// promised. A sync that failed is final: the kernel has forgotten what it could not write, and a second try would
+    /// prove nothing. Blocks.
+    pub(super) fn seal(
+        &self,
+        file: &TempFile,
+        attributes: &Attributes,
+        current: Option<Version>,
+    ) -> Result<Version, Error> {
+        let next = self
+            .clock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .next(current);
+        let version = next.map_err(Error::errno_while("advance the clock of versions"))?;
+        file.stamp(version)
+            .map_err(Error::errno_while("stamp the version"))?;
+        attributes.write(&**file.file(), version)?;
+        if self.durability == Durability::Disk {
+            // Not fdatasync: the version is metadata.
+            self.sync(&**file.file())
+                .map_err(Error::errno_while("sync the value"))?;
+        }
+        Ok(version)
+    }
+
+    /// Puts all names on the disk, where that is promised. Blocks.
+    pub(super) fn sync_names(&self) -> Result<(), Errno> {
+        match self.durability {
+            Durability::Os => Ok(()),
+            Durability::Disk => {
+                let root = self.dir().root();
+                self.sync(root)?;
+                // An xfs that has shut down, for example because its device failed, drops what waited for its log. It then
+                // reports success for the sync of a directory, as nothing waits any more, and the failure to fstat alone.
+                retry_on_intr(|| rustix::fs::fstat(root)).map(drop)
+            }
+        }
+    }
+
+    fn sync(&self, file: impl AsFd) -> Result<(), Errno> {
+        let began = Instant::now();
+        let synced = rustix::fs::fsync(file);
+        self.counters.synced(began.elapsed());
+        synced
+    }
+
+    /// Publishes a few bytes as a name that is no key, and removes it; answers how many bytes are free for values. Blocks.
+    pub(super) fn probe(&self) -> Result<u64, Error> {
+        let content = [Bytes::from_static(b"can this be written?")];
+        let root = self.dir().root();
+        // The file is published in the server's own directory, so that a watch on that of the values reports no change.
+        check_access(root)?;
+        TempFile::create_small(&self.temp_dir, &content, Target::Absent)?.rehearse("probe")?;
+        let free = rustix::fs::fstatvfs(root).map_err(Error::errno_while("ask for space"))?;
+        Ok(free.f_bavail.saturating_mul(free.f_frsize))
+    }
+}
+
+/// Fails unless names may be made in `root`, and removed.
+fn check_access(root: &OwnedFd) -> Result<(), Error> {
+    let wanted = Access::WRITE_OK | Access::EXEC_OK;
+    retry_on_intr(|| rustix::fs::accessat(root, ".", wanted, AtFlags::EACCESS))
+        .map_err(Error::errno_while("write to the directory"))
+}

@@ -1,0 +1,57 @@
+//! Proves that text of which only the name is known is shown as it was written, and not as windows-1252.
+
+use crate::browser::browse;
+use crate::support::{TestServer, ask};
+
+const TEXT: &str =
+    "na\u{ef}ve caf\u{e9} \u{2014} \u{41f}\u{440}\u{438}\u{432}\u{435}\u{442} \u{65e5}\u{672c}";
+
+#[test]
+fn utf8_text_is_shown_as_written() {
+    browse(async |browser| {
+        let server = TestServer::start(&[]);
+        let long = format!("{TEXT}{}", " \u{e9}".repeat(40_000));
+        for (key, value) in [
+            ("k.txt", TEXT.to_owned()),
+            ("long.txt", long),
+            ("k.html", format!("<p>{TEXT}</p>")),
+            ("k.js", format!("// {TEXT}")),
+        ] {
+            server.store(key, &value);
+            browser.go(&format!("http://{}/{key}", server.addr)).await;
+            assert_eq!(
+                browser.eval("document.characterSet").await,
+                "UTF-8",
+                "{key}"
+            );
+            let shown = browser.text("body").await;
+            assert!(
+                shown.contains(TEXT),
+                "{key}: {}",
+                &shown[..shown.len().min(200)]
+            );
+        }
+    });
+}
+
+#[test]
+fn text_in_another_charset_is_left_to_the_browser() {
+    browse(async |browser| {
+        let server = TestServer::start(&[]);
+        server.store("latin.txt", b"caf\xe9");
+        // What the text itself declares has the last word.
+        server.store(
+            "koi8.html",
+            b"<meta charset=koi8-r><p>\xf0\xd2\xc9\xd7\xc5\xd4</p>",
+        );
+        for (key, shown) in [
+            ("latin.txt", "caf\u{e9}"),
+            ("koi8.html", "\u{41f}\u{440}\u{438}\u{432}\u{435}\u{442}"),
+        ] {
+            let got = ask(&mut server.connect(), "GET", &format!("/{key}"), "", b"");
+            assert!(!got.must("content-type").contains("charset"), "{key}");
+            browser.go(&format!("http://{}/{key}", server.addr)).await;
+            assert_eq!(browser.text("body").await.trim(), shown, "{key}");
+        }
+    });
+}

@@ -1,0 +1,332 @@
+//! Which files import which, and the circles among them. A module is a file.
+//!
+//! A `pub use` is an import only where the file uses the name itself. Elsewhere it forwards a name, and who imports that
+//! name imports the file that defines it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A module's path below the crate; empty for the crate itself.
+type Module = Vec<String>;
+
+/// The imports of all files.
+pub(super) struct Imports {
+    of: BTreeMap<Module, BTreeSet<Module>>,
+}
+
+impl Imports {
+    /// Of `files`, each a name below `src/` and its code without comments and tests.
+    pub(super) fn new<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let files = files.into_iter().map(|(name, code)| {
+            let (uses, rest) = take_uses(code);
+            (module(name), File { uses, rest })
+        });
+        let files = Files(files.collect());
+        let imports = files.0.keys().map(|at| (at.clone(), files.imports(at)));
+        Self {
+            of: imports.collect(),
+        }
+    }
+
+    /// The shortest circles inside the room, each as a line to read.
+    pub(super) fn circles(&self, room: &str) -> Vec<String> {
+        let is_inside = |module: &&Module| module.first().is_some_and(|first| first == room);
+        let mut found = BTreeMap::new();
+        for module in self.of.keys().filter(is_inside) {
+            if let Some(way) = self.way_back(module) {
+                let members: BTreeSet<_> = way.iter().cloned().collect();
+                let names: Vec<_> = way.iter().map(|module| module.join("::")).collect();
+                found.entry(members).or_insert_with(|| names.join(" -> "));
+            }
+        }
+        found.into_values().collect()
+    }
+
+    /// The shortest way along imports from `start` to itself, inside its room.
+    fn way_back(&self, start: &Module) -> Option<Vec<Module>> {
+        let mut came_from = BTreeMap::new();
+        let mut next = VecDeque::from([start]);
+        while let Some(at) = next.pop_front() {
+            for to in self
+                .of
+                .get(at)?
+                .iter()
+                .filter(|to| to.first() == start.first())
+            {
+                if to == start {
+                    let mut way = vec![start.clone(), at.clone()];
+                    while let Some(before) = came_from.get(&way[way.len() - 1]) {
+                        way.push(Module::clone(before));
+                    }
+                    way.reverse();
+                    return Some(way);
+                }
+                came_from.entry(to.clone()).or_insert_with(|| {
+                    next.push_back(to);
+                    at.clone()
+                });
+            }
+        }
+        None
+    }
+}
+
+/// One name that a `use` brings in.
+#[derive(Debug)]
+struct Use {
+    path: Vec<String>,
+    name: String,
+    is_forwarded: bool,
+}
+
+/// A file's `use`s, and its code without them.
+struct File {
+    uses: Vec<Use>,
+    rest: String,
+}
+
+struct Files(BTreeMap<Module, File>);
+
+impl Files {
+    fn imports(&self, at: &Module) -> BTreeSet<Module> {
+        let file = &self.0[at];
+        let words: BTreeSet<&str> = file.rest.split(|c| !is_word(c)).collect();
+        let used = file.uses.iter();
+        let used = used.filter(|u| !u.is_forwarded || words.contains(u.name.as_str()));
+        let used = used.map(|u| u.path.clone());
+        let named = paths(&file.rest).into_iter();
+        let targets = used
+            .chain(named)
+            .filter_map(|path| self.target(at, &path, 0));
+        targets.filter(|to| to != at).collect()
+    }
+
+    /// The file that defines what `path` names in the file `at`, if it is one of ours.
+    fn target(&self, at: &Module, path: &[String], depth: usize) -> Option<Module> {
+        let (first, rest) = path.split_first()?;
+        let child = [&at[..], std::slice::from_ref(first)].concat();
+        match first.as_str() {
+            "crate" | "data_server" => self.walk(Module::new(), rest, depth),
+            "self" => self.walk(at.clone(), rest, depth),
+            "super" => {
+                let mut up = at.clone();
+                up.pop()?;
+                let path = [&["self".to_owned()], rest].concat();
+                if rest.first().is_some_and(|next| next == "super") {
+                    return self.target(&up, rest, depth);
+                }
+                self.target(&up, &path, depth)
+            }
+            _ if self.0.contains_key(&child) => self.walk(child, rest, depth),
+            _ => {
+                // A module that was imported by name, and is named by that.
+                let imported = self.0[at].uses.iter().find(|u| u.name == *first)?;
+                let path = [&imported.path[..], rest].concat();
+                (depth < 8 && imported.path[0] != *first)
+                    .then(|| self.target(at, &path, depth + 1))?
+            }
+        }
+    }
+
+    /// Follows `path` from the module `at`, through modules and forwarded names.
+    fn walk(&self, at: Module, path: &[String], depth: usize) -> Option<Module> {
+        let file = self.0.get(&at)?;
+        let Some((first, rest)) = path.split_first() else {
+            return Some(at);
+        };
+        let child = [&at[..], std::slice::from_ref(first)].concat();
+        if self.0.contains_key(&child) {
+            return self.walk(child, rest, depth);
+        }
+        let forwarded = file
+            .uses
+            .iter()
+            .find(|u| u.is_forwarded && u.name == *first);
+        match forwarded {
+            // What is forwarded from another crate is not ours.
+            Some(forwarded) if depth < 8 => self.target(&at, &forwarded.path, depth + 1),
+            _ => Some(at),
+        }
+    }
+}
+
+/// The module that a file below `src/` is.
+fn module(name: &str) -> Module {
+    let path = name.trim_end_matches(".rs");
+    let path = path.strip_suffix("/mod").unwrap_or(path);
+    if matches!(path, "lib" | "mod") {
+        return Module::new();
+    }
+    path.split('/').map(str::to_owned).collect()
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// The `use`s of a file, and its code without them.
+fn take_uses(code: &str) -> (Vec<Use>, String) {
+    let (mut uses, mut rest) = (Vec::new(), String::new());
+    let mut lines = code.lines();
+    while let Some(line) = lines.next() {
+        let words = line.trim_start();
+        let (is_forwarded, tree) = match words.strip_prefix("pub") {
+            Some(visible) => {
+                let visible = visible.trim_start();
+                let after = visible.split_once(')').map_or("", |(_, after)| after);
+                let item = if visible.starts_with('(') {
+                    after
+                } else {
+                    visible
+                };
+                (true, item.trim_start().strip_prefix("use "))
+            }
+            None => (false, words.strip_prefix("use ")),
+        };
+        let Some(tree) = tree else {
+            rest.push_str(line);
+            rest.push('\n');
+            continue;
+        };
+        let mut tree = tree.to_owned();
+        while !tree.contains(';') {
+            let Some(more) = lines.next() else { break };
+            tree.push_str(more);
+        }
+        let tree = tree.split(';').next().unwrap_or_default();
+        expand(&[], tree, is_forwarded, &mut uses);
+    }
+    (uses, rest)
+}
+
+/// Takes a tree such as `a::{b, c::{self, d as e}}` apart.
+fn expand(prefix: &[String], tree: &str, is_forwarded: bool, uses: &mut Vec<Use>) {
+    let tree = tree.trim();
+    if tree.is_empty() {
+        return;
+    }
+    if let Some((head, group)) = tree.split_once('{') {
+        let prefix = [prefix, &segments(head)].concat();
+        let group = group.trim_end().strip_suffix('}').unwrap_or(group);
+        let (mut depth, mut start) = (0_usize, 0);
+        for (at, c) in group.char_indices() {
+            match c {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 0 => {
+                    expand(&prefix, &group[start..at], is_forwarded, uses);
+                    start = at + 1;
+                }
+                _ => {}
+            }
+        }
+        return expand(&prefix, &group[start..], is_forwarded, uses);
+    }
+    let (path, alias) = match tree.split_once(" as ") {
+        Some((path, alias)) => (path, Some(alias.trim().to_owned())),
+        None => (tree, None),
+    };
+    let mut path = [prefix, &segments(path)].concat();
+    if path
+        .last()
+        .is_some_and(|last| last == "self" || last == "*")
+        && path.len() > 1
+    {
+        path.pop();
+    }
+    let name = alias.or_else(|| path.last().cloned()).unwrap_or_default();
+    uses.push(Use {
+        path,
+        name,
+        is_forwarded,
+    });
+}
+
+fn segments(path: &str) -> Vec<String> {
+    let segments = path.split("::").map(str::trim);
+    segments
+        .filter(|s| !s.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The paths of two names or more that stand in `code`, each from its first name.
+fn paths(code: &str) -> Vec<Vec<String>> {
+    let is_part = |c: char| is_word(c) || c == ':';
+    let parts = code
+        .split(|c| !is_part(c))
+        .filter(|part| part.contains("::"));
+    // A type after a single colon, as in `x:a::b`, begins anew.
+    let parts = parts.map(|part| part.replace("::", "\n"));
+    let parts = parts.map(|part| part.rsplit(':').next().unwrap_or_default().to_owned());
+    let parts = parts.filter(|part| !part.starts_with('\n'));
+    parts
+        .map(|part| {
+            part.lines()
+                .map(str::to_owned)
+                .filter(|s| !s.is_empty())
+                .collect()
+        })
+        .collect()
+}
+
+#[test]
+fn a_planted_circle_is_found_however_the_path_is_written() {
+    let of = |files: &[(&str, &str)]| Imports::new(files.iter().copied()).circles("net");
+    let two = |one: &str, other: &str| {
+        of(&[
+            ("lib.rs", "pub mod net;"),
+            (
+                "net/mod.rs",
+                "mod a;\nmod b;\npub(crate) use b::B;\npub use self::a::{A, other as Two};",
+            ),
+            ("net/a.rs", one),
+            ("net/b.rs", other),
+        ])
+    };
+    let ways_to_b = [
+        "use super::b::B;",
+        "use super::b;\nfn f() { b::g() }",
+        "use crate::net::b::{self, B};",
+        "use crate::{http, net::{x::Y, b::B}};",
+        "use super::{\n    B,\n};",
+        "fn f() -> super::B { g() }",
+        "fn f(x:crate::net::b::B) {}",
+        "use crate::net;\nfn f() { net::b::g() }",
+        "use crate::net as n;\nfn f() { n::b::g() }",
+    ];
+    for to_b in ways_to_b {
+        for to_a in ["use super::a::A;", "use super::Two;", "impl super::A {}"] {
+            let found = two(to_b, to_a);
+            assert_eq!(found, ["net::a -> net::b -> net::a"], "{to_b} {to_a}");
+        }
+        assert_eq!(two(to_b, "use std::io;"), [""; 0], "{to_b}");
+        assert_eq!(
+            two(to_b, "use super::c;\nuse hyper::a::A;"),
+            [""; 0],
+            "{to_b}"
+        );
+    }
+
+    let three = of(&[
+        ("net/mod.rs", "pub mod x;"),
+        ("net/x/mod.rs", "mod y;\nfn f() { y::g() }"),
+        ("net/x/y.rs", "use super::super::z;"),
+        ("net/z.rs", "use super::x::Here;"),
+    ]);
+    assert_eq!(three, ["net::x -> net::x::y -> net::z -> net::x"]);
+}
+
+#[test]
+fn a_name_that_is_forwarded_makes_a_circle_only_where_it_is_used() {
+    let of = |root: &str, one: &str| {
+        let files = [("net/mod.rs", root), ("net/a.rs", one)];
+        Imports::new(files).circles("net")
+    };
+    let root = "mod a;\npub use a::A;\npub struct R;";
+    assert_eq!(of(root, "use super::R;"), [""; 0]);
+    let root = "mod a;\npub use a::A;\npub struct R(A);";
+    assert_eq!(of(root, "use super::R;"), ["net -> net::a -> net"]);
+    assert_eq!(of(root, "use super::A;"), [""; 0]);
+    let root = "mod a;\nuse a::A;\npub struct R;";
+    assert_eq!(of(root, "use super::R;"), ["net -> net::a -> net"]);
+}

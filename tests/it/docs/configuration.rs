@@ -1,0 +1,137 @@
+//! Proves that `docs/configuration.md` is what the command line makes of itself.
+
+use std::fmt::Write as _;
+use std::{env, fs};
+
+use clap::{Arg, Command, CommandFactory};
+use data_server::Args;
+
+use super::path;
+
+const PAGE: &str = "docs/configuration.md";
+
+/// Makes the page again, when it is set.
+const WRITE: &str = "WRITE_DOCS";
+
+const INTRODUCTION: &str = "\
+<!-- Made from the command line by tests/it/docs/configuration.rs: do not edit. -->
+
+# Configuration
+
+Each option has an environment variable: `DATA_SERVER_` and its name in capitals, `_` for `-`, as in `DATA_SERVER_MAX_BODY`.
+The command line wins. As a variable, a switch is off when it is empty, `0`, `false`, `no` or `off`, and on otherwise. Sizes
+are bytes or carry a unit (`64MiB`, `1GB`); durations carry one (`10s`, `500ms`, `2m`). `data-server --help` prints the same.
+";
+
+/// Options under this heading print something and end: they have no variable.
+const WITHOUT_VARIABLE: &str = "Instead of serving";
+
+#[test]
+fn the_page_of_options_is_what_the_command_line_says() {
+    let made = page(&Args::command());
+    if env::var_os(WRITE).is_some() {
+        fs::write(path(PAGE), &made).expect("the page");
+    }
+    let kept = fs::read_to_string(path(PAGE)).unwrap_or_default();
+    assert!(
+        kept == made,
+        "{PAGE} is stale; make it again with\n    {WRITE}=1 cargo test --locked --test it docs::configuration"
+    );
+}
+
+/// Every option, under its heading.
+fn page(command: &Command) -> String {
+    let mut page = INTRODUCTION.to_owned();
+    let mut heading = None;
+    for option in command.get_arguments() {
+        if option.get_help_heading() != heading {
+            heading = option.get_help_heading();
+            let heading = heading.expect("every option has a heading");
+            let _ = write!(
+                page,
+                "\n## {heading}\n\n| option | default | |\n|---|---|---|\n"
+            );
+        }
+        page += &row(option);
+    }
+    page
+}
+
+fn row(option: &Arg) -> String {
+    let long = option.get_long().expect("every option has a name");
+    let variable = option.get_env().map(|name| name.to_string_lossy());
+    if option.get_help_heading() != Some(WITHOUT_VARIABLE) {
+        let expected = format!("DATA_SERVER_{}", long.to_uppercase().replace('-', "_"));
+        assert_eq!(variable.as_deref(), Some(expected.as_str()), "--{long}");
+    }
+
+    let takes_value = option.get_action().takes_values();
+    let value = option.get_value_names().map(|names| names[0].as_str());
+    let value = value.filter(|_| takes_value);
+    let mut name = format!(
+        "`--{long}{}`",
+        value.map(|value| format!(" {value}")).unwrap_or_default()
+    );
+    for alias in option.get_visible_aliases().unwrap_or_default() {
+        let _ = write!(name, " (`--{alias}`)");
+    }
+
+    let help = option
+        .get_help()
+        .expect("every option has a help")
+        .to_string();
+    let (help, told) = match help.split_once(" [default: ") {
+        Some((help, default)) => (help, Some(default.trim_end_matches(']').to_owned())),
+        None => (help.as_str(), None),
+    };
+    let given = option.get_default_values().first();
+    let default = match (told, given) {
+        (Some(told), _) => told,
+        (None, Some(given)) => format!("`{}`", given.to_string_lossy()),
+        (None, None) if takes_value => "none".to_owned(),
+        (None, None) => "off".to_owned(),
+    };
+    let values: Vec<String> = option
+        .get_possible_values()
+        .iter()
+        .map(|value| format!("`{}`", value.get_name()))
+        .collect();
+    let values = match values.as_slice() {
+        values if takes_value && !values.is_empty() => format!(". One of {}", values.join(", ")),
+        _ => String::new(),
+    };
+    let help = help.replace('|', "\\|").replace('*', "\\*");
+    format!("| {name} | {default} | {help}{values} |\n")
+}
+
+#[test]
+fn the_readme_names_options_with_their_defaults() {
+    let readme = fs::read_to_string(path("README.md")).expect("the README");
+    let rows: Vec<_> = readme
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `--"))
+        .map(|line| {
+            let (name, rest) = line.split_once('`').expect("a name");
+            let default = rest.trim_start_matches([' ', '|']).split('|').next();
+            (
+                name.split(' ').next().expect("a name"),
+                default.expect("a default").trim(),
+            )
+        })
+        .collect();
+    assert!((8..=14).contains(&rows.len()), "{rows:?}");
+    let command = Args::command();
+    for (name, default) in rows {
+        let option = command
+            .get_arguments()
+            .find(|option| option.get_long() == Some(name));
+        let option = option.unwrap_or_else(|| panic!("--{name} is no option"));
+        if let Some(given) = option.get_default_values().first() {
+            assert_eq!(
+                default,
+                format!("`{}`", given.to_string_lossy()),
+                "--{name}"
+            );
+        }
+    }
+}

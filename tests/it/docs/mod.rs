@@ -1,0 +1,252 @@
+//! Proves the documents: their sessions run and print what they show, their links lead somewhere, and their tables name what
+//! there is.
+
+mod configuration;
+mod session;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::support::TestServer;
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+fn text(name: &str) -> String {
+    fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// Every document, by its path in the repository.
+fn pages() -> Vec<String> {
+    let mut pages: Vec<String> = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+        .map(String::from)
+        .into();
+    for entry in fs::read_dir(path("docs")).expect("docs") {
+        let name = entry.expect("an entry").file_name();
+        pages.push(format!("docs/{}", name.to_str().expect("text")));
+    }
+    assert!(pages.len() >= 14, "{pages:?}");
+    pages
+}
+
+/// A test for each page that has sessions, and the list of these pages.
+macro_rules! sessions {
+    ($($test:ident: $page:literal,)*) => {
+        const WITH_SESSIONS: &[&str] = &[$($page),*];
+        $(#[test] fn $test() { play($page); })*
+    };
+}
+
+sessions! {
+    the_session_of_the_readme_runs: "README.md",
+    the_sessions_of_http_run: "docs/http.md",
+    the_sessions_of_watch_run: "docs/watch.md",
+    the_sessions_of_browsers_run: "docs/browsers.md",
+    the_sessions_of_observability_run: "docs/observability.md",
+    the_sessions_of_operations_run: "docs/operations.md",
+}
+
+fn play(page: &str) {
+    let missing = session::missing_tools();
+    if !missing.is_empty() {
+        eprintln!("left out: the sessions of {page}, for {missing:?} does not run here");
+        return;
+    }
+    match session::run(&text(page)) {
+        Ok(held) => assert!(held > 0, "{page} shows no output"),
+        Err(why) => panic!("{page}, {why}"),
+    }
+}
+
+#[test]
+fn every_page_with_a_session_is_played() {
+    for page in pages() {
+        let has_session = text(&page).lines().any(|line| line.trim() == "```sh");
+        assert_eq!(
+            has_session,
+            WITH_SESSIONS.contains(&page.as_str()),
+            "{page}"
+        );
+    }
+}
+
+#[test]
+fn the_readme_is_short() {
+    let readme = text("README.md");
+    assert!(readme.lines().count() <= 200, "lines");
+    assert!(readme.len() <= 14 << 10, "{} bytes", readme.len());
+}
+
+/// The text outside fenced blocks.
+fn prose(page: &str) -> String {
+    let mut is_code = false;
+    let lines = page.lines().filter(|line| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// What stands between each `open` and the next `close`.
+fn between<'a>(text: &'a str, open: &'a str, close: char) -> impl Iterator<Item = &'a str> {
+    let parts = text.split(open).skip(1);
+    parts.filter_map(move |part| part.split_once(close).map(|(inner, _)| inner))
+}
+
+/// The anchors that GitHub makes of the headings.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let headings = page.lines().filter(|line| line.starts_with('#'));
+    let anchor = |heading: &str| {
+        let kept = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = kept
+            .chars()
+            .filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headings.map(anchor).collect()
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut followed = 0;
+    for page in pages() {
+        let prose = prose(&text(&page));
+        for link in between(&prose, "](", ')').filter(|link| !link.contains("://")) {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let place = path(&page);
+            let target = if file.is_empty() {
+                place
+            } else {
+                place.parent().expect("a directory").join(file)
+            };
+            assert!(target.exists(), "{page}: {link} leads nowhere");
+            if !anchor.is_empty() {
+                let there = anchors(&prose_of(&target));
+                assert!(
+                    there.contains(anchor),
+                    "{page}: {link}: no such heading: {there:?}"
+                );
+            }
+            followed += 1;
+        }
+    }
+    assert!(followed > 30, "{followed}");
+}
+
+fn prose_of(file: &Path) -> String {
+    prose(&fs::read_to_string(file).expect("a page"))
+}
+
+/// Files and directories that a page names between backticks.
+#[test]
+fn every_file_that_is_named_exists() {
+    let mut looked_at = 0;
+    for page in pages().into_iter().filter(|page| page != "CHANGELOG.md") {
+        let prose = prose(&text(&page));
+        for code in prose.split('`').skip(1).step_by(2) {
+            let name = code.split([' ', ':']).next().expect("a word");
+            let is_ours = ["src", "tests", "benches", "docs"]
+                .iter()
+                .any(|dir| name == *dir || name.starts_with(&format!("{dir}/")));
+            if is_ours {
+                assert!(path(name).exists(), "{page}: there is no {name}");
+                looked_at += 1;
+            }
+        }
+    }
+    assert!(looked_at > 40, "{looked_at}");
+}
+
+/// The words between backticks in the first column of the page's tables.
+fn first_column(page: &str) -> BTreeSet<String> {
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| "));
+    let cells = rows.filter_map(|row| Some(row.split_once(" |")?.0));
+    let words = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    words.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_table_of_metrics_names_what_is_scraped() {
+    let server = TestServer::start(&["--durability", "disk", "--access-log"]);
+    server.store("k", "value");
+    assert_eq!(server.get("k").status, 200);
+    let scraped = String::from_utf8(server.get("-/metrics").body).expect("text");
+    let families = scraped
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "));
+    let there: BTreeSet<&str> = families.filter_map(|line| line.split(' ').next()).collect();
+    assert!(there.len() > 20, "{there:?}");
+
+    let page = text("docs/observability.md");
+    let (_, section) = page.split_once("## Metrics").expect("a section");
+    let section = section.split("\n## ").next().expect("a section");
+    let told: BTreeSet<String> = first_column(section)
+        .into_iter()
+        .map(|name| {
+            if name.starts_with("process_") {
+                name
+            } else {
+                format!("data_server_{name}")
+            }
+        })
+        .collect();
+    let told: BTreeSet<&str> = told.iter().map(String::as_str).collect();
+    let differing: Vec<_> = told.symmetric_difference(&there).collect();
+    assert!(
+        differing.is_empty(),
+        "only in the page, or only in /-/metrics: {differing:?}"
+    );
+}
+
+#[test]
+fn the_table_of_errors_names_what_the_source_answers() {
+    let page = text("docs/http.md");
+    let (_, section) = page.split_once("## Errors").expect("a section");
+    let names = first_column(section);
+    assert!(names.len() > 25, "{names:?}");
+    let mut source = String::new();
+    read_all(&path("src/http"), &mut source);
+    for name in &names {
+        let quoted = format!("\"{name}\"");
+        assert!(source.contains(&quoted), "no answer is {name}");
+    }
+    let answered = problems(&source);
+    assert!(answered.len() > 25, "{answered:?}");
+    let untold: Vec<_> = answered.difference(&names).collect();
+    assert!(untold.is_empty(), "not in the page: {untold:?}");
+}
+
+/// The names of problems, which stand beside their statuses: `S::NOT_FOUND, "no-such-path"`.
+fn problems(source: &str) -> BTreeSet<String> {
+    let is_name = |text: &str| text.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
+    let follows_status = |before: &str| {
+        let word = before
+            .strip_suffix(", ")
+            .and_then(|before| before.rsplit("::").next());
+        word.is_some_and(|word| {
+            word.len() > 3 && word.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
+        })
+    };
+    let quotes: Vec<usize> = source.match_indices('"').map(|(at, _)| at).collect();
+    let pairs = quotes.windows(2);
+    let names = pairs.filter(|pair| follows_status(&source[..pair[0]]));
+    let names = names.map(|pair| &source[pair[0] + 1..pair[1]]);
+    names
+        .filter(|name| is_name(name))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn read_all(dir: &Path, text: &mut String) {
+    for entry in fs::read_dir(dir).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            read_all(&path, text);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            *text += &fs::read_to_string(&path).expect("a source file");
+        }
+    }
+}

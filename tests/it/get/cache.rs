@@ -1,0 +1,264 @@
+//! Proves of the cache what [`crate::get::cached_values`] leaves open: values kept without their bytes, changes that keep
+//! the value, races of readers with a writer, a hot key beside a crowd of cold ones, and descriptors when there are few.
+
+use std::fs::{self, File, FileTimes};
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use crate::support::{DataDir, Done, Launch, Raw, TestServer, eventually, pattern, put_head};
+
+fn get(key: &str) -> String {
+    format!("GET /{key} HTTP/1.1\r\nHost: t\r\n\r\n")
+}
+
+/// Waits until the value has been as it is for long enough that it may be kept.
+fn settle(server: &TestServer, key: &str) {
+    eventually("the value has settled", || {
+        let modified = fs::metadata(server.dir.file(key)).and_then(|meta| meta.modified());
+        let age = modified.map(|at| SystemTime::now().duration_since(at).unwrap_or_default());
+        age.expect("its age") > Duration::from_millis(150)
+    });
+}
+
+type Change = fn(&TestServer);
+
+/// What may happen to the value `pattern(1, size)`: `true` where it is `pattern(2, size)` afterwards.
+const CHANGES: &[(&str, Change, bool)] = &[
+    (
+        "replaced over the wire",
+        |server| server.store("k", pattern(2, len(server))),
+        true,
+    ),
+    (
+        "edited in place to the same size",
+        |server| {
+            let mut file = File::options()
+                .write(true)
+                .open(server.dir.file("k"))
+                .expect("k");
+            file.write_all(&pattern(2, len(server))).expect("an edit");
+        },
+        true,
+    ),
+    (
+        "replaced by mv",
+        |server| {
+            fs::write(server.dir.outside("new"), pattern(2, len(server))).expect("a file");
+            fs::rename(server.dir.outside("new"), server.dir.file("k")).expect("a rename");
+        },
+        true,
+    ),
+    (
+        "moved away and another one moved here",
+        |server| {
+            server.dir.place("other", pattern(2, len(server)));
+            fs::rename(server.dir.file("k"), server.dir.outside("old")).expect("a rename");
+            fs::rename(server.dir.file("other"), server.dir.file("k")).expect("a rename");
+        },
+        true,
+    ),
+    (
+        "touched",
+        |server| {
+            let file = File::open(server.dir.file("k")).expect("k");
+            let time = SystemTime::UNIX_EPOCH + Duration::from_nanos(1_234_567_890_123_456_789);
+            file.set_times(FileTimes::new().set_modified(time))
+                .expect("a time");
+        },
+        false,
+    ),
+    (
+        "given a second name",
+        |server| fs::hard_link(server.dir.file("k"), server.dir.file("link")).expect("a link"),
+        false,
+    ),
+    (
+        "moved away and back",
+        |server| {
+            fs::rename(server.dir.file("k"), server.dir.file("away")).expect("a rename");
+            fs::rename(server.dir.file("away"), server.dir.file("k")).expect("a rename");
+        },
+        false,
+    ),
+];
+
+fn len(server: &TestServer) -> usize {
+    let meta = fs::metadata(server.dir.file("k")).expect("k");
+    usize::try_from(meta.len()).expect("small")
+}
+
+/// Kept with their bytes, and as open files alone; the `ETag` is the file's time of modification at every moment.
+#[test]
+fn values_of_every_kept_size_are_never_stale() {
+    for size in [16 << 10, (16 << 10) + 1, 64 << 10] {
+        for cache in ["1MiB", "0"] {
+            let server = TestServer::start(&["--threads", "2", "--cache", cache]);
+            let mut readers: Vec<Raw> = (0..2).map(|_| server.connect()).collect();
+            for (what, change, changes) in CHANGES {
+                server.store("k", pattern(1, size));
+                if cache != "0" {
+                    settle(&server, "k");
+                }
+                for reader in readers.iter_mut().chain(&mut [server.connect()]) {
+                    assert!(reader.ask(get("k")).body == pattern(1, size), "{what}");
+                }
+                change(&server);
+                let modified = fs::metadata(server.dir.file("k")).and_then(|meta| meta.modified());
+                let since = modified
+                    .expect("its time")
+                    .duration_since(SystemTime::UNIX_EPOCH);
+                let etag = format!("\"{:x}\"", since.expect("after 1970").as_nanos());
+                for reader in &mut readers {
+                    let got = reader.ask(get("k"));
+                    assert_eq!(got.status, 200, "{size} bytes, {what}");
+                    assert_eq!(got.header("etag"), Some(&*etag), "{size} bytes, {what}");
+                    let expected = pattern(if *changes { 2 } else { 1 }, size);
+                    assert!(got.body == expected, "{size} bytes, {what}");
+                }
+                server.dir.clear();
+                assert_eq!(readers[0].ask(get("k")).status, 404, "{what}, then removed");
+            }
+        }
+    }
+}
+
+/// How many times the writer writes, and after how many it lets the value settle, so that it is kept and hit.
+const WRITES: u64 = 10_000;
+const REST: u64 = 500;
+
+/// Readers on all reactors never see a value older than the last one acknowledged before they asked, nor than one that
+/// anybody saw before they asked: the key is a register.
+fn race(args: &[&str], write: impl Fn(&TestServer, &mut Raw, u64)) {
+    let server = Launch::new(args).on(&DataDir::in_memory()).start();
+    server.store("k", format!("{:020}", 0));
+    let (acknowledged, seen) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (reads, done, failed) = (AtomicU64::new(0), Done::default(), AtomicBool::new(false));
+    let read = || {
+        let mut connection = server.connect();
+        while !done.is_said() {
+            let least = acknowledged
+                .load(Ordering::Acquire)
+                .max(seen.load(Ordering::Acquire));
+            let got = connection.ask(get("k"));
+            let value: u64 = String::from_utf8_lossy(&got.body)
+                .parse()
+                .expect("a number");
+            if value < least {
+                failed.store(true, Ordering::Release);
+                panic!("read {value} when {least} was known");
+            }
+            seen.fetch_max(value, Ordering::AcqRel);
+            reads.fetch_add(1, Ordering::AcqRel);
+        }
+    };
+    thread::scope(|scope| {
+        let _saying = done.when_dropped();
+        let mut connection = server.connect();
+        for _ in 0..3 {
+            scope.spawn(read);
+        }
+        for n in 1..=WRITES {
+            write(&server, &mut connection, n);
+            acknowledged.store(n, Ordering::Release);
+            if n % REST == 0 {
+                settle(&server, "k");
+                let enough = reads.load(Ordering::Acquire) + 30;
+                eventually("readers go on", || {
+                    failed.load(Ordering::Acquire) || reads.load(Ordering::Acquire) >= enough
+                });
+            }
+            if failed.load(Ordering::Acquire) {
+                break;
+            }
+        }
+    });
+    let reads = reads.into_inner();
+    eprintln!("{reads} reads beside {WRITES} writes, {args:?}");
+    assert!(reads > WRITES / REST * 30);
+}
+
+fn put(_: &TestServer, connection: &mut Raw, n: u64) {
+    let value = format!("{n:020}");
+    let answer = connection.ask(put_head("k", value.len()) + &value);
+    assert_eq!(answer.status, 200);
+}
+
+#[test]
+fn a_key_that_is_put_is_a_register_on_every_reactor() {
+    race(&["--threads", "4"], put);
+}
+
+#[test]
+fn a_key_that_is_put_is_a_register_without_a_cache() {
+    race(&["--threads", "4", "--cache", "0"], put);
+}
+
+#[test]
+fn a_key_that_is_replaced_by_hand_is_a_register_on_every_reactor() {
+    race(&["--threads", "4"], |server, _, n| {
+        let new = server.dir.outside("new");
+        fs::write(&new, format!("{n:020}")).expect("a file");
+        fs::rename(new, server.dir.file("k")).expect("a rename");
+    });
+}
+
+/// Five thousand keys that are asked for once, five times what the cache holds, beside one that is asked for often.
+#[test]
+fn a_scan_of_cold_keys_does_not_push_out_a_hot_one() {
+    const COLD: u64 = 5000;
+    let server = TestServer::start(&["--threads", "2", "--cache", "1MiB"]);
+    for n in 0..COLD {
+        server.dir.place(&format!("cold-{n}"), pattern(n, 500));
+    }
+    server.dir.place("hot", "value");
+    settle(&server, "hot");
+    let mut connection = server.connect();
+    for _ in 0..100 {
+        assert_eq!(connection.ask(get("hot")).body, b"value");
+    }
+    let is_kept = |key: &str| server.proc().has_open(&server.dir.file(key));
+    eventually("the hot key is kept", || is_kept("hot"));
+    for n in 0..COLD {
+        let got = connection.ask(get(&format!("cold-{n}")));
+        assert!(got.body == pattern(n, 500));
+    }
+    let kept = (0..COLD).filter(|n| n % 50 == 0 && is_kept(&format!("cold-{n}")));
+    let kept = kept.count() * 50;
+    eprintln!("after {COLD} cold keys, about {kept} of them are kept");
+    assert!(kept < 2500, "a scan that fits proves nothing");
+    assert!(is_kept("hot"), "the hot key was pushed out");
+}
+
+#[test]
+fn thousands_of_keys_keep_few_descriptors_when_few_may_be_open() {
+    const LIMIT: usize = 256;
+    const CLIENTS: usize = 8;
+    let server = Launch::new(&["--threads", "2"])
+        .through(&["prlimit", "--nofile=256:256"])
+        .start();
+    let at_rest = server.proc().descriptors();
+    for n in 0..3000 {
+        server.dir.place(&format!("k{n}"), pattern(n, 100));
+    }
+    settle(&server, "k2999");
+    let mut clients: Vec<Raw> = (0..CLIENTS).map(|_| server.connect()).collect();
+    let mut most = 0;
+    for round in 0..2 {
+        for (turn, n) in (round..).zip(0..3000) {
+            let got = clients[turn % CLIENTS].ask(get(&format!("k{n}")));
+            assert_eq!(got.status, 200, "GET /k{n}: {got:?}");
+            assert!(got.body == pattern(n, 100), "GET /k{n}");
+            if n % 100 == 0 {
+                most = most.max(server.proc().descriptors());
+            }
+        }
+    }
+    let kept = most - at_rest - CLIENTS;
+    eprintln!("at most {kept} descriptors kept of {LIMIT}");
+    assert!(
+        (1..=LIMIT / 8 + 2).contains(&kept),
+        "{kept} descriptors kept"
+    );
+}

@@ -1,0 +1,334 @@
+//! Proves compression on request (RFC 9110, sections 8.4, 8.8.3.3 and 12.5.3): what is decoded is the value, a coded
+//! representation has a tag of its own, and nobody gets one who did not ask for it.
+
+use std::io::Read;
+
+use crate::support::{DataDir, Launch, Raw, Response, TestServer, ask, eventually, pattern};
+
+/// Text that can be compressed, of this length.
+fn text(seed: u64, length: usize) -> Vec<u8> {
+    let words = pattern(seed, length);
+    words
+        .iter()
+        .map(|b| b"etaoin shrdlu\n"[usize::from(b % 14)])
+        .collect()
+}
+
+fn get(raw: &mut Raw, key: &str, lines: &str) -> Response {
+    ask(raw, "GET", &format!("/{key}"), lines, b"")
+}
+
+fn decoded(got: &Response) -> Vec<u8> {
+    match got.header("content-encoding") {
+        Some("zstd") => zstd::decode_all(&got.body[..]).expect("zstd"),
+        Some("gzip") => {
+            let mut value = Vec::new();
+            let mut decoder = flate2::read::GzDecoder::new(&got.body[..]);
+            decoder.read_to_end(&mut value).expect("gzip");
+            value
+        }
+        None => got.body.clone(),
+        Some(other) => panic!("Content-Encoding: {other}"),
+    }
+}
+
+/// Servers with `k<length>.txt` of several sizes, the small ones kept and not.
+fn each_server(test: impl Fn(&TestServer, &[(String, Vec<u8>)])) {
+    for cache in ["64MiB", "0"] {
+        let args = ["--compress", "--cache", cache];
+        let server = Launch::new(&args).on(&DataDir::temporary()).start();
+        let values: Vec<_> = [1025, 5_000, 30_000, 200_000, 2_500_000]
+            .into_iter()
+            .map(|length| (format!("k{length}.txt"), text(7, length)))
+            .collect();
+        for (key, value) in &values {
+            server.store(key, value);
+        }
+        if cache != "0" {
+            let mut raw = server.connect();
+            eventually("small values are kept", || {
+                get(&mut raw, "k5000.txt", "");
+                server.proc().has_open(&server.dir.file("k5000.txt"))
+            });
+        }
+        test(&server, &values);
+    }
+}
+
+#[test]
+fn what_was_asked_for_in_zstd_or_gzip_decodes_to_the_value() {
+    each_server(|server, values| {
+        let mut raw = server.connect();
+        for (key, value) in values {
+            let plain = get(&mut raw, key, "");
+            assert_eq!(
+                (
+                    plain.header("content-encoding"),
+                    plain.must("accept-ranges")
+                ),
+                (None, "bytes")
+            );
+            assert_eq!(
+                plain.all("vary"),
+                "accept-encoding",
+                "12.5.5: the choice depends on it here too"
+            );
+            assert_eq!(plain.length(), value.len());
+            for coding in ["zstd", "gzip"] {
+                let got = get(&mut raw, key, &format!("Accept-Encoding: {coding}\r\n"));
+                assert_eq!(got.must("content-encoding"), coding, "/{key}");
+                assert!(decoded(&got) == *value, "/{key} in {coding}");
+                assert!(
+                    got.body.len() < value.len() * 9 / 10,
+                    "/{key} in {coding}: {}",
+                    got.body.len()
+                );
+                assert_eq!(got.all("vary"), "accept-encoding");
+                assert_eq!(got.must("content-type"), "text/plain; charset=utf-8");
+                assert_eq!(got.must("last-modified"), plain.must("last-modified"));
+                assert!(!got.closes());
+            }
+        }
+    });
+}
+
+#[test]
+fn each_coding_has_a_strong_tag_of_its_own_by_8_8_3_3_that_answers_304() {
+    each_server(|server, values| {
+        let mut raw = server.connect();
+        for (key, _) in values {
+            let mut tags = Vec::new();
+            for coding in ["zstd", "gzip", "identity"] {
+                let accept = format!("Accept-Encoding: {coding}\r\n");
+                let tag = get(&mut raw, key, &accept).must("etag").to_owned();
+                assert!(tag.starts_with('"') && !tags.contains(&tag), "{tag} twice");
+                let condition = format!("{accept}If-None-Match: {tag}\r\n");
+                for method in ["GET", "HEAD"] {
+                    let got = ask(&mut raw, method, &format!("/{key}"), &condition, b"");
+                    assert_eq!(
+                        (got.status, got.must("etag")),
+                        (304, &tag[..]),
+                        "/{key} in {coding}"
+                    );
+                    assert_eq!(got.all("vary"), "accept-encoding", "15.4.5");
+                }
+                tags.push(tag);
+            }
+        }
+        // A tag of any of its forms is good for a swap, and for no other version.
+        let (key, _) = &values[1];
+        let coded = get(&mut raw, key, "Accept-Encoding: gzip\r\n")
+            .must("etag")
+            .to_owned();
+        let swap = format!("If-Match: {coded}\r\n");
+        assert_eq!(
+            ask(&mut raw, "PUT", &format!("/{key}"), &swap, &text(8, 5000)).status,
+            200
+        );
+        assert_eq!(
+            ask(&mut raw, "PUT", &format!("/{key}"), &swap, &text(9, 5000)).status,
+            412
+        );
+        let got = get(
+            &mut server.connect(),
+            key,
+            &format!("If-None-Match: {coded}\r\n"),
+        );
+        assert_eq!(got.status, 200, "the old version's tag");
+    });
+}
+
+#[test]
+fn head_has_the_headers_of_get_in_every_coding() {
+    each_server(|server, values| {
+        let mut raw = server.connect();
+        for (key, _) in values {
+            for coding in ["zstd", "gzip", "identity"] {
+                let lines = format!("Accept-Encoding: {coding}\r\n");
+                // The framing of a body is no part of an answer without one (RFC 9112, 6.1: MAY).
+                let headers = |got: Response| {
+                    let kept = |name: &str| name != "date" && name != "transfer-encoding";
+                    let mut headers: Vec<_> = got
+                        .headers
+                        .into_iter()
+                        .filter(|(name, _)| kept(name))
+                        .collect();
+                    headers.sort();
+                    headers
+                };
+                let head = headers(ask(&mut raw, "HEAD", &format!("/{key}"), &lines, b""));
+                assert_eq!(
+                    head,
+                    headers(get(&mut raw, key, &lines)),
+                    "/{key} in {coding}"
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn a_part_is_never_coded() {
+    each_server(|server, values| {
+        let mut raw = server.connect();
+        for (key, value) in values {
+            let got = get(
+                &mut raw,
+                key,
+                "Accept-Encoding: gzip, zstd\r\nRange: bytes=5-99\r\n",
+            );
+            assert_eq!(
+                (got.status, got.header("content-encoding")),
+                (206, None),
+                "/{key}"
+            );
+            assert!(got.body == value[5..100]);
+            assert_eq!(got.must("etag"), get(&mut raw, key, "").must("etag"));
+            assert_eq!(
+                get(
+                    &mut raw,
+                    key,
+                    "Accept-Encoding: gzip\r\nRange: bytes=9999999-\r\n"
+                )
+                .status,
+                416
+            );
+            // 13.1.5: the tag of a coded one is not that of the bytes that ranges are of.
+            let coded = get(&mut raw, key, "Accept-Encoding: zstd\r\n")
+                .must("etag")
+                .to_owned();
+            let lines = format!("Range: bytes=5-99\r\nIf-Range: {coded}\r\n");
+            let got = get(&mut raw, key, &lines);
+            assert_eq!(got.status, 200, "/{key}");
+            assert!(decoded(&got) == *value);
+        }
+    });
+}
+
+#[test]
+fn preferences_decide_by_12_5_3() {
+    let server = TestServer::start(&["--compress"]);
+    server.store("k.json", text(1, 5000));
+    let mut raw = server.connect();
+    for (accept, coding) in [
+        ("gzip, deflate, br, zstd", Some("zstd")),
+        ("gzip", Some("gzip")),
+        ("x-gzip", Some("gzip")),
+        ("GZIP", Some("gzip")),
+        ("gzip;q=1.0, zstd;q=0.5", Some("gzip")),
+        ("*", Some("zstd")),
+        ("zstd;q=0, *", Some("gzip")),
+        ("gzip;q=0", None),
+        ("gzip;q=0, zstd;q=0.000", None),
+        ("*;q=0", None),
+        ("identity", None),
+        ("identity, gzip;q=0.5", None),
+        ("identity;q=0.1, gzip;q=0.5", Some("gzip")),
+        ("br, deflate, compress", None),
+        ("gzip;q=nonsense", None),
+        ("", None),
+    ] {
+        let got = get(
+            &mut raw,
+            "k.json",
+            &format!("Accept-Encoding: {accept}\r\n"),
+        );
+        assert_eq!(got.header("content-encoding"), coding, "{accept}");
+        assert!(decoded(&got) == text(1, 5000));
+    }
+}
+
+#[test]
+fn nothing_is_coded_that_gains_nothing_and_nothing_at_all_by_default() {
+    let coded = |server: &TestServer, key: &str| {
+        let got = get(
+            &mut server.connect(),
+            key,
+            "Accept-Encoding: zstd, gzip\r\n",
+        );
+        assert!(decoded(&got) == server.dir.read(key), "/{key}");
+        (got.header("content-encoding").is_some(), got.all("vary"))
+    };
+    let server = TestServer::start(&["--compress"]);
+    for length in [0, 1, 1024] {
+        server.store("short.txt", text(1, length));
+        assert!(!coded(&server, "short.txt").0, "{length} bytes");
+    }
+    for key in ["a.png", "a.jpg", "a.zip", "a.gz", "a", "a.mp4"] {
+        server.store(key, text(1, 5000));
+        assert_eq!(coded(&server, key), (false, String::new()), "/{key}");
+    }
+    for key in ["a.txt", "a.html", "a.json", "a.svg", "a.js", "a.css"] {
+        server.store(key, text(1, 5000));
+        assert_eq!(
+            coded(&server, key),
+            (true, "accept-encoding".into()),
+            "/{key}"
+        );
+    }
+    let server = TestServer::start(&[]);
+    server.store("a.txt", text(1, 5000));
+    assert_eq!(coded(&server, "a.txt"), (false, String::new()));
+}
+
+#[test]
+fn a_client_of_http_1_0_gets_all_of_it_and_the_end_of_the_connection() {
+    let server = TestServer::start(&["--compress"]);
+    let value = text(3, 700_000);
+    server.store("k.txt", &value);
+    let mut raw = server.connect();
+    raw.send("GET /k.txt HTTP/1.0\r\nAccept-Encoding: gzip\r\n\r\n");
+    let mut got = raw.head();
+    assert_eq!(
+        (got.status, got.header("transfer-encoding")),
+        (200, None),
+        "RFC 9112, 6.1"
+    );
+    got.body = raw.rest();
+    assert!(decoded(&got) == value);
+}
+
+#[test]
+fn a_value_cut_by_hand_while_it_is_coded_breaks_the_connection() {
+    let server = TestServer::start(&["--compress", "--threads", "1"]);
+    server.store("k.txt", text(4, 30_000_000));
+    let mut raw = Raw::connect_narrow(server.addr);
+    raw.send("GET /k.txt HTTP/1.1\r\nHost: t\r\nAccept-Encoding: gzip\r\n\r\n");
+    assert_eq!(raw.head().status, 200);
+    let file = std::fs::File::options()
+        .write(true)
+        .open(server.dir.file("k.txt"))
+        .expect("k");
+    file.set_len(1000).expect("a cut");
+    let rest = raw.rest();
+    assert!(
+        !rest.ends_with(b"\r\n0\r\n\r\n"),
+        "a cut value must not look whole"
+    );
+    assert_eq!(server.get("k.txt").length(), 1000);
+}
+
+#[test]
+fn values_by_hand_and_by_put_are_coded_while_others_are_served() {
+    let server = TestServer::start(&["--compress", "--threads", "1"]);
+    server.dir.place("big.txt", text(5, 8_000_000));
+    server.store("small", "x");
+    // More that want it than there are compute threads, and none of them reads on.
+    let mut waiting: Vec<Raw> = (0..8).map(|_| Raw::connect_narrow(server.addr)).collect();
+    for raw in &mut waiting {
+        raw.send("GET /big.txt HTTP/1.1\r\nHost: t\r\nAccept-Encoding: zstd\r\n\r\n");
+    }
+    for raw in &mut waiting {
+        assert_eq!(raw.head().must("content-encoding"), "zstd");
+    }
+    assert_eq!(server.get("small").body, b"x");
+    let got = get(
+        &mut server.connect(),
+        "big.txt",
+        "Accept-Encoding: zstd\r\n",
+    );
+    assert!(
+        decoded(&got) == server.dir.read("big.txt"),
+        "slow readers hold no compute thread"
+    );
+}

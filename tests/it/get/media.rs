@@ -1,0 +1,257 @@
+//! Proves media types (RFC 9110, section 8.3): kept with the value where everybody keeps them, guessed only where nobody
+//! said, never a way to inject a header; and that no stored page can act as this origin.
+
+use std::fs::File;
+
+use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
+
+use crate::support::{DataDir, LENGTHS, Launch, Mount, TestServer, ask, pattern};
+
+const NAME: &str = "user.mime_type";
+
+/// Of no origin: no script, no form, nothing from other servers.
+const SANDBOX: &str =
+    "sandbox; default-src 'none'; img-src 'self' data:; style-src 'self' 'unsafe-inline'";
+
+/// The attribute of the file of this key.
+fn kept(dir: &DataDir, key: &str) -> Option<Vec<u8>> {
+    let mut buf = [0; 1024];
+    let file = File::open(dir.file(key)).expect("the value");
+    let len = fgetxattr(&file, NAME, &mut buf).ok()?;
+    Some(buf[..len].to_vec())
+}
+
+fn set(dir: &DataDir, key: &str, value: &[u8]) {
+    let file = File::open(dir.file(key)).expect("the value");
+    fsetxattr(&file, NAME, value, XattrFlags::empty()).expect("an attribute by hand");
+}
+
+fn put(server: &TestServer, key: &str, kind: &str, value: &[u8]) -> u16 {
+    let line = format!("Content-Type: {kind}\r\n");
+    ask(
+        &mut server.connect(),
+        "PUT",
+        &format!("/{key}"),
+        &line,
+        value,
+    )
+    .status
+}
+
+/// Directories on ext4 and in memory, as far as the machine has them, and what keeps them.
+fn directories() -> Vec<(DataDir, Option<Mount>)> {
+    let mut all = vec![(DataDir::temporary(), None)];
+    let left_out = "media types on this file system";
+    all.extend(Mount::tmpfs("size=64m", left_out).map(|mount| (mount.dir(), Some(mount))));
+    all.extend(Mount::ext4(left_out).map(|mount| (mount.dir(), Some(mount))));
+    all
+}
+
+#[test]
+fn a_content_type_is_kept_on_disk_and_across_a_restart_for_values_of_every_size() {
+    for (dir, _mount) in directories() {
+        let mut server = Launch::new(&[]).on(&dir).start();
+        let kinds = [
+            "text/html; charset=\"utf-8\"",
+            "Image/PNG",
+            "application/x.y-z+json;a=b",
+            "a/b",
+        ];
+        for (length, kind) in LENGTHS.into_iter().zip(kinds) {
+            assert_eq!(
+                put(
+                    &server,
+                    &format!("k{length}.txt"),
+                    kind,
+                    &pattern(1, length)
+                ),
+                200
+            );
+        }
+        for _ in 0..2 {
+            for (length, kind) in LENGTHS.into_iter().zip(kinds) {
+                let key = format!("k{length}.txt");
+                for method in ["GET", "HEAD"] {
+                    let got = ask(&mut server.connect(), method, &format!("/{key}"), "", b"");
+                    assert_eq!(got.must("content-type"), kind, "{method} /{key}");
+                }
+                assert_eq!(
+                    kept(&dir, &key).as_deref(),
+                    Some(kind.as_bytes()),
+                    "{key} on disk"
+                );
+            }
+            server.stop();
+            server = Launch::new(&[]).on(&dir).start();
+        }
+    }
+}
+
+#[test]
+fn without_one_it_is_guessed_by_the_extension_and_else_a_stream_of_bytes() {
+    let server = TestServer::start(&[]);
+    let mut raw = server.connect();
+    for (key, kind) in [
+        ("a.html", "text/html; charset=utf-8"),
+        ("a.HTML", "text/html; charset=utf-8"),
+        ("a.b.c.txt", "text/plain; charset=utf-8"),
+        ("a.tar.gz", "application/gzip"),
+        ("a.json", "application/json"),
+        ("a.svg", "image/svg+xml"),
+        ("%C3%A9.png", "image/png"),
+        ("a", "application/octet-stream"),
+        ("html", "application/octet-stream"),
+        (".html", "application/octet-stream"),
+        ("a.", "application/octet-stream"),
+        ("...", "application/octet-stream"),
+        ("a.html%0a", "application/octet-stream"),
+        ("a.html;x", "application/octet-stream"),
+        ("a.no-such-thing", "application/octet-stream"),
+    ] {
+        let path = format!("/{key}");
+        // What is no media type counts as not sent (5.3 of RFC 9110 leaves it to the recipient).
+        for lines in [
+            "",
+            "Content-Type: nonsense\r\n",
+            "Content-Type: text/\r\n",
+            "Content-Type: */*\r\n",
+        ] {
+            assert_eq!(ask(&mut raw, "PUT", &path, lines, b"x").status, 200);
+            let got = ask(&mut raw, "GET", &path, "", b"");
+            assert_eq!(got.must("content-type"), kind, "{path} {lines}");
+        }
+        ask(&mut raw, "DELETE", &path, "", b"");
+    }
+    server.dir.place("by-hand.css", "x");
+    assert_eq!(
+        server.get("by-hand.css").must("content-type"),
+        "text/css; charset=utf-8"
+    );
+}
+
+#[test]
+fn the_next_put_replaces_it_also_by_none() {
+    let server = TestServer::start(&[]);
+    for length in LENGTHS {
+        let value = pattern(2, length);
+        assert_eq!(put(&server, "k", "text/html", &value), 200);
+        assert_eq!(server.get("k").must("content-type"), "text/html");
+        assert_eq!(put(&server, "k", "text/css", &value), 200);
+        assert_eq!(server.get("k").must("content-type"), "text/css");
+        server.store("k", &value);
+        assert_eq!(
+            server.get("k").must("content-type"),
+            "application/octet-stream"
+        );
+        assert_eq!(kept(&server.dir, "k"), None);
+    }
+}
+
+#[test]
+fn pages_are_sandboxed_and_nothing_is_sniffed_also_in_parts_and_errors() {
+    let server = TestServer::start(&["--compress"]);
+    let cases: [(&str, bool); 9] = [
+        ("text/html", true),
+        ("TEXT/HTML; charset=utf-8", true),
+        ("application/xhtml+xml", true),
+        ("image/svg+xml", true),
+        ("text/xml", true),
+        ("application/xml; a=b", true),
+        ("application/atom+xml", true),
+        ("text/plain", false),
+        ("image/png", false),
+    ];
+    let mut raw = server.connect();
+    for length in LENGTHS {
+        for (kind, active) in cases {
+            assert_eq!(put(&server, "k", kind, &vec![b'a'; length]), 200);
+            for lines in [
+                "",
+                "Range: bytes=0-9\r\n",
+                "Range: bytes=0-9,1000-1009\r\n",
+                "Accept-Encoding: zstd\r\n",
+                // 304.
+                "If-None-Match: *\r\n",
+            ] {
+                for method in ["GET", "HEAD"] {
+                    let got = ask(&mut raw, method, "/k", lines, b"");
+                    let policy = got.header("content-security-policy");
+                    assert_eq!(policy, active.then_some(SANDBOX), "{method} {kind} {lines}");
+                    assert_eq!(
+                        got.all("x-content-type-options"),
+                        "nosniff",
+                        "{method} {kind} {lines}"
+                    );
+                }
+            }
+        }
+    }
+    server.store("guessed.html", "<script>");
+    assert_eq!(
+        server.get("guessed.html").must("content-security-policy"),
+        SANDBOX
+    );
+    for (method, key) in [
+        ("GET", "gone"),
+        ("GET", "%00"),
+        ("POST", "k"),
+        ("GET", ""),
+        ("OPTIONS", "k"),
+        ("DELETE", "k"),
+    ] {
+        let got = ask(&mut server.connect(), method, &format!("/{key}"), "", b"");
+        assert_eq!(
+            got.all("x-content-type-options"),
+            "nosniff",
+            "{method} /{key} {}",
+            got.status
+        );
+    }
+}
+
+#[test]
+fn an_attribute_set_by_hand_shows_at_once_and_never_injects_a_header() {
+    let server = TestServer::start(&[]);
+    let mut raw = server.connect();
+    for length in [10, 30_000, 200_000] {
+        server.store("k.css", pattern(3, length));
+        let mut sees = |kind: &[u8], expected: &str| {
+            set(&server.dir, "k.css", kind);
+            let got = ask(&mut raw, "GET", "/k.css", "", b"");
+            assert_eq!(got.status, 200, "{}", kind.escape_ascii());
+            assert_eq!(
+                got.must("content-type"),
+                expected,
+                "{}",
+                kind.escape_ascii()
+            );
+            assert_eq!(got.header("x-evil"), None, "{}", kind.escape_ascii());
+            let part = ask(&mut raw, "GET", "/k.css", "Range: bytes=0-0,-1\r\n", b"");
+            let shown = String::from_utf8_lossy(&part.body).to_lowercase();
+            assert!(
+                !shown.contains("x-evil"),
+                "in a part: {}",
+                kind.escape_ascii()
+            );
+        };
+        sees(b"text/html", "text/html");
+        sees(b"image/png", "image/png");
+        for evil in [
+            &b"text/html\r\nX-Evil: 1"[..],
+            b"text/html\nX-Evil: 1",
+            b"text/html\rX-Evil: 1",
+            b"text/html\0",
+            b"text/html\x7f",
+            b"\r\n\r\n<script>X-Evil: 1</script>",
+            b"text/html; a=\"\r\nX-Evil: 1\"",
+            b"text/h\xff",
+            "text/h\u{e9}ml".as_bytes(),
+            b"",
+            b"text",
+            &[b"text/html; a=".to_vec(), vec![b'x'; 900]].concat(),
+        ] {
+            sees(evil, "text/css");
+        }
+        sees(b"text/csv", "text/csv");
+    }
+}

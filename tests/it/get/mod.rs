@@ -1,0 +1,11 @@
+//! Reading values: which bytes are answered, where they come from, and what that costs.
+
+mod cache;
+mod cached_values;
+mod compression;
+mod disk_reads;
+mod media;
+mod ranges;
+mod sendfile;
+mod snapshots;
+mod syscalls;

@@ -1,0 +1,112 @@
+//! Proves that values sent from their files arrive as they are, whatever their size and whoever reads how slowly.
+//!
+//! Long values leave by `sendfile`, between answers that hyper sends. Were a region sent twice, short or out of turn, other
+//! bytes would arrive.
+
+use std::thread;
+
+use crate::support::{Raw, TestServer, pattern};
+
+/// Around each limit where the way of sending changes, and the size that origins.md is about.
+const SIZES: [usize; 10] = [
+    1,
+    16 << 10,
+    (16 << 10) + 1,
+    64 << 10,
+    (64 << 10) + 1,
+    (1 << 20) - 1,
+    1 << 20,
+    (1 << 20) + 1,
+    (3 << 20) + 7,
+    40_000_000,
+];
+
+/// Every order in which a size follows another one sooner or later.
+const ORDERS: [[usize; 10]; 3] = [
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
+    [9, 0, 8, 1, 7, 2, 6, 3, 5, 4],
+    [4, 9, 2, 7, 0, 6, 8, 3, 1, 5],
+];
+
+fn place(server: &TestServer) -> Vec<Vec<u8>> {
+    let values: Vec<_> = (1..)
+        .zip(SIZES)
+        .map(|(seed, size)| pattern(seed, size))
+        .collect();
+    for (n, value) in values.iter().enumerate() {
+        server.dir.place(&format!("v{n}"), value);
+    }
+    values
+}
+
+/// Asks for these values in one write, each between a HEAD of it and a key that is not there, and reads all answers
+/// through a buffer of `step` bytes.
+#[track_caller]
+fn fetch(connection: &mut Raw, values: &[Vec<u8>], order: &[usize], step: usize) {
+    let requests = order.iter().map(|n| {
+        let line = |method: &str, key: &str| format!("{method} /{key} HTTP/1.1\r\nHost: t\r\n\r\n");
+        let key = format!("v{n}");
+        [line("HEAD", &key), line("GET", &key), line("GET", "gone")].concat()
+    });
+    connection.send(requests.collect::<String>());
+    let mut buffer = vec![0; step];
+    for &n in order {
+        let value = &values[n];
+        let head = connection.head();
+        assert_eq!((head.status, head.length()), (200, value.len()), "HEAD");
+        let head = connection.head();
+        assert_eq!((head.status, head.length()), (200, value.len()), "GET");
+        let mut at = 0;
+        connection.stream_to(value.len(), &mut buffer, |piece| {
+            let expected = &value[at..at + piece.len()];
+            assert!(
+                piece == expected,
+                "other bytes ({:?}...) from byte {at} of {} on",
+                &piece[..piece.len().min(8)],
+                value.len()
+            );
+            at += piece.len();
+        });
+        assert_eq!(at, value.len(), "bytes before the connection ended");
+        assert_eq!(connection.answer().status, 404);
+    }
+}
+
+#[test]
+fn pipelined_values_of_every_size_arrive_as_they_are() {
+    let server = TestServer::start(&["--threads", "1"]);
+    let values = place(&server);
+    let mut connection = server.connect();
+    for round in ORDERS {
+        fetch(&mut connection, &values, &round, 256 << 10);
+    }
+}
+
+/// The socket takes a part of what is offered, at every place of a value.
+#[test]
+fn pipelined_values_arrive_as_they_are_at_a_slow_reader() {
+    let server = TestServer::start(&["--threads", "1"]);
+    let values = place(&server);
+    for (order, step) in ORDERS.iter().zip([1000, 4096, 7777]) {
+        fetch(&mut Raw::connect_narrow(server.addr), &values, order, step);
+    }
+}
+
+#[test]
+fn eight_readers_of_one_reactor_get_each_their_own() {
+    let server = TestServer::start(&["--threads", "1"]);
+    let values = place(&server);
+    let (server, values) = (&server, &values);
+    thread::scope(|scope| {
+        for n in 0..8 {
+            scope.spawn(move || {
+                let (mut connection, step) = if n % 2 == 0 {
+                    (server.connect(), 64 << 10)
+                } else {
+                    (Raw::connect_narrow(server.addr), 5000 + n)
+                };
+                fetch(&mut connection, values, &ORDERS[n % ORDERS.len()], step);
+            });
+        }
+    });
+}

@@ -1,0 +1,122 @@
+//! Proves what a hot GET costs, counted in system calls and compared with what design.md promises.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use crate::support::{Call, Launch, Trace, eventually, pattern};
+
+/// Calls of the reactor between the requests for two keys that are not there, by name; waiting for sockets left out.
+fn between_marks(calls: &[Call]) -> BTreeMap<&str, usize> {
+    let mark = |key: &str| {
+        let request = format!("\"GET /{key} ");
+        let is_mark = |call: &&Call| call.name == "recvfrom" && call.args.contains(&request);
+        calls.iter().find(is_mark).expect("a mark")
+    };
+    let (first, last) = (mark("first"), mark("last"));
+    // The first request's own calls end with its answer.
+    let of_reactor = || calls.iter().filter(|call| call.thread == first.thread);
+    let answered = of_reactor().find(|call| call.began > first.ended && call.name == "sendto");
+    let from = answered.expect("an answer").ended;
+    let mut counts = BTreeMap::new();
+    for call in of_reactor().filter(|call| call.began > from && call.ended < last.began) {
+        if !call.name.starts_with("epoll_") {
+            *counts.entry(call.name.as_str()).or_default() += 1;
+        }
+    }
+    counts
+}
+
+/// Calls per 1000 requests for a value of `size` bytes that has been read before, over one connection; and how long those
+/// requests took.
+fn calls_of_hot_gets(size: usize) -> Option<(BTreeMap<String, usize>, Duration)> {
+    const REQUESTS: usize = 1000;
+    let trace = Trace::with(&[], "the system calls of a hot GET")?;
+    // hyper has no `sendfile`.
+    let launch = Launch::new(&["--threads", "1", "--takeover", "on"]);
+    let mut server = trace.around(launch).start();
+    let value = pattern(1, size);
+    server.dir.place("hot", &value);
+    let mut connection = server.connect();
+    let mut ask = |key: &str| connection.ask(format!("GET /{key} HTTP/1.1\r\nHost: t\r\n\r\n"));
+    // A value is kept only once it has been as it is for a while.
+    let placed = Instant::now();
+    eventually("the value is kept", || {
+        assert!(ask("hot").body == value);
+        placed.elapsed() > Duration::from_millis(200)
+    });
+    assert_eq!(ask("first").status, 404);
+    let began = Instant::now();
+    for _ in 0..REQUESTS {
+        assert!(ask("hot").body == value);
+    }
+    assert_eq!(ask("last").status, 404);
+    let took = began.elapsed();
+    drop(connection);
+    server.stop();
+    let calls = trace.calls();
+    let counts = between_marks(&calls);
+    eprintln!("{REQUESTS} hot GETs of {size} bytes: {counts:?}");
+    let counts = counts.into_iter().map(|(name, n)| (name.to_owned(), n));
+    Some((counts.collect(), took))
+}
+
+/// Asserts so many calls of each for 1000 requests, and next to none beside them: the kernel is asked every 100 ms whether a
+/// file is still in memory, and the lag of the event loop is measured as often, however slow a traced machine is.
+#[track_caller]
+fn assert_calls(size: usize, expected: &[(&str, usize)]) {
+    const SLACK: usize = 20;
+    const EACH_TIME: usize = 3;
+    let Some((counts, took)) = calls_of_hot_gets(size) else {
+        return;
+    };
+    let times = usize::try_from(took.as_millis() / 100).expect("a short time");
+    for (name, each) in expected {
+        let count = counts.get(*name).copied().unwrap_or(0);
+        let expected = each * 1000;
+        assert!(
+            (expected..expected + SLACK).contains(&count),
+            "{count} calls of {name}, not {expected}, in {counts:?}"
+        );
+    }
+    let is_expected = |name: &str| expected.iter().any(|(expected, _)| *expected == name);
+    let others: usize = counts
+        .iter()
+        .filter(|(name, _)| !is_expected(name))
+        .map(|(_, n)| n)
+        .sum();
+    let most = SLACK + EACH_TIME * times;
+    assert!(others < most, "{counts:?} in {took:?}");
+}
+
+#[test]
+fn a_hot_kibibyte_costs_one_receive_one_look_at_the_file_and_one_send() {
+    assert_calls(1024, &[("recvfrom", 1), ("fstat", 1), ("sendto", 1)]);
+}
+
+#[test]
+fn a_hot_value_above_16_kib_is_sent_from_its_file_without_opening_it_again() {
+    let calls = [
+        ("recvfrom", 1),
+        ("fstat", 1),
+        ("sendto", 1),
+        ("sendfile", 1),
+    ];
+    assert_calls(20 << 10, &calls);
+}
+
+#[test]
+fn the_last_answer_of_a_connection_leaves_with_its_end() {
+    let Some(trace) = Trace::with(&[], "the system calls of a last answer") else {
+        return;
+    };
+    let mut server = trace.around(Launch::new(&["--threads", "1"])).start();
+    let mut connection = server.connect();
+    let got = connection.ask("GET /k HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+    assert_eq!((got.status, got.closes()), (404, true));
+    connection.assert_closed();
+    server.stop();
+    let calls = trace.calls();
+    let answer = |call: &&Call| call.name == "sendto" && call.args.contains("HTTP/1.1 404");
+    let answer = calls.iter().find(answer).expect("the answer");
+    assert!(answer.args.contains("MSG_MORE"), "{answer:?}");
+}

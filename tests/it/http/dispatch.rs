@@ -1,0 +1,321 @@
+//! Proves how each `--dispatch` spreads connections over the reactors, and that without an acceptor the same promises hold.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::support::{Launch, Raw, TestServer, Trace, eventually, pattern, put_head};
+
+/// Sends a request that the access log tells from all others, and returns the reactor that answered it.
+#[track_caller]
+fn reactor_of(server: &TestServer, connection: &mut Raw, name: &str) -> u64 {
+    let request = format!("GET /{name} HTTP/1.1\r\nHost: t\r\n\r\n");
+    assert_eq!(connection.ask(request).status, 404);
+    let mut reactor = None;
+    eventually("the request is in the access log", || {
+        let events = server.events("");
+        let event = events
+            .iter()
+            .find(|event| event.target == "access" && event.field("key").contains(name));
+        reactor = event.map(|event| event.number("reactor"));
+        reactor.is_some()
+    });
+    reactor.expect("just seen")
+}
+
+/// How many connections each reactor had in all, once the server has drained.
+fn drained(server: &TestServer) -> Vec<u64> {
+    let events = server.events("reactor drained");
+    let counts: BTreeMap<u64, u64> = events
+        .iter()
+        .map(|event| (event.number("reactor"), event.number("connections")))
+        .collect();
+    counts.into_values().collect()
+}
+
+fn counts(reactors: impl IntoIterator<Item = u64>) -> BTreeMap<u64, usize> {
+    let mut counts = BTreeMap::new();
+    for reactor in reactors {
+        *counts.entry(reactor).or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn round_robin_spreads_connections_evenly() {
+    for connections in [64, 66] {
+        let mut server = TestServer::start(&["--threads", "4", "--dispatch", "round-robin"]);
+        let mut open: Vec<Raw> = (0..connections).map(|_| server.connect()).collect();
+        for connection in &mut open {
+            let got = connection.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n");
+            assert_eq!(got.status, 404);
+        }
+        server.stop();
+        let spread = drained(&server);
+        assert_eq!(spread.len(), 4);
+        assert_eq!(spread.iter().sum::<u64>(), connections);
+        let (least, most) = (spread.iter().min(), spread.iter().max());
+        assert!(
+            most.zip(least).is_some_and(|(m, l)| m - l <= 1),
+            "{spread:?}"
+        );
+    }
+}
+
+/// With every place but two taken, round-robin would give one connection to each reactor.
+#[test]
+fn least_connections_fills_the_reactors_with_the_fewest() {
+    let mut server = TestServer::start(&[
+        "--threads",
+        "4",
+        "--dispatch",
+        "least-connections",
+        "--access-log",
+    ]);
+    let at_rest = server.proc().sockets();
+    let mut open: Vec<(u64, Raw)> = (0..12)
+        .map(|n| {
+            let mut connection = server.connect();
+            (
+                reactor_of(&server, &mut connection, &format!("first-{n}-")),
+                connection,
+            )
+        })
+        .collect();
+    let spread = counts(open.iter().map(|(reactor, _)| *reactor));
+    assert_eq!(spread, BTreeMap::from([(0, 3), (1, 3), (2, 3), (3, 3)]));
+
+    // Reactors 1 and 2 lose two connections each; the one each keeps shows that the loss has been noticed.
+    let mut lost = BTreeMap::from([(1, 0), (2, 0)]);
+    open.retain(|(reactor, _)| {
+        let lost = lost.get_mut(reactor).filter(|lost| **lost < 2);
+        lost.map(|lost| *lost += 1).is_none()
+    });
+    eventually("four connections are closed", || {
+        server.proc().sockets() == at_rest + 8
+    });
+    for (n, (reactor, connection)) in open.iter_mut().enumerate() {
+        assert_eq!(
+            reactor_of(&server, connection, &format!("kept-{n}-")),
+            *reactor
+        );
+    }
+
+    let mut more: Vec<Raw> = (0..4).map(|_| server.connect()).collect();
+    let taken = more.iter_mut().enumerate();
+    let taken = taken.map(|(n, connection)| reactor_of(&server, connection, &format!("more-{n}-")));
+    assert_eq!(counts(taken), BTreeMap::from([(1, 2), (2, 2)]));
+    server.stop();
+    assert_eq!(drained(&server), [3, 5, 5, 3]);
+}
+
+/// How many sockets listen on this server's port.
+fn listeners(server: &TestServer) -> usize {
+    let table = fs::read_to_string("/proc/net/tcp").expect("the sockets");
+    let local = format!(":{:04X} 00000000:0000 0A", server.addr.port());
+    table.lines().filter(|line| line.contains(&local)).count()
+}
+
+/// Whether there is a thread that only accepts.
+fn has_acceptor(server: &TestServer) -> bool {
+    let threads = server.proc().threads();
+    threads.iter().any(|(name, _)| name == "acceptor")
+}
+
+#[test]
+fn a_reactor_that_is_alone_accepts_for_itself() {
+    for dispatch in ["round-robin", "least-connections", "reuse-port"] {
+        let mut server = TestServer::start(&["--threads", "1", "--dispatch", dispatch]);
+        assert_eq!(listeners(&server), 1);
+        assert!(!has_acceptor(&server), "{dispatch}: nobody to choose from");
+        let mut open: Vec<Raw> = (0..64).map(|_| server.connect()).collect();
+        for connection in &mut open {
+            let got = connection.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n");
+            assert_eq!(got.status, 404);
+        }
+        server.stop();
+        assert_eq!(drained(&server), [64]);
+    }
+}
+
+#[test]
+fn reuse_port_serves_on_a_listener_of_each_reactor() {
+    let mut server = TestServer::start(&["--threads", "4", "--dispatch", "reuse-port"]);
+    assert_eq!(listeners(&server), 4);
+    assert!(!has_acceptor(&server), "an acceptor with nothing to accept");
+    server.dir.place("here", "value");
+    let mut open: Vec<Raw> = (0..64).map(|_| server.connect()).collect();
+    for connection in &mut open {
+        let got = connection.ask("GET /here HTTP/1.1\r\nHost: t\r\n\r\n");
+        assert_eq!(got.body, b"value");
+    }
+    server.stop();
+    let spread = drained(&server);
+    assert_eq!((spread.len(), spread.iter().sum::<u64>()), (4, 64));
+    let used = spread
+        .iter()
+        .filter(|&&connections| connections > 0)
+        .count();
+    assert!(used > 1, "the kernel gave one reactor all of {spread:?}");
+}
+
+#[test]
+fn reuse_port_finishes_what_is_in_flight_when_it_drains() {
+    let mut server = TestServer::start(&["--threads", "2", "--dispatch", "reuse-port"]);
+    let (stored, large) = (pattern(1, 1 << 20), pattern(2, 32 << 20));
+    server.dir.place("large", &large);
+    let mut readers: Vec<Raw> = (0..4).map(|_| Raw::connect_narrow(server.addr)).collect();
+    for reader in &mut readers {
+        reader.send("GET /large HTTP/1.1\r\nHost: t\r\n\r\n");
+        assert_eq!(reader.head().length(), large.len());
+    }
+    let mut writer = server.connect();
+    writer.send(put_head("k", stored.len()));
+    writer.send(&stored[..stored.len() / 2]);
+    eventually("the upload reaches the disk", || server.proc().staged() > 0);
+    let mut idle = server.connect();
+    assert_eq!(
+        idle.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n").status,
+        404
+    );
+
+    server.signal(Signal::TERM);
+    idle.assert_closed();
+    eventually("nobody listens", || listeners(&server) == 0);
+    writer.send(&stored[stored.len() / 2..]);
+    let answer = writer.answer();
+    assert_eq!((answer.status, answer.closes()), (200, true), "{answer:?}");
+    for reader in &mut readers {
+        assert!(reader.take(large.len()) == large, "a GET in flight");
+        reader.assert_closed();
+    }
+    assert_eq!(server.exit(), Some(0));
+    assert!(server.dir.read("k") == stored);
+}
+
+/// A place that is free is free for whoever comes, whichever listener the kernel puts him before.
+#[test]
+fn reuse_port_fills_the_maximum_of_connections_and_no_more() {
+    const MOST: usize = 3;
+    for _ in 0..4 {
+        let server = TestServer::start(&[
+            "--threads",
+            "4",
+            "--dispatch",
+            "reuse-port",
+            "--max-connections",
+            "3",
+        ]);
+        server.dir.place("here", "value");
+        let get = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
+        let mut open: Vec<Raw> = (0..MOST).map(|_| server.connect()).collect();
+        for (n, connection) in open.iter_mut().enumerate() {
+            connection.send(get);
+            let answer = connection.try_head();
+            assert!(answer.is_some(), "connection {n} of {MOST} is not served");
+            assert_eq!(connection.take(5), b"value");
+            // In the middle of a request: an idle connection makes way for a client that waits.
+            connection.send("GET /here HTTP/1.1\r\n");
+        }
+        let mut next = server.connect();
+        next.send(get);
+        let unserved = next.silent_for(Duration::from_millis(300));
+        unserved.expect("no fourth connection is served");
+        open.pop();
+        assert_eq!(next.answer().body, b"value", "the next in line");
+    }
+}
+
+/// A reactor that waits for a place hears of the end all the same.
+#[test]
+fn reuse_port_drains_with_every_place_taken() {
+    let mut server = TestServer::start(&[
+        "--threads",
+        "2",
+        "--dispatch",
+        "reuse-port",
+        "--max-connections",
+        "2",
+        "--grace-period",
+        "4s",
+    ]);
+    let mut open: Vec<Raw> = (0..8).map(|_| server.connect()).collect();
+    for connection in &mut open {
+        connection.send("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n");
+    }
+    eventually("two are served", || {
+        open.iter_mut()
+            .filter_map(|connection| connection.silent_for(Duration::from_millis(1)).err())
+            .count()
+            >= 2
+    });
+    let start = Instant::now();
+    server.signal(Signal::TERM);
+    assert_eq!(server.exit(), Some(0));
+    assert!(
+        start.elapsed() < Duration::from_secs(3),
+        "took {:?}",
+        start.elapsed()
+    );
+}
+
+/// Whoever was connected, and had asked, before the end was asked for.
+#[test]
+fn requests_that_had_arrived_are_answered_whoever_accepts() {
+    for dispatch in ["round-robin", "least-connections", "reuse-port"] {
+        for _ in 0..20 {
+            let mut server = TestServer::start(&["--threads", "4", "--dispatch", dispatch]);
+            server.dir.place("here", "value");
+            let mut asked: Vec<Raw> = (0..32).map(|_| server.connect()).collect();
+            for connection in &mut asked {
+                connection.send("GET /here HTTP/1.1\r\nHost: t\r\n\r\n");
+            }
+            server.signal(Signal::TERM);
+            for (n, connection) in asked.iter_mut().enumerate() {
+                let head = connection.try_head();
+                assert!(head.is_some(), "{dispatch}: connection {n} was dropped");
+                assert_eq!(connection.take(5), b"value");
+                connection.assert_closed();
+            }
+            assert_eq!(server.exit(), Some(0));
+        }
+    }
+}
+
+/// It said that it serves, and listened no more.
+#[test]
+fn a_listener_that_cannot_be_registered_is_a_start_that_failed() {
+    for threads in ["1", "2"] {
+        let mut ended = 0;
+        // Which of the thread's calls it is, the runtime decides: one of the first.
+        for number in 1..=4 {
+            let inject = format!("inject=epoll_ctl:error=EIO:when={number}");
+            let options = ["-e", "trace=epoll_ctl", "-e", &inject];
+            let Some(trace) = Trace::with(&options, "a listener that cannot be registered") else {
+                return;
+            };
+            match trace
+                .around(Launch::new(&["--threads", threads]))
+                .start_or_end()
+            {
+                // The call may be that of a connection, which is lost then: one of each reactor.
+                Ok(server) => assert!((0..3).any(|_| {
+                    let mut raw = server.connect();
+                    raw.offer("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n").is_ok()
+                        && raw.try_head().is_some_and(|head| head.status == 404)
+                })),
+                Err(end) => {
+                    assert_eq!(end.code, Some(1), "{}", end.stderr);
+                    // The log has lines around the reason: reactors that had started drain.
+                    let reason = |line: &str| line.starts_with("data-server: cannot start: ");
+                    assert!(end.stderr.lines().any(reason), "{}", end.stderr);
+                    assert!(!end.stderr.contains("abandoned"), "{}", end.stderr);
+                    ended += 1;
+                }
+            }
+        }
+        assert!(ended > 0, "{threads}: the fault met nothing");
+    }
+}

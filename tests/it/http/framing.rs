@@ -1,0 +1,293 @@
+//! Proves that a request whose end or addressee is in doubt is refused and ends its connection, so that nothing behind
+//! it is ever taken for a request.
+
+use crate::support::{TestServer, put_head};
+
+const GET_HERE: &str = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
+
+fn server_with_here() -> TestServer {
+    let server = TestServer::start(&[]);
+    server.dir.place("here", "value");
+    server
+}
+
+/// The body of a refused upload is dropped or ends the connection; it is never read as a request.
+#[test]
+fn what_follows_a_refused_head_is_not_taken_for_a_request() {
+    let server = server_with_here();
+    for body in [GET_HERE.to_owned(), GET_HERE.repeat(3000)] {
+        let mut connection = server.connect();
+        connection.send(put_head("%2e%2e", body.len()));
+        let _may_be_cut = connection
+            .offer(&body)
+            .and_then(|()| connection.offer(GET_HERE));
+        assert_eq!(connection.answer().status, 400);
+        connection.finish();
+        let rest = connection.rest();
+        let answers = count(&rest, b"HTTP/1.1 ");
+        assert!(
+            answers <= 1,
+            "{answers} more answers to {} bytes of body",
+            body.len()
+        );
+    }
+}
+
+#[test]
+fn a_refusal_before_the_body_announces_that_the_connection_ends() {
+    let server = server_with_here();
+    let mut connection = server.connect();
+    let refused = connection.ask(put_head("%2e%2e", 1000));
+    assert_eq!(
+        (refused.status, refused.closes()),
+        (400, true),
+        "{refused:?}"
+    );
+    connection.finish();
+    connection.assert_closed();
+}
+
+/// Closing on unread bytes resets a connection, and a reset can overtake the answer.
+#[test]
+fn a_client_that_sends_all_before_it_reads_still_learns_why_it_was_refused() {
+    let server = TestServer::start(&["--read-only"]);
+    // As much as is read of a body that nobody wants.
+    let body = vec![b'x'; 1 << 20];
+    for _ in 0..5 {
+        let mut connection = server.connect();
+        connection.send(put_head("k", body.len()));
+        connection.send(&body);
+        assert_eq!(connection.answer().status, 403);
+    }
+}
+
+/// However much more it has to send.
+#[test]
+fn a_client_that_reads_while_it_sends_learns_why_it_was_refused() {
+    let server = TestServer::start(&["--read-only"]);
+    let body = vec![b'x'; 100_000_000];
+    let mut connection = server.connect();
+    connection.send(put_head("k", body.len()));
+    let mut sending = connection.twin();
+    std::thread::scope(|scope| {
+        // Ends with an error when the server closes.
+        scope.spawn(move || sending.offer(&body));
+        assert_eq!(connection.answer().status, 403);
+    });
+}
+
+#[test]
+fn doubtful_framing_is_refused_and_ends_the_connection() {
+    let server = server_with_here();
+    let cases: [(&str, &[u16]); 17] = [
+        ("Host: t|Content-Length: 5|Content-Length: 6||value", &[400]),
+        ("Host: t|Content-Length: 5, 5||value", &[400]),
+        ("Host: t|Content-Length: +5||value", &[400]),
+        ("Host: t|Content-Length: -1||value", &[400]),
+        ("Host: t|Content-Length: 0x5||value", &[400]),
+        ("Host: t|Content-Length: ||value", &[400]),
+        (
+            "Host: t|Content-Length: 99999999999999999999||value",
+            &[400],
+        ),
+        ("Host: t|Transfer-Encoding: gzip, chunked||0||", &[501]),
+        ("Host: t|Transfer-Encoding: chunked, chunked||0||", &[501]),
+        (
+            "Host: t|Transfer-Encoding: chunked|Transfer-Encoding: chunked||0||",
+            &[501],
+        ),
+        (
+            "Host: t|Transfer-Encoding: identity|Transfer-Encoding: chunked||0||",
+            &[501],
+        ),
+        ("Host: t|Transfer-Encoding: identity||value", &[501]),
+        ("Host: t|Transfer-Encoding: xchunked||0||", &[501]),
+        ("Host: t|Transfer-Encoding : chunked||0||", &[400]),
+        ("Content-Length: 5||value", &[400]),
+        ("Host: t|Host: t|Content-Length: 5||value", &[400]),
+        ("Host: t t|Content-Length: 5||value", &[400]),
+    ];
+    let mut faults = Vec::new();
+    for method in ["PUT", "GET", "DELETE"] {
+        for (rest, statuses) in cases {
+            let mut connection = server.connect();
+            connection.send(format!(
+                "{method} /k HTTP/1.1\r\n{}{GET_HERE}",
+                rest.replace('|', "\r\n")
+            ));
+            let status = connection.answer().status;
+            connection.finish();
+            let answered_more = count(&connection.rest(), b"HTTP/1.1 ");
+            let stored = server.dir.names().len() > 1;
+            if !statuses.contains(&status) || answered_more > 0 || stored {
+                faults.push(format!(
+                    "{method} {rest}: {status}, {answered_more} more answers, stored: {stored}"
+                ));
+            }
+            server.dir.clear();
+            server.dir.place("here", "value");
+        }
+    }
+    assert!(
+        faults.is_empty(),
+        "{} cases:\n{}",
+        faults.len(),
+        faults.join("\n")
+    );
+}
+
+/// hyper would go by the chunks alone, and fold equal lengths into one: whoever stands before us may see it otherwise.
+#[test]
+fn a_second_word_on_the_length_is_refused_whatever_it_says() {
+    let server = server_with_here();
+    let framings = [
+        "Content-Length: 3|Transfer-Encoding: chunked",
+        "Transfer-Encoding: chunked|Content-Length: 13",
+        "Content-Length: 0|Transfer-Encoding: chunked",
+        "transfer-encoding:chunked|X: y|content-length:1000",
+        "Content-Length: 13|Content-Length: 13",
+        "Content-Length: 0|X: y|content-length: 0",
+    ];
+    for framing in framings {
+        for method in ["PUT", "GET", "DELETE", "HEAD", "OPTIONS"] {
+            let shown = format!("{method} with {framing}");
+            let head = format!("{method} /here HTTP/1.1|Host: t|{framing}||3|abc|0||");
+            let mut connection = server.connect();
+            connection.send(head.replace('|', "\r\n") + GET_HERE);
+            let answer = connection.answer();
+            assert_eq!((answer.status, answer.closes()), (400, true), "{shown}");
+            connection.assert_closed();
+            assert_eq!(server.dir.read("here"), b"value", "{shown}");
+        }
+    }
+}
+
+/// The answers before it are given in order, and it is the last.
+#[test]
+fn a_fault_takes_its_turn_behind_requests_that_are_sound() {
+    let server = server_with_here();
+    let faulty =
+        "PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nvalue";
+    let put =
+        "PUT /first HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    let requests = [GET_HERE, put, GET_HERE, faulty, GET_HERE].concat();
+    for size in [1, 7, 50, 1000] {
+        let mut connection = server.connect();
+        for piece in requests.as_bytes().chunks(size) {
+            let _closed_after_the_fault = connection.offer(piece);
+        }
+        assert_eq!(connection.answer().body, b"value", "pieces of {size}");
+        assert_eq!(connection.answer().status, 200, "pieces of {size}");
+        assert_eq!(connection.answer().body, b"value", "pieces of {size}");
+        assert_eq!(connection.answer().status, 400, "pieces of {size}");
+        connection.finish();
+        connection.assert_closed();
+        server.dir.assert_holds(&["first", "here"]);
+    }
+}
+
+#[test]
+fn malformed_hosts_are_refused_and_good_ones_are_not() {
+    let server = server_with_here();
+    let ask = |host: &str| {
+        let mut connection = server.connect();
+        let answer = connection.ask(format!("GET /here HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        if answer.status == 400 {
+            connection.assert_closed();
+        }
+        answer.status
+    };
+    let good = [
+        "t",
+        "localhost:8080",
+        "127.0.0.1",
+        "[::1]",
+        "[::1]:80",
+        "a-b.example.org.",
+        "x:",
+    ];
+    let bad = [
+        "a b",
+        "a/b",
+        "a:b",
+        "a:80:80",
+        "[::1",
+        "[::1]x",
+        "user@host",
+        "a?b",
+        "a#b",
+        "\u{e9}",
+    ];
+    let refused: Vec<_> = good.into_iter().filter(|host| ask(host) != 200).collect();
+    let taken: Vec<_> = bad.into_iter().filter(|host| ask(host) != 400).collect();
+    assert!(
+        refused.is_empty() && taken.is_empty(),
+        "good, refused: {refused:?}; bad, taken: {taken:?}"
+    );
+}
+
+#[test]
+fn an_absurd_length_is_answered_and_nothing_is_waited_for() {
+    let server = TestServer::start(&[]);
+    for length in [
+        "9223372036854775807",
+        "9223372036854775808",
+        "18446744073709551613",
+    ] {
+        let mut connection = server.connect();
+        let answer = connection.ask(format!(
+            "PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n"
+        ));
+        assert!(
+            matches!(answer.status, 400 | 413 | 507),
+            "Content-Length: {length}: {answer:?}"
+        );
+    }
+    server.dir.assert_holds(&[]);
+    server.store("k", "still serving");
+}
+
+#[test]
+fn noise_is_refused_and_the_server_lives() {
+    let server = server_with_here();
+    let noise: [&[u8]; 6] = [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"hello\r\n\r\n",
+        b"GET /here\r\n\r\n",
+        b"GET /here HTTP/3.0\r\n\r\n",
+        b"GET /here HTTP/1.1\r\nHost: t\r\nbad header\r\n\r\n",
+        b"GET /here HTTP/1.1\r\nHost: t\r\n folded: x\r\n\r\n",
+    ];
+    for bytes in noise {
+        let mut connection = server.connect();
+        connection.send(bytes);
+        connection.finish();
+        let answer = connection.rest();
+        let refused = answer.is_empty()
+            || answer.starts_with(b"HTTP/1.1 4")
+            || answer.starts_with(b"HTTP/1.1 505");
+        assert!(
+            refused,
+            "{}: {}",
+            bytes.escape_ascii(),
+            answer.escape_ascii()
+        );
+    }
+    let header = format!("X: {}\r\n", "x".repeat(1_000_000));
+    let mut connection = server.connect();
+    let _may_be_cut = connection.offer(format!("GET /here HTTP/1.1\r\nHost: t\r\n{header}\r\n"));
+    let answer = connection.rest();
+    assert!(
+        answer.is_empty() || answer.starts_with(b"HTTP/1.1 431"),
+        "{}",
+        answer.escape_ascii()
+    );
+    assert_eq!(server.get("here").body, b"value");
+}
+
+fn count(haystack: &[u8], needle: &[u8]) -> usize {
+    haystack
+        .windows(needle.len())
+        .filter(|window| *window == needle)
+        .count()
+}

@@ -1,0 +1,435 @@
+//! Proves the listing: every key once, in byte order, page by page, in two forms, whatever the names are and whatever
+//! changes meanwhile; with an index and without; in memory bounded by the page where there is none, and off the reactors.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use serde_json::Value;
+
+use crate::support::{DataDir, Done, Launch, Raw, Response, TestServer, ask, eventually};
+
+fn list(raw: &mut Raw, query: &str, lines: &str) -> Response {
+    ask(raw, "GET", &format!("/{query}"), lines, b"")
+}
+
+fn json(got: &Response) -> Value {
+    assert_eq!(
+        (got.status, got.must("content-type")),
+        (200, "application/json")
+    );
+    serde_json::from_slice(&got.body).expect("JSON")
+}
+
+fn keys(page: &Value) -> Vec<String> {
+    let keys = page["keys"].as_array().expect("an array of keys").iter();
+    keys.map(|entry| entry["key"].as_str().expect("a key").to_owned())
+        .collect()
+}
+
+/// The target of the next page, as the Link says.
+fn next(got: &Response) -> Option<String> {
+    let link = got.header("link")?;
+    let target = link
+        .strip_prefix("</")
+        .and_then(|l| l.strip_suffix(">; rel=\"next\""));
+    Some(target.unwrap_or_else(|| panic!("Link: {link}")).to_owned())
+}
+
+/// All pages from this one on, by their links.
+fn walk(raw: &mut Raw, first: &str) -> Vec<Vec<String>> {
+    let (mut target, mut pages) = (Some(first.to_owned()), Vec::new());
+    while let Some(query) = target {
+        let got = list(raw, &query, "");
+        let page = json(&got);
+        pages.push(keys(&page));
+        target = next(&got);
+        assert_eq!(page["next"].is_null(), target.is_none());
+        if let Some(after) = page["next"].as_str() {
+            assert_eq!(
+                pages
+                    .last()
+                    .and_then(|keys| keys.last())
+                    .map(String::as_str),
+                Some(after)
+            );
+        }
+        assert!(pages.len() < 10_000, "no end");
+    }
+    pages
+}
+
+fn encode(text: &str) -> String {
+    percent_encoding::percent_encode(text.as_bytes(), percent_encoding::NON_ALPHANUMERIC)
+        .to_string()
+}
+
+const HOSTILE: [&str; 22] = [
+    "a",
+    "A",
+    "a b",
+    "a+b",
+    "a%2Fb",
+    "%",
+    "a\nb",
+    "\r\n",
+    "\"",
+    "\\",
+    "<script>",
+    "\u{1b}[2J",
+    "\u{7f}",
+    "e\u{301}",
+    "\u{e9}",
+    "\u{1f980}",
+    "&after=z",
+    "#",
+    "?x=y",
+    "...",
+    "~",
+    "\u{202e}gpj",
+];
+
+#[test]
+fn the_shape_of_the_json() {
+    let server = TestServer::start(&[]);
+    let mut raw = server.connect();
+    assert_eq!(
+        json(&list(&mut raw, "", "")),
+        serde_json::json!({"keys": [], "next": null})
+    );
+    server.store("b", "12345");
+    server.dir.place("a", "");
+    let page = json(&list(&mut raw, "", ""));
+    assert_eq!(keys(&page), ["a", "b"]);
+    for (entry, size) in page["keys"].as_array().expect("keys").iter().zip([0, 5]) {
+        let entry = entry.as_object().expect("an object");
+        let names: Vec<&String> = entry.keys().collect();
+        assert_eq!(names.len(), 4, "{names:?}");
+        assert_eq!(entry["size"], size);
+        let got = server.get(entry["key"].as_str().expect("a key"));
+        assert_eq!(entry["etag"], got.must("etag"));
+        let modified = entry["modified"].as_str().expect("a date");
+        let modified = humantime::parse_rfc3339(modified).expect("RFC 3339");
+        assert_eq!(httpdate::fmt_http_date(modified), got.must("last-modified"));
+    }
+}
+
+#[test]
+fn prefix_after_and_limit_in_byte_order() {
+    let server = TestServer::start(&[]);
+    for key in [
+        "a", "ab", "abc", "b", "B", "ab\u{e9}", "ab~", "ba", "a b", "a+b",
+    ] {
+        server.dir.place(key, "");
+    }
+    let mut raw = server.connect();
+    let mut sorted = vec![
+        "B", "a", "a b", "a+b", "ab", "abc", "ab~", "ab\u{e9}", "b", "ba",
+    ];
+    sorted.sort_by_key(|key| key.as_bytes());
+    for (query, expected, more) in [
+        ("", sorted.clone(), false),
+        ("?", sorted.clone(), false),
+        ("?prefix=", sorted.clone(), false),
+        ("?prefix=ab", vec!["ab", "abc", "ab~", "ab\u{e9}"], false),
+        ("?prefix=ab&after=abc", vec!["ab~", "ab\u{e9}"], false),
+        ("?prefix=ab&after=z", vec![], false),
+        ("?prefix=zz", vec![], false),
+        ("?after=b", vec!["ba"], false),
+        ("?after=ac", vec!["b", "ba"], false),
+        ("?limit=2", vec!["B", "a"], true),
+        ("?limit=10", sorted.clone(), false),
+        ("?limit=9", sorted[..9].to_vec(), true),
+        ("?prefix=ab&limit=3", vec!["ab", "abc", "ab~"], true),
+        ("?prefix=a%20&limit=3", vec!["a b"], false),
+        ("?prefix=a+&limit=3", vec!["a b"], false),
+        ("?prefix=a%2B", vec!["a+b"], false),
+        (
+            "?prefix=%61b&unknown=1",
+            vec!["ab", "abc", "ab~", "ab\u{e9}"],
+            false,
+        ),
+        ("?prefix=ab%C3%A9", vec!["ab\u{e9}"], false),
+    ] {
+        let got = list(&mut raw, query, "");
+        let page = json(&got);
+        assert_eq!(keys(&page), expected, "{query}");
+        assert_eq!(page["next"].is_string(), more, "{query}");
+        assert_eq!(next(&got).is_some(), more, "{query}");
+    }
+}
+
+#[test]
+fn the_limit_has_bounds_and_a_default() {
+    let server = TestServer::start(&[]);
+    for n in 0..1_100 {
+        server.dir.place(&format!("k{n:05}"), "");
+    }
+    let mut raw = server.connect();
+    assert_eq!(keys(&json(&list(&mut raw, "", ""))).len(), 1_000);
+    for (limit, count) in [("1", 1), ("1000", 1000), ("1100", 1100), ("10000", 1100)] {
+        let page = json(&list(&mut raw, &format!("?limit={limit}"), ""));
+        assert_eq!(keys(&page).len(), count, "limit={limit}");
+    }
+    for limit in [
+        "0",
+        "10001",
+        "-1",
+        "",
+        "ten",
+        "1e3",
+        "99999999999999999999999",
+        "1.5",
+        "%31%00",
+    ] {
+        let got = list(&mut raw, &format!("?limit={limit}"), "");
+        assert_eq!(got.status, 400, "limit={limit}");
+    }
+}
+
+#[test]
+fn hostile_names_are_keys_and_make_no_line_and_no_link_but_their_own() {
+    let server = TestServer::start(&[]);
+    let mut raw = server.connect();
+    for key in HOSTILE {
+        assert_eq!(
+            ask(
+                &mut raw,
+                "PUT",
+                &format!("/{}", encode(key)),
+                "",
+                key.as_bytes()
+            )
+            .status,
+            200
+        );
+    }
+    let mut sorted = HOSTILE.to_vec();
+    sorted.sort_by_key(|key| key.as_bytes());
+    assert_eq!(keys(&json(&list(&mut raw, "", ""))), sorted);
+    assert_eq!(walk(&mut raw, "?limit=1").concat(), sorted);
+    let text = list(&mut raw, "", "Accept: text/plain\r\n");
+    assert_eq!(text.must("content-type"), "text/plain; charset=utf-8");
+    let text = String::from_utf8(text.body).expect("UTF-8");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), sorted.len(), "{text}");
+    for (line, key) in lines.iter().zip(sorted) {
+        assert!(line.bytes().all(|b| b.is_ascii_graphic()), "{line:?}");
+        assert_eq!(
+            ask(&mut raw, "GET", &format!("/{line}"), "", b"").body,
+            key.as_bytes(),
+            "{line}"
+        );
+        let page = list(&mut raw, &format!("?prefix={}", encode(key)), "");
+        assert!(keys(&json(&page)).contains(&key.to_owned()), "{key:?}");
+    }
+}
+
+#[test]
+fn the_form_is_what_accept_prefers_by_12_5_1_and_head_equals_get() {
+    let server = TestServer::start(&[]);
+    server.store("a", "");
+    server.store("b", "");
+    let mut raw = server.connect();
+    for (accept, kind) in [
+        ("*/*", "application/json"),
+        ("application/json", "application/json"),
+        ("text/plain", "text/plain; charset=utf-8"),
+        ("text/*", "text/plain; charset=utf-8"),
+        (
+            "text/plain;q=0.5, application/json;q=0.4",
+            "text/plain; charset=utf-8",
+        ),
+        ("text/plain;q=0.5, application/json", "application/json"),
+        ("image/png", "application/json"),
+        ("nonsense", "application/json"),
+    ] {
+        let lines = format!("Accept: {accept}\r\n");
+        let mut told = Vec::new();
+        for method in ["GET", "HEAD"] {
+            let got = ask(&mut raw, method, "/?limit=1", &lines, b"");
+            assert_eq!(
+                (got.status, got.must("content-type")),
+                (200, kind),
+                "{method} {accept}"
+            );
+            assert!(got.all("vary").to_lowercase().contains("accept"), "12.5.5");
+            assert_eq!(next(&got).as_deref(), Some("?after=a&limit=1"));
+            told.push(got.length());
+        }
+        assert_eq!(told[0], told[1], "{accept}");
+    }
+    assert_eq!(
+        list(&mut raw, "?after=a", "Accept: text/plain\r\n").body,
+        b"b\n"
+    );
+}
+
+#[test]
+fn what_is_no_value_is_left_out() {
+    let server = TestServer::start(&[]);
+    server.store("value", "x");
+    let dir = &server.dir;
+    fs::create_dir(dir.file("directory")).expect("a directory");
+    fs::write(dir.file("directory").join("inside"), "x").expect("a file");
+    symlink("value", dir.file("link")).expect("a link");
+    symlink("/nowhere", dir.file("broken")).expect("a link");
+    mknodat(CWD, dir.file("fifo"), FileType::Fifo, Mode::RWXU, 0).expect("a fifo");
+    std::os::unix::net::UnixListener::bind(dir.file("socket")).expect("a socket");
+    fs::write(dir.file(b"\xff\xfe"), "x").expect("a name that is no text");
+    fs::write(dir.file(".data-server-old"), "x").expect("a name of the server");
+    fs::hard_link(dir.file("value"), dir.file("second")).expect("a hard link");
+    let mut raw = server.connect();
+    assert_eq!(keys(&json(&list(&mut raw, "", ""))), ["second", "value"]);
+    assert_eq!(walk(&mut raw, "?limit=1").concat(), ["second", "value"]);
+    assert_eq!(keys(&json(&list(&mut raw, "?prefix=.data", ""))), [""; 0]);
+}
+
+#[test]
+fn pages_give_each_of_5000_keys_once_also_while_others_come_and_go() {
+    pages_while_others_come_and_go("128MiB");
+}
+
+#[test]
+fn so_they_do_without_an_index() {
+    pages_while_others_come_and_go("0");
+}
+
+fn pages_while_others_come_and_go(index: &str) {
+    const KEYS: usize = 5_000;
+    let dir = DataDir::in_memory();
+    let args = ["--threads", "2", "--listing-index", index];
+    let server = Launch::new(&args).on(&dir).start();
+    let stay: BTreeSet<String> = (0..KEYS).map(|n| format!("k{:05}", n * 7)).collect();
+    for key in &stay {
+        dir.place(key, "");
+    }
+    let (mut raw, done) = (server.connect(), Done::default());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut writer = server.connect();
+            for n in 0.. {
+                if done.is_said() {
+                    break;
+                }
+                // Neighbours of those that stay. (One that stays and is rewritten may be missed on tmpfs, which gives a name
+                // that is renamed over a new place in the directory.)
+                let key = format!("/k{:05}x", n * 31 % (KEYS * 7));
+                ask(&mut writer, "PUT", &key, "", b"new");
+                if n % 2 == 0 {
+                    ask(&mut writer, "DELETE", &key, "", b"");
+                }
+            }
+        });
+        let _saying = done.when_dropped();
+        for limit in [137, 1000, 4999] {
+            let pages = walk(&mut raw, &format!("?prefix=k&limit={limit}"));
+            assert!(pages.iter().all(|page| page.len() <= limit));
+            let all = pages.concat();
+            assert!(all.is_sorted_by(|a, b| a < b), "twice, or out of order");
+            let seen: BTreeSet<String> = all.into_iter().filter(|k| !k.ends_with('x')).collect();
+            assert!(
+                seen == stay,
+                "{} of {KEYS} keys with limit={limit}",
+                seen.len()
+            );
+        }
+    });
+}
+
+#[test]
+fn a_hundred_thousand_keys_take_little_memory_and_no_reactor() {
+    const KEYS: usize = 100_000;
+    let dir = DataDir::in_memory();
+    // Where there is no index, so that each page is a walk.
+    let args = ["--threads", "1", "--listing-index", "0"];
+    let server = Launch::new(&args).on(&dir).start();
+    server.store("small", "x");
+    let long = "x".repeat(90);
+    for n in 0..KEYS {
+        fs::File::create(dir.file(format!("{n:06}{long}"))).expect("a value by hand");
+    }
+    let mut raw = server.connect();
+    list(&mut raw, "?limit=1000", "");
+    let (before, worst) = (
+        server.proc().peak_rss_kib(),
+        worst_get_during(&server, |raw| {
+            for n in 0..3 {
+                let after = n * 30_000;
+                let got = list(raw, &format!("?after={after:06}&limit=1000"), "");
+                assert_eq!(keys(&json(&got)).len(), 1000);
+            }
+        }),
+    );
+    let grown = server.proc().peak_rss_kib().saturating_sub(before); // the kernel counts by the batch
+    println!(
+        "3 pages of {KEYS} keys: {grown} KiB more at most, the slowest GET beside them {worst:?}"
+    );
+    assert!(
+        grown < 4 * 1024,
+        "{grown} KiB for pages of 1000 keys of 96 bytes"
+    );
+    let names: Vec<String> = server
+        .proc()
+        .threads()
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    assert!(
+        names.iter().any(|name| name.starts_with("disk-list-")),
+        "{names:?}"
+    );
+}
+
+/// The slowest of the GETs of a small value while `work` goes on, on the one reactor; and it is the reactor's neighbours
+/// that work.
+fn worst_get_during(server: &TestServer, work: impl Fn(&mut Raw) + Send + Sync) -> Duration {
+    let done = Done::default();
+    let before = [
+        server.proc().cpu_of("reactor-"),
+        server.proc().cpu_of("disk-"),
+    ];
+    let (worst, gets) = thread::scope(|scope| {
+        let getter = scope.spawn(|| {
+            let (mut raw, mut worst, mut gets) = (server.connect(), Duration::ZERO, 0);
+            while !done.is_said() {
+                let begun = Instant::now();
+                assert_eq!(ask(&mut raw, "GET", "/small", "", b"").body, b"x");
+                worst = worst.max(begun.elapsed());
+                gets += 1;
+                thread::sleep(Duration::from_millis(5)); // leaves the processors to the walk
+            }
+            (worst, gets)
+        });
+        let saying = done.when_dropped();
+        work(&mut server.connect());
+        drop(saying);
+        getter.join().expect("the reader")
+    });
+    let reactors = server.proc().cpu_of("reactor-").saturating_sub(before[0]);
+    let disk = server.proc().cpu_of("disk-").saturating_sub(before[1]);
+    println!("reactors {reactors:?}, disk threads {disk:?}, {gets} GETs meanwhile");
+    assert!(
+        disk > reactors,
+        "who walks? reactors {reactors:?}, disk threads {disk:?}"
+    );
+    assert!(gets > 3, "the reactor served nobody meanwhile");
+    worst
+}
+
+#[test]
+fn a_listing_after_writes_shows_them_at_once() {
+    let server = TestServer::start(&["--threads", "2"]);
+    let mut raw = server.connect();
+    for round in 0..50 {
+        let key = format!("k{round}");
+        server.store(&key, "x");
+        assert!(keys(&json(&list(&mut raw, "?prefix=k", ""))).contains(&key));
+        assert_eq!(server.ask("DELETE", &key).status, 200);
+        assert!(!keys(&json(&list(&mut raw, "?prefix=k", ""))).contains(&key));
+    }
+    eventually("nothing is left", || server.dir.names().is_empty());
+}

@@ -1,0 +1,438 @@
+//! Proves that `--takeover` changes no answer: the same requests get the same statuses, fields and bodies from a server
+//! that takes the socket over for long bodies and from one that leaves them to hyper, and both store, log and count the same.
+
+mod exchange;
+
+use std::collections::BTreeMap;
+use std::fs::{File, FileTimes};
+use std::time::{Duration, SystemTime};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+
+use self::exchange::{Answer, Exchange, assert_same};
+use crate::support::{Event, Launch, Scrape, TestServer, chunked, pattern};
+
+/// Around each length at which the way of a body changes.
+const LENGTHS: [usize; 11] = [
+    0,
+    1,
+    (16 << 10) - 1,
+    16 << 10,
+    (16 << 10) + 1,
+    (256 << 10) - 1,
+    256 << 10,
+    (256 << 10) + 1,
+    (1 << 20) - 1,
+    1 << 20,
+    (1 << 20) + 1,
+];
+
+/// One of each way.
+const SOME: [usize; 4] = [LENGTHS[1], LENGTHS[4], LENGTHS[6], LENGTHS[10]];
+
+/// So long that it passes in many pieces.
+const LONG: usize = 40_000_000;
+
+/// The `ETag` of values that were last changed at [`changed`].
+const ETAG: &str = "\"17979cfe362a0000\"";
+
+fn changed() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)
+}
+
+/// Two servers over equal values, one in each setting.
+struct Pair {
+    on: TestServer,
+    off: TestServer,
+    options: Vec<String>,
+}
+
+impl Pair {
+    fn start(options: &[&str], lengths: &[usize]) -> Self {
+        let start = |setting| {
+            let launch = Launch::new(&[options, &["--takeover", setting]].concat());
+            let server = launch.start();
+            for (seed, &length) in (1..).zip(lengths) {
+                let key = key(length);
+                server.dir.place(&key, pattern(seed, length));
+                let file = File::options().write(true).open(server.dir.file(&key));
+                let times = FileTimes::new().set_modified(changed());
+                file.and_then(|file| file.set_times(times)).expect("a time");
+            }
+            server
+        };
+        Self {
+            on: start("on"),
+            off: start("off"),
+            options: options.iter().map(|&option| option.to_owned()).collect(),
+        }
+    }
+
+    /// The answers of both, which are the same.
+    #[track_caller]
+    fn same(&self, mut exchange: Exchange) -> Vec<Answer> {
+        exchange.name = format!("{:?} {}", self.options, exchange.name);
+        let (on, off) = (exchange.with(&self.on), exchange.with(&self.off));
+        assert_same(&exchange, &on, &off);
+        on
+    }
+
+    /// What both store, log and count is the same. Ends them.
+    #[track_caller]
+    fn assert_same_traces(mut self) {
+        let (on, off) = (self.on.dir.values(), self.off.dir.values());
+        assert_eq!(
+            on.keys().collect::<Vec<_>>(),
+            off.keys().collect::<Vec<_>>()
+        );
+        assert!(on == off, "{:?}: the values differ", self.options);
+        let counts = |server| counts(&Scrape::of(server));
+        assert_eq!(counts(self.on.addr), counts(self.off.addr));
+        self.on.stop();
+        self.off.stop();
+        let (on, off) = (access_log(&self.on), access_log(&self.off));
+        for (n, (on, off)) in on.iter().zip(&off).enumerate() {
+            assert_eq!(on, off, "{:?}, line {n} of the access log", self.options);
+        }
+        assert_eq!(on.len(), off.len(), "{:?}: lines logged", self.options);
+    }
+}
+
+/// How often each method was answered in each class of status.
+fn counts(scrape: &Scrape) -> BTreeMap<(String, String), u64> {
+    let mut counts = BTreeMap::new();
+    for sample in scrape.all("data_server_requests_total", &[]) {
+        let label = |name: &str| sample.labels[name].clone();
+        let [method, status] = ["method", "status"].map(label);
+        let count = scrape.count(&sample.name, &[("method", &method), ("status", &status)]);
+        counts.insert((method, status), count);
+    }
+    counts.retain(|_, count| *count > 0);
+    counts
+}
+
+/// What each line of the access log says that does not differ from run to run; that of the scrape left out.
+fn access_log(server: &TestServer) -> Vec<[String; 4]> {
+    let log = server.log();
+    let events = log.iter().filter_map(|line| Event::parse(line));
+    events
+        .filter(|event| event.target == "access")
+        .map(|event| ["method", "key", "status", "bytes"].map(|name| event.field(name)))
+        .filter(|[_, key, ..]| key != "/-/metrics")
+        .collect()
+}
+
+/// The name of the value of this length: compressible types among them.
+fn key(length: usize) -> String {
+    let kind = ["txt", "bin", "json"][length % 3];
+    format!("v{length}.{kind}")
+}
+
+fn digest(value: &[u8]) -> String {
+    format!("sha-256=:{}:", STANDARD.encode(Sha256::digest(value)))
+}
+
+/// Every way to read a value.
+fn reads(length: usize) -> Vec<Exchange> {
+    let key = key(length);
+    let middle = length / 2;
+    let fields = [
+        String::new(),
+        "X-Unknown: field".to_owned(),
+        "Connection: close".to_owned(),
+        "Origin: https://a.example|X-Request-Id: mine".to_owned(),
+        "Accept-Encoding: gzip".to_owned(),
+        "Want-Repr-Digest: sha-256=1".to_owned(),
+        "Range: bytes=0-0".to_owned(),
+        "Range: bytes=-1000".to_owned(),
+        format!("Range: bytes={middle}-"),
+        format!("Range: bytes=1-{middle}"),
+        format!("Range: bytes=0-9,{middle}-"),
+        "Range: bytes=0-99,200-20000,30000-300000".to_owned(),
+        format!("Range: bytes={length}-"),
+        "Range: bytes=1-|If-Range: \"other\"".to_owned(),
+        format!("Range: bytes=1-|If-Range: {ETAG}"),
+        format!("If-None-Match: {ETAG}"),
+        "If-None-Match: \"other\"".to_owned(),
+        format!("If-Match: {ETAG}"),
+        "If-Match: \"other\"".to_owned(),
+        "If-Modified-Since: Tue, 14 Nov 2023 22:13:20 GMT".to_owned(),
+        "If-Unmodified-Since: Mon, 13 Nov 2023 22:13:20 GMT".to_owned(),
+        "Content-Length: 3".to_owned(),
+    ];
+    let all = fields.iter().flat_map(|fields| {
+        let body = if fields.starts_with("Content-Length") {
+            "abc"
+        } else {
+            ""
+        };
+        ["GET", "HEAD"].map(|method| {
+            let lines = format!("{method} /{key}|{fields}");
+            Exchange::new(&lines).then(&lines, body)
+        })
+    });
+    let old = ["", "|Connection: keep-alive", "|Range: bytes=0-99,200-"].map(|fields| {
+        let lines = format!("GET /{key} HTTP/1.0{fields}");
+        Exchange::new(&lines).then(&lines, "")
+    });
+    all.chain(old).collect()
+}
+
+/// Every way to store a value of `length` bytes, each followed by a GET of it on the same connection.
+fn writes(length: usize) -> Vec<Exchange> {
+    let value = pattern(length as u64, length);
+    let chunks = [chunked(value.chunks(50_000)), b"0\r\n\r\n".to_vec()].concat();
+    let sized = format!("Content-Length: {length}");
+    let put = |name: &str, target: &str, fields: &str, body: &[u8]| {
+        let lines = format!("PUT /{target}|{fields}");
+        // A listing would tell the times of all that was stored.
+        let key = match target.trim_end_matches(" HTTP/1.0") {
+            "" => "gone",
+            key => key,
+        };
+        Exchange::new(format!("PUT {name} of {length}"))
+            .then(&lines, body)
+            .then(&format!("GET /{key}"), "")
+    };
+    let key = |name: &str| format!("put-{name}-{length}.txt");
+    let good = digest(&value);
+    let bad = digest(b"other");
+    let with =
+        |name: &str, fields: &str| put(name, &key(name), &format!("{sized}|{fields}"), &value);
+    let framed = |name: &str, fields: &str| {
+        let fields = format!("Transfer-Encoding: chunked|{fields}");
+        put(name, &key(name), &fields, &chunks)
+    };
+    let trailed = |name: &str, digest: &str| {
+        let body = [
+            chunked(value.chunks(70_000)),
+            format!("0\r\nRepr-Digest: {digest}\r\n\r\n").into_bytes(),
+        ];
+        let fields = "Transfer-Encoding: chunked|Trailer: Repr-Digest";
+        put(name, &key(name), fields, &body.concat())
+    };
+    let expecting = |name: &str, fields: &str, body: &[u8]| {
+        let lines = format!("PUT /{}|Expect: 100-continue|{fields}", key(name));
+        Exchange::new(format!("PUT {name} of {length}")).then(&lines, body)
+    };
+    let unread = |name: &str, target: &str, fields: &str| {
+        let lines = format!("PUT /{target}|Expect: 100-continue|{sized}|{fields}");
+        Exchange::new(format!("PUT {name} of {length}"))
+            .then(&lines, &*value)
+            .waiting()
+    };
+    let mut all = vec![
+        with("sized", ""),
+        with("typed", "Content-Type: text/css"),
+        with("mistyped", "Content-Type: not a type"),
+        with("last", "Connection: close"),
+        with("origin", "Origin: https://a.example|X-Request-Id: mine"),
+        with("foreign", "Origin: https://b.example"),
+        with(
+            "digest",
+            &format!("Content-Digest: {good}|Repr-Digest: {good}"),
+        ),
+        with("broken-digest", "Content-Digest: sha-256=x"),
+        with("encoded", "Content-Encoding: gzip"),
+        with("unnamed-version", "If-Match: \"other\""),
+        with("new", "If-None-Match: *"),
+        with("partial", "Content-Range: bytes 0-9/10"),
+        framed("chunked", ""),
+        framed("chunked-digest", &format!("Repr-Digest: {good}")),
+        trailed("trailer", &good),
+        put("old", &format!("{} HTTP/1.0", key("old")), &sized, &value),
+        put("bad-key", "put-a%2Fb", &sized, &value),
+        put("no-key", "", &sized, &value),
+        put("own-name", ".data-server", &sized, &value),
+        expecting("expect", &sized, &value).waiting(),
+        expecting("expect-chunked", "Transfer-Encoding: chunked", &chunks).waiting(),
+        expecting("expect-at-once", &sized, &value),
+        unread("expect-refused", "put-unread%2F", ""),
+        unread("expect-unmet", "put-unread", "If-Match: \"other\""),
+        unread("expect-encoded", "put-unread", "Content-Encoding: gzip"),
+        Exchange::new(format!("PUT without its last byte of {length}"))
+            .then(
+                &format!("PUT /put-short|Content-Length: {}", length + 1),
+                &*value,
+            )
+            .breaking_off(),
+        Exchange::new(format!("PUT without its last chunk of {length}"))
+            .then(
+                "PUT /put-short|Transfer-Encoding: chunked",
+                chunked([&*value]),
+            )
+            .breaking_off(),
+    ];
+    if length > 0 {
+        all.push(with("false-digest", &format!("Content-Digest: {bad}")));
+        all.push(trailed("false-trailer", &bad));
+    }
+    all
+}
+
+/// Requests that are refused or have no value, in one connection each.
+fn others() -> Vec<Exchange> {
+    let alone = [
+        "GET /",
+        "HEAD /",
+        "GET /?limit=2",
+        "OPTIONS /v1.bin|Origin: https://a.example|Access-Control-Request-Method: PUT",
+        "OPTIONS *",
+        "GET /gone",
+        "DELETE /gone",
+        "DELETE /v1.bin|If-Match: \"other\"",
+        "POST /v1.bin",
+        "BREW /v1.bin",
+        "GET /%2e%2e",
+        "GET /a/b",
+        "GET /v1.bin|Content-Length: 1|Content-Length: 1",
+        "GET /v1.bin|Transfer-Encoding: gzip",
+        "GET /v1.bin| folded: line",
+        "GET /v1.bin HTTP/2.0",
+        "GET /-/live",
+        "PUT /put-any",
+        "PUT /put-any HTTP/1.0",
+        "PUT /put-any|Content-Length: 1|Transfer-Encoding: chunked",
+    ];
+    let alone = alone.map(|lines| Exchange::new(lines).then(lines, ""));
+    alone.into_iter().collect()
+}
+
+/// Long and short bodies both ways, one behind the other in one connection.
+fn mixed(lengths: &[usize]) -> Exchange {
+    let mut mixed = Exchange::new("pipelined");
+    for &length in lengths {
+        let (key, value) = (key(length), pattern(7, length));
+        let put = format!("PUT /put-mixed-{length}|Content-Length: {length}");
+        let chunks = [chunked(value.chunks(9_000)), b"0\r\n\r\n".to_vec()].concat();
+        mixed = mixed
+            .then(&format!("GET /{key}"), "")
+            .then(&format!("HEAD /{key}"), "")
+            .then(&put, value)
+            .then(&format!("GET /put-mixed-{length}"), "")
+            .then("GET /gone", "")
+            .then("PUT /put-mixed|Transfer-Encoding: chunked", chunks)
+            .then(&format!("GET /{key}|Range: bytes=-20000"), "")
+            .then("DELETE /put-mixed", "");
+    }
+    mixed.then("GET /gone|Connection: close", "")
+}
+
+/// Runs everything against a pair of servers with these options and values of these lengths.
+#[track_caller]
+fn assert_equal_answers(options: &[&str], lengths: &[usize]) {
+    let pair = Pair::start(&[options, &["--threads", "1"]].concat(), lengths);
+    for exchange in others() {
+        pair.same(exchange);
+    }
+    for &length in lengths {
+        for exchange in reads(length) {
+            pair.same(exchange);
+        }
+    }
+    for &length in lengths {
+        for exchange in writes(length) {
+            pair.same(exchange);
+        }
+    }
+    pair.same(mixed(lengths));
+    pair.assert_same_traces();
+}
+
+#[test]
+fn answers_are_equal() {
+    assert_equal_answers(&[], &LENGTHS);
+}
+
+#[test]
+fn answers_are_equal_without_a_cache() {
+    assert_equal_answers(&["--cache", "0"], &SOME);
+}
+
+#[test]
+fn answers_are_equal_when_compressed() {
+    assert_equal_answers(&["--compress"], &SOME);
+}
+
+#[test]
+fn answers_are_equal_when_logged_timed_and_shared_with_an_origin() {
+    let origin = ["--cors-origin", "https://a.example"];
+    let options = [&["--access-log", "--server-timing"], &origin[..]].concat();
+    assert_equal_answers(&options, &LENGTHS);
+}
+
+#[test]
+fn answers_are_equal_when_nothing_is_stored() {
+    assert_equal_answers(&["--discard"], &SOME);
+    assert_equal_answers(&["--read-only"], &SOME);
+}
+
+#[test]
+fn answers_are_equal_in_the_mode_of_old_clients_with_a_limit() {
+    assert_equal_answers(&["--compat", "--max-body", "300000"], &LENGTHS);
+}
+
+#[test]
+fn answers_with_long_values_are_equal() {
+    for options in [&[][..], &["--discard"]] {
+        let pair = Pair::start(options, &[LONG]);
+        let long = key(LONG);
+        let value = pattern(9, LONG);
+        let sized = format!("Content-Length: {LONG}");
+        let chunks = [chunked(value.chunks(1_000_000)), b"0\r\n\r\n".to_vec()].concat();
+        let all = [
+            Exchange::new("GET").then(&format!("GET /{long}"), ""),
+            Exchange::new("HEAD").then(&format!("HEAD /{long}"), ""),
+            Exchange::new("GET ranges")
+                .then(&format!("GET /{long}|Range: bytes=1-39000000"), "")
+                .then(&format!("GET /{long}|Range: bytes=0-9,20-39000000"), ""),
+            Exchange::new("GET HTTP/1.0").then(&format!("GET /{long} HTTP/1.0"), ""),
+            Exchange::new("PUT")
+                .then(&format!("PUT /put-sized|{sized}"), &*value)
+                .then("GET /put-sized", ""),
+            Exchange::new("PUT chunked")
+                .then("PUT /put-chunked|Transfer-Encoding: chunked", chunks)
+                .then("HEAD /put-chunked", ""),
+            Exchange::new("PUT expecting")
+                .then(
+                    &format!("PUT /put-expect|{sized}|Expect: 100-continue"),
+                    value,
+                )
+                .waiting(),
+        ];
+        for exchange in all {
+            pair.same(exchange);
+        }
+        pair.assert_same_traces();
+    }
+}
+
+/// The comparison itself, shown to fail.
+#[test]
+fn a_difference_in_any_part_of_an_answer_is_found() {
+    let pair = Pair::start(&[], &LENGTHS[..2]);
+    let exchange = || Exchange::new("GET").then(&format!("GET /{}", key(1)), "");
+    let answers = pair.same(exchange());
+    assert_eq!(answers[0].status, 200);
+    assert!(
+        answers[0].fields.iter().any(|(_, value)| value == ETAG),
+        "{answers:?}"
+    );
+    let changes: [fn(&mut Vec<Answer>); 6] = [
+        |answers| answers[0].status = 206,
+        |answers| drop(answers[0].fields.remove(0)),
+        |answers| answers[0].fields[0].1.push('x'),
+        |answers| answers[0].fields.push(("x".to_owned(), "y".to_owned())),
+        |answers| answers[0].body[0] ^= 1,
+        |answers| answers.clear(),
+    ];
+    for change in changes {
+        let mut other = answers.clone();
+        change(&mut other);
+        let exchange = exchange();
+        let compared = std::panic::catch_unwind(|| assert_same(&exchange, &answers, &other));
+        assert!(compared.is_err(), "not found: {other:?}");
+    }
+}

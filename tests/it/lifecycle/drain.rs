@@ -1,0 +1,163 @@
+//! Proves how the server ends: what is in flight is finished, what is idle is closed, nothing new is taken, and all of
+//! it within the grace period; a second signal does not wait.
+
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::support::{DEADLINE, Raw, TestServer, eventually, pattern, put_head};
+
+const LARGE: usize = 32 * 1024 * 1024;
+
+/// Half an upload of 1 MiB to `/k`, known to have reached the file system.
+fn half_put(server: &TestServer, value: &[u8]) -> Raw {
+    let mut writer = server.connect();
+    writer.send(put_head("k", value.len()));
+    writer.send(&value[..value.len() * 3 / 4]);
+    eventually("the upload reaches the disk", || server.proc().staged() > 0);
+    writer
+}
+
+/// A GET of `/large` whose head has been read and whose body has not.
+fn unread_get(server: &TestServer) -> Raw {
+    let mut reader = Raw::connect_narrow(server.addr);
+    reader.send("GET /large HTTP/1.1\r\nHost: t\r\n\r\n");
+    assert_eq!(reader.head().length(), LARGE);
+    reader
+}
+
+fn refuses_connections(server: &TestServer) -> bool {
+    TcpStream::connect_timeout(&server.addr, DEADLINE).is_err()
+}
+
+#[test]
+fn what_is_in_flight_is_finished_and_what_is_idle_is_closed() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut server = TestServer::start(&["--access-log"]);
+        let (stored, large) = (pattern(1, 1024 * 1024), pattern(2, LARGE));
+        server.dir.place("large", &large);
+        let mut reader = unread_get(&server);
+        let mut writer = half_put(&server, &stored);
+        let mut used = server.connect();
+        assert_eq!(
+            used.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n").status,
+            404
+        );
+        let mut unused = server.connect();
+        eventually("all four are accepted", || server.proc().sockets() >= 5);
+
+        server.signal(signal);
+        used.assert_closed();
+        unused.assert_closed();
+        eventually("new connections are refused", || {
+            refuses_connections(&server)
+        });
+
+        writer.send(&stored[stored.len() * 3 / 4..]);
+        let answer = writer.answer();
+        assert_eq!((answer.status, answer.closes()), (200, true), "{answer:?}");
+        writer.assert_closed();
+        assert!(reader.take(LARGE) == large, "the GET in flight");
+        reader.assert_closed();
+
+        assert_eq!(server.exit(), Some(0));
+        assert!(
+            server.dir.read("k") == stored,
+            "the PUT in flight is stored"
+        );
+        server.dir.assert_holds(&["k", "large"]);
+    }
+}
+
+#[test]
+fn a_request_pipelined_behind_the_one_in_flight_is_not_begun() {
+    let mut server = TestServer::start(&[]);
+    let value = pattern(1, 1024 * 1024);
+    let mut writer = half_put(&server, &value);
+    server.signal(Signal::TERM);
+    eventually("new connections are refused", || {
+        refuses_connections(&server)
+    });
+    writer.send(&value[value.len() * 3 / 4..]);
+    let _may_be_closed = writer.offer("DELETE /k HTTP/1.1\r\nHost: t\r\n\r\n");
+    let answer = writer.answer();
+    assert_eq!((answer.status, answer.closes()), (200, true));
+    writer.assert_closed();
+    assert_eq!(server.exit(), Some(0));
+    assert!(
+        server.dir.read("k") == value,
+        "what came after `Connection: close` was performed"
+    );
+}
+
+#[test]
+fn an_idle_server_ends_at_once() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut server = TestServer::start(&["--threads", "3"]);
+        let start = Instant::now();
+        server.signal(signal);
+        assert_eq!(server.exit(), Some(0));
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "took {:?}",
+            start.elapsed()
+        );
+        let reactors: Vec<u64> = server
+            .events("reactor drained")
+            .iter()
+            .map(|event| event.number("reactor"))
+            .collect();
+        assert_eq!(reactors.len(), 3, "{reactors:?}");
+    }
+}
+
+#[test]
+fn the_grace_period_bounds_the_end() {
+    let mut server = TestServer::start(&["--grace-period", "1s"]);
+    server.dir.place("large", pattern(2, LARGE));
+    let mut reader = unread_get(&server);
+    let mut writer = half_put(&server, &pattern(1, 1024 * 1024));
+    let start = Instant::now();
+    server.signal(Signal::TERM);
+    assert_eq!(server.exit(), Some(0));
+    let took = start.elapsed();
+    assert!(
+        took >= Duration::from_millis(900),
+        "no grace: ended after {took:?}"
+    );
+    assert!(took < Duration::from_secs(10), "ended after {took:?}");
+    assert!(
+        reader.rest().len() < LARGE,
+        "the whole of a body nobody read"
+    );
+    let answer = writer.rest();
+    assert!(
+        !answer.starts_with(b"HTTP/1.1 200"),
+        "half an upload was acknowledged"
+    );
+    server.dir.assert_holds(&["large"]);
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    for second in [Signal::TERM, Signal::INT] {
+        let mut server = TestServer::start(&["--grace-period", "60s"]);
+        let _writer = half_put(&server, &pattern(1, 1024 * 1024));
+        server.signal(Signal::TERM);
+        let first = Instant::now();
+        eventually("the drain has begun", || refuses_connections(&server));
+        // A signal within half a second of the first is the first one told again.
+        let repeats = Duration::from_millis(600);
+        eventually("it is a second one", || first.elapsed() > repeats);
+        let start = Instant::now();
+        server.signal(second);
+        assert_eq!(server.exit(), Some(1), "exit code after {second:?}");
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "took {:?}",
+            start.elapsed()
+        );
+        server.dir.assert_holds(&[]);
+    }
+}

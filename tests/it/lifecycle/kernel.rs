@@ -1,0 +1,190 @@
+//! Proves what happens on other kernels, file systems and users than the one at hand: strace answers some system calls
+//! in the kernel's place, setpriv takes the rights of root away. Each test names itself as left out where that cannot be.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use crate::support::{DataDir, Launch, TestServer, chunked, eventually, pattern, put_head};
+
+/// Which threads strace looks at; it counts the calls of each by itself.
+#[derive(Clone, Copy, PartialEq)]
+enum Threads {
+    /// The one that starts the server.
+    Main,
+    All,
+}
+
+/// A wrapper under which these calls fail, or `None` where nothing can be traced.
+fn failing(calls: &str, error: &str, threads: Threads) -> Option<Vec<String>> {
+    let possible = Command::new("strace")
+        .args(["-D", "-o", "/dev/null", "true"])
+        .status();
+    if !possible.is_ok_and(|status| status.success()) {
+        eprintln!("left out: {calls} failing with {error}, for strace does not run here");
+        return None;
+    }
+    let (names, when) = calls.split_once(':').unwrap_or((calls, "when=1+"));
+    let inject = format!("inject={names}:error={error}:{when}");
+    let trace = format!("trace={names}");
+    let mut words = vec![
+        "strace",
+        "-D",
+        "-o",
+        "/dev/null",
+        "-e",
+        &trace,
+        "-e",
+        &inject,
+    ];
+    words.extend((threads == Threads::All).then_some("-f"));
+    Some(words.into_iter().map(str::to_owned).collect())
+}
+
+fn under(wrapper: &[String]) -> Launch {
+    let words: Vec<&str> = wrapper.iter().map(String::as_str).collect();
+    Launch::new(&[]).through(&words)
+}
+
+#[test]
+fn without_openat2_the_server_refuses_to_start_and_says_so() {
+    let Some(strace) = failing("openat2", "ENOSYS", Threads::All) else {
+        return;
+    };
+    let ended = under(&strace).run();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("openat2"), "{}", ended.stderr);
+    assert_eq!(ended.stdout, "");
+}
+
+/// Values small and large, new and replaced, whole and cut off: the same contract whatever the way to publish.
+#[track_caller]
+fn assert_contract(server: &TestServer) {
+    for round in 0..2 {
+        for (key, size) in [("empty", 0), ("small", 100), ("large", 700_000)] {
+            let value = pattern(round, size);
+            assert_eq!(
+                server.put(key, &value).status,
+                200,
+                "PUT /{key}, round {round}"
+            );
+            assert!(server.get(key).body == value, "GET /{key}, round {round}");
+            let mode = fs::metadata(server.dir.file(key))
+                .expect("the file")
+                .permissions()
+                .mode();
+            assert_eq!(mode & 0o7133, 0, "/{key} has mode {mode:o}");
+        }
+    }
+    let mut half = server.connect();
+    half.send(put_head("large", 700_000));
+    half.send(pattern(5, 600_000));
+    eventually("the upload reaches the disk", || server.proc().staged() > 0);
+    half.reset();
+    eventually("the upload is forgotten", || server.proc().staged() == 0);
+    assert!(
+        server.get("large").body == pattern(1, 700_000),
+        "the old value"
+    );
+    eventually("nothing is staged", || {
+        fs::read_dir(server.dir.staging()).is_ok_and(|dir| dir.count() == 0)
+    });
+    server.dir.assert_holds(&["empty", "small", "large"]);
+    for key in ["empty", "small", "large"] {
+        assert_eq!(server.ask("DELETE", key).status, 200);
+    }
+    server.dir.assert_holds(&[]);
+}
+
+#[test]
+fn a_file_system_without_unnamed_files_has_the_same_contract() {
+    // The first openat2 opens the staging directory, the second tries an unnamed file.
+    let Some(strace) = failing("openat2:when=2", "EOPNOTSUPP", Threads::Main) else {
+        return;
+    };
+    let mut server = under(&strace).start();
+    assert_contract(&server);
+
+    let mut half = server.connect();
+    half.send("PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
+    half.send(chunked([&pattern(1, 600_000)[..]]));
+    let dir = server.dir.clone();
+    let staged = || fs::read_dir(dir.staging()).expect("staging").count();
+    eventually("a named file is staged, or this tests nothing", || {
+        staged() == 1
+    });
+    server.signal(Signal::KILL);
+    server.exit();
+    assert_eq!(staged(), 1, "litter of the killed server");
+    let again = Launch::new(&[]).on(&server.dir).start();
+    again.dir.assert_holds(&[]);
+}
+
+#[test]
+fn a_kernel_that_links_only_through_proc_has_the_same_contract() {
+    let Some(strace) = failing("linkat:when=1", "ENOENT", Threads::Main) else {
+        return;
+    };
+    assert_contract(&under(&strace).start());
+}
+
+#[test]
+fn a_failing_disk_is_a_500_and_the_old_value_stays() {
+    for calls in ["pwrite64,pwritev,pwritev2", "linkat", "renameat,renameat2"] {
+        let dir = DataDir::temporary();
+        dir.place("k", "old");
+        let Some(strace) = failing(&format!("{calls}:when=3+"), "EIO", Threads::All) else {
+            return;
+        };
+        let server = under(&strace).on(&dir).start();
+        let answers: Vec<_> = (0..8)
+            .flat_map(|_| [server.put("k", "new"), server.put("k", pattern(1, 300_000))])
+            .collect();
+        let failed = answers.iter().filter(|answer| answer.status == 500).count();
+        let stored = answers.iter().filter(|answer| answer.status == 200).count();
+        assert!(failed > 3 && failed + stored == 16, "{calls}: {answers:?}");
+        let value = dir.read("k");
+        assert!(
+            [&b"old"[..], b"new", &pattern(1, 300_000)].contains(&&value[..]),
+            "{calls}: {} bytes",
+            value.len()
+        );
+        assert_eq!(server.get("k").body, value, "{calls}: the server lives");
+        eventually("nothing is staged", || {
+            fs::read_dir(dir.staging()).is_ok_and(|dir| dir.count() == 0)
+        });
+        dir.assert_holds(&["k"]);
+    }
+}
+
+#[test]
+fn an_unprivileged_user_has_the_same_contract_and_403_for_what_it_may_not_read() {
+    const NOBODY: u32 = 65_534;
+    let dir = DataDir::temporary();
+    let parent = dir.outside(".");
+    let opened = fs::set_permissions(&parent, fs::Permissions::from_mode(0o755));
+    if opened.is_err() || chown(dir.path(), Some(NOBODY), Some(NOBODY)).is_err() {
+        eprintln!("left out: a server without rights, for only root can take them away");
+        return;
+    }
+    let server = Launch::new(&[])
+        .on(&dir)
+        .through(&[
+            "setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "--no-new-privs",
+        ])
+        .start();
+    assert_contract(&server);
+
+    server.dir.place("secret", "of root");
+    fs::set_permissions(dir.file("secret"), fs::Permissions::from_mode(0o600)).expect("a mode");
+    let got = server.get("secret");
+    assert_eq!(got.status, 403, "{got:?}");
+    server.store("secret", "replaced");
+    assert_eq!(server.get("secret").body, b"replaced");
+}

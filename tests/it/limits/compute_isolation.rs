@@ -1,0 +1,123 @@
+//! Proves that what keeps a processor busy waits for its turn aside: no reactor does it, and no large piece of it keeps
+//! the compute threads to itself.
+
+#![expect(clippy::float_cmp, reason = "counts are whole, and exact in a float")]
+
+use std::fs::File;
+
+use crate::support::{Raw, Scrape, TestServer, eventually, pattern};
+
+const DIGEST: &str = "Want-Repr-Digest: sha-256=1\r\n";
+
+fn head(key: &str) -> String {
+    format!("HEAD /{key} HTTP/1.1\r\nHost: t\r\n{DIGEST}\r\n")
+}
+
+/// A value whose digest takes longer than any test.
+fn place_endless(server: &TestServer) {
+    let file = File::create(server.dir.file("endless")).expect("a file");
+    file.set_len(1 << 40).expect("a hole");
+}
+
+fn ask_for_endless(server: &TestServer) -> Raw {
+    let mut asking = server.connect();
+    asking.send(head("endless"));
+    asking
+}
+
+/// Threads of the compute pool that work, and jobs that wait for one.
+fn compute(server: &TestServer) -> (f64, f64) {
+    let scrape = Scrape::of(server.addr);
+    let of = |name: &str| scrape.only(&format!("data_server_compute_{name}"));
+    (of("threads_busy"), of("queue_length"))
+}
+
+/// It is answered compressed, to its end.
+fn assert_is_zipped(server: &TestServer, key: &str) {
+    let mut asking = server.connect();
+    asking.send(format!(
+        "GET /{key} HTTP/1.1\r\nHost: t\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n"
+    ));
+    assert_eq!(asking.head().must("content-encoding"), "gzip");
+    assert!(asking.rest().ends_with(b"\r\n0\r\n\r\n"), "cut off");
+}
+
+fn compute_threads(server: &TestServer) -> usize {
+    let threads = server.proc().threads();
+    threads
+        .iter()
+        .filter(|(name, _)| name.starts_with("compute-"))
+        .count()
+}
+
+#[test]
+fn a_digest_without_end_leaves_turns_to_others_and_ends_with_its_client() {
+    let server = TestServer::start(&["--threads", "1", "--compute-threads", "1", "--compress"]);
+    place_endless(&server);
+    server.store("small.txt", pattern(1, 100_000));
+    let endless = ask_for_endless(&server);
+    eventually("it is being computed", || compute(&server).0 == 1.0);
+    for _ in 0..3 {
+        let digest = server.connect().ask(format!(
+            "GET /small.txt HTTP/1.1\r\nHost: t\r\n{DIGEST}\r\n"
+        ));
+        assert_eq!(digest.status, 200);
+        assert!(digest.header("repr-digest").is_some());
+        assert_is_zipped(&server, "small.txt");
+    }
+    assert!(!endless.has_unread(), "it cannot have ended");
+    endless.reset();
+    eventually("nobody works for a client that left", || {
+        compute(&server) == (0.0, 0.0)
+    });
+}
+
+#[test]
+fn there_are_no_more_compute_threads_than_were_asked_for() {
+    let server = TestServer::start(&["--threads", "1", "--compute-threads", "2"]);
+    place_endless(&server);
+    let _asking: Vec<Raw> = (0..6).map(|_| ask_for_endless(&server)).collect();
+    eventually("both threads work and jobs wait", || {
+        let (busy, waiting) = compute(&server);
+        busy == 2.0 && waiting >= 2.0
+    });
+    assert_eq!(compute_threads(&server), 2);
+}
+
+#[test]
+fn compute_threads_are_nicer_than_all_others() {
+    let server = TestServer::start(&["--threads", "2", "--compute-threads", "2"]);
+    place_endless(&server);
+    let _asking = [ask_for_endless(&server), ask_for_endless(&server)];
+    eventually("both threads work", || compute(&server).0 == 2.0);
+    let own = server.proc().nice_of("reactor-")[0];
+    let nicer = (own + 10).min(19);
+    assert_eq!(server.proc().nice_of("compute-"), [nicer, nicer]);
+    // It lets reactors finish their turn, and is not kept waiting by what keeps a processor busy.
+    assert_eq!(server.proc().nice_of("acceptor"), [(own + 5).min(19)]);
+    // The threads for listings are named disk-list-.
+    for others in ["reactor-", "disk-0", "disk-1"] {
+        let nice = server.proc().nice_of(others);
+        assert!(nice.iter().all(|&nice| nice < nicer), "{others}: {nice:?}");
+    }
+}
+
+#[test]
+fn without_compute_threads_the_reactor_does_their_work() {
+    let server = TestServer::start(&["--threads", "1", "--compute-threads", "0", "--compress"]);
+    let value = pattern(1, 3_000_000);
+    server.dir.place("value.txt", &value);
+    let with = TestServer::start(&["--threads", "1"]);
+    with.dir.place("value.txt", &value);
+    let digest = |server: &TestServer| {
+        let answer = server.connect().ask(format!(
+            "GET /value.txt HTTP/1.1\r\nHost: t\r\n{DIGEST}\r\n"
+        ));
+        answer.must("repr-digest").to_owned()
+    };
+    assert_eq!(digest(&server), digest(&with));
+    assert_is_zipped(&server, "value.txt");
+    let threads = [&server, &with].map(compute_threads);
+    assert_eq!(threads[0], 0);
+    assert!(threads[1] > 0);
+}

@@ -1,0 +1,104 @@
+//! Proves that one large download does not keep a reactor to itself: the clients beside it are answered meanwhile.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use crate::support::{Call, Done, Launch, TestServer, Trace, pattern};
+
+const SIZE: usize = 40_000_000;
+const DOWNLOADS: u64 = 8;
+
+/// Far fewer than there are (hundreds, on 2 cores), and more than when a download shuts out everybody else.
+const ANSWERS_EACH: u64 = 8;
+
+/// What may be sent of a file between two looks at who else wants something: well under a millisecond of copying.
+const TURN: u64 = 2 << 20;
+
+#[test]
+fn small_answers_come_while_a_large_one_is_sent() {
+    let server = TestServer::start(&["--threads", "1"]);
+    let large = pattern(1, SIZE);
+    server.dir.place("large", &large);
+    server.dir.place("small", "value");
+    let (answers, done) = (AtomicU64::new(0), Done::default());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut connection = server.connect();
+            while !done.is_said() {
+                let got = connection.ask("GET /small HTTP/1.1\r\nHost: t\r\n\r\n");
+                assert_eq!(got.body, b"value");
+                answers.fetch_add(1, Ordering::AcqRel);
+            }
+        });
+        let _saying = done.when_dropped();
+        let mut connection = server.connect();
+        let meanwhile: Vec<u64> = (0..DOWNLOADS)
+            .map(|_| {
+                connection.send("GET /large HTTP/1.1\r\nHost: t\r\n\r\n");
+                assert_eq!(connection.head().length(), SIZE);
+                let before = answers.load(Ordering::Acquire);
+                let mut at = 0;
+                connection.stream_to(SIZE, &mut vec![0; 256 << 10], |piece| {
+                    assert!(piece == &large[at..at + piece.len()], "near byte {at}");
+                    at += piece.len();
+                });
+                assert_eq!(at, SIZE);
+                answers.load(Ordering::Acquire) - before
+            })
+            .collect();
+        eprintln!("small answers during each download of 40 MB: {meanwhile:?}");
+        assert!(
+            meanwhile.iter().sum::<u64>() >= DOWNLOADS * ANSWERS_EACH,
+            "{meanwhile:?}"
+        );
+    });
+}
+
+/// From a file to a socket, or from a pipe in between; what a pipe held and a socket did not take goes nowhere.
+fn is_sending(call: &Call) -> bool {
+    let to_socket = call
+        .args
+        .split(',')
+        .nth(2)
+        .is_some_and(|to| to.contains("<socket:"));
+    call.name == "sendfile" || (call.name == "splice" && to_socket)
+}
+
+/// Counted in bytes: however fast the reader, the reactor looks at its other sockets again and again.
+#[test]
+fn a_reactor_looks_at_its_other_sockets_during_a_download() {
+    let left_out = "what a reactor sends between two looks at its sockets";
+    let calls = "trace=sendfile,splice,epoll_wait,epoll_pwait";
+    let Some(trace) = Trace::with(&["-e", calls], left_out) else {
+        return;
+    };
+    let mut server = trace
+        .around(Launch::new(&["--threads", "1", "--takeover", "on"]))
+        .start();
+    server.dir.place("large", pattern(1, SIZE));
+    let mut connection = server.connect();
+    for _ in 0..3 {
+        connection.send("GET /large HTTP/1.1\r\nHost: t\r\n\r\n");
+        assert_eq!(connection.head().length(), SIZE);
+        let got = connection.stream_to(SIZE, &mut vec![0; 1 << 20], |_| {});
+        assert_eq!(got, SIZE);
+    }
+    drop(connection);
+    server.stop();
+    let (mut turn, mut longest, mut all) = (0, 0, 0);
+    for call in trace.calls() {
+        if is_sending(&call) {
+            let sent = call.result.parse().unwrap_or(0);
+            (turn, all) = (turn + sent, all + sent);
+            longest = longest.max(turn);
+        } else if call.name.starts_with("epoll") {
+            turn = 0;
+        }
+    }
+    eprintln!("sent between two looks at the sockets: at most {longest} bytes");
+    assert_eq!(all, 3 * SIZE as u64, "or this tests nothing");
+    assert!(
+        longest <= TURN,
+        "{longest} bytes of one download at a stretch"
+    );
+}

@@ -1,0 +1,195 @@
+//! Proves that no amount holds the server: too large bodies, too many connections, too few descriptors and greedy
+//! clients each meet their limit, and the others are served.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use crate::support::{Launch, Raw, TestServer, chunked, eventually, pattern, put_head};
+
+const LARGE: usize = 32 * 1024 * 1024;
+const GET_LARGE: &str = "GET /large HTTP/1.1\r\nHost: t\r\n\r\n";
+
+#[test]
+fn a_body_over_the_limit_is_refused_and_one_at_the_limit_is_stored() {
+    for (option, limit) in [("1000", 1000), ("64KiB", 65_536), ("1MiB", 1024 * 1024)] {
+        let server = TestServer::start(&["--max-body", option]);
+        let value = pattern(1, limit + 1);
+        let head = "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+        assert_eq!(
+            server.connect().ask(put_head("k", limit + 1)).status,
+            413,
+            "announced, of {option}"
+        );
+        let mut connection = server.connect();
+        connection.send([head.as_bytes(), &chunked(value.chunks(999))].concat());
+        assert_eq!(connection.answer().status, 413, "chunked, of {option}");
+        server.dir.assert_holds(&[]);
+
+        server.store("k", &value[..limit]);
+        let mut connection = server.connect();
+        connection.send(
+            [
+                head.as_bytes(),
+                &chunked(value[..limit].chunks(999)),
+                b"0\r\n\r\n",
+            ]
+            .concat(),
+        );
+        assert_eq!(
+            connection.answer().status,
+            200,
+            "chunked, at the limit of {option}"
+        );
+        assert!(server.dir.read("k") == value[..limit]);
+        server.dir.assert_holds(&["k"]);
+    }
+}
+
+/// A reactor that is alone accepts for itself; of two, neither does.
+const WHO_ACCEPTS: [&str; 2] = ["1", "2"];
+
+#[test]
+fn connections_beyond_the_maximum_wait_for_their_turn() {
+    for threads in WHO_ACCEPTS {
+        connections_beyond_three_wait(&["--threads", threads, "--max-connections", "3"]);
+    }
+}
+
+fn connections_beyond_three_wait(args: &[&str]) {
+    let server = TestServer::start(args);
+    server.dir.place("here", "value");
+    let get = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
+    let mut open: Vec<Raw> = (0..3).map(|_| server.connect()).collect();
+    for connection in &mut open {
+        assert_eq!(connection.ask(get).status, 200);
+        // In the middle of a request: an idle connection makes way for a client that waits.
+        connection.send(put_head("k", 5) + "val");
+    }
+    let mut waiting: Vec<Raw> = (0..3).map(|_| server.connect()).collect();
+    for connection in &mut waiting {
+        connection.send(get);
+    }
+    let unserved = waiting[0].silent_for(Duration::from_millis(500));
+    unserved.expect("no fourth connection is served");
+    for (mut connection, mut next) in open.into_iter().zip(waiting) {
+        connection.send("ue");
+        assert_eq!(
+            connection.answer().status,
+            200,
+            "those that are open are served meanwhile"
+        );
+        drop(connection);
+        assert_eq!(next.answer().body, b"value", "the next in line");
+    }
+}
+
+/// Without descriptors the server pauses, says so once, burns no CPU, answers 503 where it can, and comes back.
+#[test]
+fn running_out_of_descriptors_pauses_accepting_and_recovers() {
+    thread::scope(|scope| {
+        for threads in WHO_ACCEPTS {
+            scope.spawn(move || run_out_of_descriptors(threads));
+        }
+    });
+}
+
+fn run_out_of_descriptors(threads: &str) {
+    let mut server = Launch::new(&[
+        "--threads",
+        threads,
+        "--max-connections",
+        "1000",
+        "--header-timeout",
+        "60s",
+    ])
+    .through(&["prlimit", "--nofile=64:64"])
+    .start();
+    let at_rest = server.proc().sockets();
+    server.store("here", "value");
+    // Once it is kept open, to answer it takes no descriptor: the client that is accepted first may leave none.
+    eventually("the value is kept", || {
+        server.get("here");
+        server.proc().has_open(&server.dir.file("here"))
+    });
+    let get = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
+    for episode in 1..=2 {
+        eventually("what was closed is closed", || {
+            server.proc().sockets() == at_rest
+        });
+        let mut old = server.connect();
+        assert_eq!(old.ask(get).status, 200);
+        // In the middle of a request, so that it is not idle and closed for another.
+        old.send("GET /cold HTTP/1.1\r\n");
+        // A few more than there are descriptors, so that recovering does not exhaust them once more.
+        let free = 64 - server.proc().descriptors();
+        let mut crowd: Vec<Raw> = (0..free + 5).map(|_| server.connect()).collect();
+        let paused = || server.events("accepting paused").len();
+        eventually("accepting is paused", || paused() >= episode);
+
+        let last = crowd.last_mut().expect("a crowd");
+        last.send(get);
+        let cpu = server.proc().cpu();
+        let unserved = last.silent_for(Duration::from_secs(3));
+        unserved.expect("nobody is served without a descriptor");
+        let burnt = server.proc().cpu().saturating_sub(cpu);
+        assert!(
+            burnt < Duration::from_millis(300),
+            "{burnt:?} of CPU in 3 s of pause"
+        );
+        // A value that was read lately may be open still, so one that was not.
+        server.dir.place("cold", "value");
+        old.send("Host: t\r\n\r\n".to_owned() + &put_head("cold", 1) + "v");
+        for method in ["GET", "PUT"] {
+            let answer = old.answer();
+            assert_eq!(
+                (answer.status, answer.header("retry-after")),
+                (503, Some("1")),
+                "{method}: {answer:?}"
+            );
+        }
+        fs::remove_file(server.dir.file("cold")).expect("a removal by hand");
+        assert_eq!(paused(), episode, "one warning for each episode");
+
+        let mut last = crowd.pop().expect("a crowd");
+        drop(crowd);
+        assert_eq!(
+            last.answer().body,
+            b"value",
+            "the last in line is served after all"
+        );
+        eventually("accepting again is logged", || {
+            server.events("accepting again").len() == episode
+        });
+        assert_eq!(server.get("here").body, b"value");
+    }
+    let warning = server.event("accepting paused");
+    assert_eq!(warning.level, "WARN");
+    assert!(!warning.field("error").is_empty(), "{warning:?}");
+    server.dir.assert_holds(&["here"]);
+    server.stop();
+}
+
+/// A connection that is reset before it was accepted is that peer's affair and stops nothing.
+#[test]
+fn connections_reset_in_the_backlog_do_no_harm() {
+    let server = TestServer::start(&["--threads", "1"]);
+    server.dir.place("here", "value");
+    for _ in 0..300 {
+        server.connect().reset();
+    }
+    assert_eq!(server.get("here").body, b"value");
+    assert!(server.events("accepting paused").is_empty());
+}
+
+#[test]
+fn one_client_beyond_reason_does_not_keep_the_server_from_another() {
+    let server = TestServer::start(&["--threads", "1"]);
+    server.dir.place("large", pattern(1, LARGE));
+    server.dir.place("here", "value");
+    let mut greedy = Raw::connect_narrow(server.addr);
+    greedy.send(GET_LARGE.repeat(1000));
+    assert_eq!(greedy.head().status, 200);
+    assert_eq!(server.get("here").body, b"value");
+}

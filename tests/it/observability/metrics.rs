@@ -1,0 +1,616 @@
+//! Proves the metrics: well formed in both formats, exact where traffic is known, and without a word that a client chose.
+
+#![expect(
+    clippy::float_cmp,
+    clippy::cast_precision_loss,
+    reason = "counts are whole, small, and exact in a float"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use crate::support::{
+    DataDir, Launch, Raw, Scrape, TestServer, chunked, eventually, pattern, put_head,
+};
+
+const OPEN: &str =
+    "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+
+/// The rules of Prometheus for names, units and types (as promtool has them), and of both formats for their order.
+fn lint(scrape: &Scrape, is_open: bool) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut types: BTreeMap<&str, &str> = BTreeMap::new();
+    let (mut current, mut helped) = ("", "");
+    let lines: Vec<&str> = scrape.text.lines().collect();
+    let mut seen = BTreeSet::new();
+    for (at, &line) in lines.iter().enumerate() {
+        let mut fault = |what: &str| faults.push(format!("{what}: {line}"));
+        if line == "# EOF" {
+            if !is_open || at + 1 != lines.len() {
+                fault("a misplaced end");
+            }
+        } else if let Some(help) = line.strip_prefix("# HELP ") {
+            let (name, help) = help.split_once(' ').unwrap_or((help, ""));
+            if !help.ends_with('.') || help.len() < 8 {
+                fault("no help");
+            }
+            helped = name;
+        } else if let Some(declared) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = declared.split_once(' ').expect("a type");
+            if helped != name {
+                fault("not helped");
+            }
+            if types.insert(name, kind).is_some() {
+                fault("declared twice");
+            }
+            if !is_good_name(name, kind, is_open) {
+                fault("a bad name");
+            }
+            current = name;
+        } else if let Some(unit) = line.strip_prefix("# UNIT ") {
+            let (name, unit) = unit.split_once(' ').expect("a unit");
+            if !is_open || name != current || !name.ends_with(&format!("_{unit}")) {
+                fault("a misplaced unit");
+            }
+        } else {
+            let series = line.rsplit_once(' ').expect("a value").0;
+            if !seen.insert(series) {
+                fault("told twice");
+            }
+            let name = series.split('{').next().unwrap_or_default();
+            if !endings(types.get(current).copied(), is_open)
+                .iter()
+                .any(|ending| name.strip_suffix(ending) == Some(current))
+            {
+                fault("not of the family declared last");
+            }
+        }
+    }
+    if is_open && lines.last() != Some(&"# EOF") {
+        faults.push("no end".to_owned());
+    }
+    faults
+}
+
+/// How the names of a family's samples end, after its own.
+fn endings(kind: Option<&str>, is_open: bool) -> &'static [&'static str] {
+    match kind {
+        Some("counter") if is_open => &["_total"],
+        Some("histogram") => &["_sum", "_count", "_bucket"],
+        _ => &[""],
+    }
+}
+
+fn is_good_name(name: &str, kind: &str, is_open: bool) -> bool {
+    let is_ours = name.starts_with("data_server_") || name.starts_with("process_");
+    let is_word = |c: char| c.is_ascii_lowercase() || c == '_';
+    let is_total = name.ends_with("_total");
+    let ends_right = match kind {
+        "counter" => is_total != is_open,
+        "gauge" | "histogram" => !is_total,
+        _ => false,
+    };
+    // Base units, and no word that the format adds or that says the type.
+    let bad = [
+        "milliseconds",
+        "microseconds",
+        "nanoseconds",
+        "ms",
+        "us",
+        "minutes",
+        "kilobytes",
+        "megabytes",
+        "bits",
+        "percent",
+        "count",
+        "sum",
+        "bucket",
+        "gauge",
+        "counter",
+        "histogram",
+    ];
+    let is_plain = !name.split('_').any(|word| bad.contains(&word));
+    is_ours && name.chars().all(is_word) && ends_right && is_plain
+}
+
+/// Cumulative buckets with growing bounds, the last of them infinite and equal to the count.
+fn assert_histograms(scrape: &Scrape) -> usize {
+    let mut series: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+    for sample in &scrape.samples {
+        let Some(name) = sample.name.strip_suffix("_bucket") else {
+            continue;
+        };
+        let bound = sample.labels["le"].replace("+Inf", "inf");
+        let reactor = sample.labels.get("reactor").map_or("", String::as_str);
+        let key = format!("{name} {reactor}");
+        let bucket = (bound.parse().expect("a bound"), sample.value);
+        series.entry(key).or_default().push(bucket);
+    }
+    for (key, buckets) in &series {
+        let (name, reactor) = key.split_once(' ').expect("both");
+        let grows = |pair: &[(f64, f64)]| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1;
+        assert!(buckets.windows(2).all(grows), "{key}: {buckets:?}");
+        let last = buckets.last().expect("a bucket");
+        let labels = [("reactor", reactor)];
+        let labels = if reactor.is_empty() {
+            &[][..]
+        } else {
+            &labels[..]
+        };
+        let count = scrape.sum(&format!("{name}_count"), labels);
+        assert!(
+            last.0.is_infinite() && last.1 == count,
+            "{key}: {last:?} of {count}"
+        );
+    }
+    series.len()
+}
+
+#[test]
+fn both_formats_pass_the_lint() {
+    let server = TestServer::start(&["--threads", "2", "--durability", "disk"]);
+    server.store("k", pattern(1, 5000));
+    server.get("k");
+    server.get("gone");
+    for (accept, is_open, media_type) in [
+        (
+            OPEN,
+            true,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        ),
+        (
+            "application/openmetrics-text",
+            true,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        ),
+        ("*/*", false, "text/plain; version=0.0.4; charset=utf-8"),
+        (
+            "text/plain, application/openmetrics-text;q=0.5",
+            false,
+            "text/plain; version=0.0.4; charset=utf-8",
+        ),
+        (
+            "application/openmetrics-text;q=0",
+            false,
+            "text/plain; version=0.0.4; charset=utf-8",
+        ),
+        (
+            "application/openmetrics-text;version=9.9.9",
+            false,
+            "text/plain; version=0.0.4; charset=utf-8",
+        ),
+    ] {
+        let scrape = Scrape::accepting(server.addr, accept);
+        assert_eq!(scrape.media_type, media_type, "{accept}");
+        assert_eq!(lint(&scrape, is_open), [""; 0], "{accept}");
+        assert_eq!(assert_histograms(&scrape), 3 * 2 + 2, "{accept}");
+    }
+}
+
+/// The names that dashboards rely on.
+#[test]
+fn every_promised_metric_is_there_from_the_start() {
+    let server = TestServer::start(&["--threads", "1"]);
+    let scrape = Scrape::of(server.addr);
+    let told: BTreeSet<&str> = scrape
+        .text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+        .collect();
+    for name in [
+        "data_server_build_info",
+        "data_server_connections_accepted_total",
+        "data_server_connections_active",
+        "data_server_connections_finished_total",
+        "data_server_requests_total",
+        "data_server_takeovers_total",
+        "data_server_received_bytes_total",
+        "data_server_sent_bytes_total",
+        "data_server_request_duration_seconds",
+        "data_server_time_to_first_byte_seconds",
+        "data_server_event_loop_lag_seconds",
+        "data_server_cache_hits_total",
+        "data_server_cache_misses_total",
+        "data_server_cache_bytes",
+        "data_server_disk_queue_length",
+        "data_server_disk_threads_busy",
+        "data_server_listing_queue_length",
+        "data_server_listing_threads_busy",
+        "data_server_listing_walks_total",
+        "data_server_listing_index_keys",
+        "data_server_listing_index_bytes",
+        "data_server_publish_batch_size",
+        "data_server_sync_duration_seconds",
+        "data_server_uploads_in_flight",
+        "data_server_staged_bytes",
+        "data_server_accept_errors_total",
+        "data_server_connections_refused_total",
+        "data_server_watch_subscribers",
+        "data_server_panics_total",
+        "data_server_log_lines_lost_total",
+        "process_resident_memory_bytes",
+        "process_open_fds",
+        "process_cpu_seconds_total",
+        "process_start_time_seconds",
+    ] {
+        assert!(told.contains(name), "no {name} in:\n{}", scrape.text);
+        assert!(
+            scrape.samples.iter().any(|s| s.name.starts_with(name)),
+            "{name}"
+        );
+    }
+    let build = scrape.all("data_server_build_info", &[]).next();
+    assert_eq!(
+        build.expect("one").labels["version"],
+        env!("CARGO_PKG_VERSION")
+    );
+}
+
+/// promtool is the judge where it is installed.
+#[test]
+fn promtool_finds_nothing_to_say() {
+    let server = TestServer::start(&["--threads", "2"]);
+    server.store("k", "v");
+    let Ok(mut promtool) = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+    else {
+        eprintln!("left out: the judgement of promtool, which is not installed");
+        return;
+    };
+    let text = Scrape::of(server.addr).text;
+    let mut stdin = promtool.stdin.take().expect("its input");
+    stdin.write_all(text.as_bytes()).expect("it reads");
+    drop(stdin);
+    let said = promtool.wait_with_output().expect("it ends");
+    let words = [said.stdout, said.stderr].concat();
+    let words = String::from_utf8_lossy(&words);
+    assert!(said.status.success() && words.trim().is_empty(), "{words}");
+}
+
+/// Long bodies of GET and PUT count, each way apart; short ones, bodies that are not sent, and refused heads do not.
+#[test]
+fn long_bodies_that_are_taken_over_are_counted_each_way() {
+    let long = pattern(1, 300_000);
+    for (setting, expected) in [("on", [2.0, 3.0]), ("off", [0.0, 0.0])] {
+        let server = TestServer::start(&["--takeover", setting]);
+        server.store("short", "value");
+        for key in ["long", "longer"] {
+            server.store(key, long.clone());
+        }
+        for key in ["short", "long", "longer", "long", "gone"] {
+            server.get(key);
+        }
+        let head = "HEAD /long HTTP/1.1\r\nHost: t\r\n\r\n";
+        assert_eq!(server.connect().ask(head.as_bytes()).status, 200);
+        assert_eq!(server.connect().ask(b"nonsense\r\n\r\n").status, 400);
+        let scrape = Scrape::of(server.addr);
+        let taken_over = |way| scrape.sum("data_server_takeovers_total", &[("direction", way)]);
+        let found = [taken_over("receive"), taken_over("send")];
+        assert_eq!(found, expected, "{setting}");
+    }
+}
+
+/// One reactor, and one connection after the other: the counts are exact.
+#[test]
+fn known_traffic_is_counted_exactly() {
+    let server = TestServer::start(&["--threads", "1"]);
+    let mut raw = server.connect();
+    let value = pattern(1, 30_000);
+    let (mut sent, mut received) = (0, 0);
+    let mut ask = |request: Vec<u8>| {
+        sent += request.len();
+        let answer = raw.ask(&request);
+        let status = answer.status;
+        received += answer_length(&answer, request.starts_with(b"HEAD"));
+        status
+    };
+    let line = |method: &str, key: &str| format!("{method} /{key} HTTP/1.1\r\nHost: t\r\n\r\n");
+    assert_eq!(
+        ask([put_head("k", value.len()).as_bytes(), &value].concat()),
+        200
+    );
+    for _ in 0..7 {
+        assert_eq!(ask(line("GET", "k").into()), 200);
+    }
+    assert_eq!(ask(line("HEAD", "k").into()), 200);
+    for key in ["gone", "gone-too"] {
+        assert_eq!(ask(line("GET", key).into()), 404);
+    }
+    assert_eq!(ask(line("DELETE", "k").into()), 200);
+    assert_eq!(ask(line("OPTIONS", "k").into()), 204);
+    for method in ["BREW", "PROPFIND", "POST"] {
+        assert_eq!(ask(line(method, "k").into()), 405);
+    }
+    let scrape = Scrape::of(server.addr);
+    let requests = |method, status| {
+        scrape.sum(
+            "data_server_requests_total",
+            &[("method", method), ("status", status)],
+        )
+    };
+    assert_eq!(requests("PUT", "2xx"), 1.0);
+    assert_eq!(requests("GET", "2xx"), 7.0);
+    assert_eq!(requests("HEAD", "2xx"), 1.0);
+    assert_eq!(requests("GET", "4xx"), 2.0);
+    assert_eq!(requests("DELETE", "2xx"), 1.0);
+    assert_eq!(requests("OPTIONS", "2xx"), 1.0);
+    assert_eq!(requests("other", "4xx"), 3.0);
+    assert_eq!(scrape.sum("data_server_requests_total", &[]), 16.0);
+    for histogram in ["request_duration", "time_to_first_byte"] {
+        assert_eq!(
+            scrape.only(&format!("data_server_{histogram}_seconds_count")),
+            16.0
+        );
+    }
+    // The request of the scrape itself has been received, and is not answered yet.
+    let scraping =
+        "GET /-/metrics HTTP/1.1\r\nHost: t\r\nAccept: */*\r\nConnection: close\r\n\r\n".len();
+    assert_eq!(
+        scrape.only("data_server_received_bytes_total"),
+        (sent + scraping) as f64
+    );
+    assert_eq!(scrape.only("data_server_sent_bytes_total"), received as f64);
+    assert_eq!(scrape.only("data_server_connections_accepted_total"), 2.0);
+    assert_eq!(scrape.only("data_server_connections_active"), 2.0);
+    let reads =
+        ["hits", "misses"].map(|what| scrape.only(&format!("data_server_cache_{what}_total")));
+    assert_eq!(reads[0] + reads[1], 10.0, "{reads:?}");
+    assert_eq!(scrape.only("data_server_publish_batch_size_sum"), 2.0);
+    assert_eq!(scrape.only("data_server_sync_duration_seconds_count"), 0.0);
+}
+
+/// The bytes of an answer as they came over the socket.
+fn answer_length(answer: &crate::support::Response, is_head: bool) -> usize {
+    const LINE: usize = "\r\n".len();
+    let reason = match answer.status {
+        200 => "OK",
+        204 => "No Content",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        other => panic!("{other}"),
+    };
+    let first = "HTTP/1.1 200 ".len() + reason.len() + LINE;
+    let headers = answer
+        .headers
+        .iter()
+        .map(|(name, value)| name.len() + 2 + value.len() + LINE);
+    let body = if is_head { 0 } else { answer.body.len() };
+    first + headers.sum::<usize>() + LINE + body
+}
+
+#[test]
+fn no_client_can_add_a_series() {
+    let server = TestServer::start(&["--threads", "1"]);
+    let series = |scrape: &Scrape| -> BTreeSet<String> {
+        let of = |s: &crate::support::Sample| format!("{} {:?}", s.name, s.labels);
+        scrape.samples.iter().map(of).collect()
+    };
+    assert_eq!(server.ask("M0", "k0").status, 405);
+    let before = series(&Scrape::of(server.addr));
+    for i in 1..50 {
+        let lines =
+            format!("M{i} /k{i} HTTP/1.1\r\nHost: h{i}\r\nUser-Agent: u{i}\r\nX-{i}: {i}\r\n\r\n");
+        assert_eq!(server.connect().ask(lines).status, 405);
+    }
+    let scrape = Scrape::of(server.addr);
+    assert_eq!(series(&scrape), before);
+    let others = [("method", "other"), ("status", "4xx")];
+    assert_eq!(scrape.sum("data_server_requests_total", &others), 50.0);
+    let known = ["reactor", "method", "status", "direction", "version", "le"];
+    for sample in &scrape.samples {
+        assert!(
+            sample.labels.keys().all(|key| known.contains(&&**key)),
+            "{sample:?}"
+        );
+    }
+}
+
+#[test]
+fn an_upload_in_flight_shows_and_one_that_breaks_off_is_gone() {
+    let server = TestServer::start(&["--threads", "1"]);
+    let gauges = || {
+        let scrape = Scrape::of(server.addr);
+        let of = |name: &str| scrape.only(&format!("data_server_{name}"));
+        (of("uploads_in_flight"), of("staged_bytes"))
+    };
+    assert_eq!(gauges(), (0.0, 0.0));
+    let mut one = server.connect();
+    one.send(put_head("one", 1_000_000));
+    one.send(pattern(1, 600_000));
+    let mut two = server.connect();
+    two.send("PUT /two HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
+    two.send(chunked([&pattern(2, 500_000)[..]]));
+    eventually("what is announced and what is received is told", || {
+        let (uploads, bytes) = gauges();
+        // The share of one whose length is not known grows by pieces of 256 KiB.
+        uploads == 2.0 && (1_500_000.0..1_800_000.0).contains(&bytes)
+    });
+    one.send(pattern(1, 400_000));
+    assert_eq!(one.answer().status, 200);
+    two.reset();
+    eventually("neither is left", || gauges() == (0.0, 0.0));
+}
+
+/// The first byte goes at once, the last when the reader takes it.
+#[test]
+fn the_first_byte_is_not_the_last() {
+    let server = TestServer::start(&["--threads", "1"]);
+    server.store("large", pattern(1, 40_000_000));
+    let before = Scrape::of(server.addr);
+    let mut slow = Raw::connect_narrow(server.addr);
+    slow.send("GET /large HTTP/1.1\r\nHost: t\r\n\r\n");
+    slow.head();
+    // The answer has begun, and cannot end: it waits for this reader.
+    let held = std::time::Instant::now();
+    eventually("a tenth of a second", || held.elapsed().as_millis() > 100);
+    let during = Scrape::of(server.addr);
+    let gets = |scrape: &Scrape| scrape.sum("data_server_requests_total", &[("method", "GET")]);
+    assert_eq!(gets(&during) - gets(&before), 1.0, "the scrape alone");
+    slow.take(40_000_000);
+    eventually("the download is counted", || {
+        gets(&Scrape::of(server.addr)) - gets(&before) >= 3.0
+    });
+    let scrape = Scrape::of(server.addr);
+    let sum = |of: &str| scrape.only(&format!("data_server_{of}_seconds_sum"));
+    let (first, last) = (sum("time_to_first_byte"), sum("request_duration"));
+    assert!(last - first >= 0.1, "{first} {last}");
+}
+
+#[test]
+fn syncs_and_batches_are_counted() {
+    let server = TestServer::start(&["--durability", "disk", "--threads", "1"]);
+    for i in 0..5 {
+        server.store(&format!("k{i}"), "v");
+    }
+    let scrape = Scrape::of(server.addr);
+    assert_eq!(scrape.only("data_server_publish_batch_size_sum"), 5.0);
+    // Each value, and its name.
+    assert_eq!(scrape.only("data_server_sync_duration_seconds_count"), 10.0);
+}
+
+#[test]
+fn a_failed_accept_is_counted() {
+    let options = ["--threads", "1", "--admin", "127.0.0.1:0"];
+    // More connections than there are descriptors.
+    let server = Launch::new(&[&options[..], &["--max-connections", "1000"]].concat())
+        .through(&["prlimit", "--nofile=64:64"])
+        .start();
+    let admin = server.admin();
+    let mut scraping = Raw::connect(admin);
+    scraping.send("GET /-/healthz HTTP/1.1\r\nHost: t\r\n\r\n");
+    assert_eq!(scraping.answer().status, 200);
+    let errors = |raw: &mut Raw| {
+        let answer = raw.ask("GET /-/metrics HTTP/1.1\r\nHost: t\r\n\r\n");
+        let text = String::from_utf8(answer.body).expect("text");
+        let line = text
+            .lines()
+            .find_map(|l| l.strip_prefix("data_server_accept_errors_total "));
+        line.expect("the metric").parse::<u64>().expect("a number")
+    };
+    assert_eq!(errors(&mut scraping), 0);
+    let mut crowd = Vec::new();
+    eventually("descriptors run out", || {
+        crowd.push(Raw::connect(server.addr));
+        errors(&mut scraping) > 0
+    });
+}
+
+/// What is refused before it is a request for hyper is counted all the same.
+#[test]
+fn heads_refused_for_their_form_are_counted() {
+    let server = TestServer::start(&["--threads", "1", "--header-timeout", "200ms"]);
+    let others = |status| {
+        let labels = [("method", "other"), ("status", status)];
+        Scrape::of(server.addr).sum("data_server_requests_total", &labels)
+    };
+    let refused = |head: &str| {
+        let mut raw = server.connect();
+        raw.send(head);
+        raw.answer().status
+    };
+    // By the framing, by hyper, and by the clock.
+    let twice = "PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n";
+    assert_eq!(refused(twice), 400);
+    assert_eq!(refused("GET /k HTTP/1.1\r\nHost: \u{1}\r\n\r\n"), 400);
+    assert_eq!(refused("GET /k HTTP/1.1\r\nHost: "), 408);
+    eventually("the three are counted", || others("4xx") == 3.0);
+    let coded = "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: gzip, chunked\r\n\r\n";
+    assert_eq!(refused(coded), 501);
+    eventually("and the fourth", || others("5xx") == 1.0);
+    assert_eq!(others("4xx"), 3.0);
+}
+
+#[test]
+fn a_connection_too_many_of_one_address_is_counted() {
+    for dispatch in ["round-robin", "reuse-port"] {
+        let options = [
+            "--threads",
+            "1",
+            "--dispatch",
+            dispatch,
+            "--admin",
+            "127.0.0.1:0",
+            "--max-connections-per-ip",
+            "2",
+        ];
+        let server = TestServer::start(&options);
+        let _held: Vec<Raw> = (0..5).map(|_| server.connect()).collect();
+        let admin = server.admin();
+        let only = |name: &str| Scrape::of(admin).only(&format!("data_server_connections_{name}"));
+        eventually("three are refused", || only("refused_total") == 3.0);
+        assert_eq!(only("accepted_total"), 2.0);
+    }
+}
+
+#[test]
+fn the_process_is_told_as_the_kernel_sees_it() {
+    let server = TestServer::start(&["--threads", "1"]);
+    let scrape = Scrape::of(server.addr);
+    let told = scrape.only("process_resident_memory_bytes") / 1024.0;
+    let seen = server.proc().rss_kib() as f64;
+    assert!((told / seen - 1.0).abs() < 0.5, "{told} {seen}");
+    let crowd: Vec<Raw> = (0..40).map(|_| server.connect()).collect();
+    eventually("descriptors are told", || {
+        let told = Scrape::of(server.addr).only("process_open_fds");
+        // The scrape has a connection of its own.
+        (told - server.proc().descriptors() as f64).abs() <= 2.0 && told > 40.0
+    });
+    drop(crowd);
+    let started = scrape.only("process_start_time_seconds");
+    let stat = fs::metadata(format!("/proc/{}", server.proc().0)).expect("a process");
+    let modified = stat
+        .modified()
+        .expect("a time")
+        .duration_since(std::time::UNIX_EPOCH);
+    assert!(
+        (modified.expect("a time").as_secs_f64() - started).abs() < 60.0,
+        "{started}"
+    );
+    assert!(scrape.only("process_cpu_seconds_total") > 0.0);
+}
+
+/// Each reactor has its own counts, and the sum over them is what there was.
+#[test]
+fn connections_are_told_by_reactor() {
+    for dispatch in ["round-robin", "reuse-port"] {
+        let server = Launch::new(&[
+            "--threads",
+            "3",
+            "--dispatch",
+            dispatch,
+            "--admin",
+            "127.0.0.1:0",
+        ])
+        .on(&DataDir::temporary())
+        .start();
+        let admin = server.admin();
+        let held: Vec<Raw> = (0..30).map(|_| server.connect()).collect();
+        let of = |name: &str| -> Vec<f64> {
+            let scrape = Scrape::of(admin);
+            (0..3)
+                .map(|i| scrape.sum(name, &[("reactor", &i.to_string())]))
+                .collect()
+        };
+        eventually("all are accepted", || {
+            let accepted = of("data_server_connections_accepted_total");
+            accepted.iter().sum::<f64>() == 30.0 && accepted == of("data_server_connections_active")
+        });
+        if dispatch == "round-robin" {
+            assert_eq!(of("data_server_connections_accepted_total"), [10.0; 3]);
+        }
+        drop(held);
+        eventually("all have ended", || {
+            of("data_server_connections_finished_total")
+                .iter()
+                .sum::<f64>()
+                == 30.0
+                && of("data_server_connections_active") == [0.0; 3]
+        });
+    }
+}

@@ -1,0 +1,276 @@
+//! Proves that a large upload, which is taken from its socket past hyper, ends where its length says, and that whatever
+//! comes before, behind or instead of its bytes is what it would be for a small one.
+
+use std::thread;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use crate::support::{Launch, Raw, TestServer, Trace, eventually, pattern, put_head};
+
+const GET: &str = "GET /k HTTP/1.1\r\nHost: t\r\n\r\n";
+
+/// The shortest body that goes this way.
+const LARGE: usize = 256 << 10;
+
+#[test]
+fn a_request_behind_a_large_body_is_answered_next() {
+    let server = TestServer::start(&["--threads", "1"]);
+    let mut connection = server.connect();
+    for (seed, size) in (1..).zip([LARGE - 1, LARGE, LARGE + 1, 5 << 20]) {
+        let value = pattern(seed, size);
+        let (put, get) = (put_head("k", size), GET.as_bytes());
+        let sent = [put.as_bytes(), &value, get, put.as_bytes(), &value, get].concat();
+        let mut sender = connection.twin();
+        thread::scope(|scope| {
+            scope.spawn(|| sender.send(sent));
+            for _ in 0..2 {
+                assert_eq!(connection.answer().status, 200, "PUT of {size} bytes");
+                assert!(connection.answer().body == value, "{size} bytes");
+            }
+        });
+    }
+    connection.finish();
+    connection.assert_closed();
+    server.dir.assert_holds(&["k"]);
+}
+
+/// However its length is written, and whatever fields stand around it.
+#[test]
+fn a_large_body_ends_where_its_length_says() {
+    let server = TestServer::start(&[]);
+    let mut connection = server.connect();
+    let value = pattern(5, 300_000);
+    let heads = [
+        "PUT /k HTTP/1.1\r\nHost: t\r\ncontent-LENGTH:300000\r\n\r\n",
+        "PUT /k HTTP/1.1\r\nContent-Length:  \t 0000300000 \t\r\nHost: t\r\n\r\n",
+        "\r\nPUT /k HTTP/1.1\r\nContent-Length: 300000\r\nContent-Type: text/plain\r\nHost: t\r\n\r\n",
+        "PUT /k HTTP/1.0\r\nHost: t\r\nConnection: keep-alive\r\nContent-Length: 300000\r\n\r\n",
+        "PUT http://t/k HTTP/1.1\r\nHost: t\r\nContent-Length: 300000\r\nExpect: 100-continue\r\n\r\n",
+    ];
+    for head in heads {
+        connection.send(head);
+        connection.send(&value);
+        connection.send(GET);
+        let mut answer = connection.answer();
+        if answer.status == 100 {
+            answer = connection.answer();
+        }
+        assert_eq!(answer.status, 200, "{head}");
+        assert!(connection.answer().body == value, "{head}");
+        assert_eq!(
+            connection
+                .ask("DELETE /k HTTP/1.1\r\nHost: t\r\n\r\n")
+                .status,
+            200
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    /// Wherever the network cuts the head and the body.
+    #[test]
+    fn a_large_body_arrives_whole_in_whatever_pieces(
+        size in LARGE - 2..LARGE * 3,
+        mut cuts in prop::collection::vec(0..LARGE * 3, 0..6),
+        near in 0..80_usize,
+        discard in any::<bool>(),
+    ) {
+        let server = TestServer::start(if discard { &["--discard"] } else { &[] });
+        let value = pattern(9, size);
+        let sent = [put_head("k", size).as_bytes(), &value, GET.as_bytes()].concat();
+        cuts.push(near);
+        cuts.push(sent.len());
+        cuts.sort_unstable();
+        let mut connection = server.connect();
+        let mut at = 0;
+        for cut in cuts.into_iter().map(|cut| cut.min(sent.len())) {
+            connection.send(&sent[at..cut]);
+            at = cut;
+            // Lets the pieces arrive apart; in whatever pieces they do, the outcome is the same.
+            let _ = connection.silent_for(Duration::from_millis(2));
+        }
+        prop_assert_eq!(connection.answer().status, 200);
+        let got = connection.answer();
+        let is_right = if discard { got.status == 404 } else { got.body == value };
+        prop_assert!(is_right, "{} and {} bytes", got.status, got.body.len());
+    }
+}
+
+#[test]
+fn a_large_body_that_breaks_off_leaves_nothing_and_costs_no_descriptor() {
+    let server = TestServer::start(&[]);
+    server.store("k", "old");
+    let before = server.proc().descriptors();
+    for sent in [0, 1, 100_000, LARGE, LARGE + 200_000, (2 << 20) - 1] {
+        let value = pattern(1, 2 << 20);
+        let mut connection = server.connect();
+        connection.send(put_head("k", value.len()));
+        connection.send(&value[..sent]);
+        connection.finish();
+        let answer = connection.answer();
+        assert_eq!(answer.status, 400, "after {sent} bytes");
+        assert!(answer.closes());
+        connection.assert_closed();
+        let mut connection = server.connect();
+        connection.send(put_head("k", value.len()));
+        connection.send(&value[..sent]);
+        connection.reset();
+    }
+    assert_eq!(server.get("k").body, b"old");
+    server.dir.assert_holds(&["k"]);
+    // Pipes are kept for the next upload: two descriptors for each that was in use at once.
+    eventually("the descriptors are back", || {
+        server.proc().descriptors() <= before + 4 && server.proc().staged() == 0
+    });
+}
+
+/// It is kept for its request to come, which then never does; and must not keep the connection for that.
+#[test]
+fn a_large_body_whose_request_is_never_reached_goes_with_its_connection() {
+    let server = TestServer::start(&[]);
+    let before = server.proc().descriptors();
+    for first in [
+        "GET /k HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n",
+        "GET /k HTT\x05/1.1\r\nHost: t\r\n\r\n",
+    ] {
+        for _ in 0..5 {
+            let mut connection = server.connect();
+            connection.send([first, &put_head("k", 1 << 20), "the beginning"].concat());
+            connection.rest();
+        }
+    }
+    eventually("the descriptors are back", || {
+        server.proc().descriptors() <= before
+    });
+}
+
+#[test]
+fn a_large_body_that_is_refused_is_not_waited_for() {
+    let server = TestServer::start(&["--max-body", "10M"]);
+    server.store("k", "old");
+    let head = |lines: &str, size: usize| {
+        format!("PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: {size}\r\n{lines}\r\n")
+    };
+    for (lines, size, status) in [
+        ("If-None-Match: *\r\n", 5 << 20, 412),
+        ("", 11 << 20, 413),
+        ("Repr-Digest: sha-256=:AA==:\r\n", 5 << 20, 400),
+    ] {
+        let mut connection = server.connect();
+        connection.send(head(lines, size));
+        let answer = connection.answer();
+        assert_eq!(answer.status, status, "{lines}");
+        assert!(answer.closes(), "what follows is no request");
+        // The bytes of the body are never taken for a request.
+        connection.send(GET);
+        connection.finish();
+        assert_eq!(connection.rest(), b"", "{lines}");
+    }
+    assert_eq!(server.get("k").body, b"old");
+}
+
+#[test]
+fn a_large_body_is_held_to_its_digest() {
+    let server = TestServer::start(&[]);
+    let value = vec![0; 3 << 20];
+    // sha256sum of so many zeros.
+    for (digest, status) in [
+        ("u9Bc9gl6ybH4nqKdJULBt7Z+5GhIOTiV9ankP6H2IeU=", 200),
+        ("v9Bc9gl6ybH4nqKdJULBt7Z+5GhIOTiV9ankP6H2IeU=", 400),
+        ("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", 400),
+    ] {
+        server.ask("DELETE", "k");
+        let mut connection = server.connect();
+        let head = put_head("k", value.len());
+        let head = head.replace(
+            "\r\n\r\n",
+            &format!("\r\nRepr-Digest: sha-256=:{digest}:\r\n\r\n"),
+        );
+        connection.send(head);
+        let _ = connection.offer(&value);
+        assert_eq!(connection.answer().status, status, "{digest}");
+        let stored = server.get("k");
+        assert!(if status == 200 {
+            stored.body == value
+        } else {
+            stored.status == 404
+        });
+    }
+}
+
+#[test]
+fn more_slow_large_uploads_than_there_are_pipes_all_arrive() {
+    const UPLOADS: usize = 80;
+    let server = TestServer::start(&[]);
+    let value = pattern(7, LARGE + 12_345);
+    let half = value.len() / 2;
+    let begin = |n: usize| {
+        let mut connection = server.connect();
+        connection.send(put_head(&format!("k{n}"), value.len()));
+        connection.send(&value[..half]);
+        connection
+    };
+    let mut uploads: Vec<Raw> = (0..UPLOADS).map(begin).collect();
+    eventually("all have begun", || server.proc().staged() == UPLOADS);
+    for connection in uploads.iter_mut().rev() {
+        connection.send(&value[half..]);
+        assert_eq!(connection.answer().status, 200);
+    }
+    for n in 0..UPLOADS {
+        assert!(server.dir.read(format!("k{n}")) == value, "k{n}");
+    }
+}
+
+#[test]
+fn a_large_upload_under_way_is_finished_when_the_server_drains() {
+    let mut server = TestServer::start(&[]);
+    let value = pattern(3, 4 << 20);
+    let mut connection = server.connect();
+    connection.send(put_head("k", value.len()));
+    connection.send(&value[..1 << 20]);
+    eventually("the upload has begun", || server.proc().staged() == 1);
+    server.signal(rustix::process::Signal::TERM);
+    server.event("draining");
+    connection.send(&value[1 << 20..]);
+    let answer = connection.answer();
+    assert_eq!(answer.status, 200);
+    assert!(answer.closes());
+    assert_eq!(server.exit(), Some(0));
+    assert!(server.dir.read("k") == value);
+}
+
+#[test]
+fn the_bytes_of_a_large_upload_do_not_pass_through_the_process() {
+    const SIZE: usize = 16 << 20;
+    for discard in [false, true] {
+        let Some(trace) = Trace::with(&[], "the system calls of a large upload") else {
+            return;
+        };
+        let launch = Launch::new(if discard { &["--discard"] } else { &[] });
+        // hyper would have each byte pass through.
+        let launch = launch.env("DATA_SERVER_TAKEOVER", "on");
+        let mut server = trace.around(launch).start();
+        server.store("k", vec![b'x'; SIZE]);
+        server.stop();
+        // What came in the packets of the head is received with it.
+        let copied: usize = trace
+            .calls()
+            .iter()
+            .filter(|call| {
+                matches!(
+                    &*call.name,
+                    "recvfrom" | "read" | "write" | "pwritev" | "pwrite64"
+                )
+            })
+            .filter(|call| !call.args.contains("MSG_TRUNC"))
+            .filter_map(|call| call.result.split(' ').next()?.parse::<usize>().ok())
+            .sum();
+        assert!(
+            copied < SIZE / 16,
+            "{copied} of {SIZE} bytes, discard: {discard}"
+        );
+    }
+}

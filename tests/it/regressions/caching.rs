@@ -1,0 +1,280 @@
+//! Values had no Cache-Control, so browsers and proxies guessed how long they stay fresh, and showed the old value after a
+//! replacement. Proves what caches are told, and that Varnish shows the new value at once. Chromium is in `tests/browser`.
+//!
+//! Mended by commit ae30471.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::support::{Classes, Event, Launch, Raw, Response, TestServer, ask, eventually};
+
+#[test]
+fn values_of_every_size_and_form_say_no_cache() {
+    Classes::each(&["--compress"], ".txt", |classes| {
+        let mut raw = classes.server.connect();
+        for (key, _) in &classes.values {
+            for (lines, status) in [
+                ("", 200),
+                ("Accept-Encoding: zstd\r\n", 200),
+                ("Range: bytes=0-9\r\n", 206),
+                ("Range: bytes=0-9,1000-1009\r\n", 206),
+                ("If-None-Match: *\r\n", 304),
+            ] {
+                let target = format!("/{key}");
+                let got = ask(&mut raw, "GET", &target, lines, b"");
+                assert_eq!(got.status, status, "GET {target} {lines}");
+                assert_eq!(got.all("cache-control"), "no-cache", "GET {target} {lines}");
+                let got = ask(&mut raw, "HEAD", &target, lines, b"");
+                assert_eq!(
+                    got.all("cache-control"),
+                    "no-cache",
+                    "HEAD {target} {lines}"
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn listings_say_no_cache_and_pages_and_errors_no_store() {
+    for args in [&[][..], &["--compat"]] {
+        let server = TestServer::start(args);
+        server.store("k", "value");
+        let told = |method: &str, target: &str, lines: &str| {
+            let got = ask(&mut server.connect(), method, target, lines, b"");
+            (got.status, got.all("cache-control"))
+        };
+        let no_cache = |status: u16| (status, "no-cache".to_owned());
+        let no_store = |status: u16| (status, "no-store".to_owned());
+        for method in ["GET", "HEAD"] {
+            assert_eq!(told(method, "/k", ""), no_cache(200), "{args:?}");
+            // RFC 9110, section 15.1: a cache may keep it for as long as it likes, unless told otherwise.
+            assert_eq!(told(method, "/gone", ""), no_store(404), "{args:?}");
+            assert_eq!(told(method, "/-/healthz", ""), no_store(200), "{args:?}");
+            if args.is_empty() {
+                assert_eq!(told(method, "/", ""), no_cache(200));
+                assert_eq!(told(method, "/", "Accept: text/plain\r\n"), no_cache(200));
+                assert_eq!(told(method, "/", "Accept: text/html\r\n"), no_cache(200));
+            }
+        }
+        assert_eq!(told("GET", "/k", "Range: bytes=9-\r\n"), no_store(416));
+        assert_eq!(told("GET", "/k", "If-Match: \"x\"\r\n"), no_store(412));
+        let status = if args.is_empty() { 405 } else { 404 };
+        assert_eq!(told("POST", "/k", ""), no_store(status));
+    }
+}
+
+/// What a GET of a value, one of the keys and one of nothing say, on both ways of a GET.
+fn fields(server: &TestServer) -> Vec<Option<String>> {
+    server.store("k", "value");
+    let mut raw = server.connect();
+    eventually("the value is kept", || {
+        ask(&mut raw, "GET", "/k", "", b"");
+        server.proc().has_open(&server.dir.file("k"))
+    });
+    let mut field = |target: &str, lines: &str| {
+        let got = ask(&mut raw, "GET", target, lines, b"");
+        got.header("cache-control").map(str::to_owned)
+    };
+    vec![
+        field("/k", ""),
+        field("/k", "X-Any: 1\r\n"),
+        field("/", ""),
+        field("/gone", ""),
+        field("/", "Accept: text/html\r\n"),
+    ]
+}
+
+#[test]
+fn the_option_changes_the_field_of_values_and_listings_alone() {
+    const VARIABLE: &str = "DATA_SERVER_CACHE_CONTROL";
+    let some = |value: &str| Some(value.to_owned());
+    let told = |value: Option<&str>| {
+        let value = value.map(str::to_owned);
+        let others = [some("no-store"), some("no-cache")];
+        [vec![value; 3], others.to_vec()].concat()
+    };
+    let long = "public, max-age=60, stale-while-revalidate=\"30\"";
+    let server = TestServer::start(&["--cache-control", long]);
+    assert_eq!(fields(&server), told(Some(long)));
+    let server = TestServer::start(&["--cache-control", ""]);
+    assert_eq!(fields(&server), told(None));
+    let server = Launch::new(&[]).env(VARIABLE, "max-age=1").start();
+    assert_eq!(fields(&server), told(Some("max-age=1")));
+    let server = Launch::new(&[]).env(VARIABLE, "").start();
+    assert_eq!(fields(&server), told(None));
+    assert_eq!(fields(&TestServer::start(&[])), told(Some("no-cache")));
+}
+
+#[test]
+fn a_field_that_caches_would_misread_is_refused_at_the_start() {
+    for bad in [
+        "max-age: 60",
+        "max-age 60",
+        "no-cache\r\nX-Evil: 1",
+        "caf\u{e9}",
+    ] {
+        let ended = Launch::new(&["--cache-control", bad]).run();
+        assert_eq!(ended.code, Some(2), "{bad:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains("--cache-control"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("max-age=60"), "{}", ended.stderr);
+    }
+}
+
+/// A Varnish in front of a server, with its built-in rules and these before them.
+struct Varnish {
+    child: Child,
+    home: TempDir,
+}
+
+impl Varnish {
+    /// Starts one, or says what is left out.
+    fn start(server: &TestServer, rules: &str, left_out: &str) -> Option<Self> {
+        let home = TempDir::new().expect("a directory");
+        let backend = format!(
+            "vcl 4.1;\nbackend default {{ .host = \"127.0.0.1\"; .port = \"{}\"; }}\n{rules}",
+            server.addr.port()
+        );
+        std::fs::write(home.path().join("rules.vcl"), backend).expect("its rules");
+        let child = Command::new("varnishd")
+            .args(["-F", "-j", "none", "-a", "127.0.0.1:0", "-s", "default,16m"])
+            .arg("-n")
+            .arg(home.path().join("state"))
+            .arg("-f")
+            .arg(home.path().join("rules.vcl"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        if child.is_err() {
+            let _ = writeln!(
+                std::io::stderr(),
+                "left out: {left_out}, for there is no varnishd"
+            );
+        }
+        Some(Self {
+            child: child.ok()?,
+            home,
+        })
+    }
+
+    /// Where it listens, once it does.
+    fn addr(&self) -> SocketAddr {
+        let mut found = None;
+        eventually("varnishd listens", || {
+            found = self.listens();
+            found.is_some()
+        });
+        found.expect("an address")
+    }
+
+    fn listens(&self) -> Option<SocketAddr> {
+        let output = Command::new("varnishadm")
+            .arg("-n")
+            .arg(self.state())
+            .arg("debug.listen_address")
+            .output();
+        let text = String::from_utf8(output.ok()?.stdout).ok()?;
+        // "a0 127.0.0.1 35355"
+        let mut words = text.split_whitespace().skip(1);
+        format!("{}:{}", words.next()?, words.next()?).parse().ok()
+    }
+
+    fn state(&self) -> PathBuf {
+        self.home.path().join("state")
+    }
+}
+
+impl Drop for Varnish {
+    fn drop(&mut self) {
+        // Asked to end, it ends its own child too.
+        let _ = Command::new("varnishadm")
+            .arg("-n")
+            .arg(self.state())
+            .arg("stop")
+            .output();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn through(addr: SocketAddr, target: &str) -> Response {
+    ask(
+        &mut Raw::connect(addr),
+        "GET",
+        target,
+        "Connection: close\r\n",
+        b"",
+    )
+}
+
+/// Reads a value until the proxy has it, replaces it, and reads it again; then the same with one that is not there at first.
+fn assert_replacements_show(server: &TestServer, addr: SocketAddr) {
+    for round in 0..3 {
+        for length in [100, 100_000] {
+            let (key, old, new) = (format!("v{length}"), vec![b'a'; length], vec![b'b'; length]);
+            server.store(&key, &old);
+            for _ in 0..2 {
+                assert!(through(addr, &format!("/{key}")).body == old);
+            }
+            server.store(&key, &new);
+            let got = through(addr, &format!("/{key}"));
+            assert!(got.body == new, "round {round}: {length} old bytes");
+        }
+        let new = format!("/new{round}");
+        assert_eq!(through(addr, &new).status, 404);
+        server.store(&new[1..], "new");
+        assert_eq!(through(addr, &new).status, 200, "a 404 was kept");
+        let listing = through(addr, "/").body;
+        let listing = String::from_utf8_lossy(&listing);
+        assert!(listing.contains(&new[1..]), "an old listing: {listing}");
+    }
+}
+
+#[test]
+fn varnish_with_its_own_rules_shows_a_replaced_value_at_once() {
+    let server = TestServer::start(&[]);
+    let Some(varnish) = Varnish::start(&server, "", "a replacement behind Varnish") else {
+        return;
+    };
+    assert_replacements_show(&server, varnish.addr());
+}
+
+#[test]
+fn varnish_that_keeps_values_asks_again_and_takes_304() {
+    let mut server = TestServer::start(&["--access-log"]);
+    // What to keep and ask again for, as RFC 9111 has it: the built-in rules do not keep what says no-cache. Varnish asks
+    // again only for what was fresh once, if for a microsecond.
+    let rules = "sub vcl_backend_response {
+        if (beresp.http.Cache-Control == \"no-cache\") {
+            set beresp.ttl = 0.001ms;
+            set beresp.grace = 0s;
+            set beresp.keep = 10m;
+            return (deliver);
+        }
+    }";
+    let Some(varnish) = Varnish::start(&server, rules, "a 304 to Varnish") else {
+        return;
+    };
+    let addr = varnish.addr();
+    assert_replacements_show(&server, addr);
+    server.store("kept", "value");
+    for _ in 0..3 {
+        let got = through(addr, "/kept");
+        assert_eq!((got.status, &*got.body), (200, &b"value"[..]));
+    }
+    drop(varnish);
+    server.stop();
+    let events = server.log();
+    let events = events.iter().filter_map(|line| Event::parse(line));
+    let asked: Vec<u64> = events
+        .filter(|event| event.target == "access" && event.field("key") == "/kept")
+        .filter(|event| event.field("method") == "GET")
+        .map(|event| event.number("status"))
+        .collect();
+    assert_eq!(asked, [200, 304, 304]);
+}

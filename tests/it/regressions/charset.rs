@@ -1,0 +1,163 @@
+//! A guessed type of text named no charset, so browsers showed UTF-8 as windows-1252. Proves which values are said to be
+//! UTF-8, in every way that a value takes to the socket. What Chromium makes of it is in `tests/browser`.
+//!
+//! Mended by commit 286bf33.
+
+use std::fs;
+
+use crate::support::{LENGTHS, Launch, TestServer, ask, eventually};
+
+/// How much of a value is looked at.
+const LOOKED_AT: usize = 64 << 10;
+
+/// So many bytes of UTF-8, in which a character crosses every even offset.
+fn utf8(len: usize) -> Vec<u8> {
+    let mut text = "a".to_owned();
+    text.extend(std::iter::repeat_n('\u{e9}', (len - 1) / 2));
+    text.push_str(&"a".repeat(len - text.len()));
+    text.into_bytes()
+}
+
+/// The Content-Type of a value, which every form of an answer with it must have.
+#[track_caller]
+fn kind(server: &TestServer, key: &str) -> String {
+    let mut raw = server.connect();
+    let mut told = |method: &str, lines: &str| {
+        let got = ask(&mut raw, method, &format!("/{key}"), lines, b"");
+        got.must("content-type").to_owned()
+    };
+    let kind = told("GET", "");
+    assert_eq!(told("HEAD", ""), kind, "HEAD /{key}");
+    assert_eq!(told("GET", "X-Any: 1\r\n"), kind, "by hyper, /{key}");
+    // An empty value has no part.
+    let part = ask(
+        &mut raw,
+        "GET",
+        &format!("/{key}"),
+        "Range: bytes=0-9\r\n",
+        b"",
+    );
+    if part.status == 206 {
+        assert_eq!(part.must("content-type"), kind, "a part of /{key}");
+    }
+    kind
+}
+
+/// Runs `test` on values that are kept once they were read, and with nothing kept.
+fn each(test: impl Fn(&TestServer)) {
+    for cache in ["64MiB", "0"] {
+        test(&TestServer::start(&["--cache", cache]));
+    }
+}
+
+#[test]
+fn guessed_text_that_is_utf8_says_so_at_every_size() {
+    each(|server| {
+        for length in LENGTHS.into_iter().chain([0, 1, LOOKED_AT, LOOKED_AT + 1]) {
+            let value = if length == 0 { vec![] } else { utf8(length) };
+            for (key, expected) in [
+                ("k.txt", "text/plain; charset=utf-8"),
+                ("k.html", "text/html; charset=utf-8"),
+                ("k.css", "text/css; charset=utf-8"),
+                ("k.js", "text/javascript; charset=utf-8"),
+                ("k.csv", "text/csv; charset=utf-8"),
+                ("k.md", "text/markdown; charset=utf-8"),
+                ("k.json", "application/json"),
+                ("k.svg", "image/svg+xml"),
+                ("k", "application/octet-stream"),
+            ] {
+                // By HEAD first: it must know as much as GET.
+                server.store(key, &value);
+                let head = ask(&mut server.connect(), "HEAD", &format!("/{key}"), "", b"");
+                assert_eq!(head.must("content-type"), expected, "{key}, {length} bytes");
+                assert_eq!(kind(server, key), expected, "{key}, {length} bytes");
+            }
+        }
+    });
+}
+
+#[test]
+fn parts_and_compressed_text_say_so_too() {
+    let server = TestServer::start(&["--compress"]);
+    for length in LENGTHS {
+        server.store("k.txt", utf8(length));
+        let mut raw = server.connect();
+        let got = ask(&mut raw, "GET", "/k.txt", "Accept-Encoding: gzip\r\n", b"");
+        assert_eq!(got.must("content-encoding"), "gzip");
+        assert_eq!(got.must("content-type"), "text/plain; charset=utf-8");
+        let got = ask(
+            &mut raw,
+            "GET",
+            "/k.txt",
+            "Range: bytes=0-9,1000-1009\r\n",
+            b"",
+        );
+        let parts = String::from_utf8_lossy(&got.body).to_lowercase();
+        let named = parts.matches("content-type: text/plain; charset=utf-8\r\n");
+        assert_eq!(named.count(), 2, "{length} bytes: {parts}");
+    }
+}
+
+#[test]
+fn other_text_and_types_that_were_given_stay_as_they_are() {
+    each(|server| {
+        for length in LENGTHS {
+            let mut latin = utf8(length);
+            for (at, byte) in [(0, 0xe9), (100, 0xe9), (100, 0)] {
+                latin[at] = byte;
+                server.store("k.txt", &latin);
+                assert_eq!(kind(server, "k.txt"), "text/plain", "{length} bytes");
+                latin = utf8(length);
+            }
+            for given in ["text/plain", "text/plain; charset=iso-8859-1", "text/html"] {
+                let line = format!("Content-Type: {given}\r\n");
+                let stored = ask(&mut server.connect(), "PUT", "/k.txt", &line, &latin);
+                assert_eq!(stored.status, 200);
+                assert_eq!(kind(server, "k.txt"), given, "{length} bytes");
+            }
+            // A character that is cut off at the end of the value is none.
+            server.store("k.txt", [&latin[..], b"\xc3"].concat());
+            let is_seen = length < LOOKED_AT;
+            assert_eq!(
+                kind(server, "k.txt") == "text/plain",
+                is_seen,
+                "{length} bytes"
+            );
+        }
+    });
+}
+
+#[test]
+fn an_edit_by_hand_changes_what_is_said() {
+    let server = TestServer::start(&[]);
+    for length in LENGTHS {
+        let (text, mut latin) = (utf8(length), utf8(length));
+        latin[10] = 0xe9;
+        for _ in 0..2 {
+            server.dir.place("k.txt", &text);
+            eventually("the value is kept", || {
+                assert_eq!(kind(&server, "k.txt"), "text/plain; charset=utf-8");
+                server.proc().has_open(&server.dir.file("k.txt"))
+            });
+            server.dir.place("k.txt", &latin);
+            assert_eq!(kind(&server, "k.txt"), "text/plain", "{length} bytes");
+        }
+        fs::remove_file(server.dir.file("k.txt")).expect("a removal");
+    }
+}
+
+/// A request that opens a value for its version alone keeps it as it is for those who read it.
+#[test]
+fn a_value_that_a_refused_write_has_opened_says_so() {
+    for length in LENGTHS {
+        let server = Launch::new(&["--threads", "1"]).start();
+        server.dir.place("k.txt", utf8(length));
+        eventually("the value is kept", || {
+            let mut raw = server.connect();
+            let refused = ask(&mut raw, "PUT", "/k.txt", "If-None-Match: *\r\n", b"new");
+            assert_eq!(refused.status, 412);
+            server.proc().has_open(&server.dir.file("k.txt"))
+        });
+        assert_eq!(kind(&server, "k.txt"), "text/plain; charset=utf-8");
+    }
+}

@@ -1,0 +1,476 @@
+//! Requests whose client closes, half-closes or resets the connection before it has its answers: what arrived whole is
+//! performed, what broke off is not, and a client that still reads gets every answer.
+//!
+//! Mended by commit 60f23e1.
+
+use std::fs;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::support::{
+    DataDir, Launch, Raw, Scrape, TestServer, Trace, chunked, comes_true, eventually, pattern,
+};
+
+/// How a client says that it will send nothing more.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    /// It reads on.
+    HalfClosed,
+    Closed,
+    /// Once the server's kernel has all that was sent.
+    Reset,
+}
+
+/// How a body is sent.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Length,
+    Chunked,
+    Http10,
+    /// Without waiting for leave to send.
+    Expect,
+    /// With a field that has it go through hyper, however small it is.
+    Noted,
+}
+
+impl Form {
+    /// A request that stores `value`, in pieces.
+    fn request(self, key: &str, value: &[u8]) -> Vec<u8> {
+        let length = value.len();
+        let (version, fields) = match self {
+            Self::Chunked => ("1.1", "Transfer-Encoding: chunked\r\n".to_owned()),
+            Self::Http10 => ("1.0", format!("Content-Length: {length}\r\n")),
+            Self::Expect => {
+                let fields = format!("Content-Length: {length}\r\nExpect: 100-continue\r\n");
+                ("1.1", fields)
+            }
+            Self::Noted => {
+                let fields = format!("Content-Length: {length}\r\nX-Request-Id: a\r\n");
+                ("1.1", fields)
+            }
+            Self::Length => ("1.1", format!("Content-Length: {length}\r\n")),
+        };
+        let head = format!("PUT /{key} HTTP/{version}\r\nHost: t\r\n{fields}\r\n");
+        let body = match self {
+            Self::Chunked => [&chunked(value.chunks(30_000))[..], b"0\r\n\r\n"].concat(),
+            _ => value.to_vec(),
+        };
+        [head.as_bytes(), &body].concat()
+    }
+}
+
+/// An upload, and what its client does behind it.
+#[derive(Clone, Copy, Debug)]
+struct Upload {
+    form: Form,
+    len: usize,
+    end: End,
+    /// How long the client waits before that.
+    waits: Duration,
+}
+
+impl Upload {
+    /// Whether the client read all that it should have.
+    fn perform(self, addr: SocketAddr, key: &str, value: &[u8]) -> bool {
+        let mut raw = Raw::connect(addr);
+        // The answer may be there before all of this is: then the connection has failed, and the value will be missing.
+        let _ = raw.offer(self.form.request(key, value));
+        thread::sleep(self.waits);
+        match self.end {
+            End::Closed => true,
+            End::Reset => {
+                eventually("the server's kernel has it all", || raw.is_taken());
+                raw.reset();
+                true
+            }
+            End::HalfClosed => {
+                raw.finish();
+                let said = raw.rest();
+                let interim = b"HTTP/1.1 100 Continue\r\n\r\n";
+                let answer = said.strip_prefix(interim).unwrap_or(&said);
+                is_status(answer, b'2')
+            }
+        }
+    }
+}
+
+/// Whether `answer` has a status of this class.
+fn is_status(answer: &[u8], class: u8) -> bool {
+    answer.starts_with(b"HTTP/1.") && answer.get(9) == Some(&class)
+}
+
+/// Every one of `forms`, of `lens` and of `ends`, at once and a moment later, `rounds` times.
+fn uploads(forms: &[Form], lens: &[usize], ends: &[End], rounds: usize) -> Vec<Upload> {
+    let mut uploads = Vec::new();
+    for _ in 0..rounds {
+        for (&form, &len) in forms.iter().flat_map(|f| lens.iter().map(move |l| (f, l))) {
+            for &end in ends {
+                for waits in [Duration::ZERO, Duration::from_millis(100)] {
+                    uploads.push(Upload {
+                        form,
+                        len,
+                        end,
+                        waits,
+                    });
+                }
+            }
+        }
+    }
+    uploads
+}
+
+/// Performs them all, some at a time, and insists on every value and on every answer that could be read.
+#[track_caller]
+fn assert_all_stored(uploads: &[Upload]) {
+    const CLIENTS: usize = 8;
+    let server = Launch::new(&["--threads", "2"])
+        .on(&DataDir::in_memory())
+        .start();
+    let name = |nth: usize| format!("k{nth}");
+    let value = |nth: usize| pattern(nth as u64, uploads[nth].len);
+    let unanswered = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let (server, unanswered) = (&server, &unanswered);
+            scope.spawn(move || {
+                for nth in (client..uploads.len()).step_by(CLIENTS) {
+                    if !uploads[nth].perform(server.addr, &name(nth), &value(nth)) {
+                        unanswered.lock().expect("a list").push(uploads[nth]);
+                    }
+                }
+            });
+        }
+    });
+    // What is missing after that is counted below.
+    comes_true(|| server.dir.names().len() >= uploads.len());
+    let stored = server.dir.values();
+    let missing: Vec<_> = (0..uploads.len())
+        .filter(|&nth| stored.get(name(nth).as_bytes()) != Some(&value(nth)))
+        .map(|nth| uploads[nth])
+        .collect();
+    let unanswered = unanswered.into_inner().expect("a list");
+    let (all, there) = (uploads.len(), uploads.len() - missing.len());
+    eprintln!("{there} of {all} stored, {} not answered", unanswered.len());
+    assert!(
+        missing.is_empty() && unanswered.is_empty(),
+        "{there} of {all} stored; missing {:?}; not answered {:?}",
+        &missing[..missing.len().min(5)],
+        &unanswered[..unanswered.len().min(5)]
+    );
+    server.dir.assert_nothing_staged();
+}
+
+const LENS: [usize; 6] = [100, 3_000, 50_000, 200_000, 1_000_000, 5_000_000];
+
+/// 240 uploads.
+#[test]
+fn a_put_with_a_length_is_stored_whether_its_client_closes_or_half_closes() {
+    let ends = [End::Closed, End::HalfClosed];
+    assert_all_stored(&uploads(&[Form::Length], &LENS, &ends, 10));
+}
+
+/// 240 uploads.
+#[test]
+fn a_put_in_chunks_is_stored_whether_its_client_closes_or_half_closes() {
+    let ends = [End::Closed, End::HalfClosed];
+    assert_all_stored(&uploads(&[Form::Chunked], &LENS, &ends, 10));
+}
+
+#[test]
+fn a_put_of_any_other_form_is_stored_whether_its_client_closes_or_half_closes() {
+    let ends = [End::Closed, End::HalfClosed];
+    let forms = [Form::Http10, Form::Noted];
+    assert_all_stored(&uploads(&forms, &[0, 100, 50_000, 1_000_000], &ends, 5));
+    // A client that does not read cannot send much after an interim answer: its kernel resets the connection.
+    assert_all_stored(&uploads(&[Form::Expect], &[100, 20_000], &ends, 10));
+    let ends = [End::HalfClosed];
+    assert_all_stored(&uploads(&[Form::Expect], &[300_000, 5_000_000], &ends, 5));
+}
+
+#[test]
+fn a_put_is_stored_although_its_client_resets_the_connection() {
+    let forms = [Form::Length, Form::Chunked, Form::Http10, Form::Noted];
+    let lens = [100, 50_000, 200_000, 1_000_000];
+    assert_all_stored(&uploads(&forms, &lens, &[End::Reset], 5));
+}
+
+/// Nothing is stored of it, and what was there stays.
+#[test]
+fn a_body_that_breaks_off_is_not_stored_however_its_client_ends() {
+    let server = TestServer::start(&[]);
+    server.dir.place("k", "old");
+    let at_rest = server.proc().in_flight();
+    for form in [Form::Length, Form::Chunked, Form::Http10, Form::Noted] {
+        for len in [100, 50_000, 1_000_000] {
+            let request = form.request("k", &pattern(1, len));
+            for (cut, end) in [
+                (1, End::Closed),
+                (1, End::HalfClosed),
+                (1, End::Reset),
+                (len / 2, End::Closed),
+                (len / 2, End::HalfClosed),
+                (len / 2, End::Reset),
+            ] {
+                let shown = format!("{form:?} {len}, {cut} missing, {end:?}");
+                let mut raw = server.connect();
+                raw.send(&request[..request.len() - cut]);
+                eventually(&format!("{shown}: accepted"), || {
+                    raw.is_taken() && server.proc().in_flight() > at_rest
+                });
+                match end {
+                    End::Closed => drop(raw),
+                    End::Reset => raw.reset(),
+                    End::HalfClosed => {
+                        raw.finish();
+                        let answer = raw.rest();
+                        let is_refused = answer.is_empty() || is_status(&answer, b'4');
+                        assert!(is_refused, "{shown}: {}", answer.escape_ascii());
+                    }
+                }
+                eventually(&format!("{shown}: forgotten"), || {
+                    server.proc().in_flight() == at_rest
+                });
+                assert_eq!(server.dir.read("k"), b"old", "{shown}");
+                server.dir.assert_holds(&["k"]);
+            }
+        }
+    }
+}
+
+/// Those that are open, with the one that this takes.
+fn connections(server: &TestServer) -> u64 {
+    Scrape::of(server.addr).count("data_server_connections_active", &[])
+}
+
+/// One request behind the other, of each kind and by each way, and the statuses of their answers.
+fn pipeline(nth: u64) -> (Vec<u8>, [u16; 9]) {
+    let get = |target: &str| format!("GET /{target} HTTP/1.1\r\nHost: t\r\n\r\n").into_bytes();
+    let delete = b"DELETE /gone HTTP/1.1\r\nHost: t\r\n\r\n".to_vec();
+    let requests = [
+        Form::Length.request("a", &pattern(nth, 100)),
+        Form::Chunked.request("b", &pattern(nth, 5_000)),
+        get("large"),
+        delete,
+        get("?limit=5"),
+        Form::Length.request("c", &pattern(nth, 300_000)),
+        get("c"),
+        get("a"),
+        Form::Noted.request("d", &pattern(nth, 300_000)),
+    ];
+    let statuses = [200, 200, 200, 404, 200, 200, 200, 200, 200];
+    (requests.concat(), statuses)
+}
+
+/// What [`pipeline`] stores.
+fn stored_by_pipeline(nth: u64) -> [(&'static str, Vec<u8>); 4] {
+    [("a", 100), ("b", 5_000), ("c", 300_000), ("d", 300_000)]
+        .map(|(key, len)| (key, pattern(nth, len)))
+}
+
+fn holds(server: &TestServer, values: &[(&str, Vec<u8>)]) -> bool {
+    let mut values = values.iter();
+    values.all(|(key, value)| fs::read(server.dir.file(key)).is_ok_and(|stored| stored == *value))
+}
+
+#[test]
+fn a_half_closed_connection_gets_the_answers_to_all_that_it_asked_and_is_closed_then() {
+    let server = TestServer::start(&["--threads", "1"]);
+    server.dir.place("large", pattern(0, 3_000_000));
+    for nth in 0..20 {
+        let (requests, statuses) = pipeline(nth);
+        let mut raw = server.connect();
+        let mut sending = raw.twin();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                sending.send(requests);
+                sending.finish();
+            });
+            let answered = statuses.map(|_| raw.answer().status);
+            assert_eq!(answered, statuses, "round {nth}");
+        });
+        raw.assert_closed();
+        assert!(holds(&server, &stored_by_pipeline(nth)), "round {nth}");
+    }
+}
+
+/// Also those behind an answer that could not be sent.
+#[test]
+fn all_that_a_client_asked_in_a_row_is_done_although_it_has_gone() {
+    let server = TestServer::start(&["--threads", "1"]);
+    server.dir.place("large", pattern(0, 3_000_000));
+    for nth in 0..20 {
+        let (requests, _) = pipeline(nth);
+        let mut raw = server.connect();
+        raw.send(&requests);
+        eventually("the server's kernel has it all", || raw.is_taken());
+        // Answers wait here unread, so this resets the connection.
+        drop(raw);
+        let values = stored_by_pipeline(nth);
+        eventually(&format!("round {nth} is done"), || holds(&server, &values));
+    }
+    eventually("its connections have ended", || connections(&server) == 1);
+}
+
+/// An upload whose client has left is in flight until it is stored, and the end of the server waits for it.
+#[test]
+fn the_end_of_the_server_waits_for_an_upload_whose_client_has_left() {
+    let delay = "inject=pwrite64,pwritev,pwritev2:delay_enter=1500000:when=1";
+    let options = ["-e", "trace=pwrite64,pwritev,pwritev2", "-e", delay];
+    let Some(trace) = Trace::with(&options, "the end while an upload is written") else {
+        return;
+    };
+    let args = ["--threads", "1", "--admin", "127.0.0.1:0"];
+    let mut server = trace.around(Launch::new(&args)).start();
+    let admin = server.admin();
+    let value = pattern(1, 300_000);
+    let mut raw = server.connect();
+    raw.send(Form::Chunked.request("k", &value));
+    eventually("the server's kernel has it all", || raw.is_taken());
+    drop(raw);
+    let in_flight = || Scrape::of(admin).count("data_server_uploads_in_flight", &[]);
+    eventually("it is in flight", || in_flight() == 1);
+    server.stop();
+    assert!(server.dir.read("k") == value);
+    server.dir.assert_holds(&["k"]);
+}
+
+/// What a program says that gets `input` and then the end of it, `None` where there is no such program.
+fn say(program: &[&str], addr: SocketAddr, input: &str) -> Option<String> {
+    let [ip, port] = [addr.ip().to_string(), addr.port().to_string()];
+    let mut command = Command::new(program[0]);
+    for word in &program[1..] {
+        command.arg(word.replace("IP", &ip).replace("PORT", &port));
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::null()).spawn().ok()?;
+    let mut stdin = child.stdin.take().expect("its input");
+    stdin.write_all(input.as_bytes()).expect("it reads");
+    drop(stdin);
+    let output = child.wait_with_output().expect("what it says");
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn nc_and_socat_get_whole_answers() {
+    let server = TestServer::start(&[]);
+    for nth in 0..50 {
+        server.dir.place(&format!("k{nth:02}"), "value");
+    }
+    let programs: [&[&str]; 2] = [
+        &["nc.openbsd", "-N", "IP", "PORT"],
+        &["socat", "-t", "30", "-", "TCP:IP:PORT"],
+    ];
+    let asked = [
+        ("GET /", "200", "k49"),
+        ("GET /?limit=7", "200", "k06"),
+        ("DELETE /gone", "404", ""),
+        ("GET /k07", "200", "value"),
+        ("GET /k08", "200", "value"),
+    ];
+    for program in programs {
+        for (request, status, part) in asked {
+            let mut whole = 0;
+            for _ in 0..20 {
+                let input = format!("{request} HTTP/1.1\r\nHost: t\r\n\r\n");
+                let Some(answer) = say(program, server.addr, &input) else {
+                    eprintln!("left out: what {} gets, for it is not here", program[0]);
+                    return;
+                };
+                let is_whole = answer.starts_with(&format!("HTTP/1.1 {status} "));
+                whole += usize::from(is_whole && answer.contains(part));
+            }
+            eprintln!("{} {request}: {whole} of 20", program[0]);
+            assert_eq!(whole, 20, "{} {request}", program[0]);
+        }
+    }
+}
+
+/// Runs ffmpeg with these words; false where there is none.
+fn ffmpeg(words: &[&str]) -> bool {
+    let quiet = ["-nostdin", "-loglevel", "error", "-y"];
+    let mut command = Command::new("ffmpeg");
+    let status = command.args(quiet).args(words).status();
+    status.is_ok_and(|status| status.success())
+}
+
+/// It sends each segment in chunks and closes the connection without reading the answer.
+#[test]
+fn every_segment_that_ffmpeg_puts_is_stored() {
+    const RUNS: usize = 5;
+    let place = TempDir::new().expect("a directory");
+    let path = |name: &str| place.path().join(name).to_str().expect("text").to_owned();
+    let source = "testsrc=duration=10:size=320x240:rate=10";
+    let film = path("v.mp4");
+    if !ffmpeg(&[
+        "-f", "lavfi", "-i", source, "-c:v", "mpeg4", "-g", "10", &film,
+    ]) {
+        eprintln!("left out: what ffmpeg puts, for it does not run here");
+        return;
+    }
+    // What it writes by itself is what it should have put.
+    let hls = ["-i", &film, "-c", "copy", "-f", "hls"];
+    assert!(ffmpeg(&[&hls[..], &[&path("live.m3u8")]].concat()));
+    let names = fs::read_dir(place.path()).expect("the files");
+    let names = names.map(|entry| entry.expect("a file").file_name());
+    let names: Vec<_> = names.filter(|name| name != "v.mp4").collect();
+    assert_eq!(names.len(), 6, "five segments and their list: {names:?}");
+    let mut stored = 0;
+    for _ in 0..RUNS {
+        let server = TestServer::start(&[]);
+        let to = format!("http://{}/live.m3u8", server.addr);
+        assert!(ffmpeg(&[&hls[..], &["-method", "PUT", &to]].concat()));
+        eventually("all that it left has ended", || connections(&server) == 1);
+        let is_same = |name: &&std::ffi::OsString| {
+            let put = fs::read(server.dir.path().join(name));
+            put.ok() == fs::read(place.path().join(name)).ok()
+        };
+        stored += names.iter().filter(is_same).count();
+    }
+    let all = RUNS * names.len();
+    eprintln!("{stored} of {all} files stored");
+    assert_eq!(stored, all);
+}
+
+/// It took 3.27 GB of one in the 2 s that its client had to read why.
+#[test]
+fn of_a_refused_upload_little_is_taken_however_much_its_client_sends() {
+    const ENOUGH: u64 = 1 << 30;
+    let announced = "Content-Length: 100000000000\r\n\r\n";
+    let in_chunks = "Transfer-Encoding: chunked\r\n\r\n4000000000\r\n";
+    for (option, fields) in [
+        (&["--read-only"][..], announced),
+        (&["--read-only"], in_chunks),
+        (&["--max-body", "1000"], announced),
+        (&["--max-body", "1000"], in_chunks),
+    ] {
+        let server = TestServer::start(&[&["--threads", "1"], option].concat());
+        let received = || Scrape::of(server.addr).count("data_server_received_bytes_total", &[]);
+        let mut raw = server.connect();
+        raw.send(format!("PUT /k HTTP/1.1\r\nHost: t\r\n{fields}"));
+        let mut sending = raw.twin();
+        let sent = thread::scope(|scope| {
+            let sender = scope.spawn(move || {
+                let (piece, mut sent) = (vec![b'x'; 64 << 10], 0);
+                while sent < ENOUGH && sending.offer(&piece).is_ok() {
+                    sent += piece.len() as u64;
+                }
+                sent
+            });
+            let answer = raw.answer();
+            assert!(matches!(answer.status, 403 | 413), "{answer:?}");
+            sender.join().expect("a count")
+        });
+        let received = received();
+        eprintln!("{option:?}: {received} bytes received of {sent} sent");
+        // 1 MiB after the answer, and what came with the head, which hyper has a buffer for.
+        assert!(received < (1 << 20) + (512 << 10), "{received} bytes");
+        // The rest is what the kernel holds on both sides.
+        assert!(sent < ENOUGH, "{sent} bytes");
+    }
+}

@@ -1,0 +1,103 @@
+//! A default directory that is another user's, or a link: it was taken silently, as any user can make it first in `/tmp`.
+//!
+//! Mended by commit 7b6a181.
+
+use std::path::Path;
+
+use crate::support::{Ended, Launch, TestServer};
+
+/// The server without `--dir`, with a `/tmp` of its own that `prepare` finds empty; `None` where that cannot be.
+fn in_own_tmp(prepare: &str, args: &[&str], named: Option<&str>) -> Option<Launch> {
+    let script =
+        format!("mount -t tmpfs tmpfs /tmp && chmod 1777 /tmp && {prepare} && exec \"$@\"");
+    let possible = std::process::Command::new("unshare")
+        .args(["-m", "mount", "-t", "tmpfs", "tmpfs", "/tmp"])
+        .status();
+    let binary = Path::new(env!("CARGO_BIN_EXE_data-server"));
+    if !possible.is_ok_and(|status| status.success()) || binary.starts_with("/tmp") {
+        eprintln!("left out: the default directory, for /tmp cannot be another for a test here");
+        return None;
+    }
+    let args: Vec<&str> = args
+        .iter()
+        .copied()
+        .chain(["--listen", "127.0.0.1:0", "--log-format", "json"])
+        .collect();
+    let launch = Launch::new(&args)
+        .bare()
+        .through(&["unshare", "-m", "sh", "-c", &script, "sh"]);
+    Some(match named {
+        Some(dir) => launch.env("DATA_SERVER_DIR", dir),
+        None => launch,
+    })
+}
+
+#[track_caller]
+fn assert_not_taken(ended: &Ended, what: &str) {
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    for part in ["/tmp/data-rs", what, "--dir"] {
+        assert!(
+            ended.stderr.contains(part),
+            "no {part:?} in {}",
+            ended.stderr
+        );
+    }
+    assert_eq!(ended.stdout, "");
+}
+
+const FOREIGN: &str = "mkdir /tmp/data-rs && chown 65534 /tmp/data-rs";
+const LINK: &str = "mkdir /tmp/elsewhere && ln -s elsewhere /tmp/data-rs";
+const DANGLING: &str = "ln -s elsewhere /tmp/data-rs";
+
+#[test]
+fn a_default_directory_of_another_user_or_behind_a_link_was_taken() {
+    for args in [&[][..], &["--read-only"]] {
+        for (prepare, what) in [
+            (FOREIGN, "another user"),
+            (LINK, "a link"),
+            (DANGLING, "a link"),
+        ] {
+            let Some(launch) = in_own_tmp(prepare, args, None) else {
+                return;
+            };
+            assert_not_taken(&launch.run(), what);
+        }
+    }
+}
+
+#[test]
+fn a_named_directory_is_taken_whatever_it_is() {
+    for prepare in [FOREIGN, LINK] {
+        for (args, named) in [
+            (&["--dir", "/tmp/data-rs"][..], None),
+            (&[], Some("/tmp/data-rs")),
+        ] {
+            let Some(launch) = in_own_tmp(prepare, args, named) else {
+                return;
+            };
+            let server = launch.start();
+            server.store("k", "value");
+            assert!(default_warnings(&server).is_empty());
+        }
+    }
+}
+
+const DEFAULT: &str = "serving the default directory, which is for trying out: /tmp is emptied at reboots; give --dir";
+
+fn default_warnings(server: &TestServer) -> Vec<String> {
+    let told = server.events(DEFAULT);
+    told.into_iter().map(|event| event.level).collect()
+}
+
+#[test]
+fn the_default_directory_is_taken_when_it_is_ours_and_said_to_be_for_trying_out() {
+    for prepare in ["true", "mkdir /tmp/data-rs"] {
+        let Some(launch) = in_own_tmp(prepare, &[], None) else {
+            return;
+        };
+        let server = launch.start();
+        server.store("k", "value");
+        assert_eq!(server.get("k").body, b"value");
+        assert_eq!(default_warnings(&server), ["WARN"]);
+    }
+}

@@ -1,0 +1,201 @@
+//! Replays limits on descriptors that are too low: 32, where the server answered nothing but 503, and 64, where most of
+//! 100 clients waited for 30 s.
+//!
+//! Mended by commit 25e7c90.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{DataDir, Launch, Raw, TestServer, eventually, put_head};
+
+const CLIENTS: usize = 100;
+const REQUESTS: usize = 10;
+const GET: &str = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
+
+/// What `prlimit` makes the soft and the hard limit.
+fn limited(args: &[&str], descriptors: u64) -> Launch {
+    let limit = format!("--nofile={descriptors}:{descriptors}");
+    Launch::new(args).through(&["prlimit", &limit])
+}
+
+/// A client that keeps its connection, and connects once more where the server has closed it.
+struct KeptAlive<'a> {
+    server: &'a TestServer,
+    connection: Raw,
+}
+
+impl KeptAlive<'_> {
+    /// Asks until there is an answer; a connection that was closed while it was idle gives none.
+    fn ask(&mut self, request: &str) -> u16 {
+        loop {
+            let sent = self.connection.offer(request);
+            match sent.ok().and_then(|()| self.connection.try_head()) {
+                Some(head) => {
+                    let length = head.length();
+                    self.connection.take(length);
+                    return head.status;
+                }
+                None => self.connection = self.server.connect(),
+            }
+        }
+    }
+}
+
+/// Has many clients ask at once, again and again, each on a connection that it keeps. Returns the answers that were not
+/// 200, and how long the slowest took.
+fn crowd(server: &TestServer) -> (usize, Duration) {
+    let client = |n: usize| {
+        let connection = server.connect();
+        let mut client = KeptAlive { server, connection };
+        let asked = (0..REQUESTS).map(|request| {
+            let start = Instant::now();
+            let status = if request % 2 == 0 {
+                client.ask(GET)
+            } else {
+                client.ask(&(put_head(&format!("k{n}"), 5) + "value"))
+            };
+            (usize::from(status != 200), start.elapsed())
+        });
+        asked.fold((0, Duration::ZERO), |all, one| {
+            (all.0 + one.0, all.1.max(one.1))
+        })
+    };
+    let client = &client;
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|n| scope.spawn(move || client(n)))
+            .collect();
+        let answers = clients.into_iter().map(|c| c.join().expect("a client"));
+        answers.fold((0, Duration::ZERO), |all, one| {
+            (all.0 + one.0, all.1.max(one.1))
+        })
+    })
+}
+
+#[test]
+fn a_hundred_clients_are_answered_with_64_descriptors() {
+    let ways: [&[&str]; 4] = [
+        &["--threads", "1"],
+        &["--threads", "2"],
+        &["--threads", "2", "--dispatch", "least-connections"],
+        &["--threads", "2", "--dispatch", "reuse-port"],
+    ];
+    for args in ways {
+        let mut server = limited(args, 64).start();
+        server.dir.place("here", "value");
+        let start = Instant::now();
+        let (failed, slowest) = crowd(&server);
+        let took = start.elapsed();
+        assert_eq!(failed, 0, "{args:?}: of {} requests", CLIENTS * REQUESTS);
+        assert!(slowest < Duration::from_secs(10), "{args:?}: {slowest:?}");
+        eprintln!(
+            "{args:?}: {} answers in {took:?}, the slowest in {slowest:?}",
+            CLIENTS * REQUESTS
+        );
+        server.stop();
+    }
+}
+
+/// More connections than there are descriptors: accepting fails, and idle connections make way all the same.
+#[test]
+fn idle_connections_make_way_where_accepting_fails() {
+    for threads in ["1", "2"] {
+        let args = ["--threads", threads, "--max-connections", "1000"];
+        let mut server = limited(&args, 64).start();
+        let start = Instant::now();
+        let mut kept: Vec<Raw> = Vec::new();
+        for n in 0..CLIENTS {
+            let mut connection = server.connect();
+            // A page that needs no file: there may be no descriptor for one.
+            let health = connection.ask("GET /-/healthz HTTP/1.1\r\nHost: t\r\n\r\n");
+            assert_eq!(health.status, 200, "client {n}");
+            kept.push(connection);
+        }
+        let took = start.elapsed();
+        assert!(took < Duration::from_secs(10), "{threads}: {took:?}");
+        assert!(!server.events("accepting paused").is_empty());
+        server.stop();
+    }
+}
+
+#[test]
+fn the_connection_that_is_idle_longest_is_closed_first_and_a_busy_one_never() {
+    for threads in ["1", "2"] {
+        let server = TestServer::start(&["--threads", threads, "--max-connections", "4"]);
+        server.dir.place("here", "value");
+        let mut busy = server.connect();
+        busy.send(put_head("k", 5) + "val");
+        eventually("it is accepted", || server.proc().sockets() > 0);
+        let mut idle: Vec<Raw> = (0..3).map(|_| server.connect()).collect();
+        for connection in &mut idle {
+            assert_eq!(connection.ask(GET).status, 200);
+        }
+        // How long a connection has been idle is known to within a second.
+        let start = Instant::now();
+        eventually("that has been seen", || {
+            start.elapsed() > Duration::from_millis(1500)
+        });
+        for connection in &mut idle[1..] {
+            assert_eq!(connection.ask(GET).status, 200);
+        }
+        let mut next = server.connect();
+        assert_eq!(next.ask(GET).body, b"value");
+        if threads == "1" {
+            idle[0].assert_closed();
+        }
+        let open = idle[1..].iter_mut().filter_map(|connection| {
+            let still = connection.silent_for(Duration::from_millis(50));
+            still.is_ok().then_some(())
+        });
+        assert!(open.count() >= 1, "one connection makes way for one client");
+        busy.send("ue");
+        assert_eq!(busy.answer().status, 200, "the busy one is not closed");
+    }
+}
+
+/// No client waits: connections at their limit are left alone.
+#[test]
+fn idle_connections_stay_while_no_client_waits() {
+    for threads in ["1", "2"] {
+        let server = TestServer::start(&["--threads", threads, "--max-connections", "3"]);
+        server.dir.place("here", "value");
+        let mut idle: Vec<Raw> = (0..3).map(|_| server.connect()).collect();
+        for connection in &mut idle {
+            assert_eq!(connection.ask(GET).status, 200);
+        }
+        for connection in &mut idle {
+            let open = connection.silent_for(Duration::from_millis(200));
+            open.expect("nothing asked for this connection");
+        }
+    }
+}
+
+/// The number that the refusal says is the one that works.
+#[test]
+fn a_limit_below_what_works_is_refused_with_the_number_that_works() {
+    let ways: [&[&str]; 4] = [
+        &["--threads", "1"],
+        &["--threads", "2"],
+        &["--threads", "2", "--admin", "127.0.0.1:0"],
+        &["--threads", "3", "--dispatch", "reuse-port"],
+    ];
+    let dir = DataDir::temporary();
+    dir.place("here", "value");
+    for args in ways {
+        let refused = limited(args, 32).on(&dir).run();
+        assert_eq!(refused.code, Some(1), "{args:?}: {}", refused.stderr);
+        assert_eq!(refused.stdout, "", "{args:?}");
+        let words = refused.stderr.split_whitespace();
+        let needed = words.skip_while(|&word| word != "needs").nth(1);
+        let needed: u64 = needed.and_then(|n| n.parse().ok()).expect("a number");
+        assert!(refused.stderr.contains("ulimit -n"), "{}", refused.stderr);
+
+        let below = limited(args, needed - 1).on(&dir).run();
+        assert_eq!(below.code, Some(1), "{args:?}: {}", below.stderr);
+        let mut server = limited(args, needed).on(&dir).start();
+        let (failed, slowest) = crowd(&server);
+        assert_eq!(failed, 0, "{args:?}: of {} requests", CLIENTS * REQUESTS);
+        assert!(slowest < Duration::from_secs(20), "{args:?}: {slowest:?}");
+        server.stop();
+    }
+}

@@ -1,0 +1,289 @@
+//! On mergerfs and bindfs every new key was 500, while the start was silent and `/-/ready` said ready: a rename without
+//! replacing is EINVAL there. The way to publish is found at the start by doing it, and tried again by readiness.
+//!
+//! Mended by commit 8457194.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::thread;
+
+use rustix::process::Signal;
+
+use crate::support::{
+    Attached, Done, Fuse, Launch, Mount, Response, TestServer, can_trace, chunked, eventually,
+    pattern, put_head,
+};
+
+fn mounted(program: Fuse) -> Option<Mount> {
+    Mount::fuse(program, &format!("values on {program:?}"))
+}
+
+fn ready(server: &TestServer) -> (u16, String) {
+    let answer = server.get("-/ready");
+    (answer.status, String::from_utf8_lossy(&answer.body).into())
+}
+
+/// A PUT with these header lines.
+fn put_with(server: &TestServer, key: &str, lines: &str, value: &[u8]) -> Response {
+    let mut raw = server.connect();
+    let length = value.len();
+    raw.send(format!(
+        "PUT /{key} HTTP/1.1\r\nHost: t\r\n{lines}Content-Length: {length}\r\n\r\n"
+    ));
+    // Of a value that is refused, the server takes no more than the beginning.
+    let _ = raw.offer(value);
+    raw.answer()
+}
+
+fn put_chunked(server: &TestServer, key: &str, value: &[u8]) -> Response {
+    let mut raw = server.connect();
+    raw.send(format!(
+        "PUT /{key} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
+    ));
+    raw.ask([&chunked(value.chunks(50_000))[..], b"0\r\n\r\n"].concat())
+}
+
+/// A file that is removed while it is open keeps a name on some of them until it has been closed.
+fn assert_comes_to_hold(server: &TestServer, keys: &[&str]) {
+    let mut expected: Vec<Vec<u8>> = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
+    expected.sort();
+    eventually("the directory holds the keys alone", || {
+        server.dir.names() == expected
+            && fs::read_dir(server.dir.staging()).is_ok_and(|dir| dir.count() == 0)
+    });
+}
+
+/// What the store promises, with values that are kept in memory until they are published, and with larger ones.
+fn assert_contract(server: &TestServer) {
+    assert_eq!(ready(server), (200, "ready\n".to_owned()));
+    for size in [0, 100, 20_000, 5_000_000] {
+        let (old, new) = (pattern(1, size), pattern(2, size));
+        assert_eq!(server.put("k", &old).status, 200, "a new key, {size}");
+        assert!(server.get("k").body == old, "{size}");
+        assert_eq!(server.put("k", &new).status, 200, "a replaced key, {size}");
+        assert!(server.get("k").body == new && server.dir.read("k") == new);
+
+        let create = "If-None-Match: *\r\n";
+        assert_eq!(put_with(server, "k", create, &old).status, 412, "{size}");
+        assert_eq!(put_with(server, "created", create, &old).status, 200);
+        let etag = server.get("k").must("etag").to_owned();
+        let known = format!("If-Match: {etag}\r\n");
+        assert_eq!(put_with(server, "k", &known, &old).status, 200, "{size}");
+        assert_eq!(put_with(server, "k", &known, &new).status, 412, "{size}");
+        assert!(server.get("k").body == old, "{size}");
+
+        assert_eq!(put_chunked(server, "chunked", &new).status, 200, "{size}");
+        assert!(server.get("chunked").body == new, "{size}");
+        let typed = "Content-Type: text/x-own\r\n";
+        assert_eq!(put_with(server, "typed", typed, &new).status, 200);
+        let got = server.get("typed");
+        assert!(got.body == new && got.must("content-type") == "text/x-own");
+        assert_comes_to_hold(server, &["chunked", "created", "k", "typed"]);
+
+        for key in ["chunked", "created", "k", "typed"] {
+            assert_eq!(server.ask("DELETE", key).status, 200, "{key}, {size}");
+            assert_eq!(server.get(key).status, 404, "{key}, {size}");
+        }
+        assert_comes_to_hold(server, &[]);
+    }
+}
+
+/// Readers of a value that is replaced all the time get it whole, and no errors.
+fn assert_readers_meet_no_error(server: &TestServer) {
+    let done = Done::default();
+    thread::scope(|scope| {
+        let _done = done.when_dropped();
+        for size in [3_000, 100_000] {
+            let done = &done;
+            scope.spawn(move || {
+                let key = format!("hot-{size}");
+                let mut connection = server.connect();
+                let mut seed = 0;
+                while !done.is_said() {
+                    seed += 1;
+                    connection.send(put_head(&key, size));
+                    assert_eq!(connection.ask(pattern(seed, size)).status, 200);
+                }
+            });
+        }
+        let mut connection = server.connect();
+        let mut found = 0;
+        while found < 600 {
+            for size in [3_000, 100_000] {
+                let got = connection.ask(format!("GET /hot-{size} HTTP/1.1\r\nHost: t\r\n\r\n"));
+                assert!(matches!(got.status, 200 | 404), "{got:?}");
+                found += usize::from(got.status == 200);
+                assert!(got.status == 404 || got.body.len() == size);
+            }
+        }
+    });
+    for key in ["hot-3000", "hot-100000"] {
+        assert_eq!(server.ask("DELETE", key).status, 200);
+    }
+}
+
+/// The contract, a restart, and kill -9 in the middle of uploads.
+fn assert_serves(program: Fuse) {
+    let Some(mount) = mounted(program) else {
+        return;
+    };
+    let mut server = Launch::new(&["--min-free", "0"]).on(&mount.dir()).start();
+    assert_contract(&server);
+    let tried = server.event("tried the directory");
+    assert!(tried.field("file_system").starts_with("fuse"), "{tried:?}");
+    assert_eq!(tried.field("publishing"), "named file, linked");
+    assert_readers_meet_no_error(&server);
+
+    let value = pattern(7, 300_000);
+    server.store("kept", &value);
+    let etag = server.get("kept").must("etag").to_owned();
+    server.stop();
+    let mut server = Launch::new(&["--min-free", "0"]).on(&mount.dir()).start();
+    let got = server.get("kept");
+    assert!(got.body == value && got.must("etag") == etag, "{etag}");
+
+    let mut half = server.connect();
+    half.send(put_head("half", 2_000_000));
+    half.send(pattern(0, 1_000_000));
+    let staged = || fs::read_dir(server.dir.staging()).expect("staging").count();
+    eventually("the upload is in staging", || staged() > 0);
+    server.signal(Signal::KILL);
+    assert_eq!(server.exit(), None);
+    let mut server = Launch::new(&["--min-free", "0"]).on(&mount.dir()).start();
+    assert_comes_to_hold(&server, &["kept"]);
+    assert!(server.get("kept").body == value);
+    assert_contract_after(&server);
+    server.stop();
+}
+
+fn assert_contract_after(server: &TestServer) {
+    assert_eq!(server.ask("DELETE", "kept").status, 200);
+    assert_contract(server);
+}
+
+#[test]
+fn new_keys_on_mergerfs_were_500() {
+    assert_serves(Fuse::Mergerfs);
+}
+
+#[test]
+fn new_keys_on_bindfs_were_500() {
+    assert_serves(Fuse::Bindfs);
+}
+
+#[test]
+fn fuse_overlayfs_has_the_same_contract() {
+    assert_serves(Fuse::Overlayfs);
+}
+
+/// The kernel answers a sync of a directory in place of programs that know none.
+#[test]
+fn durability_disk_is_refused_where_nothing_proves_a_sync_and_kept_elsewhere() {
+    for program in [Fuse::Mergerfs, Fuse::Bindfs] {
+        let Some(mount) = mounted(program) else {
+            return;
+        };
+        let ended = Launch::new(&["--durability", "disk"])
+            .on(&mount.dir())
+            .run();
+        assert_eq!(ended.code, Some(1), "{program:?}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains("syncs directories"),
+            "{}",
+            ended.stderr
+        );
+    }
+    let Some(mount) = mounted(Fuse::Overlayfs) else {
+        return;
+    };
+    let args = ["--durability", "disk", "--min-free", "0"];
+    assert_contract(&Launch::new(&args).on(&mount.dir()).start());
+}
+
+/// strace answers in place of a kernel whose file system can do nothing that publishes.
+#[test]
+fn a_directory_that_no_way_publishes_into_is_exit_code_1() {
+    if !can_trace() {
+        eprintln!("left out: a directory without a way to publish, for strace does not run here");
+        return;
+    }
+    let refuse = |calls: &str| {
+        let inject = format!("inject={calls}:error=EINVAL");
+        let strace = ["strace", "-D", "-f", "-o", "/dev/null", "-e", &inject];
+        Launch::new(&[]).through(&strace)
+    };
+    let ended = refuse("linkat,renameat2").run();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("values cannot be published in")
+            && ended
+                .stderr
+                .contains("renamed without replacing (publish: Invalid argument"),
+        "{}",
+        ended.stderr
+    );
+    // Without links there is a rename, and the same contract.
+    let server = refuse("linkat").start();
+    let way = server.event("tried the directory");
+    assert_eq!(
+        way.field("publishing"),
+        "named file, renamed without replacing"
+    );
+    assert_contract(&server);
+}
+
+/// What it can stage but not publish, a server is not ready for.
+#[test]
+fn a_server_that_could_not_publish_said_that_it_was_ready() {
+    if !can_trace() {
+        eprintln!("left out: publishing that fails, for strace does not run here");
+        return;
+    }
+    let server = TestServer::start(&["--min-free", "0"]);
+    assert_eq!(ready(&server).0, 200);
+    let tracer = Attached::to(&server, &["-e", "inject=linkat,renameat2:error=EINVAL"]);
+    assert_eq!(server.put("new", "value").status, 500);
+    eventually("it is not ready", || {
+        ready(&server)
+            == (
+                503,
+                "not ready: the disk refuses writes: the file system failed (publish)\n".to_owned(),
+            )
+    });
+    tracer.detach();
+    eventually("it is ready again", || ready(&server).0 == 200);
+    server.store("new", "value");
+    server.dir.assert_holds(&["new"]);
+}
+
+#[test]
+fn a_directory_that_can_no_longer_be_published_into_is_not_ready() {
+    const NOBODY: u32 = 65_534;
+    let Some(mount) = Mount::tmpfs("size=8m,mode=755", "a directory that loses its rights") else {
+        return;
+    };
+    let dir = mount.dir();
+    fs::create_dir(dir.path()).expect("a directory");
+    std::os::unix::fs::chown(dir.path(), Some(NOBODY), Some(NOBODY)).expect("an owner");
+    for parent in dir.path().ancestors().skip(1).take(2) {
+        fs::set_permissions(parent, Permissions::from_mode(0o755)).expect("a mode");
+    }
+    let unprivileged = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+    ];
+    let server = Launch::new(&["--min-free", "0"])
+        .on(&dir)
+        .through(&unprivileged)
+        .start();
+    assert_eq!(ready(&server).0, 200);
+    let set = |mode| fs::set_permissions(dir.path(), Permissions::from_mode(mode)).expect("a mode");
+    set(0o555);
+    eventually("the refusal shows", || ready(&server).0 == 503);
+    assert_ne!(server.put("k", "value").status, 200);
+    set(0o755);
+    eventually("the directory is back", || ready(&server).0 == 200);
+    server.store("k", "value");
+}

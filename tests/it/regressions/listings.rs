@@ -1,0 +1,264 @@
+//! Listings of a large directory took every disk thread: with 1,000,000 keys, 40 clients that asked for `/?limit=1` kept a
+//! GET waiting for 22 s and a PUT for 38 s, and the server was not ready.
+//!
+//! What is proved here is counted, or stands in an order. strace holds walks of the directory for as long as it is there.
+//!
+//! Mended by commit 1926bc5.
+
+use std::fs::{self, File};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{Advice, fadvise};
+use tempfile::TempDir;
+
+use crate::support::{
+    Attached, DataDir, Launch, Raw, Scrape, TestServer, can_trace, eventually, pattern,
+};
+
+/// Far longer than a test: a walk goes on when strace leaves.
+const HELD: &str = "inject=getdents64:delay_enter=300000000";
+
+fn is_traceable(left_out: &str) -> bool {
+    let is_traceable = can_trace();
+    if !is_traceable {
+        eprintln!("left out: {left_out}, for strace does not run here");
+    }
+    is_traceable
+}
+
+/// A server on a directory in memory with this many keys, each with the number of its place as its name.
+fn with_keys(keys: usize, args: &[&str]) -> TestServer {
+    let dir = DataDir::in_memory();
+    for n in 0..keys {
+        File::create(dir.file(format!("{n:06}"))).expect("a value by hand");
+    }
+    Launch::new(args).on(&dir).start()
+}
+
+fn ask(server: &TestServer, query: &str) -> Raw {
+    let mut raw = server.connect();
+    raw.send(format!(
+        "GET /{query} HTTP/1.1\r\nHost: t\r\nAccept: text/plain\r\n\r\n"
+    ));
+    raw
+}
+
+fn keys(raw: &mut Raw) -> Vec<String> {
+    let answer = raw.answer();
+    assert_eq!(answer.status, 200);
+    let text = String::from_utf8(answer.body).expect("text");
+    text.lines().map(str::to_owned).collect()
+}
+
+fn listed(server: &TestServer, query: &str) -> Vec<String> {
+    keys(&mut ask(server, query))
+}
+
+/// The jobs that wait for a thread that may list, and those that have one.
+fn jobs(server: &TestServer) -> [u64; 2] {
+    let scrape = Scrape::of(server.addr);
+    let sum = |what: &str| {
+        let of = |pool: &str| scrape.count(&format!("data_server_{pool}_{what}"), &[]);
+        of("disk") + of("listing")
+    };
+    [sum("queue_length"), sum("threads_busy")]
+}
+
+#[test]
+fn forty_listings_keep_no_read_no_write_and_no_probe_waiting() {
+    if !is_traceable("what waits for listings") {
+        return;
+    }
+    let server = TestServer::start(&["--threads", "1", "--cache", "0"]);
+    let value = pattern(1, 300 << 10);
+    server.dir.place("cold", &value);
+    let file = File::open(server.dir.file("cold")).expect("the value");
+    file.sync_all().expect("the value on the disk");
+    fadvise(&file, 0, None, Advice::DontNeed).expect("the value out of memory");
+
+    let tracer = Attached::to(&server, &["-e", "trace=getdents64", "-e", HELD]);
+    // No two ask for the same.
+    let listings = (1..=40).map(|limit| ask(&server, &format!("?limit={limit}")));
+    let mut listings: Vec<Raw> = listings.collect();
+    eventually("all of them are in", || {
+        jobs(&server).iter().sum::<u64>() == 40
+    });
+    assert!(server.get("cold").body == value);
+    assert_eq!(server.put("new", &value).status, 200);
+    assert_eq!(server.get("-/ready").status, 200);
+    let [waiting, busy] = jobs(&server);
+    assert!(busy <= 4, "{busy} threads list, {waiting} listings wait");
+    for listing in &mut listings {
+        let unanswered = listing.silent_for(Duration::from_millis(1));
+        unanswered.expect("a listing that waits, or this proves nothing");
+    }
+    tracer.detach();
+    for (listing, limit) in listings.iter_mut().zip(1..) {
+        assert_eq!(keys(listing), ["cold", "new"][..2.min(limit)]);
+    }
+}
+
+#[test]
+fn a_page_of_a_large_directory_costs_no_walk_of_it() {
+    const KEYS: usize = 20_000;
+    if !is_traceable("the walks for pages of a large directory") {
+        return;
+    }
+    let server = with_keys(KEYS, &["--threads", "2"]);
+    let dir = &server.dir;
+    assert_eq!(listed(&server, "?limit=1"), ["000000"]);
+    let tracer = Attached::to(&server, &["-e", "trace=getdents64"]);
+    thread::scope(|scope| {
+        for client in 0..10 {
+            let server = &server;
+            scope.spawn(move || {
+                for page in 0..10 {
+                    let first = (client * 10 + page) * 150;
+                    let found = listed(server, &format!("?after={first:06}&limit=100"));
+                    let expected = (first + 1..=first + 100).map(|n| format!("{n:06}"));
+                    assert!(found.iter().eq(&expected.collect::<Vec<_>>()), "{first}");
+                }
+            });
+        }
+    });
+    // Whoever changes the directory, and at once.
+    for round in 0..50 {
+        let [own, by_hand] = [format!("000000-{round:02}"), format!("000000-{round:02}-x")];
+        server.store(&own, "x");
+        dir.place(&by_hand, "x");
+        let query = format!("?prefix=000000-{round:02}");
+        assert_eq!(listed(&server, &query), [&*own, &*by_hand]);
+        fs::rename(dir.file(&by_hand), dir.file("moved")).expect("a rename by hand");
+        assert_eq!(listed(&server, &query), [&*own]);
+        assert_eq!(listed(&server, "?prefix=m"), ["moved"]);
+        fs::remove_file(dir.file("moved")).expect("a removal by hand");
+        assert_eq!(server.ask("DELETE", &own).status, 200);
+        assert_eq!(listed(&server, &query), [""; 0]);
+        assert_eq!(listed(&server, "?prefix=m"), [""; 0]);
+    }
+    fs::create_dir(dir.file("000000-directory")).expect("a directory");
+    std::os::unix::fs::symlink("000000", dir.file("000000-link")).expect("a link");
+    assert_eq!(listed(&server, "?prefix=000000"), ["000000"]);
+    let walked = tracer.detach().len();
+    assert_eq!(walked, 0, "reads of the directory for 353 pages");
+    let all =
+        listed(&server, "?limit=10000").len() + listed(&server, "?after=009999&limit=10000").len();
+    assert_eq!(all, KEYS);
+}
+
+#[test]
+fn those_who_ask_for_the_same_page_share_the_walk_for_it() {
+    if !is_traceable("walks that are shared") {
+        return;
+    }
+    // Where no index is kept, as on a network file system.
+    let server = with_keys(10, &["--threads", "1", "--listing-index", "0"]);
+    let tracer = Attached::to(&server, &["-e", "trace=getdents64", "-e", HELD]);
+    let mut listings: Vec<Raw> = (0..40).map(|_| ask(&server, "?limit=3")).collect();
+    // The one reactor takes connections, and what came over them, in their order: it has all of those before this.
+    assert_eq!(server.get("000000").status, 200);
+    let [waiting, busy] = jobs(&server);
+    assert!(
+        busy + waiting <= 5,
+        "{busy} walks begun and {waiting} to come"
+    );
+    tracer.detach();
+    for listing in &mut listings {
+        assert_eq!(keys(listing), ["000000", "000001", "000002"]);
+    }
+}
+
+#[test]
+fn a_listing_whose_client_has_left_is_not_begun() {
+    if !is_traceable("listings that nobody waits for") {
+        return;
+    }
+    let server = with_keys(10, &["--threads", "1"]);
+    let walks = || Scrape::of(server.addr).only("data_server_listing_walks_total");
+    let tracer = Attached::to(&server, &["-e", "trace=getdents64", "-e", HELD]);
+    let listings = (1..=40).map(|limit| ask(&server, &format!("?limit={limit}")));
+    let listings: Vec<Raw> = listings.collect();
+    eventually("all of them are in", || jobs(&server) == [36, 4]);
+    listings.into_iter().for_each(Raw::reset);
+    eventually("all clients are gone", || {
+        let connections = Scrape::of(server.addr).sum("data_server_connections_active", &[]);
+        connections <= 1.0
+    });
+    tracer.detach();
+    eventually("the threads are free", || jobs(&server) == [0, 0]);
+    assert!(walks() <= 4.0, "{} walks", walks());
+    assert_eq!(listed(&server, "?limit=2"), ["000000", "000001"]);
+}
+
+#[test]
+fn the_index_takes_little_more_than_the_names_and_never_more_than_it_may() {
+    const KEYS: usize = 50_000;
+    let server = with_keys(KEYS, &["--threads", "1", "--listing-index", "1MiB"]);
+    let told = |name: &str| {
+        let name = format!("data_server_listing_index_{name}");
+        Scrape::of(server.addr).count(&name, &[])
+    };
+    assert_eq!(listed(&server, "?limit=1"), ["000000"]);
+    let bytes = told("bytes");
+    assert_eq!(told("keys"), 50_000);
+    assert!(bytes < 20 * 50_000, "{bytes} bytes for 50,000 names of 6");
+    // Names that come one by one are counted as well, and what is too large is given up.
+    for n in 0..10_000 {
+        let name = format!("x{n:099}");
+        File::create(server.dir.file(name)).expect("a value by hand");
+    }
+    eventually("the index is given up", || told("bytes") == 0);
+    for after in ["", "009999"] {
+        let query = format!("?limit=1&after={after}");
+        assert_eq!(listed(&server, &query).len(), 1);
+    }
+    assert_eq!(told("bytes"), 0);
+    server
+        .event("the keys take more memory than --listing-index: each listing walks the directory");
+}
+
+/// A file system on which others change names unseen by this kernel's events: here through what it mirrors.
+#[test]
+fn what_comes_from_behind_a_mount_is_listed_at_once() {
+    let place = TempDir::new().expect("a directory");
+    let [behind, mount] = ["behind", "mount"].map(|name| place.path().join(name));
+    for dir in [&behind, &mount] {
+        fs::create_dir(dir).expect("a directory");
+    }
+    for n in 0..3_000 {
+        File::create(behind.join(format!("{n:06}"))).expect("a value by hand");
+    }
+    // Nothing of a directory is kept between two looks.
+    let options = ["-o", "attr_timeout=0,entry_timeout=0,negative_timeout=0"];
+    let mounted = Command::new("bindfs")
+        .args(options)
+        .args([&behind, &mount])
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        eprintln!("left out: listings on a FUSE file system, for bindfs does not run here");
+        return;
+    }
+    let unmounted = Unmounted(&mount);
+    // It needs no more of the file system than a walk of it.
+    let server = Launch::new(&["--threads", "1", "--read-only"])
+        .on(&DataDir::at(&mount))
+        .start();
+    for round in 0..20 {
+        let name = format!("000000-{round}");
+        File::create(behind.join(&name)).expect("a value by hand");
+        assert_eq!(listed(&server, &format!("?prefix={name}")), [&*name]);
+        fs::remove_file(behind.join(&name)).expect("a removal by hand");
+        assert_eq!(listed(&server, &format!("?prefix={name}")), [""; 0]);
+    }
+    drop((server, unmounted));
+}
+
+struct Unmounted<'a>(&'a std::path::Path);
+
+impl Drop for Unmounted<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.0).status();
+    }
+}

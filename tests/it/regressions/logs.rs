@@ -1,0 +1,253 @@
+//! Replays logs that cannot be written: a full disk, `/dev/full`, a reader that is gone or has stopped, no standard error.
+//!
+//! Each of them ended the server or stopped it. Now every request is answered, lost lines are counted, and SIGTERM is
+//! exit code 0.
+//!
+//! Mended by commit b110417.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, PipeReader, Write};
+use std::net::TcpListener;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::support::{DEADLINE, DataDir, Event, Launch, Mount, Scrape, TestServer, eventually};
+
+const OPTIONS: [&str; 3] = ["--access-log", "--threads", "2"];
+const CLIENTS: usize = 4;
+const REQUESTS: usize = 500;
+
+/// The line that says how many lines were lost.
+const REPORT: &str = "log lines were lost";
+
+/// Starts the server with its standard error redirected, in the words of the shell.
+fn redirected(args: &[&str], redirection: &str) -> Launch {
+    let script = format!("exec \"$@\" {redirection}");
+    Launch::new(args).through(&["sh", "-c", &script, "sh"])
+}
+
+/// Starts the server with standard error on a pipe, and returns the end to read from.
+fn piped(nonblocking: bool) -> (TestServer, PipeReader) {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    rustix::io::ioctl_fionbio(&writer, nonblocking).expect("a pipe that may not block");
+    let launch = Launch::new(&OPTIONS).with_third("exec 2>&0;", writer.into());
+    (launch.start(), reader)
+}
+
+/// Sends requests for targets of this many bytes on several connections, and looks at the server's health meanwhile: all
+/// are answered. Returns how many requests it sent.
+fn load(server: &TestServer, length: usize) -> usize {
+    let target = "k".repeat(length);
+    let client = || {
+        let mut connection = server.connect();
+        let mut sent = 0;
+        for n in 0..REQUESTS {
+            let answer = connection.ask(format!("GET /{target} HTTP/1.1\r\nHost: t\r\n\r\n"));
+            assert!(
+                matches!(answer.status, 404 | 414),
+                "request {n}: {answer:?}"
+            );
+            sent += 1;
+            if n % 25 == 0 {
+                let health = connection.ask("GET /-/healthz HTTP/1.1\r\nHost: t\r\n\r\n");
+                assert_eq!(health.status, 200, "health after request {n}");
+                sent += 1;
+            }
+        }
+        sent
+    };
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(client)).collect();
+        let sent = clients.into_iter().map(|c| c.join().expect("a client"));
+        sent.sum()
+    })
+}
+
+fn lost(server: &TestServer) -> u64 {
+    Scrape::of(server.addr).count("data_server_log_lines_lost_total", &[])
+}
+
+/// Requests with a line in this log, and lines that it says were lost.
+fn told(log: &str) -> (u64, u64) {
+    let events: Vec<Event> = log.lines().filter_map(Event::parse).collect();
+    let access = events.iter().filter(|event| event.target == "access");
+    let reports = events.iter().filter(|event| event.message == REPORT);
+    let lost = reports.map(|report| report.number("lost")).sum();
+    (access.count() as u64, lost)
+}
+
+#[test]
+fn stderr_on_dev_full_fails_no_request() {
+    let mut server = redirected(&OPTIONS, "2>/dev/full").start();
+    let sent = load(&server, 1) as u64;
+    assert!(lost(&server) >= sent, "{} of {sent} lines", lost(&server));
+    server.stop();
+}
+
+#[test]
+fn closed_stderr_fails_no_request() {
+    let mut server = redirected(&OPTIONS, "2>&-").start();
+    load(&server, 1);
+    server.stop();
+}
+
+#[test]
+fn an_access_log_on_a_full_disk_fails_no_request_and_goes_on_when_there_is_room() {
+    let Some(mount) = Mount::tmpfs("size=4m", "an access log on a full disk") else {
+        return;
+    };
+    let log = mount.dir().path().to_owned();
+    let filler = log.with_file_name("filler");
+    let mut server = redirected(&OPTIONS, &format!("2>>{}", log.display())).start();
+    let mut file = File::create(&filler).expect("a file");
+    while file.write_all(&[0; 4096]).is_ok() {}
+    let full = file.metadata().expect("its size").len();
+    file.set_len(full - 64 * 1024).expect("a little room");
+
+    let mut sent = load(&server, 1) as u64;
+    let without_room = lost(&server);
+    assert!(without_room > 0, "nothing was lost of {sent} lines");
+    fs::remove_file(&filler).expect("room again");
+    drop(file);
+    sent += load(&server, 1) as u64;
+    server.stop();
+
+    let (logged, reported) = told(&fs::read_to_string(&log).expect("the log"));
+    // The look at the metric is a request too.
+    assert_eq!(
+        logged + reported,
+        sent + 1,
+        "{reported} lines reported lost"
+    );
+    assert!(reported >= without_room, "{reported} of {without_room}");
+}
+
+#[test]
+fn a_closed_pipe_fails_no_request() {
+    for nonblocking in [false, true] {
+        let (mut server, reader) = piped(nonblocking);
+        load(&server, 1);
+        drop(reader);
+        load(&server, 1);
+        assert!(lost(&server) > 0, "nothing was lost");
+        server.stop();
+    }
+}
+
+/// A reader that leaves before a signal: the next line was the end.
+#[test]
+fn a_closed_pipe_leaves_the_exit_code_of_a_drain() {
+    let (mut server, reader) = piped(false);
+    drop(reader);
+    server.stop();
+}
+
+#[test]
+fn a_stopped_reader_stops_no_request_and_hears_how_many_lines_were_lost() {
+    for nonblocking in [false, true] {
+        let (mut server, reader) = piped(nonblocking);
+        let sent = load(&server, 4096) as u64;
+        let without_reader = lost(&server);
+        assert!(without_reader > 0, "nothing was lost of {sent} lines");
+        let (saw_report, report_seen) = mpsc::channel();
+        let reading = thread::spawn(move || {
+            let mut log = String::new();
+            for line in BufReader::new(reader).lines() {
+                let line = line.expect("text") + "\n";
+                if line.contains(REPORT) {
+                    let _ = saw_report.send(());
+                }
+                log += &line;
+            }
+            log
+        });
+        report_seen.recv_timeout(DEADLINE).expect("a report");
+        server.stop();
+        let (logged, reported) = told(&reading.join().expect("the log"));
+        // The look at the metric is a request too.
+        assert_eq!(
+            logged + reported,
+            sent + 1,
+            "{reported} lines reported lost"
+        );
+        assert!(reported >= without_reader, "{reported} of {without_reader}");
+    }
+}
+
+#[test]
+fn a_stopped_reader_does_not_hold_the_exit() {
+    let (mut server, reader) = piped(false);
+    load(&server, 4096);
+    let start = Instant::now();
+    server.signal(Signal::TERM);
+    assert_eq!(server.exit(), Some(0));
+    assert!(
+        start.elapsed() < Duration::from_secs(15),
+        "took {:?}",
+        start.elapsed()
+    );
+    drop(reader);
+}
+
+#[test]
+fn the_log_is_flushed_in_order_at_the_exit() {
+    const LINES: usize = 3000;
+    let mut server = TestServer::start(&OPTIONS);
+    let mut connection = server.connect();
+    for n in 0..LINES {
+        let answer = connection.ask(format!("GET /{n} HTTP/1.1\r\nHost: t\r\n\r\n"));
+        assert_eq!(answer.status, 404);
+    }
+    server.stop();
+    let events: Vec<Event> = server
+        .log()
+        .iter()
+        .filter_map(|l| Event::parse(l))
+        .collect();
+    let access = events.iter().filter(|event| event.target == "access");
+    let keys: Vec<String> = access.map(|event| event.field("key")).collect();
+    let expected: Vec<String> = (0..LINES).map(|n| format!("/{n}")).collect();
+    assert!(
+        keys == expected,
+        "{} of {LINES} lines, in order",
+        keys.len()
+    );
+    assert_eq!(events.last().expect("events").message, "drained");
+}
+
+/// A panic is a line of the log too. The hook of the panic wrote it, and a failure there is an abort.
+#[test]
+fn a_panic_whose_line_cannot_be_written_costs_one_request() {
+    let mut server = redirected(&OPTIONS, "2>/dev/full")
+        .env("DATA_SERVER_PANIC", "answer:/panic")
+        .start();
+    for _ in 0..3 {
+        assert_eq!(server.get("panic").status, 500);
+    }
+    eventually("the lines are counted", || lost(&server) >= 3);
+    assert_eq!(server.get("gone").status, 404);
+    server.stop();
+}
+
+#[test]
+fn a_reason_that_cannot_be_written_leaves_the_exit_code() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let addr = taken.local_addr().expect("its address").to_string();
+    let dir = DataDir::temporary();
+    dir.place("file", "not a directory");
+    let first = TestServer::start(&[]);
+    for redirection in ["2>/dev/full", "2>&-"] {
+        let start = |args: &[&str]| redirected(args, redirection);
+        let codes = [
+            start(&["--no-such-option"]).run().code,
+            start(&["--allowed-host", "http://a"]).run().code,
+            start(&[]).on(&first.dir).run().code,
+            start(&[]).listen(&addr).run().code,
+            start(&[]).on(&DataDir::at(dir.file("file"))).run().code,
+        ];
+        assert_eq!(codes, [2, 2, 3, 4, 1].map(Some), "{redirection}");
+    }
+}

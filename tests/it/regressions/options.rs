@@ -1,0 +1,122 @@
+//! `--cors-origin https://a.b/` and `a.b` were taken and matched no page; `--listen :8080` was refused without saying what
+//! to write. Proves what is taken, and that what is not is answered with what to write.
+//!
+//! Mended by commit 7b8747f.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
+
+use crate::support::{DataDir, Launch, Raw, TestServer, ask};
+
+/// The answer of this server to a page of `origin`.
+fn allowed(server: &TestServer, origin: &str) -> Option<String> {
+    server.store("k", "value");
+    let line = format!("Origin: {origin}\r\n");
+    let got = ask(&mut server.connect(), "GET", "/k", &line, b"");
+    let allowed = got.header("access-control-allow-origin");
+    allowed.map(str::to_owned)
+}
+
+#[test]
+fn an_origin_that_no_browser_sends_is_refused_with_what_to_write() {
+    for (given, right) in [
+        ("https://a.b/", "https://a.b"),
+        ("a.b", "https://a.b"),
+        ("HTTPS://A.b", "https://a.b"),
+        ("https://a.b:443", "https://a.b"),
+        ("https://a.b/app", "https://a.b"),
+        ("http://[0:0::1]:3000", "http://[::1]:3000"),
+    ] {
+        let ended = Launch::new(&["--cors-origin", given]).run();
+        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{given}");
+        let last = ended.stderr.lines().last().unwrap_or_default();
+        assert!(last.contains(&format!("--cors-origin {given}:")), "{last}");
+        assert!(last.ends_with(&format!("write {right}")), "{last}");
+        // As it says, it matches.
+        let server = TestServer::start(&["--cors-origin", right]);
+        assert_eq!(allowed(&server, right).as_deref(), Some(right));
+        assert_eq!(allowed(&server, "https://evil.example"), None);
+    }
+    for bad in ["https://*.a.b", "https://a b", "https://", "file:///"] {
+        let ended = Launch::new(&["--cors-origin", bad]).run();
+        assert_eq!(ended.code, Some(2), "{bad}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains("https://app.example"),
+            "{}",
+            ended.stderr
+        );
+    }
+    let ended = Launch::new(&[]).env("DATA_SERVER_CORS_ORIGIN", "https://c.d,a.b/");
+    assert!(ended.run().stderr.contains("write https://a.b"));
+}
+
+#[test]
+fn an_origin_as_browsers_send_it_any_and_none_are_taken() {
+    for (given, origin, is_allowed) in [
+        ("https://a.b", "https://a.b", true),
+        ("http://localhost:3000", "http://localhost:3000", true),
+        ("chrome-extension://abc", "chrome-extension://abc", true),
+        ("null", "null", true),
+        ("*", "https://evil.example", true),
+        ("", "https://a.b", false),
+        ("https://a.b", "https://a.b.evil.example", false),
+    ] {
+        let server = TestServer::start(&["--cors-origin", given]);
+        let expected = is_allowed.then_some(origin);
+        assert_eq!(allowed(&server, origin).as_deref(), expected, "{given:?}");
+    }
+}
+
+/// A variable that is empty names no origin: answers depend on none.
+#[test]
+fn an_empty_variable_is_no_origin() {
+    let server = Launch::new(&[]).env("DATA_SERVER_CORS_ORIGIN", "").start();
+    server.store("k", "value");
+    assert_eq!(server.get("k").header("vary"), None);
+}
+
+/// The status of a page that a listener on this port has, asked for at this address of the loopback network.
+fn status(ip: IpAddr, port: u16, page: &str) -> u16 {
+    let mut raw = Raw::connect(SocketAddr::from((ip, port)));
+    ask(&mut raw, "GET", page, "", b"").status
+}
+
+#[test]
+fn a_port_alone_is_all_addresses() {
+    let launch = Launch::new(&["--admin", ":0"]).listen(":0");
+    let server = launch.env("DATA_SERVER_ALLOWED_HOST", "").start();
+    let (values, pages) = (server.addr, server.admin());
+    assert!(values.ip().is_unspecified() && pages.ip().is_unspecified());
+    let mut addresses: Vec<IpAddr> = vec![[127, 0, 0, 1].into(), [127, 9, 9, 9].into()];
+    if TcpListener::bind("[::1]:0").is_ok() {
+        assert!(values.is_ipv6() && pages.is_ipv6());
+        addresses.push(Ipv6Addr::LOCALHOST.into());
+    } else {
+        eprintln!("left out: a port alone over IPv6, which this machine has not");
+    }
+    for ip in addresses {
+        assert_eq!(status(ip, values.port(), "/"), 200, "{ip}");
+        assert_eq!(status(ip, pages.port(), "/-/healthz"), 200, "{ip}");
+    }
+}
+
+#[test]
+fn a_bad_address_is_answered_with_what_to_write() {
+    for option in ["--listen", "--admin"] {
+        for bad in ["8080", ":", ":x", ":65536", "localhost", "1.2.3.4"] {
+            let dir = DataDir::temporary();
+            let dir = dir.path().to_str().expect("text");
+            let ended = Launch::new(&["--dir", dir, option, bad]).bare().run();
+            assert_eq!(ended.code, Some(2), "{option} {bad}: {}", ended.stderr);
+            assert!(
+                ended.stderr.contains(&format!("{option} {bad}:")),
+                "{}",
+                ended.stderr
+            );
+            assert!(
+                ended.stderr.contains(":8080 for all addresses"),
+                "{}",
+                ended.stderr
+            );
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! 421 and 403 said neither what was refused nor what would allow it, and left no line in the log; and a value that the
+//! server may not read was a 500. Proves what is said now, to the client and to the operator.
+//!
+//! Mended by commit 7b8747f.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::process::Command;
+use std::time::Instant;
+
+use crate::support::{DataDir, Launch, Response, TestServer, ask, eventually, pattern};
+
+/// A server as a user starts it: the others of these tests may be asked by any name.
+fn start(args: &[&str]) -> TestServer {
+    let server = Launch::new(args)
+        .env("DATA_SERVER_ALLOWED_HOST", "")
+        .start();
+    server.dir.place("here", "value");
+    server
+}
+
+/// A PUT of `/new` with these lines, Host among them.
+fn put(server: &TestServer, lines: &str) -> Response {
+    let head = format!("PUT /new HTTP/1.1\r\nContent-Length: 1\r\n{lines}\r\nx");
+    server.connect().ask(head)
+}
+
+fn said(answer: &Response) -> String {
+    let text = String::from_utf8(answer.body.clone()).expect("text");
+    assert!(
+        text.ends_with('\n') && text.lines().count() == 1,
+        "{text:?}"
+    );
+    text
+}
+
+const LOGGED: &str = "refused a host or an origin";
+
+#[test]
+fn a_421_says_which_host_and_which_option_and_so_does_the_log() {
+    let server = start(&[]);
+    let port = server.addr.port();
+    let host = format!("store.example:{port}");
+    let got = server
+        .connect()
+        .ask(format!("GET /here HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+    assert_eq!(got.status, 421);
+    let text = said(&got);
+    assert!(text.contains(&format!("\"{host}\"")), "{text}");
+    assert!(text.contains("--allowed-host store.example "), "{text}");
+
+    let event = server.event(LOGGED);
+    assert_eq!(event.level, "WARN");
+    assert!(
+        event.field("cause").contains(&format!("\"{host}\"")),
+        "{event:?}"
+    );
+    assert!(
+        event
+            .field("cause")
+            .contains("--allowed-host store.example ")
+    );
+    assert!(event.field("peer").starts_with("127.0.0.1:"), "{event:?}");
+
+    // What it says to do helps.
+    let server = start(&["--allowed-host", "store.example"]);
+    let got = server
+        .connect()
+        .ask(format!("GET /here HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+    assert_eq!(got.status, 200);
+
+    // The same as a problem, and of a target in absolute form.
+    let got = server.connect().ask(
+        "GET http://other.example/here HTTP/1.1\r\nHost: localhost\r\nAccept: application/problem+json\r\n\r\n",
+    );
+    assert_eq!(got.status, 421);
+    let problem: serde_json::Value = serde_json::from_slice(&got.body).expect("JSON");
+    let detail = problem["detail"].as_str().expect("a text");
+    assert!(detail.contains("\"other.example\""), "{detail}");
+}
+
+#[test]
+fn a_403_says_which_origin_and_which_option_and_so_does_the_log() {
+    const APP: &str = "https://app.example";
+    let server = start(&[]);
+    let own = format!("Host: {}\r\n", server.addr);
+    let got = put(&server, &format!("{own}Origin: {APP}\r\n"));
+    assert_eq!(got.status, 403);
+    let text = said(&got);
+    assert!(text.contains(&format!("\"{APP}\"")), "{text}");
+    assert!(text.contains(&format!("--cors-origin {APP} ")), "{text}");
+    let event = server.event(LOGGED);
+    assert!(
+        event.field("cause").contains(&format!("\"{APP}\"")),
+        "{event:?}"
+    );
+
+    // Browsers that say only that it is another site.
+    let text = said(&put(
+        &server,
+        &format!("{own}Sec-Fetch-Site: cross-site\r\n"),
+    ));
+    assert!(
+        text.contains("other origins") && text.contains("--cors-origin "),
+        "{text}"
+    );
+    // That would let in the pages of any site.
+    let text = said(&put(&server, &format!("{own}Origin: null\r\n")));
+    assert!(
+        text.contains("\"null\"") && !text.contains("--cors-origin null"),
+        "{text}"
+    );
+    server.dir.assert_holds(&["here"]);
+
+    let server = start(&["--cors-origin", APP]);
+    let got = put(
+        &server,
+        &format!("Host: {}\r\nOrigin: {APP}\r\n", server.addr),
+    );
+    assert_eq!(got.status, 200, "what it says to do helps");
+}
+
+#[test]
+fn a_websocket_of_a_foreign_page_is_told_the_same() {
+    let server = start(&[]);
+    let got = server.connect().ask(format!(
+        "GET /-/watch HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: https://app.example\r\n\r\n",
+        server.addr
+    ));
+    assert_eq!(got.status, 403);
+    let text = said(&got);
+    assert!(text.contains("\"https://app.example\""), "{text}");
+    assert!(
+        text.contains("--cors-origin https://app.example "),
+        "{text}"
+    );
+    server.event(LOGGED);
+}
+
+#[test]
+fn what_is_quoted_is_one_short_line_of_ascii() {
+    let server = start(&[]);
+    let long = "a".repeat(4000);
+    for host in [&long, "$(reboot)", "a'b;c&d", "%0d%0a"] {
+        let got = server
+            .connect()
+            .ask(format!("GET /here HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert_eq!(got.status, 421, "{host}");
+        let text = said(&got);
+        assert!(text.len() < 400 && text.is_ascii(), "{text}");
+        assert!(!text.contains(&format!("--allowed-host {host} ")), "{text}");
+    }
+    for origin in [&*long, "<script>\u{e9}\"", "https://a\tb"] {
+        let got = put(
+            &server,
+            &format!("Host: {}\r\nOrigin: {origin}\r\n", server.addr),
+        );
+        assert_eq!(got.status, 403, "{origin}");
+        let text = said(&got);
+        assert!(text.len() < 400, "{text}");
+        assert!(
+            text.trim_end().bytes().all(|b| matches!(b, b' '..=b'~')),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn many_refusals_make_few_lines_that_tell_how_many_there_were() {
+    let server = start(&["--threads", "1"]);
+    let began = Instant::now();
+    let mut raw = server.connect();
+    let mut refuse = || {
+        let got = raw.ask("GET /here HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+        assert_eq!(got.status, 421);
+    };
+    (0..200).for_each(|_| refuse());
+    let mut asked = 200;
+    eventually("the next line", || {
+        refuse();
+        asked += 1;
+        server.events(LOGGED).len() > 1
+    });
+    let lines = server.events(LOGGED);
+    // One at once, and one for each second since.
+    let most = began.elapsed().as_secs() + 1;
+    assert!(
+        lines.len() as u64 <= most,
+        "{} lines, not {most}",
+        lines.len()
+    );
+    let told: u64 = lines.iter().map(|line| 1 + line.number("left_out")).sum();
+    assert!((200..=asked).contains(&told), "{told} of {asked}");
+}
+
+/// A directory of a user without rights, and a server that runs as that user; without root, says what is left out.
+fn without_rights(args: &[&str]) -> Option<TestServer> {
+    const NOBODY: u32 = 65_534;
+    let dir = DataDir::temporary();
+    let opened = fs::set_permissions(dir.outside("."), fs::Permissions::from_mode(0o755));
+    if opened.is_err() || chown(dir.path(), Some(NOBODY), Some(NOBODY)).is_err() {
+        eprintln!("left out: what the server may not do, for only root can take its rights away");
+        return None;
+    }
+    let user = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+    ];
+    Some(Launch::new(args).on(&dir).through(&user).start())
+}
+
+fn allow(server: &TestServer, name: &str, mode: u32) {
+    let path = server.dir.path().join(name);
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
+}
+
+const DENIED: &str = "the file system denies access";
+
+/// Asserts that it is refused for want of a right, and that this is all.
+#[track_caller]
+fn assert_denied(server: &TestServer, method: &str, target: &str) {
+    let got = ask(&mut server.connect(), method, target, "", b"new value");
+    assert_eq!(got.status, 403, "{method} {target}: {got:?}");
+    if method != "HEAD" {
+        let text = said(&got);
+        assert!(text.contains("permission denied"), "{text}");
+    }
+    assert_eq!(got.all("cache-control"), "no-store");
+}
+
+#[test]
+fn a_value_that_the_server_may_not_read_is_a_403_with_a_reason() {
+    let Some(server) = without_rights(&[]) else {
+        return;
+    };
+    for length in [10, 300_000] {
+        server.dir.place("secret", pattern(1, length));
+        allow(&server, "secret", 0o600);
+        for method in ["GET", "HEAD"] {
+            assert_denied(&server, method, "/secret");
+        }
+        let event = server.event(DENIED);
+        assert_eq!((&*event.level, &*event.field("doing")), ("WARN", "open"));
+        assert!(
+            event.field("cause").contains("Permission denied"),
+            "{event:?}"
+        );
+        assert!(server.events("the store failed").is_empty());
+        // It is there all the same, and can be read as soon as that is allowed.
+        assert!(String::from_utf8_lossy(&server.get("").body).contains("secret"));
+        allow(&server, "secret", 0o644);
+        assert!(server.get("secret").body == pattern(1, length));
+        fs::remove_file(server.dir.file("secret")).expect("a removal");
+    }
+}
+
+#[test]
+fn a_directory_that_the_server_may_not_write_is_a_403_and_everything_stays() {
+    let Some(server) = without_rights(&[]) else {
+        return;
+    };
+    server.store("k", "value");
+    allow(&server, "", 0o555);
+    for key in ["/k", "/new"] {
+        assert_denied(&server, "PUT", key);
+        let got = ask(&mut server.connect(), "PUT", key, "", &pattern(1, 300_000));
+        assert_eq!(got.status, 403, "{got:?}");
+    }
+    assert_denied(&server, "DELETE", "/k");
+    assert_eq!(server.ask("DELETE", "gone").status, 404);
+    assert_eq!(server.get("k").body, b"value");
+    server.event(DENIED);
+    server.dir.assert_holds(&["k"]);
+    allow(&server, "", 0o755);
+    server.store("k", "new value");
+    assert_eq!(server.ask("DELETE", "k").status, 200);
+}
+
+/// The C server answered 500 (a file that cannot be read, or removed), and its clients may count on it.
+#[test]
+fn with_compat_what_the_server_may_not_do_is_a_500() {
+    let Some(server) = without_rights(&["--compat"]) else {
+        return;
+    };
+    server.store("k", "value");
+    allow(&server, "k", 0o000);
+    assert_eq!(server.get("k").status, 500);
+    allow(&server, "", 0o555);
+    assert_eq!(server.ask("DELETE", "k").status, 500);
+    assert_eq!(server.put("new", "value").status, 500);
+}
+
+#[test]
+fn an_immutable_value_is_not_replaced_or_removed_and_says_so() {
+    let server = TestServer::start(&[]);
+    server.store("k", "value");
+    let file = server.dir.file("k");
+    let chattr = |flag: &str| {
+        let done = Command::new("chattr").arg(flag).arg(&file).status();
+        done.is_ok_and(|status| status.success())
+    };
+    if !chattr("+i") {
+        eprintln!("left out: an immutable value, for chattr does not work here");
+        return;
+    }
+    let put = server.put("k", "new value").status;
+    let delete = server.ask("DELETE", "k").status;
+    assert!(chattr("-i"));
+    assert_eq!((put, delete), (403, 403));
+    assert_eq!(server.get("k").body, b"value");
+}
+
+/// A reader of what is denied cannot fill the log.
+#[test]
+fn many_denied_reads_make_few_lines() {
+    let Some(server) = without_rights(&["--threads", "1"]) else {
+        return;
+    };
+    server.dir.place("secret", "of root");
+    allow(&server, "secret", 0o600);
+    let began = Instant::now();
+    for _ in 0..100 {
+        assert_denied(&server, "GET", "/secret");
+    }
+    let lines = server.events(DENIED).len();
+    assert!(
+        lines > 0 && lines as u64 <= began.elapsed().as_secs() + 1,
+        "{lines}"
+    );
+}

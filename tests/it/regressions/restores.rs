@@ -1,0 +1,100 @@
+//! `rsync -a` and `tar` leave media types and versions of digests behind: the copies that the documentation names keep all
+//! of it, and a server on the restored directory answers as the old one did.
+//!
+//! Written with commit 085bb6d.
+
+use std::process::Command;
+
+use rustix::fs;
+
+use crate::support::{DataDir, Launch, Response, TestServer, ask, pattern};
+
+const VALUES: [(&str, &str, usize); 3] = [
+    ("page", "text/x-own; charset=utf-8", 100),
+    ("large", "application/x-own", 700_000),
+    ("name with spaces", "image/x-own", 0),
+];
+
+fn target(key: &str) -> String {
+    format!("/{}", key.replace(' ', "%20"))
+}
+
+/// What a client sees of a value, its digest among it.
+fn seen(server: &TestServer, key: &str) -> Response {
+    let wanted = "Want-Repr-Digest: sha-256=1\r\n";
+    let got = ask(&mut server.connect(), "GET", &target(key), wanted, b"");
+    assert_eq!(got.status, 200, "{key}");
+    got
+}
+
+fn is_installed(program: &str) -> bool {
+    let is_there = Command::new(program).arg("--version").output().is_ok();
+    if !is_there {
+        eprintln!("left out: a restore by {program}, which is not installed");
+    }
+    is_there
+}
+
+/// A directory restored by `commands`, which find the old one as `$1`, the backup as `$2`, and the new one as `$3`, is
+/// answered from as the old one was.
+#[track_caller]
+fn assert_restores(commands: &str) {
+    let mut server = TestServer::start(&[]);
+    for (seed, (key, media_type, len)) in (0..).zip(VALUES) {
+        let typed = format!("Content-Type: {media_type}\r\n");
+        let value = pattern(seed, len);
+        let put = ask(&mut server.connect(), "PUT", &target(key), &typed, &value);
+        assert_eq!(put.status, 200, "{key}");
+    }
+    let before = VALUES.map(|(key, ..)| seen(&server, key));
+
+    let (backup, restored) = (DataDir::temporary(), DataDir::temporary());
+    let output = Command::new("sh")
+        .args(["-euc", commands, "sh"])
+        .args([server.dir.path(), backup.path(), restored.path()])
+        .output()
+        .expect("sh");
+    assert!(output.status.success(), "{commands}: {output:?}");
+    server.stop();
+    drop(server);
+
+    for (key, ..) in VALUES {
+        let kept = fs::getxattr(
+            restored.file(key),
+            "user.data-server.sha-256",
+            &mut [0; 64][..],
+        );
+        assert!(kept.is_ok(), "the digest kept beside {key}: {kept:?}");
+    }
+    let again = Launch::new(&[]).on(&restored).start();
+    for ((key, media_type, _), before) in VALUES.into_iter().zip(before) {
+        let after = seen(&again, key);
+        assert_eq!(after.must("content-type"), media_type, "{key}");
+        for name in ["content-type", "etag", "last-modified", "repr-digest"] {
+            assert_eq!(after.must(name), before.must(name), "{name} of {key}");
+        }
+        assert!(after.body == before.body, "{key}");
+    }
+    let mut keys: Vec<&str> = VALUES.iter().map(|(key, ..)| *key).collect();
+    keys.sort_unstable();
+    restored.assert_holds(&keys);
+}
+
+#[test]
+fn a_restore_by_rsync_keeps_types_versions_and_digests() {
+    if is_installed("rsync") {
+        assert_restores(
+            r#"rsync -aX --exclude=/.data-server/staging/ "$1/" "$2/"; rsync -aX "$2/" "$3/""#,
+        );
+    }
+}
+
+#[test]
+fn a_restore_by_tar_keeps_types_versions_and_digests() {
+    if is_installed("tar") {
+        assert_restores(
+            r#"tar --create --format=pax --xattrs --directory "$1" --file "$2/backup.tar" .
+               tar --extract --xattrs --xattrs-include='user.*' --directory "$3" --file "$2/backup.tar""#,
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! Replays signals: SIGTERM told twice, as `timeout` tells it, and those that ended the server without a drain.
+//!
+//! Mended by commit 6b68989.
+
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::support::{DEADLINE, Launch, Raw, TestServer, eventually, put_head};
+
+const STOPS: usize = 25;
+
+/// Half an upload: a drain waits for its other half.
+fn half_put(server: &TestServer) -> Raw {
+    let mut writer = server.connect();
+    writer.send(put_head("k", 4));
+    writer.send("va");
+    writer
+}
+
+#[track_caller]
+fn finish_put(writer: &mut Raw) {
+    writer.send("lu");
+    assert_eq!(writer.answer().status, 200);
+}
+
+fn refuses_connections(server: &TestServer) -> bool {
+    TcpStream::connect_timeout(&server.addr, DEADLINE).is_err()
+}
+
+/// One stop with the signal told again while the server drains: how long after the first, and the exit code.
+fn doubled(again: Signal) -> (Duration, Option<i32>) {
+    let mut server = TestServer::start(&["--threads", "1"]);
+    let mut writer = half_put(&server);
+    let start = Instant::now();
+    server.signal(Signal::TERM);
+    eventually("the drain has begun", || refuses_connections(&server));
+    server.signal(again);
+    let apart = start.elapsed();
+    writer.send("lu");
+    // Not an assertion: a server that has ended is told by its exit code.
+    let _ = writer.try_head();
+    (apart, server.exit())
+}
+
+#[test]
+fn a_signal_told_twice_within_half_a_second_is_one() {
+    let stops = (0..STOPS * 2).map(|n| doubled([Signal::TERM, Signal::INT][n % 2]));
+    // A busy machine may take longer between the two, and then they are two.
+    let in_time = stops.filter(|(apart, _)| *apart < Duration::from_millis(400));
+    let codes: Vec<_> = in_time.take(STOPS).map(|(_, code)| code).collect();
+    let drained = codes.iter().filter(|&&code| code == Some(0)).count();
+    assert_eq!(drained, codes.len(), "{codes:?}");
+    assert!(codes.len() > STOPS / 2, "{} stops in time", codes.len());
+}
+
+/// The command as it was given: `timeout` signals the server, and then its process group.
+#[test]
+fn stops_by_timeout_are_drains() {
+    let stop = || {
+        let timeout = ["timeout", "--preserve-status", "3"];
+        let mut server = Launch::new(&["--threads", "2"]).through(&timeout).start();
+        let mut writer = half_put(&server);
+        eventually("the drain has begun", || refuses_connections(&server));
+        writer.send("lu");
+        let answer = writer.try_head().map(|answer| answer.status);
+        (server.exit(), answer)
+    };
+    let codes: Vec<_> = thread::scope(|scope| {
+        let stopping: Vec<_> = (0..STOPS).map(|_| scope.spawn(stop)).collect();
+        let codes = stopping.into_iter().map(|s| s.join().expect("a stop"));
+        codes.collect()
+    });
+    assert_eq!(codes, [(Some(0), Some(200)); STOPS]);
+}
+
+#[test]
+fn sigquit_drains() {
+    let mut server = TestServer::start(&[]);
+    let mut writer = half_put(&server);
+    server.signal(Signal::QUIT);
+    eventually("the drain has begun", || refuses_connections(&server));
+    finish_put(&mut writer);
+    assert_eq!(server.exit(), Some(0));
+    assert_eq!(server.dir.read("k"), b"valu");
+}
+
+#[test]
+fn sighup_and_the_users_signals_are_logged_and_end_nothing() {
+    let mut server = TestServer::start(&[]);
+    let mut writer = half_put(&server);
+    server.signal(Signal::HUP);
+    server.event("SIGHUP: nothing to reread; options change with a restart");
+    for (signal, name) in [(Signal::USR1, "SIGUSR1"), (Signal::USR2, "SIGUSR2")] {
+        let ignored = || server.events("signal ignored: it has no meaning here");
+        let before = ignored().len();
+        server.signal(signal);
+        eventually("the signal is logged", || ignored().len() > before);
+        assert_eq!(ignored()[before].field("signal"), name);
+    }
+    finish_put(&mut writer);
+    server.stop();
+}
+
+/// The line on standard output says that the server listens: from then on a signal drains.
+#[test]
+fn a_signal_right_after_the_start_drains() {
+    for signal in [Signal::TERM, Signal::QUIT, Signal::HUP, Signal::USR1] {
+        let mut server = TestServer::start(&["--threads", "1"]);
+        server.signal(signal);
+        if matches!(signal, Signal::HUP | Signal::USR1) {
+            assert_eq!(server.get("gone").status, 404);
+            server.signal(Signal::TERM);
+        }
+        assert_eq!(server.exit(), Some(0), "{signal:?}");
+    }
+}

@@ -1,0 +1,144 @@
+//! What the faults of the torture suite found, and a test for each, named for it. strace answers in the kernel's place.
+//!
+//! Mended by commit 684e375.
+
+use rustix::fs::XattrFlags;
+
+use crate::support::{Attached, Call, DataDir, Launch, TestServer, can_trace, pattern};
+
+/// A server with these calls failing from now on; without strace, says what is left out.
+fn failing(args: &[&str], injections: &[&str]) -> Option<(TestServer, Attached)> {
+    if !can_trace() {
+        eprintln!("left out: {injections:?}, for strace does not run here");
+        return None;
+    }
+    let server = TestServer::start(args);
+    let options: Vec<&str> = injections.iter().flat_map(|i| ["-e", i]).collect();
+    let tracer = Attached::to(&server, &options);
+    Some((server, tracer))
+}
+
+#[test]
+fn an_interrupted_call_is_made_again_and_not_a_500() {
+    // Of every two calls one is interrupted: each is made again at once.
+    const CALLS: [&str; 9] = [
+        "openat2",
+        "newfstatat",
+        "linkat",
+        "renameat",
+        "utimensat",
+        "fallocate",
+        "unlinkat",
+        "fsetxattr",
+        "recvfrom",
+    ];
+    let injections = CALLS.map(|call| format!("inject={call}:error=EINTR:when=1+2"));
+    let injections = injections.each_ref().map(String::as_str);
+    let Some((server, tracer)) = failing(&["--threads", "1", "--cache", "0"], &injections) else {
+        return;
+    };
+    for (seed, size) in (1..).zip([3_000, 300_000, 3_000, 300_000]) {
+        let value = pattern(seed, size);
+        let mut raw = server.connect();
+        raw.send(format!(
+            "PUT /key HTTP/1.1\r\nHost: t\r\nContent-Type: text/plain\r\nContent-Length: {size}\r\n\r\n"
+        ));
+        assert_eq!(raw.ask(&value).status, 200);
+        assert!(server.get("key").body == value);
+    }
+    assert_eq!(server.ask("GET", "").status, 200);
+    assert_eq!(server.ask("DELETE", "key").status, 200);
+    server.dir.assert_holds(&[]);
+    let met = tracer.detach();
+    for call in CALLS {
+        let met = met.iter().any(|met| met.name == call && met.is_injected());
+        assert!(met, "no {call} was interrupted, or this tests nothing");
+    }
+}
+
+#[test]
+fn an_interrupted_look_after_the_sync_of_the_directory_is_made_again() {
+    let args = ["--threads", "1", "--cache", "0", "--durability", "disk"];
+    let Some((server, tracer)) = failing(&args, &["inject=fstat:error=EINTR:when=1+2"]) else {
+        return;
+    };
+    for n in 0..4 {
+        assert_eq!(server.put("key", pattern(n, 3_000)).status, 200);
+    }
+    assert_eq!(server.ask("DELETE", "key").status, 200);
+    let met = tracer.detach();
+    let is_of_directory = |call: &&Call| call.is_injected() && call.args.contains("/data>");
+    assert!(
+        met.iter().find(is_of_directory).is_some(),
+        "none was interrupted: {met:?}"
+    );
+}
+
+#[test]
+fn without_a_thread_to_spare_requests_wait_for_those_there_are() {
+    let no_threads = "inject=clone3,clone:error=EAGAIN";
+    let Some((mut server, tracer)) = failing(&["--threads", "1", "--cache", "0"], &[no_threads])
+    else {
+        return;
+    };
+    server.store("large", pattern(1, 700_000));
+    assert!(server.get("large").body == pattern(1, 700_000));
+    assert_eq!(server.ask("GET", "").status, 200);
+    tracer.detach();
+    server.stop();
+    let log = server.log();
+    assert!(
+        !log.iter().any(|line| line.contains("panicked")),
+        "{log:#?}"
+    );
+}
+
+#[test]
+fn a_media_type_that_cannot_be_read_is_an_error_and_not_a_guess() {
+    let args = ["--threads", "1", "--cache", "0"];
+    let Some((server, tracer)) = failing(&args, &["inject=fgetxattr:error=EIO"]) else {
+        return;
+    };
+    server.dir.place("k", "value");
+    let file = std::fs::File::open(server.dir.file("k")).expect("the value");
+    rustix::fs::fsetxattr(&file, "user.mime_type", b"text/x-kept", XattrFlags::empty())
+        .expect("an attribute");
+    assert_eq!(server.get("k").status, 500);
+    assert!(tracer.has_injected());
+    tracer.detach();
+    assert_eq!(server.get("k").header("content-type"), Some("text/x-kept"));
+}
+
+/// The runtime panics where it gets no descriptors: that was exit code 101, which docs/operations.md does not know.
+#[test]
+fn a_start_without_descriptors_is_exit_code_1_and_no_panic() {
+    let dir = DataDir::temporary();
+    Launch::new(&[]).on(&dir).start().store("k", "value");
+    let mut refused = 0;
+    for limit in 3..30 {
+        let limit = format!("--nofile={limit}:{limit}");
+        let launch = Launch::new(&["--threads", "1"]).through(&["prlimit", &limit]);
+        let Err(ended) = launch.on(&dir).start_or_end() else {
+            continue;
+        };
+        // Below some limit the loader of programs gives up, before there is a server.
+        if ended.code == Some(127) {
+            continue;
+        }
+        refused += 1;
+        assert!(
+            matches!(ended.code, Some(1 | 4)),
+            "{limit}: {:?}",
+            ended.code
+        );
+        let says_why = |line: &str| line.starts_with("data-server: ");
+        assert!(
+            ended.stderr.lines().any(says_why),
+            "{limit}: {}",
+            ended.stderr
+        );
+        assert_eq!(ended.stdout, "", "{limit}");
+    }
+    assert!(refused > 5, "only {refused} starts were refused");
+    assert_eq!(Launch::new(&[]).on(&dir).start().get("k").body, b"value");
+}

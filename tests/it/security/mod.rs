@@ -1,0 +1,5 @@
+//! Hostile requests, web pages of others, and planted files.
+
+mod attacks;
+mod browsers;
+mod planted_files;

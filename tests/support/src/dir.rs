@@ -1,0 +1,144 @@
+//! The data directory seen by hand: what lies in it, what the test puts there, and that staging is empty.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tempfile::TempDir;
+
+/// A data directory; the temporary one below it lives as long as its last clone.
+#[derive(Clone)]
+pub struct DataDir {
+    path: PathBuf,
+    _owner: Option<Arc<TempDir>>,
+}
+
+impl DataDir {
+    /// A fresh, empty directory.
+    pub fn temporary() -> Self {
+        Self::within(TempDir::new().expect("a temporary directory"))
+    }
+
+    fn within(owner: TempDir) -> Self {
+        let path = owner.path().join("data");
+        fs::create_dir(&path).expect("the data directory");
+        Self {
+            path,
+            _owner: Some(Arc::new(owner)),
+        }
+    }
+
+    /// A fresh, empty directory in memory, where there is such a place: for tests that write so often that a busy disk
+    /// would decide how long they take.
+    pub fn in_memory() -> Self {
+        TempDir::new_in("/dev/shm").map_or_else(|_| Self::temporary(), Self::within)
+    }
+
+    /// A directory that someone else owns and removes.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            _owner: None,
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path of the file that is this key.
+    pub fn file(&self, key: impl AsRef<[u8]>) -> PathBuf {
+        self.path.join(OsStr::from_bytes(key.as_ref()))
+    }
+
+    /// A place next to the data directory, outside what the server may reach.
+    pub fn outside(&self, name: &str) -> PathBuf {
+        self.path
+            .parent()
+            .expect("the data directory has a parent")
+            .join(name)
+    }
+
+    pub fn staging(&self) -> PathBuf {
+        self.path.join(".data-server/staging")
+    }
+
+    /// Places or replaces a value by hand.
+    pub fn place(&self, key: &str, value: impl AsRef<[u8]>) {
+        fs::write(self.file(key), value).expect("a value placed by hand");
+    }
+
+    /// The value in the file of this key.
+    #[track_caller]
+    pub fn read(&self, key: impl AsRef<[u8]>) -> Vec<u8> {
+        let file = self.file(key);
+        fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+    }
+
+    /// Every name beside the server's own.
+    pub fn names(&self) -> Vec<Vec<u8>> {
+        let mut names: Vec<_> = entries(&self.path)
+            .into_iter()
+            .filter(|name| name != b".data-server")
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Every value, by key.
+    pub fn values(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        self.names()
+            .into_iter()
+            .map(|name| (name.clone(), self.read(name)))
+            .collect()
+    }
+
+    /// Removes every value by hand.
+    pub fn clear(&self) {
+        for name in self.names() {
+            fs::remove_file(self.file(name)).expect("a value removed by hand");
+        }
+    }
+
+    /// Asserts that the directory holds exactly these keys and that nothing is staged.
+    #[track_caller]
+    pub fn assert_holds(&self, keys: &[&str]) {
+        let mut expected: Vec<Vec<u8>> = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
+        expected.sort();
+        assert_eq!(
+            readable(&self.names()),
+            readable(&expected),
+            "the keys in the directory"
+        );
+        self.assert_nothing_staged();
+    }
+
+    /// Asserts that the staging directory is there and empty.
+    #[track_caller]
+    pub fn assert_nothing_staged(&self) {
+        let staged = entries(&self.staging());
+        assert!(
+            staged.is_empty(),
+            "left in staging: {:?}",
+            readable(&staged)
+        );
+    }
+}
+
+#[track_caller]
+fn entries(dir: &Path) -> Vec<Vec<u8>> {
+    let listing = fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
+    listing
+        .map(|entry| entry.expect("an entry").file_name().into_vec())
+        .collect()
+}
+
+fn readable(names: &[Vec<u8>]) -> Vec<String> {
+    names
+        .iter()
+        .map(|name| name.escape_ascii().to_string())
+        .collect()
+}

@@ -1,0 +1,184 @@
+//! Subscribers to the changes: over Server-Sent Events, read byte by byte as they come, and over a WebSocket.
+
+use std::net::TcpStream;
+
+use serde_json::Value;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
+
+use super::{DEADLINE, Raw, Response, TestServer, chunk};
+
+/// One thing that a subscriber was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// `put`, `delete` or `resync`.
+    pub op: String,
+    pub key: String,
+    pub etag: Option<String>,
+    pub size: Option<u64>,
+    pub seq: u64,
+}
+
+impl Told {
+    #[track_caller]
+    fn parse(json: &str) -> Self {
+        let value: Value = serde_json::from_str(json).unwrap_or_else(|e| panic!("{e}: {json}"));
+        let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+        Self {
+            op: text("op").unwrap_or_else(|| panic!("no op: {json}")),
+            key: text("key").unwrap_or_default(),
+            etag: text("etag"),
+            size: value.get("size").and_then(Value::as_u64),
+            seq: value["seq"]
+                .as_u64()
+                .unwrap_or_else(|| panic!("no seq: {json}")),
+        }
+    }
+
+    pub fn is_resync(&self) -> bool {
+        self.op == "resync"
+    }
+}
+
+/// A subscriber of either form.
+pub trait Follower: Send {
+    /// The next thing told; `None` when the server ends it in order.
+    fn next(&mut self) -> Option<Told>;
+
+    /// What is told up to a change of this key, and with it.
+    #[track_caller]
+    fn until(&mut self, key: &str) -> Vec<Told> {
+        let mut told = Vec::new();
+        loop {
+            told.push(self.next().expect("more to be told"));
+            if told[told.len() - 1].key == key {
+                return told;
+            }
+        }
+    }
+}
+
+/// A subscriber over Server-Sent Events.
+pub struct Events {
+    raw: Raw,
+    text: String,
+    pub head: Response,
+    /// What an `EventSource` would send as Last-Event-ID.
+    pub last_id: u64,
+}
+
+impl Events {
+    /// Subscribes with this query (or none) and these header lines, each ending in CRLF; returns once subscribed.
+    #[track_caller]
+    pub fn open(server: &TestServer, query: &str, lines: &str) -> Self {
+        Self::over(server.connect(), query, lines)
+    }
+
+    #[track_caller]
+    pub fn over(mut raw: Raw, query: &str, lines: &str) -> Self {
+        raw.send(format!(
+            "GET /-/watch{query} HTTP/1.1\r\nHost: t\r\n{lines}\r\n"
+        ));
+        let head = raw.head();
+        assert_eq!(head.status, 200, "{head:?}");
+        Self {
+            raw,
+            text: String::new(),
+            head,
+            last_id: 0,
+        }
+    }
+
+    /// The next block, without its empty line; `None` at the end of the body.
+    #[track_caller]
+    pub fn block(&mut self) -> Option<String> {
+        loop {
+            if let Some(end) = self.text.find("\n\n") {
+                let block = self.text.drain(..end + 2).collect::<String>();
+                return Some(block.trim_end().to_owned());
+            }
+            let chunk = chunk(&mut self.raw);
+            if chunk.is_empty() {
+                assert_eq!(self.text, "", "the last block is whole");
+                return None;
+            }
+            self.text
+                .push_str(&String::from_utf8(chunk).expect("UTF-8"));
+        }
+    }
+
+    /// Insists that the body has ended, and with it the connection.
+    #[track_caller]
+    pub fn assert_ended(&mut self) {
+        assert_eq!(self.next(), None);
+        self.raw.assert_closed();
+    }
+}
+
+impl Follower for Events {
+    #[track_caller]
+    fn next(&mut self) -> Option<Told> {
+        loop {
+            let (mut told, mut event) = (None, "message".to_owned());
+            for line in self.block()?.lines() {
+                match line.split_once(": ") {
+                    Some(("id", id)) => self.last_id = id.parse().expect("a number"),
+                    Some(("event", name)) => name.clone_into(&mut event),
+                    Some(("data", json)) => told = Some(Told::parse(json)),
+                    _ => assert!(line.starts_with(": "), "{line:?}"),
+                }
+            }
+            if let Some(told) = told {
+                assert_eq!(told.seq, self.last_id, "{told:?}");
+                assert_eq!(event == "resync", told.is_resync(), "{event} {told:?}");
+                return Some(told);
+            }
+        }
+    }
+}
+
+/// A subscriber over a WebSocket.
+pub struct Socket(pub WebSocket<TcpStream>);
+
+impl Socket {
+    /// Subscribes with this query (or none); returns once subscribed.
+    #[track_caller]
+    pub fn open(server: &TestServer, query: &str) -> Self {
+        let stream = TcpStream::connect_timeout(&server.addr, DEADLINE).expect("a connection");
+        stream.set_nodelay(true).expect("no delay");
+        stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+        let address = format!("ws://{}/-/watch{query}", server.addr);
+        let request = address.into_client_request().expect("a request");
+        let (socket, answer) = client(request, stream).expect("a handshake");
+        assert_eq!(answer.status(), 101);
+        Self(socket)
+    }
+
+    /// The code and the reason with which the server closes; what it tells before that is passed over.
+    #[track_caller]
+    pub fn closed(&mut self) -> (u16, String) {
+        loop {
+            match self.0.read().expect("a close frame") {
+                Message::Close(Some(frame)) => {
+                    return (frame.code.into(), frame.reason.to_string());
+                }
+                Message::Text(_) | Message::Ping(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+impl Follower for Socket {
+    #[track_caller]
+    fn next(&mut self) -> Option<Told> {
+        loop {
+            match self.0.read().expect("a message") {
+                Message::Text(text) => return Some(Told::parse(&text)),
+                Message::Ping(_) => {}
+                Message::Close(_) => return None,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Requests with headers of the test's own, answers in any framing, and one value of each size class.
+
+use super::{DataDir, Launch, Raw, Response, TestServer, eventually, pattern};
+
+/// One length of each way that a value takes to the socket: in memory; from a file that may be kept open; from a file, in
+/// one window; from a file, in several.
+pub const LENGTHS: [usize; 4] = [5_000, 30_000, 200_000, 2_500_000];
+
+/// Sends a request with these header lines (each ending in CRLF) and reads the whole answer, chunks undone.
+#[track_caller]
+pub fn ask(raw: &mut Raw, method: &str, target: &str, lines: &str, body: &[u8]) -> Response {
+    let length = match method {
+        "PUT" if !lines.to_ascii_lowercase().contains("transfer-encoding") => {
+            format!("Content-Length: {}\r\n", body.len())
+        }
+        _ => String::new(),
+    };
+    let head = format!("{method} {target} HTTP/1.1\r\nHost: t\r\n{length}{lines}\r\n");
+    raw.send([head.as_bytes(), body].concat());
+    let mut response = raw.head();
+    if response.status == 100 {
+        response = raw.head();
+    }
+    if method == "HEAD" || matches!(response.status, 204 | 304) {
+        return response;
+    }
+    response.body = match response.header("transfer-encoding") {
+        Some(coding) => {
+            assert_eq!(coding, "chunked");
+            chunks(raw)
+        }
+        None => raw.take(response.length()),
+    };
+    response
+}
+
+/// Reads a chunked body.
+#[track_caller]
+pub fn chunks(raw: &mut Raw) -> Vec<u8> {
+    let mut body = Vec::new();
+    loop {
+        let chunk = chunk(raw);
+        if chunk.is_empty() {
+            return body;
+        }
+        body.extend(chunk);
+    }
+}
+
+/// Reads one chunk of a body; the last is empty.
+#[track_caller]
+pub fn chunk(raw: &mut Raw) -> Vec<u8> {
+    let mut line = Vec::new();
+    while !line.ends_with(b"\r\n") {
+        line.extend(raw.take(1));
+    }
+    let digits = String::from_utf8_lossy(&line);
+    let size = usize::from_str_radix(digits.trim_end(), 16).expect("the size of a chunk");
+    let chunk = raw.take(size);
+    assert_eq!(raw.take(2), b"\r\n", "the end of a chunk");
+    chunk
+}
+
+/// A server with a value of each size class, in both ways a small one is answered: kept and looked up.
+pub struct Classes {
+    pub server: TestServer,
+    /// Key and value.
+    pub values: Vec<(String, Vec<u8>)>,
+}
+
+impl Classes {
+    /// Runs `test` with values that are kept, and with `--cache 0`.
+    pub fn each(args: &[&str], extension: &str, test: impl Fn(&Self)) {
+        for cache in ["64MiB", "0"] {
+            let args = [args, &["--cache", cache]].concat();
+            let classes = Self::start(Launch::new(&args).on(&DataDir::temporary()), extension);
+            if cache != "0" {
+                classes.warm();
+            }
+            test(&classes);
+        }
+    }
+
+    fn start(launch: Launch, extension: &str) -> Self {
+        let server = launch.start();
+        let values: Vec<_> = (1..)
+            .zip(LENGTHS)
+            .map(|(seed, length)| (format!("v{length}{extension}"), pattern(seed, length)))
+            .collect();
+        for (key, value) in &values {
+            server.store(key, value);
+        }
+        Self { server, values }
+    }
+
+    /// Reads the values that may be kept until they are.
+    fn warm(&self) {
+        let mut raw = self.server.connect();
+        for (key, value) in self
+            .values
+            .iter()
+            .filter(|(_, value)| value.len() < 64 << 10)
+        {
+            eventually("a value is kept", || {
+                let got = ask(&mut raw, "GET", &format!("/{key}"), "", b"");
+                assert!(got.body == *value, "GET /{key}");
+                self.server.proc().has_open(&self.server.dir.file(key))
+            });
+        }
+    }
+}
+
+impl Response {
+    /// A header that must be there.
+    #[track_caller]
+    pub fn must(&self, name: &str) -> &str {
+        let value = self.header(name);
+        value.unwrap_or_else(|| panic!("no {name} in {} {:?}", self.status, self.headers))
+    }
+
+    /// Every line of a header, joined as a recipient may.
+    pub fn all(&self, name: &str) -> String {
+        let lines = self.headers.iter().filter(|(n, _)| n == name);
+        let lines: Vec<&str> = lines.map(|(_, value)| value.as_str()).collect();
+        lines.join(", ")
+    }
+}

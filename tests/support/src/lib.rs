@@ -1,0 +1,43 @@
+//! What the test suites share: the server as a child process, a raw HTTP client, its directory and its `/proc` pages.
+//!
+//! Nothing here re-implements the server: a test sees what a user sees. Every wait has a deadline.
+
+mod client;
+mod dir;
+mod follow;
+mod http;
+mod lines;
+mod metrics;
+mod mount;
+mod proc;
+mod raw;
+mod server;
+mod trace;
+mod wait;
+
+pub use client::Client;
+pub use dir::DataDir;
+pub use follow::{Events, Follower, Socket, Told};
+pub use http::{Classes, LENGTHS, ask, chunk, chunks};
+pub use lines::Event;
+pub use metrics::{Sample, Scrape};
+pub use mount::{Fuse, Mount};
+pub use proc::Proc;
+pub use raw::{Raw, Response, chunked, put_head};
+pub use server::{Ended, Launch, TestServer};
+pub use trace::{Attached, Call, Trace, can_trace};
+pub use wait::{DEADLINE, Done, comes_true, eventually};
+
+/// A value of `len` bytes that differs with `seed` in every 8 bytes, so that a mixed or shifted one shows.
+pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(len + 8);
+    let mut word = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    while bytes.len() < len {
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
+}

@@ -1,0 +1,114 @@
+//! Small file systems of a test's own, for what an ordinary directory never does: fill up, or become read-only.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::DataDir;
+
+/// A mounted file system, unmounted when dropped.
+pub struct Mount {
+    place: TempDir,
+}
+
+/// A program that is a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fuse {
+    Mergerfs,
+    Bindfs,
+    Overlayfs,
+}
+
+impl Mount {
+    /// A file system in memory with these options; without the right to mount, says what the test leaves out.
+    pub fn tmpfs(options: &str, left_out: &str) -> Option<Self> {
+        let place = TempDir::new().expect("a mount point");
+        let at = place.path().join("mount");
+        fs::create_dir(&at).expect("a mount point");
+        let mounted = run("mount", &["-t", "tmpfs", "-o", options, "tmpfs"], &at);
+        Self::or_left_out(place, mounted, left_out)
+    }
+
+    /// An ext4 in a file, that becomes read-only at its first error.
+    pub fn ext4(left_out: &str) -> Option<Self> {
+        let place = TempDir::new().expect("a mount point");
+        let (at, image) = (place.path().join("mount"), place.path().join("image"));
+        fs::create_dir(&at).expect("a mount point");
+        File::create(&image)
+            .and_then(|file| file.set_len(16 << 20))
+            .expect("an image");
+        let source = image.to_str().expect("text");
+        let mounted = run("mkfs.ext4", &["-q", "-F"], &image)
+            && run("mount", &["-o", "loop,errors=remount-ro", source], &at);
+        Self::or_left_out(place, mounted, left_out)
+    }
+
+    /// A file system that `program` runs, over directories of the test; where that is not installed, or may not mount, says
+    /// what the test leaves out.
+    pub fn fuse(program: Fuse, left_out: &str) -> Option<Self> {
+        let place = TempDir::new().expect("a mount point");
+        let path = |name: &str| {
+            let path = place.path().join(name);
+            fs::create_dir(&path).expect("a directory");
+            path.into_os_string().into_string().expect("text")
+        };
+        let (lower, upper, work, at) = (path("lower"), path("upper"), path("work"), path("mount"));
+        let both = format!("{lower}:{upper}");
+        let layers = format!("lowerdir={lower},upperdir={upper},workdir={work}");
+        let (name, args) = match program {
+            // Else it finds no room on a small disk.
+            Fuse::Mergerfs => ("mergerfs", vec!["-o", "minfreespace=0", &both]),
+            Fuse::Bindfs => ("bindfs", vec![lower.as_str()]),
+            Fuse::Overlayfs => ("fuse-overlayfs", vec!["-o", &layers]),
+        };
+        let mounted = run(name, &args, Path::new(&at));
+        Self::or_left_out(place, mounted, left_out)
+    }
+
+    fn or_left_out(place: TempDir, mounted: bool, left_out: &str) -> Option<Self> {
+        if !mounted {
+            eprintln!(
+                "left out: {left_out}, for mounting is not permitted here, or its program not installed"
+            );
+        }
+        mounted.then_some(Self { place })
+    }
+
+    /// A data directory on it, not made yet.
+    pub fn dir(&self) -> DataDir {
+        DataDir::at(self.place.path().join("mount/data"))
+    }
+
+    /// Makes a file system that is in use by nobody read-only.
+    pub fn remount_read_only(&self) {
+        let at = self.place.path().join("mount");
+        assert!(run("mount", &["-o", "remount,ro"], &at), "a remount");
+    }
+
+    /// Has the ext4 believe that it met an error; it goes read-only, also under open files.
+    pub fn fail(&self) {
+        let at = self.place.path().join("mount");
+        let mounts = fs::read_to_string("/proc/self/mounts").expect("the mounts");
+        let mounted_here = |line: &&str| line.split(' ').nth(1).map(Path::new) == Some(&at);
+        let line = mounts.lines().find(mounted_here).expect("the mount");
+        let device = line
+            .strip_prefix("/dev/")
+            .and_then(|rest| rest.split(' ').next());
+        let device = device.expect("a loop device");
+        let trigger = format!("/sys/fs/ext4/{device}/trigger_fs_error");
+        fs::write(trigger, "asked for by a test").expect("an error by order");
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        run("umount", &["--lazy"], &self.place.path().join("mount"));
+    }
+}
+
+fn run(program: &str, args: &[&str], path: &Path) -> bool {
+    let output = Command::new(program).args(args).arg(path).output();
+    output.is_ok_and(|output| output.status.success())
+}

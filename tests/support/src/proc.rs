@@ -1,0 +1,184 @@
+//! What the kernel says about the server in `/proc`: descriptors, threads, memory, CPU time.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The `/proc` pages of one process.
+pub struct Proc(pub u32);
+
+impl Proc {
+    /// Connections and uploads in hand: sockets, and value files without a name or in staging.
+    ///
+    /// The listener and the runtimes' own sockets are in the count too, so compare it with the count at rest.
+    pub fn in_flight(&self) -> usize {
+        self.sockets() + self.staged()
+    }
+
+    /// Uploads that have reached the file system.
+    pub fn staged(&self) -> usize {
+        let is_staged = |link: &PathBuf| {
+            let link = link.as_os_str().as_bytes();
+            link.ends_with(b" (deleted)") || link.windows(10).any(|part| part == b"r/staging/")
+        };
+        self.links().iter().filter(|link| is_staged(link)).count()
+    }
+
+    /// Whether this file is open.
+    pub fn has_open(&self, file: &Path) -> bool {
+        self.links().iter().any(|link| link == file)
+    }
+
+    /// All open descriptors.
+    pub fn descriptors(&self) -> usize {
+        self.links().len()
+    }
+
+    /// Open sockets.
+    pub fn sockets(&self) -> usize {
+        self.links()
+            .iter()
+            .filter(|link| link.as_os_str().as_bytes().starts_with(b"socket:"))
+            .count()
+    }
+
+    /// The names of all threads, and the CPUs each may run on.
+    pub fn threads(&self) -> Vec<(String, String)> {
+        let tasks = fs::read_dir(self.page("task")).expect("the threads");
+        let read = |task: PathBuf| {
+            // A thread may end between the listing and the look at it.
+            let name = fs::read_to_string(task.join("comm")).ok()?;
+            let status = fs::read_to_string(task.join("status")).ok()?;
+            let cpus = line(&status, "Cpus_allowed_list:");
+            Some((name.trim_end().to_owned(), cpus.to_owned()))
+        };
+        tasks.filter_map(|task| read(task.ok()?.path())).collect()
+    }
+
+    /// What each thread does or waits for, as far as the kernel tells: its name, its state, its system call and where
+    /// in the kernel it is (which only root is told).
+    pub fn whereabouts(&self) -> Vec<String> {
+        let tasks = fs::read_dir(self.page("task")).into_iter().flatten();
+        let read = |task: PathBuf| {
+            let page = |name: &str| fs::read_to_string(task.join(name)).unwrap_or_default();
+            // Of each line alone: a thread may end meanwhile, and whoever asks is failing already.
+            let name = page("comm").trim_end().to_owned();
+            let stat = page("stat");
+            let state = stat
+                .rsplit_once(") ")
+                .map_or("", |(_, rest)| rest.get(..1).unwrap_or(""));
+            let stack = page("stack").replace("[<0>] ", "").replace('\n', " < ");
+            format!(
+                "{name} {state}, call {}: {stack}",
+                page("syscall").trim_end()
+            )
+        };
+        tasks
+            .filter_map(|task| Some(read(task.ok()?.path())))
+            .collect()
+    }
+
+    /// Bytes that each thread, by its name, has had read from a device.
+    pub fn bytes_from_device(&self) -> Vec<(String, u64)> {
+        let tasks = fs::read_dir(self.page("task")).expect("the threads");
+        let read = |task: PathBuf| {
+            let name = fs::read_to_string(task.join("comm")).ok()?;
+            let io = fs::read_to_string(task.join("io")).ok()?;
+            let bytes = line(&io, "read_bytes:").parse().ok()?;
+            Some((name.trim_end().to_owned(), bytes))
+        };
+        tasks.filter_map(|task| read(task.ok()?.path())).collect()
+    }
+
+    /// The most memory that was ever resident, in KiB.
+    pub fn peak_rss_kib(&self) -> u64 {
+        self.memory_kib("VmHWM:")
+    }
+
+    /// The memory that is resident now, in KiB.
+    pub fn rss_kib(&self) -> u64 {
+        self.memory_kib("VmRSS:")
+    }
+
+    fn memory_kib(&self, label: &str) -> u64 {
+        let status = fs::read_to_string(self.page("status")).expect("the status");
+        line(&status, label)
+            .trim_end_matches(" kB")
+            .parse()
+            .expect("a number of kB")
+    }
+
+    /// The limit on open files, soft and hard.
+    pub fn nofile(&self) -> (u64, u64) {
+        let limits = fs::read_to_string(self.page("limits")).expect("the limits");
+        let mut numbers = line(&limits, "Max open files").split_whitespace();
+        let mut next = || {
+            numbers
+                .next()
+                .and_then(|number| number.parse().ok())
+                .expect("a number")
+        };
+        (next(), next())
+    }
+
+    /// CPU time used so far by all threads.
+    pub fn cpu(&self) -> Duration {
+        let stat = fs::read_to_string(self.page("stat")).expect("the stat page");
+        let after_name = stat.rsplit_once(')').expect("a name in brackets").1;
+        let field = |n: usize| -> u64 {
+            after_name
+                .split_whitespace()
+                .nth(n)
+                .and_then(|text| text.parse().ok())
+                .expect("clock ticks")
+        };
+        let ticks = field(11) + field(12);
+        Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
+    }
+
+    /// CPU time used so far by the threads whose names begin so.
+    pub fn cpu_of(&self, names: &str) -> Duration {
+        let ticks: u64 = self
+            .stats_of(names)
+            .iter()
+            .flat_map(|stat| &stat[11..13])
+            .map(|ticks| ticks.parse::<u64>().expect("clock ticks"))
+            .sum();
+        Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
+    }
+
+    /// How nice each of the threads is whose names begin so.
+    pub fn nice_of(&self, names: &str) -> Vec<i32> {
+        let stats = self.stats_of(names);
+        let nice = stats.iter().map(|stat| stat[16].parse());
+        nice.map(|nice| nice.expect("a number")).collect()
+    }
+
+    /// What the stat page of each of these threads says behind its name.
+    fn stats_of(&self, names: &str) -> Vec<Vec<String>> {
+        let tasks = fs::read_dir(self.page("task")).expect("the threads");
+        let read = |task: PathBuf| {
+            let stat = fs::read_to_string(task.join("stat")).ok()?;
+            let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
+            let fields = rest.split_whitespace().map(str::to_owned).collect();
+            name.starts_with(names).then_some(fields)
+        };
+        tasks.filter_map(|task| read(task.ok()?.path())).collect()
+    }
+
+    fn links(&self) -> Vec<PathBuf> {
+        let fds = fs::read_dir(self.page("fd")).expect("the descriptors");
+        fds.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok())
+            .collect()
+    }
+
+    fn page(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/{name}", self.0))
+    }
+}
+
+fn line<'a>(page: &'a str, label: &str) -> &'a str {
+    let found = page.lines().find_map(|line| line.strip_prefix(label));
+    found.unwrap_or_else(|| panic!("no `{label}`")).trim()
+}

@@ -1,0 +1,338 @@
+//! A client that says exactly the bytes it is told to, and reads answers one by one.
+
+use std::fs;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, SockRef, Socket, Type};
+
+use super::DEADLINE;
+
+/// One connection. Reads and writes give up after [`DEADLINE`].
+pub struct Raw {
+    stream: TcpStream,
+    unread: Vec<u8>,
+}
+
+/// One answer. Header names are in lower case.
+#[derive(Debug, Clone)]
+pub struct Response {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Raw {
+    #[track_caller]
+    pub fn connect(addr: SocketAddr) -> Self {
+        Self::try_connect(addr).expect("a connection")
+    }
+
+    /// A connection to a server that may be gone.
+    pub fn try_connect(addr: SocketAddr) -> io::Result<Self> {
+        TcpStream::connect_timeout(&addr, DEADLINE).map(Self::over)
+    }
+
+    /// A connection with a small receive buffer, so that little is under way when its reader is slow.
+    #[track_caller]
+    pub fn connect_narrow(addr: SocketAddr) -> Self {
+        let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None).expect("a socket");
+        socket
+            .set_recv_buffer_size(16 * 1024)
+            .expect("a small buffer");
+        socket
+            .connect_timeout(&addr.into(), DEADLINE)
+            .expect("a connection");
+        Self::over(socket.into())
+    }
+
+    /// A connection from this address of the loopback network.
+    #[track_caller]
+    pub fn connect_from(source: [u8; 4], addr: SocketAddr) -> Self {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket
+            .bind(&SocketAddr::from((source, 0)).into())
+            .expect("an address of the loopback network");
+        socket
+            .connect_timeout(&addr.into(), DEADLINE)
+            .expect("a connection");
+        Self::over(socket.into())
+    }
+
+    fn over(stream: TcpStream) -> Self {
+        stream.set_nodelay(true).expect("no delay");
+        stream
+            .set_write_timeout(Some(DEADLINE))
+            .expect("a write timeout");
+        let raw = Self {
+            stream,
+            unread: Vec::new(),
+        };
+        raw.time_limit(DEADLINE);
+        raw
+    }
+
+    #[track_caller]
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream
+            .write_all(bytes.as_ref())
+            .expect("the server takes the bytes");
+    }
+
+    /// Sends to a server that may have stopped listening.
+    pub fn offer(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        self.stream.write_all(bytes.as_ref())
+    }
+
+    /// The same connection once more, to send on while this one reads.
+    #[track_caller]
+    pub fn twin(&self) -> Self {
+        Self::over(self.stream.try_clone().expect("a second descriptor"))
+    }
+
+    /// Whether the server's kernel has acknowledged all that was sent.
+    pub fn is_taken(&self) -> bool {
+        let ends = [self.stream.local_addr(), self.stream.peer_addr()];
+        let ports = ends.map(|end| format!(":{:04X}", end.expect("an address").port()));
+        let table = fs::read_to_string("/proc/self/net/tcp").expect("the connections");
+        let own = table.lines().find_map(|line| {
+            let fields: Vec<_> = line.split_whitespace().collect();
+            let is_own = fields[1].ends_with(&ports[0]) && fields[2].ends_with(&ports[1]);
+            is_own.then(|| fields[4].starts_with("00000000:"))
+        });
+        own.expect("this connection")
+    }
+
+    /// Has writes fail that take longer than this.
+    pub fn give_up_after(&self, time: Duration) {
+        self.stream
+            .set_write_timeout(Some(time))
+            .expect("a write timeout");
+    }
+
+    /// Sends a request and reads the whole answer.
+    #[track_caller]
+    pub fn ask(&mut self, request: impl AsRef<[u8]>) -> Response {
+        let request = request.as_ref();
+        self.send(request);
+        if request.starts_with(b"HEAD ") {
+            self.head()
+        } else {
+            self.answer()
+        }
+    }
+
+    /// Reads one whole answer, by its Content-Length.
+    #[track_caller]
+    pub fn answer(&mut self) -> Response {
+        let mut response = self.head();
+        if !matches!(response.status, 100..=199 | 204 | 304) {
+            let length = response.length();
+            response.body = self.take(length);
+        }
+        response
+    }
+
+    /// Reads the head of an answer and leaves its body, if any, unread.
+    #[track_caller]
+    pub fn head(&mut self) -> Response {
+        let head = self.try_head();
+        head.unwrap_or_else(|| panic!("no whole head: {:?}", String::from_utf8_lossy(&self.unread)))
+    }
+
+    /// Reads the head of an answer, or `None` when the connection ends or goes silent before.
+    pub fn try_head(&mut self) -> Option<Response> {
+        loop {
+            if let Some(end) = self.unread.windows(4).position(|four| four == b"\r\n\r\n") {
+                let head: Vec<u8> = self.unread.drain(..end + 4).collect();
+                return Some(Response::parse(&String::from_utf8_lossy(&head)));
+            }
+            self.fill().ok().filter(|&got| got > 0)?;
+        }
+    }
+
+    /// Whether a part of an answer has been received and not read.
+    pub fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    /// Reads exactly `length` bytes.
+    #[track_caller]
+    pub fn take(&mut self, length: usize) -> Vec<u8> {
+        let buffered = self.unread.len().min(length);
+        let mut bytes: Vec<u8> = self.unread.drain(..buffered).collect();
+        bytes.resize(length, 0);
+        self.stream
+            .read_exact(&mut bytes[buffered..])
+            .expect("as many bytes as promised");
+        bytes
+    }
+
+    /// Reads and drops up to `length` bytes through `buffer`, handing each piece to `check`; stops at the end of the stream.
+    pub fn stream_to(
+        &mut self,
+        length: usize,
+        buffer: &mut [u8],
+        mut check: impl FnMut(&[u8]),
+    ) -> usize {
+        let buffered = self.unread.len().min(length);
+        let buffered: Vec<u8> = self.unread.drain(..buffered).collect();
+        check(&buffered);
+        let mut got = buffered.len();
+        while got < length {
+            let room = buffer.len().min(length - got);
+            match read(&mut self.stream, &mut buffer[..room]) {
+                Ok(0) | Err(_) => break,
+                Ok(n) => {
+                    check(&buffer[..n]);
+                    got += n;
+                }
+            }
+        }
+        got
+    }
+
+    /// Everything until the connection ends, by FIN or RST. Panics when it stays open.
+    #[track_caller]
+    pub fn rest(&mut self) -> Vec<u8> {
+        loop {
+            match self.fill() {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) => {
+                    let ended = !is_timeout(&error);
+                    assert!(ended, "the connection is still open after {DEADLINE:?}");
+                    break;
+                }
+            }
+        }
+        std::mem::take(&mut self.unread)
+    }
+
+    /// Asserts that the server closes and says nothing more.
+    #[track_caller]
+    pub fn assert_closed(&mut self) {
+        let rest = self.rest();
+        assert!(
+            rest.is_empty(),
+            "more before the close: {:?}",
+            String::from_utf8_lossy(&rest)
+        );
+    }
+
+    /// Waits to see that nothing arrives for this long and the connection stays open: for what must *not* happen.
+    pub fn silent_for(&mut self, time: Duration) -> Result<(), String> {
+        let deadline = Instant::now() + time;
+        let outcome = loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break Ok(());
+            }
+            self.time_limit(left);
+            match self.stream.peek(&mut [0; 1024]) {
+                Err(error) if is_timeout(&error) || error.kind() == ErrorKind::Interrupted => {}
+                other => break Err(format!("{other:?}, {left:?} too early")),
+            }
+        };
+        self.time_limit(DEADLINE);
+        outcome
+    }
+
+    fn time_limit(&self, limit: Duration) {
+        self.stream
+            .set_read_timeout(Some(limit))
+            .expect("a read timeout");
+    }
+
+    /// Says that nothing more will be sent (FIN); answers can still be read.
+    pub fn finish(&self) {
+        self.stream
+            .shutdown(Shutdown::Write)
+            .expect("a half-closed connection");
+    }
+
+    /// Ends the connection with a reset (RST).
+    pub fn reset(self) {
+        SockRef::from(&self.stream)
+            .set_linger(Some(Duration::ZERO))
+            .expect("a linger time");
+    }
+
+    fn fill(&mut self) -> io::Result<usize> {
+        let mut buffer = [0; 16 * 1024];
+        let got = read(&mut self.stream, &mut buffer)?;
+        self.unread.extend_from_slice(&buffer[..got]);
+        Ok(got)
+    }
+}
+
+impl Response {
+    #[track_caller]
+    fn parse(head: &str) -> Self {
+        let mut lines = head.lines();
+        let status_line = lines.next().expect("a status line");
+        let status = status_line
+            .strip_prefix("HTTP/1.")
+            .and_then(|rest| rest.get(2..5)?.parse().ok());
+        let headers = lines
+            .filter_map(|line| line.split_once(": "))
+            .map(|(n, v)| (n.to_lowercase(), v.to_owned()));
+        Self {
+            status: status.unwrap_or_else(|| panic!("not a status line: {status_line:?}")),
+            headers: headers.collect(),
+            body: Vec::new(),
+        }
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// Whether the server announced that it closes after this answer.
+    pub fn closes(&self) -> bool {
+        self.header("connection")
+            .is_some_and(|value| value.eq_ignore_ascii_case("close"))
+    }
+
+    #[track_caller]
+    pub fn length(&self) -> usize {
+        let length = self
+            .header("content-length")
+            .unwrap_or_else(|| panic!("no Content-Length in {self:?}"));
+        length.parse().expect("a number")
+    }
+}
+
+/// Reads once, and again when interrupted: a limit on time makes a socket prone to that.
+fn read(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match stream.read(buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+/// The head of a PUT of `length` bytes.
+pub fn put_head(key: &str, length: usize) -> String {
+    format!("PUT /{key} HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n")
+}
+
+/// These pieces as the chunks of a body, without the last empty one.
+pub fn chunked<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut body = Vec::new();
+    for piece in pieces {
+        body.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
+        body.extend_from_slice(piece);
+        body.extend_from_slice(b"\r\n");
+    }
+    body
+}

@@ -1,0 +1,370 @@
+//! The real binary as a child process: started on port 0, heard on both streams, ended and reaped whatever happens.
+
+use std::env;
+use std::ffi::OsString;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::lines::Lines;
+use super::{DEADLINE, DataDir, Event, Proc, Raw, Response, put_head};
+
+/// The one option that tests leave as their caller sets it: `tests/run --takeover-off` runs them all with hyper alone.
+const TAKEOVER: &str = "DATA_SERVER_TAKEOVER";
+
+/// How to start the server: which options, on which directory, through which wrapper.
+#[derive(Default)]
+pub struct Launch {
+    args: Vec<OsString>,
+    dir: Option<DataDir>,
+    listen: Option<String>,
+    wrapper: Vec<String>,
+    env: Vec<(String, OsString)>,
+    text_log: bool,
+    bare: bool,
+    input: Option<OwnedFd>,
+}
+
+impl Launch {
+    pub fn new(args: &[&str]) -> Self {
+        Self {
+            args: args.iter().map(OsString::from).collect(),
+            ..Self::default()
+        }
+    }
+
+    pub fn on(mut self, dir: &DataDir) -> Self {
+        self.dir = Some(dir.clone());
+        self
+    }
+
+    pub fn listen(mut self, addr: &str) -> Self {
+        self.listen = Some(addr.to_owned());
+        self
+    }
+
+    /// Runs the binary through a command that ends in `exec`, so that the process is still the server.
+    pub fn through(mut self, wrapper: &[&str]) -> Self {
+        self.wrapper = wrapper.iter().map(|&word| word.to_owned()).collect();
+        self
+    }
+
+    /// Sets an environment variable; `DATA_SERVER_DIR` takes the place of `--dir`.
+    pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.env.push((name.to_owned(), value.into()));
+        self
+    }
+
+    pub fn text_log(mut self) -> Self {
+        self.text_log = true;
+        self
+    }
+
+    /// Passes a listening socket as descriptor 3, and says so with `--listen`.
+    pub fn passing(self, socket: &TcpListener) -> Self {
+        let mut launch = self.with_third("", socket.try_clone().expect("a descriptor").into());
+        launch.listen = Some("fd:3".to_owned());
+        launch
+    }
+
+    /// The same, and says so as a service manager does; `--listen` is not given.
+    pub fn activated_by(self, socket: &TcpListener) -> Self {
+        let mut launch = self.with_third(
+            "export LISTEN_PID=$$ LISTEN_FDS=1;",
+            socket.try_clone().expect("a descriptor").into(),
+        );
+        launch.listen = Some(String::new());
+        launch
+    }
+
+    /// Opens `descriptor` as number 3.
+    pub fn with_third(mut self, before: &str, descriptor: OwnedFd) -> Self {
+        let script = format!("{before} exec \"$@\" 3<&0 0</dev/null");
+        self.input = Some(descriptor);
+        self.through(&["sh", "-c", &script, "sh"])
+    }
+
+    /// Gives only the options of the test: where it serves from and listens is said there.
+    pub fn bare(mut self) -> Self {
+        self.bare = true;
+        self
+    }
+
+    /// Starts it and waits until it says where it listens.
+    #[track_caller]
+    pub fn start(self) -> TestServer {
+        let started = self.start_or_end();
+        started.unwrap_or_else(|ended| panic!("does not serve: {}", ended.stderr))
+    }
+
+    /// Starts it and waits until it says where it listens, or has given up.
+    pub fn start_or_end(mut self) -> Result<TestServer, Ended> {
+        let dir = self.dir.clone().unwrap_or_else(DataDir::temporary);
+        let process = Process::spawn(self.command(&dir));
+        let addr = process
+            .out
+            .find_map(|line| line.strip_prefix("listening on http://")?.parse().ok());
+        match addr {
+            Some(addr) => Ok(TestServer { process, addr, dir }),
+            None => Err(process.ended()),
+        }
+    }
+
+    /// Starts it and waits until it has given up.
+    #[track_caller]
+    pub fn run(mut self) -> Ended {
+        let dir = self.dir.clone().unwrap_or_else(DataDir::temporary);
+        Process::spawn(self.command(&dir)).ended()
+    }
+
+    /// Starts it and kills it after this time, wherever it has come.
+    pub fn killed_after(mut self, time: Duration) {
+        let dir = self.dir.clone().unwrap_or_else(DataDir::temporary);
+        let process = Process::spawn(self.command(&dir));
+        thread::sleep(time);
+        drop(process);
+    }
+
+    fn command(&mut self, dir: &DataDir) -> Command {
+        let binary = binary();
+        let binary = binary.to_str().expect("text");
+        let mut words = self.wrapper.iter().map(String::as_str).chain([binary]);
+        let mut command = Command::new(words.next().expect("a program"));
+        command.args(words);
+        command.stdin(self.input.take().map_or_else(Stdio::null, Stdio::from));
+        let is_option = |name: &str| name.starts_with("DATA_SERVER_") && name != TAKEOVER;
+        for (name, _) in env::vars_os().filter(|(name, _)| is_option(&name.to_string_lossy())) {
+            command.env_remove(name);
+        }
+        // Tests say `Host: t`, and whatever else they like; those of the names themselves set this to nothing.
+        command.env("DATA_SERVER_ALLOWED_HOST", "*");
+        command
+            .args(&self.args)
+            .envs(self.env.iter().map(|(name, value)| (name, value)));
+        if self.bare {
+            return command;
+        }
+        if !self.env.iter().any(|(name, _)| name == "DATA_SERVER_DIR") {
+            command.arg("--dir").arg(dir.path());
+        }
+        match self.listen.as_deref().unwrap_or("127.0.0.1:0") {
+            "" => {}
+            listen => drop(command.args(["--listen", listen])),
+        }
+        if !self.text_log {
+            command.args(["--log-format", "json"]);
+        }
+        command
+    }
+}
+
+/// The server that cargo built beside this test: only the tests themselves are compiled with its path.
+fn binary() -> PathBuf {
+    let test = env::current_exe().expect("the path of this test");
+    let profile = test
+        .ancestors()
+        .nth(2)
+        .expect("the directory of the profile");
+    profile.join("data-server")
+}
+
+/// How a server that did not serve went.
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// A serving server.
+pub struct TestServer {
+    process: Process,
+    pub addr: SocketAddr,
+    pub dir: DataDir,
+}
+
+impl TestServer {
+    #[track_caller]
+    pub fn start(args: &[&str]) -> Self {
+        Launch::new(args).start()
+    }
+
+    pub fn proc(&self) -> Proc {
+        Proc(self.process.child.id())
+    }
+
+    pub fn connect(&self) -> Raw {
+        Raw::connect(self.addr)
+    }
+
+    /// One request on a connection of its own.
+    #[track_caller]
+    pub fn ask(&self, method: &str, key: &str) -> Response {
+        self.connect().ask(format!(
+            "{method} /{key} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n"
+        ))
+    }
+
+    #[track_caller]
+    pub fn get(&self, key: &str) -> Response {
+        self.ask("GET", key)
+    }
+
+    #[track_caller]
+    pub fn put(&self, key: &str, value: impl AsRef<[u8]>) -> Response {
+        let mut connection = self.connect();
+        connection.send(put_head(key, value.as_ref().len()));
+        connection.send(value);
+        connection.answer()
+    }
+
+    /// Stores a value and insists on it.
+    #[track_caller]
+    pub fn store(&self, key: &str, value: impl AsRef<[u8]>) {
+        assert_eq!(self.put(key, value).status, 200, "PUT /{key}");
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        pidfd_send_signal(&self.process.pidfd, signal).expect("the server takes a signal");
+    }
+
+    /// Waits for the end of the process and of its log; its exit code, or `None` when a signal ended it.
+    #[track_caller]
+    pub fn exit(&mut self) -> Option<i32> {
+        let status = self.process.wait(DEADLINE).expect("the server ends");
+        self.process.err.all(); // its last words have been read
+        status.code()
+    }
+
+    /// Drains it and insists on a clean end.
+    #[track_caller]
+    pub fn stop(&mut self) {
+        self.signal(Signal::TERM);
+        assert_eq!(self.exit(), Some(0), "exit code after SIGTERM");
+    }
+
+    /// Where `--admin` listens.
+    #[track_caller]
+    pub fn admin(&self) -> SocketAddr {
+        let found = self.process.err.find_map(|line| {
+            let message = Event::parse(line)?.message;
+            let addr = message.strip_prefix("admin listening on http://")?;
+            addr.parse().ok()
+        });
+        found.unwrap_or_else(|| panic!("no admin address in {:#?}", self.process.err.so_far()))
+    }
+
+    /// Waits for an event with this message.
+    #[track_caller]
+    pub fn event(&self, message: &str) -> Event {
+        let found = self
+            .process
+            .err
+            .find_map(|line| Event::parse(line).filter(|event| event.message == message));
+        found.unwrap_or_else(|| panic!("no event {message:?} in {:#?}", self.process.err.so_far()))
+    }
+
+    /// The events with this message so far.
+    pub fn events(&self, message: &str) -> Vec<Event> {
+        let lines = self.process.err.so_far();
+        lines
+            .iter()
+            .filter_map(|line| Event::parse(line))
+            .filter(|event| event.message == message)
+            .collect()
+    }
+
+    /// Every line on standard error, once the process has ended.
+    #[track_caller]
+    pub fn log(&self) -> Vec<String> {
+        self.process.err.all()
+    }
+
+    /// Every line on standard output, once the process has ended.
+    #[track_caller]
+    pub fn stdout(&self) -> Vec<String> {
+        self.process.out.all()
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("its threads: {:#?}", self.proc().whereabouts());
+            let log = self.process.err.so_far();
+            eprintln!(
+                "the server's last words: {:#?}",
+                &log[log.len().saturating_sub(20)..]
+            );
+        }
+    }
+}
+
+/// A child that never outlives its owner, addressed by a descriptor and not by a number that may be used again.
+struct Process {
+    child: Child,
+    pidfd: OwnedFd,
+    out: Arc<Lines>,
+    err: Arc<Lines>,
+}
+
+impl Process {
+    #[track_caller]
+    fn spawn(mut command: Command) -> Self {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
+            .expect("a descriptor of the child");
+        let out = Lines::collect(child.stdout.take().expect("its standard output"));
+        let err = Lines::collect(child.stderr.take().expect("its standard error"));
+        Self {
+            child,
+            pidfd,
+            out,
+            err,
+        }
+    }
+
+    /// Waits until it has given up.
+    fn ended(mut self) -> Ended {
+        let status = self.wait(DEADLINE);
+        Ended {
+            code: status.and_then(|status| status.code()),
+            stdout: self.out.all().join("\n"),
+            stderr: self.err.all().join("\n"),
+        }
+    }
+
+    fn wait(&mut self, time: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + time;
+        let timeout = Timespec::try_from(time).expect("a short time");
+        poll(
+            &mut [PollFd::new(&self.pidfd, PollFlags::IN)],
+            Some(&timeout),
+        )
+        .expect("a wait for the child");
+        loop {
+            let status = self.child.try_wait().expect("the state of the child");
+            if status.is_some() || Instant::now() >= deadline {
+                return status;
+            }
+            // A tracer hears of the end first, and passes it on in its own time.
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

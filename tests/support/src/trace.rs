@@ -1,0 +1,178 @@
+//! strace around the server: what each of its threads asked of the kernel, in order, and answers in the kernel's place.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{Launch, TestServer, eventually};
+
+/// The log of a server's system calls; gone when dropped.
+pub struct Trace {
+    dir: TempDir,
+    words: Vec<String>,
+}
+
+/// One system call. Two calls of different threads overlap unless one has ended before the other began.
+#[derive(Debug, Clone)]
+pub struct Call {
+    pub thread: u32,
+    pub name: String,
+    /// As strace writes them: each descriptor with its path.
+    pub args: String,
+    pub result: String,
+    pub began: usize,
+    pub ended: usize,
+}
+
+impl Trace {
+    /// Under these options of strace; where nothing can be traced, says what the test leaves out.
+    pub fn with(options: &[&str], left_out: &str) -> Option<Self> {
+        if !can_trace() {
+            eprintln!("left out: {left_out}, for strace does not run here");
+            return None;
+        }
+        let dir = TempDir::new().expect("a directory");
+        let log = dir.path().join("calls").to_str().expect("text").to_owned();
+        let words = ["strace", "-D", "-f", "-y", "-o", &log];
+        let words = words.iter().chain(options).map(|&word| word.to_owned());
+        let words = words.collect();
+        Some(Self { dir, words })
+    }
+
+    /// The server of `launch`, traced from its start.
+    pub fn around(&self, launch: Launch) -> Launch {
+        let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
+        launch.through(&words)
+    }
+
+    /// Every call, by the time it ended; once the server has ended.
+    #[track_caller]
+    pub fn calls(&self) -> Vec<Call> {
+        let read = || fs::read_to_string(self.dir.path().join("calls")).expect("the log");
+        eventually("the log of calls is whole", || {
+            let log = read();
+            let last = log.lines().next_back().unwrap_or_default();
+            last.contains("+++ exited") || last.contains("+++ killed")
+        });
+        parse_log(&read())
+    }
+}
+
+/// Whether strace runs here, and may trace.
+pub fn can_trace() -> bool {
+    let mut command = Command::new("strace");
+    let possible = command.args(["-D", "-o", "/dev/null", "true"]).status();
+    possible.is_ok_and(|status| status.success())
+}
+
+/// strace beside a server that runs already. It counts calls, for `when=`, from when it came, of each thread by itself.
+pub struct Attached {
+    child: Child,
+    dir: TempDir,
+}
+
+impl Attached {
+    /// Traces every thread of `server`, also those to come, from when this returns.
+    #[track_caller]
+    pub fn to(server: &TestServer, options: &[&str]) -> Self {
+        let dir = TempDir::new().expect("a directory");
+        let mut command = Command::new("strace");
+        command
+            .args(["-f", "-y", "-o"])
+            .arg(dir.path().join("calls"));
+        command
+            .args(options)
+            .arg("-p")
+            .arg(server.proc().0.to_string());
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("strace");
+        let said = BufReader::new(child.stderr.take().expect("its standard error"));
+        let mut said = said.lines().map_while(Result::ok);
+        let attached = said.find(|line| line.contains("attached"));
+        assert!(attached.is_some(), "strace {options:?} attaches");
+        // Read on, or strace would wait for room to say who else came.
+        std::thread::spawn(move || said.for_each(drop));
+        Self { child, dir }
+    }
+
+    /// Whether it has answered a call in the kernel's place so far.
+    pub fn has_injected(&self) -> bool {
+        self.log().contains("(INJECTED)")
+    }
+
+    /// Leaves the server to itself; every call that it made meanwhile, by the time it ended.
+    #[track_caller]
+    pub fn detach(mut self) -> Vec<Call> {
+        let pid = Pid::from_child(&self.child);
+        // It is gone already when the server is.
+        let _ = kill_process(pid, Signal::INT);
+        self.child.wait().expect("strace ends");
+        parse_log(&self.log())
+    }
+
+    fn log(&self) -> String {
+        let log = fs::read(self.dir.path().join("calls")).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let pid = Pid::from_child(&self.child);
+        if matches!(self.child.try_wait(), Ok(None)) {
+            // Not KILL, which would leave the server stopped half-way.
+            let _ = kill_process(pid, Signal::INT);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+impl Call {
+    /// Whether strace answered it in the kernel's place.
+    pub fn is_injected(&self) -> bool {
+        self.result.ends_with("(INJECTED)")
+    }
+}
+
+/// Every call of a log of strace, by the time it ended.
+fn parse_log(log: &str) -> Vec<Call> {
+    let mut open: HashMap<u32, Call> = HashMap::new();
+    let lines = log.lines().enumerate();
+    lines
+        .filter_map(|(at, line)| parse(at, line, &mut open))
+        .collect()
+}
+
+/// The call that ends on this line; one that only begins waits in `open` for its end.
+fn parse(at: usize, line: &str, open: &mut HashMap<u32, Call>) -> Option<Call> {
+    let (thread, text) = line.split_once(' ')?;
+    let (thread, text) = (thread.parse().ok()?, text.trim_start());
+    let (mut call, rest) = if let Some(resumed) = text.strip_prefix("<... ") {
+        (open.remove(&thread)?, resumed.split_once(" resumed>")?.1)
+    } else {
+        let (name, rest) = text.split_once('(')?;
+        let call = Call {
+            thread,
+            name: name.to_owned(),
+            args: String::new(),
+            result: String::new(),
+            began: at,
+            ended: at,
+        };
+        (call, rest)
+    };
+    if let Some(begun) = rest.strip_suffix(" <unfinished ...>") {
+        call.args.push_str(begun);
+        open.insert(thread, call);
+        return None;
+    }
+    let (args, result) = rest.rsplit_once(" = ")?;
+    call.args.push_str(args.trim_end().trim_end_matches(')'));
+    result.clone_into(&mut call.result);
+    call.ended = at;
+    Some(call)
+}

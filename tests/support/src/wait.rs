@@ -1,0 +1,47 @@
+//! Waiting for what another process does in its own time: always with a deadline, never a bare sleep.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long anything that should happen soon may take on a busy machine.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Asks `holds` again and again until it says yes; panics with `what` after [`DEADLINE`].
+#[track_caller]
+pub fn eventually(what: &str, holds: impl FnMut() -> bool) {
+    assert!(comes_true(holds), "not within {DEADLINE:?}: {what}");
+}
+
+/// Asks `holds` again and again: whether it says yes within [`DEADLINE`].
+pub fn comes_true(mut holds: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + DEADLINE;
+    while !holds() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    true
+}
+
+/// Tells threads of a scope to end, also when the test panics: a scope waits for its threads.
+#[derive(Default)]
+pub struct Done(AtomicBool);
+
+impl Done {
+    pub fn is_said(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Says it when the guard is dropped.
+    pub fn when_dropped(&self) -> impl Drop + '_ {
+        struct Guard<'a>(&'a Done);
+        impl Drop for Guard<'_> {
+            fn drop(&mut self) {
+                self.0.0.store(true, Ordering::Release);
+            }
+        }
+        Guard(self)
+    }
+}
