@@ -23,10 +23,12 @@ fn open(dir: &TempDir, cache: u64) -> Directory {
     let options = Options {
         cache,
         cached_files: 1000,
+        listing_index: 0,
         compute_threads: 1,
         cpus: None,
         durability: Durability::Os,
         max_staged: None,
+        is_text: |_, _| false,
     };
     Directory::open(dir.path(), options).expect("a store")
 }

@@ -3,7 +3,7 @@
  * way and sends the next as soon as the answer is complete.
  *
  *   load --port P --get|--head|--put --size N [--prefix NAME] [--keys N | --new] [--connections N] [--fresh]
- *        [--header LINE] [--rate R] [--cold DIR] [--seconds S] [--requests N] [--patience S] [--share K/N] [--spin]
+ *        [--header LINE ...] [--rate R] [--cold DIR] [--seconds S] [--requests N] [--patience S] [--share K/N] [--spin]
  *
  * Requests name /<prefix><number>: numbers cycle below --keys, or with --new never repeat. --fresh takes a new
  * connection for each request (Connection: close) and waits for the server to close it. The run ends after --seconds
@@ -13,8 +13,8 @@
  * With --rate the loop is open: R requests a second, evenly spaced, each on a connection that rests, whatever became of
  * those before it. Latencies then run from when a request was due, also when it had to wait for a connection.
  *
- * --header adds a line to each request; of an answer without a Content-Length (--fresh only) all until the connection is
- * closed is taken, whatever its length. --cold has the kernel forget DIR/<prefix><number> before each request for it.
+ * --header adds a line to each request, and may be given several times. Of an answer without a Content-Length (--fresh
+ * only) all until the connection is closed is taken, whatever its length. --cold has the kernel forget DIR/<prefix><number> before each request for it.
  *
  * With --share K/N all connections are opened first, and only each N-th, from the K-th on, counted from 0, is used: of a
  * server that gives its threads connections in turn, this asks one thread alone.
@@ -51,7 +51,8 @@
 #include <unistd.h>
 
 enum {
-    HEAD_MAX = 1024,        /* bytes of the head of a request or of an answer */
+    HEAD_MAX = 1024,        /* bytes of a request line or of the head of an answer */
+    FIELDS_MAX = 4096,      /* bytes of the fields of a request */
     SMALL_MAX = 64 * 1024,  /* bodies up to this size are sent and received together with their head */
     SHARED = 1024 * 1024,   /* memory that larger bodies are sent from */
     SUB_BUCKETS = 64,       /* of a power of two in the histogram */
@@ -67,7 +68,7 @@ static struct {
     uint64_t size, keys, requests;
     int connections, share, shares;
     double seconds, rate, patience;
-    const char *prefix, *header, *cold;
+    const char *prefix, *cold;
 } options = {.keys = 1, .requests = UINT64_MAX, .connections = 1, .shares = 1, .seconds = 1, .patience = 30,
              .prefix = "key-"};
 
@@ -84,13 +85,13 @@ struct connection {
     enum phase phase;
     uint64_t started_ns;
     uint64_t left;       /* of the body, to send or to receive */
-    size_t sent;         /* of the head and the small body behind it */
-    size_t head_len;     /* of the request; later the bytes of the answer's head so far */
+    size_t sent;         /* of the request line, the fields and the small body behind them */
+    size_t head_len;     /* of the request line; later the bytes of the answer's head so far */
     bool queued;         /* its turn ended before the socket blocked */
     bool rests;          /* waits for a request to be due */
     bool unused;         /* belongs to another share */
     struct connection *next;
-    char head[HEAD_MAX]; /* of the request; later of the answer, when it comes in pieces */
+    char head[HEAD_MAX]; /* the request line; later the head of the answer, when it comes in pieces */
 };
 
 static int epoll;
@@ -98,6 +99,8 @@ static int shared; /* memory file that large bodies are sent from */
 static uint64_t started, under_way, deadline_ns;
 static struct connection *queue_first, *queue_last, *resting;
 static char answer[HEAD_MAX + SMALL_MAX], small_body[SMALL_MAX];
+static char headers[FIELDS_MAX], fields[2 * FIELDS_MAX]; /* the lines of --header; the fields of every request */
+static size_t headers_len, fields_len;
 
 _Noreturn static void die(const char *what)
 {
@@ -171,17 +174,21 @@ static bool connect_to_server(struct connection *c)
            fcntl(c->socket, F_SETFL, O_NONBLOCK) == 0 && epoll_ctl(epoll, EPOLL_CTL_ADD, c->socket, &event) == 0;
 }
 
-static void write_head(struct connection *c, uint64_t number)
+static void write_line(struct connection *c, uint64_t number)
 {
     const char *method = options.put ? "PUT" : options.head ? "HEAD" : "GET";
-    int len = snprintf(c->head, HEAD_MAX, "%s /%s%llu HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n%s%s%s", method, options.prefix,
-                       (unsigned long long)number, options.port, options.fresh ? "Connection: close\r\n" : "",
-                       options.header ? options.header : "", options.header ? "\r\n" : "");
+    c->head_len = (size_t)snprintf(c->head, HEAD_MAX, "%s /%s%llu HTTP/1.1\r\n", method, options.prefix,
+                                   (unsigned long long)number);
+}
+
+/* What every request has behind its line, made once: it may be long. */
+static void write_fields(void)
+{
+    char length[64] = "";
     if (options.put)
-        len += snprintf(c->head + len, HEAD_MAX - (size_t)len, "Content-Length: %llu\r\n",
-                        (unsigned long long)options.size);
-    memcpy(c->head + len, "\r\n", 2);
-    c->head_len = (size_t)len + 2;
+        snprintf(length, sizeof length, "Content-Length: %llu\r\n", (unsigned long long)options.size);
+    fields_len = (size_t)snprintf(fields, sizeof fields, "Host: 127.0.0.1:%u\r\n%s%s%s\r\n", options.port,
+                                  options.fresh ? "Connection: close\r\n" : "", headers, length);
 }
 
 enum progress { MOVED, BLOCKED, BROKEN, ENDED }; /* ENDED: the request is over */
@@ -195,15 +202,19 @@ static enum progress failed_call(void)
 static enum progress send_head(struct connection *c)
 {
     size_t small = options.put && options.size <= SMALL_MAX ? options.size : 0;
-    size_t of_body = c->sent > c->head_len ? c->sent - c->head_len : 0;
-    size_t of_head = c->sent - of_body;
-    struct iovec parts[] = {{c->head + of_head, c->head_len - of_head}, {small_body + of_body, small - of_body}};
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    struct iovec parts[] = {{c->head, c->head_len}, {fields, fields_len}, {small_body, small}};
+    struct iovec *first = parts;
+    size_t done = c->sent;
+    for (; done >= first->iov_len && first < &parts[2]; first++)
+        done -= first->iov_len;
+    first->iov_base = (char *)first->iov_base + done;
+    first->iov_len -= done;
+    struct msghdr message = {.msg_iov = first, .msg_iovlen = (size_t)(&parts[3] - first)};
     ssize_t sent = sendmsg(c->socket, &message, c->left ? MSG_MORE : 0);
     if (sent < 0)
         return failed_call();
     c->sent += (size_t)sent;
-    if (c->sent == c->head_len + small) {
+    if (c->sent == c->head_len + fields_len + small) {
         c->phase = c->left ? SENDING_BODY : RECEIVING_HEAD;
         c->head_len = 0;
     }
@@ -359,7 +370,7 @@ static void begin_at(struct connection *c, uint64_t due)
         fail(c);
         return;
     }
-    write_head(c, options.new_names ? number : number % options.keys);
+    write_line(c, options.new_names ? number : number % options.keys);
     c->sent = 0;
     c->left = options.put && options.size > SMALL_MAX ? options.size : 0;
     c->phase = SENDING_HEAD;
@@ -499,10 +510,18 @@ static void report(void)
 _Noreturn static void usage(void)
 {
     fputs("usage: load --port P --get|--head|--put --size N [--prefix NAME] [--keys N | --new] [--connections N]\n"
-          "            [--fresh] [--header LINE] [--rate R] [--cold DIR] [--seconds S] [--requests N]\n"
+          "            [--fresh] [--header LINE ...] [--rate R] [--cold DIR] [--seconds S] [--requests N]\n"
           "            [--patience S] [--share K/N] [--spin]\n",
           stderr);
     exit(2);
+}
+
+static void add_header(const char *line)
+{
+    size_t len = strlen(line);
+    if (headers_len + len + sizeof "\r\n" > sizeof headers)
+        usage();
+    headers_len += (size_t)snprintf(headers + headers_len, sizeof headers - headers_len, "%s\r\n", line);
 }
 
 static void parse_options(int argc, char **argv)
@@ -526,7 +545,7 @@ static void parse_options(int argc, char **argv)
         case 'g': options.put = false; break;
         case 'u': options.put = true; break;
         case 'h': options.head = true; break;
-        case 'l': options.header = optarg; break;
+        case 'l': add_header(optarg); break;
         case 'v': options.rate = atof(optarg); break;
         case 'w': options.patience = atof(optarg); break;
         case 'd': options.cold = optarg; break;
@@ -548,8 +567,7 @@ static void parse_options(int argc, char **argv)
     }
     bool sane = options.port && options.size && options.keys && options.connections > 0 &&
                 options.connections <= 10000 && options.share >= 0 && options.share < options.shares &&
-                strlen(options.prefix) < 200 && options.rate >= 0 &&
-                (!options.header || strlen(options.header) < 200) && (!options.cold || strlen(options.cold) < 500);
+                strlen(options.prefix) < 200 && options.rate >= 0 && (!options.cold || strlen(options.cold) < 500);
     if (optind != argc || !sane)
         usage();
 }
@@ -559,6 +577,7 @@ int main(int argc, char **argv)
     parse_options(argc, argv);
     signal(SIGPIPE, SIG_IGN);
     memset(small_body, 'x', sizeof small_body);
+    write_fields();
     epoll = epoll_create1(EPOLL_CLOEXEC);
     shared = memfd_create("body", MFD_CLOEXEC);
     struct connection *connections = calloc((size_t)options.connections, sizeof *connections);

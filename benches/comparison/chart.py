@@ -1,4 +1,4 @@
-"""The chart of the README: our ratios to nginx and to the C server, as an SVG for light and dark pages."""
+"""The chart of the README and of docs/performance.md: our ratios to nginx and to the C server, as an SVG for light and dark pages."""
 
 from html import escape
 
@@ -76,11 +76,13 @@ def _grid(scale, bottom):
 
 def _row(scale, row, top):
     yield _text(LEFT - 10, top + ROW / 2 + 1, row["title"], anchor="end")
-    for number, (name, _) in enumerate(SERIES):
+    for number, (name, title) in enumerate(SERIES):
         ratio = row["ratios"].get(name)
-        if not ratio:
-            continue
         y = top + 3 + number * (BAR + 2)
+        if not ratio:
+            if why := row["absent"].get(name):
+                yield _text(LEFT + 4, y + BAR - 1, f"{title} {why}", "faint")
+            continue
         spare = " spare" if paced_by_others(row, name) else ""
         yield _bar(LEFT, y, round(scale(ratio["rate"]) - LEFT, 1), name + spare)
         yield _circle(scale(ratio["cpu"]), y + BAR / 2)

@@ -91,6 +91,7 @@ class Load:
         ]  # fmt: skip
         command += ["--new"] if workload.new else ["--keys", str(workload.keys)]
         command += ["--fresh"] if workload.fresh else []
+        command += [part for line in workload.fields for part in ("--header", line)]
         return command + ([] if workload.shared else ["--spin"])
 
     def run(self, server, workload, seconds, cpu_list, requests=None):
@@ -153,7 +154,8 @@ class Wrk:
             "--connections", str(workload.connections), "--duration", f"{seconds}s",
             f"http://127.0.0.1:{server.port}/{workload.prefix}0",
         ]  # fmt: skip
-        command += ["--header", "Connection: close"] if workload.fresh else []
+        lines = [*workload.fields, *(["Connection: close"] if workload.fresh else [])]
+        command += [part for line in lines for part in ("--header", line)]
         found, cpu = _run(command, server, seconds)
         requests, took = re.search(r"(\d+) requests in ([\d.]+\w+),", found).groups()
         errors = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", found)

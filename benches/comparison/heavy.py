@@ -8,12 +8,12 @@ import random
 import re
 import subprocess
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 
 from .client import LoadFailed
-from .servers import DataServer, ServerFailed
+from .servers import Bodies, DataServer, ServerFailed
 
 FORTY_MB, KIB = 40_000_000, 1024
 VALUES = 16
@@ -124,6 +124,8 @@ def _point(bench, server, mode, load):
     read, after = _bytes_read(server) - read, Counts.of(server)
     found["accepted"] = after.accepted - before.accepted
     found["disk_bytes"] = read
+    # The listener that tells does not count itself.
+    found["bodies"] = asdict(after.bodies.since(before.bodies)) if after.bodies else None
     found["heavy_requests"] = sum(bench.end(process, f"{what}: the load")["requests"] for process in heavy)
     return found
 
@@ -146,6 +148,7 @@ class Counts:
 
     accepted: int
     finished: int
+    bodies: Bodies | None
 
     @classmethod
     def of(cls, server):
@@ -162,7 +165,7 @@ class Counts:
             values = re.findall(rf"^data_server_connections_{name}_total{{.*}} (\d+)", text, re.MULTILINE)
             return sum(map(int, values))
 
-        return cls(count("accepted"), count("finished"))
+        return cls(count("accepted"), count("finished"), Bodies.read(text))
 
 
 def puzzle(bench, seconds):
@@ -201,6 +204,7 @@ def _figures(points, quiet):
         "heavy_requests": median(point["heavy_requests"] for point in points),
         "accepted": median(point["accepted"] for point in points),
         "disk_mb": round(median(point["disk_bytes"] for point in points) / 1e6),
+        "way": _way(points),
     }
     for name in ("kept", "fresh"):
         best = p99(points, name, min)
@@ -215,6 +219,12 @@ def _figures(points, quiet):
     return figures
 
 
+def _way(points):
+    """How the bodies of all requests moved, light and heavy ones, in words; None from a server that does not count it."""
+    bodies = [Bodies(**point["bodies"]) for point in points if point["bodies"]]
+    return Bodies(sum(of.requests for of in bodies), sum(of.taken_over for of in bodies)).way() if bodies else None
+
+
 def _p99(found):
     """Of the requests that were due. Where more than one of a hundred had no answer at the end, it is at least that long."""
     few = found["unanswered"] <= found["requests"] / 99
@@ -224,8 +234,8 @@ def _p99(found):
 def table(summary):
     """The figures as Markdown."""
     lines = [
-        "| heavy work | beside | GET 1 KiB, kept: p50, p99 (median) | times quiet | a connection each: p99 (median) | times quiet |",
-        "|---|---|---|---|---|---|",
+        "| heavy work | beside | GET 1 KiB, kept: p50, p99 (median) | times quiet | a connection each: p99 (median) | times quiet | bodies by |",
+        "|---|---|---|---|---|---|---|",
     ]
     for mode, loads in summary.items():
         for load, figures in loads.items():
@@ -234,7 +244,7 @@ def table(summary):
                 f"| {mode} | {load} | {_time(kept['p50_us'])}, {_time(kept['p99_us'])} ({_time(kept['p99_median_us'])}) "
                 f"| {kept['times_quiet']} ({kept['times_quiet_median']}) "
                 f"| {_time(fresh['p99_us'])} ({_time(fresh['p99_median_us'])}) "
-                f"| {fresh['times_quiet']} ({fresh['times_quiet_median']}) |"
+                f"| {fresh['times_quiet']} ({fresh['times_quiet_median']}) | {figures['way'] or '-'} |"
             )
     return "\n".join(lines)
 

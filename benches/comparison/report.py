@@ -1,5 +1,6 @@
 """From points to medians and ratios, and those as text."""
 
+from dataclasses import asdict
 from statistics import median
 
 from .experiments import REACTORS, busiest
@@ -9,8 +10,11 @@ OURS = "data-server"
 SATURATED = 0.9
 
 
-def summarize(workload, points):
-    """Medians of each server, and our ratios to each other one: the median of the ratios round by round."""
+def summarize(workload, points, bodies):
+    """Medians of each server, and our ratios to each other one: the median of the ratios round by round.
+
+    `bodies` tells how those of our requests moved, if it is known.
+    """
     servers = {name: _medians(runs) for name, runs in points.items()}
     ratios = {}
     for name, runs in points.items():
@@ -24,6 +28,7 @@ def summarize(workload, points):
     return {
         "workload": workload.name, "title": workload.title, "size": workload.size,
         "servers": servers, "ratios": ratios, "disturbed": _disturbed(workload, points),
+        "absent": workload.absent, "bodies": bodies and {**asdict(bodies), "way": bodies.way()},
     }  # fmt: skip
 
 
@@ -48,6 +53,12 @@ def table(summary):
             f"{server['p50_us']:>12,.0f} us p50{server['p99_us']:>12,.0f} us p99"
             f"{server['server_share']:>7.0%} busy{compared}"
         )
+    lines += [f"  {name:<12}{'-':>16}   takes no part: it {why}" for name, why in summary["absent"].items()]
+    if bodies := summary["bodies"]:
+        lines.append(
+            f"  way of {OURS}'s bodies: {bodies['way']}"
+            f" (taken over: {bodies['taken_over']:,} of {bodies['requests']:,} requests, by its own count)"
+        )
     if summary["disturbed"]:
         lines.append(
             f"  note: other work took the client's CPU in {summary['disturbed']} points; trust the CPU figures only"
@@ -61,16 +72,17 @@ def _amount(server, size):
 
 
 def markdown(summaries):
-    """The ratios, as the table that the README shows; empty when there are none."""
+    """The ratios, as the table that docs/performance.md shows; empty when there are none."""
     lines = []
     for summary in summaries:
         if set(summary["servers"]) & {"nginx", "c-server"} and OURS in summary["servers"]:
             amount = _amount(summary["servers"][OURS], summary["size"])
             nginx, c_server = (_cell(summary, name) for name in ("nginx", "c-server"))
-            lines.append(f"| {summary['title']} | {amount} | {nginx} | {c_server} |")
+            way = summary["bodies"]["way"] if summary["bodies"] else "-"
+            lines.append(f"| {summary['title']} | {way} | {amount} | {nginx} | {c_server} |")
     if not lines:
         return ""
-    lines = [f"| work | {OURS} | against nginx | against the C server |", "|---|---|---|---|", *lines]
+    lines = [f"| work | bodies by | {OURS} | against nginx | against the C server |", "|---|---|---|---|---|", *lines]
     lines.append("\nBy rate; in brackets by CPU time per request of the server. * Neither server was the bottleneck.")
     return "\n".join(lines)
 
@@ -78,7 +90,7 @@ def markdown(summaries):
 def _cell(summary, name):
     ratio = summary["ratios"].get(name)
     if not ratio:
-        return "-"
+        return summary["absent"].get(name, "-")
     mark = "*" if paced_by_others(summary, name) else ""
     return f"{ratio['rate']:.2f}{mark} ({ratio['cpu']:.2f})"
 

@@ -31,11 +31,11 @@ class Bench:
             return both, both
         return str(self.server_cpu), str(self.client_cpu)
 
-    def server(self, kind, label, threads=1, shared=False, flags=()):
+    def server(self, kind, label, threads=1, shared=False, flags=(), logged=False):
         """A server to start, with a fresh directory named after `label`."""
         home = self.directory / label
         shutil.rmtree(home, ignore_errors=True)
-        return KINDS[kind](kind, self.programs[kind], home, threads, self.cpu_lists(shared)[0], flags)
+        return KINDS[kind](kind, self.programs[kind], home, threads, self.cpu_lists(shared)[0], flags, logged)
 
     def point(self, server, workload, seconds=None, requests=None):
         """Measure once, from a quiet file system, and leave no new values behind.
@@ -61,12 +61,13 @@ class Bench:
         """
         if workload.new and not bounds:
             bounds = {"requests": workload.slice}
-            self.client.run(server, workload, seconds, cpu_list, **bounds)
+            server.asked += self.client.run(server, workload, seconds, cpu_list, **bounds).requests
             remove_new(server.data)
         point = None
         while point is None or (workload.new and point.valid and point.seconds < seconds):
             left = seconds - point.seconds if point else seconds
             found = self.client.run(server, workload, left, cpu_list, **bounds)
+            server.asked += found.requests
             point = point + found if point else found
             remove_new(server.data)
         return point
@@ -78,26 +79,33 @@ class Bench:
 
 
 def measure(bench, workload, kinds):
-    """The points of each server, round by round: A B C A B C ..."""
-    points = {kind: [] for kind in kinds}
+    """The points of each server, round by round (A B C A B C ...), and which way the bodies of ours took, if it tells."""
+    points, bodies = {kind: [] for kind in kinds}, None
     with contextlib.ExitStack() as running:
         servers = [running.enter_context(_prepared(bench, workload, kind)) for kind in kinds]
+        ours = next((server for server in servers if server.name == "data-server"), None)
+        before = ours and ours.bodies()
         for server in servers:
             bench.point(server, workload, seconds=WARM_UP_SECONDS)
         for _ in range(bench.rounds):
             for server in servers:
                 points[server.name].append(bench.point(server, workload))
+        if before:
+            # The request that read `before` has been counted since.
+            bodies = ours.bodies().since(before, own=1)
         for server in servers:
             _stop(bench, server)
+            if workload.logged:
+                _check_log(bench, server, workload)
     shutil.rmtree(bench.directory / workload.name, ignore_errors=True)
-    return points
+    return points, bodies
 
 
 @contextlib.contextmanager
 def _prepared(bench, workload, kind):
     """A started server that has its values and was seen to answer right; its directory goes with it."""
     flags = ["--discard"] if workload.discard else []
-    server = bench.server(kind, kind, workload.threads, workload.shared, flags)
+    server = bench.server(kind, kind, workload.threads, workload.shared, flags, workload.logged)
     try:
         with server:
             if not workload.new and not workload.discard and kind != "constant":
@@ -113,6 +121,13 @@ def _stop(bench, server):
         server.stop()
     except ServerFailed as error:
         bench.problem(str(error))
+
+
+def _check_log(bench, server, workload):
+    """A server that leaves lines out of its log is not compared with one that writes them all."""
+    lines = server.logged_requests(workload.method)
+    if lines < server.asked:
+        bench.problem(f"{workload.name}, {server.name}: {lines} lines in the log for {server.asked} requests")
 
 
 def fill(bench, server, workload):

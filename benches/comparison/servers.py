@@ -1,5 +1,6 @@
 """The servers: how each is configured, started, watched and ended."""
 
+import http.client
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import signal
 import socket
 import subprocess
 import time
+from dataclasses import dataclass
 
 from . import machine
 
@@ -22,13 +24,16 @@ class ServerFailed(Exception):
 class Server:
     """A running server with a directory of its own. Use it in a `with` statement.
 
-    `threads` is the number of its threads or worker processes, `cpu_list` the CPUs it may use.
+    `threads` is the number of its threads or worker processes, `cpu_list` the CPUs it may use. If it is `logged`, it
+    writes a line for each request to the file `access_log`, where it can.
     """
 
-    def __init__(self, name, program, home, threads=1, cpu_list="0", flags=()):
+    def __init__(self, name, program, home, threads=1, cpu_list="0", flags=(), logged=False):
         self.name, self.program, self.home = name, str(program), home
         self.threads, self.flags = threads, list(flags)
         self.cpu_list = cpu_list
+        self.logged, self.access_log = logged, None
+        self.asked = 0  # requests that the load has had answered
         self.data = home / "data"
         self.port = None
         self.process = None
@@ -75,6 +80,16 @@ class Server:
         if code not in (0, -signal.SIGTERM):
             raise ServerFailed(f"{self.name} ended with {code}: {self.log_tail()}")
 
+    def logged_requests(self, method):
+        """The lines of the access log of an ended server that are of requests of this method."""
+        with open(self.access_log, "rb") as log:
+            return sum(self.access_mark(method) in line for line in log)
+
+    @staticmethod
+    def access_mark(method):
+        """What only the lines of requests of this method have."""
+        return f'"{method} /'.encode()
+
     def _end(self):
         if self.process.poll() is None:
             self.process.terminate()
@@ -96,19 +111,61 @@ class Server:
 
 
 class DataServer(Server):
-    """data-server, as released; only its log is kept short."""
+    """data-server, as released. Its log is a file: text where requests are logged, or else JSON, which is read here."""
 
     def command(self):
+        self.access_log = self.home / "stderr"
+        log = ["--access-log"] if self.logged else ["--log-format", "json"]
         return [
             self.program, "--threads", str(self.threads), "--dir", str(self.data), "--listen", "127.0.0.1:0",
-            "--log-format", "json", *self.flags,
+            *log, *self.flags,
         ]  # fmt: skip
+
+    @staticmethod
+    def access_mark(method):
+        return f' method="{method}" '.encode()
+
+    def bodies(self):
+        """What it has counted so far; None where it does not count bodies that are taken over."""
+        asking = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            asking.request("GET", "/-/metrics")
+            return Bodies.read(asking.getresponse().read().decode())
+        finally:
+            asking.close()
 
     def spread(self):
         """(connections, requests) of each reactor, from the log of an ended server."""
         events = [json.loads(line) for line in self.log().splitlines() if line.startswith("{")]
         fields = [event["fields"] for event in events if event["fields"].get("message") == "reactor drained"]
         return [(reactor["connections"], reactor["requests"]) for reactor in fields]
+
+
+@dataclass(frozen=True)
+class Bodies:
+    """How bodies moved, by what data-server counts: of all requests, the bodies for which it took the socket over."""
+
+    requests: int
+    taken_over: int
+
+    @classmethod
+    def read(cls, metrics):
+        """From the text of /-/metrics; None from a server that does not count it."""
+        counts = [
+            re.findall(rf"^data_server_{name}_total{{.*}} (\d+)", metrics, re.MULTILINE) for name in ("requests", "takeovers")
+        ]
+        return cls(*(sum(map(int, values)) for values in counts)) if counts[1] else None
+
+    def since(self, before, own=0):
+        """What came after `before` was read, without `own` requests that did the reading."""
+        return Bodies(self.requests - before.requests - own, self.taken_over - before.taken_over)
+
+    def way(self):
+        """In words."""
+        if not self.taken_over:
+            return "hyper"
+        share = self.taken_over / max(1, self.requests)
+        return "takeover" if share > 0.9995 else f"takeover {share:.1%}, hyper {1 - share:.1%}"
 
 
 class CServer(Server):
@@ -126,7 +183,7 @@ class Constant(Server):
 
 
 class Nginx(Server):
-    """nginx at its best: sendfile, kept descriptors (60 s stale at worst), no log, PUT by http_dav_module."""
+    """nginx at its best: sendfile, kept descriptors (60 s stale at worst), no log unless asked, PUT by http_dav_module."""
 
     CONFIG = """
         daemon off;
@@ -136,7 +193,7 @@ class Nginx(Server):
         error_log stderr crit;
         events {{ worker_connections 16384; }}
         http {{
-            access_log off;
+            access_log {access_log};
             default_type application/octet-stream;
             sendfile on;
             tcp_nopush on;
@@ -162,10 +219,13 @@ class Nginx(Server):
 
     def command(self):
         self.port = machine.free_port()
+        self.access_log = self.home / "access.log"
         config = self.CONFIG.format(
             home=self.home, data=self.data, port=self.port, threads=self.threads,
             user="user root;" if os.geteuid() == 0 else "",
             listen="reuseport" if self.threads > 1 else "",
+            # Without a buffer, which is what nginx does unless told otherwise.
+            access_log=f"{self.access_log} combined" if self.logged else "off",
         )  # fmt: skip
         (self.home / "nginx.conf").write_text(config)
         return [self.program, "-p", str(self.home), "-c", str(self.home / "nginx.conf"), "-e", "stderr"]

@@ -1,6 +1,8 @@
 """What is measured: the list of workloads, in the order of the report."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+
+from . import headers
 
 KIB, MIB = 1024, 1024 * 1024
 FORTY_MB = 40_000_000
@@ -29,8 +31,16 @@ class Workload:
     threads: int = 1
     shared: bool = False  # servers and client share all the CPUs
     discard: bool = False
-    servers: tuple = ALL
+    fields: tuple = ()  # of the head of each request, besides those it needs
+    logged: bool = False  # each server writes a line for each request to a file
+    absent: dict = field(default_factory=dict)  # servers that cannot take part, each with the reason
+    beside: tuple = ALL  # the servers that are compared
     smoke: bool = False
+
+    @property
+    def servers(self):
+        """Those that take part."""
+        return tuple(name for name in self.beside if name not in self.absent)
 
     @property
     def writes(self):
@@ -87,6 +97,24 @@ def _puts():
         )
 
 
+def _from_users():
+    """GET and PUT of 1 KiB with the fields that users' requests carry, and with an access log."""
+    get = Workload("get-1KiB", "GET 1 KiB", "GET", KIB, 32, 64, smoke=True)
+    put = Workload("put-1KiB-new", "PUT 1 KiB, new", "PUT", KIB, 32, 64, new=True, smoke=True)
+    no_log = {"c-server": "has no log"}
+    return [
+        _with_fields(get, "proxied", "behind a proxy", headers.PROXY),
+        _with_fields(get, "traced", "traced", headers.TRACE),
+        _with_fields(get, "browser", "from a browser", headers.BROWSER),
+        replace(get, name=f"{get.name}-logged", title=f"{get.title}, logged", logged=True, absent=no_log),
+        _with_fields(put, "proxied", "behind a proxy", headers.PROXY),
+    ]
+
+
+def _with_fields(workload, name, title, fields):
+    return replace(workload, name=f"{workload.name}-{name}", title=f"{workload.title}, {title}", fields=fields)
+
+
 def workloads():
     """All of them."""
     one_kib = Workload("get-1KiB", "GET 1 KiB", "GET", KIB, 32, 64, smoke=True)
@@ -94,11 +122,12 @@ def workloads():
     return [
         *_gets(),
         *_puts(),
-        replace(discard, servers=("data-server", "c-server")),
+        replace(discard, absent={"nginx": "cannot discard"}),
+        *_from_users(),
         replace(one_kib, name="get-1KiB-fresh", title="GET 1 KiB, a connection each", fresh=True),
         _with_threads(one_kib, 2),
         _with_threads(one_kib, 32),
-        replace(one_kib, name="get-1KiB-constant", title="GET 1 KiB, constant answer", servers=("data-server", "constant")),
+        replace(one_kib, name="get-1KiB-constant", title="GET 1 KiB, constant answer", beside=("data-server", "constant")),
     ]
 
 
