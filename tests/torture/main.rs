@@ -5,6 +5,7 @@
 //!
 //! Every harness prints what it counted, refuses to pass on an empty run, and is shown to fail on a planted fault.
 
+mod cold;
 mod crash;
 mod disk;
 mod eio;

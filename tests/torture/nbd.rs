@@ -1,4 +1,4 @@
-//! A disk served by nbdkit: with a volatile write cache that a cut of power empties, or with errors by order.
+//! A disk served by nbdkit: with a volatile write cache that a cut of power empties, with errors by order, or slow.
 //!
 //! nbdkit serves an image, nbdfuse shows that as a file, and an ext4 in this file is mounted through a loop device. A
 //! sync of the file system reaches nbdkit as a flush.
@@ -19,6 +19,8 @@ pub(crate) enum Weakness {
     VolatileCache,
     /// Writes, or reads, fail with EIO while they are told to; so many of a hundred.
     Errors { percent: u8 },
+    /// Each read takes 20 ms.
+    SlowReads,
 }
 
 pub(crate) struct Nbd {
@@ -78,10 +80,12 @@ impl Nbd {
         let options = match self.weakness {
             Weakness::VolatileCache => ["--filter=cache", "file"].map(str::to_owned).to_vec(),
             Weakness::Errors { .. } => ["--filter=error", "file"].map(str::to_owned).to_vec(),
+            Weakness::SlowReads => ["--filter=delay", "file"].map(str::to_owned).to_vec(),
         };
         let order = |name| self.path(name).display().to_string();
         let settings = match self.weakness {
             Weakness::VolatileCache => vec!["cache=writeback".to_owned()],
+            Weakness::SlowReads => vec!["rdelay=20ms".to_owned()],
             Weakness::Errors { percent } => vec![
                 "error=EIO".to_owned(),
                 format!("error-pwrite-rate={percent}%"),
