@@ -74,7 +74,7 @@ impl Server {
     pub fn bind(config: Config) -> Result<Self, StartError> {
         config.descriptors.check()?;
         raise_descriptor_limit();
-        let open = if config.rules.read_only {
+        let open = if config.service.read_only {
             Store::open_read_only
         } else {
             Store::open
@@ -89,7 +89,7 @@ impl Server {
             ..config.store
         };
         if !config.is_dir_named {
-            store::claim(&config.dir, !config.rules.read_only)?;
+            store::claim(&config.dir, !config.service.read_only)?;
             tracing::warn!(dir = %config.dir.display(), "serving the default directory, which is for trying out: /tmp is emptied at reboots; give --dir");
         }
         let store = Arc::new(open(&config.dir, options)?);
@@ -99,7 +99,7 @@ impl Server {
         let bind_admin = |at| AdminListener::bind(at).map_err(cannot(at));
         let admin_listener = config.admin.map(bind_admin).transpose()?;
         let address = listeners.local_addr();
-        if !config.rules.read_only && !address.ip().is_loopback() {
+        if !config.service.read_only && !address.ip().is_loopback() {
             tracing::warn!("no authentication: anyone who reaches {address} can write and delete");
         }
         Ok(Self {
@@ -176,15 +176,15 @@ impl Server {
         scope: Routes,
         address: SocketAddr,
     ) -> ServiceBuilder {
-        let rules = self.config.rules.clone();
-        let rules = ServiceConfig {
+        let service = self.config.service.clone();
+        let config = ServiceConfig {
             scope,
-            hosts: rules.hosts.clone().on(address.ip()),
-            ..rules
+            hosts: service.hosts.clone().on(address.ip()),
+            ..service
         };
         ServiceBuilder {
             store: Arc::clone(&self.store),
-            rules,
+            config,
             reactor: index,
             admin: Arc::clone(admin),
         }

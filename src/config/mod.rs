@@ -101,7 +101,7 @@ pub struct Config {
     /// What the store may use.
     pub store: store::Options,
     /// How requests are answered.
-    pub rules: ServiceConfig,
+    pub service: ServiceConfig,
     /// Time for requests in flight to finish.
     pub grace_period: Duration,
     /// What is logged, and how.
@@ -139,7 +139,7 @@ impl TryFrom<Args> for Config {
             grace_period: *network.grace_period,
             dir,
             is_dir_named,
-            rules: protocol.rules(logging.sampling(), store.max_staged, hosts)?,
+            service: protocol.service_config(logging.sampling(), store.max_staged, hosts)?,
             store,
             log: logging.options(),
         })

@@ -95,7 +95,7 @@ impl Protocol {
     }
 
     /// With `max_staged` the bytes that may be staged at once, if that is bounded: no longer value can ever be stored.
-    pub(super) fn rules(
+    pub(super) fn service_config(
         self,
         access_log: Option<Sampling>,
         max_staged: Option<NonZeroU64>,

@@ -40,12 +40,12 @@ use crate::http::semantics::multipart::Multipart;
 use crate::http::semantics::range::{content_range, unsatisfied};
 use crate::http::semantics::select::Selection;
 use crate::http::service_config::ServiceConfig;
-use crate::http::ui as home;
+use crate::http::ui;
 use crate::store;
 
 /// What may be done.
-fn methods(rules: &ServiceConfig) -> HeaderValue {
-    HeaderValue::from_static(if rules.read_only {
+fn methods(config: &ServiceConfig) -> HeaderValue {
+    HeaderValue::from_static(if config.read_only {
         "GET, HEAD, OPTIONS"
     } else {
         "GET, HEAD, PUT, DELETE, OPTIONS"
@@ -62,7 +62,7 @@ const READ: &str = "etag, last-modified, content-range, accept-ranges, repr-dige
 pub(super) fn render(
     outcome: Outcome,
     context: &ResponseContext,
-    rules: &ServiceConfig,
+    config: &ServiceConfig,
 ) -> Response<Body> {
     let is_value = matches!(outcome, Outcome::Value(_));
     let mut response = match outcome {
@@ -75,13 +75,13 @@ pub(super) fn render(
         }
         Outcome::Discarded | Outcome::Deleted => empty(StatusCode::OK),
         Outcome::NoValue => problem(StatusCode::NOT_FOUND, "no-such-key", "no such key", context),
-        Outcome::Listed { text, format, next } => listed(text, format, next, rules),
+        Outcome::Listed { text, format, next } => listed(text, format, next, config),
         Outcome::Home { is_known } => page(is_known),
-        Outcome::Options { preflight } => options(preflight, context, rules),
+        Outcome::Options { preflight } => options(preflight, context, config),
         Outcome::Subscribed(events) => subscribed(events),
         Outcome::Upgraded(accept) => upgraded(accept),
-        Outcome::Refused(why) => refused(&why, context, rules),
-        Outcome::Failed(error) => failed(&error, context, rules),
+        Outcome::Refused(why) => refused(&why, context, config),
+        Outcome::Failed(error) => failed(&error, context, config),
         Outcome::Panicked => panicked(context),
     };
     if response.status() == StatusCode::OK && response.body().is_end_stream() {
@@ -179,13 +179,13 @@ fn listed(
     text: Vec<u8>,
     format: ListFormat,
     next: Option<String>,
-    rules: &ServiceConfig,
+    config: &ServiceConfig,
 ) -> Response<Body> {
     let mut response = plain(StatusCode::OK, Body::bytes(text));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
     headers.insert(VARY, HeaderValue::from_static("accept"));
-    if let Some(value) = &rules.cache_control {
+    if let Some(value) = &config.cache_control {
         headers.insert(CACHE_CONTROL, value.clone());
     }
     if let Some(next) = next {
@@ -212,9 +212,9 @@ fn page(is_known: bool) -> Response<Body> {
     let mut response = if is_known {
         empty(StatusCode::NOT_MODIFIED)
     } else {
-        plain(StatusCode::OK, Body::bytes(home::document()))
+        plain(StatusCode::OK, Body::bytes(ui::document()))
     };
-    response.headers_mut().extend(home::headers());
+    response.headers_mut().extend(ui::headers());
     response
 }
 
@@ -245,22 +245,22 @@ fn upgrade() -> [(HeaderName, HeaderValue); 2] {
     ]
 }
 
-fn options(preflight: bool, context: &ResponseContext, rules: &ServiceConfig) -> Response<Body> {
+fn options(preflight: bool, context: &ResponseContext, config: &ServiceConfig) -> Response<Body> {
     let mut response = empty(StatusCode::NO_CONTENT);
     let headers = response.headers_mut();
-    headers.insert(ALLOW, methods(rules));
+    headers.insert(ALLOW, methods(config));
     if preflight && context.origin.is_some() {
-        headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods(rules));
+        headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods(config));
         headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(SENT));
         headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("3600"));
     }
     response
 }
 
-fn refused(why: &Rejection, context: &ResponseContext, rules: &ServiceConfig) -> Response<Body> {
+fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -> Response<Body> {
     use StatusCode as S;
     let (status, name) = match why {
-        Rejection::NoKey if rules.compat => return empty(S::NO_CONTENT),
+        Rejection::NoKey if config.compat => return empty(S::NO_CONTENT),
         Rejection::NothingToStore => return empty(S::NOT_MODIFIED),
         Rejection::NoSuchPath => (S::NOT_FOUND, "no-such-path"),
         Rejection::NoKey => (S::BAD_REQUEST, "no-key"),
@@ -288,7 +288,7 @@ fn refused(why: &Rejection, context: &ResponseContext, rules: &ServiceConfig) ->
         }
         Rejection::LengthRequired => (S::LENGTH_REQUIRED, "length-required"),
         Rejection::Expectation => (S::EXPECTATION_FAILED, "expectation"),
-        Rejection::Method if rules.compat => (S::NOT_FOUND, "method"),
+        Rejection::Method if config.compat => (S::NOT_FOUND, "method"),
         Rejection::Method | Rejection::PageMethod(_) => (S::METHOD_NOT_ALLOWED, "method"),
         Rejection::ReadOnly => (S::FORBIDDEN, "read-only"),
         Rejection::BadQuery(_)
@@ -310,7 +310,7 @@ fn refused(why: &Rejection, context: &ResponseContext, rules: &ServiceConfig) ->
     if status == S::METHOD_NOT_ALLOWED {
         let allowed = match why {
             Rejection::PageMethod(methods) => HeaderValue::from_static(methods),
-            _ => methods(rules),
+            _ => methods(config),
         };
         response.headers_mut().insert(ALLOW, allowed);
     }
@@ -334,7 +334,7 @@ fn refused(why: &Rejection, context: &ResponseContext, rules: &ServiceConfig) ->
 fn failed(
     error: &store::Error,
     context: &ResponseContext,
-    rules: &ServiceConfig,
+    config: &ServiceConfig,
 ) -> Response<Body> {
     use StatusCode as S;
     use store::Error as E;
@@ -344,9 +344,9 @@ fn failed(
         E::Displaced { .. } => (S::SERVICE_UNAVAILABLE, "directory-displaced"),
         E::Precondition => (S::PRECONDITION_FAILED, "precondition-failed"),
         E::NotAFile => (S::CONFLICT, "occupied"),
-        E::Incomplete => return refused(&Rejection::CutOff, context, rules),
+        E::Incomplete => return refused(&Rejection::CutOff, context, config),
         // As the C server had it.
-        E::Forbidden { .. } if rules.compat => (S::INTERNAL_SERVER_ERROR, "forbidden"),
+        E::Forbidden { .. } if config.compat => (S::INTERNAL_SERVER_ERROR, "forbidden"),
         E::Forbidden { .. } => (S::FORBIDDEN, "forbidden"),
         E::Truncated | E::Failed { .. } => (S::INTERNAL_SERVER_ERROR, "store-failed"),
     };

@@ -70,7 +70,7 @@ pub struct ServiceBuilder {
     /// What keeps the values.
     pub store: Arc<Store>,
     /// How requests are answered.
-    pub rules: ServiceConfig,
+    pub config: ServiceConfig,
     /// The number of the reactor.
     pub reactor: usize,
     /// What the server's own pages tell of.
@@ -88,14 +88,14 @@ impl Service {
     fn new(builder: ServiceBuilder) -> Self {
         let ServiceBuilder {
             store,
-            rules,
+            config,
             reactor,
             admin,
         } = builder;
         let subscribers = Subscribers::new(Arc::clone(store.changes()));
         let handler = Handler {
             store,
-            rules,
+            config,
             admin,
             ids: Ids::default(),
             rejection_log: RejectionLog::default(),
@@ -152,7 +152,7 @@ impl Service {
                 let context = RequestContext {
                     handler: Rc::clone(&self.handler),
                     connection: Rc::clone(connection),
-                    asked: RequestInfo::new(&head, peer),
+                    info: RequestInfo::new(&head, peer),
                     context,
                     expects_continue: head.headers.contains_key(EXPECT),
                     record,
@@ -168,7 +168,7 @@ impl Service {
         }
     }
 
-    /// The response to a request that never became one: its head, which `received` begins with, is at fault or late.
+    /// The response to a request that never became one: its head, which `received` begins with, is invalid or late.
     pub fn reject(
         &self,
         connection: &Rc<ConnectionState>,
@@ -177,7 +177,7 @@ impl Service {
         received: &[u8],
     ) -> Response<Body> {
         let record = RequestRecord::begin(connection, &Method::CONNECT);
-        if self.handler.rules.access_log.is_some() {
+        if self.handler.config.access_log.is_some() {
             record.note(self.notes(None, peer));
         }
         connection.leave_unread();
@@ -199,9 +199,9 @@ impl Service {
         record: &RequestRecord,
     ) -> (ResponseContext, Begun) {
         failpoint::reach("answer", head.uri.path());
-        let (context, understood) = understand(head, len, &self.handler.rules);
-        if self.handler.rules.access_log.is_some()
-            || self.handler.rules.server_timing
+        let (context, understood) = understand(head, len, &self.handler.config);
+        if self.handler.config.access_log.is_some()
+            || self.handler.config.server_timing
             || context.identified
         {
             record.note(self.notes(Some(head), peer));
@@ -228,7 +228,7 @@ impl Service {
 
     /// What the log says of a request; without a `head`, it could not be understood.
     fn notes(&self, head: Option<&Parts>, peer: SocketAddr) -> Notes {
-        let line = self.handler.rules.access_log.map(|Sampling { one_of }| {
+        let line = self.handler.config.access_log.map(|Sampling { one_of }| {
             let turn = self.logged.get();
             self.logged.set((turn + 1) % one_of);
             Line {
@@ -244,7 +244,7 @@ impl Service {
         Notes {
             identity: identity.unwrap_or_else(|| self.handler.ids.anonymous()),
             line,
-            timing: self.handler.rules.server_timing.then(Timing::default),
+            timing: self.handler.config.server_timing.then(Timing::default),
         }
     }
 

@@ -132,9 +132,9 @@ impl Connection<'_> {
                 Next::Rest => {}
                 Next::Close => return self.close(&received).await,
                 Next::Cut => return Ok(()),
-                Next::Reject(fault) => {
+                Next::Reject(error) => {
                     let service = self.reactor.service();
-                    let response = service.reject(&self.state, self.peer, fault, &received);
+                    let response = service.reject(&self.state, self.peer, error, &received);
                     self.take_over(Taken::Response(response), &mut received)
                         .await?;
                     return self.close(&received).await;
@@ -213,8 +213,8 @@ impl Connection<'_> {
                 return Poll::Pending;
             }
             let holds_part = input.holds_part.get();
-            let next = match input.fault.get() {
-                Some(fault) => Next::Reject(fault),
+            let next = match input.error.get() {
+                Some(error) => Next::Reject(error),
                 None if is_late && holds_part => Next::Reject(FramingError::Late),
                 None if is_late => Next::Close,
                 None if self.state.is_draining() && !holds_part => Next::Close,

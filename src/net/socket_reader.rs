@@ -1,7 +1,7 @@
 //! The receiving side of a connection, as hyper reads it: whole heads and their bodies, in order, and nothing in doubt.
 //!
 //! Bytes go from the socket into hyper's buffer, where the [`Framing`] looks at them. The beginning of a head is taken back
-//! until the rest of it is there, so hyper sees a head whole or not at all, and one at fault never: nothing is given on from
+//! until the rest of it is there, so hyper sees a head whole or not at all, and an invalid one never: nothing is given on from
 //! there. Holds at most one head and a piece of [`PIECE`] bytes, besides what it was made with.
 
 use std::cell::Cell;
@@ -29,7 +29,7 @@ pub(super) struct ReaderState {
     /// The beginning of a head waits for its rest.
     pub(super) holds_part: Cell<bool>,
     /// Nothing more is given on: this is why.
-    pub(super) fault: Cell<Option<FramingError>>,
+    pub(super) error: Cell<Option<FramingError>>,
 }
 
 /// See the module.
@@ -112,11 +112,11 @@ impl SocketReader {
         }
         self.connection.begin_head();
         if let Some(framing) = &mut self.framing {
-            let (passed, fault) = framing.go_on(received);
+            let (passed, error) = framing.go_on(received);
             self.state.requests.set(framing.heads());
             self.held.extend_from_slice(&received[passed..]);
             buf.set_filled(start + passed);
-            self.note(fault);
+            self.note(error);
         }
         Poll::Ready(Ok(true))
     }
@@ -137,15 +137,15 @@ impl SocketReader {
     /// Looks at all that is held.
     fn look(&mut self) {
         if let Some(framing) = &mut self.framing {
-            let (passed, fault) = framing.go_on(&self.held);
+            let (passed, error) = framing.go_on(&self.held);
             self.state.requests.set(framing.heads());
             self.passed = passed;
-            self.note(fault);
+            self.note(error);
         }
     }
 
-    fn note(&mut self, fault: Option<FramingError>) {
-        self.state.fault.set(fault);
+    fn note(&mut self, error: Option<FramingError>) {
+        self.state.error.set(error);
         self.state.holds_part.set(self.held.len() > self.passed);
     }
 
@@ -174,7 +174,7 @@ impl AsyncRead for SocketReader {
             if buf.filled().len() > start {
                 return Poll::Ready(Ok(()));
             }
-            match self.state.fault.get() {
+            match self.state.error.get() {
                 // The reader of the body must learn that it is malformed.
                 Some(FramingError::Chunks) => {
                     return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));

@@ -54,7 +54,7 @@ pub struct ConnectionState {
     client: Cell<Client>,
     draining: Cell<bool>,
     flush: Flush,
-    meter: RequestMetrics,
+    metrics: RequestMetrics,
 }
 
 impl ConnectionState {
@@ -68,12 +68,12 @@ impl ConnectionState {
             client: Cell::new(Client::Present),
             draining: Cell::new(false),
             flush: Flush::default(),
-            meter: RequestMetrics::new(counters),
+            metrics: RequestMetrics::new(counters),
         }
     }
 
-    pub(in crate::http) fn meter(&self) -> &RequestMetrics {
-        &self.meter
+    pub(in crate::http) fn metrics(&self) -> &RequestMetrics {
+        &self.metrics
     }
 
     /// What has moved, and who is waited for.
@@ -163,7 +163,7 @@ impl ConnectionState {
 
     /// Whether a response is being made that nothing but its reader needs.
     fn is_reading(&self) -> bool {
-        self.phase.get() == Phase::Serving && self.meter.is_reading()
+        self.phase.get() == Phase::Serving && self.metrics.is_reading()
     }
 
     /// The client has closed its side, and may have gone.
@@ -190,22 +190,22 @@ impl ConnectionState {
 
     /// The socket took `bytes`; with `more`, others wait for it.
     pub fn sent(&self, bytes: usize, more: bool) {
-        self.meter.sent(bytes, more);
+        self.metrics.sent(bytes, more);
     }
 
     /// The socket gave `bytes`.
     pub fn received(&self, bytes: usize) {
-        self.meter.received(bytes);
+        self.metrics.received(bytes);
     }
 
     /// A head was refused before it became a request.
     pub fn refused_head(&self) {
-        self.meter.refused();
+        self.metrics.refused();
     }
 
     /// Everything that was to be sent has been given to the socket.
     pub fn flushed(&self) {
-        self.meter.flushed();
+        self.metrics.flushed();
         self.flush.flushed();
     }
 
@@ -293,7 +293,7 @@ impl ConnectionState {
     pub fn left_by_its_client(method: &hyper::Method) -> Self {
         let connection = Self::new(Arc::default());
         connection.begin();
-        connection.meter.begin(method);
+        connection.metrics.begin(method);
         connection.half_close();
         connection
     }

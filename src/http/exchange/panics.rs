@@ -69,7 +69,7 @@ impl RequestInfo {
     ) {
         let Self { peer, method, path } = self;
         tracing::error!(request_id, %peer, %method, key = &**path, "a request panicked");
-        connection.meter().counters().panics.add(1);
+        connection.metrics().counters().panics.add(1);
         connection.leave_unread();
     }
 }

@@ -24,7 +24,7 @@ pub(in crate::http) struct RequestRecord {
 impl RequestRecord {
     pub(in crate::http) fn begin(connection: &Rc<ConnectionState>, method: &hyper::Method) -> Self {
         connection.begin();
-        connection.meter().begin(method);
+        connection.metrics().begin(method);
         Self {
             connection: Rc::clone(connection),
         }
@@ -32,17 +32,17 @@ impl RequestRecord {
 
     /// Keeps `notes` until it ends.
     pub(in crate::http) fn note(&self, notes: Notes) {
-        self.connection.meter().note(notes);
+        self.connection.metrics().note(notes);
     }
 
     /// The request's id, for the log; of `notes`, which are kept until it ends, when nothing was noted of it yet.
     pub(in crate::http) fn request_id(&self, notes: impl FnOnce() -> Notes) -> String {
-        let meter = self.connection.meter();
+        let metrics = self.connection.metrics();
         let id = |notes: &mut Notes| notes.identity.request.to_str().map(str::to_owned);
-        if meter.with_notes(|_| ()).is_none() {
-            meter.note(notes());
+        if metrics.with_notes(|_| ()).is_none() {
+            metrics.note(notes());
         }
-        meter
+        metrics
             .with_notes(id)
             .and_then(Result::ok)
             .unwrap_or_default()
@@ -51,12 +51,12 @@ impl RequestRecord {
     /// It has become one without an end of its own.
     pub(in crate::http) fn watches(&self) {
         self.connection.begin_watching();
-        self.connection.meter().watches();
+        self.connection.metrics().watches();
     }
 
     /// The store is asked now.
     pub(in crate::http) fn asks(&self) {
-        self.connection.meter().with_notes(|notes| {
+        self.connection.metrics().with_notes(|notes| {
             if let Some(timing) = &mut notes.timing {
                 timing.asked = Some(Instant::now());
             }
@@ -65,12 +65,12 @@ impl RequestRecord {
 
     /// The answer is known: gives it the headers that the notes ask for.
     pub(in crate::http) fn answered(&self, status: u16, headers: &mut HeaderMap) {
-        let meter = self.connection.meter();
-        meter.answered(status);
-        meter.with_notes(|notes| {
+        let metrics = self.connection.metrics();
+        metrics.answered(status);
+        metrics.with_notes(|notes| {
             headers.insert(REQUEST_ID, notes.identity.request.clone());
             if let Some(timing) = &notes.timing {
-                let field = server_timing(timing, meter.elapsed());
+                let field = server_timing(timing, metrics.elapsed());
                 if let Ok(field) = HeaderValue::try_from(field) {
                     headers.insert(SERVER_TIMING, field);
                 }
@@ -81,7 +81,7 @@ impl RequestRecord {
     /// `bytes` of the answer were handed to hyper.
     pub(in crate::http) fn sent(&self, bytes: usize) {
         if !self.is_lost() {
-            self.connection.meter().handed(bytes);
+            self.connection.metrics().handed(bytes);
         }
     }
 
@@ -94,7 +94,7 @@ impl RequestRecord {
 impl Drop for RequestRecord {
     fn drop(&mut self) {
         self.connection.end();
-        self.connection.meter().ended();
+        self.connection.metrics().ended();
     }
 }
 

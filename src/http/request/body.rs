@@ -145,9 +145,9 @@ impl<'a> Received<'a> {
         if body.is_empty() {
             return None;
         }
-        let waits = self.connection.meter().waits();
+        let waits = self.connection.metrics().waits();
         let frame = body.0.frame().await;
-        self.connection.meter().waited(waits);
+        self.connection.metrics().waited(waits);
         frame
     }
 
@@ -189,10 +189,10 @@ impl MeteredBody<'_> {
     fn note(&mut self, polled: Poll<Option<usize>>) -> Poll<Option<usize>> {
         self.connection.progress().set_reading(polled.is_pending());
         match polled {
-            Poll::Pending if self.since.is_none() => self.since = self.connection.meter().waits(),
+            Poll::Pending if self.since.is_none() => self.since = self.connection.metrics().waits(),
             Poll::Pending => {}
             Poll::Ready(moved) => {
-                self.connection.meter().waited(self.since.take());
+                self.connection.metrics().waited(self.since.take());
                 self.count(moved.unwrap_or(0));
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! Follows heads and bodies by rules so strict that no recipient can read them in two ways, and lets through only what it
 //! understood. hyper, which parses the same bytes, then sees the same message boundaries: no request can be smuggled in a
-//! body, and none behind a fault is ever seen. Looks at no byte of a body's data.
+//! body, and none behind an error is ever seen. Looks at no byte of a body's data.
 
 use crate::http::request::chunks::Chunks;
 use crate::http::request::head::{Body, FramingError, Scan};
@@ -38,7 +38,7 @@ impl From<Body> for Place {
 }
 
 impl Framing {
-    /// Goes on in `bytes`: how many of them may be given on, and the fault behind those, if there is one. The others are
+    /// Goes on in `bytes`: how many of them may be given on, and the error behind those, if there is one. The others are
     /// the beginning of a head, and come again, with more behind them, at the next call.
     pub fn go_on(&mut self, bytes: &[u8]) -> (usize, Option<FramingError>) {
         let mut at = 0;
@@ -46,7 +46,7 @@ impl Framing {
             match self.pass(&bytes[at..]) {
                 Ok(0) => return (at, None),
                 Ok(len) => at += len,
-                Err(fault) => return (at, Some(fault)),
+                Err(error) => return (at, Some(error)),
             }
         }
     }

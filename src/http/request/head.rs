@@ -1,7 +1,7 @@
 //! The raw head of a request, before hyper parses it: where it ends, and how its body is framed.
 //!
 //! hyper is lenient where two recipients could disagree on the end of a request: it folds equal Content-Lengths, drops one
-//! beside Transfer-Encoding, and takes a bare LF for the end of a line. A head with any of that is at fault here, and so is
+//! beside Transfer-Encoding, and takes a bare LF for the end of a line. A head with any of that is invalid here, and so is
 //! one whose lines hold a bare CR or NUL, begin with a space (RFC 9112, section 5.2) or have one before the colon (5.1).
 //! What lines say otherwise is left to hyper. Costs one search per line, and keeps nothing but numbers.
 
@@ -123,7 +123,7 @@ impl Scan {
     }
 }
 
-/// The Accept fields of a head that is at fault: in which form its client takes errors.
+/// The Accept fields of a head that is invalid: in which form its client takes errors.
 pub(in crate::http) fn accept_fields(head: &[u8]) -> HeaderMap {
     let (mut fields, mut at) = (HeaderMap::new(), 0);
     while let Ok(Some(line)) = line(&head[at..]) {

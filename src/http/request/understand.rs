@@ -29,24 +29,24 @@ use crate::http::ui as home;
 pub(in crate::http) fn understand<'a>(
     head: &'a Parts,
     len: Option<u64>,
-    rules: &ServiceConfig,
+    config: &ServiceConfig,
 ) -> (ResponseContext, Result<Intent<'a>, Rejection>) {
     let common = CommonHeaders::of(&head.headers);
-    let origin = || allowed_origin(&head.headers, rules);
+    let origin = || allowed_origin(&head.headers, config);
     let context = ResponseContext {
         problem: common.problem && prefers_problem(&head.headers),
-        varies: !rules.cors_origins.is_empty(),
+        varies: !config.cors_origins.is_empty(),
         identified: common.identified,
         closes: common.closes,
-        origin: (!rules.cors_origins.is_empty()).then(origin).flatten(),
+        origin: (!config.cors_origins.is_empty()).then(origin).flatten(),
     };
     let is_refused = || !head.method.is_safe() && context.origin.is_none() && common.is_foreign();
-    let intent = match common.check(head, &rules.hosts) {
+    let intent = match common.check(head, &config.hosts) {
         Ok(()) if is_refused() => Err(Rejection::CrossSite(common.unlisted())),
-        Ok(()) if head.uri.path() == WATCH && rules.scope != Routes::Values => {
-            subscription(head, len, rules).map(Intent::Watch)
+        Ok(()) if head.uri.path() == WATCH && config.scope != Routes::Values => {
+            subscription(head, len, config).map(Intent::Watch)
         }
-        Ok(()) => operation(head, len, &common, rules).map(Intent::Operation),
+        Ok(()) => operation(head, len, &common, config).map(Intent::Operation),
         Err(rejection) => Err(rejection),
     };
     (context, intent)
@@ -55,14 +55,14 @@ pub(in crate::http) fn understand<'a>(
 fn subscription(
     head: &Parts,
     len: Option<u64>,
-    rules: &ServiceConfig,
+    config: &ServiceConfig,
 ) -> Result<WatchRequest, Rejection> {
     match head.method {
         Method::GET => {
-            let is_allowed = |headers: &_| allowed_origin(headers, rules).is_some();
+            let is_allowed = |headers: &_| allowed_origin(headers, config).is_some();
             Ok(ask(head, len, is_allowed)?)
         }
-        _ if rules.compat => Err(Rejection::Method),
+        _ if config.compat => Err(Rejection::Method),
         // HEAD stands for nothing here: the answer has no end.
         _ => Err(Rejection::PageMethod("GET")),
     }
@@ -72,9 +72,9 @@ fn operation<'a>(
     head: &'a Parts,
     len: Option<u64>,
     common: &CommonHeaders<'_>,
-    rules: &ServiceConfig,
+    config: &ServiceConfig,
 ) -> Result<Operation<'a>, Rejection> {
-    if let Some(page) = page(head.uri.path(), rules.scope) {
+    if let Some(page) = page(head.uri.path(), config.scope) {
         match head.method {
             Method::GET | Method::HEAD => {
                 return Ok(Operation::Page(
@@ -82,25 +82,25 @@ fn operation<'a>(
                     MetricsFormat::preferred(&head.headers),
                 ));
             }
-            _ if !rules.compat => return Err(Rejection::PageMethod("GET, HEAD")),
+            _ if !config.compat => return Err(Rejection::PageMethod("GET, HEAD")),
             _ => {}
         }
     }
-    if rules.scope == Routes::Pages {
+    if config.scope == Routes::Pages {
         return Err(Rejection::NoSuchPath);
     }
     match head.method {
-        Method::GET | Method::HEAD => get(head, common, rules),
-        Method::PUT => put(head, len, rules),
+        Method::GET | Method::HEAD => get(head, common, config),
+        Method::PUT => put(head, len, config),
         Method::DELETE => {
             let key = key(head.uri.path())?;
-            if rules.read_only {
+            if config.read_only {
                 return Err(Rejection::ReadOnly);
             }
             let preconditions = Preconditions::of(&head.headers);
             Ok(Operation::Delete { key, preconditions })
         }
-        Method::OPTIONS if !rules.compat => Ok(Operation::Options {
+        Method::OPTIONS if !config.compat => Ok(Operation::Options {
             preflight: head.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD),
         }),
         _ => Err(Rejection::Method),
@@ -110,10 +110,10 @@ fn operation<'a>(
 fn get<'a>(
     head: &'a Parts,
     common: &CommonHeaders<'_>,
-    rules: &ServiceConfig,
+    config: &ServiceConfig,
 ) -> Result<Operation<'a>, Rejection> {
     match head.uri.path() {
-        "/" if rules.compat => Err(Rejection::NoSuchPath),
+        "/" if config.compat => Err(Rejection::NoSuchPath),
         "/" if home::is_preferred(&head.headers) => Ok(Operation::Home {
             is_known: home::is_known(&head.headers)?,
         }),
@@ -123,14 +123,14 @@ fn get<'a>(
         }),
         path => {
             let key = key(path)?;
-            let has_wishes = common.options || (rules.compress && common.codings_accepted);
-            let options = has_wishes.then(|| get_options(head, rules)).map(Box::new);
+            let has_wishes = common.options || (config.compress && common.codings_accepted);
+            let options = has_wishes.then(|| get_options(head, config)).map(Box::new);
             Ok(Operation::Get { key, options })
         }
     }
 }
 
-fn get_options(head: &Parts, rules: &ServiceConfig) -> GetOptions {
+fn get_options(head: &Parts, config: &ServiceConfig) -> GetOptions {
     let mut ranges = HeaderMap::new();
     if head.method == Method::GET {
         for name in [RANGE, IF_RANGE] {
@@ -143,7 +143,7 @@ fn get_options(head: &Parts, rules: &ServiceConfig) -> GetOptions {
         preconditions: Preconditions::of(&head.headers),
         ranges,
         digest: want(&head.headers, &WANT_REPR_DIGEST),
-        coding: rules
+        coding: config
             .compress
             .then(|| Coding::preferred(&head.headers))
             .flatten(),
@@ -153,25 +153,25 @@ fn get_options(head: &Parts, rules: &ServiceConfig) -> GetOptions {
 fn put<'a>(
     head: &'a Parts,
     len: Option<u64>,
-    rules: &ServiceConfig,
+    config: &ServiceConfig,
 ) -> Result<Operation<'a>, Rejection> {
     let key = key(head.uri.path()).map_err(|rejection| match rejection {
         Rejection::NoSuchPath => Rejection::NoKey,
         other => other,
     })?;
-    if rules.read_only {
+    if config.read_only {
         return Err(Rejection::ReadOnly);
     }
-    if rules.compat && len.is_none_or(|len| len == 0) {
+    if config.compat && len.is_none_or(|len| len == 0) {
         return Err(Rejection::NothingToStore);
     }
     // An HTTP/1.0 body without a length would end with the connection, as a cut-off one does.
     if head.version < Version::HTTP_11 && !head.headers.contains_key(CONTENT_LENGTH) {
         return Err(Rejection::LengthRequired);
     }
-    if len.is_some_and(|len| len > rules.max_body) {
+    if len.is_some_and(|len| len > config.max_body) {
         return Err(Rejection::TooLarge {
-            limit: rules.max_body,
+            limit: config.max_body,
         });
     }
     let options = Box::new(put_options(&head.headers)?);
@@ -217,8 +217,8 @@ fn announces_digest(fields: &[u8]) -> bool {
 }
 
 /// The Origin of the request, if pages of it may use this server.
-fn allowed_origin(headers: &HeaderMap, rules: &ServiceConfig) -> Option<HeaderValue> {
+fn allowed_origin(headers: &HeaderMap, config: &ServiceConfig) -> Option<HeaderValue> {
     let origin = headers.get(ORIGIN)?;
-    let is_allowed = rules.cors_origins.allow(origin.as_bytes());
+    let is_allowed = config.cors_origins.allow(origin.as_bytes());
     is_allowed.then(|| origin.clone())
 }

@@ -39,7 +39,7 @@ pub(in crate::http) enum Outcome {
     Upgraded(String),
     Refused(Rejection),
     Failed(store::Error),
-    /// A fault of ours.
+    /// An error of the server.
     Panicked,
 }
 

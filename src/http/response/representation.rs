@@ -64,7 +64,7 @@ fn date(version: Version) -> SystemTime {
 }
 
 impl Representation {
-    fn new(meta: Meta, media_type: &str, rules: &ServiceConfig) -> Self {
+    fn new(meta: Meta, media_type: &str, config: &ServiceConfig) -> Self {
         let mut headers = HeaderMap::with_capacity(9);
         let given = HeaderValue::try_from(media_type);
         headers.insert(
@@ -74,13 +74,13 @@ impl Representation {
         headers.extend(validators(meta.version));
         headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        if let Some(value) = &rules.cache_control {
+        if let Some(value) = &config.cache_control {
             headers.insert(CACHE_CONTROL, value.clone());
         }
         if media::is_active(media_type) {
             headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);
         }
-        let is_compressible = rules.compress && media::is_compressible(media_type);
+        let is_compressible = config.compress && media::is_compressible(media_type);
         if is_compressible {
             headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
         }
@@ -117,11 +117,11 @@ impl Representation {
 pub(in crate::http) struct ShownValue(Arc<Object>);
 
 impl ShownValue {
-    /// `object`, the value of `key`, as `rules` have it.
-    pub(in crate::http) fn new(object: Arc<Object>, key: &Key<'_>, rules: &ServiceConfig) -> Self {
+    /// `object`, the value of `key`, as `config` have it.
+    pub(in crate::http) fn new(object: Arc<Object>, key: &Key<'_>, config: &ServiceConfig) -> Self {
         object.note(|| {
             let media_type = media::of(key.as_str(), object.media_type(), object.is_utf8());
-            Representation::new(object.meta(), &media_type, rules)
+            Representation::new(object.meta(), &media_type, config)
         });
         Self(object)
     }

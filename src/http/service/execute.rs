@@ -33,7 +33,7 @@ pub type Work = Pin<Box<dyn Future<Output = Response<Body>>>>;
 pub(in crate::http) struct RequestContext {
     pub(in crate::http) handler: Rc<Handler>,
     pub(in crate::http) connection: Rc<ConnectionState>,
-    pub(in crate::http) asked: RequestInfo,
+    pub(in crate::http) info: RequestInfo,
     pub(in crate::http) context: ResponseContext,
     pub(in crate::http) expects_continue: bool,
     pub(in crate::http) record: RequestRecord,
@@ -90,23 +90,23 @@ fn perform(context: RequestContext, operation: Operation<'static>, body: Request
         let RequestContext {
             handler,
             connection,
-            asked,
+            info,
             context,
             record,
             ..
         } = context;
         let response = {
-            let body = Received::new(body, handler.rules.max_body, &connection);
+            let body = Received::new(body, handler.config.max_body, &connection);
             let performed = pin!(async {
-                failpoint::reach("work", asked.path());
+                failpoint::reach("work", info.path());
                 handler.perform(operation, body, &connection).await
             });
             let outcome = handler
-                .survive(performed, &asked, &connection, &record)
+                .survive(performed, &info, &connection, &record)
                 .await;
             handler.render(outcome, &context)
         };
-        let response = if asked.wants_head_alone() {
+        let response = if info.wants_head_alone() {
             response
         } else {
             handler.begun(response, &context).await
@@ -120,7 +120,7 @@ impl Handler {
     async fn survive(
         &self,
         performed: Pin<&mut impl Future<Output = Result<Outcome, Outcome>>>,
-        asked: &RequestInfo,
+        info: &RequestInfo,
         connection: &ConnectionState,
         record: &RequestRecord,
     ) -> Outcome {
@@ -128,7 +128,7 @@ impl Handler {
             Ok(outcome) => outcome.unwrap_or_else(|failure| failure),
             Err(panicked) => {
                 let id = record.request_id(|| Notes::of(self.ids.anonymous()));
-                asked.panicked(panicked, &id, connection);
+                info.panicked(panicked, &id, connection);
                 Outcome::Panicked
             }
         }
@@ -154,12 +154,12 @@ impl Handler {
     ) -> Result<Outcome, Outcome> {
         match operation {
             Operation::Get { key, options } => self.get(&key, options.as_deref()).await,
-            Operation::Put { .. } if self.rules.discard => {
+            Operation::Put { .. } if self.config.discard => {
                 body.discard().await?;
                 Ok(Outcome::Discarded)
             }
             Operation::Put { key, len, options } => {
-                let counters = connection.meter().counters();
+                let counters = connection.metrics().counters();
                 self.put(key, len, *options, &mut body, counters).await
             }
             Operation::Delete { key, preconditions } => {

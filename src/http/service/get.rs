@@ -24,7 +24,7 @@ impl Handler {
         connection: &ConnectionState,
     ) -> Option<Arc<Object>> {
         let found = self.store.get_cached(key);
-        let counters = connection.meter().counters();
+        let counters = connection.metrics().counters();
         match found {
             Some(_) => counters.hits.add(1),
             None => counters.misses.add(1),
@@ -65,7 +65,7 @@ impl Handler {
         options: Option<&GetOptions>,
         digest: Option<String>,
     ) -> Outcome {
-        let value = ShownValue::new(object, key, &self.rules);
+        let value = ShownValue::new(object, key, &self.config);
         let Some(options) = options else {
             return Outcome::Value(ValueResponse::whole(value, digest));
         };

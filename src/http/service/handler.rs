@@ -22,7 +22,7 @@ use crate::store::{Error, Store};
 #[derive(Debug)]
 pub(in crate::http) struct Handler {
     pub(in crate::http) store: Arc<Store>,
-    pub(in crate::http) rules: ServiceConfig,
+    pub(in crate::http) config: ServiceConfig,
     pub(in crate::http) admin: Arc<Admin>,
     pub(in crate::http) ids: Ids,
     pub(in crate::http) rejection_log: RejectionLog,
@@ -51,7 +51,7 @@ impl Handler {
             self.rejection_log.forbidden(error);
             log_failure(error);
         }
-        render(outcome, context, &self.rules)
+        render(outcome, context, &self.config)
     }
 }
 
