@@ -11,7 +11,7 @@ mod store;
 
 pub use counter::{Counter, Tally};
 pub use histogram::{Histogram, Scale};
-pub use reactor::{AcceptCounters, Direction, Method, ReactorCounters, STATUSES};
+pub use reactor::{Direction, Method, ReactorCounters, STATUSES};
 pub use store::{Jobs, Listings, StoreCounters};
 
 /// Lines of the log that were lost: there was no room for them, or standard error refused them.

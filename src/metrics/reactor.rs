@@ -49,7 +49,7 @@ impl Direction {
 pub const STATUSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// The counters of one reactor. Its thread alone writes them, but for [`ReactorCounters::accepting`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ReactorCounters {
     /// Written by the thread that accepts for the reactor.
     pub accepting: AcceptCounters,
@@ -57,26 +57,64 @@ pub struct ReactorCounters {
     pub finished: Counter,
     /// Panics that were caught.
     pub panics: Counter,
-    /// Bytes received from clients.
+    /// What moved through its sockets.
+    pub bytes: ByteCounters,
+    /// How long things took.
+    pub latency: LatencyHistograms,
+    /// How reads met the cache.
+    pub cache: CacheCounters,
+    /// Values that clients send.
+    pub uploads: UploadCounters,
+    takeovers: [Counter; Direction::ALL.len()],
+    requests: [[Counter; STATUSES.len()]; Method::ALL.len()],
+}
+
+/// Bytes that the sockets of a reactor moved.
+#[derive(Debug, Default)]
+pub struct ByteCounters {
+    /// From clients.
     pub received: Counter,
-    /// Bytes sent to clients, those that the kernel sent from a file among them.
+    /// To clients, those that the kernel sent from a file among them.
     pub sent: Counter,
+}
+
+/// How long the requests of a reactor took, and how late it was.
+#[derive(Debug)]
+pub struct LatencyHistograms {
     /// From the head of a request to the last byte of its answer.
-    pub duration: Histogram,
+    pub request: Histogram,
     /// From the head of a request to the first byte of its answer.
     pub first_byte: Histogram,
     /// How much later than it was due a timer ran.
-    pub event_loop_lag: Histogram,
-    /// Reads answered from the cache.
+    pub event_loop: Histogram,
+}
+
+impl Default for LatencyHistograms {
+    fn default() -> Self {
+        Self {
+            request: Histogram::new(&Scale::DURATION),
+            first_byte: Histogram::new(&Scale::DELAY),
+            event_loop: Histogram::new(&Scale::DELAY),
+        }
+    }
+}
+
+/// How reads met the cache.
+#[derive(Debug, Default)]
+pub struct CacheCounters {
+    /// Reads answered from it.
     pub hits: Counter,
-    /// Reads that the cache had no answer to.
+    /// Reads that it had no answer to.
     pub misses: Counter,
-    /// Uploads begun.
-    pub uploads: Counter,
+}
+
+/// Values that clients send.
+#[derive(Debug, Default)]
+pub struct UploadCounters {
+    /// Uploads that have started.
+    pub started: Counter,
     /// Uploads that have ended, however they did.
-    pub uploads_ended: Counter,
-    takeovers: [Counter; Direction::ALL.len()],
-    requests: [[Counter; STATUSES.len()]; Method::ALL.len()],
+    pub finished: Counter,
 }
 
 /// What the thread that accepts counts for one reactor. Kept on cache lines of its own: it writes these while the
@@ -90,27 +128,6 @@ pub struct AcceptCounters {
     pub errors: Counter,
     /// Connections closed at once when it was the reactor's turn: their client had too many.
     pub refused: Counter,
-}
-
-impl Default for ReactorCounters {
-    fn default() -> Self {
-        Self {
-            accepting: AcceptCounters::default(),
-            finished: Counter::default(),
-            panics: Counter::default(),
-            received: Counter::default(),
-            sent: Counter::default(),
-            duration: Histogram::new(&Scale::DURATION),
-            first_byte: Histogram::new(&Scale::DELAY),
-            event_loop_lag: Histogram::new(&Scale::DELAY),
-            hits: Counter::default(),
-            misses: Counter::default(),
-            uploads: Counter::default(),
-            uploads_ended: Counter::default(),
-            takeovers: Default::default(),
-            requests: Default::default(),
-        }
-    }
 }
 
 impl ReactorCounters {

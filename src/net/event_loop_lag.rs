@@ -17,6 +17,6 @@ pub(super) async fn measure(counters: Arc<ReactorCounters>) {
     loop {
         let due = ticks.tick().await;
         let late = Instant::now().duration_since(due);
-        counters.event_loop_lag.observe_duration(late);
+        counters.latency.event_loop.observe_duration(late);
     }
 }

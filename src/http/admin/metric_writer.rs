@@ -1,6 +1,6 @@
 //! Writes metrics, one after the other: the library's encoder in fewer words.
 
-use std::fmt;
+use std::fmt::Result;
 
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 use prometheus_client::metrics::MetricType;
@@ -9,24 +9,24 @@ use prometheus_client::registry::Unit;
 use crate::metrics::Histogram;
 
 /// Writes metrics one after the other.
-pub(super) struct Scribe<'a>(pub(super) DescriptorEncoder<'a>);
+pub(super) struct MetricWriter<'a>(pub(super) DescriptorEncoder<'a>);
 
-pub(super) type Told = Result<(), fmt::Error>;
-
-impl Scribe<'_> {
-    pub(super) fn begin(
+impl MetricWriter<'_> {
+    pub(super) fn metric(
         &mut self,
         name: &str,
         unit: Option<&Unit>,
         help: &str,
         kind: MetricType,
-        tell: impl FnOnce(&mut MetricEncoder<'_>) -> Told,
-    ) -> Told {
-        tell(&mut self.0.encode_descriptor(name, help, unit, kind)?)
+        encode: impl FnOnce(&mut MetricEncoder<'_>) -> Result,
+    ) -> Result {
+        encode(&mut self.0.encode_descriptor(name, help, unit, kind)?)
     }
 
-    pub(super) fn counter(&mut self, name: &str, help: &str, value: u64) -> Told {
-        self.begin(name, None, help, MetricType::Counter, |m| count(m, value))
+    pub(super) fn counter(&mut self, name: &str, help: &str, value: u64) -> Result {
+        self.metric(name, None, help, MetricType::Counter, |metric| {
+            encode_counter(metric, value)
+        })
     }
 
     pub(super) fn gauge(
@@ -35,9 +35,9 @@ impl Scribe<'_> {
         unit: Option<&Unit>,
         help: &str,
         value: u64,
-    ) -> Told {
-        self.begin(name, unit, help, MetricType::Gauge, |m| {
-            m.encode_gauge(&value)
+    ) -> Result {
+        self.metric(name, unit, help, MetricType::Gauge, |metric| {
+            metric.encode_gauge(&value)
         })
     }
 
@@ -46,17 +46,19 @@ impl Scribe<'_> {
         name: &str,
         unit: Option<&Unit>,
         help: &str,
-        of: &Histogram,
-    ) -> Told {
-        self.begin(name, unit, help, MetricType::Histogram, |m| spread(m, of))
+        histogram: &Histogram,
+    ) -> Result {
+        self.metric(name, unit, help, MetricType::Histogram, |metric| {
+            encode_histogram(metric, histogram)
+        })
     }
 }
 
-pub(super) fn count(metric: &mut MetricEncoder<'_>, value: u64) -> Told {
+pub(super) fn encode_counter(metric: &mut MetricEncoder<'_>, value: u64) -> Result {
     metric.encode_counter::<[(&str, &str); 0], u64, u64>(&value, None)
 }
 
-pub(super) fn spread(metric: &mut MetricEncoder<'_>, histogram: &Histogram) -> Told {
+pub(super) fn encode_histogram(metric: &mut MetricEncoder<'_>, histogram: &Histogram) -> Result {
     let (buckets, sum) = histogram.read();
     let count = buckets.iter().map(|(_, count)| count).sum();
     metric.encode_histogram::<[(&str, &str); 0]>(sum, count, &buckets, None)

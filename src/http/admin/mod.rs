@@ -6,7 +6,9 @@ mod exposition;
 mod health;
 mod metric_writer;
 mod metrics_text;
-mod process;
+mod process_metrics;
+mod reactor_metrics;
+mod store_metrics;
 
 use std::sync::Arc;
 

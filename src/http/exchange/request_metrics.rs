@@ -166,7 +166,7 @@ impl RequestMetrics {
 
     /// The socket took `bytes`; `more` of what hyper has wait for it.
     pub(in crate::http) fn sent(&self, bytes: usize, more: bool) {
-        self.counters.sent.add(bytes as u64);
+        self.counters.bytes.sent.add(bytes as u64);
         let is_last = self.stage.get() == Stage::Ended && !more;
         let is_interim = self.stage.get() == Stage::Begun;
         // All of an answer in one go needs no reading of its own: the end is taken at once.
@@ -177,7 +177,7 @@ impl RequestMetrics {
 
     /// The socket gave `bytes`.
     pub(in crate::http) fn received(&self, bytes: usize) {
-        self.counters.received.add(bytes as u64);
+        self.counters.bytes.received.add(bytes as u64);
     }
 
     /// Everything that hyper had has been handed to the socket.
@@ -202,12 +202,12 @@ impl RequestMetrics {
         let duration = now.duration_since(began);
         self.counters.answered(self.method.get(), status);
         if !self.is_watch.get() {
-            self.counters.duration.observe_duration(duration);
+            self.counters.latency.request.observe_duration(duration);
         }
         if status != 0 {
             let first = self.first.get().unwrap_or(now);
             let delay = first.duration_since(began);
-            self.counters.first_byte.observe_duration(delay);
+            self.counters.latency.first_byte.observe_duration(delay);
         }
         if let Some(notes) = self.notes.take() {
             let Notes { identity, line, .. } = *notes;

@@ -26,8 +26,8 @@ impl Handler {
         let found = self.store.get_cached(key);
         let counters = connection.metrics().counters();
         match found {
-            Some(_) => counters.hits.add(1),
-            None => counters.misses.add(1),
+            Some(_) => counters.cache.hits.add(1),
+            None => counters.cache.misses.add(1),
         }
         found
     }

@@ -69,14 +69,14 @@ struct InFlight<'a>(&'a ReactorCounters);
 
 impl<'a> InFlight<'a> {
     fn begin(counters: &'a ReactorCounters) -> Self {
-        counters.uploads.add(1);
+        counters.uploads.started.add(1);
         Self(counters)
     }
 }
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        self.0.uploads_ended.add(1);
+        self.0.uploads.finished.add(1);
     }
 }
 

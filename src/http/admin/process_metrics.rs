@@ -1,0 +1,70 @@
+//! The metrics of the process: what runs, and under the names that Prometheus has for it everywhere, what it uses.
+
+use std::fmt::Result;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Unit;
+
+use crate::http::admin::metric_writer::MetricWriter;
+use crate::metrics::{LOG_LINES_LOST, process};
+
+#[derive(Debug)]
+pub(super) struct ProcessMetrics {
+    started: f64,
+}
+
+impl ProcessMetrics {
+    /// To be made once, when the process starts.
+    pub(super) fn new() -> Self {
+        Self {
+            started: process::started(),
+        }
+    }
+}
+
+impl Collector for ProcessMetrics {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result {
+        let now = process::read();
+        let mut to = MetricWriter(encoder);
+        let (name, help) = ("data_server_build_info", "The version that runs; always 1.");
+        to.metric(name, None, help, MetricType::Gauge, |metric| {
+            let version = [("version", env!("CARGO_PKG_VERSION"))];
+            metric.encode_family(&version)?.encode_gauge(&1_u64)
+        })?;
+        to.counter(
+            "data_server_log_lines_lost",
+            "Lines of the log that were lost: their reader stalled, or writing them failed.",
+            LOG_LINES_LOST.get(),
+        )?;
+        to.gauge(
+            "process_resident_memory",
+            Some(&Unit::Bytes),
+            "Resident memory.",
+            now.resident,
+        )?;
+        to.gauge(
+            "process_open_fds",
+            None,
+            "Open file descriptors.",
+            now.descriptors,
+        )?;
+        let seconds = Some(&Unit::Seconds);
+        let help = "Processor time of all threads, user and system.";
+        to.metric(
+            "process_cpu",
+            seconds,
+            help,
+            MetricType::Counter,
+            |metric| metric.encode_counter::<[(&str, &str); 0], f64, u64>(&now.cpu, None),
+        )?;
+        let (name, help) = (
+            "process_start_time",
+            "When the process was started, since 1970.",
+        );
+        to.metric(name, seconds, help, MetricType::Gauge, |metric| {
+            metric.encode_gauge(&self.started)
+        })
+    }
+}
