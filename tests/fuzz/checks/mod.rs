@@ -1,0 +1,165 @@
+//! What `tests/fuzz` feeds with inputs: each function takes any bytes, and panics where a promise about them is broken.
+//!
+//! The library includes this module by its path, for `cfg(test)` and `cfg(fuzzing)` alone: it needs what is private there,
+//! and is in no build that is used. The unit tests run every seed of the corpora through it, and inputs made by proptest.
+#![allow(clippy::missing_panics_doc, reason = "a panic is how they tell")]
+
+mod framing;
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, SystemTime};
+
+use hyper::Uri;
+use hyper::header::{
+    HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
+    IF_UNMODIFIED_SINCE, RANGE,
+};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::http::request::path;
+use crate::http::semantics::conditional::{Current, Preconditions, if_range};
+use crate::http::semantics::digest_fields::{Algorithm, CONTENT_DIGEST, Expected, REPR_DIGEST};
+use crate::http::semantics::listing::{next_link, page};
+use crate::http::semantics::range::{MAX_PARTS, Ranges, ranges};
+use crate::store::{Key, Listing};
+
+pub use framing::framing;
+
+/// A path names at most one key, which obeys the rules and comes back from any encoding of it.
+pub fn key(data: &[u8]) {
+    let Ok(segment) = std::str::from_utf8(data) else {
+        return;
+    };
+    let path = format!("/{segment}");
+    let Ok(key) = path::key(&path) else {
+        return;
+    };
+    let name = key.as_str();
+    assert!((1..=255).contains(&name.len()) && !name.contains(['/', '\0']));
+    assert!(name != "." && name != ".." && !name.starts_with(".data-server"));
+    let encoded = format!("/{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
+    assert_eq!(
+        path::key(&encoded).expect("the same key, encoded"),
+        Key::new(name).expect("a key")
+    );
+}
+
+/// A target that hyper takes names a key by its path alone.
+pub fn target(data: &[u8]) {
+    let Ok(uri) = Uri::try_from(data) else {
+        return;
+    };
+    let Ok(key) = path::key(uri.path()) else {
+        return;
+    };
+    let segment = uri.path().trim_start_matches('/');
+    assert!(!segment.contains(['/', '?', '#']), "{uri}");
+    assert!(key.as_str().len() <= segment.len(), "{uri}");
+}
+
+/// Every range lies within the value, parts are few, and together no longer than twice the value.
+pub fn range(data: &[u8]) {
+    let Some((len, field)) = data.split_first_chunk() else {
+        return;
+    };
+    let (len, headers) = (u64::from_le_bytes(*len), fields(&[RANGE], field));
+    let asked = match ranges(&headers, len) {
+        Ranges::Whole | Ranges::Unsatisfiable => return,
+        Ranges::Single(range) => vec![range],
+        Ranges::Multi(parts) => {
+            assert!((2..=MAX_PARTS).contains(&parts.len()));
+            parts
+        }
+    };
+    for part in &asked {
+        assert!(
+            part.start < part.end && part.end <= len,
+            "{part:?} of {len}"
+        );
+    }
+}
+
+/// A precondition that names a version never holds where there is none, and one that wants none never where there is one.
+pub fn preconditions(data: &[u8]) {
+    let names = [
+        IF_MATCH,
+        IF_NONE_MATCH,
+        IF_MODIFIED_SINCE,
+        IF_UNMODIFIED_SINCE,
+        IF_RANGE,
+    ];
+    let headers = fields(&names, data);
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+    let current = Current {
+        etag: "\"18ea04c1e2788651\"",
+        variants: &[],
+        modified: SystemTime::UNIX_EPOCH,
+    };
+    if_range(&headers, current, now);
+    let Some(preconditions) = Preconditions::of(&headers) else {
+        return;
+    };
+    preconditions.for_read(Some(current));
+    preconditions.for_read(None);
+    if headers.contains_key(IF_MATCH) {
+        assert!(!preconditions.for_write(None), "{headers:?}");
+    }
+    let wants_none = headers
+        .get(IF_NONE_MATCH)
+        .is_some_and(|value| value.as_bytes().trim_ascii() == b"*");
+    if wants_none {
+        assert!(!preconditions.for_write(Some(current)), "{headers:?}");
+    }
+}
+
+/// A digest that is understood is the same when it is written and understood again.
+pub fn digest_fields(data: &[u8]) {
+    let content_md5 = HeaderName::from_static("content-md5");
+    let headers = fields(&[CONTENT_DIGEST, REPR_DIGEST, content_md5], data);
+    let Ok(expected) = Expected::of(&headers) else {
+        return;
+    };
+    if let Some(digest) = expected.sha256 {
+        let field = Algorithm::Sha256.field(&digest);
+        let again = fields(&[CONTENT_DIGEST], field.as_bytes());
+        assert_eq!(Expected::of(&again).map(|e| e.sha256), Ok(Some(digest)));
+    }
+    assert_eq!(expected.and(expected), Ok(expected));
+}
+
+/// The cursor of a page leads to where the page ended.
+pub fn cursor(data: &[u8]) {
+    let Ok(query) = std::str::from_utf8(data) else {
+        return;
+    };
+    let Ok(first) = page(query) else {
+        return;
+    };
+    assert!((1..=10_000).contains(&first.limit));
+    let listing = Listing {
+        keys: Vec::new(),
+        next: Some(first.after.clone()),
+    };
+    let link = next_link(&first, &listing).expect("a link to the next page");
+    assert!(HeaderValue::try_from(&link).is_ok(), "{link}");
+    let query = link
+        .strip_prefix("</?")
+        .and_then(|rest| rest.split_once('>'));
+    let second = page(query.expect("an address").0).expect("a page");
+    assert_eq!(
+        (&second.prefix, &second.after, second.limit),
+        (&first.prefix, &first.after, first.limit)
+    );
+}
+
+/// The values of `names`, one a line.
+fn fields(names: &[HeaderName], data: &[u8]) -> HeaderMap {
+    let lines = data.split(|&b| b == b'\n');
+    let values = lines.map(|line| HeaderValue::from_bytes(line).ok());
+    let fields = names.iter().cycle().zip(values);
+    fields
+        .filter_map(|(name, value)| Some((name.clone(), value?)))
+        .take(100)
+        .collect()
+}

@@ -1,0 +1,100 @@
+//! The checks on any toolchain: every seed of the corpora, and inputs made by proptest.
+
+use std::path::Path;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::framing::{Heads, serve};
+use super::*;
+
+type Target = (&'static str, fn(&[u8]));
+
+const TARGETS: [Target; 7] = [
+    ("key", key),
+    ("target", target),
+    ("range", range),
+    ("preconditions", preconditions),
+    ("digest_fields", digest_fields),
+    ("cursor", cursor),
+    ("framing", framing),
+];
+
+#[test]
+fn every_seed_of_the_corpora_passes() {
+    let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus");
+    for (name, run) in TARGETS {
+        let seeds = std::fs::read_dir(corpora.join(name)).expect("a corpus");
+        let seeds: Vec<_> = seeds.map(|seed| seed.expect("a seed").path()).collect();
+        assert!(!seeds.is_empty(), "no seeds of {name}");
+        for seed in seeds {
+            run(&std::fs::read(&seed).expect("a seed"));
+        }
+    }
+}
+
+#[test]
+fn the_harness_of_framing_finds_what_hyper_hides() {
+    // hyper takes this for one request, and says nothing of the length that it drops.
+    let smuggled = b"PUT /a HTTP/1.1\r\nHost: t\r\nContent-Length: 100\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    assert_eq!(serve(smuggled), ["PUT /a"]);
+    let heads = Heads::of(smuggled, usize::MAX);
+    assert!(heads.is_faulty && heads.targets.is_empty());
+    let two = b"GET /a HTTP/1.1\r\nHost: t\r\n\r\nGET /b HTTP/1.1\r\nHost: t\r\n\r\n";
+    assert_eq!(serve(two), ["GET /a", "GET /b"]);
+    assert_eq!(Heads::of(two, 1).targets, ["GET /a", "GET /b"]);
+}
+
+/// Pieces that requests are made of, sound and not.
+fn piece() -> impl Strategy<Value = Vec<u8>> {
+    let known: Vec<&[u8]> = vec![
+        b"GET /a HTTP/1.1\r\n",
+        b"PUT /b HTTP/1.1\r\n",
+        b"PUT /c HTTP/1.0\r\n",
+        b"HEAD / HTTP/1.1\r\n",
+        b"Host: t\r\n",
+        b"Content-Length: 5\r\n",
+        b"Content-Length:\t11 \r\n",
+        b"content-length: 0\r\n",
+        b"Transfer-Encoding: chunked\r\n",
+        b"transfer-encoding:CHUNKED\r\n",
+        b"Transfer-Encoding: gzip, chunked\r\n",
+        b"Expect: 100-continue\r\n",
+        b"Connection: close\r\n",
+        b"Connection: keep-alive\r\n",
+        b"X-Y: z\r\n",
+        b"\r\n",
+        b"\r\n\r\n",
+        b"\n",
+        b"\r",
+        b" ",
+        b":",
+        b"5\r\nabcde\r\n",
+        b"abcde",
+        b"0\r\n\r\n",
+        b"00\r\nX: y\r\n\r\n",
+        b"1;a=\"b\"\r\nx\r\n",
+        b"GET /smug HTTP/1.1\r\nHost: t\r\n\r\n",
+        b"PUT /d HTTP/1.1\r\nHost: t\r\nContent-Length: 5\r\n\r\nvalue",
+        b"PUT /e HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    ];
+    prop_oneof![
+        20 => prop::sample::select(known).prop_map(<[u8]>::to_vec),
+        1 => vec(any::<u8>(), 1..4),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #[test]
+    fn hyper_finds_requests_where_the_framing_found_them(cut in 0..40_u8, pieces in vec(piece(), 1..16)) {
+        framing(&[&[cut][..], &pieces.concat()].concat());
+    }
+
+    #[test]
+    fn nothing_panics_whatever_it_is_given(data in vec(any::<u8>(), 0..200)) {
+        for (_, run) in TARGETS {
+            run(&data);
+        }
+    }
+}
