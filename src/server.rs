@@ -11,10 +11,10 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::time::timeout;
 
-use crate::config::{Config, TooFew};
+use crate::config::{Config, ListenConfig, TooFew};
 use crate::cpus::Cpus;
 use crate::drain::{self, Drain};
-use crate::http::{Admin, Routes, ServiceBuilder, ServiceConfig};
+use crate::http::{Admin, Routes, ServiceBuilder};
 use crate::metrics::ReactorCounters;
 use crate::net::{self, AdminListener, Listen, Listeners, Peers, ReactorConfig};
 use crate::store::{self, OpenError, Store};
@@ -74,30 +74,21 @@ impl Server {
     pub fn bind(config: Config) -> Result<Self, StartError> {
         config.descriptors.check()?;
         raise_descriptor_limit();
-        let open = if config.service.read_only {
-            Store::open_read_only
-        } else {
-            Store::open
-        };
         let cpus = if config.pin {
             Cpus::pinned(config.threads)
         } else {
             Cpus::default()
         };
-        let options = store::Options {
-            cpus: cpus.of_others(),
-            ..config.store
-        };
-        if !config.is_dir_named {
-            store::claim(&config.dir, !config.service.read_only)?;
-            tracing::warn!(dir = %config.dir.display(), "serving the default directory, which is for trying out: /tmp is emptied at reboots; give --dir");
-        }
-        let store = Arc::new(open(&config.dir, options)?);
+        let store = Arc::new(open_store(&config, &cpus)?);
+        let ListenConfig {
+            at,
+            admin,
+            dispatch,
+        } = config.listen;
         let cannot = |at| move |source| StartError::Listen { at, source };
-        let listeners = Listeners::bind(config.listen, config.dispatch, config.threads)
-            .map_err(cannot(config.listen))?;
+        let listeners = Listeners::bind(at, dispatch, config.threads).map_err(cannot(at))?;
         let bind_admin = |at| AdminListener::bind(at).map_err(cannot(at));
-        let admin_listener = config.admin.map(bind_admin).transpose()?;
+        let admin_listener = admin.map(bind_admin).transpose()?;
         let address = listeners.local_addr();
         if !config.service.read_only && !address.ip().is_loopback() {
             tracing::warn!("no authentication: anyone who reaches {address} can write and delete");
@@ -121,24 +112,28 @@ impl Server {
         let address = self.local_addr();
         let (drain, draining) = drain::channel();
         let counters: Vec<_> = (0..self.config.threads).map(|_| Arc::default()).collect();
-        let admin = Admin::new(counters.clone(), &self.store, self.config.min_free);
+        let admin = Admin::new(
+            counters.clone(),
+            &self.store,
+            self.config.directory.min_free,
+        );
         let admin = Arc::new(admin);
-        let scope = match &self.admin_listener {
+        let routes = match &self.admin_listener {
             Some(_) => Routes::Values,
             None => Routes::All,
         };
-        let reactors = self.reactors(counters, &admin, scope);
-        let peers = Peers::new(self.config.max_connections_per_ip);
+        let reactors = self.reactors(counters, &admin, routes);
+        let peers = Peers::new(self.config.connections.max_per_ip);
         let admin_drain = self.start_admin(&admin)?;
         net::start(
             self.listeners,
             reactors,
-            self.config.max_connections,
+            self.config.connections.max,
             peers.clone(),
             &draining,
         )?;
         admin.serves();
-        tracing::info!(address = %address, dir = %self.config.dir.display(), reactors = self.config.threads, "serving");
+        tracing::info!(address = %address, dir = %self.config.directory.path.display(), reactors = self.config.threads, "serving");
         Ok(Running {
             config: self.config,
             store: self.store,
@@ -153,14 +148,14 @@ impl Server {
         &self,
         counters: Vec<Arc<ReactorCounters>>,
         admin: &Arc<Admin>,
-        scope: Routes,
+        routes: Routes,
     ) -> Vec<ReactorConfig> {
         let reactor = |(index, counters)| ReactorConfig {
             index,
             name: format!("reactor-{index}"),
-            service: self.service(index, admin, scope, self.local_addr()),
-            limits: self.config.limits,
-            takeover: self.config.takeover,
+            service: self.service(index, admin, routes, self.local_addr()),
+            limits: self.config.connections.limits,
+            takeover: self.config.connections.takeover,
             lame_duck: self.listeners.outlive().then_some(LAME_DUCK),
             counters,
             cpu: self.cpus.of_reactor(index),
@@ -173,15 +168,12 @@ impl Server {
         &self,
         index: usize,
         admin: &Arc<Admin>,
-        scope: Routes,
+        routes: Routes,
         address: SocketAddr,
     ) -> ServiceBuilder {
-        let service = self.config.service.clone();
-        let config = ServiceConfig {
-            scope,
-            hosts: service.hosts.clone().on(address.ip()),
-            ..service
-        };
+        let mut config = self.config.service.clone();
+        config.routes = routes;
+        config.allowed.hosts.listen_on(address.ip());
         ServiceBuilder {
             store: Arc::clone(&self.store),
             config,
@@ -203,8 +195,8 @@ impl Server {
             index,
             name: "admin".to_owned(),
             service: self.service(index, admin, Routes::Pages, address),
-            limits: self.config.limits,
-            takeover: self.config.takeover,
+            limits: self.config.connections.limits,
+            takeover: self.config.connections.takeover,
             lame_duck: None,
             counters: Arc::default(),
             cpu: None,
@@ -267,6 +259,24 @@ impl Running {
         }
         drop((store, admin));
         tracing::info!(refused = peers.refused(), "drained");
+    }
+}
+
+/// Opens the directory. The default one, which lies where any user may write, has to be this user's own.
+fn open_store(config: &Config, cpus: &Cpus) -> Result<Store, OpenError> {
+    let (dir, read_only) = (&config.directory.path, config.service.read_only);
+    if !config.directory.is_named {
+        store::claim(dir, !read_only)?;
+        tracing::warn!(dir = %dir.display(), "serving the default directory, which is for trying out: /tmp is emptied at reboots; give --dir");
+    }
+    let options = store::Options {
+        cpus: cpus.of_others(),
+        ..config.store
+    };
+    if read_only {
+        Store::open_read_only(dir, options)
+    } else {
+        Store::open(dir, options)
     }
 }
 

@@ -10,9 +10,8 @@ mod network;
 mod print;
 mod protocol;
 mod storage;
+mod timeouts;
 
-use std::num::NonZeroU32;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{CommandFactory, Parser};
@@ -21,12 +20,13 @@ pub use self::descriptors::{Descriptors, TooFew};
 pub use self::error::BadConfig;
 use self::logging::Logging;
 use self::network::Network;
+pub use self::network::{ConnectionConfig, ListenConfig};
 use self::print::Print;
 use self::protocol::Protocol;
+pub use self::storage::DirectoryConfig;
 use self::storage::Storage;
 use crate::http::ServiceConfig;
 use crate::log;
-use crate::net::{self, Limits, Listen};
 use crate::store;
 
 /// A small, fast key-value file server over HTTP.
@@ -72,32 +72,18 @@ Examples:
 /// A checked configuration: pure data.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Directory of the values.
-    pub dir: PathBuf,
-    /// Whether it was named, by an option or in the environment; else it must be this user's own.
-    pub is_dir_named: bool,
-    /// Where to listen.
-    pub listen: Listen,
-    /// Where the server's own pages are, if not where it listens.
-    pub admin: Option<Listen>,
-    /// Bytes free for values below which the server is not ready.
-    pub min_free: u64,
+    /// Where the values are.
+    pub directory: DirectoryConfig,
+    /// Where clients connect.
+    pub listen: ListenConfig,
     /// Number of reactors, at least 1.
     pub threads: usize,
-    /// How connections come to reactors.
-    pub dispatch: net::Dispatch,
     /// Whether each reactor keeps to one CPU.
     pub pin: bool,
     /// What descriptors are for.
     pub descriptors: Descriptors,
-    /// Connections open at once.
-    pub max_connections: usize,
-    /// Of those, from one IPv4 address or IPv6 network of 64 bits, if that is bounded.
-    pub max_connections_per_ip: Option<NonZeroU32>,
-    /// How long peers may take.
-    pub limits: Limits,
-    /// What moves long bodies.
-    pub takeover: net::Takeover,
+    /// What connections may do.
+    pub connections: ConnectionConfig,
     /// What the store may use.
     pub store: store::Options,
     /// How requests are answered.
@@ -121,26 +107,18 @@ impl TryFrom<Args> for Config {
         } = args;
         let descriptors = network.descriptors();
         let store = storage.options(&descriptors);
-        let (dir, is_dir_named) = storage.dir();
         let mut hosts = protocol.hosts()?;
         network.own_names().for_each(|name| hosts.add_own(name));
         Ok(Self {
+            directory: storage.directory(),
             listen: network.listen()?,
-            admin: network.admin()?,
-            min_free: storage.min_free(),
             threads: network.threads(),
-            dispatch: network.dispatch(),
             pin: network.pin,
-            max_connections: network.max_connections(&descriptors),
+            connections: network.connections(&descriptors),
             descriptors,
-            max_connections_per_ip: network.max_connections_per_ip,
-            limits: network.limits(),
-            takeover: network.takeover(),
-            grace_period: *network.grace_period,
-            dir,
-            is_dir_named,
             service: protocol.service_config(logging.sampling(), store.max_staged, hosts)?,
             store,
+            grace_period: network.timeouts.grace_period(),
             log: logging.options(),
         })
     }

@@ -3,15 +3,39 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroU32;
 
-use bytesize::ByteSize;
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 
+use super::timeouts::Timeouts;
 use super::{BadConfig, Descriptors};
 use crate::net::{self, Balance, Limits, Listen};
 
 /// Where to listen unless told otherwise.
 const DEFAULT: &str = "127.0.0.1:8080";
+
+/// Where clients connect.
+#[derive(Clone, Copy, Debug)]
+pub struct ListenConfig {
+    /// Where to listen.
+    pub at: Listen,
+    /// Where the server's own pages are, if not there.
+    pub admin: Option<Listen>,
+    /// How connections come to reactors.
+    pub dispatch: net::Dispatch,
+}
+
+/// What connections may do.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionConfig {
+    /// Open at once.
+    pub max: usize,
+    /// Of those, from one IPv4 address or IPv6 network of 64 bits, if that is bounded.
+    pub max_per_ip: Option<NonZeroU32>,
+    /// How long peers may take.
+    pub limits: Limits,
+    /// What moves long bodies.
+    pub takeover: net::Takeover,
+}
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Connections")]
@@ -55,7 +79,7 @@ pub(super) struct Network {
 
     /// Connections open at once from one IPv4 address or IPv6 network of 64 bits; more are closed [default: no limit]
     #[arg(long, value_name = "N", env = "DATA_SERVER_MAX_CONNECTIONS_PER_IP")]
-    pub(super) max_connections_per_ip: Option<NonZeroU32>,
+    max_connections_per_ip: Option<NonZeroU32>,
 
     /// What moves long bodies: the connection itself, which takes the socket from hyper for that (on), or hyper (off, for
     /// comparison); answers are the same
@@ -67,42 +91,8 @@ pub(super) struct Network {
     )]
     takeover: Takeover,
 
-    /// Time for the head of a request to arrive; 0s is for ever
-    #[arg(
-        long,
-        value_name = "DURATION",
-        env = "DATA_SERVER_HEADER_TIMEOUT",
-        default_value = "10s"
-    )]
-    header_timeout: humantime::Duration,
-
-    /// Time a connection may stay open between requests; 0s is for ever
-    #[arg(
-        long,
-        value_name = "DURATION",
-        env = "DATA_SERVER_IDLE_TIMEOUT",
-        default_value = "60s"
-    )]
-    idle_timeout: humantime::Duration,
-
-    /// Bytes a second that a client must send or take of a body, averaged over 10 s; 0 is any
-    #[arg(
-        long,
-        value_name = "SIZE",
-        env = "DATA_SERVER_MIN_RATE",
-        default_value = "1KiB"
-    )]
-    min_rate: ByteSize,
-
-    /// Time for requests in flight to finish after SIGTERM, SIGINT or SIGQUIT; a second signal, half a second later or more,
-    /// ends at once
-    #[arg(
-        long,
-        value_name = "DURATION",
-        env = "DATA_SERVER_GRACE_PERIOD",
-        default_value = "30s"
-    )]
-    pub(super) grace_period: humantime::Duration,
+    #[command(flatten)]
+    pub(super) timeouts: Timeouts,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -119,18 +109,11 @@ enum Takeover {
 }
 
 impl Network {
-    pub(super) fn takeover(&self) -> net::Takeover {
-        match self.takeover {
-            Takeover::On => net::Takeover::On,
-            Takeover::Off => net::Takeover::Off,
-        }
-    }
-
     pub(super) fn threads(&self) -> usize {
         self.threads.map_or_else(num_cpus::get, usize::from)
     }
 
-    pub(super) fn dispatch(&self) -> net::Dispatch {
+    fn dispatch(&self) -> net::Dispatch {
         match self.dispatch {
             Dispatch::RoundRobin => net::Dispatch::Acceptor(Balance::RoundRobin),
             Dispatch::LeastConnections => net::Dispatch::Acceptor(Balance::LeastConnections),
@@ -138,9 +121,18 @@ impl Network {
         }
     }
 
-    pub(super) fn max_connections(&self, descriptors: &Descriptors) -> usize {
-        self.max_connections
-            .map_or_else(|| descriptors.connections(), |n| n as usize)
+    pub(super) fn connections(&self, descriptors: &Descriptors) -> ConnectionConfig {
+        ConnectionConfig {
+            max: self
+                .max_connections
+                .map_or_else(|| descriptors.connections(), |n| n as usize),
+            max_per_ip: self.max_connections_per_ip,
+            limits: self.timeouts.limits(),
+            takeover: match self.takeover {
+                Takeover::On => net::Takeover::On,
+                Takeover::Off => net::Takeover::Off,
+            },
+        }
     }
 
     /// What this server's sockets and threads need, and what that leaves.
@@ -153,14 +145,6 @@ impl Network {
         Descriptors::new(self.threads(), listeners, has_admin)
     }
 
-    pub(super) fn limits(&self) -> Limits {
-        Limits {
-            header_timeout: *self.header_timeout,
-            idle_timeout: *self.idle_timeout,
-            min_rate: self.min_rate.as_u64(),
-        }
-    }
-
     /// The names and addresses to listen on, as typed.
     pub(super) fn own_names(&self) -> impl Iterator<Item = &str> {
         let given = [self.listen.as_deref(), self.admin.as_deref()];
@@ -170,25 +154,22 @@ impl Network {
             .filter(|name| *name != "fd")
     }
 
-    pub(super) fn listen(&self) -> Result<Listen, BadConfig> {
-        let given = self.listen.as_deref().filter(|given| !given.is_empty());
-        let listen = match (given, net::passed()) {
-            (Some(given), _) => place("--listen", given)?,
+    pub(super) fn listen(&self) -> Result<ListenConfig, BadConfig> {
+        let given = |option: &'_ Option<String>| option.clone().filter(|given| !given.is_empty());
+        let at = match (given(&self.listen), net::passed()) {
+            (Some(given), _) => place("--listen", &given)?,
             (None, Some(fd)) => Listen::Fd(fd),
             (None, None) => place("--listen", DEFAULT)?,
         };
-        if matches!(
-            (listen, self.dispatch),
-            (Listen::Fd(_), Dispatch::ReusePort)
-        ) {
-            return Err(BadConfig::Dispatch { listen });
+        if matches!((at, self.dispatch), (Listen::Fd(_), Dispatch::ReusePort)) {
+            return Err(BadConfig::Dispatch { listen: at });
         }
-        Ok(listen)
-    }
-
-    pub(super) fn admin(&self) -> Result<Option<Listen>, BadConfig> {
-        let given = self.admin.as_deref().filter(|given| !given.is_empty());
-        given.map(|given| place("--admin", given)).transpose()
+        let admin = given(&self.admin).map(|given| place("--admin", &given));
+        Ok(ListenConfig {
+            at,
+            admin: admin.transpose()?,
+            dispatch: self.dispatch(),
+        })
     }
 }
 

@@ -7,7 +7,9 @@ use clap::Args;
 use clap::builder::FalseyValueParser;
 
 use super::BadConfig;
-use crate::http::{CACHE_CONTROL, Hosts, Origins, Routes, Sampling, ServiceConfig, cache_control};
+use crate::http::{
+    AllowLists, CACHE_CONTROL, Hosts, Origins, Routes, Sampling, ServiceConfig, cache_control,
+};
 
 /// No file is longer: the kernel's offsets are signed.
 const LONGEST_FILE: u64 = i64::MAX as u64;
@@ -101,7 +103,7 @@ impl Protocol {
         max_staged: Option<NonZeroU64>,
         hosts: Hosts,
     ) -> Result<ServiceConfig, BadConfig> {
-        let cors_origins = self.origins()?;
+        let origins = self.origins()?;
         let cache_control = cache_control(&self.cache_control);
         let cache_control = cache_control.map_err(|why| BadConfig::CacheControl {
             given: self.cache_control,
@@ -112,15 +114,14 @@ impl Protocol {
             .map_or(LONGEST_FILE, NonZeroU64::get);
         let max_body = self.max_body.map_or(LONGEST_FILE, |size| size.as_u64());
         Ok(ServiceConfig {
-            scope: Routes::All,
+            routes: Routes::All,
             compat: self.compat,
             discard: self.discard,
             read_only: self.read_only,
             max_body: max_body.min(storable),
             compress: self.compress,
             cache_control,
-            hosts,
-            cors_origins,
+            allowed: AllowLists { hosts, origins },
             access_log,
             server_timing: self.server_timing,
         })

@@ -10,6 +10,17 @@ use super::Descriptors;
 use crate::http::is_guessed_text;
 use crate::store;
 
+/// The directory of the values.
+#[derive(Clone, Debug)]
+pub struct DirectoryConfig {
+    /// Its path.
+    pub path: PathBuf,
+    /// Whether it was named, by an option or in the environment; else it must be this user's own.
+    pub is_named: bool,
+    /// Bytes free for values below which the server is not ready.
+    pub min_free: u64,
+}
+
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Values")]
 pub(super) struct Storage {
@@ -82,15 +93,13 @@ enum Durability {
 const DEFAULT_DIR: &str = "/tmp/data-rs";
 
 impl Storage {
-    /// The directory, and whether it was named.
-    pub(super) fn dir(&self) -> (PathBuf, bool) {
-        let named = self.dir.clone();
-        let is_named = named.is_some();
-        (named.unwrap_or_else(|| DEFAULT_DIR.into()), is_named)
-    }
-
-    pub(super) fn min_free(&self) -> u64 {
-        self.min_free.as_u64()
+    pub(super) fn directory(&self) -> DirectoryConfig {
+        let path = self.dir.clone();
+        DirectoryConfig {
+            is_named: path.is_some(),
+            path: path.unwrap_or_else(|| DEFAULT_DIR.into()),
+            min_free: self.min_free.as_u64(),
+        }
     }
 
     /// By default one processor is left to the reactors.

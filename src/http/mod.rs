@@ -36,5 +36,5 @@ pub use semantics::media::is_guessed_text;
 pub use semantics::{conditional, range};
 pub use service::execute::{Task, Work};
 pub use service::{Answer, Service, ServiceBuilder};
-pub use service_config::{Routes, ServiceConfig};
+pub use service_config::{AllowLists, Routes, ServiceConfig};
 pub use watch::{Session, Upgraded};

@@ -10,7 +10,7 @@ use crate::http::request::origins::Origins;
 #[derive(Clone, Debug)]
 pub struct ServiceConfig {
     /// What is answered at all.
-    pub scope: Routes,
+    pub routes: Routes,
     /// Answer as the C server did, where that differs (docs/http.md).
     pub compat: bool,
     /// Receive PUT bodies and drop them.
@@ -23,14 +23,21 @@ pub struct ServiceConfig {
     pub compress: bool,
     /// The Cache-Control of values and listings, if they have one.
     pub cache_control: Option<HeaderValue>,
-    /// By which names it may be asked.
-    pub hosts: Hosts,
-    /// Origins whose pages may use this server.
-    pub cors_origins: Origins,
+    /// By which names the server may be asked, and by which pages.
+    pub allowed: AllowLists,
     /// Log a line for exchanges.
     pub access_log: Option<Sampling>,
     /// Tell clients how long their answers took.
     pub server_timing: bool,
+}
+
+/// Names and origins that may use the server: other web sites may not.
+#[derive(Clone, Debug)]
+pub struct AllowLists {
+    /// Names by which the server may be asked.
+    pub hosts: Hosts,
+    /// Origins whose pages may use it.
+    pub origins: Origins,
 }
 
 /// What a listener answers; the rest is not there.

@@ -50,12 +50,10 @@ impl Hosts {
         self.is_listed = is_listed;
     }
 
-    /// The same for a listener on `address`. Unless names were given, one that others can reach anyway may be asked by any:
-    /// only its operator knows them.
-    #[must_use]
-    pub fn on(mut self, address: IpAddr) -> Self {
+    /// Listens on `address`. Unless names were given, a server that others can reach anyway may be asked by any: only its
+    /// operator knows them.
+    pub fn listen_on(&mut self, address: IpAddr) {
         self.any |= !self.is_listed && !address.to_canonical().is_loopback();
-        self
     }
 
     /// Whether a request may ask for `authority`, a valid `uri-host [ ":" port ]`. Any port will do: it is the name that
@@ -183,7 +181,7 @@ mod tests {
             let mut hosts = Hosts::default();
             assert_eq!(hosts.add(given).is_ok(), !given.is_empty());
             hosts.add_own(own);
-            let hosts = hosts.on(address.parse().unwrap());
+            hosts.listen_on(address.parse().unwrap());
             assert_eq!(
                 hosts.allow(b"evil.example"),
                 allowed,

@@ -16,8 +16,8 @@ use crate::store::Key;
 pub(in crate::http) const WATCH: &str = "/-/watch";
 
 /// The page that `path` names on a listener for this, if there is one.
-pub(in crate::http) fn page(path: &str, scope: Routes) -> Option<Page> {
-    match (scope, path) {
+pub(in crate::http) fn page(path: &str, routes: Routes) -> Option<Page> {
+    match (routes, path) {
         (Routes::Values, _) => None,
         (Routes::Pages, "/") => Some(Page::Index),
         _ => Page::named(path.strip_prefix("/-/")?),

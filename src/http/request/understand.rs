@@ -35,15 +35,15 @@ pub(in crate::http) fn understand<'a>(
     let origin = || allowed_origin(&head.headers, config);
     let context = ResponseContext {
         problem: common.problem && prefers_problem(&head.headers),
-        varies: !config.cors_origins.is_empty(),
+        varies: !config.allowed.origins.is_empty(),
         identified: common.identified,
         closes: common.closes,
-        origin: (!config.cors_origins.is_empty()).then(origin).flatten(),
+        origin: (!config.allowed.origins.is_empty()).then(origin).flatten(),
     };
     let is_refused = || !head.method.is_safe() && context.origin.is_none() && common.is_foreign();
-    let intent = match common.check(head, &config.hosts) {
+    let intent = match common.check(head, &config.allowed.hosts) {
         Ok(()) if is_refused() => Err(Rejection::CrossSite(common.unlisted())),
-        Ok(()) if head.uri.path() == WATCH && config.scope != Routes::Values => {
+        Ok(()) if head.uri.path() == WATCH && config.routes != Routes::Values => {
             subscription(head, len, config).map(Intent::Watch)
         }
         Ok(()) => operation(head, len, &common, config).map(Intent::Operation),
@@ -74,7 +74,7 @@ fn operation<'a>(
     common: &CommonHeaders<'_>,
     config: &ServiceConfig,
 ) -> Result<Operation<'a>, Rejection> {
-    if let Some(page) = page(head.uri.path(), config.scope) {
+    if let Some(page) = page(head.uri.path(), config.routes) {
         match head.method {
             Method::GET | Method::HEAD => {
                 return Ok(Operation::Page(
@@ -86,7 +86,7 @@ fn operation<'a>(
             _ => {}
         }
     }
-    if config.scope == Routes::Pages {
+    if config.routes == Routes::Pages {
         return Err(Rejection::NoSuchPath);
     }
     match head.method {
@@ -219,6 +219,6 @@ fn announces_digest(fields: &[u8]) -> bool {
 /// The Origin of the request, if pages of it may use this server.
 fn allowed_origin(headers: &HeaderMap, config: &ServiceConfig) -> Option<HeaderValue> {
     let origin = headers.get(ORIGIN)?;
-    let is_allowed = config.cors_origins.allow(origin.as_bytes());
+    let is_allowed = config.allowed.origins.allow(origin.as_bytes());
     is_allowed.then(|| origin.clone())
 }
