@@ -25,6 +25,8 @@ use hyper_util::rt::TokioIo;
 use rustix::io::ioctl_fionread;
 use rustix::net::{Shutdown, shutdown};
 
+use super::command::Command;
+use super::connections::Commands;
 use super::hyper_io::HyperIo;
 use super::reactor::{Reactor, Takeover};
 use super::resting;
@@ -32,7 +34,6 @@ use super::socket::Socket;
 use super::socket_reader::SocketReader;
 use super::socket_writer::SocketWriter;
 use super::takeover::{self, Taken};
-use super::timeouts::{Command, Commands};
 use crate::http::{
     Answer, Body, ConnectionState, FramingError, MAX_HEAD, Phase, Session, Upgraded, Work,
 };
@@ -67,7 +68,7 @@ pub(super) async fn serve(socket: Socket, peer: SocketAddr, reactor: &Reactor) {
         reactor,
         writer: Rc::new(SocketWriter::new(&socket, &state)),
         socket,
-        commands: reactor.timeouts().add(&state),
+        commands: reactor.connections().add(&state),
         state,
     };
     if let Err(error) = connection.run().await {

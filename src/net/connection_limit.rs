@@ -12,9 +12,9 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
+use super::connections::Connections;
 use super::peers::{PeerPermit, Peers};
 use super::shortage::{ASK_AGAIN, Shortage};
-use super::timeouts::Timeouts;
 
 /// The limit of one server: all that accepts for it shares it, and so do its reactors.
 #[derive(Debug)]
@@ -85,8 +85,8 @@ impl ConnectionLimit {
     }
 
     /// Closes idle connections of one reactor for clients that wait. Never ends.
-    pub(super) async fn close_idle(&self, timeouts: &Timeouts) {
-        self.shortage.relieve(timeouts).await;
+    pub(super) async fn close_idle(&self, connections: &Connections) {
+        self.shortage.relieve(connections).await;
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use hyper::server::conn::http1;
 
-use super::timeouts::{Limits, Timeouts};
+use super::connections::Connections;
+use super::timeouts::Limits;
 use crate::http::Service;
 use crate::metrics::ReactorCounters;
 
@@ -27,7 +28,7 @@ pub enum Takeover {
 pub(super) struct Reactor {
     service: Rc<Service>,
     protocol: http1::Builder,
-    timeouts: Timeouts,
+    connections: Connections,
     takeover: Takeover,
     /// Connections that have hyper at the moment.
     warm: Cell<usize>,
@@ -45,7 +46,7 @@ impl Reactor {
         Self {
             service: Rc::new(service),
             protocol,
-            timeouts: Timeouts::new(limits),
+            connections: Connections::new(limits),
             takeover,
             warm: Cell::new(0),
             counters,
@@ -70,8 +71,8 @@ impl Reactor {
         Warm(&self.warm)
     }
 
-    pub(super) fn timeouts(&self) -> &Timeouts {
-        &self.timeouts
+    pub(super) fn connections(&self) -> &Connections {
+        &self.connections
     }
 
     pub(super) fn counters(&self) -> &Arc<ReactorCounters> {

@@ -157,9 +157,9 @@ async fn run(
 /// Starts what runs beside the connections.
 fn start_tasks(reactor: &Rc<Reactor>, limit: &Arc<ConnectionLimit>) {
     let swept = Rc::clone(reactor);
-    tokio::task::spawn_local(async move { swept.timeouts().keep().await });
+    tokio::task::spawn_local(async move { swept.connections().sweep().await });
     let (relieved, limit) = (Rc::clone(reactor), Arc::clone(limit));
-    tokio::task::spawn_local(async move { limit.close_idle(relieved.timeouts()).await });
+    tokio::task::spawn_local(async move { limit.close_idle(relieved.connections()).await });
     tokio::task::spawn_local(event_loop_lag::measure(Arc::clone(Reactor::counters(
         reactor,
     ))));
@@ -174,22 +174,22 @@ async fn drain(
 ) {
     // Each connection is polled once before it hears of the drain: what had arrived is still answered.
     tokio::task::yield_now().await;
-    let timeouts = reactor.timeouts();
+    let connections = reactor.connections();
     if let Some(lame_duck) = lame_duck {
-        timeouts.announce_end();
+        connections.announce_end();
         tokio::select! {
-            () = timeouts.emptied() => {}
+            () = connections.emptied() => {}
             () = tokio::time::sleep(lame_duck) => {}
             () = draining.abandoned() => {}
         }
     }
-    timeouts.drain();
+    connections.drain();
     tokio::select! {
         // Where no connection is left, none is abandoned.
         biased;
-        () = timeouts.emptied() => {}
+        () = connections.emptied() => {}
         () = draining.abandoned() => {
-            let connections = timeouts.len();
+            let connections = connections.len();
             tracing::warn!(reactor = index, connections, "connections abandoned: the grace period is over");
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use tokio::sync::Notify;
 
-use super::timeouts::Timeouts;
+use super::connections::Connections;
 
 /// How long to wait for an idle connection to end before asking again: a busy one may have become idle.
 pub(super) const ASK_AGAIN: Duration = Duration::from_millis(20);
@@ -36,12 +36,12 @@ impl Shortage {
     }
 
     /// Closes idle connections of one reactor as they are asked for. Never ends.
-    pub(super) async fn relieve(&self, timeouts: &Timeouts) {
+    pub(super) async fn relieve(&self, connections: &Connections) {
         loop {
             self.asked.notified().await;
             // A connection whose next request has arrived is polled before: it is not idle any more.
             tokio::task::yield_now().await;
-            timeouts.close_idlest(|| self.is_asked.swap(false, Ordering::AcqRel));
+            connections.close_idlest(|| self.is_asked.swap(false, Ordering::AcqRel));
         }
     }
 }

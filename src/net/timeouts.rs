@@ -1,19 +1,14 @@
-//! The time limits of one reactor's connections, and their drain.
+//! The time limits of connections: which are exceeded, and what follows.
 //!
-//! A sweep once a tick looks at each [`ConnectionState`] and sends a command to those that are over a limit; so a
-//! request costs no timer and no clock reading, and a limit is kept to within a tick. Only time spent waiting for the
-//! peer counts: a slow disk is never the client's fault, and an honest transfer has no deadline. One exception: a
-//! client that has closed its side may have gone, and what only it would read is not computed for long.
+//! Pure. Only time spent waiting for the peer counts: a slow disk is never the client's fault, and an honest transfer
+//! has no deadline. One exception: a client that has closed its side may have gone, and what only it would read is not
+//! computed for long.
 
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
-use std::task::{Context, Waker};
 use std::time::Duration;
 
-use slab::Slab;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::command::Command;
 use crate::http::{ConnectionState, Phase};
 
 /// How long peers may take.
@@ -36,82 +31,24 @@ pub const RATE_WINDOW: Duration = Duration::from_secs(10);
 /// How long a connection keeps its buffers between requests. A client that asks again soon finds them there.
 const REST_AFTER: Duration = Duration::from_secs(1);
 
-/// What a connection is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Command {
-    /// Finish what you are doing, then close.
-    Finish,
-    /// Close after the next answer, and say so in it.
-    Last,
-    /// Try to send.
-    Nudge,
-    /// Nothing has happened for a while: keep no buffers.
-    Rest,
-    /// Close: the head of a request did not arrive in time.
-    LateHead,
-    /// Close: the peer is too slow with a body.
-    TooSlow,
-}
-
-/// The connections of one reactor.
-#[derive(Debug)]
-pub(super) struct Timeouts {
-    limits: Limits,
-    entries: RefCell<Slab<Entry>>,
-    /// What every connection has been told, and a new one is.
-    told: Cell<Option<Command>>,
-    /// A connection has ended.
-    ended: Notify,
-}
-
-#[derive(Debug)]
-struct Entry {
-    signal: Rc<Signal>,
-    connection: Rc<ConnectionState>,
-    seen: Seen,
-}
-
-impl Entry {
-    /// Whether it is between requests, and has not been told to finish.
-    fn is_idle(&self) -> bool {
-        self.connection.phase() == Phase::Idle && self.signal.command.get() != Some(Command::Finish)
-    }
-
-    /// Whether it has done anything since the last sweep.
-    fn has_changed(&self) -> bool {
-        (self.connection.phase(), self.connection.requests())
-            != (self.seen.phase, self.seen.requests)
-    }
-}
-
-/// How a connection learns its command.
-#[derive(Debug, Default)]
-struct Signal {
-    command: Cell<Option<Command>>,
-    waker: RefCell<Option<Waker>>,
-}
-
-impl Signal {
-    fn tell(&self, command: Command) {
-        // What changes nothing of the outcome hides no command that does.
-        let is_light = matches!(command, Command::Nudge | Command::Rest);
-        if !is_light || self.command.get().is_none() {
-            self.command.set(Some(command));
-        }
-        if let Some(waker) = &*self.waker.borrow() {
-            waker.wake_by_ref();
-        }
+impl Limits {
+    /// How often connections are looked at: often enough for the shortest limit, at most once a second in the rule.
+    pub(super) fn tick(&self) -> Duration {
+        let limits = [self.header_timeout, self.idle_timeout];
+        let shortest = limits.into_iter().filter(|limit| !limit.is_zero()).min();
+        let tick = shortest.unwrap_or(RATE_WINDOW) / 8;
+        tick.clamp(Duration::from_millis(10), Duration::from_secs(1))
     }
 }
 
 /// What earlier sweeps saw of a connection.
 #[derive(Debug)]
-struct Seen {
+pub(super) struct Observed {
     phase: Phase,
     requests: u64,
     /// When this phase was first seen.
     since: Instant,
-    /// It was told to rest in this phase.
+    /// It was asked to rest in this phase.
     rests: bool,
     /// Time of the current rate window spent waiting for the peer.
     waited: Duration,
@@ -119,147 +56,45 @@ struct Seen {
     moved: u64,
 }
 
-/// A connection's place in the watch, given up when it is dropped.
-pub(super) struct Commands<'a> {
-    timeouts: &'a Timeouts,
-    place: usize,
-    signal: Rc<Signal>,
-}
-
-impl Timeouts {
-    pub(super) fn new(limits: Limits) -> Self {
+impl Observed {
+    /// Of a new connection.
+    pub(super) fn new(connection: &ConnectionState, now: Instant) -> Self {
         Self {
-            limits,
-            entries: RefCell::default(),
-            told: Cell::new(None),
-            ended: Notify::new(),
-        }
-    }
-
-    /// Adds a connection.
-    pub(super) fn add(&self, connection: &Rc<ConnectionState>) -> Commands<'_> {
-        let signal = Rc::new(Signal::default());
-        if let Some(command) = self.told.get() {
-            signal.tell(command);
-        }
-        let seen = Seen {
-            phase: Phase::Head,
-            requests: 0,
-            since: Instant::now(),
+            phase: connection.phase(),
+            requests: connection.requests(),
+            since: now,
             rests: false,
             waited: Duration::ZERO,
             moved: 0,
-        };
-        let entry = Entry {
-            signal: Rc::clone(&signal),
-            connection: Rc::clone(connection),
-            seen,
-        };
-        Commands {
-            timeouts: self,
-            place: self.entries.borrow_mut().insert(entry),
-            signal,
         }
     }
 
-    /// Sweeps once a tick, for ever.
-    pub(super) async fn keep(&self) {
-        let tick = self.tick();
-        let mut ticks = tokio::time::interval(tick);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            let now = ticks.tick().await;
-            for (_, entry) in self.entries.borrow_mut().iter_mut() {
-                if let Some(command) = entry.seen.judge(&entry.connection, now, tick, &self.limits)
-                {
-                    entry.signal.tell(command);
-                }
-            }
-        }
+    /// An order by how long connections have been idle: what has changed since the last sweep comes last.
+    pub(super) fn idle_since(&self, connection: &ConnectionState) -> (bool, Instant) {
+        (self.has_changed(connection), self.since)
     }
 
-    /// Often enough for the shortest limit, at most once a second in the rule.
-    fn tick(&self) -> Duration {
-        let limits = [self.limits.header_timeout, self.limits.idle_timeout];
-        let shortest = limits
-            .into_iter()
-            .filter(|l| !l.is_zero())
-            .min()
-            .unwrap_or(RATE_WINDOW);
-        (shortest / 8).clamp(Duration::from_millis(10), Duration::from_secs(1))
+    fn has_changed(&self, connection: &ConnectionState) -> bool {
+        (connection.phase(), connection.requests()) != (self.phase, self.requests)
     }
 
-    /// Tells every connection, now and from now on, that its next answer is the last.
-    pub(super) fn announce_end(&self) {
-        self.tell_all(Command::Last);
-    }
-
-    /// Tells every connection, now and from now on, to finish.
-    pub(super) fn drain(&self) {
-        self.tell_all(Command::Finish);
-    }
-
-    fn tell_all(&self, command: Command) {
-        self.told.set(Some(command));
-        for (_, entry) in &*self.entries.borrow() {
-            entry.signal.tell(command);
-        }
-    }
-
-    /// Tells the connection that has been idle longest to finish, if there is one and `claim` agrees. How long is known
-    /// to within a tick.
-    pub(super) fn close_idlest(&self, claim: impl FnOnce() -> bool) {
-        let entries = self.entries.borrow();
-        let idle = entries.iter().map(|(_, entry)| entry);
-        let idle = idle.filter(|entry| entry.is_idle());
-        let idlest = idle.min_by_key(|entry| (entry.has_changed(), entry.seen.since));
-        if let Some(entry) = idlest
-            && claim()
-        {
-            entry.signal.tell(Command::Finish);
-        }
-    }
-
-    /// Waits until a connection ends.
-    pub(super) async fn ended(&self) {
-        self.ended.notified().await;
-    }
-
-    /// Waits until no connection is left.
-    pub(super) async fn emptied(&self) {
-        while !self.entries.borrow().is_empty() {
-            self.ended().await;
-        }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.entries.borrow().len()
-    }
-}
-
-impl Seen {
-    /// What to tell a connection in this state, `now`.
-    fn judge(
+    /// Which command a connection in this state gets, `now`.
+    pub(super) fn check(
         &mut self,
         connection: &ConnectionState,
         now: Instant,
         tick: Duration,
         limits: &Limits,
     ) -> Option<Command> {
-        let (phase, requests) = (connection.phase(), connection.requests());
-        if requests != self.requests || phase != self.phase {
-            if requests != self.requests {
-                (self.waited, self.moved) = (Duration::ZERO, connection.progress().moved());
-            }
-            (self.phase, self.requests, self.since) = (phase, requests, now);
-            self.rests = false;
+        if self.has_changed(connection) {
+            self.observe(connection, now);
         }
         if connection.waits_for_peer() {
             let nudge = connection.progress().is_writing().then_some(Command::Nudge);
-            return self.judge_rate(connection, tick, limits.min_rate).or(nudge);
+            return self.check_rate(connection, tick, limits.min_rate).or(nudge);
         }
         let over = |limit: Duration| !limit.is_zero() && now.duration_since(self.since) >= limit;
-        match phase {
+        match self.phase {
             Phase::Idle if over(limits.idle_timeout) => Some(Command::Finish),
             Phase::Idle => {
                 let is_due = !self.rests && now.duration_since(self.since) >= REST_AFTER;
@@ -274,7 +109,15 @@ impl Seen {
         }
     }
 
-    fn judge_rate(
+    fn observe(&mut self, connection: &ConnectionState, now: Instant) {
+        if connection.requests() != self.requests {
+            (self.waited, self.moved) = (Duration::ZERO, connection.progress().moved());
+        }
+        (self.phase, self.requests) = (connection.phase(), connection.requests());
+        (self.since, self.rests) = (now, false);
+    }
+
+    fn check_rate(
         &mut self,
         connection: &ConnectionState,
         tick: Duration,
@@ -290,48 +133,10 @@ impl Seen {
     }
 }
 
-impl Commands<'_> {
-    /// What the connection has been told, and not heard yet; else has `cx` woken when it is told.
-    pub(super) fn next(&self, cx: &Context<'_>) -> Option<Command> {
-        let mut waker = self.signal.waker.borrow_mut();
-        if !waker.as_ref().is_some_and(|w| w.will_wake(cx.waker())) {
-            *waker = Some(cx.waker().clone());
-        }
-        self.signal.command.take()
-    }
-}
-
-impl Drop for Commands<'_> {
-    fn drop(&mut self) {
-        let mut entries = self.timeouts.entries.borrow_mut();
-        entries.remove(self.place);
-        self.timeouts.ended.notify_waiters();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use hyper::Method;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
-
-    #[derive(Default)]
-    struct Woken(AtomicUsize);
-
-    impl Wake for Woken {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    const WEIGHTY: [Command; 4] = [
-        Command::Finish,
-        Command::Last,
-        Command::LateHead,
-        Command::TooSlow,
-    ];
 
     /// What changes something is done whatever its client does.
     #[test]
@@ -349,53 +154,10 @@ mod tests {
             (Method::DELETE, None),
         ] {
             let connection = ConnectionState::left_by_its_client(&method);
-            let mut seen = Seen {
-                phase: connection.phase(),
-                requests: connection.requests(),
-                since: start,
-                rests: false,
-                waited: Duration::ZERO,
-                moved: 0,
-            };
-            let mut judge = |after| seen.judge(&connection, start + after, tick, &limits);
-            assert_eq!(judge(HALF_CLOSED / 2), None, "{method}");
-            assert_eq!(judge(HALF_CLOSED), command, "{method}");
-        }
-    }
-
-    #[test]
-    fn a_nudge_does_not_hide_a_command_that_was_not_heard_yet() {
-        for command in WEIGHTY {
-            let signal = Signal::default();
-            signal.tell(command);
-            signal.tell(Command::Nudge);
-            assert_eq!(signal.command.take(), Some(command));
-            // Once that is heard, a nudge is.
-            signal.tell(Command::Nudge);
-            assert_eq!(signal.command.take(), Some(Command::Nudge));
-        }
-    }
-
-    #[test]
-    fn any_command_takes_the_place_of_a_nudge_and_a_later_one_that_of_an_earlier() {
-        for command in WEIGHTY {
-            let signal = Signal::default();
-            signal.tell(Command::Nudge);
-            signal.tell(command);
-            assert_eq!(signal.command.get(), Some(command));
-            signal.tell(Command::Finish);
-            assert_eq!(signal.command.get(), Some(Command::Finish));
-        }
-    }
-
-    #[test]
-    fn a_connection_is_woken_for_every_command_also_for_a_nudge_that_another_hides() {
-        let woken = Arc::new(Woken::default());
-        let signal = Signal::default();
-        *signal.waker.borrow_mut() = Some(Arc::clone(&woken).into());
-        for (told, command) in (1..).zip([Command::Finish, Command::Nudge, Command::Nudge]) {
-            signal.tell(command);
-            assert_eq!(woken.0.load(Ordering::Relaxed), told);
+            let mut observed = Observed::new(&connection, start);
+            let mut check = |after| observed.check(&connection, start + after, tick, &limits);
+            assert_eq!(check(HALF_CLOSED / 2), None, "{method}");
+            assert_eq!(check(HALF_CLOSED), command, "{method}");
         }
     }
 }

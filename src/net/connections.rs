@@ -1,0 +1,155 @@
+//! The open connections of one reactor, and the commands to them.
+//!
+//! A sweep once a tick looks at each [`ConnectionState`] and sends a command to those that are over a time limit; so a
+//! request costs no timer and no clock reading, and a limit is kept to within a tick. A drain and a shortage of
+//! connections send their commands here too.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::Context;
+use std::time::Duration;
+
+use slab::Slab;
+use tokio::sync::Notify;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::command::{Command, CommandSlot};
+use super::timeouts::{Limits, Observed};
+use crate::http::{ConnectionState, Phase};
+
+/// The connections of one reactor.
+#[derive(Debug)]
+pub(super) struct Connections {
+    limits: Limits,
+    entries: RefCell<Slab<Entry>>,
+    /// The command that every connection got, and that a new one gets.
+    standing: Cell<Option<Command>>,
+    /// A connection has ended.
+    ended: Notify,
+}
+
+#[derive(Debug)]
+struct Entry {
+    slot: Rc<CommandSlot>,
+    state: Rc<ConnectionState>,
+    observed: Observed,
+}
+
+impl Entry {
+    /// Whether it is between requests, and is not asked to finish already.
+    fn is_idle(&self) -> bool {
+        self.state.phase() == Phase::Idle && self.slot.peek() != Some(Command::Finish)
+    }
+}
+
+/// The commands to one connection, which leaves its reactor's connections when this is dropped.
+pub(super) struct Commands<'a> {
+    connections: &'a Connections,
+    index: usize,
+    slot: Rc<CommandSlot>,
+}
+
+impl Connections {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            entries: RefCell::default(),
+            standing: Cell::new(None),
+            ended: Notify::new(),
+        }
+    }
+
+    /// Adds a connection.
+    pub(super) fn add(&self, state: &Rc<ConnectionState>) -> Commands<'_> {
+        let slot = Rc::new(CommandSlot::default());
+        if let Some(command) = self.standing.get() {
+            slot.send(command);
+        }
+        let entry = Entry {
+            slot: Rc::clone(&slot),
+            state: Rc::clone(state),
+            observed: Observed::new(state, Instant::now()),
+        };
+        Commands {
+            connections: self,
+            index: self.entries.borrow_mut().insert(entry),
+            slot,
+        }
+    }
+
+    /// Sweeps once a tick, for ever.
+    pub(super) async fn sweep(&self) {
+        let tick = self.limits.tick();
+        let mut ticks = interval(tick);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let now = ticks.tick().await;
+            self.sweep_once(now, tick);
+        }
+    }
+
+    fn sweep_once(&self, now: Instant, tick: Duration) {
+        for (_, entry) in &mut *self.entries.borrow_mut() {
+            let command = entry.observed.check(&entry.state, now, tick, &self.limits);
+            if let Some(command) = command {
+                entry.slot.send(command);
+            }
+        }
+    }
+
+    /// Asks every connection, now and from now on, to close after its next answer.
+    pub(super) fn announce_end(&self) {
+        self.send_all(Command::Last);
+    }
+
+    /// Asks every connection, now and from now on, to finish.
+    pub(super) fn drain(&self) {
+        self.send_all(Command::Finish);
+    }
+
+    fn send_all(&self, command: Command) {
+        self.standing.set(Some(command));
+        for (_, entry) in &*self.entries.borrow() {
+            entry.slot.send(command);
+        }
+    }
+
+    /// Asks the connection that has been idle longest to finish, if there is one and `claim` agrees. How long is known
+    /// to within a tick.
+    pub(super) fn close_idlest(&self, claim: impl FnOnce() -> bool) {
+        let entries = self.entries.borrow();
+        let idle = entries.iter().map(|(_, entry)| entry);
+        let idle = idle.filter(|entry| entry.is_idle());
+        let idlest = idle.min_by_key(|entry| entry.observed.idle_since(&entry.state));
+        if let Some(entry) = idlest
+            && claim()
+        {
+            entry.slot.send(Command::Finish);
+        }
+    }
+
+    /// Waits until no connection is left.
+    pub(super) async fn emptied(&self) {
+        while self.len() > 0 {
+            self.ended.notified().await;
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.borrow().len()
+    }
+}
+
+impl Commands<'_> {
+    /// The next command, if there is one; else has `cx` woken when it comes.
+    pub(super) fn next(&self, cx: &Context<'_>) -> Option<Command> {
+        self.slot.take(cx)
+    }
+}
+
+impl Drop for Commands<'_> {
+    fn drop(&mut self) {
+        self.connections.entries.borrow_mut().remove(self.index);
+        self.connections.ended.notify_waiters();
+    }
+}
