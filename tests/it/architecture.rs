@@ -1,6 +1,6 @@
-//! Proves the plan of the house: data flows one way through the rooms and nothing flows back up. Reads the sources and
-//! fails on an edge that is not on the list, on a circle of imports inside a room, on a file without its `//!`, and on
-//! words in rooms they do not belong to.
+//! Checks the architecture: modules import each other one way only. Reads the sources and fails on an import that is not
+//! on the list, on a circle of imports inside a module, on a file without its `//!`, and on status codes and I/O errors in
+//! the wrong module.
 
 mod imports;
 
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use imports::Imports;
 
-/// Who may name whom. A room may always name itself; a room that is missing here names nothing of ours.
+/// Which modules a module may import. It may always import itself; a module without a row imports no other.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("main", &["config", "server", "log"]),
     (
@@ -42,7 +42,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("log", &["metrics"]),
 ];
 
-/// Files that import nothing of ours, not even from their own room.
+/// Files that import nothing of this crate, not even from their own module.
 const LEAVES: &[&str] = &[
     "cpus.rs",
     "drain.rs",
@@ -53,7 +53,7 @@ const LEAVES: &[&str] = &[
 ];
 
 #[test]
-fn rooms_name_only_the_rooms_below_them() {
+fn modules_import_only_the_modules_below_them() {
     let faults: Vec<String> = sources()
         .iter()
         .flat_map(|source| forbidden_edges(&source.name, &source.code))
@@ -65,11 +65,11 @@ fn rooms_name_only_the_rooms_below_them() {
     );
 }
 
-/// Rooms whose files import each other in one direction.
+/// Modules whose files import each other one way only.
 const WITHOUT_CIRCLES: &[&str] = &["config", "metrics", "net", "http", "store"];
 
 #[test]
-fn no_room_has_a_circle_of_imports_inside() {
+fn no_module_has_a_circle_of_imports_inside() {
     let sources = sources();
     let files = sources.iter();
     let imports = Imports::new(files.map(|s| (s.name.as_str(), s.code.as_str())));
@@ -94,7 +94,7 @@ fn every_file_says_what_it_owns() {
 }
 
 #[test]
-fn status_codes_are_made_in_one_file_and_the_own_pages_and_io_errors_stay_out_of_http() {
+fn status_codes_are_in_one_file_and_io_errors_outside_http() {
     for Source { name, code, .. } in sources() {
         assert!(
             name == "http/response.rs" || name.contains("admin") || !code.contains("StatusCode::"),
@@ -267,7 +267,7 @@ fn is_room(name: &str) -> bool {
     ALLOWED.iter().any(|(room, _)| *room == name)
 }
 
-/// What this file names of the crate's root: `crate::x`, `data_server::x`, or enough `super::`.
+/// The modules of the crate's root that this file names: `crate::x`, `data_server::x`, or enough `super::`.
 fn targets(name: &str, code: &str) -> Vec<String> {
     let below_root = name.matches('/').count() + usize::from(!name.ends_with("mod.rs"));
     let supers = "super::".repeat(below_root.max(1));

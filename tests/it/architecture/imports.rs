@@ -1,7 +1,7 @@
 //! Which files import which, and the circles among them. A module is a file.
 //!
-//! A `pub use` is an import only where the file uses the name itself. Elsewhere it forwards a name, and who imports that
-//! name imports the file that defines it.
+//! A `pub use` is an import only if the file uses the name itself. Otherwise it re-exports the name: a file that imports
+//! that name imports the file that defines it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -27,7 +27,7 @@ impl Imports {
         }
     }
 
-    /// The shortest circles inside the room, each as a line to read.
+    /// The shortest circles inside the module, each as a line of text.
     pub(super) fn circles(&self, room: &str) -> Vec<String> {
         let is_inside = |module: &&Module| module.first().is_some_and(|first| first == room);
         let mut found = BTreeMap::new();
@@ -41,7 +41,7 @@ impl Imports {
         found.into_values().collect()
     }
 
-    /// The shortest way along imports from `start` to itself, inside its room.
+    /// The shortest path of imports from `start` to itself, inside its module.
     fn way_back(&self, start: &Module) -> Option<Vec<Module>> {
         let mut came_from = BTreeMap::new();
         let mut next = VecDeque::from([start]);
@@ -100,7 +100,7 @@ impl Files {
         targets.filter(|to| to != at).collect()
     }
 
-    /// The file that defines what `path` names in the file `at`, if it is one of ours.
+    /// The file that defines what `path` names in the file `at`, if that file is part of this crate.
     fn target(&self, at: &Module, path: &[String], depth: usize) -> Option<Module> {
         let (first, rest) = path.split_first()?;
         let child = [&at[..], std::slice::from_ref(first)].concat();
@@ -118,7 +118,7 @@ impl Files {
             }
             _ if self.0.contains_key(&child) => self.walk(child, rest, depth),
             _ => {
-                // A module that was imported by name, and is named by that.
+                // A module that was imported by name.
                 let imported = self.0[at].uses.iter().find(|u| u.name == *first)?;
                 let path = [&imported.path[..], rest].concat();
                 (depth < 8 && imported.path[0] != *first)
@@ -127,7 +127,7 @@ impl Files {
         }
     }
 
-    /// Follows `path` from the module `at`, through modules and forwarded names.
+    /// Follows `path` from the module `at`, through modules and re-exports.
     fn walk(&self, at: Module, path: &[String], depth: usize) -> Option<Module> {
         let file = self.0.get(&at)?;
         let Some((first, rest)) = path.split_first() else {
@@ -142,7 +142,7 @@ impl Files {
             .iter()
             .find(|u| u.is_forwarded && u.name == *first);
         match forwarded {
-            // What is forwarded from another crate is not ours.
+            // A re-export of another crate.
             Some(forwarded) if depth < 8 => self.target(&at, &forwarded.path, depth + 1),
             _ => Some(at),
         }
@@ -249,7 +249,7 @@ fn segments(path: &str) -> Vec<String> {
         .collect()
 }
 
-/// The paths of two names or more that stand in `code`, each from its first name.
+/// The paths of two names or more in `code`, each from its first name.
 fn paths(code: &str) -> Vec<Vec<String>> {
     let is_part = |c: char| is_word(c) || c == ':';
     let parts = code
@@ -317,7 +317,7 @@ fn a_planted_circle_is_found_however_the_path_is_written() {
 }
 
 #[test]
-fn a_name_that_is_forwarded_makes_a_circle_only_where_it_is_used() {
+fn a_reexport_makes_a_circle_only_where_it_is_used() {
     let of = |root: &str, one: &str| {
         let files = [("net/mod.rs", root), ("net/a.rs", one)];
         Imports::new(files).circles("net")

@@ -1,4 +1,4 @@
-//! Proves that `docs/configuration.md` is what the command line makes of itself.
+//! Checks that `docs/configuration.md` is what the command line generates.
 
 use std::fmt::Write as _;
 use std::{env, fs};
@@ -10,7 +10,7 @@ use super::path;
 
 const PAGE: &str = "docs/configuration.md";
 
-/// Makes the page again, when it is set.
+/// If this variable is set, the test writes the page.
 const WRITE: &str = "WRITE_DOCS";
 
 const INTRODUCTION: &str = "\
@@ -23,7 +23,7 @@ The command line wins. As a variable, a switch is off when it is empty, `0`, `fa
 are bytes or carry a unit (`64MiB`, `1GB`); durations carry one (`10s`, `500ms`, `2m`). `data-server --help` prints the same.
 ";
 
-/// Options under this heading print something and end: they have no variable.
+/// Options under this heading print something and exit: they have no variable.
 const WITHOUT_VARIABLE: &str = "Instead of serving";
 
 #[test]

@@ -1,5 +1,5 @@
-//! Proves the documents: their sessions run and print what they show, their links lead somewhere, and their tables name what
-//! there is.
+//! Checks the documents: their sessions run and print what they show, their links have targets, and their tables are
+//! complete.
 
 mod configuration;
 mod session;
@@ -90,7 +90,7 @@ fn prose(page: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// What stands between each `open` and the next `close`.
+/// The text between each `open` and the next `close`.
 fn between<'a>(text: &'a str, open: &'a str, close: char) -> impl Iterator<Item = &'a str> {
     let parts = text.split(open).skip(1);
     parts.filter_map(move |part| part.split_once(close).map(|(inner, _)| inner))
@@ -219,7 +219,7 @@ fn the_table_of_errors_names_what_the_source_answers() {
     assert!(untold.is_empty(), "not in the page: {untold:?}");
 }
 
-/// The names of problems, which stand beside their statuses: `S::NOT_FOUND, "no-such-path"`.
+/// The names of problems, which follow their statuses: `S::NOT_FOUND, "no-such-path"`.
 fn problems(source: &str) -> BTreeSet<String> {
     let is_name = |text: &str| text.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
     let follows_status = |before: &str| {

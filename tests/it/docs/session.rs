@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use crate::support::{DEADLINE, DataDir, Launch, TestServer};
 
-/// What the pages call the server's address, the address of `--admin`, and the directory of values.
+/// The server's address, the address of `--admin`, and the directory of values, as the pages write them.
 const ADDRESS: &str = "127.0.0.1:8080";
 const ADMIN: &str = "127.0.0.1:9090";
 const DIR: &str = "/tmp/data-rs";
@@ -40,7 +40,7 @@ struct Step {
     expected: Vec<String>,
 }
 
-/// Runs every session of the page, and says how many `#>` lines held; or where the first one did not.
+/// Runs every session of the page. Returns how many `#>` lines matched, or where the first one did not.
 pub(super) fn run(page: &str) -> Result<usize, String> {
     let mut stage = Stage::new();
     let mut held = 0;
@@ -59,7 +59,7 @@ pub(super) fn run(page: &str) -> Result<usize, String> {
     Ok(held)
 }
 
-/// The commands that sessions need and that do not run here.
+/// The commands that sessions need and that this machine lacks.
 pub(super) fn missing_tools() -> Vec<&'static str> {
     let runs = |tool: &str| {
         let mut command = Command::new(tool);
@@ -70,7 +70,7 @@ pub(super) fn missing_tools() -> Vec<&'static str> {
     tools.into_iter().filter(|tool| !runs(tool)).collect()
 }
 
-/// Takes the page's `sh` blocks apart. Output that is shown in any other block would not be checked: that is a fault.
+/// Splits the page into its `sh` blocks. Output in any other block would not be checked, so it is an error.
 fn blocks(page: &str) -> Result<Vec<Block>, String> {
     let mut blocks = Vec::new();
     let mut lines = page.lines().enumerate();
@@ -137,7 +137,7 @@ fn block(line: usize, body: &[(usize, &str)]) -> Result<Block, String> {
 struct Stage {
     shell: Shell,
     server: Option<TestServer>,
-    /// Bound as long as the page lasts, so that a server which is started again has the same address.
+    /// Bound for the whole page, so that a restarted server has the same address.
     socket: TcpListener,
     admin: Option<String>,
     place: TempDir,
@@ -179,7 +179,7 @@ impl Stage {
                 option => given.push(option),
             }
         }
-        // The tests of all other modules allow any name; a session must meet the defaults.
+        // All other tests allow any Host; a session runs with the defaults.
         let launch = Launch::new(&given).env("DATA_SERVER_ALLOWED_HOST", "");
         let server = launch
             .on(&DataDir::at(dir))

@@ -1,5 +1,5 @@
-//! Proves of the cache what [`crate::get::cached_values`] leaves open: values kept without their bytes, changes that keep
-//! the value, races of readers with a writer, a hot key beside a crowd of cold ones, and descriptors when there are few.
+//! Proves the rest of the cache, beside [`crate::get::cached_values`]: values kept as open files only, changes that keep the
+//! value, races of readers with a writer, a hot key among many cold ones, and few descriptors.
 
 use std::fs::{self, File, FileTimes};
 use std::io::Write;
@@ -13,7 +13,7 @@ fn get(key: &str) -> String {
     format!("GET /{key} HTTP/1.1\r\nHost: t\r\n\r\n")
 }
 
-/// Waits until the value has been as it is for long enough that it may be kept.
+/// Waits until the value is old enough for the cache.
 fn settle(server: &TestServer, key: &str) {
     eventually("the value has settled", || {
         let modified = fs::metadata(server.dir.file(key)).and_then(|meta| meta.modified());
@@ -24,7 +24,7 @@ fn settle(server: &TestServer, key: &str) {
 
 type Change = fn(&TestServer);
 
-/// What may happen to the value `pattern(1, size)`: `true` where it is `pattern(2, size)` afterwards.
+/// Ways to change the value `pattern(1, size)`; `true` if it is `pattern(2, size)` afterwards.
 const CHANGES: &[(&str, Change, bool)] = &[
     (
         "replaced over the wire",
@@ -89,7 +89,7 @@ fn len(server: &TestServer) -> usize {
     usize::try_from(meta.len()).expect("small")
 }
 
-/// Kept with their bytes, and as open files alone; the `ETag` is the file's time of modification at every moment.
+/// Kept with their bytes, and as open files only. The `ETag` is always the file's modification time.
 #[test]
 fn values_of_every_kept_size_are_never_stale() {
     for size in [16 << 10, (16 << 10) + 1, 64 << 10] {
@@ -124,12 +124,12 @@ fn values_of_every_kept_size_are_never_stale() {
     }
 }
 
-/// How many times the writer writes, and after how many it lets the value settle, so that it is kept and hit.
+/// How often the writer writes, and after how many writes it pauses, so that the value gets into the cache.
 const WRITES: u64 = 10_000;
 const REST: u64 = 500;
 
-/// Readers on all reactors never see a value older than the last one acknowledged before they asked, nor than one that
-/// anybody saw before they asked: the key is a register.
+/// A reader on any reactor sees no value older than the last one acknowledged before its request, or than one that another
+/// reader saw before its request: the key is a register.
 fn race(args: &[&str], write: impl Fn(&TestServer, &mut Raw, u64)) {
     let server = Launch::new(args).on(&DataDir::in_memory()).start();
     server.store("k", format!("{:020}", 0));
@@ -186,17 +186,17 @@ fn put(_: &TestServer, connection: &mut Raw, n: u64) {
 }
 
 #[test]
-fn a_key_that_is_put_is_a_register_on_every_reactor() {
+fn a_key_is_a_register_on_every_reactor() {
     race(&["--threads", "4"], put);
 }
 
 #[test]
-fn a_key_that_is_put_is_a_register_without_a_cache() {
+fn a_key_is_a_register_without_a_cache() {
     race(&["--threads", "4", "--cache", "0"], put);
 }
 
 #[test]
-fn a_key_that_is_replaced_by_hand_is_a_register_on_every_reactor() {
+fn a_key_replaced_by_hand_is_a_register_on_every_reactor() {
     race(&["--threads", "4"], |server, _, n| {
         let new = server.dir.outside("new");
         fs::write(&new, format!("{n:020}")).expect("a file");
@@ -204,9 +204,9 @@ fn a_key_that_is_replaced_by_hand_is_a_register_on_every_reactor() {
     });
 }
 
-/// Five thousand keys that are asked for once, five times what the cache holds, beside one that is asked for often.
+/// Five thousand keys, five times what the cache holds, are read once each beside one key that is read often.
 #[test]
-fn a_scan_of_cold_keys_does_not_push_out_a_hot_one() {
+fn a_scan_of_cold_keys_does_not_evict_a_hot_one() {
     const COLD: u64 = 5000;
     let server = TestServer::start(&["--threads", "2", "--cache", "1MiB"]);
     for n in 0..COLD {

@@ -1,5 +1,5 @@
-//! Proves that a value kept in memory is never stale: whatever changes it, over the wire or by hand, the next GET shows,
-//! on every reactor; and that what is kept is bounded and can be turned off.
+//! Proves that a cached value is never stale: the next GET on every reactor sees each change, over the wire or by hand. The
+//! cache is bounded and can be turned off.
 
 use std::fs::{self, File, FileTimes};
 use std::io::Write;
@@ -25,7 +25,7 @@ fn heat(server: &TestServer, readers: &mut [Raw]) {
 
 type Change = fn(&TestServer);
 
-/// What may happen to a value, and what it is then.
+/// Ways to change a value, and the value afterwards.
 const CHANGES: &[(&str, Change, Option<&[u8]>)] = &[
     (
         "replaced over the wire",
@@ -132,7 +132,7 @@ fn truncate(server: &TestServer, length: u64) {
 }
 
 #[test]
-fn every_change_of_a_hot_value_shows_in_the_next_answer_of_every_reactor() {
+fn every_reactor_sees_a_change_of_a_hot_value_at_once() {
     let server = TestServer::start(&["--threads", "4"]);
     let mut readers: Vec<Raw> = (0..4).map(|_| server.connect()).collect();
     for (what, change, value) in CHANGES {
@@ -155,9 +155,9 @@ fn every_change_of_a_hot_value_shows_in_the_next_answer_of_every_reactor() {
     }
 }
 
-/// One client writes; whoever asks after the answer sees that write, wherever its connection lives.
+/// One client writes. A request after the acknowledgement sees that write, on every reactor.
 #[test]
-fn an_acknowledged_write_is_what_everyone_reads_next() {
+fn every_reader_sees_an_acknowledged_write() {
     let server = TestServer::start(&["--threads", "4"]);
     let mut writer = server.connect();
     let mut readers: Vec<Raw> = (0..4).map(|_| server.connect()).collect();
@@ -203,14 +203,14 @@ fn without_a_cache_nothing_is_kept_open() {
     );
 }
 
-/// Larger values are kept open too, so removing one by hand would not give its space back.
+/// The cache keeps larger values open. A file that was removed by hand must not keep its space.
 #[test]
-fn a_large_hot_value_removed_by_hand_is_given_up_though_nobody_asks_for_it() {
+fn the_cache_closes_a_large_value_removed_by_hand() {
     let server = TestServer::start(&[]);
     server.dir.place("k", pattern(1, 1 << 20));
     let mut reader = server.connect();
     let is_open = || server.proc().descriptors();
-    // Answered once, so that the connection has been accepted and is in the count.
+    // After the first answer the connection is accepted and part of the count.
     assert_eq!(
         reader.ask("GET /none HTTP/1.1\r\nHost: t\r\n\r\n").status,
         404
@@ -224,9 +224,9 @@ fn a_large_hot_value_removed_by_hand_is_given_up_though_nobody_asks_for_it() {
     eventually("it is given up", || is_open() == before);
 }
 
-/// More values than may be kept, for want of memory or of descriptors; each read until it could be kept.
+/// More values than memory or descriptors allow. Each is read until it could be cached.
 #[test]
-fn what_is_kept_is_bounded_in_bytes_and_in_descriptors() {
+fn the_cache_is_bounded_in_bytes_and_in_descriptors() {
     const MEMORY: usize = 1024 * 1024;
     for (size, descriptors, most) in [(8000, "3000", MEMORY / 8000), (10, "400", 400 / 4)] {
         let server = Launch::new(&["--cache", "1MiB"])

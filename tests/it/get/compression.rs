@@ -1,5 +1,5 @@
-//! Proves compression on request (RFC 9110, sections 8.4, 8.8.3.3 and 12.5.3): what is decoded is the value, a coded
-//! representation has a tag of its own, and nobody gets one who did not ask for it.
+//! Proves compression on request (RFC 9110, sections 8.4, 8.8.3.3 and 12.5.3): a coded body decodes to the value, a coded
+//! representation has an entity tag of its own, and only a client that asks for it gets one.
 
 use std::io::Read;
 
@@ -32,7 +32,7 @@ fn decoded(got: &Response) -> Vec<u8> {
     }
 }
 
-/// Servers with `k<length>.txt` of several sizes, the small ones kept and not.
+/// Servers with `k<length>.txt` of several sizes; the small ones are cached, and not cached.
 fn each_server(test: impl Fn(&TestServer, &[(String, Vec<u8>)])) {
     for cache in ["64MiB", "0"] {
         let args = ["--compress", "--cache", cache];
@@ -56,7 +56,7 @@ fn each_server(test: impl Fn(&TestServer, &[(String, Vec<u8>)])) {
 }
 
 #[test]
-fn what_was_asked_for_in_zstd_or_gzip_decodes_to_the_value() {
+fn zstd_and_gzip_answers_decode_to_the_value() {
     each_server(|server, values| {
         let mut raw = server.connect();
         for (key, value) in values {
@@ -93,7 +93,7 @@ fn what_was_asked_for_in_zstd_or_gzip_decodes_to_the_value() {
 }
 
 #[test]
-fn each_coding_has_a_strong_tag_of_its_own_by_8_8_3_3_that_answers_304() {
+fn each_coding_has_its_own_strong_tag_for_304_by_8_8_3_3() {
     each_server(|server, values| {
         let mut raw = server.connect();
         for (key, _) in values {
@@ -115,7 +115,7 @@ fn each_coding_has_a_strong_tag_of_its_own_by_8_8_3_3_that_answers_304() {
                 tags.push(tag);
             }
         }
-        // A tag of any of its forms is good for a swap, and for no other version.
+        // If-Match takes the tag of any coding of the current version, and of no other version.
         let (key, _) = &values[1];
         let coded = get(&mut raw, key, "Accept-Encoding: gzip\r\n")
             .must("etag")
@@ -145,7 +145,7 @@ fn head_has_the_headers_of_get_in_every_coding() {
         for (key, _) in values {
             for coding in ["zstd", "gzip", "identity"] {
                 let lines = format!("Accept-Encoding: {coding}\r\n");
-                // The framing of a body is no part of an answer without one (RFC 9112, 6.1: MAY).
+                // A response without a body may omit its framing (RFC 9112, 6.1).
                 let headers = |got: Response| {
                     let kept = |name: &str| name != "date" && name != "transfer-encoding";
                     let mut headers: Vec<_> = got
@@ -193,7 +193,7 @@ fn a_part_is_never_coded() {
                 .status,
                 416
             );
-            // 13.1.5: the tag of a coded one is not that of the bytes that ranges are of.
+            // 13.1.5: ranges are of the plain bytes, whose tag is another.
             let coded = get(&mut raw, key, "Accept-Encoding: zstd\r\n")
                 .must("etag")
                 .to_owned();
@@ -239,7 +239,7 @@ fn preferences_decide_by_12_5_3() {
 }
 
 #[test]
-fn nothing_is_coded_that_gains_nothing_and_nothing_at_all_by_default() {
+fn only_compressible_values_are_coded_and_none_by_default() {
     let coded = |server: &TestServer, key: &str| {
         let got = get(
             &mut server.connect(),
@@ -272,7 +272,7 @@ fn nothing_is_coded_that_gains_nothing_and_nothing_at_all_by_default() {
 }
 
 #[test]
-fn a_client_of_http_1_0_gets_all_of_it_and_the_end_of_the_connection() {
+fn a_coded_answer_over_http_1_0_ends_with_the_connection() {
     let server = TestServer::start(&["--compress"]);
     let value = text(3, 700_000);
     server.store("k.txt", &value);
@@ -289,7 +289,7 @@ fn a_client_of_http_1_0_gets_all_of_it_and_the_end_of_the_connection() {
 }
 
 #[test]
-fn a_value_cut_by_hand_while_it_is_coded_breaks_the_connection() {
+fn a_value_truncated_while_it_is_coded_breaks_the_connection() {
     let server = TestServer::start(&["--compress", "--threads", "1"]);
     server.store("k.txt", text(4, 30_000_000));
     let mut raw = Raw::connect_narrow(server.addr);
@@ -313,7 +313,7 @@ fn values_by_hand_and_by_put_are_coded_while_others_are_served() {
     let server = TestServer::start(&["--compress", "--threads", "1"]);
     server.dir.place("big.txt", text(5, 8_000_000));
     server.store("small", "x");
-    // More that want it than there are compute threads, and none of them reads on.
+    // More clients than compute threads, and none of them reads on.
     let mut waiting: Vec<Raw> = (0..8).map(|_| Raw::connect_narrow(server.addr)).collect();
     for raw in &mut waiting {
         raw.send("GET /big.txt HTTP/1.1\r\nHost: t\r\nAccept-Encoding: zstd\r\n\r\n");

@@ -1,6 +1,6 @@
 //! Proves that a value which is not in memory is served whole, and that other connections do not wait for it.
 //!
-//! Which threads have the device read it is counted in tests/torture/cold.rs, on a disk that is slow.
+//! tests/torture/cold.rs counts which threads read from the device, on a slow disk.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,13 +10,13 @@ use rustix::fs::{Advice, fadvise};
 
 use crate::support::{Done, Launch, TestServer, Trace, pattern};
 
-/// Puts the value under `key` on the disk and nowhere else.
+/// Places the value on the disk under `key`, and drops it from the page cache.
 fn place_cold(server: &TestServer, key: &str, value: &[u8]) {
     server.dir.place(key, value);
     forget(server, key);
 }
 
-/// Has the kernel give up what it holds of the value in memory.
+/// Drops the value from the page cache.
 fn forget(server: &TestServer, key: &str) {
     let file = File::open(server.dir.file(key)).expect("the value");
     file.sync_all().expect("the value on the disk");
@@ -35,9 +35,9 @@ fn a_cold_value_of_any_size_is_served_whole() {
     }
 }
 
-/// A value that is open already, at hand or forgotten; a body that hyper has, or that is left in the socket.
+/// The value is open, in the page cache or not. The body is in hyper's buffer, or still in the socket.
 #[test]
-fn the_body_of_a_get_is_no_request_and_does_not_cut_its_answer_short() {
+fn the_body_of_a_get_is_no_request_and_leaves_its_answer_whole() {
     let server = TestServer::start(&["--threads", "1"]);
     let value = pattern(1, 4 << 20);
     place_cold(&server, "k", &value);
@@ -61,9 +61,9 @@ fn the_body_of_a_get_is_no_request_and_does_not_cut_its_answer_short() {
     }
 }
 
-/// Each blocking read is held up in the kernel, whichever thread makes it: the reactor goes on with other connections.
+/// strace delays each blocking read of any thread. The reactor still serves other connections.
 #[test]
-fn a_slow_disk_holds_up_nobody_but_its_reader() {
+fn a_slow_disk_delays_only_its_reader() {
     const SIZE: usize = 4 << 20;
     let options = [
         "-e",

@@ -1,5 +1,5 @@
-//! Proves media types (RFC 9110, section 8.3): kept with the value where everybody keeps them, guessed only where nobody
-//! said, never a way to inject a header; and that no stored page can act as this origin.
+//! Proves media types (RFC 9110, section 8.3): kept with the value in the usual attribute, guessed only if none was given,
+//! and no way to inject a header. No stored page can act as this origin.
 
 use std::fs::File;
 
@@ -9,11 +9,11 @@ use crate::support::{DataDir, LENGTHS, Launch, Mount, TestServer, ask, pattern};
 
 const NAME: &str = "user.mime_type";
 
-/// Of no origin: no script, no form, nothing from other servers.
+/// An opaque origin: no script, no form, no resource of other servers.
 const SANDBOX: &str =
     "sandbox; default-src 'none'; img-src 'self' data:; style-src 'self' 'unsafe-inline'";
 
-/// The attribute of the file of this key.
+/// The media type attribute of this key's file.
 fn kept(dir: &DataDir, key: &str) -> Option<Vec<u8>> {
     let mut buf = [0; 1024];
     let file = File::open(dir.file(key)).expect("the value");
@@ -38,7 +38,7 @@ fn put(server: &TestServer, key: &str, kind: &str, value: &[u8]) -> u16 {
     .status
 }
 
-/// Directories on ext4 and in memory, as far as the machine has them, and what keeps them.
+/// Directories on ext4 and in memory, if the machine can mount them, each with its mount, which the caller keeps.
 fn directories() -> Vec<(DataDir, Option<Mount>)> {
     let mut all = vec![(DataDir::temporary(), None)];
     let left_out = "media types on this file system";
@@ -48,7 +48,7 @@ fn directories() -> Vec<(DataDir, Option<Mount>)> {
 }
 
 #[test]
-fn a_content_type_is_kept_on_disk_and_across_a_restart_for_values_of_every_size() {
+fn a_content_type_survives_a_restart_at_every_size() {
     for (dir, _mount) in directories() {
         let mut server = Launch::new(&[]).on(&dir).start();
         let kinds = [
@@ -88,7 +88,7 @@ fn a_content_type_is_kept_on_disk_and_across_a_restart_for_values_of_every_size(
 }
 
 #[test]
-fn without_one_it_is_guessed_by_the_extension_and_else_a_stream_of_bytes() {
+fn without_a_content_type_it_is_guessed_by_the_extension() {
     let server = TestServer::start(&[]);
     let mut raw = server.connect();
     for (key, kind) in [
@@ -109,7 +109,7 @@ fn without_one_it_is_guessed_by_the_extension_and_else_a_stream_of_bytes() {
         ("a.no-such-thing", "application/octet-stream"),
     ] {
         let path = format!("/{key}");
-        // What is no media type counts as not sent (5.3 of RFC 9110 leaves it to the recipient).
+        // A malformed media type counts as absent (RFC 9110, section 5.3, leaves that to the recipient).
         for lines in [
             "",
             "Content-Type: nonsense\r\n",
@@ -130,7 +130,7 @@ fn without_one_it_is_guessed_by_the_extension_and_else_a_stream_of_bytes() {
 }
 
 #[test]
-fn the_next_put_replaces_it_also_by_none() {
+fn the_next_put_replaces_or_removes_the_content_type() {
     let server = TestServer::start(&[]);
     for length in LENGTHS {
         let value = pattern(2, length);
@@ -148,7 +148,7 @@ fn the_next_put_replaces_it_also_by_none() {
 }
 
 #[test]
-fn pages_are_sandboxed_and_nothing_is_sniffed_also_in_parts_and_errors() {
+fn pages_are_sandboxed_and_no_answer_is_sniffed() {
     let server = TestServer::start(&["--compress"]);
     let cases: [(&str, bool); 9] = [
         ("text/html", true),
@@ -210,7 +210,7 @@ fn pages_are_sandboxed_and_nothing_is_sniffed_also_in_parts_and_errors() {
 }
 
 #[test]
-fn an_attribute_set_by_hand_shows_at_once_and_never_injects_a_header() {
+fn an_attribute_set_by_hand_never_injects_a_header() {
     let server = TestServer::start(&[]);
     let mut raw = server.connect();
     for length in [10, 30_000, 200_000] {

@@ -1,5 +1,5 @@
 //! Proves ranges (RFC 9110, section 14) over the socket, for values in memory and for values sent from their files: the
-//! bytes, their framing, and never more of them than the value has.
+//! bytes and their framing, and at most as many bytes as the value has.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -24,7 +24,7 @@ fn get(raw: &mut Raw, key: &str, range: &str) -> Response {
 /// A part: its place in the value, and its bytes.
 type Part = (Range<usize>, Vec<u8>);
 
-/// The parts of a 206, each with its place and its bytes, read by the framing alone.
+/// The parts of a 206, each with its place and its bytes, parsed by the framing alone.
 fn parts(got: &Response, len: usize) -> Result<Vec<Part>, String> {
     let kind = got.must("content-type");
     let Some(boundary) = kind.strip_prefix("multipart/byteranges; boundary=") else {
@@ -77,7 +77,7 @@ fn place(field: &str, len: usize) -> Result<Range<usize>, String> {
     parse().ok_or_else(|| format!("Content-Range: {field}"))
 }
 
-/// Whether `got` answers these ranges of `value`, which are in their order and far apart.
+/// Whether `got` answers these ranges of `value`, which are in order and far apart.
 fn check(got: &Response, value: &[u8], expected: &[Range<usize>]) -> Result<(), String> {
     if got.status != 206 {
         return Err(format!("status {}", got.status));
@@ -115,7 +115,7 @@ fn one_range_of_values_of_every_size() {
                 (format!("bytes=-{}", n + 1), 0..n),
                 ("BYTES=5-9".to_owned(), 5..10),
                 (format!("bytes=5-9,{n}-"), 5..10),
-                // 14.2: close ones may be joined.
+                // 14.2: close ranges may be joined.
                 ("bytes=5-9,20-29".to_owned(), 5..30),
                 ("bytes=20-29, 5-25".to_owned(), 5..30),
                 (" bytes=5-9 ".to_owned(), 5..10),
@@ -134,7 +134,7 @@ fn one_range_of_values_of_every_size() {
 }
 
 #[test]
-fn several_ranges_in_the_order_asked_for_of_values_of_every_size() {
+fn several_ranges_in_request_order_at_every_size() {
     Classes::each(&[], "", |classes| {
         let mut raw = classes.server.connect();
         for (key, value) in &classes.values {
@@ -175,7 +175,7 @@ fn several_ranges_in_the_order_asked_for_of_values_of_every_size() {
 }
 
 #[test]
-fn what_is_no_range_of_bytes_is_ignored_and_what_is_too_much_is_answered_whole_by_14_2() {
+fn malformed_and_excessive_ranges_get_the_whole_value_by_14_2() {
     Classes::each(&[], "", |classes| {
         let mut raw = classes.server.connect();
         for (key, value) in &classes.values {
@@ -259,7 +259,7 @@ fn unsatisfiable_ranges_are_416_with_the_length_by_15_5_17() {
 }
 
 #[test]
-fn a_value_of_no_bytes_has_no_range_but_can_be_read() {
+fn an_empty_value_has_no_range_but_can_be_read() {
     let server = TestServer::start(&[]);
     server.store("empty", "");
     let mut raw = server.connect();
@@ -267,7 +267,7 @@ fn a_value_of_no_bytes_has_no_range_but_can_be_read() {
         ("bytes=0-", 416),
         ("bytes=0-0", 416),
         ("bytes=-0", 416),
-        // 14.1.2: a suffix longer than the value is all of it, and there is no Content-Range of nothing.
+        // 14.1.2: a suffix longer than the value selects all of it; of an empty value there is no Content-Range.
         ("bytes=-1", 200),
         ("bytes=0-,-5", 200),
     ] {
@@ -284,7 +284,7 @@ fn a_value_of_no_bytes_has_no_range_but_can_be_read() {
 }
 
 #[test]
-fn if_range_by_13_1_5_decides_between_the_part_and_the_whole() {
+fn if_range_chooses_the_part_or_the_whole_by_13_1_5() {
     Classes::each(&[], "", |classes| {
         let mut raw = classes.server.connect();
         for (key, value) in &classes.values {
@@ -308,7 +308,7 @@ fn if_range_by_13_1_5_decides_between_the_part_and_the_whole() {
                     "{path} {condition}"
                 );
                 assert!(got.body == expected, "{path} {condition}");
-                // An If-Range that fails never makes a 416, and means nothing without a Range.
+                // An If-Range that fails never causes a 416, and has no effect without a Range.
                 let lines = format!("Range: bytes=9999999999-\r\nIf-Range: {condition}\r\n");
                 let got = ask(&mut raw, "GET", &path, &lines, b"");
                 assert_eq!(
@@ -328,9 +328,9 @@ fn if_range_by_13_1_5_decides_between_the_part_and_the_whole() {
     });
 }
 
-/// 8.8.2.2: a date of less than a second ago may be that of two writes.
+/// 8.8.2.2: two writes within the same second have the same date.
 #[test]
-fn if_range_takes_a_date_that_is_exact_and_old_enough_by_8_8_2_2() {
+fn if_range_takes_only_a_strong_date_by_8_8_2_2() {
     let server = TestServer::start(&[]);
     server.dir.place("old", "0123456789");
     let file = std::fs::File::options()
@@ -388,7 +388,7 @@ fn head_and_writes_have_no_ranges_by_14_2() {
 }
 
 #[test]
-fn a_put_of_a_part_is_refused_by_14_5_before_it_is_read() {
+fn a_partial_put_is_refused_before_it_is_read_by_14_5() {
     let server = TestServer::start(&[]);
     server.store("k", "old");
     for field in [
@@ -410,7 +410,7 @@ fn a_put_of_a_part_is_refused_by_14_5_before_it_is_read() {
     assert_eq!(server.dir.read("k"), b"old");
 }
 
-/// A range as asked for.
+/// A requested range.
 #[derive(Clone, Copy, Debug)]
 enum Spec {
     Between(usize, usize),
@@ -437,8 +437,8 @@ impl Spec {
     }
 }
 
-/// What must hold of any answer, found byte by byte: exactly the bytes asked for, and beside them none but those in gaps
-/// that are shorter than the head of a part; each once; in the order of what was asked for first.
+/// The rules of any answer, checked byte by byte: exactly the requested bytes, and those in gaps shorter than the head of a
+/// part; each once; in the order of the first request for each.
 fn model(specs: &[Spec], value: &[u8], got: &Response) -> Result<(), String> {
     let len = value.len();
     let asked: Vec<bool> = (0..len)
@@ -460,7 +460,7 @@ fn model(specs: &[Spec], value: &[u8], got: &Response) -> Result<(), String> {
             .then_some(())
             .ok_or(format!("{}, not 416", got.status));
     }
-    // Runs of bytes asked for, gaps of up to 80 bytes closed.
+    // Runs of requested bytes, joined across gaps of up to 80 bytes.
     let mut runs: Vec<Range<usize>> = Vec::new();
     for at in (0..len).filter(|&at| asked[at]) {
         match runs.last_mut() {
@@ -483,7 +483,7 @@ fn model(specs: &[Spec], value: &[u8], got: &Response) -> Result<(), String> {
 }
 
 #[test]
-fn any_ranges_of_any_value_are_answered_as_a_slow_model_says() {
+fn any_ranges_of_any_value_match_a_slow_model() {
     let server = TestServer::start(&[]);
     let lengths = [1, 79, 500, 5_000, 12_000, 70_000];
     for (seed, len) in (1..).zip(lengths) {

@@ -1,13 +1,13 @@
-//! Proves that values sent from their files arrive as they are, whatever their size and whoever reads how slowly.
+//! Proves that values sent from their files arrive unchanged, at any size and with slow readers.
 //!
-//! Long values leave by `sendfile`, between answers that hyper sends. Were a region sent twice, short or out of turn, other
-//! bytes would arrive.
+//! Long values leave by `sendfile`, between answers that hyper sends. A region that was sent twice, short or out of order
+//! would change the bytes.
 
 use std::thread;
 
 use crate::support::{Raw, TestServer, pattern};
 
-/// Around each limit where the way of sending changes, and the size that origins.md is about.
+/// Sizes around each limit where the way of sending changes, and 40 MB.
 const SIZES: [usize; 10] = [
     1,
     16 << 10,
@@ -21,7 +21,7 @@ const SIZES: [usize; 10] = [
     40_000_000,
 ];
 
-/// Every order in which a size follows another one sooner or later.
+/// Orders that put small and large sizes side by side.
 const ORDERS: [[usize; 10]; 3] = [
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
     [9, 0, 8, 1, 7, 2, 6, 3, 5, 4],
@@ -73,7 +73,7 @@ fn fetch(connection: &mut Raw, values: &[Vec<u8>], order: &[usize], step: usize)
 }
 
 #[test]
-fn pipelined_values_of_every_size_arrive_as_they_are() {
+fn pipelined_values_of_every_size_arrive_unchanged() {
     let server = TestServer::start(&["--threads", "1"]);
     let values = place(&server);
     let mut connection = server.connect();
@@ -82,9 +82,9 @@ fn pipelined_values_of_every_size_arrive_as_they_are() {
     }
 }
 
-/// The socket takes a part of what is offered, at every place of a value.
+/// The socket takes only a part of each send, at changing places of a value.
 #[test]
-fn pipelined_values_arrive_as_they_are_at_a_slow_reader() {
+fn pipelined_values_reach_a_slow_reader_unchanged() {
     let server = TestServer::start(&["--threads", "1"]);
     let values = place(&server);
     for (order, step) in ORDERS.iter().zip([1000, 4096, 7777]) {
@@ -93,7 +93,7 @@ fn pipelined_values_arrive_as_they_are_at_a_slow_reader() {
 }
 
 #[test]
-fn eight_readers_of_one_reactor_get_each_their_own() {
+fn eight_readers_of_one_reactor_each_get_their_own_value() {
     let server = TestServer::start(&["--threads", "1"]);
     let values = place(&server);
     let (server, values) = (&server, &values);

@@ -1,5 +1,5 @@
-//! Proves what a reader may rely on: a GET sends the version it began with or breaks, answers keep their order, changes
-//! made by hand are seen at once, and every version has an `ETag` of its own.
+//! Proves the guarantees of a reader: a GET sends the version it began with or breaks, answers keep their order, changes
+//! made by hand show at once, and every version has an `ETag` of its own.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -58,7 +58,7 @@ fn a_get_that_has_begun_sends_the_value_it_began_with() {
     );
 }
 
-/// Small values leave in one write with their head, large ones by another way: the order must hold across both.
+/// Small values leave in one write with their head, large ones by sendfile: the order holds across both.
 #[test]
 fn pipelined_answers_of_every_size_come_whole_and_in_order() {
     let server = TestServer::start(&["--threads", "1"]);

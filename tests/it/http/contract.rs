@@ -1,11 +1,11 @@
-//! Proves the status table of the design and of the old clients, row by row over a real socket, in both modes:
-//! each row says the answer and what the directory holds afterwards, so that nothing is stored where nothing should be.
+//! Proves the table of statuses in docs/http.md, row by row over a real socket, in both modes. Each row has the answer and
+//! the content of the directory afterwards.
 
 use std::collections::BTreeMap;
 
 use crate::support::{Response, TestServer};
 
-/// What the directory holds after the request. Before it, it held only `here`, with the value `old`.
+/// The content of the directory after the request. Before, it held only `here`, with the value `old`.
 #[derive(Clone, Copy)]
 enum After {
     Same,
@@ -258,7 +258,7 @@ fn expected(after: After) -> BTreeMap<Vec<u8>, Vec<u8>> {
     values
 }
 
-/// Which of the headers and bodies that every answer has, whatever its status, are not as they should be.
+/// The faults in the headers and the body that every answer has, whatever its status.
 fn misshapen(answer: &Response, request: &str) -> Vec<&'static str> {
     if answer.status == 400 && answer.closes() && answer.length() == 0 {
         return vec![]; // hyper's own answer to a head it could not parse

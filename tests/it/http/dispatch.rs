@@ -1,4 +1,4 @@
-//! Proves how each `--dispatch` spreads connections over the reactors, and that without an acceptor the same promises hold.
+//! Proves how each `--dispatch` spreads connections over the reactors, and that the guarantees hold without an acceptor.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use crate::support::{Launch, Raw, TestServer, Trace, eventually, pattern, put_head};
 
-/// Sends a request that the access log tells from all others, and returns the reactor that answered it.
+/// Sends a request with a key of its own, finds it in the access log, and returns the reactor that answered it.
 #[track_caller]
 fn reactor_of(server: &TestServer, connection: &mut Raw, name: &str) -> u64 {
     let request = format!("GET /{name} HTTP/1.1\r\nHost: t\r\n\r\n");
@@ -64,7 +64,7 @@ fn round_robin_spreads_connections_evenly() {
     }
 }
 
-/// With every place but two taken, round-robin would give one connection to each reactor.
+/// Round-robin would give one of the last four connections to each reactor.
 #[test]
 fn least_connections_fills_the_reactors_with_the_fewest() {
     let mut server = TestServer::start(&[
@@ -87,7 +87,7 @@ fn least_connections_fills_the_reactors_with_the_fewest() {
     let spread = counts(open.iter().map(|(reactor, _)| *reactor));
     assert_eq!(spread, BTreeMap::from([(0, 3), (1, 3), (2, 3), (3, 3)]));
 
-    // Reactors 1 and 2 lose two connections each; the one each keeps shows that the loss has been noticed.
+    // Reactors 1 and 2 lose two connections each. An answer on the remaining one shows that the reactor has noticed.
     let mut lost = BTreeMap::from([(1, 0), (2, 0)]);
     open.retain(|(reactor, _)| {
         let lost = lost.get_mut(reactor).filter(|lost| **lost < 2);
@@ -118,7 +118,7 @@ fn listeners(server: &TestServer) -> usize {
     table.lines().filter(|line| line.contains(&local)).count()
 }
 
-/// Whether there is a thread that only accepts.
+/// Whether there is an acceptor thread.
 fn has_acceptor(server: &TestServer) -> bool {
     let threads = server.proc().threads();
     threads.iter().any(|(name, _)| name == "acceptor")
@@ -195,7 +195,7 @@ fn reuse_port_finishes_what_is_in_flight_when_it_drains() {
     assert!(server.dir.read("k") == stored);
 }
 
-/// A place that is free is free for whoever comes, whichever listener the kernel puts him before.
+/// A free permit serves any client, whichever listener the kernel chooses for it.
 #[test]
 fn reuse_port_fills_the_maximum_of_connections_and_no_more() {
     const MOST: usize = 3;
@@ -228,9 +228,9 @@ fn reuse_port_fills_the_maximum_of_connections_and_no_more() {
     }
 }
 
-/// A reactor that waits for a place hears of the end all the same.
+/// A reactor that waits for a permit still drains.
 #[test]
-fn reuse_port_drains_with_every_place_taken() {
+fn reuse_port_drains_at_the_maximum_of_connections() {
     let mut server = TestServer::start(&[
         "--threads",
         "2",
@@ -261,9 +261,9 @@ fn reuse_port_drains_with_every_place_taken() {
     );
 }
 
-/// Whoever was connected, and had asked, before the end was asked for.
+/// The connections and their requests had arrived before the signal.
 #[test]
-fn requests_that_had_arrived_are_answered_whoever_accepts() {
+fn requests_that_arrived_before_the_drain_are_answered() {
     for dispatch in ["round-robin", "least-connections", "reuse-port"] {
         for _ in 0..20 {
             let mut server = TestServer::start(&["--threads", "4", "--dispatch", dispatch]);
@@ -284,12 +284,12 @@ fn requests_that_had_arrived_are_answered_whoever_accepts() {
     }
 }
 
-/// It said that it serves, and listened no more.
+/// The server once said that it serves, and did not listen.
 #[test]
-fn a_listener_that_cannot_be_registered_is_a_start_that_failed() {
+fn a_listener_that_cannot_be_registered_fails_the_start() {
     for threads in ["1", "2"] {
         let mut ended = 0;
-        // Which of the thread's calls it is, the runtime decides: one of the first.
+        // The runtime decides which of the thread's calls registers the listener: one of the first.
         for number in 1..=4 {
             let inject = format!("inject=epoll_ctl:error=EIO:when={number}");
             let options = ["-e", "trace=epoll_ctl", "-e", &inject];
@@ -300,7 +300,7 @@ fn a_listener_that_cannot_be_registered_is_a_start_that_failed() {
                 .around(Launch::new(&["--threads", threads]))
                 .start_or_end()
             {
-                // The call may be that of a connection, which is lost then: one of each reactor.
+                // The call may be that of a connection, which is then lost: at most one of each reactor.
                 Ok(server) => assert!((0..3).any(|_| {
                     let mut raw = server.connect();
                     raw.offer("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n").is_ok()
@@ -308,7 +308,7 @@ fn a_listener_that_cannot_be_registered_is_a_start_that_failed() {
                 })),
                 Err(end) => {
                     assert_eq!(end.code, Some(1), "{}", end.stderr);
-                    // The log has lines around the reason: reactors that had started drain.
+                    // The log has other lines too: reactors that had started drain.
                     let reason = |line: &str| line.starts_with("data-server: cannot start: ");
                     assert!(end.stderr.lines().any(reason), "{}", end.stderr);
                     assert!(!end.stderr.contains("abandoned"), "{}", end.stderr);

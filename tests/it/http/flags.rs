@@ -1,12 +1,12 @@
-//! Proves the modes beside `--compat`: `--discard` takes every body and stores none, `--read-only` takes none; and that
-//! `GET /` lists what is there.
+//! Proves the modes beside `--compat`: `--discard` reads every body and stores none, `--read-only` refuses writes; and that
+//! `GET /` lists the keys.
 
 use std::time::Duration;
 
 use crate::support::{TestServer, put_head};
 
 #[test]
-fn discard_answers_as_ever_and_stores_nothing() {
+fn discard_answers_as_usual_and_stores_nothing() {
     for args in [&["--discard"][..], &["--discard", "--compat"]] {
         let server = TestServer::start(args);
         server.dir.place("here", "old");

@@ -1,5 +1,5 @@
-//! Proves that a request whose end or addressee is in doubt is refused and ends its connection, so that nothing behind
-//! it is ever taken for a request.
+//! Proves that a request with ambiguous framing or Host is refused and ends its connection, so that nothing behind it is
+//! read as a request.
 
 use crate::support::{TestServer, put_head};
 
@@ -13,7 +13,7 @@ fn server_with_here() -> TestServer {
 
 /// The body of a refused upload is dropped or ends the connection; it is never read as a request.
 #[test]
-fn what_follows_a_refused_head_is_not_taken_for_a_request() {
+fn bytes_behind_a_refused_head_are_not_a_request() {
     let server = server_with_here();
     for body in [GET_HERE.to_owned(), GET_HERE.repeat(3000)] {
         let mut connection = server.connect();
@@ -49,9 +49,9 @@ fn a_refusal_before_the_body_announces_that_the_connection_ends() {
 
 /// Closing on unread bytes resets a connection, and a reset can overtake the answer.
 #[test]
-fn a_client_that_sends_all_before_it_reads_still_learns_why_it_was_refused() {
+fn a_refused_client_that_sends_everything_first_gets_the_answer() {
     let server = TestServer::start(&["--read-only"]);
-    // As much as is read of a body that nobody wants.
+    // As much as the server reads of a refused body.
     let body = vec![b'x'; 1 << 20];
     for _ in 0..5 {
         let mut connection = server.connect();
@@ -61,9 +61,9 @@ fn a_client_that_sends_all_before_it_reads_still_learns_why_it_was_refused() {
     }
 }
 
-/// However much more it has to send.
+/// The body is far longer than the server reads.
 #[test]
-fn a_client_that_reads_while_it_sends_learns_why_it_was_refused() {
+fn a_refused_client_that_reads_while_it_sends_gets_the_answer() {
     let server = TestServer::start(&["--read-only"]);
     let body = vec![b'x'; 100_000_000];
     let mut connection = server.connect();
@@ -77,7 +77,7 @@ fn a_client_that_reads_while_it_sends_learns_why_it_was_refused() {
 }
 
 #[test]
-fn doubtful_framing_is_refused_and_ends_the_connection() {
+fn ambiguous_framing_is_refused_and_ends_the_connection() {
     let server = server_with_here();
     let cases: [(&str, &[u16]); 17] = [
         ("Host: t|Content-Length: 5|Content-Length: 6||value", &[400]),
@@ -136,9 +136,9 @@ fn doubtful_framing_is_refused_and_ends_the_connection() {
     );
 }
 
-/// hyper would go by the chunks alone, and fold equal lengths into one: whoever stands before us may see it otherwise.
+/// hyper would follow the chunks, and accept equal lengths. A proxy in front may decide differently.
 #[test]
-fn a_second_word_on_the_length_is_refused_whatever_it_says() {
+fn a_second_length_is_refused_also_if_equal() {
     let server = server_with_here();
     let framings = [
         "Content-Length: 3|Transfer-Encoding: chunked",
@@ -162,9 +162,9 @@ fn a_second_word_on_the_length_is_refused_whatever_it_says() {
     }
 }
 
-/// The answers before it are given in order, and it is the last.
+/// The answers before it come in order, and it is the last.
 #[test]
-fn a_fault_takes_its_turn_behind_requests_that_are_sound() {
+fn a_malformed_request_is_answered_after_those_before_it() {
     let server = server_with_here();
     let faulty =
         "PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nvalue";
@@ -227,7 +227,7 @@ fn malformed_hosts_are_refused_and_good_ones_are_not() {
 }
 
 #[test]
-fn an_absurd_length_is_answered_and_nothing_is_waited_for() {
+fn an_absurd_length_is_refused_at_once() {
     let server = TestServer::start(&[]);
     for length in [
         "9223372036854775807",
@@ -248,7 +248,7 @@ fn an_absurd_length_is_answered_and_nothing_is_waited_for() {
 }
 
 #[test]
-fn noise_is_refused_and_the_server_lives() {
+fn random_bytes_are_refused_and_the_server_keeps_running() {
     let server = server_with_here();
     let noise: [&[u8]; 6] = [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",

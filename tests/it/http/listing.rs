@@ -1,5 +1,5 @@
-//! Proves the listing: every key once, in byte order, page by page, in two forms, whatever the names are and whatever
-//! changes meanwhile; with an index and without; in memory bounded by the page where there is none, and off the reactors.
+//! Proves the listing: every key once, in byte order, page by page, in both formats, for all names and during changes; with
+//! an index and without. Without one its memory is bounded by the page. It does not run on reactors.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,7 +30,7 @@ fn keys(page: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The target of the next page, as the Link says.
+/// The target of the next page, from the Link field.
 fn next(got: &Response) -> Option<String> {
     let link = got.header("link")?;
     let target = link
@@ -39,7 +39,7 @@ fn next(got: &Response) -> Option<String> {
     Some(target.unwrap_or_else(|| panic!("Link: {link}")).to_owned())
 }
 
-/// All pages from this one on, by their links.
+/// All pages from this one on, found by their links.
 fn walk(raw: &mut Raw, first: &str) -> Vec<Vec<String>> {
     let (mut target, mut pages) = (Some(first.to_owned()), Vec::new());
     while let Some(query) = target {
@@ -191,7 +191,7 @@ fn the_limit_has_bounds_and_a_default() {
 }
 
 #[test]
-fn hostile_names_are_keys_and_make_no_line_and_no_link_but_their_own() {
+fn hostile_names_forge_no_line_and_no_link() {
     let server = TestServer::start(&[]);
     let mut raw = server.connect();
     for key in HOSTILE {
@@ -229,7 +229,7 @@ fn hostile_names_are_keys_and_make_no_line_and_no_link_but_their_own() {
 }
 
 #[test]
-fn the_form_is_what_accept_prefers_by_12_5_1_and_head_equals_get() {
+fn accept_chooses_the_format_by_12_5_1_and_head_equals_get() {
     let server = TestServer::start(&[]);
     server.store("a", "");
     server.store("b", "");
@@ -269,7 +269,7 @@ fn the_form_is_what_accept_prefers_by_12_5_1_and_head_equals_get() {
 }
 
 #[test]
-fn what_is_no_value_is_left_out() {
+fn only_values_are_listed() {
     let server = TestServer::start(&[]);
     server.store("value", "x");
     let dir = &server.dir;
@@ -289,12 +289,12 @@ fn what_is_no_value_is_left_out() {
 }
 
 #[test]
-fn pages_give_each_of_5000_keys_once_also_while_others_come_and_go() {
+fn pages_list_each_of_5000_keys_once_during_changes() {
     pages_while_others_come_and_go("128MiB");
 }
 
 #[test]
-fn so_they_do_without_an_index() {
+fn pages_without_an_index_list_each_key_once_during_changes() {
     pages_while_others_come_and_go("0");
 }
 
@@ -315,8 +315,8 @@ fn pages_while_others_come_and_go(index: &str) {
                 if done.is_said() {
                     break;
                 }
-                // Neighbours of those that stay. (One that stays and is rewritten may be missed on tmpfs, which gives a name
-                // that is renamed over a new place in the directory.)
+                // Neighbours of the keys that stay. (On tmpfs a walk may miss a key that is rewritten, because a rename gives
+                // its name a new place in the directory.)
                 let key = format!("/k{:05}x", n * 31 % (KEYS * 7));
                 ask(&mut writer, "PUT", &key, "", b"new");
                 if n % 2 == 0 {
@@ -341,10 +341,10 @@ fn pages_while_others_come_and_go(index: &str) {
 }
 
 #[test]
-fn a_hundred_thousand_keys_take_little_memory_and_no_reactor() {
+fn listing_100000_keys_takes_little_memory_and_no_reactor() {
     const KEYS: usize = 100_000;
     let dir = DataDir::in_memory();
-    // Where there is no index, so that each page is a walk.
+    // Without an index, each page is a walk.
     let args = ["--threads", "1", "--listing-index", "0"];
     let server = Launch::new(&args).on(&dir).start();
     server.store("small", "x");
@@ -384,8 +384,7 @@ fn a_hundred_thousand_keys_take_little_memory_and_no_reactor() {
     );
 }
 
-/// The slowest of the GETs of a small value while `work` goes on, on the one reactor; and it is the reactor's neighbours
-/// that work.
+/// The slowest GET of a small value on the one reactor while `work` runs. The work is done on other threads.
 fn worst_get_during(server: &TestServer, work: impl Fn(&mut Raw) + Send + Sync) -> Duration {
     let done = Done::default();
     let before = [

@@ -1,4 +1,4 @@
-//! Proves who gets the page at `/`, and under which policy; the browser itself is in tests/browser.
+//! Proves which clients get the page at `/`, and its policy. tests/browser has the tests in a browser.
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use sha2::{Digest as _, Sha256};
@@ -11,7 +11,7 @@ fn page(server: &TestServer, method: &str, lines: &str) -> Response {
     ask(&mut server.connect(), method, "/", lines, b"")
 }
 
-/// What stands between the tags of every element of this name.
+/// The text between the tags of every element of this name.
 fn inside<'a>(document: &'a str, tag: &str) -> Vec<&'a str> {
     let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
     let parts = document.split(&open).skip(1);
@@ -21,7 +21,7 @@ fn inside<'a>(document: &'a str, tag: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn browsers_get_the_page_and_everyone_else_the_listing() {
+fn browsers_get_the_page_and_other_clients_the_listing() {
     let server = TestServer::start(&[]);
     for (accept, media_type) in [
         (CHROMIUM, "text/html; charset=utf-8"),
@@ -43,7 +43,7 @@ fn browsers_get_the_page_and_everyone_else_the_listing() {
         );
         assert_eq!(got.must("vary"), "accept", "{accept}");
     }
-    // The page reads the query; the server does not, nor does a bad one cost the page.
+    // The page reads the query; the server ignores it, also a malformed one.
     let target = "/?prefix=%3Cb%3E&limit=0";
     let got = ask(&mut server.connect(), "GET", target, CHROMIUM, b"");
     assert_eq!(
@@ -65,7 +65,7 @@ fn compat_has_no_page_and_read_only_has() {
 }
 
 #[test]
-fn the_policy_lets_these_scripts_act_and_nothing_else() {
+fn the_policy_allows_only_the_scripts_of_the_page() {
     let server = TestServer::start(&[]);
     let got = page(&server, "GET", CHROMIUM);
     let document = std::str::from_utf8(&got.body).expect("UTF-8");
@@ -96,9 +96,9 @@ fn the_policy_lets_these_scripts_act_and_nothing_else() {
     assert_eq!(got.must("cross-origin-opener-policy"), "same-origin");
 }
 
-/// Keys and errors are text: nothing in the page parses markup, makes code of text, or has a handler in an attribute.
+/// Keys and errors are text: the page never parses markup, evaluates text, or has a handler in an attribute.
 #[test]
-fn the_page_has_no_way_to_make_markup_of_text() {
+fn the_page_never_parses_text_as_markup() {
     let server = TestServer::start(&[]);
     let got = page(&server, "GET", CHROMIUM);
     let document = String::from_utf8(got.body).expect("UTF-8");
@@ -135,7 +135,7 @@ fn the_page_has_no_way_to_make_markup_of_text() {
 }
 
 #[test]
-fn head_and_an_entity_tag_spare_the_document() {
+fn head_and_an_entity_tag_avoid_sending_the_document() {
     let server = TestServer::start(&[]);
     let got = page(&server, "GET", CHROMIUM);
     let head = page(&server, "HEAD", CHROMIUM);
@@ -157,7 +157,7 @@ fn head_and_an_entity_tag_spare_the_document() {
         &format!("{CHROMIUM}If-None-Match: \"other\"\r\n"),
     );
     assert_eq!((other.status, other.body == got.body), (200, true));
-    // It has no date, so a date says nothing.
+    // The page has no date, so If-Modified-Since has no effect.
     let dated = page(
         &server,
         "GET",
@@ -167,7 +167,7 @@ fn head_and_an_entity_tag_spare_the_document() {
         ),
     );
     assert_eq!(dated.status, 200);
-    // Another server of the same build has the same version of it.
+    // Another server of the same build has the same entity tag.
     let second = TestServer::start(&[]);
     assert_eq!(
         page(&second, "HEAD", CHROMIUM).must("etag"),

@@ -1,5 +1,5 @@
-//! Proves that pipelined requests are answered whole and in their order, whatever comes between them, however slowly the
-//! answers are read, and when the server is told to end; and that fields which say nothing change no answer.
+//! Proves that pipelined requests are answered whole and in order, in any mix, with slow readers, and during a drain; and
+//! that unknown and neutral fields change no answer.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ fn heated(server: &TestServer) -> Vec<(String, Vec<u8>)> {
     for (name, value) in &values {
         server.dir.place(name, value);
     }
-    // A value is kept only once it has been as it is for a while.
+    // The cache keeps a value only once it has not changed for a while.
     let placed = Instant::now();
     eventually("the values are kept", || {
         for (name, value) in &values {
@@ -38,7 +38,7 @@ fn heated(server: &TestServer) -> Vec<(String, Vec<u8>)> {
     values
 }
 
-/// What of an answer must not depend on fields that say nothing: all but its time.
+/// The part of an answer that must not depend on neutral fields: everything but its date.
 fn essence(mut answer: Response) -> (u16, Vec<(String, String)>, Vec<u8>) {
     answer.headers.retain(|(name, _)| name != "date");
     answer.headers.sort();
@@ -46,7 +46,7 @@ fn essence(mut answer: Response) -> (u16, Vec<(String, String)>, Vec<u8>) {
 }
 
 #[test]
-fn fields_that_say_nothing_change_no_answer() {
+fn neutral_fields_change_no_answer() {
     for options in [&[][..], &["--compress"], &["--compat"], &["--read-only"]] {
         let server = TestServer::start(options);
         for (name, value) in heated(&server) {
@@ -69,7 +69,7 @@ fn fields_that_say_nothing_change_no_answer() {
 }
 
 #[test]
-fn answers_leave_in_the_order_of_the_requests_whoever_gives_them() {
+fn answers_leave_in_the_order_of_the_requests() {
     let server = TestServer::start(&["--threads", "1"]);
     let values = heated(&server);
     let mut raw = server.connect();
@@ -77,7 +77,7 @@ fn answers_leave_in_the_order_of_the_requests_whoever_gives_them() {
     let gone = get("gone");
     let rounds = values.iter().enumerate().map(|(n, (name, _))| {
         let hot = get(name);
-        // Twice in a row, before and after what hyper answers, and split from it in every way in the end.
+        // Twice in a row, before and after slower answers, and split at every place over the rounds.
         [&hot, &hot, &gone, &hot, &put(n), &hot]
             .map(String::as_str)
             .concat()
@@ -123,7 +123,7 @@ fn a_slow_reader_of_pipelined_hot_values_gets_all_of_them() {
             .collect::<String>()
             .repeat(rounds),
     );
-    // Others are served all the while.
+    // Other clients are served meanwhile.
     assert_eq!(server.ask("GET", "v").status, 200);
     let mut buffer = vec![0; 5000];
     for (name, value) in std::iter::repeat_n(&values, rounds).flatten() {
@@ -142,7 +142,7 @@ fn a_slow_reader_of_pipelined_hot_values_gets_all_of_them() {
 }
 
 #[test]
-fn a_hot_answer_that_waits_for_its_reader_is_sent_before_the_server_ends() {
+fn a_drain_sends_a_hot_answer_that_waits_for_its_reader() {
     let mut server = TestServer::start(&["--threads", "1"]);
     let values = heated(&server);
     let (name, value) = &values[6];
@@ -157,7 +157,7 @@ fn a_hot_answer_that_waits_for_its_reader_is_sent_before_the_server_ends() {
 }
 
 #[test]
-fn a_client_that_goes_in_the_middle_of_a_hot_answer_leaves_nothing_behind() {
+fn a_client_that_leaves_during_a_hot_answer_leaks_nothing() {
     let server = TestServer::start(&["--threads", "1"]);
     let values = heated(&server);
     let open = server.proc().sockets();
@@ -172,7 +172,7 @@ fn a_client_that_goes_in_the_middle_of_a_hot_answer_leaves_nothing_behind() {
     assert_eq!(server.ask("GET", "v").status, 200);
 }
 
-/// The same of the answer to an upload: all but its time and its version.
+/// The same for the answer to an upload: everything but its date and its version.
 fn essence_of_upload(answer: Response) -> (u16, Vec<(String, String)>, Vec<u8>) {
     let (status, mut headers, body) = essence(answer);
     let kept = |name: &str| !["etag", "last-modified"].contains(&name);
@@ -181,7 +181,7 @@ fn essence_of_upload(answer: Response) -> (u16, Vec<(String, String)>, Vec<u8>) 
 }
 
 #[test]
-fn fields_that_say_nothing_change_no_upload() {
+fn neutral_fields_change_no_upload() {
     let options: [&[&str]; 6] = [
         &[],
         &["--compat"],
@@ -211,7 +211,7 @@ fn fields_that_say_nothing_change_no_upload() {
                         "PUT /{key} HTTP/1.1\r\nHost: t\r\nContent-Length: {size}\r\n{kind}{ends}{field}\r\n"
                     );
                     let mut raw = server.connect();
-                    // Who is refused may not get all of it sent.
+                    // A refused client may not be able to send all of it.
                     let _ = raw.offer([head.as_bytes(), &value].concat());
                     let answer = raw.answer();
                     if !ends.is_empty() {
@@ -273,7 +273,7 @@ fn a_small_upload_that_breaks_off_leaves_the_old_value() {
 }
 
 #[test]
-fn a_small_upload_under_way_is_answered_before_the_server_ends() {
+fn a_drain_answers_a_small_upload_under_way() {
     let mut server = TestServer::start(&["--threads", "1"]);
     let mut raw = server.connect();
     raw.send(put_head("k", 10) + "half ");

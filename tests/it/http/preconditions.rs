@@ -1,6 +1,6 @@
-//! Proves versions and preconditions (RFC 9110, sections 8.8 and 13): every write has an entity tag of its own, the same
-//! wherever it is told; conditions are decided in the order of section 13.2.2, before a body is read where they can be,
-//! and again at the moment of publishing.
+//! Proves versions and preconditions (RFC 9110, sections 8.8 and 13): every write has an entity tag of its own, which all
+//! answers agree on. Conditions are evaluated in the order of section 13.2.2, before the body is read where possible, and
+//! again at the moment of publishing.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
@@ -30,7 +30,7 @@ fn stored() -> (TestServer, Raw, String) {
     (server, raw, tag)
 }
 
-/// What a read answers: the status by the lines of its head, with `E` for the tag of the value and `M` for its date.
+/// The expected status of a read by the lines of its head, with `E` for the tag of the value and `M` for its date.
 const READS: &[(&str, u16)] = &[
     ("If-Match: E", 200),
     ("If-Match: *", 200),
@@ -56,7 +56,7 @@ const READS: &[(&str, u16)] = &[
     ("If-Unmodified-Since: FUTURE", 200),
     ("If-Unmodified-Since: PAST", 412),
     ("If-Unmodified-Since: tomorrow", 200),
-    // 13.2.2: If-Match silences If-Unmodified-Since, If-None-Match silences If-Modified-Since, the former decide first.
+    // 13.2.2: If-Match overrides If-Unmodified-Since, If-None-Match overrides If-Modified-Since; the former come first.
     ("If-Match: E\r\nIf-Unmodified-Since: PAST", 200),
     ("If-Match: \"x\"\r\nIf-Unmodified-Since: M", 412),
     ("If-None-Match: \"x\"\r\nIf-Modified-Since: M", 200),
@@ -65,7 +65,7 @@ const READS: &[(&str, u16)] = &[
     ("If-Match: E\r\nIf-None-Match: E", 304),
     ("If-Unmodified-Since: PAST\r\nIf-None-Match: E", 412),
     ("If-Unmodified-Since: M\r\nIf-Modified-Since: M", 304),
-    // 13.2.2: a range is looked at last.
+    // 13.2.2: a range is evaluated last.
     ("If-None-Match: E\r\nRange: bytes=0-1", 304),
     ("If-Match: E\r\nRange: bytes=0-1", 206),
     ("If-Match: \"x\"\r\nRange: bytes=0-1", 412),
@@ -82,7 +82,7 @@ fn lines(template: &str, tag: &str, modified: &str) -> String {
 }
 
 #[test]
-fn reads_by_rfc_9110_13_1_in_the_order_of_13_2_2_for_values_of_every_size() {
+fn preconditions_of_reads_by_rfc_9110_13_2_2() {
     Classes::each(&[], "", |classes| {
         let mut raw = classes.server.connect();
         for (key, value) in &classes.values {
@@ -91,7 +91,7 @@ fn reads_by_rfc_9110_13_1_in_the_order_of_13_2_2_for_values_of_every_size() {
             let (tag, modified) = (etag(&plain), plain.must("last-modified").to_owned());
             for (template, status) in READS {
                 for method in ["GET", "HEAD"] {
-                    // 14.2: ranges are of GET alone.
+                    // 14.2: only GET has ranges.
                     let status = if *status == 206 && method == "HEAD" {
                         200
                     } else {
@@ -119,7 +119,7 @@ fn reads_by_rfc_9110_13_1_in_the_order_of_13_2_2_for_values_of_every_size() {
 }
 
 #[test]
-fn a_304_has_the_headers_of_rfc_9110_15_4_5_and_no_content() {
+fn a_304_has_the_headers_of_15_4_5_and_no_body() {
     Classes::each(&["--compress"], ".txt", |classes| {
         let mut raw = classes.server.connect();
         for (key, _) in &classes.values {
@@ -138,7 +138,7 @@ fn a_304_has_the_headers_of_rfc_9110_15_4_5_and_no_content() {
                 for name in ["content-type", "transfer-encoding", "content-range"] {
                     assert_eq!(got.header(name), None, "{method} /{key}");
                 }
-                // 8.6: if it is there, it is that of the 200.
+                // 8.6: if present, it is that of the 200.
                 let length = got.header("content-length");
                 assert!(
                     length.is_none() || length == plain.header("content-length"),
@@ -152,7 +152,7 @@ fn a_304_has_the_headers_of_rfc_9110_15_4_5_and_no_content() {
 }
 
 #[test]
-fn conditions_do_not_matter_where_there_is_no_value_to_read_by_13_2_1() {
+fn reads_of_a_missing_key_ignore_preconditions_by_13_2_1() {
     let (_server, mut raw, tag) = stored();
     for template in [
         "If-Match: *",
@@ -167,7 +167,7 @@ fn conditions_do_not_matter_where_there_is_no_value_to_read_by_13_2_1() {
     }
 }
 
-/// Condition, and what a PUT and a DELETE answer where there is a value, and where there is none.
+/// Condition, and the answers to PUT and DELETE with a value, and without one.
 const WRITES: &[(&str, [u16; 2], [u16; 2])] = &[
     ("", [200, 200], [200, 404]),
     ("If-Match: E", [200, 200], [412, 404]),
@@ -183,7 +183,7 @@ const WRITES: &[(&str, [u16; 2], [u16; 2])] = &[
     ("If-Unmodified-Since: M", [200, 200], [200, 404]),
     ("If-Unmodified-Since: PAST", [412, 412], [200, 404]),
     ("If-Unmodified-Since: soon", [200, 200], [200, 404]),
-    // 13.1.3: of GET and HEAD alone.
+    // 13.1.3: only for GET and HEAD.
     ("If-Modified-Since: M", [200, 200], [200, 404]),
     (
         "If-Match: E\r\nIf-Unmodified-Since: PAST",
@@ -199,7 +199,7 @@ const WRITES: &[(&str, [u16; 2], [u16; 2])] = &[
 ];
 
 #[test]
-fn writes_by_rfc_9110_13_1_where_there_is_a_value_and_where_there_is_none() {
+fn preconditions_of_writes_by_rfc_9110_13_1() {
     let server = TestServer::start(&[]);
     let mut raw = server.connect();
     for (template, with, without) in WRITES {
@@ -239,7 +239,7 @@ fn writes_by_rfc_9110_13_1_where_there_is_a_value_and_where_there_is_none() {
 }
 
 #[test]
-fn an_expired_condition_is_answered_412_before_the_body_is_read() {
+fn a_failed_condition_is_412_before_the_body_is_read() {
     let (server, _, tag) = stored();
     for condition in [
         "If-None-Match: *",
@@ -265,9 +265,9 @@ fn an_expired_condition_is_answered_412_before_the_body_is_read() {
 
 type Change<'a> = &'a dyn Fn(&mut Raw);
 
-/// The value changes while the upload is under way: by another client, by a hand, or by being deleted.
+/// The value changes during the upload: another client replaces it, a program edits it, or it is deleted.
 #[test]
-fn a_condition_that_expires_during_the_upload_is_answered_412_at_commit() {
+fn a_condition_that_fails_during_the_upload_is_412_at_commit() {
     for length in [100, 1_000_000] {
         let (server, mut other, tag) = stored();
         let old = server.dir.file("k");
@@ -303,7 +303,7 @@ fn a_condition_that_expires_during_the_upload_is_answered_412_at_commit() {
             server.dir.assert_nothing_staged();
             tag = now.header("etag").unwrap_or_default().to_owned();
         }
-        // Create-only loses to whoever creates first.
+        // A create-only PUT loses to the first to create the key.
         let mut raw = server.connect();
         raw.send(format!(
             "PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\nExpect: 100-continue\r\nIf-None-Match: *\r\n\r\n"
@@ -318,7 +318,7 @@ fn a_condition_that_expires_during_the_upload_is_answered_412_at_commit() {
 }
 
 #[test]
-fn no_two_writes_share_a_tag_not_of_the_same_bytes_and_not_across_a_restart() {
+fn no_two_writes_share_a_tag_also_across_a_restart() {
     let mut server = TestServer::start(&[]);
     let mut seen = BTreeSet::new();
     for _ in 0..3 {
@@ -339,7 +339,7 @@ fn no_two_writes_share_a_tag_not_of_the_same_bytes_and_not_across_a_restart() {
 }
 
 #[test]
-fn an_edit_by_hand_has_a_tag_of_its_own_and_can_be_replaced_by_it() {
+fn an_edit_by_hand_gets_a_tag_that_if_match_takes() {
     let (server, mut raw, tag) = stored();
     eventually("the clock goes on", || {
         server.dir.place("k", "other");
@@ -366,7 +366,7 @@ fn an_edit_by_hand_has_a_tag_of_its_own_and_can_be_replaced_by_it() {
 }
 
 #[test]
-fn put_get_head_and_the_listing_tell_the_same_tag_and_date() {
+fn put_get_head_and_the_listing_agree_on_tag_and_date() {
     let server = TestServer::start(&[]);
     let mut raw = server.connect();
     for length in [0, 10, 30_000, 2_000_000] {

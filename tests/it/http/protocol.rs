@@ -1,4 +1,4 @@
-//! Proves HTTP/1 as a client may speak it: keep-alive, pipelining, HTTP/1.0, chunked bodies, `Expect: 100-continue`.
+//! Proves HTTP/1 as clients use it: keep-alive, pipelining, HTTP/1.0, chunked bodies, `Expect: 100-continue`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -40,10 +40,10 @@ fn connection_close_is_honoured() {
     connection.assert_closed();
 }
 
-/// The last answer is held back until it can leave together with the end of the connection; it must not be lost to a reset
-/// that unread bytes cause.
+/// The last answer waits to leave together with the end of the connection. A reset, which unread bytes cause, must not lose
+/// it.
 #[test]
-fn the_last_answer_arrives_whole_though_more_was_sent_behind_its_request() {
+fn the_last_answer_arrives_whole_despite_bytes_behind_its_request() {
     let server = TestServer::start(&[]);
     for size in [0, 1, 5000, 40_000, 3_000_000] {
         let value = pattern(1, size);
@@ -178,14 +178,14 @@ fn head_is_get_without_the_body() {
     }
 }
 
-/// Status and headers, in an order of their own.
+/// Status and sorted headers.
 fn without_date(response: &Response) -> (u16, BTreeSet<(String, String)>) {
     let headers = response.headers.iter().filter(|(name, _)| name != "date");
     (response.status, headers.cloned().collect())
 }
 
 #[test]
-fn an_accepted_upload_is_told_to_continue_before_it_is_read() {
+fn an_accepted_upload_gets_100_continue_before_it_is_read() {
     let server = TestServer::start(&[]);
     let mut connection = server.connect();
     for framing in ["Content-Length: 5", "Transfer-Encoding: chunked"] {
@@ -204,7 +204,7 @@ fn an_accepted_upload_is_told_to_continue_before_it_is_read() {
 }
 
 #[test]
-fn a_refused_upload_gets_its_answer_before_any_byte_of_it() {
+fn a_refused_upload_is_answered_before_any_byte_of_it() {
     let cases: [(&[&str], &str, usize, u16); 7] = [
         (&["--read-only"], "k", 5, 403),
         (&["--max-body", "1000"], "k", 1001, 413),
@@ -239,7 +239,7 @@ fn an_unknown_expectation_fails_before_any_byte_is_read() {
 }
 
 #[test]
-fn a_silent_client_holds_up_nobody() {
+fn a_silent_client_does_not_delay_others() {
     let server = TestServer::start(&["--threads", "1"]);
     server.dir.place("here", "value");
     let _silent: Vec<Raw> = (0..50).map(|_| server.connect()).collect();

@@ -1,5 +1,5 @@
-//! Proves manners: errors that machines can read (RFC 9457), OPTIONS, CORS, Allow and Date, the answers to what is too
-//! long or too much, bodies that nobody asked for, all forms of a target, and dates that no calendar should have.
+//! Proves compliance with the RFCs: problem details (RFC 9457), OPTIONS, CORS, Allow and Date, the answers to requests that
+//! are too long or too many, unexpected bodies, all forms of a target, and dates far in the past and the future.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,7 +12,7 @@ use crate::support::{DataDir, Launch, Raw, Response, TestServer, ask, put_head};
 const PROBLEM: &str = "application/problem+json";
 const METHODS: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
 
-/// Requests that fail by default, by the name of what is wrong: method, target, lines, status.
+/// Requests that fail by default, by the name of the problem: method, target, lines, status.
 const FAULTS: &[(&str, &str, &str, &str, u16)] = &[
     ("no-such-key", "GET", "/gone", "", 404),
     ("no-such-key", "DELETE", "/gone", "", 404),
@@ -81,7 +81,7 @@ const FAULTS: &[(&str, &str, &str, &str, u16)] = &[
 ];
 
 #[test]
-fn problems_have_stable_names_and_the_status_that_they_have_as_text() {
+fn problem_details_have_stable_names_and_the_status_of_the_text() {
     let server = TestServer::start(&[]);
     server.store("here", "value");
     std::fs::create_dir(server.dir.file("directory")).expect("a directory");
@@ -148,7 +148,7 @@ fn problems_of_the_options_have_names_too() {
 }
 
 #[test]
-fn options_and_405_say_what_is_allowed_by_9_3_7_and_15_5_6() {
+fn options_and_405_carry_allow_by_9_3_7_and_15_5_6() {
     let server = TestServer::start(&[]);
     for target in [
         "/k",
@@ -303,10 +303,10 @@ fn a_preflight_tells_methods_and_headers() {
     }
 }
 
-/// Fetch, "CORS protocol and HTTP caches": an answer that depends on Origin says so also where no page asked, or a cache
-/// gives it to a page that then may not read it.
+/// Fetch, "CORS protocol and HTTP caches": a response that depends on Origin carries Vary also for requests without Origin.
+/// Otherwise a cache could give it to a page that may not read it.
 #[test]
-fn every_answer_varies_by_origin_where_origins_are_named_by_12_5_5() {
+fn with_cors_origins_every_answer_varies_by_origin_by_12_5_5() {
     let server = TestServer::start(&["--compress", "--cors-origin", APP]);
     server.store("k", "value");
     server.store("t.txt", "value");
@@ -335,7 +335,7 @@ fn every_answer_varies_by_origin_where_origins_are_named_by_12_5_5() {
 }
 
 #[test]
-fn every_answer_has_a_date_of_now_and_the_name_of_the_server() {
+fn every_answer_has_date_and_server() {
     let server = TestServer::start(&[]);
     server.store("k", "value");
     for (method, target) in [
@@ -358,7 +358,7 @@ fn every_answer_has_a_date_of_now_and_the_name_of_the_server() {
 }
 
 #[test]
-fn what_is_too_long_or_too_much_has_its_answer() {
+fn requests_over_a_limit_get_its_status() {
     let server = TestServer::start(&["--max-body", "1000"]);
     let refusal = |request: String| {
         let mut raw = server.connect();
@@ -369,7 +369,7 @@ fn what_is_too_long_or_too_much_has_its_answer() {
         |target: &str, lines: &str| format!("GET {target} HTTP/1.1\r\nHost: t\r\n{lines}\r\n");
     assert_eq!(refusal(get(&format!("/{}", "x".repeat(256)), "")), 414);
     assert_eq!(refusal(get(&format!("/{}", "x".repeat(60_000)), "")), 414);
-    // Beyond what is read of a head, nobody sees that it is the target.
+    // Beyond the limit of a head the server cannot know that the target is too long.
     assert_eq!(refusal(get(&format!("/{}", "x".repeat(70_000)), "")), 431);
     assert_eq!(refusal(get("/k", &"X: y\r\n".repeat(200))), 431);
     assert_eq!(
@@ -389,9 +389,9 @@ fn what_is_too_long_or_too_much_has_its_answer() {
     server.dir.assert_holds(&[]);
 }
 
-/// RFC 9110, 9.3.1 and 9.3.5: a body with them has no meaning, and must not become the next request.
+/// RFC 9110, 9.3.1 and 9.3.5: a body with these methods has no meaning, and must not become the next request.
 #[test]
-fn a_body_with_get_head_or_delete_is_never_read_as_a_request_by_rfc_9112_6() {
+fn a_body_with_get_head_or_delete_is_never_a_request() {
     let smuggled = "DELETE /victim HTTP/1.1\r\nHost: t\r\n\r\n";
     let server = TestServer::start(&[]);
     for round in 0..2 {
@@ -414,7 +414,7 @@ fn a_body_with_get_head_or_delete_is_never_read_as_a_request_by_rfc_9112_6() {
                     raw.send(format!(
                         "{method} {target} HTTP/1.1\r\nHost: t\r\n{framing}"
                     ));
-                    // Asked behind it; the server may have closed by then.
+                    // The next request; the server may have closed by then.
                     let _ =
                         raw.offer("GET /victim HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
                     let told = String::from_utf8_lossy(&raw.rest()).into_owned();
@@ -436,7 +436,7 @@ fn a_body_with_get_head_or_delete_is_never_read_as_a_request_by_rfc_9112_6() {
 }
 
 #[test]
-fn every_form_of_a_target_has_its_answer_by_rfc_9112_3_2() {
+fn every_form_of_a_target_by_rfc_9112_3_2() {
     let server = TestServer::start(&[]);
     server.store("k", "value");
     for (method, target, status) in [
@@ -505,7 +505,7 @@ fn head_equals_get_header_for_header_also_for_listings_and_errors() {
     }
 }
 
-/// Values dated by hand, long ago or far ahead: in memory, where the file system takes any date.
+/// Values with dates set by hand, long ago or far ahead, on a file system in memory, which accepts any date.
 #[test]
 fn dates_of_any_century_make_valid_headers_and_no_panic() {
     let dir = DataDir::in_memory();
@@ -560,9 +560,9 @@ fn dates_of_any_century_make_valid_headers_and_no_panic() {
         assert_eq!(part.body, b"al", "{key}");
     }
     listed(&mut raw, 10);
-    // Of the other two, dated into the future, the date that is told is always now (8.8.2.1): no later condition holds.
+    // The other two have a date in the future, so Last-Modified is always now (8.8.2.1), and no later condition holds.
     let old = ask(&mut raw, "GET", "/y1960", "", b"");
-    // The date that it was told makes the condition hold (13.1.4).
+    // The condition holds with the date of the response (13.1.4).
     let told = format!("If-Unmodified-Since: {}\r\n", old.must("last-modified"));
     let got = ask(&mut raw, "PUT", "/y1960", &told, b"new");
     assert_eq!(got.status, 200, "{told}");

@@ -1,5 +1,5 @@
-//! Proves what is kept for operators: the units start this server and hardly expose it, the dashboard asks for metrics that
-//! there are, and completions and the manual page know every option.
+//! Proves the files for operators: the units start this server with little exposure, the dashboard uses existing metrics, and
+//! completions and the manual page have every option.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ fn text(name: &str) -> String {
     fs::read_to_string(asset(name)).expect("a file of text")
 }
 
-/// The value of a setting that stands once in a unit.
+/// The value of a setting that appears once in a unit.
 fn setting<'a>(unit: &'a str, name: &str) -> &'a str {
     let lines = unit.lines().filter_map(|line| line.split_once('='));
     let values: Vec<&str> = lines.filter(|(n, _)| *n == name).map(|(_, v)| v).collect();
@@ -43,7 +43,7 @@ fn systemd_analyze(args: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn the_units_start_this_server_and_hardly_expose_it() {
+fn the_units_start_this_server_with_little_exposure() {
     let (service, socket) = (text("data-server.service"), text("data-server.socket"));
     let installed = "/usr/local/bin/data-server";
     let start = setting(&service, "ExecStart");
@@ -54,7 +54,7 @@ fn the_units_start_this_server_and_hardly_expose_it() {
     let kept = format!("/var/lib/{}", setting(&service, "StateDirectory"));
     assert!(start.ends_with(&format!("--dir {kept}")), "{start}");
 
-    // Both have systemd refuse openat2, for it cannot see what that is asked for.
+    // With either setting systemd refuses openat2, because seccomp cannot see its arguments.
     for refusing in ["DynamicUser", "RestrictSUIDSGID"] {
         assert!(!service.lines().any(|line| line.starts_with(refusing)));
     }
@@ -74,7 +74,7 @@ fn the_units_start_this_server_and_hardly_expose_it() {
         .filter(|line| line.contains("data-server"))
         .collect();
     assert!(about_us.is_empty(), "{about_us:#?}");
-    // In tenths: 0 is no exposure at all, 100 full.
+    // In tenths: 0 is no exposure, 100 is full exposure.
     systemd_analyze(&["security", "--offline=true", "--threshold=15", &service_at]);
 }
 
@@ -85,7 +85,7 @@ fn metrics_in(expression: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| word.starts_with("data_server_") || word.starts_with("process_"))
 }
 
-/// Every `expr` of the dashboard, wherever it stands.
+/// Every `expr` of the dashboard, at any depth.
 fn expressions(value: &serde_json::Value, found: &mut Vec<String>) {
     match value {
         serde_json::Value::Object(fields) => {
@@ -109,7 +109,7 @@ fn expressions(value: &serde_json::Value, found: &mut Vec<String>) {
 }
 
 #[test]
-fn the_dashboard_asks_for_metrics_that_there_are() {
+fn the_dashboard_uses_existing_metrics() {
     let server = TestServer::start(&["--durability", "disk"]);
     server.store("k", "value");
     assert_eq!(server.get("k").status, 200);
@@ -150,7 +150,7 @@ fn options() -> BTreeSet<String> {
 }
 
 #[test]
-fn completions_know_every_option() {
+fn completions_have_every_option() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let ended = Launch::new(&["--completions", shell]).bare().run();
         assert_eq!(
@@ -181,7 +181,7 @@ fn completions_know_every_option() {
 }
 
 #[test]
-fn the_manual_page_knows_every_option() {
+fn the_manual_page_has_every_option() {
     let ended = Launch::new(&["--man"]).bare().run();
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
     assert!(

@@ -1,5 +1,5 @@
-//! Proves how the server ends: what is in flight is finished, what is idle is closed, nothing new is taken, and all of
-//! it within the grace period; a second signal does not wait.
+//! Proves the drain: requests in flight are finished, idle connections are closed, new ones are not accepted, all within the
+//! grace period. A second signal ends the server at once.
 
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ fn refuses_connections(server: &TestServer) -> bool {
 }
 
 #[test]
-fn what_is_in_flight_is_finished_and_what_is_idle_is_closed() {
+fn requests_in_flight_finish_and_idle_connections_close() {
     for signal in [Signal::TERM, Signal::INT] {
         let mut server = TestServer::start(&["--access-log"]);
         let (stored, large) = (pattern(1, 1024 * 1024), pattern(2, LARGE));
@@ -113,7 +113,7 @@ fn an_idle_server_ends_at_once() {
 }
 
 #[test]
-fn the_grace_period_bounds_the_end() {
+fn the_grace_period_bounds_the_drain() {
     let mut server = TestServer::start(&["--grace-period", "1s"]);
     server.dir.place("large", pattern(2, LARGE));
     let mut reader = unread_get(&server);
@@ -147,7 +147,7 @@ fn a_second_signal_ends_at_once() {
         server.signal(Signal::TERM);
         let first = Instant::now();
         eventually("the drain has begun", || refuses_connections(&server));
-        // A signal within half a second of the first is the first one told again.
+        // A signal within half a second of the first counts as the same.
         let repeats = Duration::from_millis(600);
         eventually("it is a second one", || first.elapsed() > repeats);
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Proves how a server that does not serve says so: exit codes, a reason on standard error, nothing on standard output.
+//! Proves how a start fails: exit code, a reason on standard error, nothing on standard output.
 
 use std::net::TcpListener;
 
@@ -38,7 +38,7 @@ fn wrong_usage_is_exit_code_2() {
 }
 
 #[test]
-fn a_second_server_on_the_directory_is_exit_code_3_and_names_the_first() {
+fn a_second_server_on_the_directory_is_exit_code_3() {
     let mut first = TestServer::start(&[]);
     first.store("k", "value");
     let second = Launch::new(&[]).on(&first.dir).run();

@@ -1,5 +1,5 @@
-//! Proves that a restart loses nothing where the listening socket outlives the server (socket activation): clients wait
-//! in its queue, are told when their connections close, and the service manager hears of every step.
+//! Proves that a restart with socket activation loses no request: clients wait in the queue of the socket, answers announce
+//! when a connection closes, and the service manager is notified of every step.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -17,10 +17,10 @@ use crate::support::{
     DEADLINE, DataDir, Done, Launch, Raw, TestServer, eventually, pattern, put_head,
 };
 
-/// How long a client may be silent, at least, before the end finds its connection idle.
+/// How long a client may be silent, at least, before the drain closes its connection as idle.
 const NOTICE: Duration = Duration::from_millis(450);
 
-/// A socket such as a service manager holds: it listens as long as the test.
+/// A socket as a service manager holds it: it listens for the whole test.
 fn held_socket() -> TcpListener {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -50,7 +50,7 @@ fn a_socket_that_is_passed_serves_by_option_and_by_environment() {
 }
 
 #[test]
-fn what_cannot_be_listened_on_is_said_at_the_start() {
+fn a_bad_listening_socket_is_reported_at_the_start() {
     let refused = |launch: Launch, code: i32, words: &str| {
         let ended = launch.run();
         assert_eq!(ended.code, Some(code), "{}", ended.stderr);
@@ -72,7 +72,7 @@ fn what_cannot_be_listened_on_is_said_at_the_start() {
 }
 
 #[test]
-fn who_comes_while_no_server_accepts_is_served_by_the_next() {
+fn a_client_that_connects_between_servers_is_served_by_the_next() {
     for threads in ["1", "2"] {
         let (socket, dir) = (held_socket(), DataDir::temporary());
         let launch = || Launch::new(&["--threads", threads]).on(&dir);
@@ -92,7 +92,7 @@ fn who_comes_while_no_server_accepts_is_served_by_the_next() {
 }
 
 #[test]
-fn a_client_that_goes_on_asking_is_told_before_its_connection_closes() {
+fn an_active_client_gets_connection_close_before_the_end() {
     let get = "GET /k HTTP/1.1\r\nHost: t\r\n\r\n";
     let socket = held_socket();
     for _ in 0..5 {
@@ -111,7 +111,7 @@ fn a_client_that_goes_on_asking_is_told_before_its_connection_closes() {
                 *asked = Instant::now();
                 let _may_be_closed = client.offer(get);
                 let Some(head) = client.try_head() else {
-                    // A busy machine can keep a client from asking.
+                    // On a busy machine a client may not get to ask in time.
                     assert!(silent > NOTICE, "closed after {silent:?} of silence");
                     return false;
                 };
@@ -131,7 +131,7 @@ fn a_client_that_goes_on_asking_is_told_before_its_connection_closes() {
 #[derive(Default)]
 struct Tally {
     answered: AtomicU64,
-    /// Closed without a byte of an answer, and asked again: RFC 9110, section 9.2.2, lets a client do that.
+    /// Requests that were retried after a close without a byte of an answer, as RFC 9110, section 9.2.2, allows.
     asked_again: AtomicU64,
 }
 
@@ -141,7 +141,7 @@ impl Tally {
     }
 }
 
-/// A client that keeps its connection as long as the server does, and asks again only where HTTP lets it.
+/// A client that keeps its connection as long as the server does, and retries only if HTTP allows it.
 struct Steady<'a> {
     addr: SocketAddr,
     connection: Option<Raw>,
@@ -176,7 +176,7 @@ impl Steady<'_> {
         Err(io::Error::other("closed three times without an answer"))
     }
 
-    /// Writes and reads a key of its own until `done`; each read must be what was written last.
+    /// Writes and reads a key of its own until `done`; each read must return the last write.
     fn run(mut self, number: u64, done: &Done) -> io::Result<Vec<u8>> {
         let mut value = Vec::new();
         for round in 0.. {
@@ -207,7 +207,7 @@ fn five_restarts_under_a_steady_load_fail_no_request() {
 }
 
 #[test]
-fn nor_do_those_of_a_reactor_that_accepts_for_itself() {
+fn restarts_with_one_reactor_fail_no_request() {
     restart_five_times(&["--threads", "1"]);
 }
 
@@ -263,7 +263,7 @@ fn restart_five_times(args: &[&str]) {
     }
 }
 
-/// The states that a service manager has been told, each once.
+/// The states that the service manager was notified of, each once.
 fn told(manager: &UnixDatagram) -> io::Result<String> {
     let mut text = [0; 256];
     let length = manager.recv(&mut text)?;
@@ -273,7 +273,7 @@ fn told(manager: &UnixDatagram) -> io::Result<String> {
 }
 
 #[test]
-fn a_service_manager_hears_when_it_serves_and_when_it_ends() {
+fn the_service_manager_is_notified_of_start_and_end() {
     let place = TempDir::new().expect("a directory");
     let path = place.path().join("notify");
     let manager = UnixDatagram::bind(&path).expect("a socket");
@@ -292,7 +292,7 @@ fn a_service_manager_hears_when_it_serves_and_when_it_ends() {
     let nothing = told(&manager).expect_err("a server that does not serve is not ready");
     assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
 
-    // Nobody listens any more: it serves all the same.
+    // The notification socket has no reader any more: the server still serves.
     drop(manager);
     let server = Launch::new(&[]).env("NOTIFY_SOCKET", &path).start();
     assert_eq!(server.get("gone").status, 404);

@@ -1,5 +1,5 @@
-//! Proves what happens on other kernels, file systems and users than the one at hand: strace answers some system calls
-//! in the kernel's place, setpriv takes the rights of root away. Each test names itself as left out where that cannot be.
+//! Proves the behaviour on other kernels, on other file systems and as another user: strace injects the results of some
+//! system calls, setpriv drops the rights of root. A test that cannot run here says that it is left out.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -9,15 +9,15 @@ use rustix::process::Signal;
 
 use crate::support::{DataDir, Launch, TestServer, chunked, eventually, pattern, put_head};
 
-/// Which threads strace looks at; it counts the calls of each by itself.
+/// Which threads strace traces; it counts the calls of each thread separately.
 #[derive(Clone, Copy, PartialEq)]
 enum Threads {
-    /// The one that starts the server.
+    /// The main thread.
     Main,
     All,
 }
 
-/// A wrapper under which these calls fail, or `None` where nothing can be traced.
+/// A wrapper under which these calls fail, or `None` without strace.
 fn failing(calls: &str, error: &str, threads: Threads) -> Option<Vec<String>> {
     let possible = Command::new("strace")
         .args(["-D", "-o", "/dev/null", "true"])
@@ -59,7 +59,7 @@ fn without_openat2_the_server_refuses_to_start_and_says_so() {
     assert_eq!(ended.stdout, "");
 }
 
-/// Values small and large, new and replaced, whole and cut off: the same contract whatever the way to publish.
+/// Small and large values, new and replaced, whole and cut off: the contract is the same for every way to publish.
 #[track_caller]
 fn assert_contract(server: &TestServer) {
     for round in 0..2 {
@@ -160,7 +160,7 @@ fn a_failing_disk_is_a_500_and_the_old_value_stays() {
 }
 
 #[test]
-fn an_unprivileged_user_has_the_same_contract_and_403_for_what_it_may_not_read() {
+fn an_unprivileged_user_has_the_same_contract() {
     const NOBODY: u32 = 65_534;
     let dir = DataDir::temporary();
     let parent = dir.outside(".");

@@ -1,5 +1,4 @@
-//! Proves what a running process looks like from outside: options and environment, threads and their names, limits and
-//! warnings.
+//! Proves the outside of a running process: options and environment, threads and their names, limits and warnings.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -7,7 +6,7 @@ use std::thread;
 use crate::support::{DataDir, Launch, Raw, TestServer, eventually, pattern, put_head};
 
 #[test]
-fn listening_wider_than_loopback_for_writers_is_warned_about_once() {
+fn listening_beyond_loopback_logs_one_warning() {
     let warning = "no authentication: anyone who reaches";
     let cases: [(&str, &[&str], usize); 3] = [
         ("0.0.0.0:0", &[], 1),
@@ -46,7 +45,7 @@ fn options_may_come_from_the_environment_and_the_command_line_wins() {
 }
 
 #[test]
-fn the_old_names_of_options_work() {
+fn option_aliases_work() {
     let dir = DataDir::temporary();
     let root = dir.path().to_str().expect("text");
     let server = Launch::new(&["--workers", "2", "--root", root, "--bind", "127.0.0.1:0"])
@@ -57,7 +56,7 @@ fn the_old_names_of_options_work() {
     dir.assert_holds(&["k"]);
 }
 
-/// The CPUs that each reactor may run on, in the order of their numbers, which have no gap.
+/// The CPUs of each reactor, in the order of the reactors' numbers, which have no gap.
 fn reactors(server: &TestServer) -> Vec<String> {
     let threads = server.proc().threads();
     let of = |n: usize| {
@@ -78,7 +77,7 @@ fn threads_are_named_and_32_reactors_serve() {
             .iter()
             .any(|(name, _)| name == wanted)
     };
-    // A thread gives itself its name, in its own time.
+    // A thread sets its own name, some time after it starts.
     eventually("there is an acceptor", || named("acceptor"));
     eventually("there are 32 reactors", || reactors(&server).len() == 32);
     let mut connections: Vec<Raw> = (0..64).map(|_| server.connect()).collect();
@@ -106,14 +105,14 @@ fn pinned_reactors_have_one_cpu_each() {
     );
 }
 
-/// The CPUs of each thread whose name begins so.
+/// The CPUs of each thread whose name has this prefix.
 fn cpus_of(server: &TestServer, kind: &str) -> Vec<String> {
     let threads = server.proc().threads().into_iter();
     let of_kind = threads.filter(|(name, _)| name.starts_with(kind) && name != "disk-publisher");
     of_kind.map(|(_, cpus)| cpus).collect()
 }
 
-/// A reactor that needs one more of them starts it, and would keep it to its own CPU.
+/// A reactor starts these threads when needed, and they would inherit its CPU.
 #[test]
 fn threads_beside_pinned_reactors_keep_to_the_cpus_that_are_left() {
     let cpus = thread::available_parallelism().expect("CPUs").get();

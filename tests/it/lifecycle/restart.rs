@@ -1,4 +1,4 @@
-//! Proves what a start finds and keeps: values of an earlier server, also of one that was killed, and no litter.
+//! Proves that a start keeps the values of an earlier server, also of a killed one, and removes what it left in staging.
 
 use std::fs;
 use std::thread;
@@ -22,7 +22,7 @@ fn a_missing_directory_is_created_and_a_full_one_kept() {
 }
 
 #[test]
-fn litter_in_staging_is_swept_at_start_and_nothing_else() {
+fn the_start_empties_staging_and_removes_nothing_else() {
     let dir = DataDir::temporary();
     fs::create_dir_all(dir.staging()).expect("a staging directory");
     for name in ["1", "upload-17", ".hidden"] {
@@ -80,7 +80,7 @@ fn a_killed_server_has_lost_nothing_it_acknowledged() {
     }
 }
 
-/// Stores key after key until the connection breaks (or the test has clearly failed); returns those that were acknowledged.
+/// Stores key after key until the connection breaks (or the test has clearly failed); returns the acknowledged ones.
 fn write_until_killed(server: &TestServer, writer: u64) -> Vec<(String, u64)> {
     let mut connection = server.connect();
     let mut acknowledged = Vec::new();

@@ -1,5 +1,5 @@
-//! Proves that what keeps a processor busy waits for its turn aside: no reactor does it, and no large piece of it keeps
-//! the compute threads to itself.
+//! Proves that long computation runs on compute threads and not on reactors, and that one large job does not occupy the
+//! compute threads.
 
 #![expect(clippy::float_cmp, reason = "counts are whole, and exact in a float")]
 
@@ -25,14 +25,14 @@ fn ask_for_endless(server: &TestServer) -> Raw {
     asking
 }
 
-/// Threads of the compute pool that work, and jobs that wait for one.
+/// Busy compute threads, and jobs that wait for one.
 fn compute(server: &TestServer) -> (f64, f64) {
     let scrape = Scrape::of(server.addr);
     let of = |name: &str| scrape.only(&format!("data_server_compute_{name}"));
     (of("threads_busy"), of("queue_length"))
 }
 
-/// It is answered compressed, to its end.
+/// The value arrives compressed and whole.
 fn assert_is_zipped(server: &TestServer, key: &str) {
     let mut asking = server.connect();
     asking.send(format!(
@@ -51,7 +51,7 @@ fn compute_threads(server: &TestServer) -> usize {
 }
 
 #[test]
-fn a_digest_without_end_leaves_turns_to_others_and_ends_with_its_client() {
+fn a_long_digest_yields_to_others_and_ends_with_its_client() {
     let server = TestServer::start(&["--threads", "1", "--compute-threads", "1", "--compress"]);
     place_endless(&server);
     server.store("small.txt", pattern(1, 100_000));
@@ -73,7 +73,7 @@ fn a_digest_without_end_leaves_turns_to_others_and_ends_with_its_client() {
 }
 
 #[test]
-fn there_are_no_more_compute_threads_than_were_asked_for() {
+fn compute_threads_are_at_most_as_many_as_given() {
     let server = TestServer::start(&["--threads", "1", "--compute-threads", "2"]);
     place_endless(&server);
     let _asking: Vec<Raw> = (0..6).map(|_| ask_for_endless(&server)).collect();
@@ -93,7 +93,7 @@ fn compute_threads_are_nicer_than_all_others() {
     let own = server.proc().nice_of("reactor-")[0];
     let nicer = (own + 10).min(19);
     assert_eq!(server.proc().nice_of("compute-"), [nicer, nicer]);
-    // It lets reactors finish their turn, and is not kept waiting by what keeps a processor busy.
+    // The acceptor yields to reactors, and goes before compute threads.
     assert_eq!(server.proc().nice_of("acceptor"), [(own + 5).min(19)]);
     // The threads for listings are named disk-list-.
     for others in ["reactor-", "disk-0", "disk-1"] {

@@ -1,4 +1,4 @@
-//! Proves that one large download does not keep a reactor to itself: the clients beside it are answered meanwhile.
+//! Proves that one large download does not occupy a reactor: other clients are answered meanwhile.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -8,10 +8,10 @@ use crate::support::{Call, Done, Launch, TestServer, Trace, pattern};
 const SIZE: usize = 40_000_000;
 const DOWNLOADS: u64 = 8;
 
-/// Far fewer than there are (hundreds, on 2 cores), and more than when a download shuts out everybody else.
+/// Far fewer than usual (hundreds, on 2 cores), and more than when a download blocks all other clients.
 const ANSWERS_EACH: u64 = 8;
 
-/// What may be sent of a file between two looks at who else wants something: well under a millisecond of copying.
+/// Bytes of a file that may be sent between two polls of the other sockets: well under a millisecond of copying.
 const TURN: u64 = 2 << 20;
 
 #[test]
@@ -54,7 +54,7 @@ fn small_answers_come_while_a_large_one_is_sent() {
     });
 }
 
-/// From a file to a socket, or from a pipe in between; what a pipe held and a socket did not take goes nowhere.
+/// sendfile from a file, or splice from a pipe, to a socket.
 fn is_sending(call: &Call) -> bool {
     let to_socket = call
         .args
@@ -64,7 +64,7 @@ fn is_sending(call: &Call) -> bool {
     call.name == "sendfile" || (call.name == "splice" && to_socket)
 }
 
-/// Counted in bytes: however fast the reader, the reactor looks at its other sockets again and again.
+/// Counted in bytes: also with a fast reader, the reactor polls its other sockets again and again.
 #[test]
 fn a_reactor_looks_at_its_other_sockets_during_a_download() {
     let left_out = "what a reactor sends between two looks at its sockets";

@@ -1,5 +1,5 @@
-//! Proves the main job under load: 10,000 PUTs and 10,000 GETs from 32 connections without one error, the
-//! connections spread over the reactors to within one.
+//! Proves service under load: 10,000 PUTs and 10,000 GETs from 32 connections without an error. The numbers of connections
+//! of any two reactors differ by at most one.
 
 use std::thread;
 

@@ -1,5 +1,5 @@
-//! Proves that memory does not grow with the values (64 uploads and 64 downloads of 40 MB at once), and how little of it
-//! a connection takes that waits for its next request.
+//! Proves that memory does not grow with the values (64 uploads and 64 downloads of 40 MB at once), and that an idle
+//! connection takes little of it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -31,7 +31,7 @@ fn uploads_and_downloads_of_40_mb_at_once_stay_under_96_mb() {
     server.dir.assert_holds(&["0", "1", "2", "3"]);
 }
 
-/// Runs every client on a thread of its own; each calls its second argument to wait until all have come that far.
+/// Runs every client on a thread of its own. Each calls its second argument to wait until all have reached that point.
 fn at_once(client: impl Fn(usize, &dyn Fn()) + Sync) {
     let here = AtomicUsize::new(0);
     let all_are_here = || {
@@ -80,7 +80,7 @@ fn download(server: &TestServer, key: usize, block: &[u8], all_are_here: &dyn Fn
     assert_eq!(got, SIZE);
 }
 
-/// Connections between requests, and what each may cost, in bytes of this process.
+/// Idle connections, and the limit for each, in bytes of the server's memory.
 const IDLE: usize = 2000;
 const IDLE_LIMIT: u64 = 8 * 1024;
 
@@ -121,7 +121,7 @@ fn an_idle_connection_costs_little_memory() {
     assert!(each < IDLE_LIMIT, "{each} bytes for each idle connection");
 }
 
-/// Lets this process have so many files open.
+/// Raises this process's limit on open files to so many.
 fn raise_limit_to(files: u64) {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < files) {

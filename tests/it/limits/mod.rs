@@ -1,4 +1,4 @@
-//! Limits: of time, size, memory and connections, and what one client takes from another.
+//! Limits: on time, size, memory and connections, and fairness between clients.
 
 mod compute_isolation;
 mod fairness;

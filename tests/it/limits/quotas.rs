@@ -1,5 +1,5 @@
-//! Proves that no client takes more than its share: of the connections, with `--max-connections-per-ip`, and all uploads
-//! together of what may be staged, with `--max-staged`.
+//! Proves the quotas: connections of one client with `--max-connections-per-ip`, and the bytes of all uploads under way with
+//! `--max-staged`.
 
 use crate::support::{
     DataDir, Launch, Raw, Scrape, TestServer, chunked, eventually, pattern, put_head,
@@ -9,7 +9,7 @@ const GET: &str = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
 const MIB: usize = 1 << 20;
 
 #[test]
-fn an_address_with_its_connections_open_gets_no_more_and_others_do() {
+fn an_address_at_its_limit_gets_no_more_connections() {
     for dispatch in ["round-robin", "least-connections", "reuse-port"] {
         let mut server = TestServer::start(&[
             "--threads",
@@ -74,9 +74,9 @@ fn one_ipv6_network_of_64_bits_is_one_address() {
     server.connect().assert_closed();
 }
 
-/// Load tests and proxies come from one address: nothing is bounded unless it is asked for.
+/// Load tests and proxies come from one address, so there is no limit by default.
 #[test]
-fn one_address_may_have_as_many_connections_as_there_are_by_default() {
+fn by_default_one_address_has_no_limit_of_its_own() {
     let server = TestServer::start(&[]);
     server.dir.place("here", "value");
     let mut open: Vec<Raw> = (0..300).map(|_| server.connect()).collect();
@@ -99,7 +99,7 @@ fn three_quarters_full() -> (TestServer, Raw, Vec<u8>) {
 }
 
 #[test]
-fn an_upload_beyond_what_may_be_staged_is_answered_503_before_its_body() {
+fn an_upload_beyond_max_staged_is_503_before_its_body() {
     let (server, mut waiting, value) = three_quarters_full();
     let mut refused = server.connect();
     let head = put_head("refused", 2 * MIB);
@@ -117,7 +117,7 @@ fn an_upload_beyond_what_may_be_staged_is_answered_503_before_its_body() {
     );
     refused.assert_closed();
 
-    // What fits is stored, also when it is small and never sees a file.
+    // A PUT that fits is stored, also a small one, which needs no file.
     server.store("fits", pattern(2, MIB));
     server.store("small", "value");
     waiting.send(&value[value.len() - 1..]);
@@ -130,7 +130,7 @@ fn an_upload_beyond_what_may_be_staged_is_answered_503_before_its_body() {
 }
 
 #[test]
-fn a_small_upload_beyond_what_may_be_staged_is_answered_503_before_its_body() {
+fn a_small_upload_beyond_max_staged_is_503_before_its_body() {
     let server = TestServer::start(&["--max-staged", "100KiB"]);
     let mut first = server.connect();
     first.send(put_head("first", 60 << 10) + "half");
@@ -144,7 +144,7 @@ fn a_small_upload_beyond_what_may_be_staged_is_answered_503_before_its_body() {
 }
 
 #[test]
-fn a_chunked_upload_is_answered_503_when_it_comes_to_the_bound_and_leaves_nothing() {
+fn a_chunked_upload_is_503_at_max_staged_and_leaves_nothing() {
     let (server, waiting, _) = three_quarters_full();
     server.dir.place("k", "old");
     let head = "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -162,7 +162,7 @@ fn a_chunked_upload_is_answered_503_when_it_comes_to_the_bound_and_leaves_nothin
     assert!(answer.closes(), "its body was not read to the end");
     assert_eq!(server.get("k").body, b"old");
 
-    // The whole of what is left, to the byte, is there to be used.
+    // The rest of the quota can be used to the last byte.
     let mut fits = server.connect();
     fits.send(head);
     fits.send(chunked(value[..MIB].chunks(60_000)));
@@ -177,9 +177,9 @@ fn a_chunked_upload_is_answered_503_when_it_comes_to_the_bound_and_leaves_nothin
     server.dir.assert_holds(&["k"]);
 }
 
-/// 503 would be a lie for a value that can never be stored.
+/// Such a value can never be stored, so 503, which invites a retry, would be wrong.
 #[test]
-fn a_value_longer_than_all_that_may_be_staged_is_answered_413() {
+fn a_value_longer_than_max_staged_is_413() {
     let server = TestServer::start(&["--max-staged", "1MiB"]);
     let answer = server.connect().ask(put_head("k", MIB + 1));
     assert_eq!((answer.status, answer.header("retry-after")), (413, None));
@@ -192,9 +192,9 @@ fn a_value_longer_than_all_that_may_be_staged_is_answered_413() {
     );
 }
 
-/// Shares that leaked would add up: as much as a thousand times the bound goes through, and all of it is there after.
+/// Leaked reservations would add up: uploads of a thousand times the bound pass, and then the whole bound is free.
 #[test]
-fn every_share_is_given_back() {
+fn every_reservation_is_released() {
     let server = Launch::new(&["--max-staged", "100KiB", "--durability", "os"])
         .on(&DataDir::in_memory())
         .start();

@@ -1,5 +1,5 @@
-//! Proves that no amount holds the server: too large bodies, too many connections, too few descriptors and greedy
-//! clients each meet their limit, and the others are served.
+//! Proves the limits of resources: bodies that are too large, too many connections, too few descriptors and greedy clients
+//! each meet a limit, and other clients are served.
 
 use std::fs;
 use std::thread;
@@ -11,7 +11,7 @@ const LARGE: usize = 32 * 1024 * 1024;
 const GET_LARGE: &str = "GET /large HTTP/1.1\r\nHost: t\r\n\r\n";
 
 #[test]
-fn a_body_over_the_limit_is_refused_and_one_at_the_limit_is_stored() {
+fn a_body_over_max_body_is_refused_and_one_at_it_is_stored() {
     for (option, limit) in [("1000", 1000), ("64KiB", 65_536), ("1MiB", 1024 * 1024)] {
         let server = TestServer::start(&["--max-body", option]);
         let value = pattern(1, limit + 1);
@@ -47,7 +47,7 @@ fn a_body_over_the_limit_is_refused_and_one_at_the_limit_is_stored() {
     }
 }
 
-/// A reactor that is alone accepts for itself; of two, neither does.
+/// A single reactor accepts for itself; two reactors have an acceptor.
 const WHO_ACCEPTS: [&str; 2] = ["1", "2"];
 
 #[test]
@@ -85,7 +85,7 @@ fn connections_beyond_three_wait(args: &[&str]) {
     }
 }
 
-/// Without descriptors the server pauses, says so once, burns no CPU, answers 503 where it can, and comes back.
+/// Without descriptors the server pauses accepting, logs that once, uses no CPU, answers 503 where it can, and recovers.
 #[test]
 fn running_out_of_descriptors_pauses_accepting_and_recovers() {
     thread::scope(|scope| {
@@ -108,7 +108,7 @@ fn run_out_of_descriptors(threads: &str) {
     .start();
     let at_rest = server.proc().sockets();
     server.store("here", "value");
-    // Once it is kept open, to answer it takes no descriptor: the client that is accepted first may leave none.
+    // A cached value needs no descriptor: the client that is accepted first may leave none.
     eventually("the value is kept", || {
         server.get("here");
         server.proc().has_open(&server.dir.file("here"))
@@ -122,7 +122,7 @@ fn run_out_of_descriptors(threads: &str) {
         assert_eq!(old.ask(get).status, 200);
         // In the middle of a request, so that it is not idle and closed for another.
         old.send("GET /cold HTTP/1.1\r\n");
-        // A few more than there are descriptors, so that recovering does not exhaust them once more.
+        // A few more than there are descriptors, so that the recovery does not exhaust them again.
         let free = 64 - server.proc().descriptors();
         let mut crowd: Vec<Raw> = (0..free + 5).map(|_| server.connect()).collect();
         let paused = || server.events("accepting paused").len();
@@ -138,7 +138,7 @@ fn run_out_of_descriptors(threads: &str) {
             burnt < Duration::from_millis(300),
             "{burnt:?} of CPU in 3 s of pause"
         );
-        // A value that was read lately may be open still, so one that was not.
+        // A recently read value may still be open, so this one is new.
         server.dir.place("cold", "value");
         old.send("Host: t\r\n\r\n".to_owned() + &put_head("cold", 1) + "v");
         for method in ["GET", "PUT"] {
@@ -171,7 +171,7 @@ fn run_out_of_descriptors(threads: &str) {
     server.stop();
 }
 
-/// A connection that is reset before it was accepted is that peer's affair and stops nothing.
+/// A connection that is reset before it is accepted affects only its peer.
 #[test]
 fn connections_reset_in_the_backlog_do_no_harm() {
     let server = TestServer::start(&["--threads", "1"]);
@@ -184,7 +184,7 @@ fn connections_reset_in_the_backlog_do_no_harm() {
 }
 
 #[test]
-fn one_client_beyond_reason_does_not_keep_the_server_from_another() {
+fn a_greedy_client_does_not_block_another() {
     let server = TestServer::start(&["--threads", "1"]);
     server.dir.place("large", pattern(1, LARGE));
     server.dir.place("here", "value");

@@ -1,5 +1,5 @@
-//! Proves that no client can hold a connection by taking its time: slow heads, idle connections and stalled bodies end
-//! at their limits, and honest clients never notice.
+//! Proves that slow clients cannot hold a connection: slow heads, idle connections and stalled bodies end at their limits,
+//! and other clients are not affected.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -76,7 +76,7 @@ fn assert_soon_after(limit: Duration, what: &str, took: Duration) {
     );
 }
 
-/// Sends a head that never ends, a byte at a time: progress of this kind does not count.
+/// Sends a head without end, a byte at a time: this progress does not extend the limit.
 fn ends_while_dribbling(limit: Duration, mut connection: Raw) {
     let start = Instant::now();
     connection.send("GET /here HTTP/1.1\r\nX: ");
@@ -89,9 +89,9 @@ fn ends_while_dribbling(limit: Duration, mut connection: Raw) {
     assert_soon_after(limit, "a dribbled head", start.elapsed());
 }
 
-/// All that takes its time with bodies, side by side: it is the time itself that is tested here.
+/// All tests of slow bodies run side by side, because they take as long as the limits that they test.
 #[test]
-fn a_body_below_the_minimal_rate_is_cut_and_an_honest_one_is_not() {
+fn a_body_below_min_rate_is_cut_and_one_above_is_not() {
     let server = TestServer::start(&[]);
     let patient = TestServer::start(&["--min-rate", "0"]);
     let large = pattern(1, LARGE);
@@ -150,7 +150,7 @@ fn assert_cut_in_time(what: &str, took: Duration) {
     );
 }
 
-/// Asks for a large value and reads none of it; the server must let go of the file.
+/// Asks for a large value and reads none of it; the server must close the file.
 fn is_cut_unread(server: &TestServer) {
     let mut reader = Raw::connect_narrow(server.addr);
     reader.send(GET_LARGE);

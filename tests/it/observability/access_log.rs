@@ -1,4 +1,4 @@
-//! Proves what the access log tells beside the request itself: ids and traces, each line's safety, sampling, and timing.
+//! Proves ids and traces in the access log, that clients cannot forge lines, sampling, and Server-Timing.
 
 use crate::support::{Event, Launch, Mount, Response, TestServer, ask, put_head};
 
@@ -18,7 +18,7 @@ fn get(server: &TestServer, lines: &str) -> Response {
 }
 
 #[test]
-fn an_id_is_taken_and_given_back_and_logged() {
+fn a_request_id_is_logged_and_sent_back() {
     let mut server = TestServer::start(&["--access-log", "--threads", "1"]);
     for id in ["a", "550e8400-e29b-41d4-a716-446655440000", "q=\"x\";y\\z"] {
         assert_eq!(
@@ -54,9 +54,9 @@ fn an_id_is_taken_and_given_back_and_logged() {
     assert_eq!(ids.len(), 9);
 }
 
-/// Costs nothing to those who do not ask.
+/// Without the log, only a request with an id gets one.
 #[test]
-fn without_the_log_an_id_is_answered_only_to_who_sent_one() {
+fn without_the_log_only_a_request_with_an_id_gets_one() {
     let server = TestServer::start(&[]);
     server.store("k", "v");
     assert_eq!(get(&server, "").header("x-request-id"), None);
@@ -134,9 +134,9 @@ fn a_line_of_text_has_every_field() {
     }
 }
 
-/// Nobody can tell what such a head says; that it came, and what became of it, is told.
+/// The line has the status of such a head, and none of its content.
 #[test]
-fn a_head_refused_for_its_form_is_logged_without_its_words() {
+fn a_malformed_head_is_logged_without_its_content() {
     let mut server = TestServer::start(&["--access-log", "--threads", "1"]);
     let head =
         "PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -150,7 +150,7 @@ fn a_head_refused_for_its_form_is_logged_without_its_words() {
     );
 }
 
-/// An id of quotes and braces cannot end a field or a line, in either format.
+/// An id with quotes and braces cannot end a field or a line, in either format.
 #[test]
 fn an_id_cannot_forge_a_field() {
     let id = r#""}status=500,"x":{"y"#;
@@ -183,7 +183,7 @@ fn an_id_cannot_forge_a_field() {
 }
 
 #[test]
-fn of_many_requests_one_is_logged() {
+fn sampling_logs_one_of_n_requests() {
     let mut server = TestServer::start(&[
         "--access-log",
         "--access-log-sample",
@@ -201,7 +201,7 @@ fn of_many_requests_one_is_logged() {
 }
 
 #[test]
-fn what_the_server_failed_is_logged_whatever_the_sample() {
+fn sampling_logs_every_5xx() {
     let Some(mount) = Mount::tmpfs("size=2m", "the log of failures under sampling") else {
         return;
     };
@@ -234,7 +234,7 @@ fn sampling_without_a_log_is_refused() {
 }
 
 #[test]
-fn server_timing_is_told_when_it_is_asked_for() {
+fn server_timing_is_sent_with_the_option() {
     let server = TestServer::start(&[]);
     server.store("k", "v");
     assert_eq!(get(&server, "").header("server-timing"), None);
@@ -250,7 +250,7 @@ fn server_timing_is_told_when_it_is_asked_for() {
     put.send(put_head("k", 4));
     let began = std::time::Instant::now();
     put.send("va");
-    // The client's own slowness is no time of the store.
+    // The wait for a slow client does not count as time in the store.
     crate::support::eventually("a fifth of a second", || began.elapsed().as_millis() > 200);
     put.send("l.");
     let field = put.answer().must("server-timing").to_owned();

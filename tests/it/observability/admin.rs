@@ -1,4 +1,4 @@
-//! Proves the way to the server's own pages under `/-/`: they are no keys, and they know GET and HEAD alone.
+//! Proves the routes of the server's own pages under `/-/`: they are not keys, and they accept only GET and HEAD.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::support::{
 };
 
 #[test]
-fn the_own_pages_are_answered_and_nothing_else_is_below_them() {
+fn only_the_own_pages_answer_below_their_prefix() {
     let server = TestServer::start(&["--threads", "1"]);
     let alive = server.get("-/healthz");
     assert_eq!(
@@ -37,7 +37,7 @@ fn a_hyphen_is_a_key() {
 }
 
 #[test]
-fn with_admin_the_pages_have_a_listener_and_a_thread_of_their_own() {
+fn admin_has_a_listener_and_a_thread_of_its_own() {
     let mut server = TestServer::start(&["--threads", "1", "--admin", "127.0.0.1:0"]);
     let admin = server.admin();
     assert_ne!(admin, server.addr);
@@ -58,7 +58,7 @@ fn with_admin_the_pages_have_a_listener_and_a_thread_of_their_own() {
         assert_eq!(on(admin, "GET", page), 200, "{page}");
         assert_eq!(on(admin, "POST", page), 405, "{page}");
     }
-    // What is there is said, and each of it answers.
+    // The page lists the pages, and each of them answers.
     assert_eq!(on(admin, "POST", ""), 405);
     let index = Raw::connect(admin).ask("GET / HTTP/1.1\r\nHost: t\r\n\r\n");
     assert_eq!(index.must("content-type"), "text/plain; charset=utf-8");
@@ -72,7 +72,7 @@ fn with_admin_the_pages_have_a_listener_and_a_thread_of_their_own() {
             assert_eq!(on(admin, method, path), 404, "{method} /{path}");
         }
     }
-    // What watches, too.
+    // The feed of changes too.
     assert_eq!(on(server.addr, "GET", "-/watch"), 404);
     assert_eq!(on(admin, "POST", "-/watch"), 405);
     let mut events = Events::over(Raw::connect(admin), "", "");
@@ -92,7 +92,7 @@ fn with_admin_the_pages_have_a_listener_and_a_thread_of_their_own() {
 }
 
 #[test]
-fn an_admin_address_that_is_taken_or_none_is_said() {
+fn a_bad_admin_address_is_reported() {
     let other = TestServer::start(&[]);
     let taken = Launch::new(&["--admin", &other.addr.to_string()]).run();
     assert_eq!(taken.code, Some(4), "{}", taken.stderr);
@@ -110,9 +110,9 @@ fn an_admin_address_that_is_taken_or_none_is_said() {
     );
 }
 
-/// The only reactor is held inside a system call: what it would have answered is answered all the same.
+/// strace holds the only reactor inside a system call. The own pages are still answered.
 #[test]
-fn the_pages_are_answered_while_no_reactor_is() {
+fn the_pages_are_answered_while_the_reactor_is_blocked() {
     let options = [
         "-e",
         "trace=fstat",
@@ -127,9 +127,9 @@ fn the_pages_are_answered_while_no_reactor_is() {
     let admin = server.admin();
     let mut held = server.connect();
     let mut other = server.connect();
-    // Once answered, it has been accepted; what is not there costs no such call.
+    // After this answer the connection is accepted. A missing key needs no such call.
     other.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n");
-    // Of the first calls, some belong to the start; a hot value costs one each time.
+    // Some of the first calls belong to the start; each GET of a hot value makes one.
     server.dir.place("hot", "value");
     let requests = "GET /hot HTTP/1.1\r\nHost: t\r\n\r\n".repeat(20);
     held.send(requests);
@@ -159,7 +159,7 @@ fn the_pages_are_answered_while_no_reactor_is() {
     );
 }
 
-/// Under load as it comes: every scrape is answered, and each finds that requests were.
+/// Under load every scrape is answered, and each shows new requests.
 #[test]
 fn the_pages_are_answered_under_load() {
     let server = TestServer::start(&["--threads", "1", "--admin", "127.0.0.1:0"]);

@@ -1,4 +1,5 @@
-//! Proves health: alive while the process is, ready only while a value could be stored, and one line that says why not.
+//! Proves health and readiness: alive while the process runs, ready only while a value can be stored, and one line with the
+//! reason when it is not ready.
 
 use crate::support::{
     DataDir, Launch, Mount, Raw, Response, Scrape, TestServer, Trace, eventually, put_head,
@@ -40,7 +41,7 @@ fn below_min_free_the_server_is_alive_and_not_ready() {
 }
 
 #[test]
-fn the_space_is_that_of_the_values_file_system_and_asked_again() {
+fn free_space_is_of_the_values_file_system_and_measured_again() {
     let Some(mount) = Mount::tmpfs("size=4m", "readiness on a disk that fills up") else {
         return;
     };
@@ -89,7 +90,7 @@ fn a_full_disk_is_not_ready_even_without_a_minimum() {
 }
 
 #[test]
-fn a_server_that_only_reads_does_not_ask_the_disk() {
+fn a_read_only_server_does_not_probe_the_disk() {
     let dir = DataDir::temporary();
     dir.place("k", "v");
     let server = Launch::new(&["--read-only", "--min-free", "1000TB"])
@@ -98,9 +99,9 @@ fn a_server_that_only_reads_does_not_ask_the_disk() {
     assert_eq!(ready(server.addr).0, 200);
 }
 
-/// However many ask, the disk is asked at most once a second.
+/// With any number of requests the server probes the disk at most once a second.
 #[test]
-fn many_questions_are_one_for_the_disk() {
+fn many_requests_share_one_probe_of_the_disk() {
     let Some(trace) = Trace::with(&["-e", "trace=openat2"], "how often the disk is asked") else {
         return;
     };
@@ -128,7 +129,7 @@ fn many_questions_are_one_for_the_disk() {
     );
 }
 
-/// The last thing that a server says is that it drains.
+/// During a drain readiness reports it until the end.
 #[test]
 fn a_draining_server_is_alive_and_not_ready() {
     let mut server = TestServer::start(&["--threads", "1", "--admin", "127.0.0.1:0"]);
@@ -151,10 +152,10 @@ fn a_draining_server_is_alive_and_not_ready() {
     assert_eq!(server.exit(), Some(0));
 }
 
-/// A disk that hangs holds up one thread and one answer, and is ready again once it has answered.
+/// A disk that hangs blocks one thread and one probe. The server is ready again once the disk answers.
 #[test]
 fn a_disk_that_does_not_answer_is_not_ready() {
-    // The first of each thread: that of the start, which so takes longer, and that of the disk thread that is asked.
+    // The first call of each thread: at the start, which takes longer for it, and on the disk thread of the probe.
     let options = [
         "-e",
         "trace=fstatfs",

@@ -1,5 +1,5 @@
-//! Proves what operators read: one access event per request with all its fields, nothing a client says can forge a line,
-//! and standard output carries exactly one.
+//! Proves the output for operators: one access event per request with all its fields, lines that clients cannot forge, and
+//! exactly one line on standard output.
 
 use crate::support::{Event, Launch, TestServer, put_head};
 

@@ -1,4 +1,4 @@
-//! Proves the metrics: well formed in both formats, exact where traffic is known, and without a word that a client chose.
+//! Proves the metrics: well formed in both formats, exact for known traffic, and without text that a client chose.
 
 #![expect(
     clippy::float_cmp,
@@ -92,7 +92,7 @@ fn is_good_name(name: &str, kind: &str, is_open: bool) -> bool {
         "gauge" | "histogram" => !is_total,
         _ => false,
     };
-    // Base units, and no word that the format adds or that says the type.
+    // Base units, and no suffix that the format adds or that names the type.
     let bad = [
         "milliseconds",
         "microseconds",
@@ -250,7 +250,7 @@ fn every_promised_metric_is_there_from_the_start() {
 
 /// promtool is the judge where it is installed.
 #[test]
-fn promtool_finds_nothing_to_say() {
+fn promtool_reports_nothing() {
     let server = TestServer::start(&["--threads", "2"]);
     server.store("k", "v");
     let Ok(mut promtool) = Command::new("promtool")
@@ -273,9 +273,9 @@ fn promtool_finds_nothing_to_say() {
     assert!(said.status.success() && words.trim().is_empty(), "{words}");
 }
 
-/// Long bodies of GET and PUT count, each way apart; short ones, bodies that are not sent, and refused heads do not.
+/// Long bodies of GET and PUT count, by direction; short ones, bodies that are not sent, and refused heads do not.
 #[test]
-fn long_bodies_that_are_taken_over_are_counted_each_way() {
+fn takeovers_are_counted_by_direction() {
     let long = pattern(1, 300_000);
     for (setting, expected) in [("on", [2.0, 3.0]), ("off", [0.0, 0.0])] {
         let server = TestServer::start(&["--takeover", setting]);
@@ -296,7 +296,7 @@ fn long_bodies_that_are_taken_over_are_counted_each_way() {
     }
 }
 
-/// One reactor, and one connection after the other: the counts are exact.
+/// With one reactor and one connection after the other the counts are exact.
 #[test]
 fn known_traffic_is_counted_exactly() {
     let server = TestServer::start(&["--threads", "1"]);
@@ -412,7 +412,7 @@ fn no_client_can_add_a_series() {
 }
 
 #[test]
-fn an_upload_in_flight_shows_and_one_that_breaks_off_is_gone() {
+fn uploads_in_flight_are_counted_until_they_end() {
     let server = TestServer::start(&["--threads", "1"]);
     let gauges = || {
         let scrape = Scrape::of(server.addr);
@@ -428,7 +428,7 @@ fn an_upload_in_flight_shows_and_one_that_breaks_off_is_gone() {
     two.send(chunked([&pattern(2, 500_000)[..]]));
     eventually("what is announced and what is received is told", || {
         let (uploads, bytes) = gauges();
-        // The share of one whose length is not known grows by pieces of 256 KiB.
+        // The reservation of an upload of unknown length grows by 256 KiB.
         uploads == 2.0 && (1_500_000.0..1_800_000.0).contains(&bytes)
     });
     one.send(pattern(1, 400_000));
@@ -446,7 +446,7 @@ fn the_first_byte_is_not_the_last() {
     let mut slow = Raw::connect_narrow(server.addr);
     slow.send("GET /large HTTP/1.1\r\nHost: t\r\n\r\n");
     slow.head();
-    // The answer has begun, and cannot end: it waits for this reader.
+    // The response has begun and cannot end, because it waits for this reader.
     let held = std::time::Instant::now();
     eventually("a tenth of a second", || held.elapsed().as_millis() > 100);
     let during = Scrape::of(server.addr);
@@ -501,9 +501,9 @@ fn a_failed_accept_is_counted() {
     });
 }
 
-/// What is refused before it is a request for hyper is counted all the same.
+/// Heads that are refused before hyper sees a request are counted too.
 #[test]
-fn heads_refused_for_their_form_are_counted() {
+fn refused_heads_are_counted() {
     let server = TestServer::start(&["--threads", "1", "--header-timeout", "200ms"]);
     let others = |status| {
         let labels = [("method", "other"), ("status", status)];
@@ -514,7 +514,7 @@ fn heads_refused_for_their_form_are_counted() {
         raw.send(head);
         raw.answer().status
     };
-    // By the framing, by hyper, and by the clock.
+    // Refused by the framing guard, by hyper, and by the time limit.
     let twice = "PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n";
     assert_eq!(refused(twice), 400);
     assert_eq!(refused("GET /k HTTP/1.1\r\nHost: \u{1}\r\n\r\n"), 400);
@@ -527,7 +527,7 @@ fn heads_refused_for_their_form_are_counted() {
 }
 
 #[test]
-fn a_connection_too_many_of_one_address_is_counted() {
+fn connections_over_the_limit_of_an_address_are_counted() {
     for dispatch in ["round-robin", "reuse-port"] {
         let options = [
             "--threads",
@@ -549,7 +549,7 @@ fn a_connection_too_many_of_one_address_is_counted() {
 }
 
 #[test]
-fn the_process_is_told_as_the_kernel_sees_it() {
+fn process_metrics_match_the_kernel() {
     let server = TestServer::start(&["--threads", "1"]);
     let scrape = Scrape::of(server.addr);
     let told = scrape.only("process_resident_memory_bytes") / 1024.0;
@@ -575,9 +575,9 @@ fn the_process_is_told_as_the_kernel_sees_it() {
     assert!(scrape.only("process_cpu_seconds_total") > 0.0);
 }
 
-/// Each reactor has its own counts, and the sum over them is what there was.
+/// Each reactor has its own counts, and their sum is the total.
 #[test]
-fn connections_are_told_by_reactor() {
+fn connections_are_counted_by_reactor() {
     for dispatch in ["round-robin", "reuse-port"] {
         let server = Launch::new(&[
             "--threads",

@@ -47,7 +47,7 @@ fn an_upload_cut_off_leaves_the_old_value_and_nothing_else() {
     }
 }
 
-/// Sends what there is of an upload, sees it reach the disk if it is `large` enough for that, and cuts it.
+/// Sends the beginning of an upload, waits until it reaches the disk if it is `large` enough, and cuts it off.
 fn cut_off(server: &TestServer, request: &[u8], large: bool, cut: Cut, shown: &str) {
     let mut connection = server.connect();
     connection.send(request);
@@ -65,12 +65,12 @@ fn cut_off(server: &TestServer, request: &[u8], large: bool, cut: Cut, shown: &s
     }
 }
 
-/// These bytes as the beginning of a chunk that promises more.
+/// These bytes as the beginning of a longer chunk.
 fn half_chunk(bytes: &[u8]) -> Vec<u8> {
     [format!("{MIB:x}\r\n").as_bytes(), bytes].concat()
 }
 
-/// An upload that failed is answered with a refusal or not at all, and its connection ends.
+/// A failed upload gets an error or no answer, and its connection ends.
 #[track_caller]
 fn assert_refused(connection: &mut Raw, shown: &str) {
     let answer = connection.rest();
@@ -79,7 +79,7 @@ fn assert_refused(connection: &mut Raw, shown: &str) {
 }
 
 #[test]
-fn all_chunks_without_the_last_one_are_no_value() {
+fn a_chunked_upload_without_the_last_chunk_is_not_stored() {
     let server = TestServer::start(&[]);
     server.dir.place("k", "old");
     let mut connection = server.connect();

@@ -1,4 +1,4 @@
-//! Proves that a value is whole or absent at every moment to every reader, whoever writes it meanwhile.
+//! Proves that every reader sees a whole value or none at every moment, during any writes.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -36,7 +36,7 @@ fn readers_see_whole_values_while_they_are_replaced() {
     server.dir.assert_holds(&["k"]);
 }
 
-/// Reads until told to stop; each answer must be one of the values, whole. Returns which were seen.
+/// Reads until `done`; each answer must be one of the values, whole. Returns which were seen.
 fn read_until(server: &TestServer, values: &[Vec<u8>], done: &Done) -> BTreeSet<usize> {
     let mut seen = BTreeSet::new();
     let mut connection = server.connect();
@@ -50,7 +50,7 @@ fn read_until(server: &TestServer, values: &[Vec<u8>], done: &Done) -> BTreeSet<
 }
 
 #[test]
-fn readers_see_a_whole_value_or_none_while_it_comes_and_goes() {
+fn readers_see_a_whole_value_or_none_during_puts_and_deletes() {
     let server = TestServer::start(&[]);
     let value = pattern(3, 300_000);
     let done = Done::default();
@@ -89,7 +89,7 @@ fn readers_see_a_whole_value_or_none_while_it_comes_and_goes() {
 }
 
 #[test]
-fn of_uploads_at_once_one_wins_whole() {
+fn of_concurrent_uploads_one_wins_whole() {
     let server = TestServer::start(&[]);
     let values: Vec<_> = (0..8)
         .map(|seed| pattern(seed, 300_000 + 1000 * usize::try_from(seed).expect("small")))

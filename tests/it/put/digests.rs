@@ -1,5 +1,5 @@
-//! Proves the digests of RFC 9530 (and Content-MD5): what arrives is compared with what was promised before it is
-//! published, what is sent can be asked for by its digest, and no reactor ever hashes.
+//! Proves the digests of RFC 9530 (and Content-MD5): an upload is compared with its digests before it is published, a GET
+//! can ask for the digest of the value, and no reactor hashes.
 
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
@@ -28,7 +28,7 @@ fn md5(value: &[u8]) -> String {
     STANDARD.encode(Md5::digest(value))
 }
 
-/// In memory, staged in one piece, and in several; not larger, for hashing is slow in a debug build.
+/// In memory, in a file of one piece, and of several; not larger, because hashing is slow in a debug build.
 const UPLOADS: [usize; 3] = [5_000, 100_000, 600_000];
 
 fn put(server: &TestServer, lines: &str, value: &[u8]) -> u16 {
@@ -42,7 +42,7 @@ fn put(server: &TestServer, lines: &str, value: &[u8]) -> u16 {
     .status
 }
 
-/// The digest fields that `value` makes true, and, made of another value, false.
+/// Digest fields of `value`, which are wrong for any other value.
 fn fields(value: &[u8]) -> Vec<String> {
     vec![
         format!("Content-Digest: {}", sha256(value)),
@@ -73,7 +73,7 @@ fn fields(value: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn a_true_digest_is_taken_and_a_false_one_leaves_the_old_value() {
+fn a_right_digest_is_accepted_and_a_wrong_one_stores_nothing() {
     let server = TestServer::start(&[]);
     for length in [1, 10].into_iter().chain(UPLOADS) {
         let (value, other) = (pattern(1, length), pattern(2, length));
@@ -100,7 +100,7 @@ fn a_true_digest_is_taken_and_a_false_one_leaves_the_old_value() {
 }
 
 #[test]
-fn one_false_digest_among_true_ones_is_enough() {
+fn one_wrong_digest_among_right_ones_refuses_the_upload() {
     let server = TestServer::start(&[]);
     let value = b"value";
     for lines in [
@@ -127,7 +127,7 @@ fn one_false_digest_among_true_ones_is_enough() {
 }
 
 #[test]
-fn unknown_algorithms_are_ignored_by_rfc_9530_and_malformed_fields_are_refused_before_the_body() {
+fn unknown_algorithms_are_ignored_and_malformed_fields_refused() {
     let server = TestServer::start(&[]);
     for lines in [
         "Content-Digest: unixsum=30637",
@@ -228,10 +228,9 @@ fn the_head_and_the_trailers_must_not_contradict_each_other() {
     }
 }
 
-/// RFC 9110, section 6.6.2: a client should announce its trailers, so one that does not is no liar; but what it says
-/// counts.
+/// RFC 9110, section 6.6.2: a client should announce its trailers. The digests of one that does not are compared too.
 #[test]
-fn a_digest_that_was_not_announced_by_6_6_2_counts_too() {
+fn an_unannounced_trailer_digest_is_compared_too() {
     let server = TestServer::start(&[]);
     for length in [5].into_iter().chain(UPLOADS) {
         let (value, other) = (pattern(1, length), pattern(2, length));
@@ -267,7 +266,7 @@ fn want(server: &TestServer, method: &str, key: &str, lines: &str) -> Response {
 }
 
 #[test]
-fn the_digest_of_the_whole_value_is_sent_on_request_with_get_head_and_ranges() {
+fn want_repr_digest_works_with_get_head_and_ranges() {
     Classes::each(&["--compress"], ".txt", |classes| {
         for (key, value) in &classes.values {
             let (short, long) = (Some(sha256(value)), Some(sha512(value)));
@@ -307,7 +306,7 @@ fn the_digest_of_the_whole_value_is_sent_on_request_with_get_head_and_ranges() {
                     );
                 }
             }
-            // RFC 9530, 3: it is of the representation that is sent, coded or not.
+            // RFC 9530, 3: the digest is of the representation that is sent, coded or not.
             let lines = format!("{WISH}\r\nAccept-Encoding: gzip");
             let got = want(&classes.server, "GET", key, &lines);
             assert_eq!(got.must("repr-digest"), sha256(&got.body), "/{key}");
@@ -338,7 +337,7 @@ fn kept(dir: &DataDir) -> Option<Vec<u8>> {
     Some(buf[..len].to_vec())
 }
 
-/// Puts a digest of nothing in the place of the one that is kept, of the same version.
+/// Replaces the kept digest by a wrong one of the same version.
 fn falsify(dir: &DataDir) -> String {
     let mut bytes = kept(dir).expect("a kept digest");
     let at = bytes.len() - 32;
@@ -351,7 +350,7 @@ fn falsify(dir: &DataDir) -> String {
 const WISH: &str = "Want-Repr-Digest: sha-256=1";
 
 #[test]
-fn a_digest_once_known_is_kept_with_the_version_and_used_again_also_after_a_restart() {
+fn a_computed_digest_is_kept_with_its_version_across_restarts() {
     for length in LENGTHS {
         for computed_by in ["GET", "PUT"] {
             let mut server = TestServer::start(&[]);
@@ -374,7 +373,7 @@ fn a_digest_once_known_is_kept_with_the_version_and_used_again_also_after_a_rest
                     "computing is no write"
                 );
             }
-            // What is answered is what was kept: shown by keeping something else.
+            // A wrong kept digest shows that the answer comes from there.
             let planted = falsify(&server.dir);
             for method in ["GET", "HEAD"] {
                 assert_eq!(
@@ -391,7 +390,7 @@ fn a_digest_once_known_is_kept_with_the_version_and_used_again_also_after_a_rest
                 planted,
                 "restarted"
             );
-            // The next version knows nothing of it.
+            // The next version does not use it.
             server.store("k", &value);
             assert_eq!(
                 want(&server, "GET", "k", WISH).must("repr-digest"),
@@ -402,7 +401,7 @@ fn a_digest_once_known_is_kept_with_the_version_and_used_again_also_after_a_rest
 }
 
 #[test]
-fn a_kept_digest_is_not_that_of_a_value_edited_in_place() {
+fn an_edit_in_place_invalidates_the_kept_digest() {
     let server = TestServer::start(&[]);
     for length in LENGTHS {
         server.store("k", pattern(6, length));
@@ -441,7 +440,7 @@ fn a_kept_digest_is_not_that_of_a_value_edited_in_place() {
 }
 
 #[test]
-fn a_read_only_server_computes_and_keeps_nothing() {
+fn a_read_only_server_computes_digests_and_keeps_none() {
     let dir = DataDir::temporary();
     dir.place("k", "value");
     let server = Launch::new(&["--read-only"]).on(&dir).start();
@@ -453,7 +452,7 @@ fn a_read_only_server_computes_and_keeps_nothing() {
 }
 
 #[test]
-fn hashing_runs_on_compute_threads_and_no_reactor_does_any() {
+fn hashing_runs_on_compute_threads_and_not_on_reactors() {
     const LENGTH: usize = 40_000_000;
     let server = Launch::new(&["--threads", "2"])
         .on(&DataDir::in_memory())
@@ -466,7 +465,7 @@ fn hashing_runs_on_compute_threads_and_no_reactor_does_any() {
         server.proc().cpu_of("compute-"),
     ];
     for round in 0..4_u64 {
-        // Another version each time, so that nothing kept is used.
+        // Another version each time, so that no kept digest is used.
         let file = File::options()
             .write(true)
             .open(server.dir.file("k"))
@@ -492,7 +491,7 @@ fn hashing_runs_on_compute_threads_and_no_reactor_does_any() {
 }
 
 #[test]
-fn large_uploads_are_compared_on_compute_threads_too() {
+fn large_uploads_are_hashed_on_compute_threads_too() {
     let server = Launch::new(&["--threads", "2"])
         .on(&DataDir::in_memory())
         .start();

@@ -1,5 +1,5 @@
-//! Proves what happens when the disk says no: full, out of inodes, read-only, or the file too large for the process.
-//! The client hears why, the old value stays, reading and deleting go on, and room made is room used.
+//! Proves the behaviour on disk errors: full, out of inodes, read-only, or a file too large for the process. The answer has
+//! the reason, the old value stays, reads and deletes work, and freed space can be used.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Launch, Mount, Response, TestServer, chunked, eventually, pattern, put_head};
 
-/// A refusal for want of room, with its reason in one line.
+/// A 507 with its reason in one line.
 #[track_caller]
 fn assert_no_room(answer: &Response, what: &str) {
     let reason = String::from_utf8_lossy(&answer.body);
@@ -29,7 +29,7 @@ fn put_chunked(server: &TestServer, key: &str, value: &[u8]) -> Response {
 }
 
 #[test]
-fn a_full_disk_refuses_puts_and_nothing_else() {
+fn a_full_disk_refuses_only_puts() {
     let Some(mount) = Mount::tmpfs("size=2m", "PUT, GET and DELETE on a full disk") else {
         return;
     };
@@ -55,7 +55,7 @@ fn a_full_disk_refuses_puts_and_nothing_else() {
         &put_chunked(&server, "k", &pattern(4, 3_000_000)),
         "too large, not announced",
     );
-    // A file is closed a moment before its blocks are free: filled up in between, the disk would not stay full.
+    // The blocks of a closed file are freed a moment later: a disk that was filled before that would not stay full.
     eventually("what was refused is forgotten, and its room free", || {
         server.proc().staged() == 0 && room() == before
     });
@@ -92,7 +92,7 @@ fn fill(path: &Path) {
 }
 
 #[test]
-fn a_disk_out_of_inodes_refuses_new_values_and_serves_on() {
+fn a_disk_out_of_inodes_refuses_only_new_values() {
     let Some(mount) = Mount::tmpfs("size=8m,nr_inodes=30", "PUT without a free inode") else {
         return;
     };
@@ -109,7 +109,7 @@ fn a_disk_out_of_inodes_refuses_new_values_and_serves_on() {
         assert_no_room(answer, "no inode left");
     }
     assert_eq!(server.dir.names().len(), stored);
-    // Read until it is as hot as a value can be; its inode is freed nonetheless.
+    // The value is read until it is cached; its inode must be freed all the same.
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(300) {
         assert_eq!(server.get("k0").body, b"value");
@@ -142,7 +142,7 @@ fn a_disk_that_became_read_only_refuses_writes_and_serves_reads() {
 }
 
 #[test]
-fn a_file_too_large_for_the_process_fails_alone() {
+fn a_file_too_large_for_the_process_fails_only_its_put() {
     let server = Launch::new(&[])
         .through(&["prlimit", "--fsize=100000:100000"])
         .start();

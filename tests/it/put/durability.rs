@@ -1,5 +1,5 @@
-//! Proves what `--durability disk` promises, by the order of the server's system calls: the value is on the disk before
-//! it has its name, the name before the answer is sent; and a sync that fails is never acknowledged.
+//! Proves `--durability disk` by the order of the server's system calls: it syncs the value before it gives it its name, and
+//! the name before it sends the answer. A write whose sync fails is never acknowledged.
 
 use std::thread;
 
@@ -34,7 +34,7 @@ fn directory(server: &TestServer) -> String {
 }
 
 #[test]
-fn the_value_then_its_name_then_the_answer() {
+fn the_value_is_synced_then_its_name_then_the_answer_is_sent() {
     let Some((trace, mut server)) = traced("the order of syncs") else {
         return;
     };
@@ -44,7 +44,7 @@ fn the_value_then_its_name_then_the_answer() {
         assert_eq!(answer.status, 200);
         answer.header("etag").expect("an ETag").to_owned()
     };
-    // New and replaced, collected in memory and received into a file.
+    // New and replaced, in memory and in a file.
     let etags = [
         ("small", put("small", 1, 100)),
         ("small", put("small", 2, 100)),
@@ -61,7 +61,7 @@ fn the_value_then_its_name_then_the_answer() {
         let name = format!("{directory}, \"{key}\"");
         let value_synced = next(&calls, since, &["fsync", "fdatasync"], "");
         assert!(!value_synced.args.contains(&directory), "{value_synced:?}");
-        // A replacement is refused its name at first, and then renamed.
+        // The link of a replacement fails first, and then it is renamed.
         let names = ["linkat", "rename", "renameat", "renameat2"];
         let linked = calls.iter().filter(|call| {
             names.contains(&call.name.as_str())
@@ -95,7 +95,7 @@ fn the_value_then_its_name_then_the_answer() {
 }
 
 #[test]
-fn a_directory_made_at_the_start_is_on_the_disk_before_the_first_request() {
+fn a_directory_created_at_the_start_is_synced_first() {
     let left_out = "the syncs of a new directory's name";
     let Some(trace) = Trace::with(&["-e", "trace=fsync,accept4"], left_out) else {
         return;
@@ -136,7 +136,7 @@ fn by_default_nothing_waits_for_the_disk() {
 }
 
 #[test]
-fn writers_at_once_share_the_syncs_of_names() {
+fn concurrent_writers_share_the_syncs_of_names() {
     const CLIENTS: usize = 16;
     const EACH: usize = 20;
     let Some((trace, mut server)) = traced("how writers share syncs") else {
@@ -177,9 +177,9 @@ fn writers_at_once_share_the_syncs_of_names() {
     );
 }
 
-/// Names are made while earlier ones are being synced: each must wait for a sync of its own time.
+/// Names are made while earlier ones are being synced: each must wait for a sync that begins after it.
 #[test]
-fn with_many_writers_each_name_is_synced_after_it_was_made_and_before_its_answer() {
+fn each_name_is_synced_between_its_link_and_its_answer() {
     let Some((trace, mut server)) = traced("the order of syncs of many writers") else {
         return;
     };
@@ -227,7 +227,7 @@ fn a_sync_that_fails_is_not_acknowledged_and_the_next_put_works() {
             return;
         };
         let dir = DataDir::temporary();
-        // What a first start makes and syncs is there.
+        // A first start creates and syncs the directories.
         Launch::new(&[]).on(&dir).start().stop();
         dir.place("k", "old");
         let args = ["--threads", "1", "--durability", "disk"];
@@ -239,7 +239,7 @@ fn a_sync_that_fails_is_not_acknowledged_and_the_next_put_works() {
         dir.assert_holds(&["k"]);
 
         // Now the publisher's first sync of the directory fails, and perhaps another thread's of the value.
-        // Once each thread has had its first, there are no more.
+        // strace injects one failure for each thread.
         let mut statuses = Vec::new();
         let mut last = 1;
         while statuses.len() < 100 && !statuses.ends_with(&[200; 3]) {

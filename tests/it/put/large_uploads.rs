@@ -1,5 +1,5 @@
-//! Proves that a large upload, which is taken from its socket past hyper, ends where its length says, and that whatever
-//! comes before, behind or instead of its bytes is what it would be for a small one.
+//! Proves that a large upload, for which the connection takes the socket over, ends where its length says, and that requests
+//! before and behind it, errors and aborts behave as with a small one.
 
 use std::thread;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::support::{Launch, Raw, TestServer, Trace, eventually, pattern, put_he
 
 const GET: &str = "GET /k HTTP/1.1\r\nHost: t\r\n\r\n";
 
-/// The shortest body that goes this way.
+/// The shortest body that is taken over.
 const LARGE: usize = 256 << 10;
 
 #[test]
@@ -35,7 +35,7 @@ fn a_request_behind_a_large_body_is_answered_next() {
     server.dir.assert_holds(&["k"]);
 }
 
-/// However its length is written, and whatever fields stand around it.
+/// With any spelling of the length, and any fields around it.
 #[test]
 fn a_large_body_ends_where_its_length_says() {
     let server = TestServer::start(&[]);
@@ -70,9 +70,9 @@ fn a_large_body_ends_where_its_length_says() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// Wherever the network cuts the head and the body.
+    /// With any division of the head and the body into packets.
     #[test]
-    fn a_large_body_arrives_whole_in_whatever_pieces(
+    fn a_large_body_arrives_whole_in_any_pieces(
         size in LARGE - 2..LARGE * 3,
         mut cuts in prop::collection::vec(0..LARGE * 3, 0..6),
         near in 0..80_usize,
@@ -89,7 +89,7 @@ proptest! {
         for cut in cuts.into_iter().map(|cut| cut.min(sent.len())) {
             connection.send(&sent[at..cut]);
             at = cut;
-            // Lets the pieces arrive apart; in whatever pieces they do, the outcome is the same.
+            // The pause separates the pieces. The outcome is the same for any pieces.
             let _ = connection.silent_for(Duration::from_millis(2));
         }
         prop_assert_eq!(connection.answer().status, 200);
@@ -100,7 +100,7 @@ proptest! {
 }
 
 #[test]
-fn a_large_body_that_breaks_off_leaves_nothing_and_costs_no_descriptor() {
+fn a_large_body_that_breaks_off_leaves_no_file_or_descriptor() {
     let server = TestServer::start(&[]);
     server.store("k", "old");
     let before = server.proc().descriptors();
@@ -121,15 +121,15 @@ fn a_large_body_that_breaks_off_leaves_nothing_and_costs_no_descriptor() {
     }
     assert_eq!(server.get("k").body, b"old");
     server.dir.assert_holds(&["k"]);
-    // Pipes are kept for the next upload: two descriptors for each that was in use at once.
+    // The server keeps pipes for later uploads: two descriptors for each.
     eventually("the descriptors are back", || {
         server.proc().descriptors() <= before + 4 && server.proc().staged() == 0
     });
 }
 
-/// It is kept for its request to come, which then never does; and must not keep the connection for that.
+/// The body waits for its request, which never comes, and must not keep the connection open.
 #[test]
-fn a_large_body_whose_request_is_never_reached_goes_with_its_connection() {
+fn a_large_body_behind_a_closing_request_leaks_nothing() {
     let server = TestServer::start(&[]);
     let before = server.proc().descriptors();
     for first in [
@@ -164,7 +164,7 @@ fn a_large_body_that_is_refused_is_not_waited_for() {
         let answer = connection.answer();
         assert_eq!(answer.status, status, "{lines}");
         assert!(answer.closes(), "what follows is no request");
-        // The bytes of the body are never taken for a request.
+        // The bytes of the body are never read as a request.
         connection.send(GET);
         connection.finish();
         assert_eq!(connection.rest(), b"", "{lines}");
@@ -173,7 +173,7 @@ fn a_large_body_that_is_refused_is_not_waited_for() {
 }
 
 #[test]
-fn a_large_body_is_held_to_its_digest() {
+fn a_large_body_is_compared_with_its_digest() {
     let server = TestServer::start(&[]);
     let value = vec![0; 3 << 20];
     // sha256sum of so many zeros.
@@ -250,12 +250,12 @@ fn the_bytes_of_a_large_upload_do_not_pass_through_the_process() {
             return;
         };
         let launch = Launch::new(if discard { &["--discard"] } else { &[] });
-        // hyper would have each byte pass through.
+        // With hyper each byte would pass through the process.
         let launch = launch.env("DATA_SERVER_TAKEOVER", "on");
         let mut server = trace.around(launch).start();
         server.store("k", vec![b'x'; SIZE]);
         server.stop();
-        // What came in the packets of the head is received with it.
+        // The part of the body in the packets of the head is received with it.
         let copied: usize = trace
             .calls()
             .iter()

@@ -1,4 +1,4 @@
-//! Writing values: how uploads arrive, when they are published, and what is left of one that fails.
+//! Writing values: how uploads arrive, when they are published, and that a failed one leaves nothing.
 
 mod aborted_uploads;
 mod atomicity;

@@ -1,5 +1,5 @@
-//! Proves that what the publisher takes for granted of a name, to save a look at it, never shows: after many new names in
-//! a row it links without looking.
+//! Proves that the publisher's guess has no visible effect: after many new names in a row it links the next one without a
+//! stat.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::support::{Call, Launch, TestServer, Trace, pattern, put_head};
 
-/// Longer than the row of new names after which names are no longer looked at.
+/// More new names in a row than it takes before the publisher skips the stat.
 const ROW: usize = 40;
 
 fn store_new_names(server: &TestServer, prefix: &str) {
@@ -25,12 +25,12 @@ fn version(etag: &str) -> u128 {
 }
 
 #[test]
-fn after_a_row_of_new_names_a_name_that_exists_is_found() {
+fn after_many_new_names_an_existing_one_is_replaced() {
     let server = TestServer::start(&["--threads", "1"]);
     let future = SystemTime::now() + Duration::from_secs(24 * 3600);
     for size in [100, 300_000] {
         let row = |what: &str| store_new_names(&server, &format!("{size}-{what}"));
-        // A value of a hand, dated so that its version is later than the clock's next.
+        // A value placed by hand, with a date that makes its version later than the clock's next.
         server.dir.place("by-hand", "old");
         let file = fs::File::options()
             .append(true)
@@ -72,7 +72,7 @@ fn after_a_row_of_new_names_a_name_that_exists_is_found() {
 }
 
 #[test]
-fn new_names_are_not_looked_at_and_names_that_exist_are_not_guessed_at() {
+fn new_names_skip_the_stat_and_existing_ones_skip_the_link() {
     let calls = ["-e", "trace=newfstatat,linkat"];
     let Some(trace) = Trace::with(&calls, "how often names are looked at") else {
         return;
@@ -99,14 +99,14 @@ fn new_names_are_not_looked_at_and_names_that_exist_are_not_guessed_at() {
             .count()
     };
     let (looks, links) = (count("newfstatat"), count("linkat"));
-    // Of the new names only the first ones; then each once, for it is replaced.
+    // One stat for each of the first new names, then one for each replaced value.
     assert!((3 * ROW + 1..4 * ROW).contains(&looks), "{looks} looks");
     assert_eq!(links, 3 * ROW + 1, "one guess was wrong");
 }
 
-/// A wake that is lost is a request that never ends.
+/// A lost wake would leave a request without an answer.
 #[test]
-fn writers_on_every_reactor_are_answered_also_when_others_hang_up() {
+fn writers_are_answered_also_when_others_disconnect() {
     let server = TestServer::start(&["--threads", "3"]);
     thread::scope(|scope| {
         for client in 0..12 {

@@ -1,4 +1,4 @@
-//! Proves that uploads of every size arrive as they were sent, and that their files look as `cp` would have made them.
+//! Proves that uploads of every size arrive unchanged, and that their files look as if `cp` had made them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ const MIB: usize = 1024 * 1024;
 const CHUNKED_HEAD: &str = "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
 
 #[test]
-fn values_of_every_size_come_back_as_they_were_sent() {
+fn values_of_every_size_come_back_unchanged() {
     let server = TestServer::start(&[]);
     let mut connection = server.connect();
     let edges = [

@@ -1,7 +1,5 @@
 //! Values had no Cache-Control, so browsers and proxies guessed how long they stay fresh, and showed the old value after a
-//! replacement. Proves what caches are told, and that Varnish shows the new value at once. Chromium is in `tests/browser`.
-//!
-//! Mended by commit ae30471.
+//! replacement. Proves the field, and that Varnish shows the new value at once. The test with Chromium is in `tests/browser`.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -13,7 +11,7 @@ use tempfile::TempDir;
 use crate::support::{Classes, Event, Launch, Raw, Response, TestServer, ask, eventually};
 
 #[test]
-fn values_of_every_size_and_form_say_no_cache() {
+fn values_of_every_size_carry_no_cache() {
     Classes::each(&["--compress"], ".txt", |classes| {
         let mut raw = classes.server.connect();
         for (key, _) in &classes.values {
@@ -40,7 +38,7 @@ fn values_of_every_size_and_form_say_no_cache() {
 }
 
 #[test]
-fn listings_say_no_cache_and_pages_and_errors_no_store() {
+fn listings_carry_no_cache_and_pages_and_errors_no_store() {
     for args in [&[][..], &["--compat"]] {
         let server = TestServer::start(args);
         server.store("k", "value");
@@ -52,7 +50,7 @@ fn listings_say_no_cache_and_pages_and_errors_no_store() {
         let no_store = |status: u16| (status, "no-store".to_owned());
         for method in ["GET", "HEAD"] {
             assert_eq!(told(method, "/k", ""), no_cache(200), "{args:?}");
-            // RFC 9110, section 15.1: a cache may keep it for as long as it likes, unless told otherwise.
+            // RFC 9110, section 15.1: without the field a cache may choose how long to keep it.
             assert_eq!(told(method, "/gone", ""), no_store(404), "{args:?}");
             assert_eq!(told(method, "/-/healthz", ""), no_store(200), "{args:?}");
             if args.is_empty() {
@@ -68,7 +66,7 @@ fn listings_say_no_cache_and_pages_and_errors_no_store() {
     }
 }
 
-/// What a GET of a value, one of the keys and one of nothing say, on both ways of a GET.
+/// The field of a value, of a listing and of a 404, for a cached value and for an uncached one.
 fn fields(server: &TestServer) -> Vec<Option<String>> {
     server.store("k", "value");
     let mut raw = server.connect();
@@ -90,7 +88,7 @@ fn fields(server: &TestServer) -> Vec<Option<String>> {
 }
 
 #[test]
-fn the_option_changes_the_field_of_values_and_listings_alone() {
+fn the_option_changes_only_values_and_listings() {
     const VARIABLE: &str = "DATA_SERVER_CACHE_CONTROL";
     let some = |value: &str| Some(value.to_owned());
     let told = |value: Option<&str>| {
@@ -111,7 +109,7 @@ fn the_option_changes_the_field_of_values_and_listings_alone() {
 }
 
 #[test]
-fn a_field_that_caches_would_misread_is_refused_at_the_start() {
+fn a_malformed_cache_control_is_refused_at_the_start() {
     for bad in [
         "max-age: 60",
         "max-age 60",
@@ -132,7 +130,7 @@ struct Varnish {
 }
 
 impl Varnish {
-    /// Starts one, or says what is left out.
+    /// Starts Varnish, or says what is left out.
     fn start(server: &TestServer, rules: &str, left_out: &str) -> Option<Self> {
         let home = TempDir::new().expect("a directory");
         let backend = format!(
@@ -162,7 +160,7 @@ impl Varnish {
         })
     }
 
-    /// Where it listens, once it does.
+    /// The address where it listens, once it does.
     fn addr(&self) -> SocketAddr {
         let mut found = None;
         eventually("varnishd listens", || {
@@ -191,7 +189,7 @@ impl Varnish {
 
 impl Drop for Varnish {
     fn drop(&mut self) {
-        // Asked to end, it ends its own child too.
+        // SIGTERM has it end its own child too.
         let _ = Command::new("varnishadm")
             .arg("-n")
             .arg(self.state())
@@ -212,7 +210,7 @@ fn through(addr: SocketAddr, target: &str) -> Response {
     )
 }
 
-/// Reads a value until the proxy has it, replaces it, and reads it again; then the same with one that is not there at first.
+/// Reads a value until the proxy has it, replaces it, and reads it again; then the same with a key that is missing at first.
 fn assert_replacements_show(server: &TestServer, addr: SocketAddr) {
     for round in 0..3 {
         for length in [100, 100_000] {
@@ -236,7 +234,7 @@ fn assert_replacements_show(server: &TestServer, addr: SocketAddr) {
 }
 
 #[test]
-fn varnish_with_its_own_rules_shows_a_replaced_value_at_once() {
+fn varnish_with_built_in_rules_shows_a_new_value_at_once() {
     let server = TestServer::start(&[]);
     let Some(varnish) = Varnish::start(&server, "", "a replacement behind Varnish") else {
         return;
@@ -245,10 +243,10 @@ fn varnish_with_its_own_rules_shows_a_replaced_value_at_once() {
 }
 
 #[test]
-fn varnish_that_keeps_values_asks_again_and_takes_304() {
+fn varnish_that_stores_values_revalidates_them() {
     let mut server = TestServer::start(&["--access-log"]);
-    // What to keep and ask again for, as RFC 9111 has it: the built-in rules do not keep what says no-cache. Varnish asks
-    // again only for what was fresh once, if for a microsecond.
+    // Store and revalidate, as in RFC 9111: the built-in rules do not store a response with no-cache. Varnish revalidates
+    // only a response that was once fresh, if only for a microsecond.
     let rules = "sub vcl_backend_response {
         if (beresp.http.Cache-Control == \"no-cache\") {
             set beresp.ttl = 0.001ms;

@@ -1,13 +1,11 @@
-//! A guessed type of text named no charset, so browsers showed UTF-8 as windows-1252. Proves which values are said to be
-//! UTF-8, in every way that a value takes to the socket. What Chromium makes of it is in `tests/browser`.
-//!
-//! Mended by commit 286bf33.
+//! A guessed text type named no charset, so browsers showed UTF-8 as windows-1252. Proves which values get the charset, on
+//! every path of a value to the socket. The test with Chromium is in `tests/browser`.
 
 use std::fs;
 
 use crate::support::{LENGTHS, Launch, TestServer, ask, eventually};
 
-/// How much of a value is looked at.
+/// How much of a value the server checks.
 const LOOKED_AT: usize = 64 << 10;
 
 /// So many bytes of UTF-8, in which a character crosses every even offset.
@@ -18,7 +16,7 @@ fn utf8(len: usize) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// The Content-Type of a value, which every form of an answer with it must have.
+/// The Content-Type of a value, which must be the same in every form of the response.
 #[track_caller]
 fn kind(server: &TestServer, key: &str) -> String {
     let mut raw = server.connect();
@@ -43,7 +41,7 @@ fn kind(server: &TestServer, key: &str) -> String {
     kind
 }
 
-/// Runs `test` on values that are kept once they were read, and with nothing kept.
+/// Runs `test` with a cache, and without one.
 fn each(test: impl Fn(&TestServer)) {
     for cache in ["64MiB", "0"] {
         test(&TestServer::start(&["--cache", cache]));
@@ -51,7 +49,7 @@ fn each(test: impl Fn(&TestServer)) {
 }
 
 #[test]
-fn guessed_text_that_is_utf8_says_so_at_every_size() {
+fn guessed_utf8_text_gets_the_charset_at_every_size() {
     each(|server| {
         for length in LENGTHS.into_iter().chain([0, 1, LOOKED_AT, LOOKED_AT + 1]) {
             let value = if length == 0 { vec![] } else { utf8(length) };
@@ -66,7 +64,7 @@ fn guessed_text_that_is_utf8_says_so_at_every_size() {
                 ("k.svg", "image/svg+xml"),
                 ("k", "application/octet-stream"),
             ] {
-                // By HEAD first: it must know as much as GET.
+                // HEAD comes first: it must have the same type as GET.
                 server.store(key, &value);
                 let head = ask(&mut server.connect(), "HEAD", &format!("/{key}"), "", b"");
                 assert_eq!(head.must("content-type"), expected, "{key}, {length} bytes");
@@ -77,7 +75,7 @@ fn guessed_text_that_is_utf8_says_so_at_every_size() {
 }
 
 #[test]
-fn parts_and_compressed_text_say_so_too() {
+fn parts_and_compressed_text_get_the_charset_too() {
     let server = TestServer::start(&["--compress"]);
     for length in LENGTHS {
         server.store("k.txt", utf8(length));
@@ -99,7 +97,7 @@ fn parts_and_compressed_text_say_so_too() {
 }
 
 #[test]
-fn other_text_and_types_that_were_given_stay_as_they_are() {
+fn other_text_and_stored_types_get_no_charset() {
     each(|server| {
         for length in LENGTHS {
             let mut latin = utf8(length);
@@ -115,7 +113,7 @@ fn other_text_and_types_that_were_given_stay_as_they_are() {
                 assert_eq!(stored.status, 200);
                 assert_eq!(kind(server, "k.txt"), given, "{length} bytes");
             }
-            // A character that is cut off at the end of the value is none.
+            // A character that is cut off at the end of the value is not UTF-8.
             server.store("k.txt", [&latin[..], b"\xc3"].concat());
             let is_seen = length < LOOKED_AT;
             assert_eq!(
@@ -128,7 +126,7 @@ fn other_text_and_types_that_were_given_stay_as_they_are() {
 }
 
 #[test]
-fn an_edit_by_hand_changes_what_is_said() {
+fn an_edit_by_hand_changes_the_charset() {
     let server = TestServer::start(&[]);
     for length in LENGTHS {
         let (text, mut latin) = (utf8(length), utf8(length));
@@ -146,9 +144,9 @@ fn an_edit_by_hand_changes_what_is_said() {
     }
 }
 
-/// A request that opens a value for its version alone keeps it as it is for those who read it.
+/// A write whose precondition fails opens and caches the value. Later reads must know its charset.
 #[test]
-fn a_value_that_a_refused_write_has_opened_says_so() {
+fn a_value_cached_by_a_refused_write_gets_the_charset() {
     for length in LENGTHS {
         let server = Launch::new(&["--threads", "1"]).start();
         server.dir.place("k.txt", utf8(length));

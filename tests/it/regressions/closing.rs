@@ -1,7 +1,5 @@
-//! Requests whose client closes, half-closes or resets the connection before it has its answers: what arrived whole is
-//! performed, what broke off is not, and a client that still reads gets every answer.
-//!
-//! Mended by commit 60f23e1.
+//! Clients that close, half-close or reset the connection before the answers: whole requests are performed, a body that
+//! breaks off is not stored, and a client that still reads gets every answer.
 
 use std::fs;
 use std::io::Write;
@@ -17,13 +15,13 @@ use crate::support::{
     DataDir, Launch, Raw, Scrape, TestServer, Trace, chunked, comes_true, eventually, pattern,
 };
 
-/// How a client says that it will send nothing more.
+/// How a client ends its side of the connection.
 #[derive(Clone, Copy, Debug)]
 enum End {
-    /// It reads on.
+    /// It still reads.
     HalfClosed,
     Closed,
-    /// Once the server's kernel has all that was sent.
+    /// After the server's kernel has received everything.
     Reset,
 }
 
@@ -33,9 +31,9 @@ enum Form {
     Length,
     Chunked,
     Http10,
-    /// Without waiting for leave to send.
+    /// With `Expect: 100-continue`, without waiting for the 100.
     Expect,
-    /// With a field that has it go through hyper, however small it is.
+    /// With an X-Request-Id.
     Noted,
 }
 
@@ -65,7 +63,7 @@ impl Form {
     }
 }
 
-/// An upload, and what its client does behind it.
+/// An upload, and what its client does after it.
 #[derive(Clone, Copy, Debug)]
 struct Upload {
     form: Form,
@@ -76,10 +74,10 @@ struct Upload {
 }
 
 impl Upload {
-    /// Whether the client read all that it should have.
+    /// Performs it; whether the client read the answer that it should have.
     fn perform(self, addr: SocketAddr, key: &str, value: &[u8]) -> bool {
         let mut raw = Raw::connect(addr);
-        // The answer may be there before all of this is: then the connection has failed, and the value will be missing.
+        // An early answer means that the connection has failed; then the value will be missing.
         let _ = raw.offer(self.form.request(key, value));
         thread::sleep(self.waits);
         match self.end {
@@ -125,7 +123,7 @@ fn uploads(forms: &[Form], lens: &[usize], ends: &[End], rounds: usize) -> Vec<U
     uploads
 }
 
-/// Performs them all, some at a time, and insists on every value and on every answer that could be read.
+/// Performs them all, some at a time, and checks every value and every answer that could be read.
 #[track_caller]
 fn assert_all_stored(uploads: &[Upload]) {
     const CLIENTS: usize = 8;
@@ -147,7 +145,7 @@ fn assert_all_stored(uploads: &[Upload]) {
             });
         }
     });
-    // What is missing after that is counted below.
+    // Values that are still missing are counted below.
     comes_true(|| server.dir.names().len() >= uploads.len());
     let stored = server.dir.values();
     let missing: Vec<_> = (0..uploads.len())
@@ -170,20 +168,20 @@ const LENS: [usize; 6] = [100, 3_000, 50_000, 200_000, 1_000_000, 5_000_000];
 
 /// 240 uploads.
 #[test]
-fn a_put_with_a_length_is_stored_whether_its_client_closes_or_half_closes() {
+fn a_put_with_a_length_survives_a_close_or_half_close() {
     let ends = [End::Closed, End::HalfClosed];
     assert_all_stored(&uploads(&[Form::Length], &LENS, &ends, 10));
 }
 
 /// 240 uploads.
 #[test]
-fn a_put_in_chunks_is_stored_whether_its_client_closes_or_half_closes() {
+fn a_chunked_put_survives_a_close_or_half_close() {
     let ends = [End::Closed, End::HalfClosed];
     assert_all_stored(&uploads(&[Form::Chunked], &LENS, &ends, 10));
 }
 
 #[test]
-fn a_put_of_any_other_form_is_stored_whether_its_client_closes_or_half_closes() {
+fn other_forms_of_put_survive_a_close_or_half_close() {
     let ends = [End::Closed, End::HalfClosed];
     let forms = [Form::Http10, Form::Noted];
     assert_all_stored(&uploads(&forms, &[0, 100, 50_000, 1_000_000], &ends, 5));
@@ -194,15 +192,15 @@ fn a_put_of_any_other_form_is_stored_whether_its_client_closes_or_half_closes() 
 }
 
 #[test]
-fn a_put_is_stored_although_its_client_resets_the_connection() {
+fn a_put_survives_a_reset() {
     let forms = [Form::Length, Form::Chunked, Form::Http10, Form::Noted];
     let lens = [100, 50_000, 200_000, 1_000_000];
     assert_all_stored(&uploads(&forms, &lens, &[End::Reset], 5));
 }
 
-/// Nothing is stored of it, and what was there stays.
+/// Nothing of it is stored, and the old value stays.
 #[test]
-fn a_body_that_breaks_off_is_not_stored_however_its_client_ends() {
+fn a_body_that_breaks_off_is_never_stored() {
     let server = TestServer::start(&[]);
     server.dir.place("k", "old");
     let at_rest = server.proc().in_flight();
@@ -243,12 +241,12 @@ fn a_body_that_breaks_off_is_not_stored_however_its_client_ends() {
     }
 }
 
-/// Those that are open, with the one that this takes.
+/// Open connections, including the one of the scrape.
 fn connections(server: &TestServer) -> u64 {
     Scrape::of(server.addr).count("data_server_connections_active", &[])
 }
 
-/// One request behind the other, of each kind and by each way, and the statuses of their answers.
+/// Pipelined requests of each kind and path, and the expected statuses.
 fn pipeline(nth: u64) -> (Vec<u8>, [u16; 9]) {
     let get = |target: &str| format!("GET /{target} HTTP/1.1\r\nHost: t\r\n\r\n").into_bytes();
     let delete = b"DELETE /gone HTTP/1.1\r\nHost: t\r\n\r\n".to_vec();
@@ -267,7 +265,7 @@ fn pipeline(nth: u64) -> (Vec<u8>, [u16; 9]) {
     (requests.concat(), statuses)
 }
 
-/// What [`pipeline`] stores.
+/// The values that [`pipeline`] stores.
 fn stored_by_pipeline(nth: u64) -> [(&'static str, Vec<u8>); 4] {
     [("a", 100), ("b", 5_000), ("c", 300_000), ("d", 300_000)]
         .map(|(key, len)| (key, pattern(nth, len)))
@@ -279,7 +277,7 @@ fn holds(server: &TestServer, values: &[(&str, Vec<u8>)]) -> bool {
 }
 
 #[test]
-fn a_half_closed_connection_gets_the_answers_to_all_that_it_asked_and_is_closed_then() {
+fn a_half_closed_connection_gets_all_its_answers() {
     let server = TestServer::start(&["--threads", "1"]);
     server.dir.place("large", pattern(0, 3_000_000));
     for nth in 0..20 {
@@ -299,9 +297,9 @@ fn a_half_closed_connection_gets_the_answers_to_all_that_it_asked_and_is_closed_
     }
 }
 
-/// Also those behind an answer that could not be sent.
+/// Also the requests behind a response that could not be sent.
 #[test]
-fn all_that_a_client_asked_in_a_row_is_done_although_it_has_gone() {
+fn pipelined_requests_of_a_client_that_left_are_performed() {
     let server = TestServer::start(&["--threads", "1"]);
     server.dir.place("large", pattern(0, 3_000_000));
     for nth in 0..20 {
@@ -309,7 +307,7 @@ fn all_that_a_client_asked_in_a_row_is_done_although_it_has_gone() {
         let mut raw = server.connect();
         raw.send(&requests);
         eventually("the server's kernel has it all", || raw.is_taken());
-        // Answers wait here unread, so this resets the connection.
+        // There are unread answers, so closing resets the connection.
         drop(raw);
         let values = stored_by_pipeline(nth);
         eventually(&format!("round {nth} is done"), || holds(&server, &values));
@@ -317,9 +315,9 @@ fn all_that_a_client_asked_in_a_row_is_done_although_it_has_gone() {
     eventually("its connections have ended", || connections(&server) == 1);
 }
 
-/// An upload whose client has left is in flight until it is stored, and the end of the server waits for it.
+/// An upload whose client has left is in flight until it is stored, and a shutdown waits for it.
 #[test]
-fn the_end_of_the_server_waits_for_an_upload_whose_client_has_left() {
+fn a_drain_waits_for_an_upload_whose_client_left() {
     let delay = "inject=pwrite64,pwritev,pwritev2:delay_enter=1500000:when=1";
     let options = ["-e", "trace=pwrite64,pwritev,pwritev2", "-e", delay];
     let Some(trace) = Trace::with(&options, "the end while an upload is written") else {
@@ -340,7 +338,7 @@ fn the_end_of_the_server_waits_for_an_upload_whose_client_has_left() {
     server.dir.assert_holds(&["k"]);
 }
 
-/// What a program says that gets `input` and then the end of it, `None` where there is no such program.
+/// The output of a program that gets `input` and then its end; `None` if it is not installed.
 fn say(program: &[&str], addr: SocketAddr, input: &str) -> Option<String> {
     let [ip, port] = [addr.ip().to_string(), addr.port().to_string()];
     let mut command = Command::new(program[0]);
@@ -391,7 +389,7 @@ fn nc_and_socat_get_whole_answers() {
     }
 }
 
-/// Runs ffmpeg with these words; false where there is none.
+/// Runs ffmpeg with these arguments; false if it is not installed.
 fn ffmpeg(words: &[&str]) -> bool {
     let quiet = ["-nostdin", "-loglevel", "error", "-y"];
     let mut command = Command::new("ffmpeg");
@@ -399,9 +397,9 @@ fn ffmpeg(words: &[&str]) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-/// It sends each segment in chunks and closes the connection without reading the answer.
+/// ffmpeg sends each segment in chunks and closes the connection without reading the answer.
 #[test]
-fn every_segment_that_ffmpeg_puts_is_stored() {
+fn every_segment_of_ffmpeg_is_stored() {
     const RUNS: usize = 5;
     let place = TempDir::new().expect("a directory");
     let path = |name: &str| place.path().join(name).to_str().expect("text").to_owned();
@@ -413,7 +411,7 @@ fn every_segment_that_ffmpeg_puts_is_stored() {
         eprintln!("left out: what ffmpeg puts, for it does not run here");
         return;
     }
-    // What it writes by itself is what it should have put.
+    // The segments that it writes to files are the expected values.
     let hls = ["-i", &film, "-c", "copy", "-f", "hls"];
     assert!(ffmpeg(&[&hls[..], &[&path("live.m3u8")]].concat()));
     let names = fs::read_dir(place.path()).expect("the files");
@@ -437,9 +435,9 @@ fn every_segment_that_ffmpeg_puts_is_stored() {
     assert_eq!(stored, all);
 }
 
-/// It took 3.27 GB of one in the 2 s that its client had to read why.
+/// The server once read 3.27 GB of such an upload in the 2 s that its client had to read the answer.
 #[test]
-fn of_a_refused_upload_little_is_taken_however_much_its_client_sends() {
+fn little_is_read_of_a_refused_upload() {
     const ENOUGH: u64 = 1 << 30;
     let announced = "Content-Length: 100000000000\r\n\r\n";
     let in_chunks = "Transfer-Encoding: chunked\r\n\r\n4000000000\r\n";
@@ -468,9 +466,9 @@ fn of_a_refused_upload_little_is_taken_however_much_its_client_sends() {
         });
         let received = received();
         eprintln!("{option:?}: {received} bytes received of {sent} sent");
-        // 1 MiB after the answer, and what came with the head, which hyper has a buffer for.
+        // 1 MiB after the answer, and the bytes that came with the head, up to hyper's buffer.
         assert!(received < (1 << 20) + (512 << 10), "{received} bytes");
-        // The rest is what the kernel holds on both sides.
+        // The rest is in the kernel's buffers on both sides.
         assert!(sent < ENOUGH, "{sent} bytes");
     }
 }

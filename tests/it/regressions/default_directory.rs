@@ -1,12 +1,11 @@
-//! A default directory that is another user's, or a link: it was taken silently, as any user can make it first in `/tmp`.
-//!
-//! Mended by commit 7b6a181.
+//! The server silently used a default directory that belonged to another user, or was a link. Any user can create that name
+//! first in `/tmp`.
 
 use std::path::Path;
 
 use crate::support::{Ended, Launch, TestServer};
 
-/// The server without `--dir`, with a `/tmp` of its own that `prepare` finds empty; `None` where that cannot be.
+/// The server without `--dir`, with an empty `/tmp` of its own that `prepare` fills; `None` if that is not possible here.
 fn in_own_tmp(prepare: &str, args: &[&str], named: Option<&str>) -> Option<Launch> {
     let script =
         format!("mount -t tmpfs tmpfs /tmp && chmod 1777 /tmp && {prepare} && exec \"$@\"");
@@ -50,7 +49,7 @@ const LINK: &str = "mkdir /tmp/elsewhere && ln -s elsewhere /tmp/data-rs";
 const DANGLING: &str = "ln -s elsewhere /tmp/data-rs";
 
 #[test]
-fn a_default_directory_of_another_user_or_behind_a_link_was_taken() {
+fn a_foreign_or_linked_default_directory_is_refused() {
     for args in [&[][..], &["--read-only"]] {
         for (prepare, what) in [
             (FOREIGN, "another user"),
@@ -66,7 +65,7 @@ fn a_default_directory_of_another_user_or_behind_a_link_was_taken() {
 }
 
 #[test]
-fn a_named_directory_is_taken_whatever_it_is() {
+fn a_directory_named_by_an_option_is_accepted() {
     for prepare in [FOREIGN, LINK] {
         for (args, named) in [
             (&["--dir", "/tmp/data-rs"][..], None),
@@ -90,7 +89,7 @@ fn default_warnings(server: &TestServer) -> Vec<String> {
 }
 
 #[test]
-fn the_default_directory_is_taken_when_it_is_ours_and_said_to_be_for_trying_out() {
+fn an_own_default_directory_is_used_with_a_warning() {
     for prepare in ["true", "mkdir /tmp/data-rs"] {
         let Some(launch) = in_own_tmp(prepare, &[], None) else {
             return;

@@ -1,7 +1,5 @@
-//! Replays limits on descriptors that are too low: 32, where the server answered nothing but 503, and 64, where most of
-//! 100 clients waited for 30 s.
-//!
-//! Mended by commit 25e7c90.
+//! Limits on descriptors that are too low: with 32 the server answered only 503, and with 64 most of 100 clients waited for
+//! 30 s.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,20 +10,20 @@ const CLIENTS: usize = 100;
 const REQUESTS: usize = 10;
 const GET: &str = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
 
-/// What `prlimit` makes the soft and the hard limit.
+/// The argument of `prlimit` for the soft and the hard limit.
 fn limited(args: &[&str], descriptors: u64) -> Launch {
     let limit = format!("--nofile={descriptors}:{descriptors}");
     Launch::new(args).through(&["prlimit", &limit])
 }
 
-/// A client that keeps its connection, and connects once more where the server has closed it.
+/// A client that keeps its connection, and connects again when the server has closed it.
 struct KeptAlive<'a> {
     server: &'a TestServer,
     connection: Raw,
 }
 
 impl KeptAlive<'_> {
-    /// Asks until there is an answer; a connection that was closed while it was idle gives none.
+    /// Asks until there is an answer; a connection that was closed while idle gives none.
     fn ask(&mut self, request: &str) -> u16 {
         loop {
             let sent = self.connection.offer(request);
@@ -41,8 +39,8 @@ impl KeptAlive<'_> {
     }
 }
 
-/// Has many clients ask at once, again and again, each on a connection that it keeps. Returns the answers that were not
-/// 200, and how long the slowest took.
+/// Many clients ask at once, repeatedly, each on a kept connection. Returns the answers that were not 200, and the time of
+/// the slowest.
 fn crowd(server: &TestServer) -> (usize, Duration) {
     let client = |n: usize| {
         let connection = server.connect();
@@ -96,9 +94,9 @@ fn a_hundred_clients_are_answered_with_64_descriptors() {
     }
 }
 
-/// More connections than there are descriptors: accepting fails, and idle connections make way all the same.
+/// More connections than descriptors: accepting fails, and idle connections are still closed for waiting clients.
 #[test]
-fn idle_connections_make_way_where_accepting_fails() {
+fn idle_connections_close_when_accepting_fails() {
     for threads in ["1", "2"] {
         let args = ["--threads", threads, "--max-connections", "1000"];
         let mut server = limited(&args, 64).start();
@@ -106,7 +104,7 @@ fn idle_connections_make_way_where_accepting_fails() {
         let mut kept: Vec<Raw> = Vec::new();
         for n in 0..CLIENTS {
             let mut connection = server.connect();
-            // A page that needs no file: there may be no descriptor for one.
+            // A page that needs no file, because there may be no descriptor for one.
             let health = connection.ask("GET /-/healthz HTTP/1.1\r\nHost: t\r\n\r\n");
             assert_eq!(health.status, 200, "client {n}");
             kept.push(connection);
@@ -119,7 +117,7 @@ fn idle_connections_make_way_where_accepting_fails() {
 }
 
 #[test]
-fn the_connection_that_is_idle_longest_is_closed_first_and_a_busy_one_never() {
+fn the_longest_idle_connection_closes_first_and_a_busy_one_never() {
     for threads in ["1", "2"] {
         let server = TestServer::start(&["--threads", threads, "--max-connections", "4"]);
         server.dir.place("here", "value");
@@ -155,7 +153,7 @@ fn the_connection_that_is_idle_longest_is_closed_first_and_a_busy_one_never() {
 
 /// No client waits: connections at their limit are left alone.
 #[test]
-fn idle_connections_stay_while_no_client_waits() {
+fn idle_connections_stay_open_while_no_client_waits() {
     for threads in ["1", "2"] {
         let server = TestServer::start(&["--threads", threads, "--max-connections", "3"]);
         server.dir.place("here", "value");
@@ -170,9 +168,9 @@ fn idle_connections_stay_while_no_client_waits() {
     }
 }
 
-/// The number that the refusal says is the one that works.
+/// The number in the error message is the lowest limit that works.
 #[test]
-fn a_limit_below_what_works_is_refused_with_the_number_that_works() {
+fn too_few_descriptors_fail_the_start_with_the_needed_number() {
     let ways: [&[&str]; 4] = [
         &["--threads", "1"],
         &["--threads", "2"],

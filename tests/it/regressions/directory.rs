@@ -1,7 +1,5 @@
-//! A directory that is moved away and replaced while the server runs, as restores do: PUTs were acknowledged into the moved
-//! one, and readiness was 200.
-//!
-//! Mended by commit 8457194.
+//! A restore moved the directory away and replaced it while the server ran: PUTs were acknowledged into the moved one, and
+//! readiness was 200.
 
 use std::fs;
 
@@ -12,7 +10,7 @@ fn ready(server: &TestServer) -> (u16, String) {
     (answer.status, String::from_utf8_lossy(&answer.body).into())
 }
 
-/// A refusal to write that says what has been found, in one line.
+/// A 503 with the reason in one line.
 #[track_caller]
 fn assert_displaced(answer: &Response, what: &str) {
     let reason = String::from_utf8_lossy(&answer.body);
@@ -33,7 +31,7 @@ fn assert_writes_are_refused(server: &TestServer, what: &str) {
     // A large value is refused before it is received.
     assert_displaced(&server.connect().ask(put_head("large", 5_000_000)), what);
     assert_displaced(&server.ask("DELETE", "k"), what);
-    // An answer of the disk counts for a second.
+    // A probe of the disk is valid for a second.
     eventually("it is not ready", || {
         let (status, why) = ready(server);
         status == 503 && why.starts_with("not ready: ") && why.contains(what)
@@ -57,7 +55,7 @@ fn serving_old() -> TestServer {
 }
 
 #[test]
-fn puts_were_acknowledged_into_a_directory_that_was_moved_away() {
+fn puts_into_a_moved_directory_are_503() {
     let server = serving_old();
     let (dir, aside) = (server.dir.path(), server.dir.outside("aside"));
     for restored in [true, false] {
@@ -82,7 +80,7 @@ fn puts_were_acknowledged_into_a_directory_that_was_moved_away() {
 }
 
 #[test]
-fn a_second_server_on_the_new_directory_did_not_stop_the_first_from_writing() {
+fn a_second_server_on_the_new_directory_stops_the_first() {
     let server = serving_old();
     let (dir, aside) = (server.dir.path(), server.dir.outside("aside"));
     fs::rename(dir, &aside).expect("DIR moved away");
@@ -91,7 +89,7 @@ fn a_second_server_on_the_new_directory_did_not_stop_the_first_from_writing() {
     second.store("k", "of the second");
     assert_writes_are_refused(&server, "moved or replaced");
     assert_eq!(second.get("k").body, b"of the second");
-    // What the first has locked, brought along: the directory still is another.
+    // The new directory has the locked files of the first, but it is still another directory.
     drop(second);
     fs::remove_dir_all(dir.join(".data-server")).expect("the second's own");
     fs::rename(aside.join(".data-server"), dir.join(".data-server")).expect("the first's own");
@@ -99,7 +97,7 @@ fn a_second_server_on_the_new_directory_did_not_stop_the_first_from_writing() {
 }
 
 #[test]
-fn a_server_whose_own_files_were_removed_went_on_writing() {
+fn a_server_whose_own_files_were_removed_stops_writing() {
     let server = serving_old();
     let (own, aside) = (
         server.dir.path().join(".data-server"),
@@ -108,7 +106,7 @@ fn a_server_whose_own_files_were_removed_went_on_writing() {
     fs::rename(&own, &aside).expect("moved away");
     assert_writes_are_refused(&server, ".data-server");
     assert_eq!(server.get("k").body, b"old", "reads go on");
-    // Another server has made its own: it is the one that writes.
+    // A second server has created its own `.data-server`, and only that server writes.
     let second = Launch::new(&[]).on(&server.dir).start();
     assert_writes_are_refused(&server, ".data-server");
     second.store("k", "of the second");
@@ -120,9 +118,9 @@ fn a_server_whose_own_files_were_removed_went_on_writing() {
     assert_writes_are_refused(&server, ".data-server");
 }
 
-/// A link named as the directory leads elsewhere, as a release is switched.
+/// The directory is given as a link, which is switched to another directory, as in a release.
 #[test]
-fn a_link_that_leads_elsewhere_is_another_directory() {
+fn a_switched_link_is_another_directory() {
     let place = DataDir::temporary();
     let (one, two, link) = (place.file("one"), place.file("two"), place.file("link"));
     fs::create_dir(&one).expect("a directory");
@@ -138,7 +136,7 @@ fn a_link_that_leads_elsewhere_is_another_directory() {
 }
 
 #[test]
-fn a_server_that_only_reads_is_not_ready_on_a_directory_that_was_replaced() {
+fn a_read_only_server_on_a_replaced_directory_is_not_ready() {
     let dir = DataDir::temporary();
     dir.place("k", "old");
     let server = Launch::new(&["--read-only"]).on(&dir).start();

@@ -1,7 +1,5 @@
-//! On mergerfs and bindfs every new key was 500, while the start was silent and `/-/ready` said ready: a rename without
-//! replacing is EINVAL there. The way to publish is found at the start by doing it, and tried again by readiness.
-//!
-//! Mended by commit 8457194.
+//! On mergerfs and bindfs every new key was 500, although the start had no error and `/-/ready` was 200: a rename without
+//! replacing is EINVAL there. The start now tries the ways to publish, and readiness tries the chosen one again.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -30,7 +28,7 @@ fn put_with(server: &TestServer, key: &str, lines: &str, value: &[u8]) -> Respon
     raw.send(format!(
         "PUT /{key} HTTP/1.1\r\nHost: t\r\n{lines}Content-Length: {length}\r\n\r\n"
     ));
-    // Of a value that is refused, the server takes no more than the beginning.
+    // The server reads only the beginning of a refused value.
     let _ = raw.offer(value);
     raw.answer()
 }
@@ -43,7 +41,7 @@ fn put_chunked(server: &TestServer, key: &str, value: &[u8]) -> Response {
     raw.ask([&chunked(value.chunks(50_000))[..], b"0\r\n\r\n"].concat())
 }
 
-/// A file that is removed while it is open keeps a name on some of them until it has been closed.
+/// On some of these file systems a file that is removed while open keeps a name until it is closed.
 fn assert_comes_to_hold(server: &TestServer, keys: &[&str]) {
     let mut expected: Vec<Vec<u8>> = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
     expected.sort();
@@ -53,7 +51,7 @@ fn assert_comes_to_hold(server: &TestServer, keys: &[&str]) {
     });
 }
 
-/// What the store promises, with values that are kept in memory until they are published, and with larger ones.
+/// The contract of the store, with values that stay in memory until they are published, and with larger ones.
 fn assert_contract(server: &TestServer) {
     assert_eq!(ready(server), (200, "ready\n".to_owned()));
     for size in [0, 100, 20_000, 5_000_000] {
@@ -88,7 +86,7 @@ fn assert_contract(server: &TestServer) {
     }
 }
 
-/// Readers of a value that is replaced all the time get it whole, and no errors.
+/// Readers of a value that is replaced all the time get it whole, without errors.
 fn assert_readers_meet_no_error(server: &TestServer) {
     let done = Done::default();
     thread::scope(|scope| {
@@ -162,12 +160,12 @@ fn assert_contract_after(server: &TestServer) {
 }
 
 #[test]
-fn new_keys_on_mergerfs_were_500() {
+fn new_keys_on_mergerfs_are_stored() {
     assert_serves(Fuse::Mergerfs);
 }
 
 #[test]
-fn new_keys_on_bindfs_were_500() {
+fn new_keys_on_bindfs_are_stored() {
     assert_serves(Fuse::Bindfs);
 }
 
@@ -176,9 +174,9 @@ fn fuse_overlayfs_has_the_same_contract() {
     assert_serves(Fuse::Overlayfs);
 }
 
-/// The kernel answers a sync of a directory in place of programs that know none.
+/// The kernel reports success for a sync of a directory if the FUSE program does not implement it.
 #[test]
-fn durability_disk_is_refused_where_nothing_proves_a_sync_and_kept_elsewhere() {
+fn durability_disk_is_refused_without_directory_syncs() {
     for program in [Fuse::Mergerfs, Fuse::Bindfs] {
         let Some(mount) = mounted(program) else {
             return;
@@ -200,9 +198,9 @@ fn durability_disk_is_refused_where_nothing_proves_a_sync_and_kept_elsewhere() {
     assert_contract(&Launch::new(&args).on(&mount.dir()).start());
 }
 
-/// strace answers in place of a kernel whose file system can do nothing that publishes.
+/// strace injects the errors of a file system that supports no way to publish.
 #[test]
-fn a_directory_that_no_way_publishes_into_is_exit_code_1() {
+fn a_directory_without_a_way_to_publish_is_exit_code_1() {
     if !can_trace() {
         eprintln!("left out: a directory without a way to publish, for strace does not run here");
         return;
@@ -222,7 +220,7 @@ fn a_directory_that_no_way_publishes_into_is_exit_code_1() {
         "{}",
         ended.stderr
     );
-    // Without links there is a rename, and the same contract.
+    // Without links the server publishes by rename, with the same contract.
     let server = refuse("linkat").start();
     let way = server.event("tried the directory");
     assert_eq!(
@@ -232,9 +230,9 @@ fn a_directory_that_no_way_publishes_into_is_exit_code_1() {
     assert_contract(&server);
 }
 
-/// What it can stage but not publish, a server is not ready for.
+/// A server that can stage a value but not publish it is not ready.
 #[test]
-fn a_server_that_could_not_publish_said_that_it_was_ready() {
+fn a_server_that_cannot_publish_is_not_ready() {
     if !can_trace() {
         eprintln!("left out: publishing that fails, for strace does not run here");
         return;
@@ -257,7 +255,7 @@ fn a_server_that_could_not_publish_said_that_it_was_ready() {
 }
 
 #[test]
-fn a_directory_that_can_no_longer_be_published_into_is_not_ready() {
+fn a_server_that_can_no_longer_publish_is_not_ready() {
     const NOBODY: u32 = 65_534;
     let Some(mount) = Mount::tmpfs("size=8m,mode=755", "a directory that loses its rights") else {
         return;

@@ -1,9 +1,7 @@
 //! Listings of a large directory took every disk thread: with 1,000,000 keys, 40 clients that asked for `/?limit=1` kept a
 //! GET waiting for 22 s and a PUT for 38 s, and the server was not ready.
 //!
-//! What is proved here is counted, or stands in an order. strace holds walks of the directory for as long as it is there.
-//!
-//! Mended by commit 1926bc5.
+//! The tests compare counts and orders of events, not times. strace delays walks of the directory while it is attached.
 
 use std::fs::{self, File};
 use std::process::Command;
@@ -17,7 +15,7 @@ use crate::support::{
     Attached, DataDir, Launch, Raw, Scrape, TestServer, can_trace, eventually, pattern,
 };
 
-/// Far longer than a test: a walk goes on when strace leaves.
+/// Far longer than a test: a walk continues when strace detaches.
 const HELD: &str = "inject=getdents64:delay_enter=300000000";
 
 fn is_traceable(left_out: &str) -> bool {
@@ -28,7 +26,7 @@ fn is_traceable(left_out: &str) -> bool {
     is_traceable
 }
 
-/// A server on a directory in memory with this many keys, each with the number of its place as its name.
+/// A server on a directory in memory with this many keys, named by their numbers.
 fn with_keys(keys: usize, args: &[&str]) -> TestServer {
     let dir = DataDir::in_memory();
     for n in 0..keys {
@@ -56,7 +54,7 @@ fn listed(server: &TestServer, query: &str) -> Vec<String> {
     keys(&mut ask(server, query))
 }
 
-/// The jobs that wait for a thread that may list, and those that have one.
+/// The listings that wait for a thread, and those that have one.
 fn jobs(server: &TestServer) -> [u64; 2] {
     let scrape = Scrape::of(server.addr);
     let sum = |what: &str| {
@@ -67,7 +65,7 @@ fn jobs(server: &TestServer) -> [u64; 2] {
 }
 
 #[test]
-fn forty_listings_keep_no_read_no_write_and_no_probe_waiting() {
+fn forty_listings_delay_no_read_write_or_probe() {
     if !is_traceable("what waits for listings") {
         return;
     }
@@ -79,7 +77,7 @@ fn forty_listings_keep_no_read_no_write_and_no_probe_waiting() {
     fadvise(&file, 0, None, Advice::DontNeed).expect("the value out of memory");
 
     let tracer = Attached::to(&server, &["-e", "trace=getdents64", "-e", HELD]);
-    // No two ask for the same.
+    // Each client asks for another page.
     let listings = (1..=40).map(|limit| ask(&server, &format!("?limit={limit}")));
     let mut listings: Vec<Raw> = listings.collect();
     eventually("all of them are in", || {
@@ -101,7 +99,7 @@ fn forty_listings_keep_no_read_no_write_and_no_probe_waiting() {
 }
 
 #[test]
-fn a_page_of_a_large_directory_costs_no_walk_of_it() {
+fn a_page_of_a_large_directory_needs_no_walk() {
     const KEYS: usize = 20_000;
     if !is_traceable("the walks for pages of a large directory") {
         return;
@@ -123,7 +121,7 @@ fn a_page_of_a_large_directory_costs_no_walk_of_it() {
             });
         }
     });
-    // Whoever changes the directory, and at once.
+    // Changes by the server and by hand show at once.
     for round in 0..50 {
         let [own, by_hand] = [format!("000000-{round:02}"), format!("000000-{round:02}-x")];
         server.store(&own, "x");
@@ -149,15 +147,15 @@ fn a_page_of_a_large_directory_costs_no_walk_of_it() {
 }
 
 #[test]
-fn those_who_ask_for_the_same_page_share_the_walk_for_it() {
+fn clients_of_the_same_page_share_one_walk() {
     if !is_traceable("walks that are shared") {
         return;
     }
-    // Where no index is kept, as on a network file system.
+    // Without an index, as on a network file system.
     let server = with_keys(10, &["--threads", "1", "--listing-index", "0"]);
     let tracer = Attached::to(&server, &["-e", "trace=getdents64", "-e", HELD]);
     let mut listings: Vec<Raw> = (0..40).map(|_| ask(&server, "?limit=3")).collect();
-    // The one reactor takes connections, and what came over them, in their order: it has all of those before this.
+    // The one reactor accepts connections and reads requests in order: it has read all of those before this.
     assert_eq!(server.get("000000").status, 200);
     let [waiting, busy] = jobs(&server);
     assert!(
@@ -171,7 +169,7 @@ fn those_who_ask_for_the_same_page_share_the_walk_for_it() {
 }
 
 #[test]
-fn a_listing_whose_client_has_left_is_not_begun() {
+fn a_listing_whose_client_left_is_not_begun() {
     if !is_traceable("listings that nobody waits for") {
         return;
     }
@@ -193,7 +191,7 @@ fn a_listing_whose_client_has_left_is_not_begun() {
 }
 
 #[test]
-fn the_index_takes_little_more_than_the_names_and_never_more_than_it_may() {
+fn the_index_is_compact_and_bounded() {
     const KEYS: usize = 50_000;
     let server = with_keys(KEYS, &["--threads", "1", "--listing-index", "1MiB"]);
     let told = |name: &str| {
@@ -204,7 +202,7 @@ fn the_index_takes_little_more_than_the_names_and_never_more_than_it_may() {
     let bytes = told("bytes");
     assert_eq!(told("keys"), 50_000);
     assert!(bytes < 20 * 50_000, "{bytes} bytes for 50,000 names of 6");
-    // Names that come one by one are counted as well, and what is too large is given up.
+    // Names that are added later count too, and an index that becomes too large is dropped.
     for n in 0..10_000 {
         let name = format!("x{n:099}");
         File::create(server.dir.file(name)).expect("a value by hand");
@@ -219,9 +217,9 @@ fn the_index_takes_little_more_than_the_names_and_never_more_than_it_may() {
         .event("the keys take more memory than --listing-index: each listing walks the directory");
 }
 
-/// A file system on which others change names unseen by this kernel's events: here through what it mirrors.
+/// On this file system names change without an event of this kernel: here in the directory that it mirrors.
 #[test]
-fn what_comes_from_behind_a_mount_is_listed_at_once() {
+fn names_created_beneath_a_mount_are_listed_at_once() {
     let place = TempDir::new().expect("a directory");
     let [behind, mount] = ["behind", "mount"].map(|name| place.path().join(name));
     for dir in [&behind, &mount] {
@@ -230,7 +228,7 @@ fn what_comes_from_behind_a_mount_is_listed_at_once() {
     for n in 0..3_000 {
         File::create(behind.join(format!("{n:06}"))).expect("a value by hand");
     }
-    // Nothing of a directory is kept between two looks.
+    // The mount caches nothing of a directory.
     let options = ["-o", "attr_timeout=0,entry_timeout=0,negative_timeout=0"];
     let mounted = Command::new("bindfs")
         .args(options)
@@ -241,7 +239,7 @@ fn what_comes_from_behind_a_mount_is_listed_at_once() {
         return;
     }
     let unmounted = Unmounted(&mount);
-    // It needs no more of the file system than a walk of it.
+    // Read-only, because the test needs only walks.
     let server = Launch::new(&["--threads", "1", "--read-only"])
         .on(&DataDir::at(&mount))
         .start();

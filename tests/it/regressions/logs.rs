@@ -1,9 +1,5 @@
-//! Replays logs that cannot be written: a full disk, `/dev/full`, a reader that is gone or has stopped, no standard error.
-//!
-//! Each of them ended the server or stopped it. Now every request is answered, lost lines are counted, and SIGTERM is
-//! exit code 0.
-//!
-//! Mended by commit b110417.
+//! Logs that cannot be written: a full disk, `/dev/full`, a reader that is gone or has stopped, no standard error. Each of
+//! them ended or blocked the server. Now every request is answered, lost lines are counted, and SIGTERM leads to exit code 0.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, PipeReader, Write};
@@ -23,7 +19,7 @@ const REQUESTS: usize = 500;
 /// The line that says how many lines were lost.
 const REPORT: &str = "log lines were lost";
 
-/// Starts the server with its standard error redirected, in the words of the shell.
+/// Starts the server with its standard error redirected by the shell.
 fn redirected(args: &[&str], redirection: &str) -> Launch {
     let script = format!("exec \"$@\" {redirection}");
     Launch::new(args).through(&["sh", "-c", &script, "sh"])
@@ -37,8 +33,8 @@ fn piped(nonblocking: bool) -> (TestServer, PipeReader) {
     (launch.start(), reader)
 }
 
-/// Sends requests for targets of this many bytes on several connections, and looks at the server's health meanwhile: all
-/// are answered. Returns how many requests it sent.
+/// Sends requests for targets of this many bytes on several connections, and checks the server's health meanwhile: all are
+/// answered. Returns how many requests it sent.
 fn load(server: &TestServer, length: usize) -> usize {
     let target = "k".repeat(length);
     let client = || {
@@ -70,7 +66,7 @@ fn lost(server: &TestServer) -> u64 {
     Scrape::of(server.addr).count("data_server_log_lines_lost_total", &[])
 }
 
-/// Requests with a line in this log, and lines that it says were lost.
+/// Requests with a line in this log, and the lost lines that it reports.
 fn told(log: &str) -> (u64, u64) {
     let events: Vec<Event> = log.lines().filter_map(Event::parse).collect();
     let access = events.iter().filter(|event| event.target == "access");
@@ -95,7 +91,7 @@ fn closed_stderr_fails_no_request() {
 }
 
 #[test]
-fn an_access_log_on_a_full_disk_fails_no_request_and_goes_on_when_there_is_room() {
+fn an_access_log_on_a_full_disk_recovers_with_space() {
     let Some(mount) = Mount::tmpfs("size=4m", "an access log on a full disk") else {
         return;
     };
@@ -137,16 +133,16 @@ fn a_closed_pipe_fails_no_request() {
     }
 }
 
-/// A reader that leaves before a signal: the next line was the end.
+/// The reader closes the pipe before the signal: the next line once ended the server.
 #[test]
-fn a_closed_pipe_leaves_the_exit_code_of_a_drain() {
+fn a_closed_pipe_keeps_the_exit_code_of_a_drain() {
     let (mut server, reader) = piped(false);
     drop(reader);
     server.stop();
 }
 
 #[test]
-fn a_stopped_reader_stops_no_request_and_hears_how_many_lines_were_lost() {
+fn a_stopped_log_reader_stops_no_request_and_losses_are_logged() {
     for nonblocking in [false, true] {
         let (mut server, reader) = piped(nonblocking);
         let sent = load(&server, 4096) as u64;
@@ -178,7 +174,7 @@ fn a_stopped_reader_stops_no_request_and_hears_how_many_lines_were_lost() {
 }
 
 #[test]
-fn a_stopped_reader_does_not_hold_the_exit() {
+fn a_stopped_log_reader_does_not_block_the_exit() {
     let (mut server, reader) = piped(false);
     load(&server, 4096);
     let start = Instant::now();
@@ -218,7 +214,7 @@ fn the_log_is_flushed_in_order_at_the_exit() {
     assert_eq!(events.last().expect("events").message, "drained");
 }
 
-/// A panic is a line of the log too. The hook of the panic wrote it, and a failure there is an abort.
+/// A panic is a line of the log too. The panic hook wrote it, and a failure in the hook aborts the process.
 #[test]
 fn a_panic_whose_line_cannot_be_written_costs_one_request() {
     let mut server = redirected(&OPTIONS, "2>/dev/full")
@@ -233,7 +229,7 @@ fn a_panic_whose_line_cannot_be_written_costs_one_request() {
 }
 
 #[test]
-fn a_reason_that_cannot_be_written_leaves_the_exit_code() {
+fn an_error_message_that_cannot_be_written_keeps_the_exit_code() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let addr = taken.local_addr().expect("its address").to_string();
     let dir = DataDir::temporary();

@@ -1,4 +1,4 @@
-//! Faults that were found in use, each replayed by a test that failed before it was mended. One file for each area.
+//! Faults that were found in use. A test replays each one, and failed before the fix. One file for each area.
 
 mod caching;
 mod charset;

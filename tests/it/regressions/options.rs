@@ -1,7 +1,5 @@
-//! `--cors-origin https://a.b/` and `a.b` were taken and matched no page; `--listen :8080` was refused without saying what
-//! to write. Proves what is taken, and that what is not is answered with what to write.
-//!
-//! Mended by commit 7b8747f.
+//! The server accepted `--cors-origin https://a.b/` and `a.b`, which matched no page, and refused `--listen :8080` without a
+//! hint. Proves which values it accepts, and that its error messages say what to write.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
 
@@ -17,7 +15,7 @@ fn allowed(server: &TestServer, origin: &str) -> Option<String> {
 }
 
 #[test]
-fn an_origin_that_no_browser_sends_is_refused_with_what_to_write() {
+fn a_misspelled_origin_is_refused_with_the_right_spelling() {
     for (given, right) in [
         ("https://a.b/", "https://a.b"),
         ("a.b", "https://a.b"),
@@ -31,7 +29,7 @@ fn an_origin_that_no_browser_sends_is_refused_with_what_to_write() {
         let last = ended.stderr.lines().last().unwrap_or_default();
         assert!(last.contains(&format!("--cors-origin {given}:")), "{last}");
         assert!(last.ends_with(&format!("write {right}")), "{last}");
-        // As it says, it matches.
+        // The origin from the message matches.
         let server = TestServer::start(&["--cors-origin", right]);
         assert_eq!(allowed(&server, right).as_deref(), Some(right));
         assert_eq!(allowed(&server, "https://evil.example"), None);
@@ -50,7 +48,7 @@ fn an_origin_that_no_browser_sends_is_refused_with_what_to_write() {
 }
 
 #[test]
-fn an_origin_as_browsers_send_it_any_and_none_are_taken() {
+fn an_origin_as_browsers_send_it_is_accepted() {
     for (given, origin, is_allowed) in [
         ("https://a.b", "https://a.b", true),
         ("http://localhost:3000", "http://localhost:3000", true),
@@ -66,7 +64,7 @@ fn an_origin_as_browsers_send_it_any_and_none_are_taken() {
     }
 }
 
-/// A variable that is empty names no origin: answers depend on none.
+/// An empty variable names no origin, so responses do not vary by it.
 #[test]
 fn an_empty_variable_is_no_origin() {
     let server = Launch::new(&[]).env("DATA_SERVER_CORS_ORIGIN", "").start();
@@ -74,7 +72,7 @@ fn an_empty_variable_is_no_origin() {
     assert_eq!(server.get("k").header("vary"), None);
 }
 
-/// The status of a page that a listener on this port has, asked for at this address of the loopback network.
+/// The status of a GET at this address of the loopback network and this port.
 fn status(ip: IpAddr, port: u16, page: &str) -> u16 {
     let mut raw = Raw::connect(SocketAddr::from((ip, port)));
     ask(&mut raw, "GET", page, "", b"").status
@@ -100,7 +98,7 @@ fn a_port_alone_is_all_addresses() {
 }
 
 #[test]
-fn a_bad_address_is_answered_with_what_to_write() {
+fn a_bad_address_is_refused_with_an_example() {
     for option in ["--listen", "--admin"] {
         for bad in ["8080", ":", ":x", ":65536", "localhost", "1.2.3.4"] {
             let dir = DataDir::temporary();

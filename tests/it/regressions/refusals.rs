@@ -1,7 +1,5 @@
-//! 421 and 403 said neither what was refused nor what would allow it, and left no line in the log; and a value that the
-//! server may not read was a 500. Proves what is said now, to the client and to the operator.
-//!
-//! Mended by commit 7b8747f.
+//! 421 and 403 named neither the refused value nor the option that allows it, and left no line in the log. A value that the
+//! server may not read was a 500. Proves the text of the response and the line of the log.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -10,7 +8,7 @@ use std::time::Instant;
 
 use crate::support::{DataDir, Launch, Response, TestServer, ask, eventually, pattern};
 
-/// A server as a user starts it: the others of these tests may be asked by any name.
+/// A server with the default rules for Host. Other tests run with a variable that allows any name.
 fn start(args: &[&str]) -> TestServer {
     let server = Launch::new(args)
         .env("DATA_SERVER_ALLOWED_HOST", "")
@@ -37,7 +35,7 @@ fn said(answer: &Response) -> String {
 const LOGGED: &str = "refused a host or an origin";
 
 #[test]
-fn a_421_says_which_host_and_which_option_and_so_does_the_log() {
+fn a_421_and_the_log_name_the_host_and_the_option() {
     let server = start(&[]);
     let port = server.addr.port();
     let host = format!("store.example:{port}");
@@ -62,14 +60,14 @@ fn a_421_says_which_host_and_which_option_and_so_does_the_log() {
     );
     assert!(event.field("peer").starts_with("127.0.0.1:"), "{event:?}");
 
-    // What it says to do helps.
+    // The option from the message helps.
     let server = start(&["--allowed-host", "store.example"]);
     let got = server
         .connect()
         .ask(format!("GET /here HTTP/1.1\r\nHost: {host}\r\n\r\n"));
     assert_eq!(got.status, 200);
 
-    // The same as a problem, and of a target in absolute form.
+    // The same as problem details, and for a target in absolute form.
     let got = server.connect().ask(
         "GET http://other.example/here HTTP/1.1\r\nHost: localhost\r\nAccept: application/problem+json\r\n\r\n",
     );
@@ -80,7 +78,7 @@ fn a_421_says_which_host_and_which_option_and_so_does_the_log() {
 }
 
 #[test]
-fn a_403_says_which_origin_and_which_option_and_so_does_the_log() {
+fn a_403_and_the_log_name_the_origin_and_the_option() {
     const APP: &str = "https://app.example";
     let server = start(&[]);
     let own = format!("Host: {}\r\n", server.addr);
@@ -95,7 +93,7 @@ fn a_403_says_which_origin_and_which_option_and_so_does_the_log() {
         "{event:?}"
     );
 
-    // Browsers that say only that it is another site.
+    // Browsers that send only Sec-Fetch-Site.
     let text = said(&put(
         &server,
         &format!("{own}Sec-Fetch-Site: cross-site\r\n"),
@@ -104,7 +102,7 @@ fn a_403_says_which_origin_and_which_option_and_so_does_the_log() {
         text.contains("other origins") && text.contains("--cors-origin "),
         "{text}"
     );
-    // That would let in the pages of any site.
+    // That would allow the pages of any site.
     let text = said(&put(&server, &format!("{own}Origin: null\r\n")));
     assert!(
         text.contains("\"null\"") && !text.contains("--cors-origin null"),
@@ -121,7 +119,7 @@ fn a_403_says_which_origin_and_which_option_and_so_does_the_log() {
 }
 
 #[test]
-fn a_websocket_of_a_foreign_page_is_told_the_same() {
+fn a_websocket_of_a_foreign_page_gets_the_same_text() {
     let server = start(&[]);
     let got = server.connect().ask(format!(
         "GET /-/watch HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
@@ -139,7 +137,7 @@ fn a_websocket_of_a_foreign_page_is_told_the_same() {
 }
 
 #[test]
-fn what_is_quoted_is_one_short_line_of_ascii() {
+fn quoted_values_are_one_short_line_of_ascii() {
     let server = start(&[]);
     let long = "a".repeat(4000);
     for host in [&long, "$(reboot)", "a'b;c&d", "%0d%0a"] {
@@ -167,7 +165,7 @@ fn what_is_quoted_is_one_short_line_of_ascii() {
 }
 
 #[test]
-fn many_refusals_make_few_lines_that_tell_how_many_there_were() {
+fn many_refusals_make_few_lines_with_their_number() {
     let server = start(&["--threads", "1"]);
     let began = Instant::now();
     let mut raw = server.connect();
@@ -219,7 +217,7 @@ fn allow(server: &TestServer, name: &str, mode: u32) {
 
 const DENIED: &str = "the file system denies access";
 
-/// Asserts that it is refused for want of a right, and that this is all.
+/// Asserts a 403 with the reason, and no other effect.
 #[track_caller]
 fn assert_denied(server: &TestServer, method: &str, target: &str) {
     let got = ask(&mut server.connect(), method, target, "", b"new value");
@@ -249,7 +247,7 @@ fn a_value_that_the_server_may_not_read_is_a_403_with_a_reason() {
             "{event:?}"
         );
         assert!(server.events("the store failed").is_empty());
-        // It is there all the same, and can be read as soon as that is allowed.
+        // The value exists, and can be read as soon as the mode allows it.
         assert!(String::from_utf8_lossy(&server.get("").body).contains("secret"));
         allow(&server, "secret", 0o644);
         assert!(server.get("secret").body == pattern(1, length));
@@ -258,7 +256,7 @@ fn a_value_that_the_server_may_not_read_is_a_403_with_a_reason() {
 }
 
 #[test]
-fn a_directory_that_the_server_may_not_write_is_a_403_and_everything_stays() {
+fn a_write_without_permission_is_a_403_and_changes_nothing() {
     let Some(server) = without_rights(&[]) else {
         return;
     };
@@ -279,9 +277,9 @@ fn a_directory_that_the_server_may_not_write_is_a_403_and_everything_stays() {
     assert_eq!(server.ask("DELETE", "k").status, 200);
 }
 
-/// The C server answered 500 (a file that cannot be read, or removed), and its clients may count on it.
+/// The C server answered 500 (a file that cannot be read, or removed), and its clients may rely on that.
 #[test]
-fn with_compat_what_the_server_may_not_do_is_a_500() {
+fn with_compat_a_missing_permission_is_a_500() {
     let Some(server) = without_rights(&["--compat"]) else {
         return;
     };
@@ -294,7 +292,7 @@ fn with_compat_what_the_server_may_not_do_is_a_500() {
 }
 
 #[test]
-fn an_immutable_value_is_not_replaced_or_removed_and_says_so() {
+fn writes_of_an_immutable_value_are_403() {
     let server = TestServer::start(&[]);
     server.store("k", "value");
     let file = server.dir.file("k");
@@ -313,7 +311,7 @@ fn an_immutable_value_is_not_replaced_or_removed_and_says_so() {
     assert_eq!(server.get("k").body, b"value");
 }
 
-/// A reader of what is denied cannot fill the log.
+/// Denied reads cannot flood the log.
 #[test]
 fn many_denied_reads_make_few_lines() {
     let Some(server) = without_rights(&["--threads", "1"]) else {

@@ -1,7 +1,5 @@
-//! `rsync -a` and `tar` leave media types and versions of digests behind: the copies that the documentation names keep all
-//! of it, and a server on the restored directory answers as the old one did.
-//!
-//! Written with commit 085bb6d.
+//! `rsync -a` and `tar` lose media types and digests. The commands in the documentation keep them, and a server on the
+//! restored directory gives the same answers as the old one.
 
 use std::process::Command;
 
@@ -19,7 +17,7 @@ fn target(key: &str) -> String {
     format!("/{}", key.replace(' ', "%20"))
 }
 
-/// What a client sees of a value, its digest among it.
+/// What a client sees of a value, including its digest.
 fn seen(server: &TestServer, key: &str) -> Response {
     let wanted = "Want-Repr-Digest: sha-256=1\r\n";
     let got = ask(&mut server.connect(), "GET", &target(key), wanted, b"");
@@ -35,8 +33,8 @@ fn is_installed(program: &str) -> bool {
     is_there
 }
 
-/// A directory restored by `commands`, which find the old one as `$1`, the backup as `$2`, and the new one as `$3`, is
-/// answered from as the old one was.
+/// Runs `commands` with the old directory as `$1`, the backup as `$2` and the new directory as `$3`, and checks that a server
+/// on the new one gives the same answers.
 #[track_caller]
 fn assert_restores(commands: &str) {
     let mut server = TestServer::start(&[]);

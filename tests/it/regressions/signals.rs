@@ -1,6 +1,4 @@
-//! Replays signals: SIGTERM told twice, as `timeout` tells it, and those that ended the server without a drain.
-//!
-//! Mended by commit 6b68989.
+//! Signals: SIGTERM sent twice, as `timeout` does, and signals that ended the server without a drain.
 
 use std::net::TcpStream;
 use std::thread;
@@ -30,7 +28,7 @@ fn refuses_connections(server: &TestServer) -> bool {
     TcpStream::connect_timeout(&server.addr, DEADLINE).is_err()
 }
 
-/// One stop with the signal told again while the server drains: how long after the first, and the exit code.
+/// One stop with a second signal during the drain: the time between the signals, and the exit code.
 fn doubled(again: Signal) -> (Duration, Option<i32>) {
     let mut server = TestServer::start(&["--threads", "1"]);
     let mut writer = half_put(&server);
@@ -40,15 +38,15 @@ fn doubled(again: Signal) -> (Duration, Option<i32>) {
     server.signal(again);
     let apart = start.elapsed();
     writer.send("lu");
-    // Not an assertion: a server that has ended is told by its exit code.
+    // Not an assertion: the exit code shows whether the server has ended.
     let _ = writer.try_head();
     (apart, server.exit())
 }
 
 #[test]
-fn a_signal_told_twice_within_half_a_second_is_one() {
+fn a_signal_sent_twice_within_half_a_second_is_one() {
     let stops = (0..STOPS * 2).map(|n| doubled([Signal::TERM, Signal::INT][n % 2]));
-    // A busy machine may take longer between the two, and then they are two.
+    // On a busy machine the signals may be further apart, and then they count as two.
     let in_time = stops.filter(|(apart, _)| *apart < Duration::from_millis(400));
     let codes: Vec<_> = in_time.take(STOPS).map(|(_, code)| code).collect();
     let drained = codes.iter().filter(|&&code| code == Some(0)).count();
@@ -56,7 +54,7 @@ fn a_signal_told_twice_within_half_a_second_is_one() {
     assert!(codes.len() > STOPS / 2, "{} stops in time", codes.len());
 }
 
-/// The command as it was given: `timeout` signals the server, and then its process group.
+/// `timeout` signals the server, and then its process group.
 #[test]
 fn stops_by_timeout_are_drains() {
     let stop = || {
@@ -88,7 +86,7 @@ fn sigquit_drains() {
 }
 
 #[test]
-fn sighup_and_the_users_signals_are_logged_and_end_nothing() {
+fn sighup_sigusr1_and_sigusr2_are_logged_and_ignored() {
     let mut server = TestServer::start(&[]);
     let mut writer = half_put(&server);
     server.signal(Signal::HUP);
@@ -104,7 +102,7 @@ fn sighup_and_the_users_signals_are_logged_and_end_nothing() {
     server.stop();
 }
 
-/// The line on standard output says that the server listens: from then on a signal drains.
+/// From the line on standard output on, a signal drains the server.
 #[test]
 fn a_signal_right_after_the_start_drains() {
     for signal in [Signal::TERM, Signal::QUIT, Signal::HUP, Signal::USR1] {

@@ -1,6 +1,4 @@
-//! What the faults of the torture suite found, and a test for each, named for it. strace answers in the kernel's place.
-//!
-//! Mended by commit 684e375.
+//! Faults that the torture suite found, with a test for each. strace injects the results of system calls.
 
 use rustix::fs::XattrFlags;
 
@@ -19,8 +17,8 @@ fn failing(args: &[&str], injections: &[&str]) -> Option<(TestServer, Attached)>
 }
 
 #[test]
-fn an_interrupted_call_is_made_again_and_not_a_500() {
-    // Of every two calls one is interrupted: each is made again at once.
+fn an_interrupted_call_is_repeated_and_not_a_500() {
+    // Every second call is interrupted: the server must repeat each at once.
     const CALLS: [&str; 9] = [
         "openat2",
         "newfstatat",
@@ -57,7 +55,7 @@ fn an_interrupted_call_is_made_again_and_not_a_500() {
 }
 
 #[test]
-fn an_interrupted_look_after_the_sync_of_the_directory_is_made_again() {
+fn an_interrupted_stat_after_the_directory_sync_is_repeated() {
     let args = ["--threads", "1", "--cache", "0", "--durability", "disk"];
     let Some((server, tracer)) = failing(&args, &["inject=fstat:error=EINTR:when=1+2"]) else {
         return;
@@ -75,7 +73,7 @@ fn an_interrupted_look_after_the_sync_of_the_directory_is_made_again() {
 }
 
 #[test]
-fn without_a_thread_to_spare_requests_wait_for_those_there_are() {
+fn without_new_threads_requests_wait_for_existing_ones() {
     let no_threads = "inject=clone3,clone:error=EAGAIN";
     let Some((mut server, tracer)) = failing(&["--threads", "1", "--cache", "0"], &[no_threads])
     else {
@@ -109,9 +107,9 @@ fn a_media_type_that_cannot_be_read_is_an_error_and_not_a_guess() {
     assert_eq!(server.get("k").header("content-type"), Some("text/x-kept"));
 }
 
-/// The runtime panics where it gets no descriptors: that was exit code 101, which docs/operations.md does not know.
+/// The runtime panics without descriptors. That was exit code 101, which docs/operations.md does not list.
 #[test]
-fn a_start_without_descriptors_is_exit_code_1_and_no_panic() {
+fn a_start_without_descriptors_is_exit_code_1() {
     let dir = DataDir::temporary();
     Launch::new(&[]).on(&dir).start().store("k", "value");
     let mut refused = 0;
@@ -121,7 +119,7 @@ fn a_start_without_descriptors_is_exit_code_1_and_no_panic() {
         let Err(ended) = launch.on(&dir).start_or_end() else {
             continue;
         };
-        // Below some limit the loader of programs gives up, before there is a server.
+        // Below some limit the dynamic loader fails before the server runs.
         if ended.code == Some(127) {
             continue;
         }

@@ -1,6 +1,6 @@
-//! Proves that hostile requests get the answer they should and do nothing else, class by class: the numbers are those of a
-//! list of known attacks on servers like this one. What it misses here, `keys`, `planted_files`, `framing`, `aborted_uploads`, `ranges`,
-//! `logs` and `media` have.
+//! Proves that hostile requests get the right answer and have no other effect, class by class. The numbers are those of a
+//! list of known attacks on HTTP file servers. Other classes are in `keys`, `planted_files`, `framing`, `aborted_uploads`,
+//! `ranges`, `logs` and `media`.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -176,9 +176,9 @@ const TABLE: &[(u8, &str, u16)] = &[
     (30, "GET /here HTTP/1.1|Host: t|Range: bytes=-0||", 416),
 ];
 
-/// Each is answered once, and what follows it never: no second answer, nothing stored, nothing removed.
+/// Each gets one answer, and what follows it none: nothing is stored, nothing is removed.
 #[test]
-fn each_is_refused_and_smuggles_nothing() {
+fn each_attack_is_refused_and_smuggles_nothing() {
     let server = TestServer::start(&["--max-body", "1000"]);
     std::fs::write(server.dir.outside("outside"), "secret").expect("a file outside");
     let mut faults = Vec::new();
@@ -188,7 +188,7 @@ fn each_is_refused_and_smuggles_nothing() {
             || text.replace('|', "\r\n"),
             |body| PUT_CHUNKED.to_owned() + &body.replace('|', "\r\n"),
         );
-        // What follows a sound head that is refused is another request, and may be answered.
+        // A well-formed head that is refused may be followed by another request, which may be answered.
         let follows = matches!(class, 1 | 4 | 5 | 8 | 30);
         let smuggled = if follows {
             GET_HERE
@@ -231,7 +231,7 @@ fn each_is_refused_and_smuggles_nothing() {
 
 /// Class 1: every way to write `..` and `/`, mixed at random, on one connection.
 #[test]
-fn class_1_ten_thousand_encodings_of_the_way_out_lead_nowhere() {
+fn class_1_no_encoding_leads_out_of_the_directory() {
     const DOTS: [&str; 8] = [
         "..",
         "%2e%2e",
@@ -266,9 +266,9 @@ fn class_1_ten_thousand_encodings_of_the_way_out_lead_nowhere() {
     }
 }
 
-/// Class 7: keys that differ in case alone are two.
+/// Class 7: keys that differ only in case are two keys.
 #[test]
-fn class_7_keys_that_differ_in_case_are_two() {
+fn class_7_keys_that_differ_in_case_are_two_keys() {
     let server = TestServer::start(&[]);
     server.store("readme", "lower");
     server.store("README", "upper");
@@ -276,7 +276,7 @@ fn class_7_keys_that_differ_in_case_are_two() {
     assert_eq!(server.get("README").body, b"upper");
 }
 
-/// Class 12: one under, at, and one over each limit; and nothing is kept of what is over.
+/// Class 12: one under, at, and one over each limit; nothing over a limit is kept.
 #[test]
 fn class_12_heads_are_held_to_their_limits() {
     let server = TestServer::start(&["--threads", "1"]);
@@ -341,7 +341,7 @@ fn class_18_an_endless_chunked_body_ends_at_the_limit() {
     server.dir.assert_holds(&[]);
 }
 
-/// Class 28: whatever bytes a media type is said to have, none of them ends its line in an answer.
+/// Class 28: no byte of a stored media type can end its line in a response.
 #[test]
 fn class_28_no_byte_of_a_stored_type_injects_a_header() {
     let server = TestServer::start(&[]);
@@ -357,7 +357,7 @@ fn class_28_no_byte_of_a_stored_type_injects_a_header() {
     }
 }
 
-/// Class 31: requests in one piece are answered in order, and a client that reads none of them is not read from for ever.
+/// Class 31: requests in one piece are answered in order, and the server stops reading from a client that reads nothing.
 #[test]
 fn class_31_ten_thousand_requests_in_one_piece() {
     let server = TestServer::start(&["--threads", "1"]);
@@ -374,7 +374,7 @@ fn class_31_ten_thousand_requests_in_one_piece() {
 }
 
 #[test]
-fn class_31_a_client_that_never_reads_is_not_read_from_for_ever() {
+fn class_31_the_server_stops_reading_from_a_client_that_never_reads() {
     let server = Launch::new(&["--threads", "1"])
         .on(&DataDir::temporary())
         .start();

@@ -1,5 +1,5 @@
-//! Proves what a browser may do with this server on behalf of pages that are not its own: by DNS rebinding nothing, from
-//! another origin no write, as a page that is stored here nothing. Which headers stored pages carry is in `media`.
+//! Proves the protection against web pages: DNS rebinding reaches nothing, pages of other origins cannot write, and stored
+//! pages run no script. `media` tests the headers of stored pages.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -12,7 +12,7 @@ use crate::support::{Launch, Raw, TestServer, ask, put_head};
 
 const APP: &str = "https://app.example";
 
-/// A server as a user starts it: the others of these tests may be asked by any name.
+/// A server with the default rules for Host. Other tests run with a variable that allows any name.
 fn start(args: &[&str], listen: &str) -> TestServer {
     let server = Launch::new(args)
         .listen(listen)
@@ -22,7 +22,7 @@ fn start(args: &[&str], listen: &str) -> TestServer {
     server
 }
 
-/// The status of a GET whose Host is this, `PORT` being the server's.
+/// The status of a GET with this Host, in which `PORT` stands for the server's port.
 fn status_for(server: &TestServer, host: &str) -> u16 {
     let addr = SocketAddr::from(([127, 0, 0, 1], server.addr.port()));
     let host = host.replace("PORT", &server.addr.port().to_string());
@@ -32,7 +32,7 @@ fn status_for(server: &TestServer, host: &str) -> u16 {
 }
 
 #[test]
-fn a_server_on_the_loopback_network_answers_to_its_own_names_alone() {
+fn a_loopback_server_accepts_only_its_own_names() {
     let server = start(&[], "127.0.0.1:0");
     for own in [
         "localhost",
@@ -61,7 +61,7 @@ fn a_server_on_the_loopback_network_answers_to_its_own_names_alone() {
 }
 
 #[test]
-fn a_request_for_another_host_is_not_done_whatever_it_is() {
+fn no_request_for_another_host_is_performed() {
     let server = start(&[], "127.0.0.1:0");
     for method in ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "POST"] {
         for target in ["/here", "/", "/a/b", "http://evil.example/here"] {
@@ -72,7 +72,7 @@ fn a_request_for_another_host_is_not_done_whatever_it_is() {
             assert_eq!(got.header("etag"), None);
         }
     }
-    // RFC 9112, section 3.2.2: the host of a target in absolute form is the one that is asked.
+    // RFC 9112, section 3.2.2: the host of a target in absolute form takes precedence.
     let status = |request: &str| server.connect().ask(request).status;
     let absolute = "GET http://evil.example/here HTTP/1.1\r\nHost: localhost\r\n\r\n";
     assert_eq!(status(absolute), 421);
@@ -90,7 +90,7 @@ fn a_request_for_another_host_is_not_done_whatever_it_is() {
 }
 
 #[test]
-fn names_are_added_by_options_the_environment_and_the_address_to_listen_on() {
+fn options_environment_and_listen_address_add_names() {
     let args = [
         "--allowed-host",
         "store.example",
@@ -121,7 +121,7 @@ fn names_are_added_by_options_the_environment_and_the_address_to_listen_on() {
 }
 
 #[test]
-fn a_server_that_others_reach_answers_to_any_name_unless_some_are_given() {
+fn a_server_beyond_loopback_accepts_any_name_by_default() {
     let open = start(&[], "0.0.0.0:0");
     assert_eq!(status_for(&open, "store.example"), 200);
     let named = start(&["--allowed-host", "store.example"], "0.0.0.0:0");
@@ -131,7 +131,7 @@ fn a_server_that_others_reach_answers_to_any_name_unless_some_are_given() {
 }
 
 #[test]
-fn the_admin_listener_goes_by_its_own_address() {
+fn the_admin_listener_accepts_its_own_address() {
     let metrics = |host: &str, admin: &str| {
         let server = start(&["--admin", admin], "127.0.0.1:0");
         let addr = SocketAddr::from(([127, 0, 0, 1], server.admin().port()));
@@ -146,7 +146,7 @@ fn the_admin_listener_goes_by_its_own_address() {
     assert_eq!(metrics("node.example", "0.0.0.0:0"), 200);
 }
 
-/// What a browser sends with a write of a page, and whether that page is of this server (`OWN` is its authority).
+/// The fields of a browser's write, and whether its page belongs to this server (`OWN` is the server's authority).
 const WRITES: [(&str, bool); 15] = [
     ("", true),
     (
@@ -154,7 +154,7 @@ const WRITES: [(&str, bool); 15] = [
         true,
     ),
     ("Sec-Fetch-Site: none\r\n", true),
-    // Behind a proxy that gives another name on.
+    // Behind a proxy that forwards another name.
     (
         "Sec-Fetch-Site: same-origin\r\nOrigin: https://store.example\r\n",
         true,
@@ -177,7 +177,7 @@ const WRITES: [(&str, bool); 15] = [
         false,
     ),
     ("Sec-Fetch-Site: unheard-of\r\n", false),
-    // Browsers that do not say.
+    // Browsers without Sec-Fetch-Site.
     ("Origin: http://OWN\r\n", true),
     ("Origin: https://OWN\r\n", true),
     ("Origin: https://evil.example\r\n", false),
@@ -239,7 +239,7 @@ fn pages_of_other_origins_write_nothing() {
 }
 
 #[test]
-fn pages_of_origins_that_were_named_write_also_across_sites() {
+fn pages_of_allowed_origins_write_across_sites() {
     for (named, origin, allowed) in [
         (APP, APP, true),
         ("*", "https://evil.example", true),
@@ -267,7 +267,7 @@ fn pages_of_origins_that_were_named_write_also_across_sites() {
     }
 }
 
-/// What Chromium makes of a page, once its scripts have run; `None` where there is no Chromium.
+/// The page in Chromium once its scripts have run; `None` without Chromium.
 fn shown(url: &str) -> Option<String> {
     let profile = TempDir::new().expect("a directory");
     let browser = Command::new("timeout")
@@ -279,7 +279,7 @@ fn shown(url: &str) -> Option<String> {
             "--disable-gpu",
         ])
         .arg(format!("--user-data-dir={}", profile.path().display()))
-        // What the owner of a name can do: have it stand for the loopback address.
+        // The owner of a name can point it to the loopback address.
         .arg("--host-resolver-rules=MAP evil.example 127.0.0.1")
         .args(["--virtual-time-budget=3000", "--dump-dom", url])
         .output();
@@ -292,7 +292,7 @@ fn shown(url: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&output?.stdout).into_owned())
 }
 
-/// Answers one request with `page`, as a server does that does not care; returns where.
+/// Serves `page` to one request of any kind; returns the address.
 fn careless(kind: &str, page: &str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let addr = listener.local_addr().expect("its address");
@@ -309,7 +309,7 @@ fn careless(kind: &str, page: &str) -> SocketAddr {
     addr
 }
 
-/// Pages that mark themselves, were their scripts to run.
+/// Pages that mark themselves if their scripts run.
 const PAGES: [(&str, &str); 3] = [
     (
         "text/html",
@@ -349,7 +349,7 @@ fn scripts_of_stored_pages_do_not_run_in_a_browser() {
 }
 
 #[test]
-fn a_name_that_is_pointed_here_shows_nothing_in_a_browser() {
+fn a_rebound_name_shows_nothing_in_a_browser() {
     let server = start(&[], "127.0.0.1:0");
     server.dir.place("secret.txt", "the secret");
     let port = server.addr.port();

@@ -1,4 +1,4 @@
-//! Hostile requests, web pages of others, and planted files.
+//! Hostile requests, web pages of other origins, and planted files.
 
 mod attacks;
 mod browsers;

@@ -1,5 +1,5 @@
-//! Proves that only regular files of the directory itself are ever opened: links, directories, pipes, sockets and devices
-//! planted in it are no values, and nothing outside it can be reached or made.
+//! Proves that the server opens only regular files of the directory itself: planted links, directories, pipes, sockets and
+//! devices are not values, and nothing outside can be reached or created.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -96,7 +96,7 @@ fn make_zero(path: &Path) -> bool {
 }
 
 #[test]
-fn a_directory_reached_by_two_segments_is_out_of_reach() {
+fn a_subdirectory_is_out_of_reach() {
     let server = TestServer::start(&[]);
     fs::create_dir(server.dir.file("dir")).expect("a directory");
     fs::write(server.dir.file("dir/inner"), "secret").expect("a file in it");

@@ -1,5 +1,5 @@
-//! Proves what subscribers over Server-Sent Events are told: every acknowledged change and nothing else, from the moment
-//! of the answer on, again from where they left off, and plainly when something is missing.
+//! Proves the events that subscribers get over Server-Sent Events: every acknowledged change and no other, from the response
+//! on, again from where they left off, and a resync when changes are missing.
 
 use std::collections::HashSet;
 use std::thread;
@@ -25,7 +25,7 @@ fn open(server: &TestServer, query: &str) -> Events {
 }
 
 #[test]
-fn acknowledged_changes_are_told_with_what_a_get_would_say_and_nothing_else_is() {
+fn events_match_a_get_for_every_acknowledged_change() {
     for durability in ["os", "disk"] {
         let server = TestServer::start(&["--durability", durability, "--threads", "2"]);
         let mut events = open(&server, "");
@@ -66,7 +66,7 @@ fn acknowledged_changes_are_told_with_what_a_get_would_say_and_nothing_else_is()
 }
 
 #[test]
-fn the_answer_is_an_event_stream_that_begins_with_where_it_is() {
+fn the_answer_is_an_event_stream_that_begins_with_its_position() {
     let server = TestServer::start(&[]);
     let mut events = open(&server, "");
     assert_eq!(events.head.must("content-type"), "text/event-stream");
@@ -85,7 +85,7 @@ fn the_answer_is_an_event_stream_that_begins_with_where_it_is() {
 }
 
 #[test]
-fn keys_of_any_kind_are_told_as_they_are_and_chosen_by_prefix() {
+fn events_have_any_key_unchanged_and_filter_by_prefix() {
     let server = TestServer::start(&[]);
     let mut all = open(&server, "");
     let mut some = open(&server, "?prefix=%D0%BA%20%22");
@@ -110,7 +110,7 @@ fn keys_of_any_kind_are_told_as_they_are_and_chosen_by_prefix() {
 }
 
 #[test]
-fn who_comes_back_is_told_what_came_meanwhile() {
+fn a_client_that_reconnects_gets_the_missed_changes() {
     let server = TestServer::start(&["--threads", "3"]);
     let mut events = open(&server, "");
     server.store("a", "1");
@@ -130,7 +130,7 @@ fn who_comes_back_is_told_what_came_meanwhile() {
         assert_eq!(keys, ["b", "other", "c"], "{query} {lines}");
         drop(again);
     }
-    // The position before the first event is one to come back to as well.
+    // A client can also resume from the position before the first event.
     let mut quiet = open(&server, "?prefix=none");
     quiet.block().expect("a position");
     server.store("d", "1");
@@ -141,7 +141,7 @@ fn who_comes_back_is_told_what_came_meanwhile() {
 }
 
 #[test]
-fn who_comes_back_too_late_is_told_to_resync() {
+fn a_client_that_reconnects_too_late_gets_a_resync() {
     let server = TestServer::start(&[]);
     let mut events = open(&server, "");
     server.store("a", "1");
@@ -160,7 +160,7 @@ fn who_comes_back_too_late_is_told_to_resync() {
     }
     let mut again = Events::open(&server, "", "Last-Event-ID: nonsense\r\n");
     assert!(again.next().expect("an event").is_resync());
-    // After it, and just within what is kept, everything is told.
+    // After the resync, and within the kept changes, the client gets every change.
     server.store("c", "1");
     assert_eq!(again.next().expect("an event").key, "c");
     let mut kept = open(&server, &format!("?since={}", latest - 4000));
@@ -168,7 +168,7 @@ fn who_comes_back_too_late_is_told_to_resync() {
 }
 
 #[test]
-fn a_restart_is_a_gap_and_the_order_goes_on_after_it() {
+fn a_restart_is_a_gap_and_the_order_continues() {
     let dir = DataDir::temporary();
     let mut server = Launch::default().on(&dir).start();
     let mut events = open(&server, "");
@@ -187,7 +187,7 @@ fn a_restart_is_a_gap_and_the_order_goes_on_after_it() {
 }
 
 #[test]
-fn a_listing_after_the_answer_and_the_events_miss_no_key() {
+fn a_listing_after_the_answer_plus_the_events_miss_no_key() {
     const KEYS: usize = 200;
     let server = TestServer::start(&["--threads", "2"]);
     let mut told_early = 0;
@@ -200,7 +200,7 @@ fn a_listing_after_the_answer_and_the_events_miss_no_key() {
                     assert_eq!(client.put(&format!("{prefix}{nth}"), "v").status, 200);
                 }
             });
-            // Somewhere in the middle of the writing.
+            // In the middle of the writes.
             let mut events = open(&server, &format!("?prefix={prefix}"));
             let listing = server.ask("GET", &format!("?prefix={prefix}")).body;
             let listing: serde_json::Value = serde_json::from_slice(&listing).expect("JSON");
@@ -220,7 +220,7 @@ fn a_listing_after_the_answer_and_the_events_miss_no_key() {
 }
 
 #[test]
-fn what_is_no_request_for_changes_is_refused() {
+fn malformed_watch_requests_are_refused() {
     let server = TestServer::start(&[]);
     let mut raw = server.connect();
     for query in ["prefix=%zz", "prefix=%D0", "since=x", "since=-1", "since="] {
@@ -272,10 +272,10 @@ fn http_1_0_gets_events_until_the_connection_ends() {
 }
 
 #[test]
-fn subscribers_are_ended_in_order_when_the_server_drains_and_keep_nobody_waiting() {
+fn a_drain_ends_event_streams_without_delay() {
     let mut server = TestServer::start(&["--threads", "2", "--grace-period", "60s"]);
     let mut quiet: Vec<_> = (0..4).map(|_| open(&server, "")).collect();
-    // One that does not read, with more to say than the kernel holds for it.
+    // One subscriber does not read, and has more events than its socket buffer holds.
     let stalled = Events::over(Raw::connect_narrow(server.addr), "", "");
     change(&server, &"%01".repeat(255), 400);
     server.store("last", "v");
@@ -288,13 +288,13 @@ fn subscribers_are_ended_in_order_when_the_server_drains_and_keep_nobody_waiting
         events.assert_ended();
     }
     assert_eq!(server.exit(), Some(0));
-    // Not even the 10 s over which a rate is measured.
+    // Less than the 10 s over which a rate is measured.
     assert!(start.elapsed().as_secs() < 10, "took {:?}", start.elapsed());
     drop(stalled);
 }
 
 #[test]
-fn a_server_that_may_not_write_tells_of_nothing() {
+fn a_read_only_server_reports_no_changes() {
     let dir = DataDir::temporary();
     dir.place("k", "v");
     let mut server = Launch::new(&["--read-only"]).on(&dir).start();
@@ -311,7 +311,7 @@ fn a_server_that_may_not_write_tells_of_nothing() {
 }
 
 #[test]
-fn a_subscriber_that_leaves_is_forgotten_at_once() {
+fn a_subscriber_that_leaves_is_removed_at_once() {
     let server = TestServer::start(&["--threads", "2"]);
     let rest = server.proc().sockets();
     let events: Vec<_> = (0..20).map(|_| open(&server, "")).collect();

@@ -1,5 +1,5 @@
-//! Proves what subscribers are promised together: one order for all, the order of publishing; and that none of them,
-//! however slow or many, holds up writers, other subscribers or memory.
+//! Proves that all subscribers see the order of publishing, and that slow or many subscribers do not slow down writers or
+//! other subscribers, and do not grow memory.
 
 use std::collections::HashMap;
 use std::thread;
@@ -9,7 +9,7 @@ use crate::support::{
     Client, Events, Follower, Raw, Scrape, Socket, TestServer, Told, eventually, put_head,
 };
 
-/// A path whose key is told in 1.5 KB: 255 bytes that JSON escapes.
+/// A path whose key takes 1.5 KB in an event: 255 bytes that JSON escapes.
 fn long_key() -> String {
     "%01".repeat(255)
 }
@@ -27,7 +27,7 @@ fn burst(server: &TestServer, key: &str, times: usize) {
 }
 
 #[test]
-fn all_subscribers_see_one_order_that_ends_with_what_a_get_answers() {
+fn all_subscribers_see_one_order_that_ends_with_the_current_value() {
     const WRITERS: usize = 4;
     const CHANGES: usize = 150;
     let server = TestServer::start(&["--threads", "3"]);
@@ -77,7 +77,7 @@ fn all_subscribers_see_one_order_that_ends_with_what_a_get_answers() {
     }
     for told in &told[0] {
         let before = state.entry(&told.key).or_default();
-        // A delete is told only of a value that was there: the order is that of publishing.
+        // Only a delete of an existing value is an event: the order is that of publishing.
         assert!(told.op == "put" || before.is_some(), "{told:?}");
         if let (Some(before), Some(now)) = (before.and_then(|b| b.etag.as_ref()), &told.etag) {
             assert!(before < now, "{told:?} after {before}");
@@ -95,7 +95,7 @@ fn all_subscribers_see_one_order_that_ends_with_what_a_get_answers() {
 }
 
 #[test]
-fn who_does_not_read_is_told_to_resync_and_holds_up_neither_writers_nor_memory() {
+fn a_subscriber_that_does_not_read_slows_no_writer() {
     let server = TestServer::start(&["--threads", "2", "--min-rate", "0"]);
     let narrow = || Raw::connect_narrow(server.addr);
     let mut slow: Vec<_> = (0..10).map(|_| Events::over(narrow(), "", "")).collect();
@@ -188,7 +188,7 @@ fn a_quiet_subscriber_outlives_the_limits_of_other_connections() {
     let mut idle = server.connect();
     idle.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n");
     let mut silent = server.connect();
-    // Twice as long as it takes to close others that are as quiet.
+    // Twice as long as it takes to close other connections that are idle.
     let start = Instant::now();
     idle.assert_closed();
     silent.rest();
@@ -199,7 +199,7 @@ fn a_quiet_subscriber_outlives_the_limits_of_other_connections() {
 }
 
 #[test]
-fn a_subscriber_that_takes_nothing_is_cut_off_at_the_least_rate() {
+fn a_subscriber_below_min_rate_is_disconnected() {
     let server = TestServer::start(&["--threads", "1"]);
     let rest = server.proc().sockets();
     let deaf = Events::over(Raw::connect_narrow(server.addr), "", "");
@@ -213,9 +213,9 @@ fn a_subscriber_that_takes_nothing_is_cut_off_at_the_least_rate() {
     drop(deaf);
 }
 
-/// How long a subscriber stays says nothing of how fast the server is.
+/// The duration of a subscription must not count as the duration of a request.
 #[test]
-fn subscribers_are_counted_and_no_part_of_how_long_requests_take() {
+fn subscribers_are_counted_but_not_in_request_durations() {
     let server = TestServer::start(&["--threads", "1"]);
     let scrape = || Scrape::of(server.addr);
     let subscribers = || scrape().count("data_server_watch_subscribers", &[]);

@@ -1,5 +1,5 @@
-//! Proves the WebSocket form of the changes: the handshake and who may make it, the conversation, and what is done with
-//! clients that break the protocol.
+//! Proves the feed over WebSocket: the handshake and the pages that may make it, the messages, and the answers to clients
+//! that break the protocol.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::support::{Events, Follower, Raw, Response, Socket, TestServer, ask, p
 const SHAKE: &str = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
-/// Asks for a WebSocket with these header lines too, and leaves what follows the answer's head unread.
+/// Asks for a WebSocket with these additional header lines, and reads only the head of the response.
 fn shake(server: &TestServer, lines: &str) -> (Raw, Response) {
     let mut raw = server.connect();
     let host = server.addr;
@@ -47,7 +47,7 @@ fn frame(raw: &mut Raw) -> (u8, Vec<u8>) {
 }
 
 #[test]
-fn changes_are_told_over_a_websocket_as_over_events() {
+fn a_websocket_gets_the_same_changes_as_an_event_stream() {
     let server = TestServer::start(&["--threads", "2"]);
     let mut socket = Socket::open(&server, "?prefix=a");
     let mut events = Events::open(&server, "?prefix=a", "");
@@ -77,7 +77,7 @@ fn changes_are_told_over_a_websocket_as_over_events() {
 }
 
 #[test]
-fn the_handshake_is_answered_as_the_rfc_says() {
+fn the_handshake_follows_rfc_6455() {
     let server = TestServer::start(&[]);
     let (_, head) = shake(&server, SHAKE);
     assert_eq!(head.status, 101);
@@ -89,7 +89,7 @@ fn the_handshake_is_answered_as_the_rfc_says() {
     assert!(head.must("connection").eq_ignore_ascii_case("upgrade"));
     assert_eq!(head.header("content-length"), None);
     assert_eq!(head.header("transfer-encoding"), None);
-    // No compression, whoever offers it: RFC 6455, section 9.1.
+    // No compression, also when the client offers it: RFC 6455, section 9.1.
     let deflate = format!("{SHAKE}Sec-WebSocket-Extensions: permessage-deflate\r\n");
     let (_, head) = shake(&server, &deflate);
     assert_eq!(
@@ -122,9 +122,9 @@ fn the_handshake_is_answered_as_the_rfc_says() {
     }
 }
 
-/// Any page can have its visitor's browser open a WebSocket to this server, which must look at the page's origin.
+/// Any page can have its visitor's browser open a WebSocket to this server, so the server must check the origin.
 #[test]
-fn only_pages_of_the_own_host_or_an_allowed_origin_get_a_websocket() {
+fn only_own_pages_and_allowed_origins_get_a_websocket() {
     let server = TestServer::start(&["--cors-origin", "https://app.example"]);
     let (host, port) = (server.addr.to_string(), server.addr.port());
     for (origin, status) in [
@@ -155,7 +155,7 @@ fn only_pages_of_the_own_host_or_an_allowed_origin_get_a_websocket() {
 }
 
 #[test]
-fn a_client_that_breaks_the_protocol_is_told_so_and_let_go_and_others_are_not() {
+fn a_client_that_breaks_the_protocol_is_closed_with_a_code() {
     let server = TestServer::start(&["--threads", "1"]);
     let mut other = Socket::open(&server, "");
     let fragments = [masked(0x01, &[b'x'; 4000]), masked(0x80, &[b'x'; 4000])];
@@ -207,7 +207,7 @@ fn a_client_that_breaks_the_protocol_is_told_so_and_let_go_and_others_are_not() 
 }
 
 #[test]
-fn pings_are_answered_and_so_is_a_goodbye() {
+fn pings_and_close_frames_are_answered() {
     let server = TestServer::start(&[]);
     let mut socket = Socket::open(&server, "");
     let payload = Bytes::from_static(b"are you there");
@@ -222,9 +222,9 @@ fn pings_are_answered_and_so_is_a_goodbye() {
     assert!(socket.0.read().is_err(), "the connection is still open");
 }
 
-/// Whether what comes before the answer is HTTP or frames is in doubt, so it is neither.
+/// Bytes before the response could be HTTP or frames, so the server processes them as neither.
 #[test]
-fn nothing_sent_before_the_handshake_is_answered_is_heard() {
+fn data_before_the_handshake_is_answered_closes_the_connection() {
     let server = TestServer::start(&[]);
     let put = put_head("smuggled", 1) + "x";
     let early = [masked(0x89, b"ping"), b"G".to_vec(), put.into_bytes()];
@@ -240,9 +240,9 @@ fn nothing_sent_before_the_handshake_is_answered_is_heard() {
     server.dir.assert_holds(&[]);
 }
 
-/// After the handshake the framing of HTTP is left: frames may hold anything, and a request is no frame.
+/// After the handshake the framing of HTTP no longer applies: frames may hold any bytes, and a request is not a frame.
 #[test]
-fn what_follows_the_handshake_is_never_a_request() {
+fn bytes_after_the_handshake_are_never_a_request() {
     let server = TestServer::start(&[]);
     let shake = || {
         let mut raw = server.connect();
@@ -255,11 +255,11 @@ fn what_follows_the_handshake_is_never_a_request() {
     for _ in 0..3 {
         raw.send(masked(0x89, put.as_bytes()));
         assert_eq!(frame(&mut raw), (0x8a, put.clone().into_bytes()));
-        // Neither is what no head may hold at fault here, nor is it held back until there is more of it.
+        // Bytes that are malformed in a head are valid here, and are not held back as an incomplete head.
         raw.send(masked(0x89, b"\0\n G"));
         assert_eq!(frame(&mut raw), (0x8a, b"\0\n G".to_vec()));
     }
-    // As a frame, it has 85 bytes, for that is what `U` says.
+    // Read as a frame, it has 85 bytes, the value of `U`.
     let mut raw = shake();
     raw.send(put.repeat(2));
     let (kind, reason) = frame(&mut raw);
@@ -269,7 +269,7 @@ fn what_follows_the_handshake_is_never_a_request() {
 }
 
 #[test]
-fn a_connection_whose_upgrade_was_refused_or_ignored_keeps_the_framing_strict() {
+fn framing_stays_strict_after_a_refused_or_ignored_upgrade() {
     let server = TestServer::start(&[]);
     server.store("k", "v");
     let foreign = format!("{SHAKE}Origin: http://evil.example\r\n");
@@ -286,7 +286,7 @@ fn a_connection_whose_upgrade_was_refused_or_ignored_keeps_the_framing_strict() 
         raw.send(fault);
         assert_eq!(raw.answer().status, 400, "{target}");
         raw.assert_closed();
-        // The same, all at once.
+        // The same requests in one write.
         let mut raw = server.connect();
         raw.send(format!(
             "GET {target} HTTP/1.1\r\nHost: t\r\n{lines}\r\n{fault}"
@@ -312,7 +312,7 @@ fn a_connection_serves_requests_before_it_is_upgraded() {
 }
 
 #[test]
-fn websockets_are_closed_with_1001_when_the_server_drains_and_keep_nobody_waiting() {
+fn a_drain_closes_websockets_with_1001_without_delay() {
     let mut server = TestServer::start(&["--threads", "2", "--grace-period", "60s"]);
     let mut sockets: Vec<_> = (0..6)
         .map(|_| Socket::open(&server, "?prefix=none"))
@@ -333,16 +333,16 @@ fn websockets_are_closed_with_1001_when_the_server_drains_and_keep_nobody_waitin
     assert!(took < Duration::from_secs(20), "took {took:?}");
 }
 
-/// hyper takes any `Upgrade` for one that may be answered, and then leaves the closing of the connection to us.
+/// For any request with `Upgrade`, hyper leaves closing the connection to the server.
 #[test]
-fn an_upload_refused_early_can_read_why_also_when_it_offers_an_upgrade() {
+fn a_refused_upload_with_an_upgrade_offer_gets_its_answer() {
     let server = TestServer::start(&["--max-body", "1000"]);
     let offer = "Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAA\r\n";
     for _ in 0..10 {
         let mut raw = server.connect();
         let head = put_head("k", 4 << 20).replace("Host: t\r\n", &format!("Host: t\r\n{offer}"));
         raw.send(head);
-        // What is on its way when the answer comes must not reset the connection under it.
+        // The bytes that are on their way when the answer comes must not reset the connection.
         let _may_fail = raw.offer(vec![0; 4 << 20]);
         let answer = raw.answer();
         assert_eq!(answer.status, 413);

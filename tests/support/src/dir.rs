@@ -1,4 +1,4 @@
-//! The data directory seen by hand: what lies in it, what the test puts there, and that staging is empty.
+//! The data directory without the server: its content, values that the test places, and the check that staging is empty.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -31,13 +31,12 @@ impl DataDir {
         }
     }
 
-    /// A fresh, empty directory in memory, where there is such a place: for tests that write so often that a busy disk
-    /// would decide how long they take.
+    /// A fresh, empty directory in memory, if the machine has one: for tests whose many writes would wait for a busy disk.
     pub fn in_memory() -> Self {
         TempDir::new_in("/dev/shm").map_or_else(|_| Self::temporary(), Self::within)
     }
 
-    /// A directory that someone else owns and removes.
+    /// A directory that the caller owns and removes.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -54,7 +53,7 @@ impl DataDir {
         self.path.join(OsStr::from_bytes(key.as_ref()))
     }
 
-    /// A place next to the data directory, outside what the server may reach.
+    /// A path next to the data directory, which the server must not reach.
     pub fn outside(&self, name: &str) -> PathBuf {
         self.path
             .parent()
@@ -78,7 +77,7 @@ impl DataDir {
         fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
     }
 
-    /// Every name beside the server's own.
+    /// Every name except the server's own.
     pub fn names(&self) -> Vec<Vec<u8>> {
         let mut names: Vec<_> = entries(&self.path)
             .into_iter()

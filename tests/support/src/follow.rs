@@ -1,4 +1,4 @@
-//! Subscribers to the changes: over Server-Sent Events, read byte by byte as they come, and over a WebSocket.
+//! Subscribers to the feed of changes: over Server-Sent Events, read byte by byte, and over a WebSocket.
 
 use std::net::TcpStream;
 
@@ -8,7 +8,7 @@ use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
 
 use super::{DEADLINE, Raw, Response, TestServer, chunk};
 
-/// One thing that a subscriber was told.
+/// One event that a subscriber got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
     /// `put`, `delete` or `resync`.
@@ -40,12 +40,12 @@ impl Told {
     }
 }
 
-/// A subscriber of either form.
+/// A subscriber over either transport.
 pub trait Follower: Send {
-    /// The next thing told; `None` when the server ends it in order.
+    /// The next event; `None` when the server ends the stream in order.
     fn next(&mut self) -> Option<Told>;
 
-    /// What is told up to a change of this key, and with it.
+    /// The events up to and including a change of this key.
     #[track_caller]
     fn until(&mut self, key: &str) -> Vec<Told> {
         let mut told = Vec::new();
@@ -63,7 +63,7 @@ pub struct Events {
     raw: Raw,
     text: String,
     pub head: Response,
-    /// What an `EventSource` would send as Last-Event-ID.
+    /// The Last-Event-ID that an `EventSource` would send.
     pub last_id: u64,
 }
 
@@ -107,7 +107,7 @@ impl Events {
         }
     }
 
-    /// Insists that the body has ended, and with it the connection.
+    /// Asserts that the body and the connection have ended.
     #[track_caller]
     pub fn assert_ended(&mut self) {
         assert_eq!(self.next(), None);
@@ -154,7 +154,7 @@ impl Socket {
         Self(socket)
     }
 
-    /// The code and the reason with which the server closes; what it tells before that is passed over.
+    /// The code and the reason with which the server closes; events before that are ignored.
     #[track_caller]
     pub fn closed(&mut self) -> (u16, String) {
         loop {

@@ -1,12 +1,12 @@
-//! Requests with headers of the test's own, answers in any framing, and one value of each size class.
+//! Requests with given headers, answers in any framing, and one value of each size class.
 
 use super::{DataDir, Launch, Raw, Response, TestServer, eventually, pattern};
 
-/// One length of each way that a value takes to the socket: in memory; from a file that may be kept open; from a file, in
-/// one window; from a file, in several.
+/// One length for each path of a value to the socket: from memory; from a file that may be kept open; from a file, in one
+/// window; from a file, in several.
 pub const LENGTHS: [usize; 4] = [5_000, 30_000, 200_000, 2_500_000];
 
-/// Sends a request with these header lines (each ending in CRLF) and reads the whole answer, chunks undone.
+/// Sends a request with these header lines (each ending in CRLF) and reads the whole answer, with its chunks decoded.
 #[track_caller]
 pub fn ask(raw: &mut Raw, method: &str, target: &str, lines: &str, body: &[u8]) -> Response {
     let length = match method {
@@ -61,7 +61,7 @@ pub fn chunk(raw: &mut Raw) -> Vec<u8> {
     chunk
 }
 
-/// A server with a value of each size class, in both ways a small one is answered: kept and looked up.
+/// A server with a value of each size class, with or without a cache.
 pub struct Classes {
     pub server: TestServer,
     /// Key and value.
@@ -69,7 +69,7 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// Runs `test` with values that are kept, and with `--cache 0`.
+    /// Runs `test` with cached values, and with `--cache 0`.
     pub fn each(args: &[&str], extension: &str, test: impl Fn(&Self)) {
         for cache in ["64MiB", "0"] {
             let args = [args, &["--cache", cache]].concat();
@@ -93,7 +93,7 @@ impl Classes {
         Self { server, values }
     }
 
-    /// Reads the values that may be kept until they are.
+    /// Reads the values that may be cached until they are.
     fn warm(&self) {
         let mut raw = self.server.connect();
         for (key, value) in self
@@ -111,14 +111,14 @@ impl Classes {
 }
 
 impl Response {
-    /// A header that must be there.
+    /// A header that must be present.
     #[track_caller]
     pub fn must(&self, name: &str) -> &str {
         let value = self.header(name);
         value.unwrap_or_else(|| panic!("no {name} in {} {:?}", self.status, self.headers))
     }
 
-    /// Every line of a header, joined as a recipient may.
+    /// Every line of a header, joined by commas.
     pub fn all(&self, name: &str) -> String {
         let lines = self.headers.iter().filter(|(n, _)| n == name);
         let lines: Vec<&str> = lines.map(|(_, value)| value.as_str()).collect();

@@ -1,6 +1,6 @@
-//! What the test suites share: the server as a child process, a raw HTTP client, its directory and its `/proc` pages.
+//! Helpers of all test suites: the server as a child process, a raw HTTP client, its directory and its `/proc` pages.
 //!
-//! Nothing here re-implements the server: a test sees what a user sees. Every wait has a deadline.
+//! Nothing here reimplements the server: a test sees what a user sees. Every wait has a deadline.
 
 mod client;
 mod dir;
@@ -28,7 +28,7 @@ pub use server::{Ended, Launch, TestServer};
 pub use trace::{Attached, Call, Trace, can_trace};
 pub use wait::{DEADLINE, Done, comes_true, eventually};
 
-/// A value of `len` bytes that differs with `seed` in every 8 bytes, so that a mixed or shifted one shows.
+/// A value of `len` bytes that differs by `seed` in every 8 bytes, so that mixed or shifted bytes are detected.
 pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len + 8);
     let mut word = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

@@ -1,4 +1,4 @@
-//! The lines a child prints, gathered by a thread of their own, and the JSON events among them.
+//! The lines that a child prints, collected by a thread of their own, and the JSON events among them.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -38,7 +38,7 @@ impl Lines {
         lines
     }
 
-    /// The first answer `look` gives for a line, waiting for lines to come; `None` at the end of the stream or the deadline.
+    /// The first result of `look` for a line, waiting for more lines; `None` at the end of the stream or the deadline.
     pub fn find_map<T>(&self, mut look: impl FnMut(&str) -> Option<T>) -> Option<T> {
         let deadline = Instant::now() + DEADLINE;
         let mut state = self.lock();

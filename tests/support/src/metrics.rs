@@ -1,4 +1,4 @@
-//! One scrape of `/-/metrics`, taken apart.
+//! One scrape of `/-/metrics`, parsed.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -57,7 +57,7 @@ impl Scrape {
         self.samples.iter().filter(matches)
     }
 
-    /// The sum of [`Scrape::all`], of things that are counted.
+    /// The sum of [`Scrape::all`], as a whole number.
     pub fn count(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
         format!("{}", self.sum(name, labels))
             .parse()
@@ -66,12 +66,12 @@ impl Scrape {
 
     /// The sum of [`Scrape::all`].
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
-        // The sum of nothing is a negative zero, which is no whole number when it is written.
+        // An empty sum is negative zero, which would not print as a whole number.
         let values = self.all(name, labels).map(|sample| sample.value);
         values.fold(0.0, |sum, value| sum + value)
     }
 
-    /// The value of a metric that is there once.
+    /// The value of a metric with one sample.
     #[track_caller]
     pub fn only(&self, name: &str) -> f64 {
         let values: Vec<f64> = self.all(name, &[]).map(|sample| sample.value).collect();

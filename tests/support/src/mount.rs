@@ -1,4 +1,4 @@
-//! Small file systems of a test's own, for what an ordinary directory never does: fill up, or become read-only.
+//! Small file systems for a test, which can do what an ordinary directory does not: fill up, or become read-only.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -13,7 +13,7 @@ pub struct Mount {
     place: TempDir,
 }
 
-/// A program that is a file system.
+/// A FUSE program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fuse {
     Mergerfs,
@@ -22,7 +22,7 @@ pub enum Fuse {
 }
 
 impl Mount {
-    /// A file system in memory with these options; without the right to mount, says what the test leaves out.
+    /// A file system in memory with these options. Without the right to mount, prints what the test leaves out.
     pub fn tmpfs(options: &str, left_out: &str) -> Option<Self> {
         let place = TempDir::new().expect("a mount point");
         let at = place.path().join("mount");
@@ -31,7 +31,7 @@ impl Mount {
         Self::or_left_out(place, mounted, left_out)
     }
 
-    /// An ext4 in a file, that becomes read-only at its first error.
+    /// An ext4 in a file, which becomes read-only at its first error.
     pub fn ext4(left_out: &str) -> Option<Self> {
         let place = TempDir::new().expect("a mount point");
         let (at, image) = (place.path().join("mount"), place.path().join("image"));
@@ -45,8 +45,8 @@ impl Mount {
         Self::or_left_out(place, mounted, left_out)
     }
 
-    /// A file system that `program` runs, over directories of the test; where that is not installed, or may not mount, says
-    /// what the test leaves out.
+    /// A FUSE file system of `program` over directories of the test. If it is not installed, or may not mount, prints what the
+    /// test leaves out.
     pub fn fuse(program: Fuse, left_out: &str) -> Option<Self> {
         let place = TempDir::new().expect("a mount point");
         let path = |name: &str| {
@@ -58,7 +58,7 @@ impl Mount {
         let both = format!("{lower}:{upper}");
         let layers = format!("lowerdir={lower},upperdir={upper},workdir={work}");
         let (name, args) = match program {
-            // Else it finds no room on a small disk.
+            // Without this it finds no space on a small disk.
             Fuse::Mergerfs => ("mergerfs", vec!["-o", "minfreespace=0", &both]),
             Fuse::Bindfs => ("bindfs", vec![lower.as_str()]),
             Fuse::Overlayfs => ("fuse-overlayfs", vec!["-o", &layers]),
@@ -76,18 +76,18 @@ impl Mount {
         mounted.then_some(Self { place })
     }
 
-    /// A data directory on it, not made yet.
+    /// A data directory on it, not created yet.
     pub fn dir(&self) -> DataDir {
         DataDir::at(self.place.path().join("mount/data"))
     }
 
-    /// Makes a file system that is in use by nobody read-only.
+    /// Makes a file system without open files read-only.
     pub fn remount_read_only(&self) {
         let at = self.place.path().join("mount");
         assert!(run("mount", &["-o", "remount,ro"], &at), "a remount");
     }
 
-    /// Has the ext4 believe that it met an error; it goes read-only, also under open files.
+    /// Makes the ext4 report an error; it becomes read-only, also for open files.
     pub fn fail(&self) {
         let at = self.place.path().join("mount");
         let mounts = fs::read_to_string("/proc/self/mounts").expect("the mounts");

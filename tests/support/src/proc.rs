@@ -1,4 +1,4 @@
-//! What the kernel says about the server in `/proc`: descriptors, threads, memory, CPU time.
+//! The server's pages in `/proc`: descriptors, threads, memory, CPU time.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -9,14 +9,14 @@ use std::time::Duration;
 pub struct Proc(pub u32);
 
 impl Proc {
-    /// Connections and uploads in hand: sockets, and value files without a name or in staging.
+    /// Connections and uploads under way: sockets, and value files without a name or in staging.
     ///
     /// The listener and the runtimes' own sockets are in the count too, so compare it with the count at rest.
     pub fn in_flight(&self) -> usize {
         self.sockets() + self.staged()
     }
 
-    /// Uploads that have reached the file system.
+    /// Uploads that have a temporary file.
     pub fn staged(&self) -> usize {
         let is_staged = |link: &PathBuf| {
             let link = link.as_os_str().as_bytes();
@@ -47,7 +47,7 @@ impl Proc {
     pub fn threads(&self) -> Vec<(String, String)> {
         let tasks = fs::read_dir(self.page("task")).expect("the threads");
         let read = |task: PathBuf| {
-            // A thread may end between the listing and the look at it.
+            // A thread may end between the listing and the read.
             let name = fs::read_to_string(task.join("comm")).ok()?;
             let status = fs::read_to_string(task.join("status")).ok()?;
             let cpus = line(&status, "Cpus_allowed_list:");
@@ -56,13 +56,13 @@ impl Proc {
         tasks.filter_map(|task| read(task.ok()?.path())).collect()
     }
 
-    /// What each thread does or waits for, as far as the kernel tells: its name, its state, its system call and where
-    /// in the kernel it is (which only root is told).
+    /// What each thread does or waits for: its name, its state, its system call and its stack in the kernel (which only root
+    /// can read).
     pub fn whereabouts(&self) -> Vec<String> {
         let tasks = fs::read_dir(self.page("task")).into_iter().flatten();
         let read = |task: PathBuf| {
             let page = |name: &str| fs::read_to_string(task.join(name)).unwrap_or_default();
-            // Of each line alone: a thread may end meanwhile, and whoever asks is failing already.
+            // Missing files are ignored: a thread may end meanwhile, and the calling test fails already.
             let name = page("comm").trim_end().to_owned();
             let stat = page("stat");
             let state = stat
@@ -79,7 +79,7 @@ impl Proc {
             .collect()
     }
 
-    /// Bytes that each thread, by its name, has had read from a device.
+    /// Bytes that each thread, by its name, has read from a device.
     pub fn bytes_from_device(&self) -> Vec<(String, u64)> {
         let tasks = fs::read_dir(self.page("task")).expect("the threads");
         let read = |task: PathBuf| {
@@ -91,12 +91,12 @@ impl Proc {
         tasks.filter_map(|task| read(task.ok()?.path())).collect()
     }
 
-    /// The most memory that was ever resident, in KiB.
+    /// The peak of resident memory, in KiB.
     pub fn peak_rss_kib(&self) -> u64 {
         self.memory_kib("VmHWM:")
     }
 
-    /// The memory that is resident now, in KiB.
+    /// The resident memory, in KiB.
     pub fn rss_kib(&self) -> u64 {
         self.memory_kib("VmRSS:")
     }
@@ -137,7 +137,7 @@ impl Proc {
         Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
     }
 
-    /// CPU time used so far by the threads whose names begin so.
+    /// CPU time used so far by the threads whose names have this prefix.
     pub fn cpu_of(&self, names: &str) -> Duration {
         let ticks: u64 = self
             .stats_of(names)
@@ -148,14 +148,14 @@ impl Proc {
         Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
     }
 
-    /// How nice each of the threads is whose names begin so.
+    /// The nice value of each thread whose name has this prefix.
     pub fn nice_of(&self, names: &str) -> Vec<i32> {
         let stats = self.stats_of(names);
         let nice = stats.iter().map(|stat| stat[16].parse());
         nice.map(|nice| nice.expect("a number")).collect()
     }
 
-    /// What the stat page of each of these threads says behind its name.
+    /// The fields of each thread's stat page after its name.
     fn stats_of(&self, names: &str) -> Vec<Vec<String>> {
         let tasks = fs::read_dir(self.page("task")).expect("the threads");
         let read = |task: PathBuf| {

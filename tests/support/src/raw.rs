@@ -1,4 +1,4 @@
-//! A client that says exactly the bytes it is told to, and reads answers one by one.
+//! A client that sends exactly the given bytes, and reads answers one by one.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
@@ -29,12 +29,12 @@ impl Raw {
         Self::try_connect(addr).expect("a connection")
     }
 
-    /// A connection to a server that may be gone.
+    /// A connection to a server that may have ended.
     pub fn try_connect(addr: SocketAddr) -> io::Result<Self> {
         TcpStream::connect_timeout(&addr, DEADLINE).map(Self::over)
     }
 
-    /// A connection with a small receive buffer, so that little is under way when its reader is slow.
+    /// A connection with a small receive buffer, so that few bytes are in flight when its reader is slow.
     #[track_caller]
     pub fn connect_narrow(addr: SocketAddr) -> Self {
         let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None).expect("a socket");
@@ -85,7 +85,7 @@ impl Raw {
         self.stream.write_all(bytes.as_ref())
     }
 
-    /// The same connection once more, to send on while this one reads.
+    /// A second handle of the connection, to send while this one reads.
     #[track_caller]
     pub fn twin(&self) -> Self {
         Self::over(self.stream.try_clone().expect("a second descriptor"))
@@ -104,7 +104,7 @@ impl Raw {
         own.expect("this connection")
     }
 
-    /// Has writes fail that take longer than this.
+    /// Sets a time limit for writes.
     pub fn give_up_after(&self, time: Duration) {
         self.stream
             .set_write_timeout(Some(time))
@@ -134,14 +134,14 @@ impl Raw {
         response
     }
 
-    /// Reads the head of an answer and leaves its body, if any, unread.
+    /// Reads the head of an answer, and not its body.
     #[track_caller]
     pub fn head(&mut self) -> Response {
         let head = self.try_head();
         head.unwrap_or_else(|| panic!("no whole head: {:?}", String::from_utf8_lossy(&self.unread)))
     }
 
-    /// Reads the head of an answer, or `None` when the connection ends or goes silent before.
+    /// Reads the head of an answer, or `None` when the connection ends or goes silent before it.
     pub fn try_head(&mut self) -> Option<Response> {
         loop {
             if let Some(end) = self.unread.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -152,7 +152,7 @@ impl Raw {
         }
     }
 
-    /// Whether a part of an answer has been received and not read.
+    /// Whether received bytes of an answer are unread.
     pub fn has_unread(&self) -> bool {
         !self.unread.is_empty()
     }
@@ -193,7 +193,7 @@ impl Raw {
         got
     }
 
-    /// Everything until the connection ends, by FIN or RST. Panics when it stays open.
+    /// Everything until the connection ends, by FIN or RST. Panics if it stays open.
     #[track_caller]
     pub fn rest(&mut self) -> Vec<u8> {
         loop {
@@ -210,7 +210,7 @@ impl Raw {
         std::mem::take(&mut self.unread)
     }
 
-    /// Asserts that the server closes and says nothing more.
+    /// Asserts that the server closes without sending more.
     #[track_caller]
     pub fn assert_closed(&mut self) {
         let rest = self.rest();
@@ -221,7 +221,7 @@ impl Raw {
         );
     }
 
-    /// Waits to see that nothing arrives for this long and the connection stays open: for what must *not* happen.
+    /// Checks that nothing arrives for this long and the connection stays open: for events that must *not* happen.
     pub fn silent_for(&mut self, time: Duration) -> Result<(), String> {
         let deadline = Instant::now() + time;
         let outcome = loop {
@@ -245,7 +245,7 @@ impl Raw {
             .expect("a read timeout");
     }
 
-    /// Says that nothing more will be sent (FIN); answers can still be read.
+    /// Half-closes the connection (FIN); answers can still be read.
     pub fn finish(&self) {
         self.stream
             .shutdown(Shutdown::Write)
@@ -307,7 +307,7 @@ impl Response {
     }
 }
 
-/// Reads once, and again when interrupted: a limit on time makes a socket prone to that.
+/// Reads once, and again when interrupted, which can happen on a socket with a time limit.
 fn read(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match stream.read(buffer) {
@@ -326,7 +326,7 @@ pub fn put_head(key: &str, length: usize) -> String {
     format!("PUT /{key} HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n")
 }
 
-/// These pieces as the chunks of a body, without the last empty one.
+/// These pieces as the chunks of a body, without the last chunk.
 pub fn chunked<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut body = Vec::new();
     for piece in pieces {

@@ -1,4 +1,4 @@
-//! The real binary as a child process: started on port 0, heard on both streams, ended and reaped whatever happens.
+//! The real binary as a child process: it starts on port 0, both its streams are read, and it is always ended and reaped.
 
 use std::env;
 use std::ffi::OsString;
@@ -16,10 +16,10 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use super::lines::Lines;
 use super::{DEADLINE, DataDir, Event, Proc, Raw, Response, put_head};
 
-/// The one option that tests leave as their caller sets it: `tests/run --takeover-off` runs them all with hyper alone.
+/// The one variable that tests inherit: `tests/run --takeover-off` runs them all with hyper alone.
 const TAKEOVER: &str = "DATA_SERVER_TAKEOVER";
 
-/// How to start the server: which options, on which directory, through which wrapper.
+/// How to start the server: its options, its directory and its wrapper.
 #[derive(Default)]
 pub struct Launch {
     args: Vec<OsString>,
@@ -50,7 +50,7 @@ impl Launch {
         self
     }
 
-    /// Runs the binary through a command that ends in `exec`, so that the process is still the server.
+    /// Runs the binary through a command that ends in `exec`, so that the process becomes the server.
     pub fn through(mut self, wrapper: &[&str]) -> Self {
         self.wrapper = wrapper.iter().map(|&word| word.to_owned()).collect();
         self
@@ -67,14 +67,14 @@ impl Launch {
         self
     }
 
-    /// Passes a listening socket as descriptor 3, and says so with `--listen`.
+    /// Passes a listening socket as descriptor 3, with `--listen fd:3`.
     pub fn passing(self, socket: &TcpListener) -> Self {
         let mut launch = self.with_third("", socket.try_clone().expect("a descriptor").into());
         launch.listen = Some("fd:3".to_owned());
         launch
     }
 
-    /// The same, and says so as a service manager does; `--listen` is not given.
+    /// The same by the variables of a service manager, without `--listen`.
     pub fn activated_by(self, socket: &TcpListener) -> Self {
         let mut launch = self.with_third(
             "export LISTEN_PID=$$ LISTEN_FDS=1;",
@@ -91,20 +91,20 @@ impl Launch {
         self.through(&["sh", "-c", &script, "sh"])
     }
 
-    /// Gives only the options of the test: where it serves from and listens is said there.
+    /// Gives only the options of the test, which include the directory and the address.
     pub fn bare(mut self) -> Self {
         self.bare = true;
         self
     }
 
-    /// Starts it and waits until it says where it listens.
+    /// Starts it and waits for the line with its address.
     #[track_caller]
     pub fn start(self) -> TestServer {
         let started = self.start_or_end();
         started.unwrap_or_else(|ended| panic!("does not serve: {}", ended.stderr))
     }
 
-    /// Starts it and waits until it says where it listens, or has given up.
+    /// Starts it and waits for the line with its address, or for its end.
     pub fn start_or_end(mut self) -> Result<TestServer, Ended> {
         let dir = self.dir.clone().unwrap_or_else(DataDir::temporary);
         let process = Process::spawn(self.command(&dir));
@@ -117,14 +117,14 @@ impl Launch {
         }
     }
 
-    /// Starts it and waits until it has given up.
+    /// Starts it and waits for its end.
     #[track_caller]
     pub fn run(mut self) -> Ended {
         let dir = self.dir.clone().unwrap_or_else(DataDir::temporary);
         Process::spawn(self.command(&dir)).ended()
     }
 
-    /// Starts it and kills it after this time, wherever it has come.
+    /// Starts it and kills it after this time, at any point of its start.
     pub fn killed_after(mut self, time: Duration) {
         let dir = self.dir.clone().unwrap_or_else(DataDir::temporary);
         let process = Process::spawn(self.command(&dir));
@@ -143,7 +143,7 @@ impl Launch {
         for (name, _) in env::vars_os().filter(|(name, _)| is_option(&name.to_string_lossy())) {
             command.env_remove(name);
         }
-        // Tests say `Host: t`, and whatever else they like; those of the names themselves set this to nothing.
+        // Tests send `Host: t` or any other name; tests of the rules for names override this.
         command.env("DATA_SERVER_ALLOWED_HOST", "*");
         command
             .args(&self.args)
@@ -165,7 +165,7 @@ impl Launch {
     }
 }
 
-/// The server that cargo built beside this test: only the tests themselves are compiled with its path.
+/// The server that cargo built for this test: only the tests themselves are compiled with its path.
 fn binary() -> PathBuf {
     let test = env::current_exe().expect("the path of this test");
     let profile = test
@@ -175,7 +175,7 @@ fn binary() -> PathBuf {
     profile.join("data-server")
 }
 
-/// How a server that did not serve went.
+/// How a server ended that did not start.
 pub struct Ended {
     pub code: Option<i32>,
     pub stdout: String,
@@ -224,7 +224,7 @@ impl TestServer {
         connection.answer()
     }
 
-    /// Stores a value and insists on it.
+    /// Stores a value and asserts 200.
     #[track_caller]
     pub fn store(&self, key: &str, value: impl AsRef<[u8]>) {
         assert_eq!(self.put(key, value).status, 200, "PUT /{key}");
@@ -242,14 +242,14 @@ impl TestServer {
         status.code()
     }
 
-    /// Drains it and insists on a clean end.
+    /// Drains it and asserts a clean end.
     #[track_caller]
     pub fn stop(&mut self) {
         self.signal(Signal::TERM);
         assert_eq!(self.exit(), Some(0), "exit code after SIGTERM");
     }
 
-    /// Where `--admin` listens.
+    /// The address of `--admin`.
     #[track_caller]
     pub fn admin(&self) -> SocketAddr {
         let found = self.process.err.find_map(|line| {
@@ -306,7 +306,7 @@ impl Drop for TestServer {
     }
 }
 
-/// A child that never outlives its owner, addressed by a descriptor and not by a number that may be used again.
+/// A child that never outlives its owner, addressed by a descriptor, because a process id may be reused.
 struct Process {
     child: Child,
     pidfd: OwnedFd,
@@ -333,7 +333,7 @@ impl Process {
         }
     }
 
-    /// Waits until it has given up.
+    /// Waits for its end.
     fn ended(mut self) -> Ended {
         let status = self.wait(DEADLINE);
         Ended {
@@ -356,7 +356,7 @@ impl Process {
             if status.is_some() || Instant::now() >= deadline {
                 return status;
             }
-            // A tracer hears of the end first, and passes it on in its own time.
+            // A tracer learns of the end first, and passes it on some time later.
             thread::sleep(Duration::from_millis(5));
         }
     }

@@ -1,4 +1,4 @@
-//! strace around the server: what each of its threads asked of the kernel, in order, and answers in the kernel's place.
+//! strace around the server: the system calls of each thread, in order, and injected results.
 
 use std::collections::HashMap;
 use std::fs;
@@ -30,7 +30,7 @@ pub struct Call {
 }
 
 impl Trace {
-    /// Under these options of strace; where nothing can be traced, says what the test leaves out.
+    /// strace with these options. If it cannot trace here, prints what the test leaves out.
     pub fn with(options: &[&str], left_out: &str) -> Option<Self> {
         if !can_trace() {
             eprintln!("left out: {left_out}, for strace does not run here");
@@ -50,7 +50,7 @@ impl Trace {
         launch.through(&words)
     }
 
-    /// Every call, by the time it ended; once the server has ended.
+    /// Every call, ordered by its end; to be called once the server has ended.
     #[track_caller]
     pub fn calls(&self) -> Vec<Call> {
         let read = || fs::read_to_string(self.dir.path().join("calls")).expect("the log");
@@ -63,21 +63,21 @@ impl Trace {
     }
 }
 
-/// Whether strace runs here, and may trace.
+/// Whether strace is installed and may trace.
 pub fn can_trace() -> bool {
     let mut command = Command::new("strace");
     let possible = command.args(["-D", "-o", "/dev/null", "true"]).status();
     possible.is_ok_and(|status| status.success())
 }
 
-/// strace beside a server that runs already. It counts calls, for `when=`, from when it came, of each thread by itself.
+/// strace attached to a running server. For `when=` it counts the calls of each thread separately, from the attachment on.
 pub struct Attached {
     child: Child,
     dir: TempDir,
 }
 
 impl Attached {
-    /// Traces every thread of `server`, also those to come, from when this returns.
+    /// Traces every thread of `server`, also later ones, from when this returns.
     #[track_caller]
     pub fn to(server: &TestServer, options: &[&str]) -> Self {
         let dir = TempDir::new().expect("a directory");
@@ -94,21 +94,21 @@ impl Attached {
         let mut said = said.lines().map_while(Result::ok);
         let attached = said.find(|line| line.contains("attached"));
         assert!(attached.is_some(), "strace {options:?} attaches");
-        // Read on, or strace would wait for room to say who else came.
+        // The output is read to the end: otherwise strace would block when it reports new threads.
         std::thread::spawn(move || said.for_each(drop));
         Self { child, dir }
     }
 
-    /// Whether it has answered a call in the kernel's place so far.
+    /// Whether it has injected a result so far.
     pub fn has_injected(&self) -> bool {
         self.log().contains("(INJECTED)")
     }
 
-    /// Leaves the server to itself; every call that it made meanwhile, by the time it ended.
+    /// Detaches. Returns every call that the server made meanwhile, ordered by its end.
     #[track_caller]
     pub fn detach(mut self) -> Vec<Call> {
         let pid = Pid::from_child(&self.child);
-        // It is gone already when the server is.
+        // strace has ended if the server has.
         let _ = kill_process(pid, Signal::INT);
         self.child.wait().expect("strace ends");
         parse_log(&self.log())
@@ -124,7 +124,7 @@ impl Drop for Attached {
     fn drop(&mut self) {
         let pid = Pid::from_child(&self.child);
         if matches!(self.child.try_wait(), Ok(None)) {
-            // Not KILL, which would leave the server stopped half-way.
+            // Not SIGKILL, which would leave the server stopped.
             let _ = kill_process(pid, Signal::INT);
             let _ = self.child.wait();
         }
@@ -132,13 +132,13 @@ impl Drop for Attached {
 }
 
 impl Call {
-    /// Whether strace answered it in the kernel's place.
+    /// Whether strace injected its result.
     pub fn is_injected(&self) -> bool {
         self.result.ends_with("(INJECTED)")
     }
 }
 
-/// Every call of a log of strace, by the time it ended.
+/// Every call in a log of strace, ordered by its end.
 fn parse_log(log: &str) -> Vec<Call> {
     let mut open: HashMap<u32, Call> = HashMap::new();
     let lines = log.lines().enumerate();
@@ -147,7 +147,7 @@ fn parse_log(log: &str) -> Vec<Call> {
         .collect()
 }
 
-/// The call that ends on this line; one that only begins waits in `open` for its end.
+/// The call that ends on this line; a call that only begins waits in `open`.
 fn parse(at: usize, line: &str, open: &mut HashMap<u32, Call>) -> Option<Call> {
     let (thread, text) = line.split_once(' ')?;
     let (thread, text) = (thread.parse().ok()?, text.trim_start());

@@ -1,4 +1,4 @@
-//! Waiting for what another process does in its own time: always with a deadline, never a bare sleep.
+//! Waiting for another process: always with a deadline, never with a bare sleep.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 /// How long anything that should happen soon may take on a busy machine.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Asks `holds` again and again until it says yes; panics with `what` after [`DEADLINE`].
+/// Polls `holds` until it is true; panics with `what` after [`DEADLINE`].
 #[track_caller]
 pub fn eventually(what: &str, holds: impl FnMut() -> bool) {
     assert!(comes_true(holds), "not within {DEADLINE:?}: {what}");
 }
 
-/// Asks `holds` again and again: whether it says yes within [`DEADLINE`].
+/// Polls `holds`; whether it is true within [`DEADLINE`].
 pub fn comes_true(mut holds: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + DEADLINE;
     while !holds() {
@@ -25,7 +25,7 @@ pub fn comes_true(mut holds: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// Tells threads of a scope to end, also when the test panics: a scope waits for its threads.
+/// Signals the threads of a scope to end, also when the test panics, because a scope waits for its threads.
 #[derive(Default)]
 pub struct Done(AtomicBool);
 
@@ -34,7 +34,7 @@ impl Done {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Says it when the guard is dropped.
+    /// Signals when the guard is dropped.
     pub fn when_dropped(&self) -> impl Drop + '_ {
         struct Guard<'a>(&'a Done);
         impl Drop for Guard<'_> {

@@ -1,4 +1,4 @@
-//! Recorded requests, and the answers to them without what differs from run to run.
+//! Recorded requests and their answers, without the parts that differ from run to run.
 
 use std::thread;
 
@@ -8,7 +8,7 @@ use crate::support::{Raw, Response, TestServer, chunks};
 pub(super) struct Exchange {
     pub(super) name: String,
     requests: Vec<Request>,
-    /// Whether the client ends its side behind the last byte, in the middle of a request.
+    /// Whether the client closes its side after the last byte, in the middle of a request.
     breaks_off: bool,
 }
 
@@ -20,7 +20,7 @@ struct Request {
     waits: bool,
 }
 
-/// What was answered to one request; the fields are sorted.
+/// The answer to one request, with sorted fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -79,7 +79,7 @@ impl Exchange {
         let bytes = bytes.collect::<Vec<_>>().concat();
         thread::scope(|scope| {
             scope.spawn(move || {
-                // A server that refuses need not take all of it.
+                // A server that refuses need not read all of it.
                 let is_sent = writer.offer(bytes).is_ok();
                 if self.breaks_off && is_sent {
                     writer.finish();
@@ -95,7 +95,7 @@ impl Exchange {
             let Some(mut response) = raw.try_head() else {
                 break;
             };
-            // A server need not ask for what it has.
+            // A server need not send 100 Continue for a body that it has.
             while response.status == 100 {
                 response = raw.head();
             }
@@ -105,7 +105,7 @@ impl Exchange {
         answers
     }
 
-    /// Sends the head of each request, then its body once `100 Continue` came, which counts as an answer.
+    /// Sends the head of each request, and its body once `100 Continue` arrives, which counts as an answer.
     fn in_turns(&self, raw: &mut Raw) -> Vec<Answer> {
         let mut answers = Vec::new();
         for request in &self.requests {
@@ -125,7 +125,7 @@ impl Exchange {
         answers
     }
 
-    /// Nothing comes behind the last answer: the server closes by itself where it said so, else after its client.
+    /// Nothing follows the last answer. The server closes first if it announced that, otherwise after its client.
     fn end(&self, raw: &mut Raw, answers: &[Answer]) {
         let closes = answers.last().is_none_or(Answer::closes);
         if !closes && !self.breaks_off {
@@ -172,8 +172,8 @@ impl Answer {
     }
 }
 
-/// A field's value without what differs from one answer to the next: times, ids, and the versions of values that were
-/// stored over the wire.
+/// A field's value without the parts that differ between answers: times, ids, and the versions of values that were stored
+/// over the wire.
 fn settled(request: &Request, name: &str, value: &str) -> String {
     let is_stored = request.head.contains(" /put-");
     let is_given = request.head.contains(value);
@@ -203,7 +203,7 @@ fn replaced(body: &[u8], boundary: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// Panics with the first difference between what two servers answered to `exchange`.
+/// Panics with the first difference between the answers of two servers to `exchange`.
 #[track_caller]
 pub(super) fn assert_same(exchange: &Exchange, on: &[Answer], off: &[Answer]) {
     let name = &exchange.name;

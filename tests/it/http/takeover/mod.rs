@@ -1,5 +1,5 @@
-//! Proves that `--takeover` changes no answer: the same requests get the same statuses, fields and bodies from a server
-//! that takes the socket over for long bodies and from one that leaves them to hyper, and both store, log and count the same.
+//! Proves that `--takeover` changes no answer. A server that takes the socket over for long bodies and one that leaves them to
+//! hyper give the same statuses, fields and bodies to the same requests, and store, log and count the same.
 
 mod exchange;
 
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use self::exchange::{Answer, Exchange, assert_same};
 use crate::support::{Event, Launch, Scrape, TestServer, chunked, pattern};
 
-/// Around each length at which the way of a body changes.
+/// Lengths around each limit at which the path of a body changes.
 const LENGTHS: [usize; 11] = [
     0,
     1,
@@ -29,13 +29,13 @@ const LENGTHS: [usize; 11] = [
     (1 << 20) + 1,
 ];
 
-/// One of each way.
+/// One length for each path.
 const SOME: [usize; 4] = [LENGTHS[1], LENGTHS[4], LENGTHS[6], LENGTHS[10]];
 
-/// So long that it passes in many pieces.
+/// A length that takes many pieces.
 const LONG: usize = 40_000_000;
 
-/// The `ETag` of values that were last changed at [`changed`].
+/// The `ETag` of values with the modification time [`changed`].
 const ETAG: &str = "\"17979cfe362a0000\"";
 
 fn changed() -> SystemTime {
@@ -70,7 +70,7 @@ impl Pair {
         }
     }
 
-    /// The answers of both, which are the same.
+    /// The answers of both, which must be the same.
     #[track_caller]
     fn same(&self, mut exchange: Exchange) -> Vec<Answer> {
         exchange.name = format!("{:?} {}", self.options, exchange.name);
@@ -79,7 +79,7 @@ impl Pair {
         on
     }
 
-    /// What both store, log and count is the same. Ends them.
+    /// Checks that both store, log and count the same, and stops them.
     #[track_caller]
     fn assert_same_traces(mut self) {
         let (on, off) = (self.on.dir.values(), self.off.dir.values());
@@ -113,7 +113,7 @@ fn counts(scrape: &Scrape) -> BTreeMap<(String, String), u64> {
     counts
 }
 
-/// What each line of the access log says that does not differ from run to run; that of the scrape left out.
+/// The parts of each line of the access log that do not differ from run to run, without the line of the scrape.
 fn access_log(server: &TestServer) -> Vec<[String; 4]> {
     let log = server.log();
     let events = log.iter().filter_map(|line| Event::parse(line));
@@ -187,7 +187,7 @@ fn writes(length: usize) -> Vec<Exchange> {
     let sized = format!("Content-Length: {length}");
     let put = |name: &str, target: &str, fields: &str, body: &[u8]| {
         let lines = format!("PUT /{target}|{fields}");
-        // A listing would tell the times of all that was stored.
+        // A listing would contain the times of all stored values.
         let key = match target.trim_end_matches(" HTTP/1.0") {
             "" => "gone",
             key => key,
@@ -272,7 +272,7 @@ fn writes(length: usize) -> Vec<Exchange> {
     all
 }
 
-/// Requests that are refused or have no value, in one connection each.
+/// Requests that are refused or find no value, on a connection each.
 fn others() -> Vec<Exchange> {
     let alone = [
         "GET /",
@@ -300,7 +300,7 @@ fn others() -> Vec<Exchange> {
     alone.into_iter().collect()
 }
 
-/// Long and short bodies both ways, one behind the other in one connection.
+/// Long and short uploads and downloads, one after the other on one connection.
 fn mixed(lengths: &[usize]) -> Exchange {
     let mut mixed = Exchange::new("pipelined");
     for &length in lengths {
@@ -357,7 +357,7 @@ fn answers_are_equal_when_compressed() {
 }
 
 #[test]
-fn answers_are_equal_when_logged_timed_and_shared_with_an_origin() {
+fn answers_are_equal_with_log_server_timing_and_cors() {
     let origin = ["--cors-origin", "https://a.example"];
     let options = [&["--access-log", "--server-timing"], &origin[..]].concat();
     assert_equal_answers(&options, &LENGTHS);
@@ -370,7 +370,7 @@ fn answers_are_equal_when_nothing_is_stored() {
 }
 
 #[test]
-fn answers_are_equal_in_the_mode_of_old_clients_with_a_limit() {
+fn answers_are_equal_with_compat_and_a_limit() {
     assert_equal_answers(&["--compat", "--max-body", "300000"], &LENGTHS);
 }
 
@@ -409,7 +409,7 @@ fn answers_with_long_values_are_equal() {
     }
 }
 
-/// The comparison itself, shown to fail.
+/// Shows that the comparison itself can fail.
 #[test]
 fn a_difference_in_any_part_of_an_answer_is_found() {
     let pair = Pair::start(&[], &LENGTHS[..2]);
