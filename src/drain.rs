@@ -1,9 +1,12 @@
-//! Ending in order: asks everything to finish, and knows when it has.
+//! Ending in order: everything is asked to finish, and it is known when it has.
 //!
-//! One [`Drain`] belongs to the server; every thread holds a [`Draining`]. The server asks by [`Drain::ask`], each
-//! thread shows that it is done by dropping its handle, and after the grace period [`Drain::abandon`] ends the rest.
+//! One [`Drain`] belongs to the server; every thread holds a [`Draining`], and shows that it is done by dropping it.
+//! After a grace period the rest is abandoned.
+
+use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 enum Phase {
@@ -12,14 +15,14 @@ enum Phase {
     Abandoned,
 }
 
-/// The asking side.
+/// The side of the server.
 #[derive(Debug)]
 pub struct Drain {
     phase: watch::Sender<Phase>,
     alive: mpsc::Receiver<()>,
 }
 
-/// The side that is asked. Alive as long as its holder is not done.
+/// The side of a thread, kept as long as it is not done.
 #[derive(Clone, Debug)]
 pub struct Draining {
     phase: watch::Receiver<Phase>,
@@ -40,18 +43,17 @@ pub fn channel() -> (Drain, Draining) {
 }
 
 impl Drain {
-    /// Asks everything to finish.
-    pub fn ask(&self) {
+    /// Asks everything to finish, and waits until it has; what has not after the `grace` period is abandoned.
+    pub async fn finish(mut self, grace: Duration) {
         self.phase.send_replace(Phase::Draining);
-    }
-
-    /// Tells what has not finished to stop where it is.
-    pub fn abandon(&self) {
-        self.phase.send_replace(Phase::Abandoned);
+        if timeout(grace, self.finished()).await.is_err() {
+            self.phase.send_replace(Phase::Abandoned);
+            self.finished().await;
+        }
     }
 
     /// Waits until every [`Draining`] has been dropped.
-    pub async fn finished(&mut self) {
+    async fn finished(&mut self) {
         // Nothing is ever sent: the channel closes with the last holder.
         let _ = self.alive.recv().await;
     }
@@ -59,7 +61,7 @@ impl Drain {
 
 impl Draining {
     /// Waits until finishing is asked for, or the server is gone.
-    pub async fn asked(&mut self) {
+    pub async fn started(&mut self) {
         self.reached(Phase::Draining).await;
     }
 
@@ -76,23 +78,35 @@ impl Draining {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::time::{Instant, sleep};
 
-    #[tokio::test]
+    const GRACE: Duration = Duration::from_secs(30);
+
+    #[tokio::test(start_paused = true)]
     async fn finished_when_the_last_holder_is_gone() {
-        let (mut drain, mut one) = channel();
-        let two = one.clone();
-        drain.ask();
-        one.asked().await;
-        drop(one);
-        let mut finished = std::pin::pin!(drain.finished());
-        assert!(futures_are_pending(finished.as_mut()).await);
-        drop(two);
-        finished.await;
+        let start = Instant::now();
+        let (drain, mut first) = channel();
+        let mut second = first.clone();
+        let holders = async {
+            first.started().await;
+            drop(first);
+            sleep(GRACE / 2).await;
+            second.started().await;
+            drop(second);
+        };
+        tokio::join!(drain.finish(GRACE), holders);
+        assert_eq!(start.elapsed(), GRACE / 2);
     }
 
-    async fn futures_are_pending(future: std::pin::Pin<&mut impl Future>) -> bool {
-        let mut future = future;
-        std::future::poll_fn(|cx| std::task::Poll::Ready(future.as_mut().poll(cx).is_pending()))
-            .await
+    #[tokio::test(start_paused = true)]
+    async fn what_has_not_finished_is_abandoned_after_the_grace_period() {
+        let start = Instant::now();
+        let (drain, mut holder) = channel();
+        let abandoned = async {
+            holder.abandoned().await;
+            assert_eq!(start.elapsed(), GRACE);
+            drop(holder);
+        };
+        tokio::join!(drain.finish(GRACE), abandoned);
     }
 }

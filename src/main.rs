@@ -85,13 +85,13 @@ fn serve(config: Config) -> Result<u8, StartError> {
         // A closed standard output is no failure: the line is for its reader alone.
         let _ = writeln!(std::io::stdout(), "listening on http://{address}");
         notify(NotifyState::Ready);
-        let (ask, asked) = tokio::sync::oneshot::channel();
+        let (first, shutdown) = tokio::sync::oneshot::channel();
         let drained = running.run(async {
-            let _ = asked.await;
+            let _ = shutdown.await;
         });
         tokio::select! {
             () = drained => Ok(DRAINED),
-            () = signals.two(ask) => {
+            () = signals.second(first) => {
                 tracing::warn!("second signal: ending at once");
                 Ok(OTHER)
             }
@@ -150,7 +150,7 @@ impl Signals {
     }
 
     /// Passes the first signal on to `first`; resolves with the second.
-    async fn two(&mut self, first: tokio::sync::oneshot::Sender<()>) {
+    async fn second(&mut self, first: tokio::sync::oneshot::Sender<()>) {
         self.end().await;
         let repeats_until = Instant::now() + REPEATS;
         notify(NotifyState::Stopping);

@@ -1,7 +1,7 @@
 //! The server: binds everything, starts the threads, serves until it is told to end, drains in order.
 //!
-//! Three moments are kept apart: a [`Config`] is data; [`Server::bind`] owns the directory and the socket and knows its
-//! address; [`Server::run`] serves. The caller owns signals and standard output.
+//! Its states are types: a [`Config`] is data, a [`Server`] owns the directory and the socket and knows its address, and
+//! [`Running`] has every thread and serves until it is told to end. The caller owns signals and standard output.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::time::timeout;
 
 use crate::config::{Config, ListenConfig, TooFew};
 use crate::cpus::Cpus;
@@ -70,7 +69,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the directory and listens. Connections wait until [`Server::run`].
+    /// Opens the directory and listens. Connections wait until [`Server::start`].
     pub fn bind(config: Config) -> Result<Self, StartError> {
         config.descriptors.check()?;
         raise_descriptor_limit();
@@ -132,7 +131,7 @@ impl Server {
             peers.clone(),
             &draining,
         )?;
-        admin.serves();
+        admin.start_serving();
         tracing::info!(address = %address, dir = %self.config.directory.path.display(), reactors = self.config.threads, "serving");
         Ok(Running {
             config: self.config,
@@ -151,34 +150,47 @@ impl Server {
         routes: Routes,
     ) -> Vec<ReactorConfig> {
         let reactor = |(index, counters)| ReactorConfig {
-            index,
-            name: format!("reactor-{index}"),
-            service: self.service(index, admin, routes, self.local_addr()),
-            limits: self.config.connections.limits,
-            takeover: self.config.connections.takeover,
             lame_duck: self.listeners.outlive().then_some(LAME_DUCK),
             counters,
             cpu: self.cpus.of_reactor(index),
+            ..self.reactor(
+                index,
+                format!("reactor-{index}"),
+                admin,
+                routes,
+                self.local_addr(),
+            )
         };
         counters.into_iter().enumerate().map(reactor).collect()
     }
 
-    /// What answers requests of a listener on `address`.
-    fn service(
+    /// A reactor that answers `routes` on `address`.
+    fn reactor(
         &self,
         index: usize,
+        name: String,
         admin: &Arc<Admin>,
         routes: Routes,
         address: SocketAddr,
-    ) -> ServiceBuilder {
+    ) -> ReactorConfig {
         let mut config = self.config.service.clone();
         config.routes = routes;
         config.allowed.hosts.listen_on(address.ip());
-        ServiceBuilder {
+        let service = ServiceBuilder {
             store: Arc::clone(&self.store),
             config,
             reactor: index,
             admin: Arc::clone(admin),
+        };
+        ReactorConfig {
+            index,
+            name,
+            service,
+            limits: self.config.connections.limits,
+            takeover: self.config.connections.takeover,
+            lame_duck: None,
+            counters: Arc::default(),
+            cpu: None,
         }
     }
 
@@ -190,26 +202,11 @@ impl Server {
         };
         let (drain, draining) = drain::channel();
         let address = listener.local_addr();
-        let index = self.config.threads;
-        let reactor = ReactorConfig {
-            index,
-            name: "admin".to_owned(),
-            service: self.service(index, admin, Routes::Pages, address),
-            limits: self.config.connections.limits,
-            takeover: self.config.connections.takeover,
-            lame_duck: None,
-            counters: Arc::default(),
-            cpu: None,
-        };
+        let (index, name) = (self.config.threads, "admin".to_owned());
+        let reactor = self.reactor(index, name, admin, Routes::Pages, address);
         listener.start(reactor, draining)?;
         tracing::info!(%address, "admin listening on http://{address}");
         Ok(Some(drain))
-    }
-
-    /// Serves until `shutdown` resolves, then drains; see [`Running::run`].
-    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), StartError> {
-        self.start()?.run(shutdown).await;
-        Ok(())
     }
 }
 
@@ -233,29 +230,18 @@ impl Running {
             store,
             admin,
             peers,
-            mut drain,
+            drain,
             admin_drain,
         } = self;
         tokio::select! {
             () = shutdown => {}
             () = housekeeping(&store) => {}
         }
-        admin.drains();
+        admin.start_draining();
         tracing::info!(grace_period = ?config.grace_period, "draining");
-        drain.ask();
-        if timeout(config.grace_period, drain.finished())
-            .await
-            .is_err()
-        {
-            drain.abandon();
-            drain.finished().await;
-        }
-        if let Some(mut admin_drain) = admin_drain {
-            admin_drain.ask();
-            if timeout(ADMIN_GRACE, admin_drain.finished()).await.is_err() {
-                admin_drain.abandon();
-                admin_drain.finished().await;
-            }
+        drain.finish(config.grace_period).await;
+        if let Some(admin_drain) = admin_drain {
+            admin_drain.finish(ADMIN_GRACE).await;
         }
         drop((store, admin));
         tracing::info!(refused = peers.refused(), "drained");

@@ -70,7 +70,7 @@ impl<T: Target> AcceptLoop<T> {
     pub(super) async fn run(mut self, draining: &mut Draining) {
         tokio::select! {
             () = self.accept() => {}
-            () = draining.asked() => {}
+            () = draining.started() => {}
         }
         self.accept_queued();
     }

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::connections::Connections;
 use super::peers::{PeerPermit, Peers};
-use super::shortage::{ASK_AGAIN, Shortage};
+use super::shortage::{RETRY_AFTER, Shortage};
 
 /// The limit of one server: all that accepts for it shares it, and so do its reactors.
 #[derive(Debug)]
@@ -52,9 +52,9 @@ impl ConnectionLimit {
             if let Some(vacancy) = self.try_vacancy() {
                 return vacancy;
             }
-            self.shortage.ask();
+            self.shortage.request();
             // The semaphore is never closed.
-            if let Ok(Ok(vacancy)) = timeout(ASK_AGAIN, self.vacancies.acquire()).await {
+            if let Ok(Ok(vacancy)) = timeout(RETRY_AFTER, self.vacancies.acquire()).await {
                 return vacancy;
             }
         }
@@ -76,7 +76,7 @@ impl ConnectionLimit {
 
     /// Has an idle connection closed, if a failure to accept says that there are no descriptors.
     pub(super) fn make_room_after(&self, failure: Errno) {
-        self.shortage.ask_after(failure);
+        self.shortage.request_after(failure);
     }
 
     /// Waits until a connection ends, from when this is called.
@@ -139,10 +139,10 @@ mod tests {
     async fn waiting_for_a_vacancy_ends_with_the_first_connection_that_ends() {
         let limit = ConnectionLimit::new(1, Peers::default());
         let permit = admit(&limit).expect("the first");
-        let patience = ASK_AGAIN * 10;
+        let patience = RETRY_AFTER * 10;
         assert!(timeout(patience, limit.vacancy()).await.is_err());
         let ending = async {
-            tokio::time::sleep(ASK_AGAIN * 5 / 2).await;
+            tokio::time::sleep(RETRY_AFTER * 5 / 2).await;
             drop(permit);
         };
         let (vacancy, ()) = tokio::join!(timeout(patience, limit.vacancy()), ending);

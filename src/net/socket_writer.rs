@@ -104,11 +104,7 @@ impl SocketWriter {
                 self.poll_call(cx, |socket| Ok(send(socket, gathered, flags)?))
             })
         };
-        let sent = self.unless_gone(ready!(polled), all)?;
-        self.connection.progress().count(sent);
-        let more = sent < all || follows == Follows::More;
-        self.connection.sent(sent, more);
-        Poll::Ready(Ok(sent))
+        Poll::Ready(self.count(ready!(polled), all, follows))
     }
 
     /// Sends of `region` what the socket takes, [`BURST`] bytes at most: how many.
@@ -121,25 +117,26 @@ impl SocketWriter {
         if self.connection.has_lost_client() {
             return Poll::Ready(Ok(region.len));
         }
-        let sent = ready!(self.poll_call(cx, |socket| send_region(socket, region)));
-        let sent = self.unless_gone(sent, region.len)?;
-        self.connection.progress().count(sent);
-        let more = sent < region.len || follows == Follows::More;
-        self.connection.sent(sent, more);
-        Poll::Ready(Ok(sent))
+        let polled = self.poll_call(cx, |socket| send_region(socket, region));
+        Poll::Ready(self.count(ready!(polled), region.len, follows))
     }
 
-    /// What was `sent`, or that `all` is thrown away, for the client is gone.
-    fn unless_gone(&self, sent: io::Result<usize>, all: usize) -> io::Result<usize> {
+    /// Counts what was `sent` of `all`, which is thrown away when the client is gone.
+    fn count(&self, sent: io::Result<usize>, all: usize, follows: Follows) -> io::Result<usize> {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut};
-        match sent {
+        let progress = self.connection.progress();
+        let sent = match sent {
             Err(error) if matches!(error.kind(), BrokenPipe | ConnectionReset | TimedOut) => {
-                self.connection.progress().set_writing(false);
+                progress.set_writing(false);
                 self.connection.lose_client();
-                Ok(all)
+                all
             }
-            sent => sent,
-        }
+            sent => sent?,
+        };
+        progress.count(sent);
+        let more = sent < all || follows == Follows::More;
+        self.connection.sent(sent, more);
+        Ok(sent)
     }
 
     /// Has the kernel send full packets only, or what it holds and from then on at once. Failing costs packets, not bytes.

@@ -1,7 +1,7 @@
 //! Whether the server is worth sending requests to.
 //!
 //! The disk is asked on the disk threads, never on a reactor, at most once a second however many ask here, and by one
-//! question at a time: a disk that does not answer has one thread waiting for it, not one for each who asks.
+//! probe at a time: a disk that does not answer has one thread waiting for it, not one for each request.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::store::{Error, Store};
 const FRESH: Duration = Duration::from_secs(1);
 
 /// How long the disk has to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Whether the server is ready, or why not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,7 +32,7 @@ pub(super) enum Readiness {
     Displaced(&'static str),
     #[error("not ready: the disk refuses writes: {0}")]
     Refused(String),
-    #[error("not ready: the disk has not answered for {} s", PATIENCE.as_secs())]
+    #[error("not ready: the disk has not answered for {} s", TIMEOUT.as_secs())]
     Silent,
     #[error("not ready: {free} bytes free for values, less than the {wanted} of --min-free")]
     Full { free: u64, wanted: u64 },
@@ -64,7 +64,7 @@ impl Lifecycle {
     }
 }
 
-type Question = Pin<Box<dyn Future<Output = Result<Option<u64>, Error>> + Send>>;
+type PendingProbe = Pin<Box<dyn Future<Output = Result<Option<u64>, Error>> + Send>>;
 
 /// Asks the disk.
 pub(super) struct Probe {
@@ -76,8 +76,8 @@ pub(super) struct Probe {
 #[derive(Default)]
 struct State {
     last: Option<(Instant, Readiness)>,
-    /// A question that has not been answered yet.
-    open: Option<Question>,
+    /// A probe that the disk has not answered yet.
+    pending: Option<PendingProbe>,
 }
 
 impl Probe {
@@ -90,19 +90,19 @@ impl Probe {
     }
 
     /// Whether the directory is where it was opened, and, of a server that writes, takes values.
-    pub(super) async fn ask(&self) -> Readiness {
+    pub(super) async fn readiness(&self) -> Readiness {
         let mut state = self.state.lock().await;
         if let Some((at, known)) = &state.last
             && at.elapsed() < FRESH
         {
             return known.clone();
         }
-        let question = state
-            .open
+        let probe = state
+            .pending
             .get_or_insert_with(|| Box::pin(self.store.probe()));
-        let readiness = match timeout(PATIENCE, question).await {
+        let readiness = match timeout(TIMEOUT, probe).await {
             Ok(answer) => {
-                state.open = None;
+                state.pending = None;
                 self.judge(answer)
             }
             Err(_) => Readiness::Silent,

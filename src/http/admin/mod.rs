@@ -40,12 +40,12 @@ impl Admin {
     }
 
     /// Every thread runs: the server is ready from now on.
-    pub fn serves(&self) {
+    pub fn start_serving(&self) {
         self.lifecycle.enter(Phase::Serving);
     }
 
     /// The server is about to end: it is not ready from now on.
-    pub fn drains(&self) {
+    pub fn start_draining(&self) {
         self.lifecycle.enter(Phase::Draining);
     }
 
@@ -72,7 +72,7 @@ impl Admin {
     async fn readiness(&self) -> Readiness {
         match self.lifecycle.phase() {
             Phase::Starting => Readiness::Starting,
-            Phase::Serving => self.probe.ask().await,
+            Phase::Serving => self.probe.readiness().await,
             Phase::Draining => Readiness::Draining,
         }
     }
