@@ -129,7 +129,10 @@ fn a_reactor_that_is_alone_accepts_for_itself() {
     for dispatch in ["round-robin", "least-connections", "reuse-port"] {
         let mut server = TestServer::start(&["--threads", "1", "--dispatch", dispatch]);
         assert_eq!(listeners(&server), 1);
-        assert!(!has_acceptor(&server), "{dispatch}: nobody to choose from");
+        assert!(
+            !has_acceptor(&server),
+            "{dispatch}: an acceptor without a choice"
+        );
         let mut open: Vec<Raw> = (0..64).map(|_| server.connect()).collect();
         for connection in &mut open {
             let got = connection.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n");
@@ -183,7 +186,7 @@ fn reuse_port_finishes_what_is_in_flight_when_it_drains() {
 
     server.signal(Signal::TERM);
     idle.assert_closed();
-    eventually("nobody listens", || listeners(&server) == 0);
+    eventually("no socket listens", || listeners(&server) == 0);
     writer.send(&stored[stored.len() / 2..]);
     let answer = writer.answer();
     assert_eq!((answer.status, answer.closes()), (200, true), "{answer:?}");

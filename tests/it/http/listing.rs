@@ -415,7 +415,7 @@ fn worst_get_during(server: &TestServer, work: impl Fn(&mut Raw) + Send + Sync) 
         disk > reactors,
         "who walks? reactors {reactors:?}, disk threads {disk:?}"
     );
-    assert!(gets > 3, "the reactor served nobody meanwhile");
+    assert!(gets > 3, "the reactor answered no GET meanwhile");
     worst
 }
 

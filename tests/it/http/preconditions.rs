@@ -252,10 +252,7 @@ fn a_failed_condition_is_412_before_the_body_is_read() {
                 "PUT /k HTTP/1.1\r\nHost: t\r\n{framing}\r\nExpect: 100-continue\r\n{condition}\r\n\r\n"
             ));
             let got = raw.answer();
-            assert_eq!(
-                got.status, 412,
-                "{condition} {framing}: not told to continue"
-            );
+            assert_eq!(got.status, 412, "{condition} {framing}: no 100 Continue");
             raw.assert_closed();
         }
     }

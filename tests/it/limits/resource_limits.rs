@@ -132,7 +132,7 @@ fn run_out_of_descriptors(threads: &str) {
         last.send(get);
         let cpu = server.proc().cpu();
         let unserved = last.silent_for(Duration::from_secs(3));
-        unserved.expect("nobody is served without a descriptor");
+        unserved.expect("no client is served without a descriptor");
         let burnt = server.proc().cpu().saturating_sub(cpu);
         assert!(
             burnt < Duration::from_millis(300),

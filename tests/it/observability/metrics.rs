@@ -43,7 +43,7 @@ fn lint(scrape: &Scrape, is_open: bool) -> Vec<String> {
                 fault("not helped");
             }
             if types.insert(name, kind).is_some() {
-                fault("declared twice");
+                fault("a duplicate series");
             }
             if !is_good_name(name, kind, is_open) {
                 fault("a bad name");
@@ -57,7 +57,7 @@ fn lint(scrape: &Scrape, is_open: bool) -> Vec<String> {
         } else {
             let series = line.rsplit_once(' ').expect("a value").0;
             if !seen.insert(series) {
-                fault("told twice");
+                fault("a duplicate series");
             }
             let name = series.split('{').next().unwrap_or_default();
             if !endings(types.get(current).copied(), is_open)
@@ -426,7 +426,7 @@ fn uploads_in_flight_are_counted_until_they_end() {
     let mut two = server.connect();
     two.send("PUT /two HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
     two.send(chunked([&pattern(2, 500_000)[..]]));
-    eventually("what is announced and what is received is told", || {
+    eventually("announced and received bytes are counted", || {
         let (uploads, bytes) = gauges();
         // The reservation of an upload of unknown length grows by 256 KiB.
         uploads == 2.0 && (1_500_000.0..1_800_000.0).contains(&bytes)
@@ -556,7 +556,7 @@ fn process_metrics_match_the_kernel() {
     let seen = server.proc().rss_kib() as f64;
     assert!((told / seen - 1.0).abs() < 0.5, "{told} {seen}");
     let crowd: Vec<Raw> = (0..40).map(|_| server.connect()).collect();
-    eventually("descriptors are told", || {
+    eventually("descriptors are counted", || {
         let told = Scrape::of(server.addr).only("process_open_fds");
         // The scrape has a connection of its own.
         (told - server.proc().descriptors() as f64).abs() <= 2.0 && told > 40.0

@@ -44,7 +44,9 @@ fn read_until(server: &TestServer, values: &[Vec<u8>], done: &Done) -> BTreeSet<
         let got = connection.ask("GET /k HTTP/1.1\r\nHost: t\r\n\r\n");
         assert_eq!(got.status, 200, "a value that is replaced is never absent");
         let which = values.iter().position(|value| *value == got.body);
-        seen.insert(which.unwrap_or_else(|| panic!("{} bytes that nobody stored", got.body.len())));
+        seen.insert(
+            which.unwrap_or_else(|| panic!("{} bytes that were never stored", got.body.len())),
+        );
     }
     seen
 }

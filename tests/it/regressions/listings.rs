@@ -170,7 +170,7 @@ fn clients_of_the_same_page_share_one_walk() {
 
 #[test]
 fn a_listing_whose_client_left_is_not_begun() {
-    if !is_traceable("listings that nobody waits for") {
+    if !is_traceable("listings without a client") {
         return;
     }
     let server = with_keys(10, &["--threads", "1"]);

@@ -134,7 +134,7 @@ fn a_subscriber_that_does_not_read_slows_no_writer() {
                 break told.seq;
             }
         };
-        let resync = resync.expect("a gap is told");
+        let resync = resync.expect("a resync for the gap");
         assert!(resync <= latest);
         assert!(
             bytes < 1 << 20,
@@ -222,7 +222,7 @@ fn subscribers_are_counted_but_not_in_request_durations() {
     let (events, socket) = (Events::open(&server, "", ""), Socket::open(&server, ""));
     assert_eq!(subscribers(), 2);
     drop((events, socket));
-    eventually("nobody watches", || subscribers() == 0);
+    eventually("no subscriber is left", || subscribers() == 0);
     let ended = |scrape: &Scrape| {
         let labels = [("method", "GET"), ("status", "1xx")];
         scrape.count("data_server_requests_total", &labels) == 1
