@@ -15,6 +15,7 @@ use crate::http::request::identity::REQUEST_ID;
 use crate::http::request::rejection::Rejection;
 use crate::http::request::unlisted::Unlisted;
 use crate::http::semantics::digest_fields::WANT_REPR_DIGEST;
+use crate::http::semantics::syntax::has_member;
 
 /// Fetch Metadata: how the page that asks is related to this server, where a browser says so.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -71,7 +72,7 @@ impl<'a> CommonHeaders<'a> {
                 self.options = true;
             }
             ORIGIN => self.origin = Some(value),
-            CONNECTION => self.closes |= value.eq_ignore_ascii_case(b"close"),
+            CONNECTION => self.closes |= has_member(value, "close"),
             ACCEPT_ENCODING => self.codings_accepted = true,
             ACCEPT => self.problem |= value.windows(12).any(|w| w == b"problem+json"),
             _ if *name == SEC_FETCH_SITE => {

@@ -8,6 +8,8 @@
 use hyper::header::{ACCEPT, HeaderMap, HeaderValue};
 use memchr::{memchr, memchr3};
 
+use crate::http::semantics::syntax::is_token_byte;
+
 /// The longest head of a request taken, in bytes, the empty lines before it among them.
 pub const MAX_HEAD: usize = 64 << 10;
 
@@ -151,41 +153,29 @@ pub(in crate::http) fn line(bytes: &[u8]) -> Result<Option<&[u8]>, FramingError>
 }
 
 /// Without optional white space around it (RFC 9110, section 5.6.3).
-pub(in crate::http) fn trim(value: &[u8]) -> &[u8] {
-    let is_text = |&b: &u8| b != b' ' && b != b'\t';
-    let Some(start) = value.iter().position(is_text) else {
-        return &[];
-    };
-    let end = value.iter().rposition(is_text).unwrap_or(start);
-    &value[start..=end]
+pub(in crate::http) fn trim(mut value: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
+        value = rest;
+    }
+    value
 }
 
 /// Decimal digits and nothing else, of a number that a body could have and hyper can count.
 pub(in crate::http) fn number(digits: &[u8]) -> Option<u64> {
-    let add = |number: u64, digit: &u8| {
-        let digit = u64::from(digit.is_ascii_digit().then(|| digit - b'0')?);
-        number.checked_mul(10)?.checked_add(digit)
-    };
-    if digits.is_empty() {
-        return None;
-    }
-    let number = digits.iter().try_fold(0, add);
+    // A sign would be parsed too.
+    let is_number = digits.iter().all(u8::is_ascii_digit);
+    let number = std::str::from_utf8(digits).ok().filter(|_| is_number);
+    let number = number.and_then(|digits| digits.parse().ok());
     number.filter(|&number| number <= u64::MAX - 2)
 }
 
-/// Which bytes a field's name may have (RFC 9110, section 5.6.2).
+/// Which bytes a field's name may have.
 const TOKEN: [bool; 256] = {
     let mut token = [false; 256];
-    let punctuation = b"!#$%&'*+-.^_`|~";
-    let mut b = 0;
-    while b < 256 {
-        token[b] = matches!(b, 0x30..=0x39 | 0x41..=0x5a | 0x61..=0x7a);
-        b += 1;
-    }
-    let mut i = 0;
-    while i < punctuation.len() {
-        token[punctuation[i] as usize] = true;
-        i += 1;
+    let mut byte = 0_u8;
+    while byte < 128 {
+        token[byte as usize] = is_token_byte(byte);
+        byte += 1;
     }
     token
 };

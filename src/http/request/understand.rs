@@ -1,11 +1,12 @@
 //! From method, target and headers to an [`Operation`], or a [`Rejection`].
 //!
-//! The fields of a request are read here and in the pure functions that this file calls. Everything that can be refused without touching the store is refused
-//! here, before a byte of the body is read. Which status a rejection has is not known here.
+//! The fields of a request are read here and in the pure functions that this file calls. Everything that can be refused
+//! without touching the store is refused here, before a byte of the body is read. Which status a rejection has is not
+//! known here.
 
 use hyper::header::{
     ACCESS_CONTROL_REQUEST_METHOD, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE,
-    HeaderMap, HeaderValue, IF_RANGE, ORIGIN, RANGE, TRAILER,
+    HeaderMap, HeaderValue, IF_RANGE, ORIGIN, RANGE,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
@@ -19,7 +20,7 @@ use crate::http::request::watch_request::{WatchRequest, ask};
 use crate::http::semantics::accept::prefers_problem;
 use crate::http::semantics::coding::Coding;
 use crate::http::semantics::conditional::Preconditions;
-use crate::http::semantics::digest_fields::{Expected, WANT_REPR_DIGEST, want};
+use crate::http::semantics::digest_fields::{Expected, WANT_REPR_DIGEST, are_announced, want};
 use crate::http::semantics::listing::ListFormat;
 use crate::http::semantics::{listing, media};
 use crate::http::service_config::{Routes, ServiceConfig};
@@ -191,10 +192,6 @@ fn put_options(headers: &HeaderMap) -> Result<PutOptions, Rejection> {
     {
         return Err(Rejection::ContentCoding);
     }
-    let announced = headers
-        .get_all(TRAILER)
-        .iter()
-        .any(|fields| announces_digest(fields.as_bytes()));
     Ok(PutOptions {
         preconditions: Preconditions::of(headers),
         media_type: headers
@@ -202,18 +199,8 @@ fn put_options(headers: &HeaderMap) -> Result<PutOptions, Rejection> {
             .and_then(|v| media::check(v.as_bytes()))
             .map(Into::into),
         expected: Expected::of(headers)?,
-        digests_follow: announced,
+        digests_follow: are_announced(headers),
     })
-}
-
-fn announces_digest(fields: &[u8]) -> bool {
-    let names = ["content-digest", "repr-digest", "content-md5"];
-    let is_one = |field: &[u8]| {
-        names
-            .iter()
-            .any(|name| field.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
-    };
-    fields.split(|&b| b == b',').any(is_one)
 }
 
 /// The Origin of the request, if pages of it may use this server.

@@ -16,6 +16,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use crate::http::request::escape::has_bad_escape;
 use crate::http::request::hosts::is_own;
 use crate::http::request::unlisted::Unlisted;
+use crate::http::semantics::syntax::has_member;
 use crate::store::MAX_LEN;
 
 /// Sent by an `EventSource` that comes back.
@@ -64,8 +65,8 @@ pub(in crate::http) fn ask(
     let (prefix, since) = query(head.uri.query().unwrap_or_default())?;
     // RFC 9110, section 7.8: an Upgrade in HTTP/1.0 is ignored; so is one to what is not known here.
     let upgrades = head.version == Version::HTTP_11
-        && has_token(&head.headers, &UPGRADE, "websocket")
-        && has_token(&head.headers, &CONNECTION, "upgrade");
+        && has_option(&head.headers, &UPGRADE, "websocket")
+        && has_option(&head.headers, &CONNECTION, "upgrade");
     let transport = if upgrades {
         WatchTransport::WebSocket(handshake(&head.headers, len, is_allowed)?)
     } else {
@@ -148,12 +149,10 @@ fn is_own_origin(headers: &HeaderMap) -> bool {
     }
 }
 
-fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
-    let is_it = |part: &[u8]| part.trim_ascii().eq_ignore_ascii_case(token.as_bytes());
-    let lines = headers.get_all(name).iter();
-    lines
-        .flat_map(|line| line.as_bytes().split(|&b| b == b','))
-        .any(is_it)
+/// Whether a line of the field has this `option`.
+fn has_option(headers: &HeaderMap, name: &HeaderName, option: &str) -> bool {
+    let mut lines = headers.get_all(name).iter();
+    lines.any(|line| has_member(line.as_bytes(), option))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, HeaderMap, HeaderName};
 
-use crate::http::semantics::media::is_token;
+use crate::http::semantics::syntax::is_token;
 
 /// A weight in thousandths: 0 refuses.
 type Weight = u16;

@@ -5,7 +5,7 @@
 
 use hyper::header::HeaderValue;
 
-use crate::http::semantics::media::{is_token, skip_quoted};
+use crate::http::semantics::syntax::{is_token, skip_quoted};
 
 /// The field unless the operator says otherwise.
 pub const DEFAULT: &str = "no-cache";

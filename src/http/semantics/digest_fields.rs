@@ -6,8 +6,10 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use hyper::header::{HeaderMap, HeaderName};
+use hyper::header::{HeaderMap, HeaderName, TRAILER};
 use sfv::{BareItem, Dictionary, Item, ListEntry, Parser};
+
+use crate::http::semantics::syntax::has_member;
 
 /// The digest of the bytes of a message.
 pub(in crate::http) const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
@@ -102,6 +104,14 @@ impl Expected {
             md5: None,
         })
     }
+}
+
+/// Whether digests are announced as trailers (RFC 9110, section 6.6.2).
+pub(in crate::http) fn are_announced(headers: &HeaderMap) -> bool {
+    let names = [CONTENT_DIGEST, REPR_DIGEST, CONTENT_MD5];
+    let is_digest = |list: &[u8]| names.iter().any(|name| has_member(list, name.as_str()));
+    let mut lists = headers.get_all(TRAILER).iter();
+    lists.any(|list| is_digest(list.as_bytes()))
 }
 
 /// The algorithm that the client likes best to have a digest by, of those known here: `name` is that of the

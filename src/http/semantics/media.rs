@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use crate::http::semantics::syntax::{is_token, skip_quoted};
+
 /// The type of a value of which nothing is known.
 pub(in crate::http) const UNKNOWN: &str = "application/octet-stream";
 
@@ -168,23 +170,6 @@ fn skip_parameter(text: &str) -> Option<&str> {
     }
     let end = value.find([' ', ';']).unwrap_or(value.len());
     is_token(&value[..end]).then_some(&value[end..])
-}
-
-/// What stands behind the end of a quoted string (section 5.6.4).
-pub(in crate::http) fn skip_quoted(text: &str) -> Option<&str> {
-    let mut escaped = false;
-    let end = text.find(|c| {
-        let ends = c == '"' && !escaped;
-        escaped = c == '\\' && !escaped;
-        ends
-    })?;
-    Some(&text[end + 1..])
-}
-
-/// `token` of RFC 9110, section 5.6.2.
-pub(in crate::http) fn is_token(text: &str) -> bool {
-    let is_tchar = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-    !text.is_empty() && text.bytes().all(is_tchar)
 }
 
 #[cfg(test)]

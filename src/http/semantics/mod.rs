@@ -10,3 +10,4 @@ pub(super) mod media;
 pub(super) mod multipart;
 pub mod range;
 pub(super) mod select;
+pub(super) mod syntax;

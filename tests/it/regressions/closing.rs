@@ -472,3 +472,18 @@ fn little_is_read_of_a_refused_upload() {
         assert!(sent < ENOUGH, "{sent} bytes");
     }
 }
+
+/// Connection is a list: `close` may stand anywhere in it, and it ends a connection that sends a long value itself too.
+#[test]
+fn close_among_other_connection_options_ends_the_connection() {
+    let server = TestServer::start(&[]);
+    for size in [1 << 10, 1 << 20] {
+        server.dir.place("value", pattern(1, size));
+        let mut raw = server.connect();
+        let request = "GET /value HTTP/1.1\r\nHost: t\r\nConnection: keep-alive, Close\r\n\r\n";
+        let response = raw.ask(request);
+        assert_eq!(response.status, 200, "{size}");
+        assert!(response.closes(), "{size}");
+        raw.assert_closed();
+    }
+}
