@@ -4,25 +4,22 @@
 
 pub(super) mod body;
 mod clock;
+mod cross_origin;
 pub(super) mod encoded;
 pub(super) mod file_body;
 pub(super) mod head_encoder;
 pub(super) mod outcome;
+pub(super) mod plain;
 pub(super) mod representation;
-
-use std::hash::{BuildHasher, Hasher, RandomState};
+mod value;
 
 use hyper::body::Body as _;
 use hyper::header::{
-    ACCEPT_RANGES, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
-    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW,
-    CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
-    CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED,
-    LINK, ORIGIN, RETRY_AFTER, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_VERSION, SERVER, UPGRADE, VARY,
-    X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderName,
+    HeaderValue, LINK, RETRY_AFTER, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_VERSION, SERVER, UPGRADE,
+    VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Response, StatusCode};
-use serde::Serialize;
 
 use crate::http::admin;
 use crate::http::request::head::FramingError;
@@ -31,14 +28,11 @@ use crate::http::request::rejection::Rejection;
 use crate::http::request::watch_request::BadWatchRequest;
 use crate::http::response::body::{Body, EndlessBody};
 use crate::http::response::outcome::{Outcome, ValueResponse};
-use crate::http::response::representation::{NAME, Representation, validators};
-use crate::http::semantics::coding::variant;
-use crate::http::semantics::digest_fields::REPR_DIGEST;
+use crate::http::response::plain::{close, empty, plain, problem, put};
+use crate::http::response::representation::{NAME, validators};
+use crate::http::response::value::Sent;
 use crate::http::semantics::listing::ListFormat;
-use crate::http::semantics::multipart;
-use crate::http::semantics::multipart::Multipart;
-use crate::http::semantics::range::{content_range, unsatisfied};
-use crate::http::semantics::select::Selection;
+use crate::http::semantics::range::unsatisfied;
 use crate::http::service_config::ServiceConfig;
 use crate::http::ui;
 use crate::store;
@@ -51,12 +45,6 @@ fn methods(config: &ServiceConfig) -> HeaderValue {
         "GET, HEAD, PUT, DELETE, OPTIONS"
     })
 }
-
-/// Headers of requests and answers that pages of other origins may send and read.
-const SENT: &str = "content-type, content-md5, content-digest, repr-digest, want-repr-digest, if-match, if-none-match, \
-    if-modified-since, if-unmodified-since, if-range, range, last-event-id, x-request-id, traceparent";
-const READ: &str = "etag, last-modified, content-range, accept-ranges, repr-digest, link, retry-after, x-request-id, \
-    server-timing";
 
 /// The answer to a request.
 pub(super) fn render(
@@ -96,83 +84,21 @@ pub(super) fn render(
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers.insert(SERVER, NAME);
     }
-    if let Some(origin) = &context.origin {
-        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-        headers.insert(
-            ACCESS_CONTROL_EXPOSE_HEADERS,
-            HeaderValue::from_static(READ),
-        );
-    }
-    if context.varies {
-        headers.append(VARY, ORIGIN.into());
-    }
+    cross_origin::share(headers, context);
     response
 }
 
 /// The answer with a value.
 fn value(sending: ValueResponse) -> Response<Body> {
-    let ValueResponse {
-        value,
-        selection,
-        digest,
-        encoded,
-    } = sending;
-    let representation = value.representation();
-    let len = value.object().meta().len;
-    let mut headers = match &selection {
-        Selection::NotModified(etag) => not_modified(representation, etag),
-        _ => representation.headers.clone(),
-    };
-    if let Some(digest) = digest {
-        put(&mut headers, REPR_DIGEST, digest);
-    }
-    let (status, body) = match (selection, encoded) {
-        (Selection::Whole, Some((coding, encoded))) => {
-            headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
-            put(&mut headers, ETAG, variant(&representation.etag, coding));
-            headers.remove(ACCEPT_RANGES);
-            (StatusCode::OK, Body::encoded(encoded))
-        }
-        (Selection::Part(range), _) => {
-            put(&mut headers, CONTENT_RANGE, content_range(&range, len));
-            let body = Body::part(value.into_object(), range);
-            (StatusCode::PARTIAL_CONTENT, body)
-        }
-        (Selection::Parts(ranges), _) => {
-            let boundary = boundary();
-            let parts = Multipart::new(&ranges, len, &representation.media_type, &boundary);
-            put(
-                &mut headers,
-                CONTENT_TYPE,
-                multipart::content_type(&boundary),
-            );
-            let body = Body::parts(value.object(), parts);
-            (StatusCode::PARTIAL_CONTENT, body)
-        }
-        (Selection::NotModified(_), _) => (StatusCode::NOT_MODIFIED, Body::empty()),
-        (Selection::Whole, None) => (StatusCode::OK, Body::part(value.into_object(), 0..len)),
+    let (sent, headers, body) = value::sent(sending);
+    let status = match sent {
+        Sent::Whole => StatusCode::OK,
+        Sent::Part => StatusCode::PARTIAL_CONTENT,
+        Sent::Nothing => StatusCode::NOT_MODIFIED,
     };
     let mut response = plain(status, body);
     *response.headers_mut() = headers;
     response
-}
-
-/// RFC 9110, section 15.4.5: what a cache needs to know which of its answers is still good; and how it is to be shown.
-fn not_modified(representation: &Representation, etag: &str) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    put(&mut headers, ETAG, etag.to_owned());
-    for name in [LAST_MODIFIED, CACHE_CONTROL, VARY, CONTENT_SECURITY_POLICY] {
-        if let Some(value) = representation.headers.get(&name) {
-            headers.insert(name, value.clone());
-        }
-    }
-    headers
-}
-
-/// Random, so that no value holds it but by an accident that will not happen.
-fn boundary() -> String {
-    let random = || RandomState::new().build_hasher().finish();
-    format!("part-{:016x}{:016x}", random(), random())
 }
 
 fn listed(
@@ -250,9 +176,7 @@ fn options(preflight: bool, context: &ResponseContext, config: &ServiceConfig) -
     let headers = response.headers_mut();
     headers.insert(ALLOW, methods(config));
     if preflight && context.origin.is_some() {
-        headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods(config));
-        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(SENT));
-        headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("3600"));
+        cross_origin::allow(headers, methods(config));
     }
     response
 }
@@ -363,66 +287,4 @@ fn panicked(context: &ResponseContext) -> Response<Body> {
     let mut response = problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", why, context);
     close(&mut response);
     response
-}
-
-const TEXT: &str = "text/plain; charset=utf-8";
-
-/// RFC 9457; docs/http.md lists the names.
-#[derive(Serialize)]
-struct Problem<'a> {
-    r#type: String,
-    title: &'a str,
-    status: u16,
-    detail: String,
-}
-
-/// An error: one line that names the problem, or the same as `application/problem+json`. Caches may keep some errors and
-/// guess for how long (RFC 9110, section 15.1), 404 among them; without a validator there is nothing to keep them for.
-fn problem(
-    status: StatusCode,
-    name: &str,
-    why: impl std::fmt::Display,
-    context: &ResponseContext,
-) -> Response<Body> {
-    let (media_type, text) = if context.problem {
-        let problem = Problem {
-            r#type: format!("urn:data-server:problem:{name}"),
-            title: status.canonical_reason().unwrap_or_default(),
-            status: status.as_u16(),
-            detail: why.to_string(),
-        };
-        let json = serde_json::to_string(&problem).unwrap_or_default();
-        ("application/problem+json", json)
-    } else {
-        (TEXT, why.to_string())
-    };
-    let mut response = plain(status, Body::bytes(text + "\n"));
-    let media_type = HeaderValue::from_static(media_type);
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, media_type);
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
-}
-
-fn plain(status: StatusCode, body: Body) -> Response<Body> {
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    response
-}
-
-fn empty(status: StatusCode) -> Response<Body> {
-    plain(status, Body::empty())
-}
-
-/// All of our own texts are valid header values; one that is not is left out rather than fatal.
-fn put(headers: &mut HeaderMap, name: HeaderName, text: String) {
-    if let Ok(value) = HeaderValue::try_from(text) {
-        headers.insert(name, value);
-    }
-}
-
-/// Ends the connection after `response`: what follows on it cannot be trusted, or told apart from an unread body.
-pub(super) fn close(response: &mut Response<Body>) {
-    let close = HeaderValue::from_static("close");
-    response.headers_mut().insert(CONNECTION, close);
 }

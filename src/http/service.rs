@@ -7,6 +7,7 @@ pub(super) mod execute;
 mod get;
 mod handler;
 mod put;
+mod subscribe;
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -33,15 +34,16 @@ use crate::http::request::operation::{Intent, Operation, ResponseContext};
 use crate::http::request::rejection::Rejection;
 use crate::http::request::rejection_log::RejectionLog;
 use crate::http::request::understand::understand;
-use crate::http::request::watch_request::{WatchRequest, WatchTransport};
+use crate::http::request::watch_request::WatchRequest;
 use crate::http::response::body::Body;
 use crate::http::response::head_encoder::Encoder;
 use crate::http::response::outcome::Outcome;
 use crate::http::semantics::accept::prefers_problem;
 use crate::http::service::execute::{RequestContext, Task, Work};
 use crate::http::service::handler::{Handler, seal};
+use crate::http::service::subscribe::subscribe;
 use crate::http::service_config::ServiceConfig;
-use crate::http::watch::{Events, Session, Subscribers, Subscription, Upgraded};
+use crate::http::watch::{Subscribers, Subscription, Upgraded};
 use crate::store::Store;
 
 /// The service of one reactor.
@@ -80,35 +82,25 @@ pub struct ServiceBuilder {
 impl ServiceBuilder {
     /// The service, for the thread that this is called on.
     pub fn build(self) -> Service {
-        Service::new(self)
-    }
-}
-
-impl Service {
-    fn new(builder: ServiceBuilder) -> Self {
-        let ServiceBuilder {
-            store,
-            config,
-            reactor,
-            admin,
-        } = builder;
-        let subscribers = Subscribers::new(Arc::clone(store.changes()));
+        let subscribers = Subscribers::new(Arc::clone(self.store.changes()));
         let handler = Handler {
-            store,
-            config,
-            admin,
+            store: self.store,
+            config: self.config,
+            admin: self.admin,
             ids: Ids::default(),
             rejection_log: RejectionLog::default(),
         };
-        Self {
+        Service {
             handler: Rc::new(handler),
-            reactor,
+            reactor: self.reactor,
             logged: Cell::new(0),
             subscribers: Rc::new(subscribers),
             encoder: Encoder::default(),
         }
     }
+}
 
+impl Service {
     /// The head of a response, for a connection that sends it itself, with a body of `len` bytes.
     pub fn encode(&self, parts: &response::Parts, len: u64) -> Vec<u8> {
         self.encoder.encode(parts, len)
@@ -146,7 +138,18 @@ impl Service {
                 Answer::Working(self.when_resident(response, context, connection, record))
             }
             Begun::Watch(ask) => {
-                Answer::Ready(self.subscribe(ask, &context, connection, record, upgraded))
+                // Before there is a response, so that a client that acts on the response misses nothing.
+                let subscription =
+                    Subscription::new(&self.subscribers, connection, ask.prefix, ask.since);
+                Answer::Ready(subscribe(
+                    &self.handler,
+                    subscription,
+                    ask.transport,
+                    &context,
+                    connection,
+                    record,
+                    upgraded,
+                ))
             }
             Begun::Work(operation) => {
                 let context = RequestContext {
@@ -277,34 +280,6 @@ impl Service {
             let response = handler.begun(response, &context).await;
             seal(response, &connection, record)
         })
-    }
-
-    /// Subscribes before there is a response, so that nothing is missed by a client that acts on the response.
-    fn subscribe(
-        &self,
-        ask: WatchRequest,
-        context: &ResponseContext,
-        connection: &Rc<ConnectionState>,
-        record: RequestRecord,
-        upgraded: &Upgraded,
-    ) -> Response<Body> {
-        record.watches();
-        let subscription = Subscription::new(&self.subscribers, connection, ask.prefix, ask.since);
-        match ask.transport {
-            WatchTransport::Events => {
-                let outcome = Outcome::Subscribed(Box::new(Events::new(subscription)));
-                let response = self.handler.render(outcome, context);
-                seal(response, connection, record)
-            }
-            WatchTransport::WebSocket(accept) => {
-                let mut response = self.handler.render(Outcome::Upgraded(accept), context);
-                let status = response.status().as_u16();
-                record.answered(status, response.headers_mut());
-                let session = Session::new(subscription, record);
-                upgraded.set(Some(Box::new(session)));
-                response
-            }
-        }
     }
 }
 

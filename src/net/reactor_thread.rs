@@ -19,6 +19,7 @@ use super::balance::{Accepted, Target, Targets};
 use super::connection;
 use super::connection_limit::ConnectionLimit;
 use super::event_loop_lag;
+use super::http1;
 use super::listener::{Listener, ReactorListener};
 use super::reactor::{Reactor, Takeover};
 use super::runtime_thread;
@@ -137,7 +138,7 @@ async fn run(
 ) {
     let reactor = Rc::new(Reactor::new(
         config.service.build(),
-        connection::protocol(),
+        http1::protocol(),
         config.limits,
         config.takeover,
         config.counters,

@@ -5,15 +5,14 @@
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::rc::Rc;
 
 use bytes::BytesMut;
 use hyper::Response;
 
-use super::socket::Socket;
+use super::connection_context::ConnectionContext;
 use super::socket_body::SocketBody;
 use super::socket_writer::{BURST, Follows, SocketWriter};
-use crate::http::{Body, ConnectionState, Piece, Region, Service, Task, closes};
+use crate::http::{Body, Piece, Region, Task, closes};
 use crate::metrics::Direction;
 
 /// The shortest body of an upload that is taken over, in bytes: for shorter ones it costs more than it saves.
@@ -47,13 +46,11 @@ pub(super) fn is_worth(task: &Task) -> bool {
 
 /// Does what is `taken`, and takes from `received` what is of the body; true when the connection ends with it.
 pub(super) async fn run(
+    context: &ConnectionContext<'_>,
     taken: Taken,
     received: &mut BytesMut,
-    service: &Service,
-    socket: &Rc<Socket>,
-    writer: &Rc<SocketWriter>,
-    connection: &ConnectionState,
 ) -> io::Result<bool> {
+    let writer = &context.writer;
     let response = match taken {
         Taken::Response(response) => response,
         Taken::Upload(mut task) => {
@@ -63,15 +60,18 @@ pub(super) async fn run(
             let left = usize::try_from(length).unwrap_or(usize::MAX) - early.len();
             early.unsplit(received.split_to(received.len().min(left)));
             let expects = task.expects_continue();
-            let body = SocketBody::new(socket, writer, early.freeze(), length, expects);
+            let body = SocketBody::new(&context.socket, writer, early.freeze(), length, expects);
             task.with_source(Box::new(body)).await
         }
     };
     let (head, body) = response.into_parts();
     let is_last = closes(&head);
-    let head = service.encode(&head, body.known_len().unwrap_or(0));
+    let head = context
+        .reactor
+        .service()
+        .encode(&head, body.known_len().unwrap_or(0));
     send(head, body, writer).await?;
-    connection.flushed();
+    context.state.flushed();
     Ok(is_last)
 }
 

@@ -64,11 +64,15 @@ enum Content {
 }
 
 impl Body {
-    pub(in crate::http) fn empty() -> Self {
+    fn of(content: Content) -> Self {
         Self {
-            content: Content::Empty,
+            content,
             record: None,
         }
+    }
+
+    pub(in crate::http) fn empty() -> Self {
+        Self::of(Content::Empty)
     }
 
     pub(in crate::http) fn bytes(bytes: impl Into<Bytes>) -> Self {
@@ -78,19 +82,12 @@ impl Body {
         } else {
             Content::Bytes(bytes)
         };
-        Self {
-            content,
-            record: None,
-        }
+        Self::of(content)
     }
 
     /// This range of `object`.
     pub(in crate::http) fn part(object: Arc<Object>, range: Range<u64>) -> Self {
-        let content = Content::part(object, range);
-        Self {
-            content,
-            record: None,
-        }
+        Self::of(Content::part(object, range))
     }
 
     /// These parts of `object`, each in its framing.
@@ -101,24 +98,15 @@ impl Body {
             parts.push_back(Content::part(Arc::clone(object), range));
         }
         parts.push_back(Content::Bytes(multipart.end));
-        Self {
-            content: Content::Parts(parts, multipart.len),
-            record: None,
-        }
+        Self::of(Content::Parts(parts, multipart.len))
     }
 
     pub(in crate::http) fn encoded(encoded: Box<Encoded>) -> Self {
-        Self {
-            content: Content::Encoded(encoded),
-            record: None,
-        }
+        Self::of(Content::Encoded(encoded))
     }
 
     pub(in crate::http) fn endless(body: Box<dyn EndlessBody>) -> Self {
-        Self {
-            content: Content::Endless(body),
-            record: None,
-        }
+        Self::of(Content::Endless(body))
     }
 
     /// Whether it holds so much of a file that the connection had better send it itself.

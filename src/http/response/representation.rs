@@ -101,6 +101,20 @@ impl Representation {
         }
     }
 
+    /// RFC 9110, section 15.4.5: what a cache needs to know which of its answers is still good; and how it is to be shown.
+    pub(in crate::http) fn not_modified(&self, etag: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        if let Ok(etag) = HeaderValue::from_str(etag) {
+            headers.insert(ETAG, etag);
+        }
+        for name in [LAST_MODIFIED, CACHE_CONTROL, VARY, CONTENT_SECURITY_POLICY] {
+            if let Some(value) = self.headers.get(&name) {
+                headers.insert(name, value.clone());
+            }
+        }
+        headers
+    }
+
     /// What preconditions are asked against, given to `ask`.
     pub(in crate::http) fn current<T>(&self, ask: impl FnOnce(Current<'_>) -> T) -> T {
         let variants: Vec<&str> = self.variants.iter().map(String::as_str).collect();

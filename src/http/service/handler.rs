@@ -14,7 +14,8 @@ use crate::http::request::operation::ResponseContext;
 use crate::http::request::rejection_log::RejectionLog;
 use crate::http::response::body::Body;
 use crate::http::response::outcome::Outcome;
-use crate::http::response::{close, render};
+use crate::http::response::plain::close;
+use crate::http::response::render;
 use crate::http::service_config::ServiceConfig;
 use crate::store::{Error, Store};
 

@@ -1,0 +1,39 @@
+//! The answer to a client that follows changes: events without end, or another protocol.
+
+use hyper::Response;
+
+use crate::http::exchange::connection_state::ConnectionState;
+use crate::http::exchange::record::RequestRecord;
+use crate::http::request::operation::ResponseContext;
+use crate::http::request::watch_request::WatchTransport;
+use crate::http::response::body::Body;
+use crate::http::response::outcome::Outcome;
+use crate::http::service::handler::{Handler, seal};
+use crate::http::watch::{Events, Session, Subscription, Upgraded};
+
+/// The response; where the protocol is another behind it, `upgraded` gets the session.
+pub(in crate::http) fn subscribe(
+    handler: &Handler,
+    subscription: Subscription,
+    transport: WatchTransport,
+    context: &ResponseContext,
+    connection: &ConnectionState,
+    record: RequestRecord,
+    upgraded: &Upgraded,
+) -> Response<Body> {
+    record.watches();
+    match transport {
+        WatchTransport::Events => {
+            let outcome = Outcome::Subscribed(Box::new(Events::new(subscription)));
+            seal(handler.render(outcome, context), connection, record)
+        }
+        WatchTransport::WebSocket(accept) => {
+            let mut response = handler.render(Outcome::Upgraded(accept), context);
+            let status = response.status().as_u16();
+            record.answered(status, response.headers_mut());
+            let session = Session::new(subscription, record);
+            upgraded.set(Some(Box::new(session)));
+            response
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What every owner of a connection's socket works with: the loop of the connection, hyper, and the takeover.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::command::Command;
+use super::connections::Commands;
+use super::reactor::Reactor;
+use super::socket::Socket;
+use super::socket_writer::SocketWriter;
+use crate::http::{ConnectionState, Phase};
+
+/// See the module.
+pub(super) struct ConnectionContext<'a> {
+    pub(super) peer: SocketAddr,
+    pub(super) reactor: &'a Reactor,
+    pub(super) state: Rc<ConnectionState>,
+    pub(super) socket: Rc<Socket>,
+    pub(super) writer: Rc<SocketWriter>,
+    pub(super) commands: Commands<'a>,
+}
+
+impl<'a> ConnectionContext<'a> {
+    /// Of a new connection of `reactor`.
+    pub(super) fn new(socket: Socket, peer: SocketAddr, reactor: &'a Reactor) -> Self {
+        let state = Rc::new(ConnectionState::new(Arc::clone(reactor.counters())));
+        let socket = Rc::new(socket);
+        Self {
+            peer,
+            reactor,
+            writer: Rc::new(SocketWriter::new(&socket, &state)),
+            socket,
+            commands: reactor.connections().add(&state),
+            state,
+        }
+    }
+
+    /// Does what `command` means in every state; false when the connection is to be cut.
+    pub(super) fn follow(&self, command: Option<Command>) -> bool {
+        match command {
+            Some(Command::Nudge) => self.socket.nudge(),
+            // A subscriber asks no more.
+            Some(Command::Last) if self.state.phase() == Phase::Watching => self.state.drain(),
+            Some(Command::Last) => self.state.close_after_response(),
+            Some(Command::Finish) => self.state.drain(),
+            Some(Command::TooSlow) => return false,
+            Some(Command::LateHead | Command::Rest) | None => {}
+        }
+        true
+    }
+}

@@ -1,0 +1,213 @@
+//! HTTP/1 on a connection, as hyper speaks it: requests are read and answered until something else is to be done with the
+//! socket.
+//!
+//! Promises that a request which arrived whole is performed although its client closes or resets the connection, and that
+//! every byte received and not used is given back. Moves no long body: those are left to the caller.
+
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use bytes::BytesMut;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, Version};
+
+use super::command::Command;
+use super::connection_context::ConnectionContext;
+use super::hyper_io::HyperIo;
+use super::reactor::Takeover;
+use super::resting;
+use super::socket_reader::SocketReader;
+use super::takeover::{self, Taken};
+use crate::http::{Answer, Body, FramingError, MAX_HEAD, Phase, Session, Upgraded, Work};
+
+/// What hyper may hold of a request that is being received, in bytes.
+const RECEIVE_BUFFER: usize = 256 << 10;
+
+/// The protocol's settings, the same for all connections.
+pub(super) fn protocol() -> http1::Builder {
+    let mut protocol = http1::Builder::new();
+    // The sweep keeps all time limits, this one among them: hyper would need a timer for each request.
+    protocol
+        .header_read_timeout(None)
+        .half_close(true)
+        .max_header_size(MAX_HEAD)
+        .max_buf_size(RECEIVE_BUFFER);
+    protocol
+}
+
+/// What comes after hyper.
+pub(super) enum Next {
+    /// Requests go on.
+    Rest,
+    /// The connection closes in order.
+    Close,
+    /// The connection closes at once: nothing more is sent or read.
+    Cut,
+    /// A request is rejected, and the connection closes.
+    Reject(FramingError),
+    /// A long body is moved.
+    TakeOver(Taken),
+    /// The protocol is another from now on.
+    Upgrade(Box<Session>),
+}
+
+/// Has hyper serve requests, those in `received` first, until something else is to be done: what, and what was received
+/// and not used.
+pub(super) async fn serve(
+    context: &ConnectionContext<'_>,
+    received: BytesMut,
+) -> Result<(Next, BytesMut), hyper::Error> {
+    let reader = SocketReader::new(&context.socket, &context.state, received);
+    let input = Rc::clone(reader.state());
+    let io = HyperIo::new(reader, &context.writer, &context.state);
+    let unflushed = Rc::clone(io.unflushed());
+    let (taken, upgraded) = (RefCell::default(), Upgraded::default());
+    let service = service_fn(|request| call(context, request, &taken, &upgraded));
+    let mut hyper = context.reactor.protocol().serve_connection(io, service);
+    let before = context.state.requests();
+    let warm = context.reactor.warm();
+    let mut is_late = false;
+    let next = poll_fn(|cx| {
+        let command = context.commands.next(cx);
+        if !context.follow(command) {
+            return Poll::Ready(hyper::Result::Ok(Next::Cut));
+        }
+        is_late |= command == Some(Command::LateHead);
+        let rests = command == Some(Command::Rest) || !warm.may_stay();
+        let was_watching = context.state.phase() == Phase::Watching;
+        input.is_starved.set(false);
+        let polled = hyper.poll_without_shutdown(cx)?;
+        let has_more = input.requests.get() > context.state.requests() - before;
+        if polled.is_pending() && is_deserted(context, was_watching, has_more, cx) {
+            return Poll::Ready(Ok(Next::Cut));
+        }
+        // hyper calls a connection done whose last response it holds, and goes on with it if it is asked to.
+        if unflushed.get() {
+            return Poll::Pending;
+        }
+        if polled.is_ready() {
+            return Poll::Ready(Ok(Next::Close));
+        }
+        if let Some(taken) = taken.take() {
+            return Poll::Ready(Ok(Next::TakeOver(taken)));
+        }
+        if context.state.is_serving() || !input.is_starved.get() {
+            return Poll::Pending;
+        }
+        let holds_part = input.holds_part.get();
+        let next = match input.error.get() {
+            Some(error) => Next::Reject(error),
+            None if is_late && holds_part => Next::Reject(FramingError::Late),
+            None if is_late => Next::Close,
+            None if context.state.is_draining() && !holds_part => Next::Close,
+            None if rests && context.state.phase() == Phase::Idle => Next::Rest,
+            None => return Poll::Pending,
+        };
+        Poll::Ready(Ok(next))
+    })
+    .await;
+    let parts = hyper.into_parts();
+    // hyper would leave a connection as it is that asked for any upgrade, also one that was answered as if it had not.
+    let next = match (next?, upgraded.take()) {
+        (Next::Close, Some(session)) => Next::Upgrade(session),
+        (next, _) => next,
+    };
+    let mut received = BytesMut::from(parts.read_buf);
+    received.unsplit(parts.io.into_reader().into_held());
+    Ok((next, received))
+}
+
+/// Whether the connection is not worth keeping: its client is gone, and nothing is done that changes anything; or it is a
+/// subscriber that does not read while the server drains. `has_more` when other requests have arrived.
+fn is_deserted(
+    context: &ConnectionContext<'_>,
+    was_watching: bool,
+    has_more: bool,
+    cx: &mut Context<'_>,
+) -> bool {
+    let is_watching = context.state.phase() == Phase::Watching;
+    if was_watching && context.state.is_draining() {
+        // A subscriber that comes back can go on where it was.
+        return is_watching || context.state.progress().is_writing();
+    }
+    if has_more || !context.state.is_for_client_alone() {
+        return false;
+    }
+    match resting::poll_end(&context.socket, cx) {
+        Poll::Pending => false,
+        // A client that closes its side may still read what it asked for (RFC 9112, section 9.6), but for a response
+        // without end.
+        Poll::Ready(Ok(())) => {
+            context.state.half_close();
+            is_watching
+        }
+        Poll::Ready(Err(_)) => true,
+    }
+}
+
+/// The answer to `request`, or, where the connection moves its body itself, what is to be done, left in `taken`.
+fn call<'c>(
+    context: &'c ConnectionContext<'_>,
+    request: Request<Incoming>,
+    taken: &'c RefCell<Option<Taken>>,
+    upgraded: &Upgraded,
+) -> Pending<'c> {
+    let can_take = context.reactor.takeover() == Takeover::On
+        && request.version() == Version::HTTP_11
+        && request.method() != Method::HEAD;
+    let service = context.reactor.service();
+    let progress = match service.call(&context.state, context.peer, request, upgraded) {
+        Answer::Ready(response) => Stage::Ready(Some(response)),
+        Answer::Working(work) => Stage::Working(work),
+        Answer::Upload(task) if can_take && takeover::is_worth(&task) => {
+            *taken.borrow_mut() = Some(Taken::Upload(task));
+            Stage::Ready(None)
+        }
+        Answer::Upload(task) => Stage::Working(task.with_frames()),
+    };
+    Pending {
+        stage: progress,
+        taken: can_take.then_some(taken),
+    }
+}
+
+/// The answer to a request, for hyper. Stays pending when the connection takes it over.
+struct Pending<'a> {
+    stage: Stage,
+    /// Where a response is left that the connection sends itself, if it may.
+    taken: Option<&'a RefCell<Option<Taken>>>,
+}
+
+enum Stage {
+    /// Known already; empty once it has been given.
+    Ready(Option<Response<Body>>),
+    Working(Work),
+}
+
+impl Future for Pending<'_> {
+    type Output = Result<Response<Body>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let response = match &mut self.stage {
+            Stage::Ready(response) => match response.take() {
+                Some(response) => response,
+                None => return Poll::Pending,
+            },
+            Stage::Working(work) => ready!(work.as_mut().poll(cx)),
+        };
+        match self.taken {
+            Some(taken) if response.body().is_long() => {
+                *taken.borrow_mut() = Some(Taken::Response(response));
+                self.stage = Stage::Ready(None);
+                Poll::Pending
+            }
+            _ => Poll::Ready(Ok(response)),
+        }
+    }
+}
