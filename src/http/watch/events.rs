@@ -10,14 +10,14 @@ use bytes::Bytes;
 use tokio::time::{Instant, Interval, interval_at};
 
 use crate::http::response::body::EndlessBody;
-use crate::http::watch::feed::{Event, PULSE, Subscription};
+use crate::http::watch::feed::{Event, HEARTBEAT, Subscription};
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(in crate::http) struct Events {
     subscription: Subscription,
-    pulse: Interval,
-    has_begun: bool,
+    heartbeat: Interval,
+    has_started: bool,
 }
 
 impl Events {
@@ -25,22 +25,22 @@ impl Events {
     pub(in crate::http) fn new(subscription: Subscription) -> Self {
         Self {
             subscription,
-            pulse: interval_at(Instant::now() + PULSE, PULSE),
-            has_begun: false,
+            heartbeat: interval_at(Instant::now() + HEARTBEAT, HEARTBEAT),
+            has_started: false,
         }
     }
 
     fn poll_text(&mut self, cx: &mut Context<'_>) -> Poll<String> {
-        if !self.has_begun {
-            self.has_begun = true;
+        if !self.has_started {
+            self.has_started = true;
             return Poll::Ready(position("watching", self.subscription.seen()));
         }
         if let Poll::Ready(events) = self.subscription.poll_events(cx) {
-            self.pulse.reset();
+            self.heartbeat.reset();
             return Poll::Ready(events.iter().fold(String::new(), with_event));
         }
-        let pulse = self.pulse.poll_tick(cx);
-        pulse.map(|_| position("alive", self.subscription.seen()))
+        let beat = self.heartbeat.poll_tick(cx);
+        beat.map(|_| position("alive", self.subscription.seen()))
     }
 }
 
@@ -94,9 +94,9 @@ mod tests {
                 connection.flushed();
                 let piece = poll_fn(|cx| events.poll_piece(cx)).await;
                 assert_eq!(piece.unwrap(), format!(": alive\nid: {seen}\n\n"));
-                assert_eq!(start.elapsed(), nth * PULSE);
+                assert_eq!(start.elapsed(), nth * HEARTBEAT);
             }
-            let unread = tokio::time::timeout(10 * PULSE, poll_fn(|cx| events.poll_piece(cx)));
+            let unread = tokio::time::timeout(10 * HEARTBEAT, poll_fn(|cx| events.poll_piece(cx)));
             assert!(unread.await.is_err(), "not read, and yet there is more");
             connection.drain();
             assert_eq!(poll_fn(|cx| events.poll_piece(cx)).await, None);

@@ -19,7 +19,7 @@ use crate::http::response::representation::etag;
 use crate::store::{Change, Changes, Gap};
 
 /// How often a subscriber hears that the connection is alive, and that none that does is forgotten.
-pub(super) const PULSE: Duration = Duration::from_secs(20);
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(20);
 
 /// Changes looked at together: no more are taken out of the store at once.
 const LOOKED_AT: usize = 64;

@@ -1,12 +1,12 @@
-//! Changes over a WebSocket (RFC 6455): a conversation in which the server speaks and the client shows that it is there.
+//! Changes over a WebSocket (RFC 6455): the server sends messages, and the client answers pings.
 //!
-//! Promises that a client which answers no ping for two intervals is let go, that one which breaks the protocol or sends
-//! messages is told so and let go, and that no more than one batch waits for a client that does not read.
+//! Promises that no more than one batch waits for a client that does not read, that a client which answers no ping for two
+//! intervals is disconnected, and that one which violates the protocol or sends messages gets a close frame that says so.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use futures_util::{Sink, Stream};
+use futures_util::{FutureExt, Sink, Stream};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, Interval, interval_at};
 use tokio_tungstenite::WebSocketStream;
@@ -16,15 +16,20 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 
 use crate::http::exchange::record::RequestRecord;
-use crate::http::watch::feed::{BATCH, Event, PULSE, Subscription};
+use crate::http::watch::feed::{BATCH, Event, HEARTBEAT, Subscription};
 
 /// The longest message taken from a client, which has nothing to say but control frames.
 const LONGEST: usize = 4 << 10;
 
+/// A WebSocket, as far as a session uses it.
+trait Messages: Sink<Message, Error = Error> + Stream<Item = Result<Message, Error>> + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Messages for WebSocketStream<S> {}
+
 /// Why a session ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// The client said goodbye and was answered, or is gone.
+    /// The client closed and was answered, or is gone.
     Gone,
     /// The server does: this code says why.
     Close(CloseCode, &'static str),
@@ -35,9 +40,9 @@ enum Ending {
 pub struct Session {
     subscription: Subscription,
     record: RequestRecord,
-    /// When the client was last heard.
-    heard: Instant,
-    pulse: Interval,
+    /// When the client last sent anything.
+    last_received: Instant,
+    heartbeat: Interval,
 }
 
 impl Session {
@@ -47,17 +52,14 @@ impl Session {
         Self {
             subscription,
             record,
-            heard: now,
-            pulse: interval_at(now + PULSE, PULSE),
+            last_received: now,
+            heartbeat: interval_at(now + HEARTBEAT, HEARTBEAT),
         }
     }
 
-    /// Talks over `socket` until one side goes. A client that spoke too early, before its handshake was answered, is let
-    /// go at once (RFC 6455, section 4.1).
-    pub async fn run<S>(mut self, socket: S, is_early: bool)
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
+    /// Runs over `socket` until one side ends it. A client that sent too early, before its handshake was answered, is
+    /// disconnected at once (RFC 6455, section 4.1).
+    pub async fn run(mut self, socket: impl AsyncRead + AsyncWrite + Unpin, is_early: bool) {
         let mut config = WebSocketConfig::default();
         config.read_buffer_size = LONGEST;
         config.max_message_size = Some(LONGEST);
@@ -72,52 +74,38 @@ impl Session {
             std::future::poll_fn(|cx| self.poll_turn(&mut socket, cx)).await
         };
         if let Ending::Close(code, reason) = ending {
-            let frame = CloseFrame {
-                code,
-                reason: reason.into(),
-            };
-            std::future::poll_fn(|cx| say_goodbye(&mut socket, frame.clone(), cx)).await;
+            let reason = reason.into();
+            // If the client takes it now: the server does not wait for a client that does not.
+            let _ = socket
+                .close(Some(CloseFrame { code, reason }))
+                .now_or_never();
             // What the client sent before it heard of this must not turn the close into a reset.
             self.subscription.connection().leave_unread();
         }
     }
 
-    fn poll_turn<S>(
-        &mut self,
-        socket: &mut WebSocketStream<S>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Ending>
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
+    fn poll_turn(&mut self, socket: &mut impl Messages, cx: &mut Context<'_>) -> Poll<Ending> {
         if self.subscription.connection().is_draining() {
             return Poll::Ready(Ending::Close(CloseCode::Away, "the server is going away"));
         }
-        if let Poll::Ready(ending) = self.poll_hear(socket, cx) {
+        if let Poll::Ready(ending) = self.poll_receive(socket, cx) {
             return Poll::Ready(ending);
         }
         let mut is_ping_due = false;
-        while self.pulse.poll_tick(cx).is_ready() {
+        while self.heartbeat.poll_tick(cx).is_ready() {
             is_ping_due = true;
         }
-        if is_ping_due && self.heard.elapsed() >= 2 * PULSE {
+        if is_ping_due && self.last_received.elapsed() >= 2 * HEARTBEAT {
             return Poll::Ready(Ending::Gone);
         }
-        match self.poll_tell(socket, is_ping_due, cx) {
+        match self.poll_send(socket, is_ping_due, cx) {
             Err(error) => Poll::Ready(ending(&error)),
             Ok(()) => Poll::Pending,
         }
     }
 
-    /// Hears the client out; pings are answered on the way.
-    fn poll_hear<S>(
-        &mut self,
-        socket: &mut WebSocketStream<S>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Ending>
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
+    /// Receives all that has arrived; pings are answered on the way.
+    fn poll_receive(&mut self, socket: &mut impl Messages, cx: &mut Context<'_>) -> Poll<Ending> {
         loop {
             match Pin::new(&mut *socket).poll_next(cx) {
                 Poll::Pending => return Poll::Pending,
@@ -127,21 +115,18 @@ impl Session {
                     let reason = "nothing is taken here but control frames";
                     return Poll::Ready(Ending::Close(CloseCode::Unsupported, reason));
                 }
-                Poll::Ready(Some(Ok(_control))) => self.heard = Instant::now(),
+                Poll::Ready(Some(Ok(_control))) => self.last_received = Instant::now(),
             }
         }
     }
 
-    /// Tells what there is to tell, as long as the client takes it; no batch is begun before the last is sent.
-    fn poll_tell<S>(
+    /// Sends what there is to send, as long as the client takes it; no batch is begun before the last is sent.
+    fn poll_send(
         &mut self,
-        socket: &mut WebSocketStream<S>,
+        socket: &mut impl Messages,
         mut is_ping_due: bool,
         cx: &mut Context<'_>,
-    ) -> Result<(), Error>
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
+    ) -> Result<(), Error> {
         let mut socket = Pin::new(socket);
         while let Poll::Ready(flushed) = socket.as_mut().poll_flush(cx) {
             flushed?;
@@ -159,26 +144,6 @@ impl Session {
         }
         Ok(())
     }
-}
-
-/// Sends the close frame if the client takes it now; the server does not wait for a client that does not.
-fn say_goodbye<S>(
-    socket: &mut WebSocketStream<S>,
-    frame: CloseFrame,
-    cx: &mut Context<'_>,
-) -> Poll<()>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    let mut socket = Pin::new(socket);
-    if socket
-        .as_mut()
-        .start_send(Message::Close(Some(frame)))
-        .is_ok()
-    {
-        let _ = socket.as_mut().poll_flush(cx);
-    }
-    Poll::Ready(())
 }
 
 /// What to tell a client whose side of the conversation failed so (RFC 6455, section 7.4.1).
@@ -218,7 +183,10 @@ mod tests {
             for nth in 1..=20_u32 {
                 let message = client.next().await.unwrap().unwrap();
                 assert!(message.is_ping(), "{message}");
-                assert_eq!(start.elapsed().as_secs(), u64::from(nth) * PULSE.as_secs());
+                assert_eq!(
+                    start.elapsed().as_secs(),
+                    u64::from(nth) * HEARTBEAT.as_secs()
+                );
             }
             assert!(!running.is_finished());
             connection.drain();
@@ -234,7 +202,7 @@ mod tests {
             let (ours, _theirs) = duplex(1024);
             let start = Instant::now();
             session.run(ours, false).await;
-            assert_eq!(start.elapsed(), 2 * PULSE);
+            assert_eq!(start.elapsed(), 2 * HEARTBEAT);
         });
     }
 
@@ -252,7 +220,7 @@ mod tests {
                 .await
                 .unwrap();
             running.await.unwrap();
-            assert_eq!(start.elapsed(), 4 * PULSE);
+            assert_eq!(start.elapsed(), 4 * HEARTBEAT);
         });
     }
 }
