@@ -22,9 +22,9 @@ impl Counter {
 
 /// A counter that any thread adds to: for what happens too rarely for that to cost anything.
 #[derive(Debug, Default)]
-pub struct Tally(AtomicU64);
+pub struct SharedCounter(AtomicU64);
 
-impl Tally {
+impl SharedCounter {
     /// A count of none.
     pub const fn new() -> Self {
         Self(AtomicU64::new(0))

@@ -9,10 +9,10 @@ pub mod process;
 mod reactor;
 mod store;
 
-pub use counter::{Counter, Tally};
+pub use counter::{Counter, SharedCounter};
 pub use histogram::{Histogram, Scale};
 pub use reactor::{Direction, Method, ReactorCounters, STATUSES};
 pub use store::{Jobs, Listings, StoreCounters};
 
 /// Lines of the log that were lost: there was no room for them, or standard error refused them.
-pub static LOG_LINES_LOST: Tally = Tally::new();
+pub static LOG_LINES_LOST: SharedCounter = SharedCounter::new();

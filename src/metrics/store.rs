@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Histogram, Scale, Tally};
+use super::{Histogram, Scale, SharedCounter};
 
 /// The counters of a store.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl StoreCounters {
 #[derive(Debug, Default)]
 pub struct Listings {
     /// Walks of the directory that were begun.
-    pub walks: Tally,
+    pub walks: SharedCounter,
     index_keys: AtomicUsize,
     index_bytes: AtomicUsize,
 }
@@ -74,9 +74,9 @@ impl Listings {
 /// The jobs of a pool of threads.
 #[derive(Debug, Default)]
 pub struct Jobs {
-    submitted: Tally,
-    started: Tally,
-    finished: Tally,
+    submitted: SharedCounter,
+    started: SharedCounter,
+    finished: SharedCounter,
 }
 
 impl Jobs {

@@ -220,16 +220,17 @@ impl Target for Rc<Reactor> {
     /// Serves the connection, which gets a task of its own unless it is done with at once: short connections most often
     /// are, and to make a task costs more than to answer.
     fn serve(&self, accepted: Accepted) {
-        begin(serve_connection(accepted, Self::clone(self)));
+        poll_or_spawn(serve_connection(accepted, Self::clone(self)));
     }
 }
 
-fn begin(serving: impl Future<Output = ()> + 'static) {
+/// Polls `serving` once, and spawns what is left of it.
+fn poll_or_spawn(serving: impl Future<Output = ()> + 'static) {
     let mut serving = Box::pin(serving);
     // A no-op waker is enough: spawning polls again.
     let mut cx = Context::from_waker(Waker::noop());
-    let begun = catch_unwind(AssertUnwindSafe(|| serving.as_mut().poll(&mut cx)));
-    if let Ok(Poll::Pending) = begun {
+    let polled = catch_unwind(AssertUnwindSafe(|| serving.as_mut().poll(&mut cx)));
+    if let Ok(Poll::Pending) = polled {
         drop(tokio::task::spawn_local(serving));
     }
 }
@@ -271,7 +272,7 @@ mod tests {
         runtime.expect("a runtime").block_on(async {
             for (panics, waits) in [(true, false), (true, true), (false, true), (false, false)] {
                 let counters = Rc::clone(&counters);
-                begin(async move {
+                poll_or_spawn(async move {
                     let _finished = Finished(&counters);
                     if waits {
                         tokio::task::yield_now().await;

@@ -20,14 +20,14 @@ const REFUSED: u16 = 400;
 enum Stage {
     None,
     /// The head of the request has arrived.
-    Begun,
+    Received,
     /// The answer is known.
     Answered,
     /// The answer has been handed to hyper whole, and perhaps not yet to the socket.
     Ended,
 }
 
-/// What few exchanges have: kept aside, so that the others cost nothing for it.
+/// What few requests have: kept aside, so that the others cost nothing for it.
 #[derive(Debug)]
 pub(in crate::http) struct Notes {
     pub(in crate::http) identity: Identity,
@@ -55,7 +55,7 @@ pub(in crate::http) struct Timing {
     pub(in crate::http) asked: Option<Instant>,
 }
 
-/// Measures the exchanges of one connection.
+/// Measures the requests of one connection.
 #[derive(Debug)]
 pub(in crate::http) struct RequestMetrics {
     counters: Arc<ReactorCounters>,
@@ -86,7 +86,7 @@ impl RequestMetrics {
     pub(in crate::http) fn begin(&self, method: &hyper::Method) {
         // A pipelined request may come before the answer to the one before it has left.
         self.settle();
-        self.stage.set(Stage::Begun);
+        self.stage.set(Stage::Received);
         self.began.set(Instant::now());
         self.first.set(None);
         self.status.set(0);
@@ -116,13 +116,13 @@ impl RequestMetrics {
         self.began.get().elapsed()
     }
 
-    /// The client's body is waited for: the time, if it is wanted.
-    pub(in crate::http) fn waits(&self) -> Option<Instant> {
+    /// The client's body is waited for from now on: the time, if it is wanted.
+    pub(in crate::http) fn start_waiting(&self) -> Option<Instant> {
         self.with_notes(|notes| notes.timing.is_some().then(Instant::now))?
     }
 
     /// It is no longer waited for.
-    pub(in crate::http) fn waited(&self, since: Option<Instant>) {
+    pub(in crate::http) fn stop_waiting(&self, since: Option<Instant>) {
         let Some(since) = since else { return };
         self.with_notes(|notes| {
             if let Some(timing) = &mut notes.timing {
@@ -168,7 +168,7 @@ impl RequestMetrics {
     pub(in crate::http) fn sent(&self, bytes: usize, more: bool) {
         self.counters.bytes.sent.add(bytes as u64);
         let is_last = self.stage.get() == Stage::Ended && !more;
-        let is_interim = self.stage.get() == Stage::Begun;
+        let is_interim = self.stage.get() == Stage::Received;
         // All of an answer in one go needs no reading of its own: the end is taken at once.
         if self.first.get().is_none() && !is_last && !is_interim {
             self.first.set(Some(Instant::now()));
@@ -190,7 +190,7 @@ impl RequestMetrics {
     /// Whether an answer is being made that nothing but its reader needs.
     pub(in crate::http) fn is_reading(&self) -> bool {
         let only_reads = matches!(self.method.get(), Method::Get | Method::Head);
-        only_reads && self.stage.get() == Stage::Begun
+        only_reads && self.stage.get() == Stage::Received
     }
 
     /// Counts the request that has ended, if there is one.

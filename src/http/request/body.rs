@@ -145,9 +145,9 @@ impl<'a> Received<'a> {
         if body.is_empty() {
             return None;
         }
-        let waits = self.connection.metrics().waits();
+        let since = self.connection.metrics().start_waiting();
         let frame = body.0.frame().await;
-        self.connection.metrics().waited(waits);
+        self.connection.metrics().stop_waiting(since);
         frame
     }
 
@@ -189,10 +189,12 @@ impl MeteredBody<'_> {
     fn note(&mut self, polled: Poll<Option<usize>>) -> Poll<Option<usize>> {
         self.connection.progress().set_reading(polled.is_pending());
         match polled {
-            Poll::Pending if self.since.is_none() => self.since = self.connection.metrics().waits(),
+            Poll::Pending if self.since.is_none() => {
+                self.since = self.connection.metrics().start_waiting()
+            }
             Poll::Pending => {}
             Poll::Ready(moved) => {
-                self.connection.metrics().waited(self.since.take());
+                self.connection.metrics().stop_waiting(self.since.take());
                 self.count(moved.unwrap_or(0));
             }
         }

@@ -16,7 +16,7 @@ use crate::http::request::operation::{GetOptions, Intent, Operation, PutOptions,
 use crate::http::request::page::MetricsFormat;
 use crate::http::request::path::{WATCH, key, page};
 use crate::http::request::rejection::Rejection;
-use crate::http::request::watch_request::{WatchRequest, ask};
+use crate::http::request::watch_request::WatchRequest;
 use crate::http::semantics::accept::prefers_problem;
 use crate::http::semantics::coding::Coding;
 use crate::http::semantics::conditional::Preconditions;
@@ -61,7 +61,7 @@ fn subscription(
     match head.method {
         Method::GET => {
             let is_allowed = |headers: &_| allowed_origin(headers, config).is_some();
-            Ok(ask(head, len, is_allowed)?)
+            Ok(WatchRequest::of(head, len, is_allowed)?)
         }
         _ if config.compat => Err(Rejection::Method),
         // HEAD stands for nothing here: the answer has no end.

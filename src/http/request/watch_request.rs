@@ -32,6 +32,32 @@ pub(in crate::http) struct WatchRequest {
     pub(in crate::http) transport: WatchTransport,
 }
 
+impl WatchRequest {
+    /// Understands the request of `head`, whose body has `len` bytes where that is known; pages whose Origin `is_allowed` may
+    /// ask from elsewhere.
+    pub(in crate::http) fn of(
+        head: &Parts,
+        len: Option<u64>,
+        is_allowed: impl Fn(&HeaderMap) -> bool,
+    ) -> Result<Self, BadWatchRequest> {
+        let (prefix, since) = query(head.uri.query().unwrap_or_default())?;
+        // RFC 9110, section 7.8: an Upgrade in HTTP/1.0 is ignored; so is one to what is not known here.
+        let upgrades = head.version == Version::HTTP_11
+            && has_option(&head.headers, &UPGRADE, "websocket")
+            && has_option(&head.headers, &CONNECTION, "upgrade");
+        let transport = if upgrades {
+            WatchTransport::WebSocket(handshake(&head.headers, len, is_allowed)?)
+        } else {
+            WatchTransport::Events
+        };
+        Ok(Self {
+            prefix,
+            since: last_event_id(&head.headers).or(since),
+            transport,
+        })
+    }
+}
+
 /// How changes are sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::http) enum WatchTransport {
@@ -53,30 +79,6 @@ pub(in crate::http) enum BadWatchRequest {
     WebSocketVersion,
     #[error("pages of {} may not follow the changes; the option {}", .0.seen, .0.remedy)]
     ForeignOrigin(Unlisted),
-}
-
-/// Understands the request of `head`, whose body has `len` bytes where that is known; pages whose Origin `is_allowed` may
-/// ask from elsewhere.
-pub(in crate::http) fn ask(
-    head: &Parts,
-    len: Option<u64>,
-    is_allowed: impl Fn(&HeaderMap) -> bool,
-) -> Result<WatchRequest, BadWatchRequest> {
-    let (prefix, since) = query(head.uri.query().unwrap_or_default())?;
-    // RFC 9110, section 7.8: an Upgrade in HTTP/1.0 is ignored; so is one to what is not known here.
-    let upgrades = head.version == Version::HTTP_11
-        && has_option(&head.headers, &UPGRADE, "websocket")
-        && has_option(&head.headers, &CONNECTION, "upgrade");
-    let transport = if upgrades {
-        WatchTransport::WebSocket(handshake(&head.headers, len, is_allowed)?)
-    } else {
-        WatchTransport::Events
-    };
-    Ok(WatchRequest {
-        prefix,
-        since: last_event_id(&head.headers).or(since),
-        transport,
-    })
 }
 
 /// `prefix` and `since`, both optional; other names are ignored.
@@ -177,7 +179,7 @@ mod tests {
             ("connection", "keep-alive, Upgrade"),
         ];
         let lines = [&common, lines].concat();
-        ask(&head("/-/watch", &lines), Some(0), |headers| {
+        WatchRequest::of(&head("/-/watch", &lines), Some(0), |headers| {
             headers[ORIGIN] == "https://app.example"
         })
     }
@@ -202,13 +204,13 @@ mod tests {
                 Err(BadWatchRequest::Since),
             ),
         ] {
-            let got = ask(&head(target, &[]), Some(0), |_| false);
+            let got = WatchRequest::of(&head(target, &[]), Some(0), |_| false);
             let got = got.map(|ask| (ask.prefix.into_string(), ask.since));
             assert_eq!(got, expected, "{target}");
         }
         let long = format!("/-/watch?prefix={}", "x".repeat(MAX_LEN + 1));
         assert_eq!(
-            ask(&head(&long, &[]), Some(0), |_| false),
+            WatchRequest::of(&head(&long, &[]), Some(0), |_| false),
             Err(BadWatchRequest::Prefix)
         );
     }
@@ -217,7 +219,7 @@ mod tests {
     fn the_last_event_id_counts_more_than_the_query_and_nonsense_is_long_gone() {
         for (id, since) in [("9", 9), (" 9 ", 9), ("x", 0), ("", 0), ("-1", 0)] {
             let head = head("/-/watch?since=7", &[("last-event-id", id)]);
-            let got = ask(&head, Some(0), |_| false).unwrap();
+            let got = WatchRequest::of(&head, Some(0), |_| false).unwrap();
             assert_eq!(got.since, Some(since), "{id:?}");
         }
     }
@@ -252,7 +254,7 @@ mod tests {
             ],
         );
         for len in [None, Some(1)] {
-            let got = ask(&with_body, len, |_| true);
+            let got = WatchRequest::of(&with_body, len, |_| true);
             assert!(matches!(got, Err(BadWatchRequest::Handshake(_))), "{len:?}");
         }
     }
@@ -266,7 +268,7 @@ mod tests {
             &[("connection", "upgrade"), version, key],
             &[("upgrade", "h2c"), ("connection", "upgrade")],
         ] {
-            let got = ask(&head("/-/watch", lines), Some(0), |_| false).unwrap();
+            let got = WatchRequest::of(&head("/-/watch", lines), Some(0), |_| false).unwrap();
             assert_eq!(got.transport, WatchTransport::Events, "{lines:?}");
         }
         let mut old = head(
@@ -280,7 +282,9 @@ mod tests {
         );
         old.version = Version::HTTP_10;
         assert_eq!(
-            ask(&old, Some(0), |_| false).unwrap().transport,
+            WatchRequest::of(&old, Some(0), |_| false)
+                .unwrap()
+                .transport,
             WatchTransport::Events
         );
     }
