@@ -25,7 +25,7 @@ pub struct ServiceConfig {
     pub cache_control: Option<HeaderValue>,
     /// By which names the server may be asked, and by which pages.
     pub allowed: AllowLists,
-    /// Log a line for exchanges.
+    /// Log a line for requests.
     pub access_log: Option<Sampling>,
     /// Tell clients how long their answers took.
     pub server_timing: bool,

@@ -21,7 +21,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Durations of exchanges.
+    /// Durations of requests and syncs.
     pub const DURATION: Self = Self::seconds(&[
         50 * US,
         100 * US,

@@ -190,7 +190,7 @@ impl MeteredBody<'_> {
         self.connection.progress().set_reading(polled.is_pending());
         match polled {
             Poll::Pending if self.since.is_none() => {
-                self.since = self.connection.metrics().start_waiting()
+                self.since = self.connection.metrics().start_waiting();
             }
             Poll::Pending => {}
             Poll::Ready(moved) => {
