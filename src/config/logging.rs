@@ -2,12 +2,15 @@
 
 use std::num::NonZeroU32;
 
-use clap::builder::FalseyValueParser;
+use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use tracing::level_filters::LevelFilter;
 
 use crate::http::Sampling;
 use crate::log;
+
+/// Levels, as [`LevelFilter`] parses them.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Log")]
@@ -17,9 +20,10 @@ pub(super) struct Logging {
         long,
         value_name = "LEVEL",
         env = "DATA_SERVER_LOG_LEVEL",
-        default_value = "info"
+        default_value = "info",
+        value_parser = PossibleValuesParser::new(LEVELS).try_map(|level| level.parse::<LevelFilter>())
     )]
-    log_level: LogLevel,
+    log_level: LevelFilter,
 
     /// Form of the log, on standard error
     #[arg(
@@ -46,16 +50,6 @@ pub(super) struct Logging {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum LogLevel {
-    Off,
-    Error,
-    Warn,
-    Info,
-    Debug,
-    Trace,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
 enum LogFormat {
     Text,
     Json,
@@ -71,21 +65,8 @@ impl Logging {
 
     pub(super) fn options(&self) -> log::Options {
         log::Options {
-            level: self.log_level.into(),
+            level: self.log_level,
             json: matches!(self.log_format, LogFormat::Json),
-        }
-    }
-}
-
-impl From<LogLevel> for LevelFilter {
-    fn from(level: LogLevel) -> Self {
-        match level {
-            LogLevel::Off => Self::OFF,
-            LogLevel::Error => Self::ERROR,
-            LogLevel::Warn => Self::WARN,
-            LogLevel::Info => Self::INFO,
-            LogLevel::Debug => Self::DEBUG,
-            LogLevel::Trace => Self::TRACE,
         }
     }
 }
