@@ -10,7 +10,7 @@
 mod admin;
 mod exchange;
 #[cfg(any(test, fuzzing))]
-#[path = "../../tests/fuzz/checks/mod.rs"]
+#[path = "../../tests/checks/mod.rs"]
 pub mod fuzz;
 mod request;
 mod response;
