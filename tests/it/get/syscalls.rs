@@ -55,42 +55,49 @@ fn calls_of_hot_gets(size: usize) -> Option<(BTreeMap<String, usize>, Duration)>
     server.stop();
     let calls = trace.calls();
     let counts = between_marks(&calls);
-    eprintln!("{REQUESTS} hot GETs of {size} bytes: {counts:?}");
     let counts = counts.into_iter().map(|(name, n)| (name.to_owned(), n));
     Some((counts.collect(), took))
 }
 
-/// Asserts so many calls of each for 1000 requests, and next to none beside them: the kernel is asked every 100 ms whether a
-/// file is still in memory, and the lag of the event loop is measured as often, however slow a traced machine is.
+/// What a reactor does beside its requests, at most once in [`PERIOD`]. Its timer for the lag of the event loop comes due,
+/// and the runtime wakes its own poll by an eventfd.
+const TIMER: (&str, usize) = ("write", 1);
+
+/// What a value adds that is sent from its file: the kernel is asked for its first and its last byte, without waiting.
+const RESIDENCY: (&str, usize) = ("preadv2", 2);
+
+/// How often the lag is measured, and how long a file that was found in memory counts as being there.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// Asserts so many calls of each for 1000 requests, at most so many of each `periodic` one, and no other.
 #[track_caller]
-fn assert_calls(size: usize, expected: &[(&str, usize)]) {
+fn assert_calls(size: usize, expected: &[(&str, usize)], periodic: &[(&str, usize)]) {
+    /// A socket may be found empty now and then, where the machine is slow.
     const SLACK: usize = 20;
-    const EACH_TIME: usize = 3;
-    let Some((counts, took)) = calls_of_hot_gets(size) else {
+    let Some((mut counts, took)) = calls_of_hot_gets(size) else {
         return;
     };
-    let times = usize::try_from(took.as_millis() / 100).expect("a short time");
+    eprintln!("{counts:?} in {took:?}");
     for (name, each) in expected {
-        let count = counts.get(*name).copied().unwrap_or(0);
-        let expected = each * 1000;
+        let (count, expected) = (counts.remove(*name).unwrap_or(0), each * 1000);
         assert!(
             (expected..expected + SLACK).contains(&count),
-            "{count} calls of {name}, not {expected}, in {counts:?}"
+            "{count} calls of {name}, not {expected}"
         );
     }
-    let is_expected = |name: &str| expected.iter().any(|(expected, _)| *expected == name);
-    let others: usize = counts
-        .iter()
-        .filter(|(name, _)| !is_expected(name))
-        .map(|(_, n)| n)
-        .sum();
-    let most = SLACK + EACH_TIME * times;
-    assert!(others < most, "{counts:?} in {took:?}");
+    // One more for the period that has begun.
+    let periods = usize::try_from(took.as_millis() / PERIOD.as_millis()).expect("a short time") + 1;
+    for (name, each) in periodic {
+        let (count, most) = (counts.remove(*name).unwrap_or(0), each * periods);
+        assert!(count <= most, "{count} calls of {name}, more than {most}");
+    }
+    assert!(counts.is_empty(), "beside what is expected: {counts:?}");
 }
 
 #[test]
 fn a_hot_kibibyte_costs_one_receive_one_look_at_the_file_and_one_send() {
-    assert_calls(1024, &[("recvfrom", 1), ("fstat", 1), ("sendto", 1)]);
+    let calls = [("recvfrom", 1), ("fstat", 1), ("sendto", 1)];
+    assert_calls(1024, &calls, &[TIMER]);
 }
 
 #[test]
@@ -101,7 +108,7 @@ fn a_hot_value_above_16_kib_is_sent_from_its_file_without_opening_it_again() {
         ("sendto", 1),
         ("sendfile", 1),
     ];
-    assert_calls(20 << 10, &calls);
+    assert_calls(20 << 10, &calls, &[TIMER, RESIDENCY]);
 }
 
 #[test]
