@@ -7,6 +7,7 @@ use std::path::Path;
 use rustix::fs::XattrFlags;
 
 use super::matrix::first_path;
+use super::verdict::statuses;
 use crate::support::{Attached, Call, DataDir, Raw, Response, TestServer, pattern};
 
 /// The length of a value that is received into memory, and of one that is received into a file.
@@ -127,9 +128,19 @@ impl Operation {
 
     /// Asks for it over a connection of its own. Where there is no answer, what was begun has ended nonetheless.
     pub(super) fn perform(self, server: &TestServer, state: &State) -> Reply {
+        self.perform_under(&[], server, state)
+    }
+
+    /// The same while calls fail with `errors` again and again, not once.
+    pub(super) fn perform_under(
+        self,
+        errors: &[&str],
+        server: &TestServer,
+        state: &State,
+    ) -> Reply {
         let reply = self.ask(server, state);
         if matches!(reply, Reply::Nothing) {
-            outlast(server);
+            outlast(errors, server);
         }
         reply
     }
@@ -173,15 +184,17 @@ impl Operation {
 }
 
 /// Waits for all changes that were handed over: they are made also when no client waits for them any more, one after the
-/// other, so that the answer to a later one comes after them. That one may meet faults as well, each time: their statuses
-/// will do too, for the publisher alone answers a DELETE.
-fn outlast(server: &TestServer) {
-    let request = "DELETE /nothing HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+/// other, so that the answer to a later one comes after them. This is a DELETE of a key that is absent, which the publisher
+/// alone answers: 404, or, where the publisher's own calls meet `errors` each time, what these are answered with.
+fn outlast(errors: &[&str], server: &TestServer) {
     crate::support::eventually("changes are made", || {
         let mut raw = Raw::connect(server.addr);
-        let _may_be_cut_off = raw.offer(request);
-        let answer = raw.try_head().map(|answer| answer.status);
-        answer.is_some_and(|status| matches!(status, 403 | 404 | 500 | 503 | 507))
+        let _may_be_cut_off =
+            raw.offer("DELETE /nothing HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+        let Some(Response { status, .. }) = raw.try_head() else {
+            return false;
+        };
+        status == 404 || errors.iter().any(|error| statuses(error).contains(&status))
     });
 }
 

@@ -2,10 +2,11 @@
 
 use super::matrix::{ERRORS, is_possible};
 use super::operation::{Operation, Reply, Scene, calls_of, on_disk};
+use super::verdict::statuses;
 use super::{Subject, possible};
-use crate::random::Random;
+use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
-use crate::support::Attached;
+use crate::support::{Attached, Response};
 
 /// Operations of a round.
 const OPERATIONS: u64 = 24;
@@ -27,31 +28,36 @@ fn injections(random: &mut Random, calls: &[String]) -> Vec<String> {
     injections
 }
 
+/// What calls fail with under these words of strace.
+fn errors(injections: &[String]) -> Vec<&str> {
+    let words = injections.iter().flat_map(|words| words.split(':'));
+    words
+        .filter_map(|word| word.strip_prefix("error="))
+        .collect()
+}
+
 /// What one reply says, where it cannot be told which call failed.
 fn judge(
     operation: Operation,
-    injections: &[String],
+    errors: &[&str],
     before: bool,
     wanted: bool,
     reply: &Reply,
 ) -> Result<(), String> {
-    let denies = injections.iter().any(|i| i.contains("error=EACCES"));
+    // A body that cannot be received is one that broke off: 400.
+    let is_explained =
+        |status| status == 400 || errors.iter().any(|error| statuses(error).contains(&status));
     match reply {
         Reply::Answer(answer) if answer.status == 200 => {
             wanted
                 .then_some(())
                 .ok_or("200, and the directory does not say so")?;
         }
-        // A sync of names may have failed after the change; so may the sending of the answer.
-        Reply::Answer(answer)
-            if matches!(answer.status, 400 | 500 | 503 | 507) || denies && answer.status == 403 =>
-        {
-            (before || wanted)
-                .then_some(())
-                .ok_or("neither the old value nor the new one")?;
+        Reply::Answer(Response { status, .. }) if !is_explained(*status) => {
+            return Err(format!("{status}"));
         }
-        Reply::Answer(answer) => return Err(format!("{}", answer.status)),
-        Reply::Nothing => {
+        // A sync of names may have failed after the change; so may the sending of the answer.
+        Reply::Answer(_) | Reply::Nothing => {
             (before || wanted)
                 .then_some(())
                 .ok_or("neither the old value nor the new one")?;
@@ -63,9 +69,8 @@ fn judge(
     Ok(())
 }
 
-/// One round under faults of these calls, drawn from this seed; how many failed.
-fn round(scene: Scene, calls: &[String], seed: u64) -> Result<usize, String> {
-    let mut random = Random::new(seed);
+/// One round under faults of these calls, drawn from `random`; how many failed.
+fn round(scene: Scene, calls: &[String], mut random: Random) -> Result<usize, String> {
     let injections = injections(&mut random, calls);
     round_under(scene, &injections, calls, random)
 }
@@ -84,6 +89,7 @@ fn round_under(
     let mut options: Vec<&str> = injections.iter().flat_map(|i| ["-e", i]).collect();
     let trace = format!("trace={}", calls.join(","));
     options.extend(["-e", &trace]);
+    let errors = errors(injections);
     let tracer = Attached::to(&server, &options);
     for n in 0..OPERATIONS {
         let operation = random.one_of(&Scene::all()).operation;
@@ -92,11 +98,11 @@ fn round_under(
             other => other,
         };
         let state = operation.prepare(&server, seed.wrapping_add(n));
-        let reply = operation.perform(&server, &state);
+        let reply = operation.perform_under(&errors, &server, &state);
         let after = on_disk(&server.dir);
         judge(
             operation,
-            injections,
+            &errors,
             after == state.before,
             after == state.wanted,
             &reply,
@@ -141,14 +147,13 @@ fn several_calls_at_once_fail_again_and_again() {
     calls.sort();
     calls.dedup();
     drop(server);
-    let seed = scaled(1, u64::from(std::process::id()));
-    eprintln!("seeds from {seed} on");
+    let mut random = Random::new(seed("random faults"));
     let (mut failed, mut rounds) = (0, 0);
     while failed < scaled(100, 10_000) {
         rounds += 1;
         assert!(rounds < scaled(100, 10_000), "only {failed} calls failed");
-        let seed = seed * 1_000_003 + rounds;
-        failed += round(scene, &calls, seed).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        let outcome = round(scene, &calls, random.fork());
+        failed += outcome.unwrap_or_else(|why| panic!("round {rounds}: {why}"));
     }
     counted(
         "random faults",

@@ -18,7 +18,7 @@ pub(super) struct Seen<'a> {
 }
 
 /// The statuses that docs/http.md lists for `error`, where it is not overcome.
-fn statuses(error: &str) -> &'static [u16] {
+pub(super) fn statuses(error: &str) -> &'static [u16] {
     match error {
         "ENOSPC" | "EDQUOT" | "EROFS" => &[507],
         "EMFILE" | "ENFILE" | "ENOMEM" => &[503],
