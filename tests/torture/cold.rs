@@ -10,7 +10,7 @@ use rustix::fs::{Advice, fadvise};
 
 use crate::disk::Disk;
 use crate::nbd::{Nbd, Weakness};
-use crate::scale::{counted, left_out, scaled};
+use crate::scale::{available, counted, scaled};
 use crate::support::{DataDir, Launch, TestServer, pattern};
 
 /// So many bytes of disk threads stand for one that the kernel reads ahead when a reactor asks for a page, or sends one.
@@ -55,9 +55,7 @@ impl Reads {
 }
 
 fn disk(what: &str) -> Option<Nbd> {
-    Nbd::new(Weakness::SlowReads)
-        .map_err(|why| left_out(what, &why))
-        .ok()
+    available(what, Nbd::new(Weakness::SlowReads))
 }
 
 /// Has every layer give up what it holds of the value in memory.

@@ -4,16 +4,14 @@
 use std::fs;
 
 use crate::disk::{Disk, run};
-use crate::load::Load;
+use crate::load::{Load, Progress};
 use crate::nbd::{Nbd, Weakness};
-use crate::power::{ENOUGH, Report};
-use crate::scale::{counted, left_out, scaled};
+use crate::power::{ENOUGH, FAILING_DISK, Report};
+use crate::scale::{available, counted, scaled};
 use crate::support::{Call, Launch, TestServer, Trace, eventually, pattern, put_head};
 
 fn disk(percent: u8, what: &str) -> Option<Nbd> {
-    Nbd::new(Weakness::Errors { percent })
-        .map_err(|why| left_out(what, &why))
-        .ok()
+    available(what, Nbd::new(Weakness::Errors { percent }))
 }
 
 fn launch(disk: &Nbd) -> Launch {
@@ -36,18 +34,21 @@ fn what_a_failing_disk_did_not_take_is_not_acknowledged() {
         let Some(mut disk) = disk(percent, "a disk that fails under load") else {
             return;
         };
-        let mut load = Load::new();
+        let mut load = Load::new("eio");
         let mut server = launch(&disk).start();
         server.store("canary", "alive");
-        report.writes += load.work(server.addr, |progress| {
+        let progress = Progress::under(FAILING_DISK);
+        let writes = load.work(server.addr, &progress, || {
             progress.reach(ENOUGH);
+            progress.let_break();
             disk.fail_writes(true);
             progress.go_on_for(60);
             disk.fail_writes(false);
             progress.go_on_for(20);
-            refused += progress.refused();
             progress.acknowledged()
         });
+        report.writes += writes.expect("no broken promise while the disk fails");
+        refused += progress.refused();
         assert_eq!(server.get("canary").body, b"alive");
         healed_by_itself += usize::from(server.put("canary", "alive").status == 200);
         let mut server = again(&mut server, &mut disk);
@@ -58,9 +59,9 @@ fn what_a_failing_disk_did_not_take_is_not_acknowledged() {
         report.assert_nothing_lost(&load);
         server.stop();
     }
-    assert_ne!(refused, 0, "no write failed: {report}");
+    assert_ne!(refused, 0, "no request failed: {report}");
     let counts = format!(
-        "{report}; {refused} writes refused; {healed_by_itself} times served without a new mount"
+        "{report}; {refused} requests refused; {healed_by_itself} times served without a new mount"
     );
     counted("write errors, disk, ext4", &counts);
 }

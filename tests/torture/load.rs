@@ -1,194 +1,246 @@
-//! Clients that write without rest, each to keys of its own, and remember every answer; and the look at what is left.
+//! The load that crashes, power cuts and faults meet: clients that write, replace, delete, swap and read, each with keys
+//! of its own, and judge every answer at once; and the look at what is left.
+
+mod worker;
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::thread;
 
-use crate::ledger::{Account, Found, Tally, Value, Verdict};
+use self::worker::Worker;
+use crate::ledger::{Fault, Finding, Ledger, Tally};
 use crate::random::{Random, seed};
-use crate::session::{Heard, Session};
-use crate::support::{self, Done, TestServer, eventually};
+use crate::support::{Client, Done, Heard, TestServer, eventually};
 
-const CLIENTS: u64 = 8;
+pub(crate) const CLIENTS: usize = 8;
 
 /// Keys of each client.
-const KEYS: u64 = 40;
+const KEYS: usize = 20;
 
-/// Answers in a row that acknowledge nothing, after which a client leaves a server that it takes for broken.
-const PATIENCE: usize = 40;
-
-/// Lengths of values: kept in memory until published (up to 64 KiB), written in pieces (256 KiB), and beyond.
-const LENGTHS: [usize; 10] = [0, 1, 100, 1000, 1000, 5000, 5000, 20_000, 70_000, 300_000];
-
-/// All clients, and the seed of what they do.
-pub(crate) struct Load {
-    pub(crate) seed: u64,
-    clients: Vec<Client>,
-    random: Random,
+/// What the server may do with a request that it does not answer as it should.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms {
+    /// The statuses of refusals that the faults explain. A change that was refused so may have been made.
+    pub(crate) is_excused: fn(u16) -> bool,
+    pub(crate) silence: Silence,
 }
 
-/// What the clients have heard so far.
-#[derive(Default)]
+/// What it means that a request gets no answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Silence {
+    /// The server has ended, and has or has not made the change.
+    Unknown,
+    /// The server has ended in order: it has not made what it did not answer.
+    NotMade,
+    /// One of the faults, and the server will be there again.
+    Passing,
+}
+
+/// The terms, and what the clients have heard so far.
 pub(crate) struct Progress {
+    terms: Terms,
     acknowledged: AtomicUsize,
+    answered: AtomicUsize,
     refused: AtomicUsize,
-    done: Done,
+    unanswered: AtomicUsize,
+    /// A request may get no answer.
+    may_break: AtomicBool,
+    /// A client has found a broken promise.
+    broken: AtomicBool,
+    over: Done,
 }
 
 impl Progress {
+    pub(crate) fn under(terms: Terms) -> Self {
+        Self {
+            may_break: AtomicBool::new(terms.silence == Silence::Passing),
+            terms,
+            acknowledged: AtomicUsize::default(),
+            answered: AtomicUsize::default(),
+            refused: AtomicUsize::default(),
+            unanswered: AtomicUsize::default(),
+            broken: AtomicBool::default(),
+            over: Done::default(),
+        }
+    }
+
+    /// Writes and removals.
     pub(crate) fn acknowledged(&self) -> usize {
         self.acknowledged.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn answered(&self) -> usize {
+        self.answered.load(Ordering::Acquire)
     }
 
     pub(crate) fn refused(&self) -> usize {
         self.refused.load(Ordering::Acquire)
     }
 
+    pub(crate) fn unanswered(&self) -> usize {
+        self.unanswered.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Acquire)
+    }
+
+    /// From now on a request may get no answer.
+    pub(crate) fn let_break(&self) {
+        self.may_break.store(true, Ordering::Release);
+    }
+
+    fn may_break(&self) -> bool {
+        self.may_break.load(Ordering::Acquire)
+    }
+
     /// Waits until so many writes have been acknowledged.
     #[track_caller]
     pub(crate) fn reach(&self, acknowledged: usize) {
         eventually("writes are acknowledged", || {
-            self.acknowledged() >= acknowledged
+            self.is_broken() || self.acknowledged() >= acknowledged
         });
     }
 
     /// Waits for so many answers more, whatever they say.
     #[track_caller]
     pub(crate) fn go_on_for(&self, answers: usize) {
-        let all = || self.acknowledged() + self.refused();
-        let enough = all() + answers;
-        eventually("requests are answered", || all() >= enough);
+        let enough = self.answered() + answers;
+        eventually("requests are answered", || {
+            self.is_broken() || self.answered() >= enough
+        });
     }
+}
+
+/// All keys, by client, and the seed of what is drawn.
+pub(crate) struct Load {
+    pub(crate) seed: u64,
+    random: Random,
+    ledgers: Vec<Vec<Mutex<Ledger>>>,
+    /// Keys that were given up, with a change that may still be made.
+    given_up: Mutex<Vec<String>>,
 }
 
 impl Load {
-    pub(crate) fn new() -> Self {
-        let seed = seed("load");
+    pub(crate) fn new(test: &str) -> Self {
+        let seed = seed(test);
+        let ledger = |client, key| Mutex::new(Ledger::new(format!("client-{client}-{key}")));
+        let keys = |client| (0..KEYS).map(|key| ledger(client, key)).collect();
         Self {
             seed,
-            clients: (0..CLIENTS).map(|n| Client::new(n, seed)).collect(),
-            random: Random::new(seed ^ 0xfa17),
+            random: Random::new(seed),
+            ledgers: (0..CLIENTS).map(keys).collect(),
+            given_up: Mutex::default(),
         }
     }
 
-    /// A number from `from` up to `to`, both included.
-    pub(crate) fn between(&mut self, from: usize, to: usize) -> usize {
-        from + self.random.place(to - from + 1)
+    /// A source of numbers for the test itself.
+    pub(crate) fn random(&mut self) -> &mut Random {
+        &mut self.random
     }
 
-    /// Has all clients write to the server for as long as `meanwhile` takes, and end in good order, if they still can.
+    /// Has all clients at work for as long as `meanwhile` takes, or until they find a broken promise.
     pub(crate) fn work<R>(
         &mut self,
         addr: SocketAddr,
-        meanwhile: impl FnOnce(&Progress) -> R,
-    ) -> R {
-        let progress = Progress::default();
+        progress: &Progress,
+        meanwhile: impl FnOnce() -> R,
+    ) -> Result<R, Finding> {
+        let randoms: Vec<_> = (0..CLIENTS).map(|_| self.random.fork()).collect();
+        let load = &*self;
         thread::scope(|scope| {
-            let _told_at_the_end = progress.done.when_dropped();
-            for client in &mut self.clients {
-                let progress = &progress;
-                scope.spawn(move || client.work(addr, progress));
-            }
-            meanwhile(&progress)
+            let workers = randoms.into_iter().enumerate().map(|(me, random)| {
+                let worker = Worker {
+                    me,
+                    addr,
+                    load,
+                    random,
+                    client: Client::new(addr),
+                    progress,
+                };
+                scope.spawn(|| worker.run())
+            });
+            let workers: Vec<_> = workers.collect();
+            let result = {
+                let _over = progress.over.when_dropped();
+                meanwhile()
+            };
+            let mut ended = workers
+                .into_iter()
+                .map(|worker| worker.join().expect("a client"));
+            ended.try_for_each(|ended| ended).map(|()| result)
         })
     }
 
-    /// Reads every key and counts what became of it; removes what is wrong, to go on from there.
-    pub(crate) fn look(&mut self, server: &TestServer) -> Tally {
-        let mut tally = Tally::default();
-        let mut client = support::Client::new(server.addr);
-        for account in self
-            .clients
-            .iter_mut()
-            .flat_map(|client| &mut client.accounts)
-        {
-            let answer = client.ask("GET", &account.key);
-            let found = match answer.status {
-                200 => Found::Bytes(answer.body),
-                404 => Found::Nothing,
-                status => Found::Failure(status),
+    /// With nothing under way: reads every key, and goes on from what it holds. Of `files`, each is a key that holds a value.
+    pub(crate) fn verify(&mut self, addr: SocketAddr, files: &[String]) -> Result<(), Finding> {
+        let mut client = Client::new(addr);
+        for ledger in self.ledgers() {
+            let Heard::Answer(answer) = client.hear("GET", &ledger.key, "", &[]) else {
+                let told = format!("GET /{}: no answer after the start", ledger.key);
+                return Err((Fault::Answer, told));
             };
-            if tally.count(account, &found) == Verdict::Kept {
-                account.settle(&found);
-            } else {
-                server.ask("DELETE", &account.key);
-                account.settle(&Found::Nothing);
-            }
+            let met = ledger.judge(ledger.floor(), &answer)?;
+            ledger.settle(met, &answer);
         }
-        let keys: Vec<_> = self
-            .clients
-            .iter()
-            .flat_map(|client| &client.accounts)
+        let given_up = self
+            .given_up
+            .get_mut()
+            .expect("no panic under the lock")
+            .clone();
+        let held = self.ledgers().filter(|ledger| ledger.holds() == Some(true));
+        let known: Vec<_> = held
+            .map(|ledger| ledger.key.clone())
+            .chain(given_up)
             .collect();
-        let is_known = |name: &Vec<u8>| keys.iter().any(|account| account.key.as_bytes() == name);
-        let names = server.dir.names();
-        let strange = names.iter().filter(|&name| !is_known(name));
+        match files.iter().find(|name| !known.contains(name)) {
+            Some(name) => Err((Fault::Litter, format!("{name} is no value"))),
+            None => Ok(()),
+        }
+    }
+
+    /// After a fault that may cost anything: reads every key and counts what became of it; removes what is wrong, to go on
+    /// from there.
+    pub(crate) fn look(&mut self, server: &TestServer) -> Tally {
+        let (mut tally, mut client) = (Tally::default(), Client::new(server.addr));
+        for ledger in self.ledgers() {
+            let answer = client.ask("GET", &ledger.key);
+            let met = ledger.meet(ledger.floor(), &answer);
+            tally.count(ledger, &met);
+            let number = met.unwrap_or_else(|_| {
+                server.ask("DELETE", &ledger.key);
+                ledger.begin(true)
+            });
+            ledger.start_over(number, &answer);
+        }
+        let known: Vec<_> = self
+            .ledgers()
+            .map(|ledger| ledger.key.clone().into_bytes())
+            .collect();
+        let strange = server
+            .dir
+            .names()
+            .into_iter()
+            .filter(|name| !known.contains(name));
         let strange: Vec<_> = strange
             .map(|name| name.escape_ascii().to_string())
             .collect();
-        assert!(strange.is_empty(), "names that nobody wrote: {strange:?}");
+        assert!(
+            strange.is_empty(),
+            "names that no client wrote: {strange:?}"
+        );
         server.dir.assert_nothing_staged();
         tally
     }
-}
 
-/// One writer of some keys.
-struct Client {
-    accounts: Vec<Account>,
-    random: Random,
-}
-
-impl Client {
-    fn new(n: u64, seed: u64) -> Self {
-        let key = |k| Account::new(format!("key-{n}-{k}"));
-        Self {
-            accounts: (0..KEYS).map(key).collect(),
-            random: Random::new(seed ^ (n << 40)),
-        }
+    fn ledgers(&mut self) -> impl Iterator<Item = &mut Ledger> {
+        let all = self.ledgers.iter_mut().flatten();
+        all.map(|ledger| ledger.get_mut().expect("no panic under the lock"))
     }
 
-    /// Writes until told to end, or until there is no server that answers.
-    fn work(&mut self, addr: SocketAddr, progress: &Progress) {
-        let mut refused_in_a_row = 0;
-        let mut session = Session::new(addr);
-        while !progress.done.is_said() && refused_in_a_row < PATIENCE {
-            match self.write(&mut session) {
-                // Without an answer, the change may be made at any later time: nothing more may be asked of the key.
-                None => return,
-                Some(true) => {
-                    progress.acknowledged.fetch_add(1, Ordering::AcqRel);
-                    refused_in_a_row = 0;
-                }
-                Some(false) => {
-                    progress.refused.fetch_add(1, Ordering::AcqRel);
-                    refused_in_a_row += 1;
-                }
-            }
-        }
-    }
-
-    /// One write, and whether it was acknowledged; new keys, replaced ones and removed ones in turn as it happens.
-    fn write(&mut self, session: &mut Session) -> Option<bool> {
-        let at = self.random.place(self.accounts.len());
-        let account = &mut self.accounts[at];
-        let removes = account.acknowledged().is_some() && self.random.below(3) == 0;
-        let change = (!removes).then(|| Value {
-            seed: self.random.draw(),
-            len: self.random.one_of(&LENGTHS),
-        });
-        account.ask(change);
-        let heard = match change {
-            Some(value) => session.ask("PUT", &account.key, "", &value.bytes()),
-            None => session.ask("DELETE", &account.key, "", &[]),
-        };
-        // A head that is whole says what became of the change.
-        let (Heard::Answer(answer) | Heard::Part(Some(answer))) = heard else {
-            return None;
-        };
-        let is_ack = (200..300).contains(&answer.status);
-        if is_ack {
-            account.acknowledge();
-        }
-        Some(is_ack)
+    fn ledger(&self, client: usize, n: usize) -> MutexGuard<'_, Ledger> {
+        let ledger = &self.ledgers[client][n];
+        ledger.lock().expect("no panic under the lock")
     }
 }

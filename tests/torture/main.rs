@@ -23,9 +23,9 @@ mod power;
 mod proxy;
 mod random;
 mod scale;
-mod session;
 mod slow;
 mod soak;
+mod value;
 mod volatile;
 
 use data_server_testing as support;

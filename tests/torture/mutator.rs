@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::random::Random;
+use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
 use crate::support::{DataDir, Launch, TestServer, eventually};
 
@@ -108,8 +108,7 @@ const WORDS: &[&str] = &[
 fn hostile_input_does_no_harm() {
     let inputs: u64 = scaled(200_000, 5_000_000);
     let ground = Ground::new();
-    let seed = seed();
-    eprintln!("mutator: seed {seed}");
+    let seed = seed("mutator");
     let start = Instant::now();
     let warm_up = inputs / 10;
     let mut tally = attack(ground.server.addr, seed, 0..warm_up).expect("a server that is well");
@@ -137,17 +136,6 @@ fn hostile_input_does_no_harm() {
         ),
     );
     ground.end();
-}
-
-/// Of the time of day, or given, to see a failure again.
-fn seed() -> u64 {
-    let given = std::env::var("DATA_SERVER_TORTURE_SEED").ok();
-    let now = || {
-        std::time::UNIX_EPOCH
-            .elapsed()
-            .map_or(0, |time| time.as_secs())
-    };
-    given.and_then(|seed| seed.parse().ok()).unwrap_or_else(now)
 }
 
 /// The server under attack, and what must not change.

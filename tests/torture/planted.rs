@@ -8,16 +8,17 @@ use std::fs::{self, File};
 use rustix::process::Signal;
 
 use crate::disk::{Disk, Image, Kind, text};
+use crate::ledger::Fault;
 use crate::load::Load;
 use crate::nbd::{Nbd, Weakness};
-use crate::power::{ENOUGH, Moment, Report};
-use crate::scale::{counted, left_out};
+use crate::power::{ENOUGH, Moment, Report, write_some};
+use crate::scale::{available, counted};
 use crate::support::{Launch, TestServer, Trace};
 
 /// Cuts the power of a server that skips syncs as strace is told here, until that is found out.
 fn losses_are_reported(what: &str, disk: Result<impl Disk, String>, of_names_alone: bool) {
     let what = format!("the control without {what}");
-    let Ok(mut disk) = disk.map_err(|why| left_out(&what, &why)) else {
+    let Some(mut disk) = available(&what, disk) else {
         return;
     };
     let dir = disk.dir();
@@ -32,7 +33,7 @@ fn losses_are_reported(what: &str, disk: Result<impl Disk, String>, of_names_alo
     let Some(trace) = Trace::with(&options, &what) else {
         return;
     };
-    let mut load = Load::new();
+    let mut load = Load::new("planted");
     let mut report = Report::default();
     while report.tally.losses() == 0 && report.cuts < 5 {
         let launch = || trace.around(Launch::new(&["--durability", "disk"]));
@@ -78,11 +79,11 @@ fn a_server_without_syncs_of_the_directory_is_found_out_on_xfs() {
 /// A directory that goes back to an earlier state, and values cut short, emptied and written in place.
 #[test]
 fn values_changed_by_hand_are_found_out() {
-    let mut load = Load::new();
+    let mut load = Load::new("planted");
     let mut server = TestServer::start(&[]);
     let dir = server.dir.clone();
     for _ in 0..2 {
-        load.work(server.addr, |progress| progress.reach(2 * ENOUGH));
+        write_some(&server, &mut load, 2 * ENOUGH);
         server.signal(Signal::KILL);
         server.exit();
         server = Launch::new(&[]).on(&dir).start();
@@ -91,16 +92,15 @@ fn values_changed_by_hand_are_found_out() {
     }
 
     let earlier = dir.values();
-    load.work(server.addr, |progress| progress.reach(4 * ENOUGH));
+    write_some(&server, &mut load, 4 * ENOUGH);
     dir.clear();
     for (key, value) in &earlier {
         fs::write(dir.file(key), value).expect("an earlier value");
     }
     let tally = load.look(&server);
-    assert!(
-        tally.missing > 0 && tally.older > 0 && tally.resurrected > 0,
-        "{tally}"
-    );
+    for fault in [Fault::Missing, Fault::Older, Fault::Resurrected] {
+        assert!(tally.of(fault) > 0, "{tally}");
+    }
 
     let long = |(_, value): &(Vec<u8>, Vec<u8>)| value.len() >= 1000;
     let mut long = dir
@@ -112,10 +112,14 @@ fn values_changed_by_hand_are_found_out() {
     let open = |path| File::options().write(true).open(path).expect("a value");
     open(next()).set_len(0).expect("an empty value");
     open(next()).set_len(999).expect("half a value");
-    fs::write(next(), vec![b'x'; 2000]).expect("a value that nobody wrote");
+    fs::write(next(), vec![b'x'; 2000]).expect("a value that no client wrote");
     let tally = load.look(&server);
     assert_eq!(
-        (tally.empty, tally.torn, tally.losses()),
+        (
+            tally.of(Fault::Empty),
+            tally.of(Fault::Torn),
+            tally.losses()
+        ),
         (1, 2, 3),
         "{tally}"
     );

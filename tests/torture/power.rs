@@ -13,12 +13,18 @@ use rustix::process::Signal;
 
 use crate::disk::{Disk, Image, Kind, text};
 use crate::ledger::Tally;
-use crate::load::Load;
-use crate::scale::{counted, left_out, scaled};
-use crate::support::{Launch, Trace, eventually};
+use crate::load::{Load, Progress, Silence, Terms};
+use crate::scale::{available, counted, scaled};
+use crate::support::{Launch, TestServer, Trace, eventually};
 
 /// Acknowledged writes, without which a cut counts for nothing.
 pub(crate) const ENOUGH: usize = 100;
+
+/// A disk that fails: what needs it may be refused, and is then made or not.
+pub(crate) const FAILING_DISK: Terms = Terms {
+    is_excused: |status| status >= 500,
+    silence: Silence::Unknown,
+};
 
 /// What cuts of power did.
 #[derive(Default)]
@@ -60,16 +66,19 @@ impl Report {
         launch: impl Fn() -> Launch,
     ) {
         let mut server = launch().on(&disk.dir()).start();
-        let enough = load.between(ENOUGH, 4 * ENOUGH);
-        let writes = load.work(server.addr, |progress| {
+        let enough = ENOUGH + load.random().place(3 * ENOUGH);
+        let progress = Progress::under(FAILING_DISK);
+        let writes = load.work(server.addr, &progress, || {
             progress.reach(enough);
             let writes = progress.acknowledged();
             if moment == Moment::Among {
+                progress.let_break();
                 disk.cut();
                 progress.go_on_for(20);
             }
             writes
         });
+        let writes = writes.expect("no broken promise before the power is back");
         assert!(
             writes >= ENOUGH,
             "{writes} writes before the cut count for nothing"
@@ -115,16 +124,14 @@ pub(crate) fn moment(cycle: usize) -> Moment {
 
 /// The disk of this kind, or a word on what is not tested.
 fn disk(kind: Kind, what: &str) -> Option<Image> {
-    Image::new(kind)
-        .map_err(|why| left_out(&format!("{what} on {}", kind.name()), &why))
-        .ok()
+    available(&format!("{what} on {}", kind.name()), Image::new(kind))
 }
 
 fn nothing_acknowledged_is_lost_on(kind: Kind) {
     let Some(mut disk) = disk(kind, "cuts of power with --durability disk") else {
         return;
     };
-    let mut load = Load::new();
+    let mut load = Load::new("power");
     let mut report = Report::default();
     for cycle in 0..scaled(6, 100) {
         report.cut(&mut disk, &mut load, moment(cycle), || {
@@ -208,10 +215,20 @@ fn a_sync_that_xfs_calls_done_after_shutting_down_is_not_acknowledged() {
     }
 }
 
+/// Has so many writes acknowledged by a server that lacks nothing.
+pub(crate) fn write_some(server: &TestServer, load: &mut Load, writes: usize) {
+    let progress = Progress::under(Terms {
+        is_excused: |_| false,
+        silence: Silence::Unknown,
+    });
+    let worked = load.work(server.addr, &progress, || progress.reach(writes));
+    worked.expect("no broken promise");
+}
+
 /// Brings values to the disk that the writes before the cut will replace and remove.
 pub(crate) fn keep_some(disk: &mut impl Disk, load: &mut Load) {
     let mut server = Launch::new(&[]).on(&disk.dir()).start();
-    load.work(server.addr, |progress| progress.reach(2 * ENOUGH));
+    write_some(&server, load, 2 * ENOUGH);
     assert_eq!(load.look(&server).losses(), 0, "before any cut");
     server.stop();
     disk.revive();
@@ -225,7 +242,7 @@ fn os_serves_again_after_a_power_cut_and_its_losses_are_counted() {
         let Some(mut disk) = disk(kind, "cuts of power with --durability os") else {
             continue;
         };
-        let mut load = Load::new();
+        let mut load = Load::new("power");
         let mut report = Report::default();
         for cycle in 0..scaled(3, 30) {
             keep_some(&mut disk, &mut load);

@@ -15,6 +15,11 @@ pub(crate) fn left_out(what: &str, why: &str) {
     eprintln!("LEFT OUT: {what}: {why}");
 }
 
+/// What a test needs; where it cannot be had, says why `what` was not tested.
+pub(crate) fn available<T>(what: &str, needed: Result<T, String>) -> Option<T> {
+    needed.map_err(|why| left_out(what, &why)).ok()
+}
+
 /// Says what was counted, in one line that `tests/torture/run` gathers.
 pub(crate) fn counted(test: &str, counts: &str) {
     eprintln!("COUNTED: {test}: {counts}");

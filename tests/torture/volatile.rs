@@ -4,13 +4,11 @@
 use crate::load::Load;
 use crate::nbd::{Nbd, Weakness};
 use crate::power::{Report, keep_some, moment};
-use crate::scale::{counted, left_out, scaled};
+use crate::scale::{available, counted, scaled};
 use crate::support::Launch;
 
 fn disk(what: &str) -> Option<Nbd> {
-    Nbd::new(Weakness::VolatileCache)
-        .map_err(|why| left_out(what, &why))
-        .ok()
+    available(what, Nbd::new(Weakness::VolatileCache))
 }
 
 #[test]
@@ -18,7 +16,7 @@ fn disk_loses_nothing_with_the_cache_of_a_disk() {
     let Some(mut disk) = disk("a disk with a volatile cache, --durability disk") else {
         return;
     };
-    let mut load = Load::new();
+    let mut load = Load::new("volatile");
     let mut report = Report::default();
     for cycle in 0..scaled(4, 100) {
         report.cut(&mut disk, &mut load, moment(cycle), || {
@@ -38,7 +36,7 @@ fn os_serves_again_after_the_cache_of_a_disk_is_lost_and_its_losses_are_counted(
     let Some(mut disk) = disk("a disk with a volatile cache, --durability os") else {
         return;
     };
-    let mut load = Load::new();
+    let mut load = Load::new("volatile");
     let mut report = Report::default();
     for cycle in 0..scaled(3, 30) {
         keep_some(&mut disk, &mut load);

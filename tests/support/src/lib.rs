@@ -15,7 +15,7 @@ mod server;
 mod trace;
 mod wait;
 
-pub use client::Client;
+pub use client::{Client, Heard};
 pub use dir::DataDir;
 pub use follow::{Events, Follower, Socket, Told};
 pub use http::{Classes, LENGTHS, ask, chunk, chunks};
@@ -26,7 +26,7 @@ pub use proc::Proc;
 pub use raw::{Raw, Response, chunked, put_head};
 pub use server::{Ended, Launch, TestServer};
 pub use trace::{Attached, Call, Trace, can_trace};
-pub use wait::{DEADLINE, Done, comes_true, eventually};
+pub use wait::{DEADLINE, Done, comes_true, eventually, within};
 
 /// A value of `len` bytes that differs by `seed` in every 8 bytes, so that mixed or shifted bytes are detected.
 pub fn pattern(seed: u64, len: usize) -> Vec<u8> {

@@ -14,8 +14,13 @@ pub fn eventually(what: &str, holds: impl FnMut() -> bool) {
 }
 
 /// Polls `holds`; whether it is true within [`DEADLINE`].
-pub fn comes_true(mut holds: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + DEADLINE;
+pub fn comes_true(holds: impl FnMut() -> bool) -> bool {
+    within(DEADLINE, holds)
+}
+
+/// Polls `holds`; whether it is true within `time`.
+pub fn within(time: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + time;
     while !holds() {
         if Instant::now() >= deadline {
             return false;

@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::Subject;
-use super::ledger::Finding;
+use crate::ledger::Finding;
 use crate::random::Random;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -145,6 +145,11 @@ impl Running {
             .if_match
             .is_none_or(|tag| current.as_ref() == Some(&tag));
         let allowed = matches && !(request.if_none_match && current.is_some());
+        if let Some(prefix) = request.key.strip_prefix("?prefix=") {
+            let names = disk.values.keys().filter(|key| key.starts_with(prefix));
+            let list: Vec<_> = names.map(|key| format!("{key}\n")).collect();
+            return (answer(200, "", list.concat().as_bytes()), None);
+        }
         match (request.method.as_str(), current) {
             ("GET" | "DELETE", None) => (answer(404, "", &[]), None),
             ("GET", Some(tag)) => (answer(200, &tag, &disk.values[&request.key].1), None),

@@ -1,29 +1,25 @@
 //! T1: a kill (SIGKILL) under mixed load, again and again on the same directory. Nothing torn, nothing acknowledged lost, nothing
-//! deleted back, no `ETag` used twice, nothing left in staging; where nobody heard the outcome, the old value or the new.
+//! deleted back, no `ETag` used twice, nothing left in staging; of a change that was not answered, the old value or the new.
 //!
 //! Each cycle draws the options of the server, what the clients do and when the fault comes from the seed of the run,
 //! which is printed. `DATA_SERVER_TORTURE_SEED=N tests/run --test torture crash` draws the same again; when exactly the
 //! process dies is not in the seed. A kill keeps the page cache: this proves order and atomicity, not what a disk keeps.
 
-mod ledger;
 mod liar;
-mod load;
 mod planted;
 mod server;
 mod stop;
 
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::random::{Random, seed};
+use crate::ledger::Finding;
+use crate::load::{Load, Progress, Silence, Terms};
+use crate::random::Random;
 use crate::scale::{counted, scaled};
-use crate::session::{Heard, Session};
-use ledger::{Fault, Finding};
-use load::{Book, Client, Cycle};
 use server::Server;
 
 /// Acknowledged writes before the fault, for a cycle to count.
@@ -57,7 +53,7 @@ pub(crate) struct Counts {
     /// Cycles with too few acknowledged writes before the fault.
     weak: usize,
     pub(crate) acknowledged: usize,
-    /// Requests whose outcome nobody heard.
+    /// Requests that got no answer.
     pub(crate) unheard: usize,
     /// Cycles after which something lay in staging, for the next start to sweep.
     littered: usize,
@@ -75,15 +71,15 @@ impl Counts {
 /// Makes `subject` end `cycles` times, and judges what each left; stops at the first broken promise.
 pub(crate) fn torture(
     subject: &mut impl Subject,
-    seed: u64,
+    load: &mut Load,
     cycles: usize,
     patience: Duration,
 ) -> (Counts, Result<(), Finding>) {
-    let (mut dice, mut books, mut counts) = (Random::new(seed), Book::all(), Counts::default());
+    let mut counts = Counts::default();
     while counts.cycles < cycles && counts.weak <= cycles / 20 {
-        let outcome = one_cycle(subject, &mut dice, &mut books, &mut counts, patience);
+        let outcome = one_cycle(subject, load, &mut counts, patience);
         if let Err((fault, told)) = outcome {
-            let told = format!("cycle {} of seed {seed}: {told}", counts.cycles);
+            let told = format!("cycle {} of seed {}: {told}", counts.cycles, load.seed);
             return (counts, Err((fault, told)));
         }
     }
@@ -92,98 +88,49 @@ pub(crate) fn torture(
 
 fn one_cycle(
     subject: &mut impl Subject,
-    dice: &mut Random,
-    books: &mut [Book],
+    load: &mut Load,
     counts: &mut Counts,
     patience: Duration,
 ) -> Result<(), Finding> {
-    let cycle = Cycle {
-        orderly: subject.is_orderly(),
-        ..Cycle::default()
-    };
-    let before = load_and_end(subject, dice, books, &cycle, patience)?;
+    let is_orderly = subject.is_orderly();
+    let progress = Progress::under(Terms {
+        is_excused: |_| false,
+        silence: if is_orderly {
+            Silence::NotMade
+        } else {
+            Silence::Unknown
+        },
+    });
+    let (addr, enough) = (subject.addr(), ENOUGH + load.random().place(2 * ENOUGH));
+    let (before, ended) = load.work(addr, &progress, || {
+        let deadline = Instant::now() + patience;
+        while progress.acknowledged() < enough && Instant::now() < deadline && !progress.is_broken()
+        {
+            thread::sleep(Duration::from_micros(200));
+        }
+        let before = progress.acknowledged();
+        progress.let_break();
+        (before, subject.end())
+    })?;
+    ended?;
     if before < ENOUGH {
         counts.weak += 1;
     } else {
         counts.cycles += 1;
     }
     counts.acknowledged += before;
-    counts.unheard += cycle.unheard.into_inner();
+    counts.unheard += progress.unanswered();
     let is_staged = |name: &String| name.contains('/');
     counts.littered += usize::from(subject.files().iter().any(is_staged));
-    subject.start(dice)?;
-    verify(subject, books)
-}
-
-/// How many writes were acknowledged before the fault.
-fn load_and_end(
-    subject: &mut impl Subject,
-    dice: &mut Random,
-    books: &mut [Book],
-    cycle: &Cycle,
-    patience: Duration,
-) -> Result<usize, Finding> {
-    let (addr, target) = (subject.addr(), ENOUGH + dice.place(2 * ENOUGH));
-    let acknowledged = || cycle.acknowledged.load(Ordering::Relaxed);
-    thread::scope(|scope| {
-        let clients: Vec<_> = books
-            .iter_mut()
-            .map(|book| Client::new(addr, book, dice.fork(), cycle))
-            .map(|client| scope.spawn(|| client.run()))
-            .collect();
-        let deadline = Instant::now() + patience;
-        let broken = || clients.iter().any(thread::ScopedJoinHandle::is_finished);
-        while acknowledged() < target && Instant::now() < deadline && !broken() {
-            thread::sleep(Duration::from_micros(200));
-        }
-        let before = acknowledged();
-        cycle.ending.store(true, Ordering::Release);
-        let ended = subject.end();
-        for client in clients {
-            client.join().expect("a client")?;
-        }
-        ended.map(|()| before)
-    })
-}
-
-/// Reads every key, and looks for files that are no values.
-fn verify(subject: &impl Subject, books: &mut [Book]) -> Result<(), Finding> {
-    let addr = subject.addr();
-    let read = |book: &mut Book| -> Result<(), Finding> {
-        let mut session = Session::new(addr);
-        for page in &mut book.pages {
-            let Heard::Answer(answer) = session.ask("GET", &page.key, "", &[]) else {
-                let told = format!("GET /{}: no answer after the start", page.key);
-                return Err((Fault::Answer, told));
-            };
-            page.judge(&answer)?;
-        }
-        Ok(())
-    };
-    thread::scope(|scope| {
-        let readers: Vec<_> = books
-            .iter_mut()
-            .map(|book| scope.spawn(|| read(book)))
-            .collect();
-        readers
-            .into_iter()
-            .try_for_each(|reader| reader.join().expect("a reader"))
-    })?;
-    let known = |name: &String| {
-        let mut pages = books.iter().flat_map(|book| &book.pages);
-        pages.any(|page| page.key == *name && page.holds.is_some())
-    };
-    match subject.files().into_iter().find(|name| !known(name)) {
-        Some(name) => Err((Fault::Litter, format!("{name} is no value"))),
-        None => Ok(()),
-    }
+    subject.start(load.random())?;
+    load.verify(subject.addr(), &subject.files())
 }
 
 #[test]
 fn a_killed_server_keeps_what_it_acknowledged_and_tears_nothing() {
     let cycles = scaled(60, 1_000);
     let mut server = Server::ended_by(Signal::KILL);
-    let (counts, outcome) = torture(&mut server, seed("crash"), cycles, PATIENCE);
+    let (counts, outcome) = torture(&mut server, &mut Load::new("crash"), cycles, PATIENCE);
     let (median, longest) = server.start_times();
     counted(
         "crash",

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::Subject;
-use super::ledger::{Fault, Finding};
+use crate::ledger::{Fault, Finding};
 use crate::random::Random;
 use crate::support::{DataDir, Launch, TestServer};
 

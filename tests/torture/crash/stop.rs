@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use super::server::Server;
 use super::{PATIENCE, torture};
-use crate::random::seed;
+use crate::load::Load;
 use crate::scale::{counted, scaled};
 
 /// The default of `--grace-period`.
@@ -19,7 +19,7 @@ const GRACE: Duration = Duration::from_secs(30);
 fn a_stop_under_load_loses_nothing_and_leaves_no_answer_half_said() {
     let stops = scaled(20, 500);
     let mut server = Server::ended_by(Signal::TERM);
-    let (counts, outcome) = torture(&mut server, seed("stop"), stops, PATIENCE);
+    let (counts, outcome) = torture(&mut server, &mut Load::new("stop"), stops, PATIENCE);
     let longest = server.ends.iter().max().copied().unwrap_or_default();
     counted(
         "stop",

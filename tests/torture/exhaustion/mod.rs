@@ -5,14 +5,14 @@
 //! memory to speak of.
 
 mod planted;
-mod resources;
+pub(crate) mod resources;
 
 use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::scale::counted;
-use crate::support::{Client, DataDir, Done, Launch, TestServer, eventually, pattern};
+use crate::support::{Client, DataDir, Done, Launch, TestServer, eventually, pattern, within};
 
 /// How long everything may take to be served again.
 const RECOVERY: Duration = Duration::from_secs(1);
@@ -149,20 +149,6 @@ fn judge(recoveries: &mut [Recovery]) -> String {
 fn at_rest(server: &TestServer) -> (usize, usize) {
     let staged = fs::read_dir(server.dir.staging()).expect("staging").count();
     (server.proc().descriptors(), staged + server.proc().staged())
-}
-
-/// Whether it holds within this time.
-fn within(time: Duration, mut holds: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + time;
-    loop {
-        if holds() {
-            return true;
-        }
-        if Instant::now() > deadline {
-            return false;
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// Whether every operation succeeds, over a connection of its own.

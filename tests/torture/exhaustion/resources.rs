@@ -22,7 +22,7 @@ fn assert_status(answer: &Response, status: u16, what: &str) {
 }
 
 /// Sets the soft limit of the server, or, with `None`, gives it the hard one again.
-pub(super) fn limit(server: &Proc, resource: Resource, soft: Option<u64>) {
+pub(crate) fn limit(server: &Proc, resource: Resource, soft: Option<u64>) {
     let id = i32::try_from(server.0).ok().and_then(Pid::from_raw);
     let maximum = match resource {
         Resource::Nofile => Some(server.nofile().1),

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use super::matrix::{ERRORS, can_fail, first_path, is_possible, spread};
 use super::possible;
 use crate::scale::{counted, scaled};
-use crate::support::{Attached, Call, DataDir, Launch, TestServer, Trace};
+use crate::support::{Attached, Call, Client, DataDir, Heard, Launch, TestServer, Trace};
 
 const OPTIONS: [&str; 4] = ["--threads", "1", "--durability", "disk"];
 
@@ -64,13 +64,11 @@ fn calls_of_start() -> Vec<Step> {
 }
 
 /// The body of the answer, if there is one and it is 200.
-fn ask(server: &TestServer, request: &str, body: &str) -> Option<Vec<u8>> {
-    let mut raw = server.connect();
-    let length = body.len();
-    let head = format!("{request} HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n");
-    raw.offer(head + body).ok()?;
-    let head = raw.try_head().filter(|head| head.status == 200)?;
-    Some(raw.take(head.length()))
+fn ask(server: &TestServer, method: &str, key: &str, body: &[u8]) -> Option<Vec<u8>> {
+    match Client::new(server.addr).hear(method, key, "", body) {
+        Heard::Answer(answer) if answer.status == 200 => Some(answer.body),
+        _ => None,
+    }
 }
 
 /// Starts with this fault of the main thread, or of another; whether the server then served, or ended as it should.
@@ -82,8 +80,8 @@ pub(super) fn start_with(inject: &str, of_main: bool) -> Result<bool, String> {
     let served = match launch.start_or_end() {
         Ok(mut server) => {
             // The call may be met again only now, by these.
-            let stored = (0..3).any(|_| ask(&server, "PUT /new", "value").is_some());
-            let got = (0..3).find_map(|_| ask(&server, "GET /kept", ""));
+            let stored = (0..3).any(|_| ask(&server, "PUT", "new", b"value").is_some());
+            let got = (0..3).find_map(|_| ask(&server, "GET", "kept", b""));
             if !stored || got.as_deref() != Some(b"value") {
                 return Err(format!("serves, and not well: {stored}, {got:?}"));
             }

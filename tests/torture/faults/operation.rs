@@ -8,7 +8,7 @@ use rustix::fs::XattrFlags;
 
 use super::matrix::first_path;
 use super::verdict::statuses;
-use crate::support::{Attached, Call, DataDir, Raw, Response, TestServer, pattern};
+use crate::support::{Attached, Call, Client, DataDir, Heard, Response, TestServer, pattern};
 
 /// The length of a value that is received into memory, and of one that is received into a file.
 const SMALL: usize = 3_000;
@@ -85,13 +85,8 @@ impl Scene {
     }
 }
 
-/// What a client saw.
-#[derive(Debug)]
-pub(super) enum Reply {
-    Answer(Response),
-    /// The connection ended before there was a whole answer.
-    Nothing,
-}
+/// The whole answer that a client saw; none where the connection ended before.
+pub(super) type Reply = Option<Response>;
 
 /// What is there before, and what is asked to be there after.
 #[derive(Debug)]
@@ -139,42 +134,28 @@ impl Operation {
         state: &State,
     ) -> Reply {
         let reply = self.ask(server, state);
-        if matches!(reply, Reply::Nothing) {
+        if reply.is_none() {
             outlast(errors, server);
         }
         reply
     }
 
     fn ask(self, server: &TestServer, state: &State) -> Reply {
-        let head = |method: &str, more: &str| {
-            format!("{method} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n{more}\r\n")
+        let (method, key, lines) = match self {
+            Self::Put { .. } => ("PUT", KEY, format!("Content-Type: {MEDIA_TYPE}\r\n")),
+            Self::Get { .. } => ("GET", KEY, String::new()),
+            Self::Delete => ("DELETE", KEY, String::new()),
+            Self::List => ("GET", "", "Accept: text/plain\r\n".to_owned()),
         };
-        let mut raw = Raw::connect(server.addr);
-        let (request, body) = match self {
-            Self::Put { .. } => {
-                let body = state.wanted.clone().unwrap_or_default();
-                let len = body.len();
-                let more = format!("Content-Length: {len}\r\nContent-Type: {MEDIA_TYPE}\r\n");
-                (head(&format!("PUT /{KEY}"), &more), body)
-            }
-            Self::Get { .. } => (head(&format!("GET /{KEY}"), ""), Vec::new()),
-            Self::Delete => (head(&format!("DELETE /{KEY}"), ""), Vec::new()),
-            Self::List => (head("GET /", "Accept: text/plain\r\n"), Vec::new()),
+        let body = match (self, &state.wanted) {
+            (Self::Put { .. }, Some(wanted)) => wanted.as_slice(),
+            _ => &[],
         };
-        // Refused or cut off half-way, the rest cannot be sent; the answer, if there is one, can still be read.
-        let _ = raw.offer([request.as_bytes(), &body].concat());
-        let Some(mut response) = raw.try_head() else {
-            return Reply::Nothing;
-        };
-        let length = response.length();
-        let mut read = Vec::with_capacity(length);
-        let mut buffer = vec![0; 64 << 10];
-        let got = raw.stream_to(length, &mut buffer, |piece| read.extend_from_slice(piece));
-        if got < length {
-            return Reply::Nothing;
+        let lines = lines + "Connection: close\r\n";
+        match Client::new(server.addr).hear(method, key, &lines, body) {
+            Heard::Answer(answer) => Some(answer),
+            _ => None,
         }
-        response.body = read;
-        Reply::Answer(response)
     }
 
     /// Whether it only reads.
@@ -188,13 +169,12 @@ impl Operation {
 /// alone answers: 404, or, where the publisher's own calls meet `errors` each time, what these are answered with.
 fn outlast(errors: &[&str], server: &TestServer) {
     crate::support::eventually("changes are made", || {
-        let mut raw = Raw::connect(server.addr);
-        let _may_be_cut_off =
-            raw.offer("DELETE /nothing HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
-        let Some(Response { status, .. }) = raw.try_head() else {
-            return false;
-        };
-        status == 404 || errors.iter().any(|error| statuses(error).contains(&status))
+        match Client::new(server.addr).hear("DELETE", "nothing", "Connection: close\r\n", &[]) {
+            Heard::Answer(Response { status, .. }) => {
+                status == 404 || errors.iter().any(|error| statuses(error).contains(&status))
+            }
+            _ => false,
+        }
     });
 }
 

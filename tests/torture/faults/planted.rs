@@ -23,7 +23,7 @@ fn judge_under(lie: &str) -> Result<(), String> {
     let calls = tracer.detach();
     assert!(calls.iter().any(Call::is_injected), "the lie was told");
     assert!(
-        matches!(&reply, Reply::Answer(answer) if answer.status == 200),
+        matches!(&reply, Some(answer) if answer.status == 200),
         "{reply:?}"
     );
     judge(&Seen {
@@ -69,12 +69,12 @@ fn a_staged_file_that_stays_is_found() {
     rest.leaked(&server).expect_err("a leftover");
 }
 
-fn answer(status: u16) -> Reply {
-    Reply::Answer(Response {
+fn answer(status: u16) -> Response {
+    Response {
         status,
         headers: Vec::new(),
         body: Vec::new(),
-    })
+    }
 }
 
 fn call(name: &str, args: &str, result: &str, at: usize) -> Call {
@@ -94,7 +94,7 @@ fn the_judge_condemns_what_a_server_must_not_do() {
         before: Some(b"old".into()),
         wanted: Some(b"new".into()),
     };
-    let judged = |reply, after: &str, call_name: &str, error, of_names| {
+    let judged = |reply: Reply, after: &str, call_name: &str, error, of_names| {
         let fault = Fault {
             call: call_name.into(),
             error,
@@ -111,23 +111,23 @@ fn the_judge_condemns_what_a_server_must_not_do() {
         })
     };
     let ok = [
-        judged(answer(200), "new", "openat2", "EINTR", false),
-        judged(answer(500), "old", "fsync", "EIO", false),
-        judged(answer(500), "new", "fsync", "EIO", true),
-        judged(answer(507), "old", "pwritev", "ENOSPC", false),
-        judged(Reply::Nothing, "new", "epoll_ctl", "EIO", false),
+        judged(Some(answer(200)), "new", "openat2", "EINTR", false),
+        judged(Some(answer(500)), "old", "fsync", "EIO", false),
+        judged(Some(answer(500)), "new", "fsync", "EIO", true),
+        judged(Some(answer(507)), "old", "pwritev", "ENOSPC", false),
+        judged(None, "new", "epoll_ctl", "EIO", false),
     ];
     assert!(ok.iter().all(Result::is_ok), "{ok:?}");
     let wrong = [
-        judged(answer(200), "new", "fsync", "EIO", false),
-        judged(answer(200), "old", "renameat", "EIO", false),
-        judged(answer(500), "new", "fsync", "EIO", false),
-        judged(answer(500), "torn", "fsync", "EIO", true),
-        judged(answer(500), "old", "pwritev", "ENOSPC", false),
-        judged(answer(500), "old", "openat2", "EINTR", false),
-        judged(answer(404), "old", "openat2", "EACCES", false),
-        judged(Reply::Nothing, "old", "pwritev", "EIO", false),
-        judged(Reply::Nothing, "torn", "epoll_ctl", "EIO", false),
+        judged(Some(answer(200)), "new", "fsync", "EIO", false),
+        judged(Some(answer(200)), "old", "renameat", "EIO", false),
+        judged(Some(answer(500)), "new", "fsync", "EIO", false),
+        judged(Some(answer(500)), "torn", "fsync", "EIO", true),
+        judged(Some(answer(500)), "old", "pwritev", "ENOSPC", false),
+        judged(Some(answer(500)), "old", "openat2", "EINTR", false),
+        judged(Some(answer(404)), "old", "openat2", "EACCES", false),
+        judged(None, "old", "pwritev", "EIO", false),
+        judged(None, "torn", "epoll_ctl", "EIO", false),
     ];
     assert!(wrong.iter().all(Result::is_err), "{wrong:?}");
 }

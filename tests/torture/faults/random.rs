@@ -48,16 +48,16 @@ fn judge(
     let is_explained =
         |status| status == 400 || errors.iter().any(|error| statuses(error).contains(&status));
     match reply {
-        Reply::Answer(answer) if answer.status == 200 => {
+        Some(answer) if answer.status == 200 => {
             wanted
                 .then_some(())
                 .ok_or("200, and the directory does not say so")?;
         }
-        Reply::Answer(Response { status, .. }) if !is_explained(*status) => {
+        Some(Response { status, .. }) if !is_explained(*status) => {
             return Err(format!("{status}"));
         }
         // A sync of names may have failed after the change; so may the sending of the answer.
-        Reply::Answer(_) | Reply::Nothing => {
+        Some(_) | None => {
             (before || wanted)
                 .then_some(())
                 .ok_or("neither the old value nor the new one")?;
@@ -116,7 +116,7 @@ fn round_under(
         .count();
     let state = scene.operation.prepare(&server, seed);
     let next = scene.operation.perform(&server, &state);
-    if !matches!(&next, Reply::Answer(answer) if answer.status == 200) {
+    if !matches!(&next, Some(answer) if answer.status == 200) {
         return Err(format!("the next request after {injections:?}: {next:?}"));
     }
     rest.leaked(&server)

@@ -1,8 +1,10 @@
 //! What must hold after a fault, as pure questions: so that the judge itself can be tried.
 
+use std::time::Duration;
+
 use super::matrix::{Fault, first_path};
 use super::operation::{MEDIA_TYPE, Operation, Reply, State};
-use crate::support::{Call, Proc, TestServer};
+use crate::support::{Call, Proc, TestServer, within};
 
 /// What was seen of one operation.
 pub(super) struct Seen<'a> {
@@ -59,7 +61,7 @@ pub(super) fn judge(seen: &Seen<'_>) -> Result<(), String> {
     let is_before = seen.after == *before;
     let is_wanted = seen.after == *wanted;
     match seen.reply {
-        Reply::Nothing => {
+        None => {
             let (_, call) = seen.hit.ok_or("no answer, and nothing failed")?;
             // The head of an answer was on its way already when the value could not be read.
             let while_sending = seen.operation.is_read() && call.name.starts_with("pread");
@@ -70,7 +72,7 @@ pub(super) fn judge(seen: &Seen<'_>) -> Result<(), String> {
                 return Err("neither the old value nor the new one".into());
             }
         }
-        Reply::Answer(answer) if answer.status == 200 => {
+        Some(answer) if answer.status == 200 => {
             if seen.hit.is_some_and(|(fault, _)| is_sync(&fault.call)) {
                 return Err("200, though a sync failed".into());
             }
@@ -83,7 +85,7 @@ pub(super) fn judge(seen: &Seen<'_>) -> Result<(), String> {
                 return Err(format!("200 as {media_type}, not as {MEDIA_TYPE}"));
             }
         }
-        Reply::Answer(answer) => {
+        Some(answer) => {
             let status = answer.status;
             let (fault, call) = seen.hit.ok_or(format!("{status}, and nothing failed"))?;
             // A body that cannot be received any more is one that broke off.
@@ -141,7 +143,7 @@ impl Rest {
     pub(super) fn settled(server: &TestServer) -> Self {
         let (mut last, mut same) = (Self::of(server), 0);
         while same < 5 {
-            std::thread::sleep(std::time::Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(5));
             let now = Self::of(server);
             same = if now == last { same + 1 } else { 0 };
             last = now;
@@ -151,16 +153,12 @@ impl Rest {
 
     /// What is held now that was not before, if it is not let go within two seconds.
     pub(super) fn leaked(self, server: &TestServer) -> Result<(), String> {
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(2);
-        loop {
-            let now = Self::of(server);
-            if now.descriptors <= self.descriptors && now.staged <= self.staged {
-                return Ok(());
-            }
-            if std::time::Instant::now() > deadline {
-                return Err(format!("at rest {self:?} before, and {now:?} after"));
-            }
-            std::thread::sleep(std::time::Duration::from_millis(2));
-        }
+        let mut now = Self::of(server);
+        let is_let_go = within(Duration::from_secs(2), || {
+            now = Self::of(server);
+            now.descriptors <= self.descriptors && now.staged <= self.staged
+        });
+        let told = || format!("at rest {self:?} before, and {now:?} after");
+        is_let_go.then_some(()).ok_or_else(told)
     }
 }

@@ -16,8 +16,7 @@ use rustix::process::Signal;
 
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
-use crate::session::Session;
-use crate::support::{DEADLINE, DataDir, Launch, TestServer};
+use crate::support::{Client, DEADLINE, DataDir, Launch, TestServer};
 use player::{Player, Stage};
 use register::{Asked, Event, Only, Told, beginning, is_linearizable, lies};
 
@@ -51,9 +50,9 @@ fn record(args: &[&str], dice: &mut Random, operations: usize) -> Vec<Vec<Event>
             continue;
         }
         // The last word on each key.
-        let mut session = Session::new(server.addr);
+        let mut client = Client::new(server.addr);
         for key in 0..KEYS {
-            assert!(players[0].round(key, Asked::Get, "", &stage, &mut session));
+            assert!(players[0].round(key, Asked::Get, "", &stage, &mut client));
         }
         dir.assert_nothing_staged();
         server.stop();
@@ -75,7 +74,7 @@ fn live(
     thread::scope(|scope| {
         let clients: Vec<_> = players
             .iter_mut()
-            .map(|player| scope.spawn(|| player.play(stage, &mut Session::new(server.addr))))
+            .map(|player| scope.spawn(|| player.play(stage, &mut Client::new(server.addr))))
             .collect();
         let wait_for = |count: usize| {
             while made() < count && Instant::now() < deadline {

@@ -7,8 +7,7 @@ use std::time::Instant;
 use super::KEYS;
 use super::register::{Asked, Event, Only, Told};
 use crate::random::Random;
-use crate::session::{Heard, Session};
-use crate::support::{Response, pattern};
+use crate::support::{Client, Heard, Response, pattern};
 
 /// The value of a write: its number, in one of three size classes.
 fn value(write: u32) -> Vec<u8> {
@@ -72,7 +71,7 @@ impl Player {
     }
 
     /// Plays until the server ends, or it is to.
-    pub(super) fn play(&mut self, stage: &Stage, session: &mut Session) {
+    pub(super) fn play(&mut self, stage: &Stage, client: &mut Client) {
         // What is unknown doubles the orders: each client hangs up only now and then.
         let cut = 20 + self.dice.below(100);
         for round in 0.. {
@@ -81,15 +80,15 @@ impl Player {
                 .dice
                 .place(if round % 4 == 0 { KEYS / 2 } else { KEYS });
             if round == cut {
-                self.hang_up(key, stage, session);
+                self.hang_up(key, stage, client);
             }
             // A swap of what was just read has a chance.
             let reads = self.dice.below(3) == 0;
-            if reads && !self.round(key, Asked::Get, "", stage, session) {
+            if reads && !self.round(key, Asked::Get, "", stage, client) {
                 return;
             }
             let (asked, line) = self.choose(key, stage);
-            if !self.round(key, asked, &line, stage, session) || stage.is_ending() {
+            if !self.round(key, asked, &line, stage, client) || stage.is_ending() {
                 return;
             }
         }
@@ -120,7 +119,7 @@ impl Player {
         asked: Asked,
         line: &str,
         stage: &Stage,
-        session: &mut Session,
+        client: &mut Client,
     ) -> bool {
         let (method, body) = match asked {
             Asked::Get => ("GET", Vec::new()),
@@ -128,7 +127,7 @@ impl Player {
             Asked::Delete(_) => ("DELETE", Vec::new()),
         };
         let call = stage.now();
-        let heard = session.ask(method, &format!("r{key}"), line, &body);
+        let heard = client.hear(method, &format!("r{key}"), line, &body);
         let back = stage.now();
         let goes_on = matches!(heard, Heard::Answer(_));
         assert!(
@@ -167,13 +166,13 @@ impl Player {
     }
 
     /// Asks and hangs up at once.
-    fn hang_up(&mut self, key: usize, stage: &Stage, session: &Session) {
+    fn hang_up(&mut self, key: usize, stage: &Stage, client: &Client) {
         let (only, line) = match self.dice.below(2) {
             0 => (Only::Always, ""),
             _ => (Only::New, "If-None-Match: *\r\n"),
         };
         let (write, call) = (stage.write(), stage.now());
-        session.cut("PUT", &format!("r{key}"), line, &value(write));
+        client.cut("PUT", &format!("r{key}"), line, &value(write));
         let asked = Asked::Put(write, only);
         self.note(key, asked, Told::Unknown, call, u64::MAX);
     }

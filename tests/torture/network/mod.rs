@@ -10,13 +10,15 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use self::transfer::{LENGTHS, Transfer, body_of};
+use self::transfer::{LENGTHS, Transfer};
 use crate::proxy::{Fault, Faults, Proxy};
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
-use crate::support::{DEADLINE, DataDir, Launch, TestServer, eventually, pattern, put_head};
+use crate::support::{
+    DEADLINE, DataDir, Heard, Launch, Response, TestServer, eventually, pattern, put_head, within,
+};
 
 /// What a key may hold, after all that happened.
 type Allowed = BTreeMap<String, Vec<Vec<u8>>>;
@@ -93,18 +95,27 @@ impl Bench {
             }
         }
         let proxy = Proxy::to(self.server.addr, transfer.faults);
-        let answer = transfer.exchange(&proxy);
+        // Whole, or cut off in its body.
+        let answer = match transfer.exchange(&proxy) {
+            Heard::Answer(answer) | Heard::Part(Some(answer)) => Some(answer),
+            _ => None,
+        };
         let passed = proxy.passed_up();
         let judged = if transfer.is_upload {
-            self.uploaded(transfer, &answer, passed)
+            self.uploaded(transfer, answer, passed)
         } else {
-            self.downloaded(transfer, &answer)
+            self.downloaded(transfer, answer)
         };
         judged.map_err(|fault| format!("{transfer:?}: {fault}"))
     }
 
-    fn uploaded(&self, transfer: Transfer, answer: &[u8], passed: usize) -> Result<(), String> {
-        let status = body_of(answer).map(|(status, ..)| status);
+    fn uploaded(
+        &self,
+        transfer: Transfer,
+        answer: Option<Response>,
+        passed: usize,
+    ) -> Result<(), String> {
+        let status = answer.map(|answer| answer.status);
         let (allowed, count) = if status == Some(200) {
             (vec![transfer.sent()], &self.counts.acknowledged)
         } else if passed < transfer.request().len() {
@@ -122,17 +133,18 @@ impl Bench {
         Ok(())
     }
 
-    fn downloaded(&self, transfer: Transfer, answer: &[u8]) -> Result<(), String> {
+    fn downloaded(&self, transfer: Transfer, answer: Option<Response>) -> Result<(), String> {
         let value = pattern(transfer.len as u64, transfer.len);
-        let Some((status, body, len)) = body_of(answer) else {
+        let Some(answer) = answer else {
             return if transfer.must_succeed() {
                 self.give_up("no answer".to_owned())
             } else {
                 Ok(())
             };
         };
-        if (status, len) != (200, value.len()) {
-            return Err(format!("{status}, of {len} bytes"));
+        let (body, len) = (&answer.body, answer.length());
+        if (answer.status, len) != (200, value.len()) {
+            return Err(format!("{}, of {len} bytes", answer.status));
         }
         if !value.starts_with(body) {
             return Err("bytes of another value".to_owned());
@@ -176,7 +188,6 @@ impl Bench {
 
     /// When all is over: every key is what it may be, and nothing is left of what was cut.
     fn settle(&self, patience: Duration) -> Result<(), String> {
-        let start = Instant::now();
         let left = || {
             let staged = std::fs::read_dir(self.server.dir.staging()).map_or(0, Iterator::count);
             (
@@ -184,11 +195,8 @@ impl Bench {
                 staged,
             )
         };
-        while left() != (0, 0) {
-            if start.elapsed() > patience {
-                return Err(format!("left open, left in staging: {:?}", left()));
-            }
-            thread::sleep(Duration::from_millis(20));
+        if !within(patience, || left() == (0, 0)) {
+            return Err(format!("left open, left in staging: {:?}", left()));
         }
         let all = self.allowed.lock().expect("no panic under the lock");
         all.iter()

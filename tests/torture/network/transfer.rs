@@ -1,18 +1,11 @@
 //! One transfer through a bad network: a request of a number, what happens to it, and what came back.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::time::Duration;
-
 use crate::proxy::{Fault, Faults, Proxy};
 use crate::random::Random;
-use crate::support::{chunked, pattern, put_head};
+use crate::support::{Client, Heard, chunked, pattern, put_head};
 
 /// The lengths of values.
 pub(super) const LENGTHS: [usize; 4] = [1_000, 60_000, 300_000, 1_000_000];
-
-/// Who waits longer for an answer gives up.
-const PATIENCE: Duration = Duration::from_secs(25);
 
 /// One transfer, and what the network does to it.
 #[derive(Clone, Copy, Debug)]
@@ -95,32 +88,8 @@ impl Transfer {
         [put_head(&key, self.len).as_bytes(), &self.sent()].concat()
     }
 
-    /// Sends the request through `proxy`; what came back until the answer or the connection ended.
-    pub(super) fn exchange(self, proxy: &Proxy) -> Vec<u8> {
-        let mut stream = TcpStream::connect(proxy.addr).expect("the proxy");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
-        stream.set_write_timeout(Some(PATIENCE)).expect("a limit");
-        // A cut may come while this is still being said.
-        let _ = stream.write_all(&self.request());
-        let (mut got, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
-        while body_of(&got).is_none_or(|(_, body, len)| body.len() < len) {
-            match stream.read(&mut buffer) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Ok(0) | Err(_) => break,
-                Ok(n) => got.extend_from_slice(&buffer[..n]),
-            }
-        }
-        let _ = stream.shutdown(Shutdown::Both);
-        got
+    /// Sends the request through `proxy`, on a connection that ends with the answer.
+    pub(super) fn exchange(self, proxy: &Proxy) -> Heard {
+        Client::new(proxy.addr).exchange(&self.request())
     }
-}
-
-/// The status, what there is of the body, and its announced length, once a head is whole.
-pub(super) fn body_of(answer: &[u8]) -> Option<(u16, &[u8], usize)> {
-    let end = answer.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
-    let head = String::from_utf8_lossy(&answer[..end]).to_ascii_lowercase();
-    let status = head.get(9..12)?.parse().ok()?;
-    let len = head.split("content-length: ").nth(1)?;
-    let len = len.split("\r\n").next()?.parse().ok()?;
-    Some((status, &answer[end..], len))
 }

@@ -7,10 +7,10 @@ use std::net::{SocketAddr, TcpListener};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
+use rustix::process::{Resource, Signal};
 
-use super::client::{FIXED, fixed};
-use crate::random::{Random, seed};
+use crate::exhaustion::resources::limit;
+use crate::random::Random;
 use crate::scale::left_out;
 use crate::support::{DataDir, Launch, Mount, Raw, TestServer, put_head};
 
@@ -59,17 +59,14 @@ pub(super) struct Soak {
 }
 
 impl Soak {
-    pub(super) fn start() -> Self {
+    pub(super) fn start(random: &mut Random) -> Self {
         let mount = Mount::tmpfs("size=256m", "a full disk in the soak");
         if mount.is_none() {
             left_out("a full disk in the soak", "mounting is not permitted");
         }
         let dir = mount.as_ref().map_or_else(DataDir::in_memory, Mount::dir);
-        let addr = quiet_port();
+        let addr = quiet_port(random);
         let server = serve(&dir, addr);
-        for key in FIXED {
-            server.store(key, fixed(key));
-        }
         Self {
             server,
             addr,
@@ -113,9 +110,9 @@ impl Soak {
         let begin = |n: usize| {
             let mut raw = self.server.connect();
             match n % 3 {
-                0 => raw.send("GET /fixed-a HTTP/1.1\r\nHos"),
-                1 => raw.send(put_head(FIXED[n % FIXED.len()], 10_000) + "half"),
-                _ => raw.send(put_head(FIXED[n % FIXED.len()], 500_000) + "half"),
+                0 => raw.send("GET /crowd HTTP/1.1\r\nHos"),
+                1 => raw.send(put_head("crowd", 10_000) + "half"),
+                _ => raw.send(put_head("crowd", 500_000) + "half"),
             }
             raw
         };
@@ -136,16 +133,10 @@ impl Soak {
 
     fn take_descriptors(&self, time: Duration) {
         let proc = self.server.proc();
-        let pid = i32::try_from(proc.0).ok().and_then(Pid::from_raw);
-        let (_, most) = proc.nofile();
-        let limit = |current: u64| Rlimit {
-            current: Some(current),
-            maximum: Some(most),
-        };
         let few = proc.descriptors() as u64 + 2;
-        let before = prlimit(pid, Resource::Nofile, limit(few)).expect("a lower limit");
+        limit(&proc, Resource::Nofile, Some(few));
         thread::sleep(time);
-        prlimit(pid, Resource::Nofile, before).expect("the limit of before");
+        limit(&proc, Resource::Nofile, None);
     }
 }
 
@@ -158,8 +149,7 @@ pub(super) fn serve(dir: &DataDir, addr: SocketAddr) -> TestServer {
 }
 
 /// A port that no client is given by chance while the server is away.
-fn quiet_port() -> SocketAddr {
-    let mut random = Random::new(seed("the soak's port"));
+fn quiet_port(random: &mut Random) -> SocketAddr {
     let port = |_| 20_000 + u16::try_from(random.place(12_000)).unwrap_or(0);
     let mut addrs = (0..100)
         .map(port)

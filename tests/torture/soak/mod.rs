@@ -1,27 +1,24 @@
 //! T14: a mixed load for a long time, with a fault every ten seconds, drawn from a seed that is printed.
 //!
-//! Reads, writes, compare-and-swap, removals, ranges, listings and uploads cut off, from six clients that judge each
+//! Reads, writes, compare-and-swap, removals, ranges, listings and uploads cut off, from clients that judge each
 //! answer; the server is killed, drained, stopped, cut off, besieged, and loses its disk space and its descriptors.
 //! Between the faults all is served; nothing acknowledged is lost, torn or stale; memory, descriptors and threads stay
 //! level. Restarts come in the first third alone, so that the rest shows one process over a long time.
 
-mod client;
 mod faults;
-mod ledger;
 mod level;
 
 use std::fs;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use self::client::{CLIENTS, Client, Common, FIXED, fixed, judge_files};
 use self::faults::{Fault, Soak, serve};
 use self::level::{Sample, is_level};
-use crate::random::{Random, seed};
+use crate::ledger::{self, Finding};
+use crate::load::{Load, Progress, Silence, Terms};
 use crate::scale::{counted, scaled};
-use crate::support::{DataDir, Done};
+use crate::support::{DataDir, TestServer, eventually};
+use crate::value::is_whole;
 
 /// From one fault to the next.
 const CYCLE: Duration = Duration::from_secs(10);
@@ -31,56 +28,46 @@ const CALM: Duration = Duration::from_secs(6);
 const LOOK: Duration = Duration::from_millis(9_500);
 
 /// A fault that fewer acknowledged writes came before shows nothing.
-const ENOUGH_WRITES: u64 = 100;
+const ENOUGH_WRITES: usize = 100;
 
-/// What the clients found wrong; the first few are enough.
-#[derive(Default)]
-struct Findings(Mutex<Vec<String>>);
-
-impl Findings {
-    fn add(&self, finding: String) {
-        let mut all = self.0.lock().expect("no panic under the lock");
-        if all.len() < 10 {
-            eprintln!("soak: {finding}");
-            all.push(finding);
-        }
-    }
-
-    fn taken(&self) -> Vec<String> {
-        self.0.lock().expect("no panic under the lock").clone()
-    }
-}
+/// A request may meet no descriptors and no space, and no server.
+const FAULTS: Terms = Terms {
+    is_excused: |status| matches!(status, 503 | 507),
+    silence: Silence::Passing,
+};
 
 /// What is watched over the cycles.
 #[derive(Default)]
 struct Watch {
     samples: Vec<Sample>,
-    written: u64,
+    written: usize,
+    /// Faults that enough writes came before.
     shown: usize,
+    /// Faults long after which requests failed.
+    late: Vec<String>,
 }
 
 /// Meets `faults`, one a cycle.
-fn weather(soak: &mut Soak, faults: &[Fault], common: &Common, findings: &Findings) -> Watch {
-    let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    let failed = || load(&common.refused) + load(&common.unanswered);
+fn weather(soak: &mut Soak, faults: &[Fault], progress: &Progress) -> Watch {
+    let failed = || progress.refused() + progress.unanswered();
     let mut watch = Watch::default();
     let start = Instant::now();
     let until = |time: Duration| thread::sleep(time.saturating_sub(start.elapsed()));
     until(CYCLE);
     for (cycle, &fault) in (1..).zip(faults) {
-        let written = load(&common.written);
+        let written = progress.acknowledged();
         watch.shown += usize::from(written - watch.written >= ENOUGH_WRITES);
         if soak.meet(fault) {
             watch.samples.clear();
         }
-        watch.written = load(&common.written);
+        watch.written = progress.acknowledged();
         until(CYCLE * cycle + CALM);
         let before = failed();
         until(CYCLE * cycle + LOOK);
         let after = failed();
         if after != before {
             let late = format!("{} requests failed long after {fault:?}", after - before);
-            findings.add(late);
+            watch.late.push(late);
         }
         let sample = Sample::of(&soak.server.proc());
         eprintln!(
@@ -89,66 +76,59 @@ fn weather(soak: &mut Soak, faults: &[Fault], common: &Common, findings: &Findin
         );
         watch.samples.push(sample);
         until(CYCLE * (cycle + 1));
+        if progress.is_broken() {
+            break;
+        }
     }
     watch
+}
+
+/// Reads every key, and by hand every file.
+fn verify(load: &mut Load, server: &TestServer) -> Result<(), Finding> {
+    let mut names = Vec::new();
+    for (name, bytes) in server.dir.values() {
+        let name = String::from_utf8_lossy(&name).into_owned();
+        if !is_whole(&name, &bytes) {
+            return Err((ledger::Fault::Torn, format!("{name}, in the directory")));
+        }
+        names.push(name);
+    }
+    load.verify(server.addr, &names)
 }
 
 #[test]
 fn a_long_mixed_load_with_a_fault_every_ten_seconds() {
     let time = scaled(Duration::from_secs(60), minutes());
     let cycles = usize::try_from(time.as_secs() / CYCLE.as_secs()).expect("a number") - 1;
-    let seed = seed("soak");
-    let faults = Fault::draw(cycles, &mut Random::new(seed));
-    let mut soak = Soak::start();
-    let (common, findings, over) = (Common::default(), Findings::default(), Done::default());
-    let addr = soak.addr;
-    let watch = thread::scope(|scope| {
-        for me in 0..CLIENTS {
-            let (common, findings, over) = (&common, &findings, &over);
-            scope.spawn(move || {
-                let mut client = Client::new(me, addr, common, seed);
-                while !over.is_said() {
-                    client.act().unwrap_or_else(|finding| findings.add(finding));
-                }
-            });
-        }
-        let _over = over.when_dropped();
-        weather(&mut soak, &faults, &common, &findings)
-    });
-    let failed = common.unanswered.load(Ordering::Relaxed);
-    let last = Client::new(0, addr, &common, seed).read_all();
-    last.unwrap_or_else(|finding| findings.add(finding));
-    assert_eq!(
-        failed,
-        common.unanswered.load(Ordering::Relaxed),
-        "the end is calm"
-    );
-    let files = judge_files(soak.dir.values().into_iter());
+    let mut load = Load::new("soak");
+    let faults = Fault::draw(cycles, load.random());
+    let mut soak = Soak::start(load.random());
+    let (addr, progress) = (soak.addr, Progress::under(FAULTS));
+    let watch = load.work(addr, &progress, || weather(&mut soak, &faults, &progress));
+    let watch = watch.unwrap_or_else(|finding| panic!("seed {}: {finding:?}", load.seed));
     let level = is_level(&watch.samples);
-    let Common {
-        answered,
-        written,
-        refused,
-        unanswered,
-        ..
-    } = &common;
     counted(
         "soak",
         &format!(
-            "{} s, {} faults ({} with {ENOUGH_WRITES} writes before), {answered:?} answers, {written:?} writes acknowledged, \
-             {refused:?} refused, {unanswered:?} unanswered; at the end of {} samples: {level:?}",
+            "{} s, {} faults ({} with {ENOUGH_WRITES} writes before), {} answers, {} writes acknowledged, \
+             {} refused, {} unanswered; at the end of {} samples: {level:?}",
             time.as_secs(),
             faults.len(),
             watch.shown,
+            progress.answered(),
+            progress.acknowledged(),
+            progress.refused(),
+            progress.unanswered(),
             watch.samples.len(),
         ),
     );
     assert_eq!(
-        findings.taken(),
-        Vec::<String>::new(),
-        "seed {seed}, {faults:?}"
+        verify(&mut load, &soak.server),
+        Ok(()),
+        "seed {}",
+        load.seed
     );
-    assert!(files.is_ok(), "{files:?}");
+    assert!(watch.late.is_empty(), "{:?} of {faults:?}", watch.late);
     assert!(level.is_ok(), "{level:?} of {:?}", watch.samples);
     assert!(
         watch.shown * 5 >= faults.len() * 4,
@@ -165,37 +145,50 @@ fn minutes() -> Duration {
     Duration::from_secs(minutes * 60)
 }
 
+/// What the clients find when `lie` makes another of each earlier value, by hand and under their load; none removes it.
+fn found(lie: impl Fn(&[u8]) -> Option<&[u8]>) -> Option<ledger::Fault> {
+    let any_port = "127.0.0.1:0".parse().expect("an address");
+    let server = serve(&DataDir::in_memory(), any_port);
+    let (mut load, progress) = (Load::new("lies"), Progress::under(FAULTS));
+    let outcome = load.work(server.addr, &progress, || {
+        progress.reach(2 * ENOUGH_WRITES);
+        // The clients may remove any of them at any moment.
+        let files = server
+            .dir
+            .names()
+            .into_iter()
+            .map(|name| server.dir.file(name));
+        let earlier = files.filter_map(|file| fs::read(&file).ok().map(|value| (file, value)));
+        let earlier: Vec<_> = earlier.collect();
+        progress.reach(20 * ENOUGH_WRITES);
+        for (file, value) in &earlier {
+            let Some(value) = lie(value) else {
+                let _may_be_gone = fs::remove_file(file);
+                continue;
+            };
+            let aside = server.dir.outside("aside");
+            let placed = fs::write(&aside, value).and_then(|()| fs::rename(&aside, file));
+            placed.expect("a value placed by hand");
+        }
+        eventually("the lie is found out", || progress.is_broken());
+    });
+    let (fault, told) = outcome.err()?;
+    eprintln!("{fault:?}: {told}");
+    Some(fault)
+}
+
+/// A change that is answered otherwise than it should be tells as well as what is read.
 #[test]
-fn a_server_that_lies_is_found_out_by_the_clients_of_the_soak() {
-    let server = serve(
-        &DataDir::in_memory(),
-        "127.0.0.1:0".parse().expect("an address"),
-    );
-    for key in FIXED {
-        server.store(key, fixed(key));
-    }
-    let common = Common::default();
-    let mut client = Client::new(0, server.addr, &common, 1);
-    let key = client::key(0, 0);
-    let old = client.write_until_acknowledged(&server.dir);
-    let new = client.write_until_acknowledged(&server.dir);
-    assert_eq!(client.read_all(), Ok(()));
-    let mut planted = |what: &dyn Fn()| {
-        what();
-        client.read_all().expect_err("a lie")
-    };
-    assert!(planted(&|| server.dir.place(&key, &old)).contains("stale"));
-    assert!(planted(&|| server.dir.place(&key, &new[..new.len() / 2])).contains("no write of it"));
-    let remove = || fs::remove_file(server.dir.file(&key)).expect("a removal by hand");
-    assert!(planted(&remove).contains("lost"));
-    server.dir.place(&key, &new);
-    assert_eq!(client.read_all(), Ok(()));
-    let unlist = || fs::remove_file(server.dir.file(FIXED[0])).expect("a removal by hand");
-    let finding = {
-        unlist();
-        client.read_all().expect_err("a lie")
-    };
-    assert!(finding.contains("not in the listing"), "{finding}");
+fn a_directory_that_changes_under_the_soak_is_found_out() {
+    use ledger::Fault::{Answer, Empty, Missing, Older, Resurrected, Tag, Torn};
+    let older = found(|value| Some(value));
+    let is_older = matches!(older, Some(Older | Empty | Resurrected | Tag | Answer));
+    assert!(is_older, "{older:?}");
+    let torn = found(|value| Some(&value[value.len() / 2..]));
+    let is_torn = matches!(torn, Some(Torn | Empty | Resurrected | Tag | Answer));
+    assert!(is_torn, "{torn:?}");
+    let missing = found(|_| None);
+    assert!(matches!(missing, Some(Missing | Answer)), "{missing:?}");
 }
 
 #[test]
