@@ -267,7 +267,7 @@ fn failed(
         E::Exhausted { .. } => (S::SERVICE_UNAVAILABLE, "exhausted"),
         E::Displaced { .. } => (S::SERVICE_UNAVAILABLE, "directory-displaced"),
         E::Precondition => (S::PRECONDITION_FAILED, "precondition-failed"),
-        E::NotAFile => (S::CONFLICT, "occupied"),
+        E::Occupied(_) => (S::CONFLICT, "occupied"),
         E::Incomplete => return refused(&Rejection::CutOff, context, config),
         // As the C server had it.
         E::Forbidden { .. } if config.compat => (S::INTERNAL_SERVER_ERROR, "forbidden"),

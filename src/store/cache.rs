@@ -1,14 +1,17 @@
 //! Hot values, proved fresh at each use.
 //!
-//! Promises to answer only what a new read would find: an entry is an open file, and is used only after one fstat has
-//! shown that it is still the one under its key (no link lost), and unchanged (size, times). Bounded in bytes, overhead
-//! included, and in descriptors; shared by all reactors. It reads no file itself.
+//! Promises to answer only what a new read would find: an entry is an open file, and is used only after it was shown that
+//! it is still the one under its key, and unchanged (size, times). Of a flat key one fstat shows both, for a file that is
+//! renamed or removed has its times or its links changed. A file in a folder stays as it is when its folder is moved away,
+//! so its path is asked for again. Bounded in bytes, overhead included, and in descriptors; shared by all reactors. It reads
+//! no file itself.
 
 use std::sync::Arc;
 
 use quick_cache::Weighter;
 use quick_cache::sync::Cache as QuickCache;
 
+use super::directory_fd::Dir;
 use super::key::Key;
 use super::object::Object;
 
@@ -33,11 +36,16 @@ impl Cache {
         Self(Some(QuickCache::with_weighter(expected, capacity, weight)))
     }
 
-    /// The value of `key`, when it is here and proved current now.
-    pub(super) fn get(&self, key: &Key<'_>) -> Option<Arc<Object>> {
+    /// The value of `key` in `dir`, when it is here and proved current now.
+    pub(super) fn get(&self, key: &Key<'_>, dir: &Dir) -> Option<Arc<Object>> {
         let cache = self.0.as_ref()?;
         let object = cache.get(key.as_str())?;
-        if object.is_current() {
+        let is_current = if key.is_flat() {
+            object.is_current()
+        } else {
+            dir.stamp(key).is_some_and(|stamp| object.is(stamp))
+        };
+        if is_current {
             return Some(object);
         }
         cache.remove_if(key.as_str(), |kept| Arc::ptr_eq(kept, &object));
@@ -52,7 +60,8 @@ impl Cache {
     }
 
     /// Forgets values larger than `len` bytes whose files another program has removed or changed: without a read of their
-    /// keys, nothing else does. Makes a system call for each.
+    /// keys, nothing else does. Makes a system call for each. (One whose folder was moved away takes no space beside its
+    /// file's.)
     pub(super) fn sweep(&self, len: u64) {
         let Some(cache) = &self.0 else { return };
         // Collected first, so that no lock of the cache is held during system calls.

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::key::Key;
 use super::meta::{Meta, Version};
 
-/// Changes kept; a key has at most 255 bytes, so all of them stay below 2 MiB.
+/// Changes kept; a key has at most 1,024 bytes, so all of them stay below 5 MiB.
 const KEPT: usize = 4096;
 
 /// One acknowledged change.

@@ -1,4 +1,4 @@
-//! The directory store: one key, one file, the file's name is the key.
+//! The directory store: one key, one file, the file's path is the key.
 //!
 //! Reads answer from the kernel's caches without blocking, and go to the disk threads only for what those do not have.
 //! Writes go through an [`Upload`] to the publisher. Any of its futures may be dropped: an upload that has not been handed
@@ -59,7 +59,7 @@ struct Writing {
 impl Directory {
     /// The value of `key`, if it is in the cache and proved current: one system call, and nothing to wait for.
     pub fn get_cached(&self, key: &Key<'_>) -> Option<Arc<Object>> {
-        self.cache.get(key)
+        self.cache.get(key, &self.dir)
     }
 
     /// The value of `key`, or `None` when there is none. Looks past the cache, and fills it.

@@ -1,9 +1,9 @@
-//! The directory of the values by its descriptor: every system call that opens, looks up or removes a name in it
-//! ([`super::temp_file`] adds them).
+//! The directory of the values by its descriptor: every system call that opens, looks up or removes a value in it
+//! ([`super::temp_file`] adds them, [`super::folder`] walks to the folders that they lie in).
 //!
 //! Promises that nothing outside the directory is ever reached and nothing but a regular file is ever opened: each open
-//! goes through openat2 with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS`, on a descriptor held since the start. It decides
-//! nothing ([`super::publish`] does). Its calls may block, except an open with [`Blocking::Never`].
+//! goes through openat2 with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS`, on a descriptor held since the start, and each other
+//! call names one entry of a directory that was opened so. It decides nothing ([`super::publish`] does). Its calls may block, except an open with [`Blocking::Never`].
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -11,9 +11,10 @@ use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::blocking_pool::BlockingPool;
+use super::file_stamp::FileStamp;
 use super::key::Key;
 use super::location::Location;
-use super::meta::{Meta, is_regular};
+use super::meta::{Meta, is_directory, is_regular};
 use super::value_file::ValueFile;
 
 const CONFINED: ResolveFlags = ResolveFlags::BENEATH
@@ -63,7 +64,9 @@ pub(super) struct Opened {
 pub(super) enum Entry {
     Absent,
     Value(Meta),
-    /// A directory, link, device, socket or pipe: not ours.
+    /// A directory: keys may lie below it.
+    Folder,
+    /// A link, device, socket or pipe: not ours.
     Other,
 }
 
@@ -114,7 +117,7 @@ impl Dir {
             }) {
                 Ok(fd) => retry_on_intr(|| rustix::fs::fstat(&fd))
                     .map(|stat| is_regular(&stat).then(|| Opened { fd, stat })),
-                Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => Ok(None),
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NXIO) => Ok(None),
                 Err(errno) => Err(errno),
             }
         };
@@ -124,15 +127,16 @@ impl Dir {
         }
     }
 
-    /// What stands under `key` now.
-    pub(super) fn look_up(&self, key: &Key<'_>) -> Result<Entry, Errno> {
-        let stat = || rustix::fs::statat(&self.root, key.as_str(), AtFlags::SYMLINK_NOFOLLOW);
-        match retry_on_intr(stat) {
-            Ok(stat) if is_regular(&stat) => Ok(Entry::Value(Meta::of(&stat))),
-            Ok(_) => Ok(Entry::Other),
-            Err(Errno::NOENT) => Ok(Entry::Absent),
-            Err(errno) => Err(errno),
-        }
+    /// Which file the path of `key` leads to now, without waiting for the device: `None` where it cannot be told, or there
+    /// is none.
+    pub(super) fn stamp(&self, key: &Key<'_>) -> Option<FileStamp> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let resolve = CONFINED | ResolveFlags::CACHED;
+        let path = key.as_str();
+        let open = || rustix::fs::openat2(&self.root, path, flags, Mode::empty(), resolve);
+        let file = retry_on_intr(open).ok()?;
+        let stat = retry_on_intr(|| rustix::fs::fstat(&file)).ok()?;
+        Some(FileStamp::of(&stat))
     }
 
     /// Keeps the file under `key` alive without opening it, so that removing its name does not free its blocks at once.
@@ -146,9 +150,21 @@ impl Dir {
         .ok()?;
         Some(ValueFile::new(fd, self.disk.clone()))
     }
+}
 
-    /// Removes the name `key`.
-    pub(super) fn unlink(&self, key: &Key<'_>) -> Result<(), Errno> {
-        retry_on_intr(|| rustix::fs::unlinkat(&self.root, key.as_str(), AtFlags::empty()))
+/// What stands under `name` in `folder` now.
+pub(super) fn look_up(folder: impl AsFd, name: &str) -> Result<Entry, Errno> {
+    let stat = || rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
+    match retry_on_intr(stat) {
+        Ok(stat) if is_regular(&stat) => Ok(Entry::Value(Meta::of(&stat))),
+        Ok(stat) if is_directory(&stat) => Ok(Entry::Folder),
+        Ok(_) => Ok(Entry::Other),
+        Err(Errno::NOENT) => Ok(Entry::Absent),
+        Err(errno) => Err(errno),
     }
+}
+
+/// Removes `name` from `folder`.
+pub(super) fn unlink(folder: impl AsFd, name: &str) -> Result<(), Errno> {
+    retry_on_intr(|| rustix::fs::unlinkat(&folder, name, AtFlags::empty()))
 }

@@ -32,9 +32,9 @@ pub enum Error {
         /// The cause, for the log.
         source: std::io::Error,
     },
-    /// Something that is not a regular file has this name, and is left alone.
-    #[error("a directory, link or device has this name")]
-    NotAFile,
+    /// Something else has the name or a part of it, and is left alone: what, for the client.
+    #[error("{0}")]
+    Occupied(String),
     /// The condition of a change did not hold when it was to be made.
     #[error("the precondition does not hold")]
     Precondition,

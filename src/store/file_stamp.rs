@@ -1,4 +1,4 @@
-//! Whether a file is unchanged: the parts of its metadata that every change alters.
+//! Which file it is, and whether it is unchanged: the parts of its metadata that every change alters.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,9 +8,11 @@ use rustix::fs::Stat;
 /// at most), and before the bytes of a write are all in place: a younger file might change unseen.
 const QUIET_FOR: Duration = Duration::from_millis(100);
 
-/// What changes when a file is edited, renamed, linked or unlinked.
+/// What tells a file from every other, and what changes when it is edited, renamed, linked or unlinked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileStamp {
+    device: u64,
+    inode: u64,
     links: u64,
     size: i64,
     modified: (i64, u64),
@@ -20,6 +22,8 @@ pub(super) struct FileStamp {
 impl FileStamp {
     pub(super) fn of(stat: &Stat) -> Self {
         Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
             links: stat.st_nlink,
             size: stat.st_size,
             modified: (stat.st_mtime, stat.st_mtime_nsec),

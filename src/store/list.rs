@@ -1,7 +1,7 @@
 //! Listing: one page of the keys, in byte order.
 //!
 //! Owns the few threads that listings run on, so that reads and writes never wait behind a listing. A small directory is
-//! walked for each page. The names of a large one are kept in an [`Index`]. Where there can be no index, a walk takes memory
+//! walked for each page, from the folder of its prefix on. The names of a large one are kept in an [`Index`]. Where there can be no index, a walk takes memory
 //! for the page alone. Requests for the same page share the answer if no thread has
 //! begun with it, and a page that no request waits for any more is not finished.
 
@@ -17,12 +17,15 @@ use super::error::Error;
 use super::key::Key;
 use crate::metrics::Listings;
 
+mod entries;
 mod events;
 mod index;
 mod page;
 mod sorted;
+mod tree;
 mod walk;
 
+use entries::Entries;
 use index::Index;
 use page::Failure;
 pub use page::{Listing, Page};
@@ -121,21 +124,29 @@ impl Lister {
         let more = smallest.len() > page.limit;
         smallest.truncate(page.limit);
         let next = smallest.last().filter(|_| more).cloned();
-        let mut keys = Vec::with_capacity(smallest.len());
-        for (at, name) in smallest.into_iter().enumerate() {
+        let (mut keys, mut folders) = (Vec::with_capacity(smallest.len()), Vec::new());
+        let mut entries = Entries::new(&self.dir);
+        for (at, item) in smallest.into_iter().enumerate() {
             if at % STRIDE == 0 {
                 is_wanted()?;
             }
-            let Ok(key) = Key::new(name) else { continue };
-            let entry = self.dir.look_up(&key);
-            if let Entry::Value(meta) = entry.map_err(Failure::errno_while("look up"))? {
+            if item.ends_with('/') {
+                folders.push(item);
+                continue;
+            }
+            let Ok(key) = Key::new(item) else { continue };
+            if let Entry::Value(meta) = entries.look_up(&key)? {
                 keys.push((key, meta));
             }
         }
-        Ok(Listing { keys, next })
+        Ok(Listing {
+            keys,
+            folders,
+            next,
+        })
     }
 
-    /// The `limit + 1` smallest names of the page.
+    /// The `limit + 1` smallest items of the page.
     fn smallest(
         &self,
         page: &Page,
@@ -202,6 +213,7 @@ mod tests {
             prefix: String::new(),
             after: String::new(),
             limit,
+            by_folder: false,
         }
     }
 

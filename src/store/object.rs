@@ -158,9 +158,14 @@ impl Object {
         self.stamp.is_quiescent()
     }
 
-    /// Whether the file still has its name and has not been changed: one system call.
+    /// Whether the file still has its name in its folder and has not been changed: one system call.
     pub(super) fn is_current(&self) -> bool {
-        rustix::fs::fstat(&*self.file).is_ok_and(|now| FileStamp::of(&now) == self.stamp)
+        rustix::fs::fstat(&*self.file).is_ok_and(|now| self.is(FileStamp::of(&now)))
+    }
+
+    /// Whether it is the file of this stamp.
+    pub(super) fn is(&self, stamp: FileStamp) -> bool {
+        self.stamp == stamp
     }
 
     /// Whether `offset..offset + len` can be sent now without waiting for the device, as far as can be told cheaply.

@@ -1,8 +1,8 @@
 //! The publisher: one thread that alone changes what names stand for.
 //!
 //! Every PUT and DELETE ends here, so that preconditions are decided at the moment of publishing and all changes of a
-//! key have one order. It takes all that waits as one batch: all names lie in one directory, whose lock the kernel
-//! gives to one thread at a time, and one sync of it serves whole batches. It writes no large data (the disk threads have
+//! key have one order. It takes all that waits as one batch: names lie in few directories, whose locks the kernel
+//! gives to one thread at a time, and one sync of a directory serves whole batches. It writes no large data (the disk threads have
 //! written that to temporary files), and it makes every change that it was handed, whether or not the caller still waits.
 //! Each change that it publishes is appended to [`Changes`], in that order, before it is acknowledged.
 
@@ -24,6 +24,7 @@ use super::writer::Writer;
 mod acknowledge;
 mod change;
 mod commit;
+mod levels;
 
 use acknowledge::Acknowledger;
 pub use change::Condition;

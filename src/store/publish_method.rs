@@ -42,7 +42,7 @@ impl PublishMethod {
     pub(super) fn publish(
         self,
         unpublished: Unpublished<'_>,
-        dir: &OwnedFd,
+        dir: BorrowedFd<'_>,
         to: &str,
     ) -> Result<(), Errno> {
         let Unpublished { staging, name, .. } = unpublished;
@@ -63,14 +63,14 @@ impl PublishMethod {
     pub(super) fn link_unnamed(
         self,
         file: impl AsFd,
-        dir: &OwnedFd,
+        dir: impl AsFd,
         to: &str,
     ) -> Result<(), Errno> {
         if self != Self::LinkUnnamedByProc {
-            return retry_on_intr(|| rustix::fs::linkat(&file, "", dir, to, AtFlags::EMPTY_PATH));
+            return retry_on_intr(|| rustix::fs::linkat(&file, "", &dir, to, AtFlags::EMPTY_PATH));
         }
         let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
-        retry_on_intr(|| rustix::fs::linkat(CWD, &path, dir, to, AtFlags::SYMLINK_FOLLOW))
+        retry_on_intr(|| rustix::fs::linkat(CWD, &path, &dir, to, AtFlags::SYMLINK_FOLLOW))
     }
 }
 

@@ -3,7 +3,7 @@
 //! Promises that a file which is not published leaves nothing behind: its name in staging, if it has one, is removed with
 //! it.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,7 +12,6 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::blocking_pool::BlockingPool;
 use super::error::Error;
-use super::key::Key;
 use super::meta::Version;
 use super::publish_method::{Unpublished, create_named, create_unnamed, unlink_staged};
 use super::temp_dir::TempDir;
@@ -112,15 +111,15 @@ impl TempFile {
         retry_on_intr(|| rustix::fs::futimens(&*self.file, &times))
     }
 
-    /// Gives the file the name `key`; `EXIST` when something has it.
-    pub(super) fn link(&mut self, key: &Key<'_>) -> Result<(), Errno> {
-        self.publish(self.dir.values().root(), key.as_str())?;
+    /// Gives the file the name `to` in `folder`; `EXIST` when something has it.
+    pub(super) fn link(&mut self, folder: impl AsFd, to: &str) -> Result<(), Errno> {
+        self.publish(folder.as_fd(), to)?;
         self.name = None;
         Ok(())
     }
 
-    /// Gives the file the name `key` in place of the file that has it.
-    pub(super) fn replace(&mut self, key: &Key<'_>) -> Result<(), Errno> {
+    /// Gives the file the name `to` in `folder` in place of the file that has it.
+    pub(super) fn replace(&mut self, folder: impl AsFd, to: &str) -> Result<(), Errno> {
         let staging = self.dir.staging();
         if self.name.is_none() {
             let name = self.dir.new_name();
@@ -129,8 +128,7 @@ impl TempFile {
             self.name = Some(name);
         }
         let name = self.name.as_deref().unwrap_or_default();
-        let root = self.dir.values().root();
-        retry_on_intr(|| rustix::fs::renameat(staging, name, root, key.as_str()))?;
+        retry_on_intr(|| rustix::fs::renameat(staging, name, &folder, to))?;
         self.name = None;
         Ok(())
     }
@@ -141,14 +139,14 @@ impl TempFile {
         let unlink = || rustix::fs::unlinkat(dir.own(), name, AtFlags::empty());
         // A server that was killed may have left it.
         let _ = unlink();
-        let published = self.publish(dir.own(), name);
+        let published = self.publish(dir.own().as_fd(), name);
         published.map_err(Error::errno_while("publish"))?;
         self.name = None;
         retry_on_intr(unlink).map_err(Error::errno_while("unlink"))
     }
 
     /// Gives the file the name `to` in `dir`, in place of the one in staging, if it has that.
-    fn publish(&self, dir: &OwnedFd, to: &str) -> Result<(), Errno> {
+    fn publish(&self, dir: BorrowedFd<'_>, to: &str) -> Result<(), Errno> {
         let unpublished = Unpublished {
             file: self.file.as_fd(),
             staging: self.dir.staging(),

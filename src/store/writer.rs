@@ -1,6 +1,7 @@
 //! What all writes of a store share: where temporary files are made, what gives them their versions, what puts them on the
 //! disk, and what bounds them.
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -115,18 +116,17 @@ impl Writer {
         Ok(version)
     }
 
-    /// Puts all names on the disk, where that is promised. Blocks.
-    pub(super) fn sync_names(&self) -> Result<(), Errno> {
-        match self.durability {
-            Durability::Os => Ok(()),
-            Durability::Disk => {
-                let root = self.dir().root();
-                self.sync(root)?;
-                // An xfs that has shut down, for example because its device failed, drops what waited for its log. It then
-                // reports success for the sync of a directory, as nothing waits any more, and the failure to fstat alone.
-                retry_on_intr(|| rustix::fs::fstat(root)).map(drop)
-            }
+    /// Puts the names in the folders of these paths on the disk, the lower ones first. Of a folder that was removed since,
+    /// the folder above has its removal. Blocks.
+    pub(super) fn sync_names(&self, folders: &BTreeSet<Box<str>>) -> Result<(), Errno> {
+        for path in folders.iter().rev() {
+            let (folder, _) = self.dir().folder_or_above(path)?;
+            self.sync(&folder)?;
+            // An xfs that has shut down, for example because its device failed, drops what waited for its log. It then
+            // reports success for the sync of a directory, as nothing waits any more, and the failure to fstat alone.
+            retry_on_intr(|| rustix::fs::fstat(&folder))?;
         }
+        Ok(())
     }
 
     fn sync(&self, file: impl AsFd) -> Result<(), Errno> {

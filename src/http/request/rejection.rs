@@ -12,9 +12,9 @@ use crate::store::BadKey;
 /// Why a request is not done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(in crate::http) enum Rejection {
-    #[error("nothing has this path: a key is one path segment")]
+    #[error("nothing has this path")]
     NoSuchPath,
-    #[error("PUT needs a key: one path segment, as in PUT /key")]
+    #[error("PUT needs a key, as in PUT /key")]
     NoKey,
     #[error("nothing was stored: PUT needs a Content-Length above 0")]
     NothingToStore,

@@ -14,7 +14,7 @@ use hyper::{Method, Version};
 use crate::http::request::common_headers::CommonHeaders;
 use crate::http::request::operation::{GetOptions, Intent, Operation, PutOptions, ResponseContext};
 use crate::http::request::page::MetricsFormat;
-use crate::http::request::path::{WATCH, key, page};
+use crate::http::request::path::{Segments, WATCH, folder, key, page};
 use crate::http::request::rejection::Rejection;
 use crate::http::request::watch_request::WatchRequest;
 use crate::http::semantics::accept::prefers_problem;
@@ -94,7 +94,7 @@ fn operation<'a>(
         Method::GET | Method::HEAD => get(head, common, config),
         Method::PUT => put(head, len, config),
         Method::DELETE => {
-            let key = key(head.uri.path())?;
+            let key = key(head.uri.path(), segments(config))?;
             if config.read_only {
                 return Err(Rejection::ReadOnly);
             }
@@ -118,16 +118,34 @@ fn get<'a>(
         "/" if home::is_preferred(&head.headers) => Ok(Operation::Home {
             is_known: home::is_known(&head.headers)?,
         }),
-        "/" => Ok(Operation::List {
-            page: listing::page(head.uri.query().unwrap_or_default())?,
-            format: ListFormat::preferred(&head.headers),
-        }),
+        "/" => list(head, String::new()),
         path => {
-            let key = key(path)?;
+            if !config.compat
+                && let Some(folder) = folder(path)?
+            {
+                return list(head, folder);
+            }
+            let key = key(path, segments(config))?;
             let has_wishes = common.options || (config.compress && common.codings_accepted);
             let options = has_wishes.then(|| get_options(head, config)).map(Box::new);
             Ok(Operation::Get { key, options })
         }
+    }
+}
+
+/// The listing of the keys that begin with `folder` and with the prefix of the query behind it.
+fn list(head: &Parts, folder: String) -> Result<Operation<'static>, Rejection> {
+    Ok(Operation::List {
+        page: listing::page(folder, head.uri.query().unwrap_or_default())?,
+        format: ListFormat::preferred(&head.headers),
+    })
+}
+
+fn segments(config: &ServiceConfig) -> Segments {
+    if config.compat {
+        Segments::One
+    } else {
+        Segments::Any
     }
 }
 
@@ -156,7 +174,7 @@ fn put<'a>(
     len: Option<u64>,
     config: &ServiceConfig,
 ) -> Result<Operation<'a>, Rejection> {
-    let key = key(head.uri.path()).map_err(|rejection| match rejection {
+    let key = key(head.uri.path(), segments(config)).map_err(|rejection| match rejection {
         Rejection::NoSuchPath => Rejection::NoKey,
         other => other,
     })?;

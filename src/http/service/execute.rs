@@ -138,9 +138,9 @@ impl Handler {
         let listing = self.store.list(page.clone()).await?;
         let next = next_link(&page, &listing);
         let text = if listing.keys.len() <= WRITTEN_AT_ONCE {
-            format.render(&listing)
+            format.render(&page, &listing)
         } else {
-            let render = move || Ok(format.render(&listing));
+            let render = move || Ok(format.render(&page, &listing));
             self.store.compute().run(render).await?
         };
         Ok(Outcome::Listed { text, format, next })

@@ -83,7 +83,7 @@ fn log_failure(error: &Error) {
         // The store itself says once where its directory has gone.
         Error::Displaced { .. }
         | Error::Forbidden { .. }
-        | Error::NotAFile
+        | Error::Occupied(_)
         | Error::Precondition
         | Error::Incomplete => {}
     }

@@ -125,7 +125,7 @@ impl Trial<'_> {
                 staging: self.staging,
                 name,
             };
-            match method.publish(unpublished, self.root, self.name) {
+            match method.publish(unpublished, self.root.as_fd(), self.name) {
                 Ok(()) => {
                     self.go_on(method, file, name)?;
                     return Ok(Some(Capabilities { method, attributes }));
@@ -151,7 +151,7 @@ impl Trial<'_> {
             staging,
             name: name.map(|_| SECOND),
         };
-        match method.publish(unpublished, root, self.name) {
+        match method.publish(unpublished, root.as_fd(), self.name) {
             Err(Errno::EXIST) => {}
             Err(errno) => return Err(fault("find that a name is taken")(errno)),
             Ok(()) => return Err(Fault::Refused("leave a name that is taken", Errno::EXIST)),

@@ -1,12 +1,12 @@
-//! What has happened to the names of a directory: inotify, as a proof that nothing else has.
+//! What has happened to the names of directories: inotify, as a proof that nothing else has.
 //!
 //! The kernel queues an event for each name that is made, removed or renamed, before the call that does it returns, for
 //! calls of this server and of other programs alike. A reader that has emptied the queue therefore knows every change that
 //! was complete when it began to read. A queue that overflows says so.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,44 +30,78 @@ const LOCAL: [i64; 8] = [
 /// What is read at once, in bytes.
 const READ: usize = 16 << 10;
 
-/// The events of one directory; clones share them.
+/// The events of directories; clones share them.
 #[derive(Clone, Debug)]
 pub(super) struct Events(Arc<OwnedFd>);
 
-/// Events were lost, or the directory is gone: anything may have happened.
+/// Which directory is watched. No number is given twice.
+pub(super) type Watch = i32;
+
+/// Something has happened to a name.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Event {
+    /// In this directory.
+    pub(super) folder: Watch,
+    pub(super) name: Box<[u8]>,
+    /// To a directory of this name.
+    pub(super) is_folder: bool,
+}
+
+/// Events were lost: anything may have happened.
 #[derive(Debug)]
 pub(super) struct Lost;
 
 impl Events {
-    /// Those of `dir`, from now on; `None` where not all changes of it have one.
-    pub(super) fn of(dir: &OwnedFd) -> Result<Option<Self>, Errno> {
-        let kind = rustix::fs::fstatfs(dir)?.f_type;
+    /// None, to begin with.
+    pub(super) fn new() -> Result<Self, Errno> {
+        let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
+        Ok(Self(Arc::new(inotify)))
+    }
+
+    /// Adds those of `folder`, from now on; `None` where not all changes of it have one.
+    pub(super) fn watch(&self, folder: impl AsFd) -> Result<Option<Watch>, Errno> {
+        let kind = rustix::fs::fstatfs(&folder)?.f_type;
         if !LOCAL.contains(&kind) {
             return Ok(None);
         }
-        let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         let changes = WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVE;
         // The very directory that is open, whatever has its path now.
-        let path = format!("/proc/self/fd/{}", dir.as_raw_fd());
-        inotify::add_watch(&inotify, path, changes | WatchFlags::ONLYDIR)?;
-        Ok(Some(Self(Arc::new(inotify))))
+        let path = format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd());
+        inotify::add_watch(&*self.0, path, changes | WatchFlags::ONLYDIR).map(Some)
     }
 
-    /// The names that something has happened to since the last time.
-    pub(super) fn take(&self) -> Result<HashSet<Box<[u8]>>, Lost> {
-        const GONE: ReadFlags = ReadFlags::QUEUE_OVERFLOW
-            .union(ReadFlags::IGNORED)
-            .union(ReadFlags::UNMOUNT);
+    /// Adds no more of `folder`.
+    pub(super) fn forget(&self, folder: Watch) {
+        // It fails for a directory that was removed, whose events have ended by themselves.
+        let _ = inotify::remove_watch(&*self.0, folder);
+    }
+
+    /// What has happened since the last time: each event once, those of a directory together. The directory `root` is to
+    /// stay.
+    pub(super) fn take(&self, root: Watch) -> Result<BTreeSet<Event>, Lost> {
+        const LOST: ReadFlags = ReadFlags::QUEUE_OVERFLOW.union(ReadFlags::UNMOUNT);
         let mut buf = vec![MaybeUninit::uninit(); READ];
         let mut events = Reader::new(&*self.0, &mut buf);
-        let mut names = HashSet::new();
+        let mut taken = BTreeSet::new();
         loop {
-            match events.next() {
-                Ok(event) if event.events().intersects(GONE) => return Err(Lost),
-                Ok(event) => names.extend(event.file_name().map(|name| name.to_bytes().into())),
-                Err(Errno::AGAIN) => return Ok(names),
-                Err(Errno::INTR) => {}
+            let event = match events.next() {
+                Ok(event) => event,
+                Err(Errno::AGAIN) => return Ok(taken),
+                Err(Errno::INTR) => continue,
                 Err(_) => return Err(Lost),
+            };
+            let (flags, folder) = (event.events(), event.wd());
+            let is_over = flags.contains(ReadFlags::IGNORED);
+            if flags.intersects(LOST) || (is_over && folder == root) {
+                return Err(Lost);
+            }
+            // That a folder is gone is an event of the one above it, too.
+            if let Some(name) = event.file_name() {
+                taken.insert(Event {
+                    folder,
+                    name: name.to_bytes().into(),
+                    is_folder: flags.contains(ReadFlags::ISDIR),
+                });
             }
         }
     }

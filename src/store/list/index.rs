@@ -1,19 +1,17 @@
 //! The names of a large directory, sorted and kept in memory, so that a page of them costs no walk.
 //!
-//! Never stale: each use first reads what has happened to the directory ([`Events`]), by this server or another
-//! program, and looks at each of those names again. Lost events cost a new walk. Bounded in bytes; given up after a while
-//! without listings. It belongs to one directory. Blocks, and may take as long as a walk: it is used on listing threads alone.
+//! Never stale: each use first reads what has happened to the directory and its folders, by this server or another
+//! program, and brings the [`Tree`] of its keys up to date. Lost events cost a new walk. Bounded in bytes; given up after a
+//! while without listings. It belongs to one directory. Blocks, and may take as long as a walk: it is used on listing threads
+//! alone.
 
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
-use rustix::fs::FileType;
-
 use super::super::directory_fd::Dir;
-use super::events::{Events, Lost};
+use super::events::Events;
 use super::page::{Failure, Page};
-use super::sorted::Sorted;
-use super::walk::{self, Met};
+use super::tree::{Tree, Unfit};
 use crate::metrics::Listings;
 
 /// How long the index is kept without being used.
@@ -52,28 +50,8 @@ enum State {
 
 #[derive(Debug)]
 struct Live {
-    keys: Sorted,
-    events: Events,
+    tree: Tree,
     used: Instant,
-}
-
-/// Why an index cannot be used.
-enum Unfit {
-    Lost,
-    TooLarge,
-    Failed(Failure),
-}
-
-impl From<Lost> for Unfit {
-    fn from(Lost: Lost) -> Self {
-        Self::Lost
-    }
-}
-
-impl From<Failure> for Unfit {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
 }
 
 impl Index {
@@ -91,15 +69,15 @@ impl Index {
         })
     }
 
-    /// The `limit + 1` smallest names of `page`; `None` while there is no index.
+    /// The `limit + 1` smallest items of `page`; `None` while there is no index.
     pub(super) fn smallest(&self, page: &Page) -> Option<Vec<String>> {
         let mut state = self.lock();
         let State::Live(live) = &mut *state else {
             return None;
         };
-        let caught_up = self.catch_up(live);
+        let caught_up = self.catch_up(&mut live.tree);
         live.used = Instant::now();
-        let smallest = caught_up.is_ok().then(|| live.smallest(page));
+        let smallest = caught_up.is_ok().then(|| live.tree.smallest(page));
         if smallest.is_none() {
             self.enter(&mut state, State::Absent);
         }
@@ -123,14 +101,14 @@ impl Index {
     ) -> Result<Option<Vec<String>>, Failure> {
         let mut state = self.lock();
         if let State::Live(live) = &mut *state
-            && self.catch_up(live).is_ok()
+            && self.catch_up(&mut live.tree).is_ok()
         {
-            return Ok(Some(live.smallest(page)));
+            return Ok(Some(live.tree.smallest(page)));
         }
         let made = self.make();
         let (made, smallest) = match made {
             Ok(Some(live)) => {
-                let smallest = live.smallest(page);
+                let smallest = live.tree.smallest(page);
                 (State::Live(live), Ok(Some(smallest)))
             }
             Ok(None) => (State::Impossible(Instant::now()), Ok(None)),
@@ -140,30 +118,28 @@ impl Index {
         smallest
     }
 
-    /// Walks the directory.
+    /// Reads the directory; says why there can be no index.
     fn make(self: &Arc<Self>) -> Result<Option<Live>, Failure> {
         for _ in 0..TRIES {
-            let events = match Events::of(self.dir.root()) {
-                Ok(Some(events)) => events,
-                Ok(None) => {
+            self.counters.walks.add(1);
+            match Tree::read(&self.dir, self.most) {
+                Ok(tree) => {
+                    self.count(&tree);
+                    let used = Instant::now();
+                    let is_kept_up = self.keep_up(tree.events()).is_ok();
+                    return Ok(is_kept_up.then_some(Live { tree, used }));
+                }
+                Err(Unfit::Lost) => {}
+                Err(Unfit::Remote) => {
                     tracing::info!(
                         "the file system may be changed from elsewhere: each listing walks the directory"
                     );
                     return Ok(None);
                 }
-                Err(error) => {
-                    tracing::warn!(%error, "changes of the directory cannot be watched: each listing walks it");
+                Err(Unfit::Unwatched(error)) => {
+                    tracing::warn!(%error, "changes of the directory and its folders cannot be watched: each listing walks them");
                     return Ok(None);
                 }
-            };
-            let mut live = Live {
-                keys: Sorted::default(),
-                events,
-                used: Instant::now(),
-            };
-            match self.fill(&mut live) {
-                Ok(()) => return Ok(self.keep_up(&live.events).is_ok().then_some(live)),
-                Err(Unfit::Lost) => {}
                 Err(Unfit::TooLarge) => {
                     tracing::warn!(
                         most = self.most,
@@ -180,39 +156,14 @@ impl Index {
         Ok(None)
     }
 
-    fn fill(&self, live: &mut Live) -> Result<(), Unfit> {
-        self.counters.walks.add(1);
-        walk::walk(&self.dir, |met| match met {
-            // The names read so far have been added, so the events on them apply after that.
-            Met::Pause => self.catch_up(live),
-            Met::Name(key, kind) => {
-                if kind == FileType::RegularFile || walk::is_value(&self.dir, &key)? {
-                    live.keys.insert(key.as_str());
-                }
-                Ok(())
-            }
-        })?;
-        self.catch_up(live)
+    fn catch_up(&self, tree: &mut Tree) -> Result<(), Unfit> {
+        let caught_up = tree.catch_up();
+        self.count(tree);
+        caught_up
     }
 
-    /// Looks up each name that has had an event. An event says only that the name has changed: what it stands for now is the
-    /// result of all its events.
-    fn catch_up(&self, live: &mut Live) -> Result<(), Unfit> {
-        for name in live.events.take()? {
-            let Some(key) = walk::key(&name) else {
-                continue;
-            };
-            if walk::is_value(&self.dir, &key)? {
-                live.keys.insert(key.as_str());
-            } else {
-                live.keys.remove(key.as_str());
-            }
-        }
-        self.counters.index(live.keys.len(), live.keys.bytes());
-        if live.keys.bytes() as u64 > self.most {
-            return Err(Unfit::TooLarge);
-        }
-        Ok(())
+    fn count(&self, tree: &Tree) {
+        self.counters.index(tree.len(), tree.bytes());
     }
 
     /// Starts a thread that reads the events between listings, so that their queue does not overflow.
@@ -231,10 +182,10 @@ impl Index {
         let State::Live(live) = &mut *state else {
             return false;
         };
-        if !live.events.is(events) {
+        if !live.tree.events().is(events) {
             return false;
         }
-        let is_kept = live.used.elapsed() < UNUSED && self.catch_up(live).is_ok();
+        let is_kept = live.used.elapsed() < UNUSED && self.catch_up(&mut live.tree).is_ok();
         if !is_kept {
             self.enter(&mut state, State::Absent);
         }
@@ -267,26 +218,17 @@ fn follow(index: &Weak<Index>, events: &Events) -> bool {
         .is_some_and(|index| index.catch_up_idly(events))
 }
 
-impl Live {
-    fn smallest(&self, page: &Page) -> Vec<String> {
-        let names = self.keys.from(page.prefix.as_str().max(&page.after));
-        let of_page = names
-            .skip_while(|&name| name == page.after)
-            .take_while(|name| page.has(name));
-        of_page.take(page.limit + 1).map(str::to_owned).collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::store::blocking_pool::BlockingPool;
+    use crate::store::list::walk;
     use crate::store::location::Location;
     use proptest::prelude::*;
     use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
     use std::collections::BTreeSet;
     use std::fs;
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
 
     fn index(dir: &Path, most: u64) -> Arc<Index> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -301,6 +243,7 @@ mod tests {
             prefix: String::new(),
             after: after.to_owned(),
             limit,
+            by_folder: false,
         }
     }
 
@@ -308,7 +251,7 @@ mod tests {
         index.smallest_at_last(page).unwrap().expect("an index")
     }
 
-    /// What one of several programs does to one of some names.
+    /// What one of several programs does to one of some paths.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Write,
@@ -317,7 +260,9 @@ mod tests {
         Rename,
         Exchange,
         Remove,
+        RemoveAll,
         Directory,
+        Directories,
         Symlink,
         Look,
     }
@@ -334,8 +279,10 @@ mod tests {
                     rustix::fs::renameat_with(CWD, at, CWD, other, RenameFlags::EXCHANGE).ok()
                 }
                 Self::Remove => fs::remove_file(at).or_else(|_| fs::remove_dir(at)).ok(),
+                Self::RemoveAll => fs::remove_dir_all(at).ok(),
                 Self::Directory => fs::create_dir(at).ok(),
-                Self::Symlink => std::os::unix::fs::symlink("x", at).ok(),
+                Self::Directories => fs::create_dir_all(at).ok(),
+                Self::Symlink => std::os::unix::fs::symlink("a", at).ok(),
                 Self::Look => None,
             };
         }
@@ -349,56 +296,201 @@ mod tests {
         rustix::fs::linkat(CWD, unnamed, CWD, at, AtFlags::SYMLINK_FOLLOW).ok()
     }
 
+    /// The keys in `dir` and below, found in the plainest way.
     fn values(dir: &Path) -> BTreeSet<String> {
-        let files = fs::read_dir(dir).unwrap().map(Result::unwrap);
-        let files = files.filter(|file| file.file_type().unwrap().is_file());
-        files
-            .map(|file| file.file_name().into_string().unwrap())
-            .collect()
+        let mut values = BTreeSet::new();
+        let mut folders = vec![String::new()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(dir.join(&folder)).unwrap() {
+                let entry = entry.unwrap();
+                let path = folder.clone() + entry.file_name().to_str().unwrap();
+                let kind = entry.file_type().unwrap();
+                if kind.is_file() {
+                    values.insert(path);
+                } else if kind.is_dir() {
+                    folders.push(path + "/");
+                }
+            }
+        }
+        values
     }
 
-    fn steps() -> impl Strategy<Value = Vec<(Step, usize, usize)>> {
+    /// What is to be on `page`, and one more, said in the plainest way.
+    fn expected(values: &BTreeSet<String>, page: &Page) -> Vec<String> {
+        let keys = values.iter().filter(|key| key.starts_with(&page.prefix));
+        let items = keys.map(|key| match key[page.prefix.len()..].find('/') {
+            Some(slash) if page.by_folder => key[..=page.prefix.len() + slash].to_owned(),
+            _ => key.clone(),
+        });
+        let items: BTreeSet<String> = items.filter(|item| *item > page.after).collect();
+        items.into_iter().take(page.limit + 1).collect()
+    }
+
+    /// Segments whose order differs from that of the keys that they are in: `a-` comes before `a/`, and that before `a0`.
+    const SEGMENTS: [&str; 5] = ["a", "a-", "a0", "b", "é"];
+
+    fn path() -> impl Strategy<Value = String> {
+        let segments = prop::collection::vec(prop::sample::select(&SEGMENTS[..]), 1..4);
+        segments.prop_map(|segments| segments.join("/"))
+    }
+
+    fn some_page() -> impl Strategy<Value = Page> {
+        let text = prop_oneof![
+            Just(String::new()),
+            path(),
+            path().prop_map(|path| path + "/"),
+            Just("..".to_owned()),
+            Just("a/..".to_owned()),
+        ];
+        let page = (text.clone(), text, 1..8_usize, any::<bool>());
+        page.prop_map(|(prefix, after, limit, by_folder)| Page {
+            prefix,
+            after,
+            limit,
+            by_folder,
+        })
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<(Step, String, String)>> {
         let step = prop::sample::select(vec![
+            Step::Write,
+            Step::Write,
             Step::Write,
             Step::Link,
             Step::Publish,
             Step::Rename,
+            Step::Rename,
             Step::Exchange,
             Step::Remove,
             Step::Remove,
+            Step::RemoveAll,
             Step::Directory,
+            Step::Directories,
+            Step::Directories,
             Step::Symlink,
             Step::Look,
         ]);
-        prop::collection::vec((step, 0..12_usize, 0..12_usize), 1..80)
+        prop::collection::vec((step, path(), path()), 1..80)
+    }
+
+    fn walked(index: &Index, page: &Page) -> Vec<String> {
+        match walk::smallest(&index.dir, page, usize::MAX, &|| Ok(())) {
+            Ok(items) => items,
+            Err(_) => panic!("a walk of {page:?}"),
+        }
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
+        #![proptest_config(ProptestConfig::with_cases(128))]
         #[test]
         fn it_has_what_the_directory_has_whatever_is_done_to_it(
-            steps in steps(), in_memory in any::<bool>(), after in 0..12_usize, limit in 1..8_usize,
+            steps in steps(), in_memory in any::<bool>(), pages in prop::collection::vec(some_page(), 4),
         ) {
             let place = if in_memory { Path::new("/dev/shm") } else { Path::new("/tmp") };
             let dir = tempfile::tempdir_in(place).or_else(|_| tempfile::tempdir()).unwrap();
-            let at = |n: usize| -> PathBuf { dir.path().join(format!("n{n:02}")) };
             let index = index(dir.path(), 1 << 20);
             found(&index, &page("", 1));
-            for (step, name, other) in steps {
-                step.take(&at(name), &at(other), dir.path());
-                if !matches!(step, Step::Look) {
-                    continue;
-                }
+            let look = || {
                 let model = values(dir.path());
                 prop_assert!(found(&index, &page("", 100)).iter().eq(&model));
-                let after = format!("n{after:02}");
-                let expected = model.range(after.clone()..).filter(|name| **name != after);
-                let expected: Vec<_> = expected.take(limit + 1).cloned().collect();
-                prop_assert_eq!(found(&index, &page(&after, limit)), expected);
+                for page in &pages {
+                    let expected = expected(&model, page);
+                    prop_assert_eq!(&found(&index, page), &expected, "{:?} of {:?}", page, model);
+                    prop_assert_eq!(&walked(&index, page), &expected, "{:?} of {:?}", page, model);
+                }
+                Ok(())
+            };
+            for (step, at, other) in steps {
+                step.take(&dir.path().join(at), &dir.path().join(other), dir.path());
+                if matches!(step, Step::Look) {
+                    look()?;
+                }
             }
-            prop_assert!(found(&index, &page("", 100)).iter().eq(&values(dir.path())));
+            look()?;
             prop_assert_eq!(index.counters.walks.get(), 1);
         }
+
+        #[test]
+        fn pages_one_after_the_other_give_each_item_once(
+            keys in prop::collection::vec(path(), 0..40), prefix in path(), limit in 1..5_usize, by_folder in any::<bool>(),
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            for key in keys {
+                let file = dir.path().join(key);
+                let _ = fs::create_dir_all(file.parent().unwrap()).and_then(|()| fs::write(file, ""));
+            }
+            let index = index(dir.path(), 1 << 20);
+            for prefix in [String::new(), prefix] {
+                let mut page = Page { prefix, after: String::new(), limit, by_folder };
+                let whole = expected(&values(dir.path()), &Page { limit: 1000, ..page.clone() });
+                let mut all = Vec::new();
+                loop {
+                    let mut items = found(&index, &page);
+                    let is_last = items.len() <= limit;
+                    items.truncate(limit);
+                    all.extend(items);
+                    page.after = all.last().cloned().unwrap_or_default();
+                    if is_last {
+                        break;
+                    }
+                }
+                prop_assert_eq!(all, whole);
+            }
+        }
+    }
+
+    #[test]
+    fn a_walk_remembers_few_folders_at_once_and_passes_over_none() {
+        let dir = tempfile::tempdir_in("/dev/shm")
+            .or_else(|_| tempfile::tempdir())
+            .unwrap();
+        for n in 0..2_500 {
+            let folder = dir.path().join(format!("f{:04}", n * 7 % 2_500));
+            fs::create_dir(&folder).unwrap();
+            // Folders without a key take the places of those that have one.
+            if n % 100 == 0 {
+                fs::write(folder.join("k"), "").unwrap();
+            }
+        }
+        let index = index(dir.path(), 1 << 20);
+        let model = values(dir.path());
+        assert_eq!(model.len(), 25);
+        for by_folder in [false, true] {
+            for limit in [3, 100] {
+                let page = Page {
+                    by_folder,
+                    ..page("f0500", limit)
+                };
+                assert_eq!(walked(&index, &page), expected(&model, &page));
+            }
+        }
+    }
+
+    #[test]
+    fn a_walk_reads_nothing_before_the_folder_of_the_prefix_nor_behind_the_page() {
+        let dir = tempfile::tempdir().unwrap();
+        for folder in ["a", "b", "c"] {
+            fs::create_dir(dir.path().join(folder)).unwrap();
+            for n in 0..50 {
+                fs::write(dir.path().join(format!("{folder}/{n:02}")), "").unwrap();
+            }
+        }
+        let index = index(dir.path(), 1 << 20);
+        let met = |prefix: &str, after: &str, by_folder| {
+            let page = Page {
+                prefix: prefix.to_owned(),
+                by_folder,
+                ..page(after, 10)
+            };
+            let enough =
+                |most: &usize| walk::smallest(&index.dir, &page, *most, &|| Ok(())).is_ok();
+            (0..1_000).find(enough).unwrap()
+        };
+        assert_eq!(met("", "", false), 53);
+        assert_eq!(met("", "b/", false), 53);
+        assert_eq!(met("b/", "", false), 50);
+        assert_eq!(met("b/4", "", false), 50);
+        assert_eq!(met("d/", "", false), 0);
     }
 
     #[test]

@@ -1,4 +1,7 @@
 //! What a listing is asked for, and what it answers.
+//!
+//! A page has items: keys, or, with [`Page::by_folder`], a folder in place of all keys below it. An item is on a page by its
+//! own text alone, so that pages give each item once, whatever comes and goes between them.
 
 use rustix::io::Errno;
 
@@ -11,16 +14,50 @@ use super::super::meta::Meta;
 pub struct Page {
     /// Only keys that begin with this.
     pub prefix: String,
-    /// Only keys after this one in byte order.
+    /// Only items after this one in byte order.
     pub after: String,
-    /// At most so many.
+    /// At most so many items.
     pub limit: usize,
+    /// Keys that have a `/` behind the prefix are answered as what they have in common up to the first one.
+    pub by_folder: bool,
 }
 
 impl Page {
-    /// Whether `name` is one of those that are asked for.
-    pub(super) fn has(&self, name: &str) -> bool {
-        name.starts_with(&self.prefix) && name > self.after.as_str()
+    /// What `key`, which begins with the prefix, is on this page: itself, or a part of it that ends with `/`.
+    pub(super) fn item<'k>(&self, key: &'k str) -> &'k str {
+        self.common(key).unwrap_or(key)
+    }
+
+    /// Whether `item` is one of those that are asked for.
+    pub(super) fn has(&self, item: &str) -> bool {
+        item.starts_with(&self.prefix) && item > self.after.as_str()
+    }
+
+    /// The item of all keys that begin with `start`, if that is a part of it that ends with `/`.
+    pub(super) fn common<'k>(&self, start: &'k str) -> Option<&'k str> {
+        if !self.by_folder {
+            return None;
+        }
+        let slash = start.get(self.prefix.len()..)?.find('/')?;
+        start.get(..=self.prefix.len() + slash)
+    }
+
+    /// Whether keys that begin with `below`, which ends with `/`, may be on this page.
+    pub(super) fn may_have_below(&self, below: &str) -> bool {
+        if !below.starts_with(&self.prefix) {
+            return self.prefix.starts_with(below);
+        }
+        match self.common(below) {
+            Some(item) => self.has(item),
+            None => self.has(below) || self.after.starts_with(below),
+        }
+    }
+
+    /// The folder that all keys of the page lie in or below: the prefix up to its last `/`.
+    pub(super) fn folder(&self) -> &str {
+        self.prefix
+            .rsplit_once('/')
+            .map_or("", |(folder, _)| folder)
     }
 }
 
@@ -29,7 +66,9 @@ impl Page {
 pub struct Listing {
     /// In byte order.
     pub keys: Vec<(Key<'static>, Meta)>,
-    /// When there are more: the last name of this page, after which the next begins.
+    /// What stands for the keys of a folder, in byte order: each ends with `/`.
+    pub folders: Vec<String>,
+    /// When there are more: the last item of this page, after which the next begins.
     pub next: Option<String>,
 }
 

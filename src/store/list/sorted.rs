@@ -2,13 +2,16 @@
 //!
 //! The names lie in chunks, one after the other, without an allocation for each. A change moves the bytes of one chunk.
 
-/// Names of a chunk at most: also with the longest names, the offsets within a chunk fit 16 bits.
+/// Names of a chunk at most.
 const MOST: usize = 256;
+
+/// Bytes of a chunk at most, so that the offsets within it fit 16 bits: more than 60 of the longest names.
+const MOST_BYTES: usize = u16::MAX as usize;
 
 /// What the allocator takes for a chunk, in bytes, beside what it was asked for.
 const OVERHEAD: usize = 32;
 
-/// A set of names of at most 255 bytes each, in byte order.
+/// A set of names of at most 1,024 bytes each, in byte order.
 #[derive(Debug, Default)]
 pub(super) struct Sorted {
     /// In order; none is empty.
@@ -46,13 +49,13 @@ impl Sorted {
         let Err(position) = chunk.find(name) else {
             return;
         };
-        if chunk.len() < MOST {
+        if chunk.has_room_for(name.len()) {
             return self.change(at, |chunk| chunk.insert(position, name));
         }
         match position {
             // Names that come in order, or against it, leave full chunks behind.
             0 => self.put(at, Chunk::of(name)),
-            MOST => self.put(at + 1, Chunk::of(name)),
+            last if last == chunk.len() => self.put(at + 1, Chunk::of(name)),
             _ => {
                 let upper = self.change(at, Chunk::split);
                 self.put(at + 1, upper);
@@ -68,13 +71,32 @@ impl Sorted {
             return;
         };
         self.change(at, |chunk| chunk.remove(position));
-        let left = self.chunks[at].len();
-        let next = self.chunks.get(at + 1).map(Chunk::len);
-        if left == 0 {
+        let left = &self.chunks[at];
+        let merges = |next: &Chunk| {
+            left.len() + next.len() <= MOST / 2 && left.has_room_for(next.text.len())
+        };
+        if left.len() == 0 {
             self.take(at);
-        } else if next.is_some_and(|next| left + next <= MOST / 2) {
+        } else if self.chunks.get(at + 1).is_some_and(merges) {
             let next = self.take(at + 1);
             self.change(at, |chunk| chunk.append(&next));
+        }
+    }
+
+    /// Removes the names that begin with `prefix`.
+    pub(super) fn remove_all(&mut self, prefix: &str) {
+        loop {
+            let names = self.from(prefix).take(MOST);
+            let gone: Vec<_> = names
+                .take_while(|name| name.starts_with(prefix))
+                .map(str::to_owned)
+                .collect();
+            if gone.is_empty() {
+                return;
+            }
+            for name in gone {
+                self.remove(&name);
+            }
         }
     }
 
@@ -123,6 +145,11 @@ impl Chunk {
 
     fn len(&self) -> usize {
         self.ends.len()
+    }
+
+    /// Whether one more name fits, or names of so many bytes together.
+    fn has_room_for(&self, bytes: usize) -> bool {
+        self.len() < MOST && self.text.len() + bytes <= MOST_BYTES
     }
 
     fn bytes(&self) -> usize {
@@ -245,11 +272,19 @@ mod tests {
     fn the_longest_names_fit() {
         let (mut sorted, mut model) = (Sorted::default(), BTreeSet::new());
         for n in 0..3 * MOST {
-            let name = format!("{:0255}", n * 7919 % 1000);
+            let name = format!("{:01024}", n * 7919 % 1000);
             sorted.insert(&name);
             model.insert(name);
+            let short = format!("{}", n * 7919 % 1000);
+            sorted.insert(&short);
+            model.insert(short);
         }
         check(&sorted, &model, "");
+        sorted.remove_all("0");
+        model.retain(|name| !name.starts_with('0'));
+        check(&sorted, &model, "");
+        sorted.remove_all("");
+        assert_eq!((sorted.len(), sorted.bytes()), (0, 0));
     }
 
     #[test]

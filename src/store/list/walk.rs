@@ -1,39 +1,58 @@
-//! Walking the directory: every name in it, in the order in which the file system keeps them.
+//! Walking the directory: every name in a folder, in the order in which the file system keeps them.
 //!
-//! Names that no key can be, and what is no regular file, are left out. What comes or goes during a walk may be met or
-//! not; on tmpfs that holds for a value that is replaced meanwhile as well, whose name gets a new place in the directory.
+//! Names that no key can be, what is neither a regular file nor a directory, and what lies in a folder that this server may
+//! not read are left out. What comes or goes during a walk may be met or not; on tmpfs that holds for a value that is
+//! replaced meanwhile as well, whose name gets a new place in the directory.
 
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 
 use rustix::fs::{FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
-use super::super::directory_fd::{Dir, Entry, open_beneath};
-use super::super::key::Key;
+use super::super::directory_fd::{Dir, Entry, look_up, open_beneath};
+use super::super::folder::Folder;
+use super::super::key::{Key, may_have_keys};
+use super::entries;
 use super::page::{Failure, Page};
 
 /// What is read at once, in bytes: some thousand names, while which the kernel keeps the directory from being changed.
 const READ: usize = 32 << 10;
 
+/// Folders that a walk for a page remembers at once of each folder that it is in; for more, it reads the folder again.
+const FOLDERS: usize = 1024;
+
 /// What a walk comes upon.
 pub(super) enum Met<'a> {
-    /// A name that is a key's.
-    Name(Key<'a>, FileType),
+    /// A value.
+    Value(Key<'a>),
+    /// A folder that keys may lie below, by its path.
+    Folder(String),
     /// The next names are read only after this.
     Pause,
 }
 
-/// Shows `visit` what there is, until it fails.
+/// Shows `visit` what there is in `folder`, whose path this is, until it fails.
 pub(super) fn walk<E: From<Failure>>(
-    dir: &Dir,
+    folder: &Folder<'_>,
+    path: &str,
     mut visit: impl FnMut(Met<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-    let dir = open_beneath(dir.root(), ".", flags, Mode::empty());
-    let dir = dir.map_err(Failure::errno_while("open the directory"))?;
+    let own;
+    let opened = match folder {
+        // A descriptor that is shared has one place in its directory for all.
+        Folder::Root(root) => {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+            own = open_beneath(root, ".", flags, Mode::empty());
+            let own = own.as_ref().map_err(|&errno| errno);
+            own.map_err(Failure::errno_while("open the directory"))?
+                .as_fd()
+        }
+        Folder::Below(opened) => opened.as_fd(),
+    };
     let mut buf = vec![MaybeUninit::uninit(); READ];
-    let mut entries = RawDir::new(dir, &mut buf);
+    let mut entries = RawDir::new(opened, &mut buf);
     loop {
         if entries.is_buffer_empty() {
             visit(Met::Pause)?;
@@ -41,32 +60,58 @@ pub(super) fn walk<E: From<Failure>>(
         let entry = match entries.next() {
             None => return Ok(()),
             Some(Err(Errno::INTR)) => continue,
+            // It was removed meanwhile.
+            Some(Err(Errno::NOENT)) if !path.is_empty() => return Ok(()),
             Some(entry) => entry.map_err(Failure::errno_while("list"))?,
         };
-        let kind = entry.file_type();
-        if !matches!(kind, FileType::RegularFile | FileType::Unknown) {
+        let Ok(name) = entry.file_name().to_str() else {
             continue;
-        }
-        if let Some(key) = key(entry.file_name().to_bytes()) {
-            visit(Met::Name(key, kind))?;
+        };
+        let kind = match entry.file_type() {
+            FileType::Unknown => kind_of(folder, name)?,
+            kind => kind,
+        };
+        match kind {
+            FileType::RegularFile => {
+                if let Ok(key) = Key::new(joined(path, name)) {
+                    visit(Met::Value(key))?;
+                }
+            }
+            FileType::Directory => {
+                let path = joined(path, name);
+                if may_have_keys(&path) {
+                    visit(Met::Folder(path))?;
+                }
+            }
+            _ => {}
         }
     }
 }
 
-/// The key whose file has this name.
-pub(super) fn key(name: &[u8]) -> Option<Key<'_>> {
-    Key::from_bytes(name.into()).ok()
+/// The path of `name` in the folder of this path.
+pub(super) fn joined(folder: &str, name: &str) -> String {
+    let mut path = String::with_capacity(folder.len() + 1 + name.len());
+    path.push_str(folder);
+    if !folder.is_empty() {
+        path.push('/');
+    }
+    path.push_str(name);
+    path
 }
 
-/// Whether a regular file has the name `key` now.
-pub(super) fn is_value(dir: &Dir, key: &Key<'_>) -> Result<bool, Failure> {
-    let entry = dir.look_up(key).map_err(Failure::errno_while("look up"))?;
-    Ok(matches!(entry, Entry::Value(_)))
+/// For file systems that do not tell with the name.
+fn kind_of(folder: &Folder<'_>, name: &str) -> Result<FileType, Failure> {
+    let entry = look_up(folder, name).map_err(Failure::errno_while("look up"))?;
+    Ok(match entry {
+        Entry::Value(_) => FileType::RegularFile,
+        Entry::Folder => FileType::Directory,
+        Entry::Absent | Entry::Other => FileType::Unknown,
+    })
 }
 
 /// Why a walk for a page ended before its end.
 pub(super) enum Cut {
-    /// The directory has more names than are to be met.
+    /// There are more names than are to be met.
     Long,
     Failed(Failure),
 }
@@ -77,40 +122,115 @@ impl From<Failure> for Cut {
     }
 }
 
-/// The `limit + 1` smallest names of `page`, if the directory has no more than `most` names. Takes memory for those alone.
+/// The `limit + 1` smallest items of `page`, if no more than `most` names are met on the way to them. Takes memory for those
+/// alone, and walks no folder that cannot have one.
 pub(super) fn smallest(
     dir: &Dir,
     page: &Page,
     most: usize,
     is_wanted: &dyn Fn() -> Result<(), Failure>,
 ) -> Result<Vec<String>, Cut> {
-    let (mut met, mut smallest) = (0, BTreeSet::new());
-    walk(dir, |step| {
-        let (key, kind) = match step {
-            Met::Pause => return Ok(is_wanted()?),
-            Met::Name(key, kind) => (key, kind),
+    let mut search = Search {
+        dir,
+        page,
+        left: most,
+        is_wanted,
+        found: BTreeSet::new(),
+    };
+    let folder = page.folder();
+    if folder.is_empty() || may_have_keys(folder) {
+        search.folder(folder)?;
+    }
+    Ok(search.found.into_iter().collect())
+}
+
+/// A walk for a page.
+struct Search<'a> {
+    dir: &'a Dir,
+    page: &'a Page,
+    /// Names that may still be met.
+    left: usize,
+    is_wanted: &'a dyn Fn() -> Result<(), Failure>,
+    /// A set, as a name that is renamed over during the walk may be met twice.
+    found: BTreeSet<String>,
+}
+
+impl Search<'_> {
+    fn folder(&mut self, path: &str) -> Result<(), Cut> {
+        let mut after = String::new();
+        loop {
+            let (folders, is_cut) = self.names(path, &after)?;
+            after = folders.last().cloned().unwrap_or_default();
+            for below in folders {
+                if self.may_take(&below) {
+                    self.folder(below.trim_end_matches('/'))?;
+                }
+            }
+            if !is_cut {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes the values in the folder `path`; answers the smallest of the folders in it that come after `after`, each with
+    /// a `/` behind it, and whether there are more.
+    fn names(&mut self, path: &str, after: &str) -> Result<(BTreeSet<String>, bool), Cut> {
+        let (mut folders, mut is_cut) = (BTreeSet::new(), false);
+        let Some(folder) = entries::open(self.dir, path)? else {
+            return Ok((folders, is_cut));
         };
-        met += 1;
-        if met > most {
-            return Err(Cut::Long);
-        }
-        let name = key.as_str();
-        let is_full = smallest.len() > page.limit;
-        let is_too_large = is_full
-            && smallest
-                .last()
-                .is_some_and(|last: &String| name > last.as_str());
-        if !page.has(name) || is_too_large {
-            return Ok(());
-        }
-        if kind == FileType::Unknown && !is_value(dir, &key)? {
-            return Ok(());
-        }
-        // A set, as a name that is renamed over during the walk may be met twice.
-        if smallest.insert(name.to_owned()) && is_full {
-            smallest.pop_last();
-        }
+        walk(&folder, path, |met| {
+            let below = match met {
+                Met::Pause => return Ok((self.is_wanted)()?),
+                Met::Value(key) => {
+                    self.meet()?;
+                    self.offer(key.as_str());
+                    return Ok(());
+                }
+                Met::Folder(path) => path + "/",
+            };
+            self.meet()?;
+            if below.as_str() > after && self.may_take(&below) {
+                folders.insert(below);
+            }
+            if folders.len() > FOLDERS {
+                folders.pop_last();
+                is_cut = true;
+            }
+            Ok::<_, Cut>(())
+        })?;
+        Ok((folders, is_cut))
+    }
+
+    fn meet(&mut self) -> Result<(), Cut> {
+        self.left = self.left.checked_sub(1).ok_or(Cut::Long)?;
         Ok(())
-    })?;
-    Ok(smallest.into_iter().collect())
+    }
+
+    fn offer(&mut self, key: &str) {
+        if !key.starts_with(&self.page.prefix) {
+            return;
+        }
+        let item = self.page.item(key);
+        if !self.page.has(item) || self.is_beyond(item) {
+            return;
+        }
+        if self.found.insert(item.to_owned()) && self.found.len() > self.page.limit + 1 {
+            self.found.pop_last();
+        }
+    }
+
+    /// Whether keys that begin with `below` may bring something that is not found yet.
+    fn may_take(&self, below: &str) -> bool {
+        let is_found = |item| self.found.contains(item);
+        self.page.may_have_below(below)
+            && !self.is_beyond(below)
+            && !self.page.common(below).is_some_and(is_found)
+    }
+
+    /// Whether there are enough items before `item`.
+    fn is_beyond(&self, item: &str) -> bool {
+        let is_full = self.found.len() > self.page.limit;
+        is_full && self.found.last().is_some_and(|last| item > last.as_str())
+    }
 }

@@ -6,6 +6,7 @@
 //! began, and not of every second batch. Batches are finished in the order in which they were made. Promises that no
 //! change is acknowledged before a sync that began after it was made has succeeded.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicU64,
@@ -19,6 +20,7 @@ use rustix::io::Errno;
 use super::super::batch_reply::WakeBatch;
 use super::super::changes::Changes;
 use super::super::error::Error;
+use super::super::key::folder_and_above;
 use super::super::writer::{Durability, Writer};
 use super::change::Made;
 
@@ -55,7 +57,10 @@ impl Acknowledger {
             let (changes, failed) = (Arc::clone(&changes), Arc::clone(&failed));
             let thread = std::thread::Builder::new()
                 .name("disk-syncer".into())
-                .spawn(move || sync_all(&waiting, || writer.sync_names(), &changes, &failed))?;
+                .spawn(move || {
+                    let sync = |folders: &_| writer.sync_names(folders);
+                    sync_all(&waiting, sync, &changes, &failed);
+                })?;
             Ok::<_, std::io::Error>(Syncer { batches, thread })
         };
         let syncer = is_synced.then(start).transpose()?;
@@ -89,17 +94,31 @@ impl Acknowledger {
     }
 }
 
-/// Finishes what comes, with one sync for all that waits.
+/// The folders that are to be synced for `batches`. A folder whose own name could not be synced once may be lost with all
+/// that is in it, so `with_those_above` is to be said from the first failure on.
+fn folders(batches: &[Batch], with_those_above: bool) -> BTreeSet<Box<str>> {
+    let changed = batches.iter().flat_map(|batch| &batch.made);
+    let changed = changed.flat_map(|made| &made.folders);
+    if with_those_above {
+        return changed
+            .flat_map(|f| folder_and_above(f))
+            .map(Box::from)
+            .collect();
+    }
+    changed.cloned().collect()
+}
+
+/// Finishes what comes, with one sync of each folder for all that waits.
 fn sync_all(
     waiting: &Receiver<Batch>,
-    sync: impl Fn() -> Result<(), Errno>,
+    sync: impl Fn(&BTreeSet<Box<str>>) -> Result<(), Errno>,
     changes: &Changes,
     failed: &AtomicU64,
 ) {
     while let Ok(first) = waiting.recv() {
         let batches: Vec<_> = std::iter::once(first).chain(waiting.try_iter()).collect();
         let failed_before = failed.load(Relaxed);
-        let synced = sync();
+        let synced = sync(&folders(&batches, failed_before > 0));
         // The kernel tells of a failure once, and it may be that of a name which was made while this ran: only what is
         // made from here on is not concerned.
         failed.fetch_add(u64::from(synced.is_err()), Release);
@@ -148,6 +167,7 @@ mod tests {
         let made = Made {
             event,
             outcome,
+            folders: vec!["a/b".into()],
             reply_to,
         };
         let batch = Batch {
@@ -176,18 +196,24 @@ mod tests {
         batches.send(first).unwrap();
         let to_come = std::cell::RefCell::new(vec![Err(later), Ok(meanwhile)]);
         let batches = std::cell::Cell::new(Some(batches));
-        let sync = || match to_come.borrow_mut().pop() {
-            Some(Ok(batch)) => {
-                let queue = batches.take().unwrap();
-                queue.send(batch).unwrap();
-                batches.set(Some(queue));
-                Err(Errno::IO)
+        let synced = std::cell::RefCell::new(Vec::new());
+        let sync = |folders: &BTreeSet<Box<str>>| {
+            synced
+                .borrow_mut()
+                .push(folders.iter().cloned().collect::<Vec<_>>().join(" "));
+            match to_come.borrow_mut().pop() {
+                Some(Ok(batch)) => {
+                    let queue = batches.take().unwrap();
+                    queue.send(batch).unwrap();
+                    batches.set(Some(queue));
+                    Err(Errno::IO)
+                }
+                Some(Err(batch)) => {
+                    batches.take().unwrap().send(batch).unwrap();
+                    Ok(())
+                }
+                None => Ok(()),
             }
-            Some(Err(batch)) => {
-                batches.take().unwrap().send(batch).unwrap();
-                Ok(())
-            }
-            None => Ok(()),
         };
         sync_all(&waiting, sync, &changes, &failed);
         assert!(!is_acknowledged(of_first));
@@ -196,6 +222,11 @@ mod tests {
             "its sync went well, and proves nothing"
         );
         assert!(is_acknowledged(of_later));
+        assert_eq!(
+            *synced.borrow(),
+            ["a/b", " a a/b", " a a/b"],
+            "the names of folders may be lost since the first"
+        );
         assert!(
             changes.since(seen, 10).is_err(),
             "what is not acknowledged is a gap"

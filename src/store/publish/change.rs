@@ -28,6 +28,7 @@ impl Change {
         Made {
             event: None,
             outcome: Err(why),
+            folders: Vec::new(),
             reply_to: self.reply_to,
         }
     }
@@ -38,5 +39,7 @@ pub(super) struct Made {
     /// For the subscribers, if there was a change: the key, and what it stands for now.
     pub(super) event: Option<(Key<'static>, Option<Meta>)>,
     pub(super) outcome: Outcome,
+    /// The paths of the folders whose names were changed; left empty where names are not synced.
+    pub(super) folders: Vec<Box<str>>,
     pub(super) reply_to: Sender<Outcome>,
 }

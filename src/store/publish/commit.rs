@@ -1,12 +1,17 @@
 //! How one change is made: what stands under the name, whether the change may be made, and the calls that make it.
+//!
+//! The folders of a key are made only once the change may be made, and removed again when it fails. The publisher alone
+//! makes and removes them for this server, so that only other programs can be in its way: where one removes a folder that
+//! a value is about to get its name in, the change begins anew.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::super::directory_fd::{Dir, Entry};
+use super::super::directory_fd::{Dir, Entry, look_up, unlink};
 use super::super::error::Error;
+use super::super::folder::{Folder, is_no_folder};
 use super::super::key::Key;
 use super::super::limits::SLOW_TO_FREE;
 use super::super::location::LocationError;
@@ -14,13 +19,17 @@ use super::super::meta::{Meta, Version};
 use super::super::temp_file::Target;
 use super::super::upload::{NewValue, SealedValue};
 use super::super::value_file::ValueFile;
-use super::super::writer::Writer;
+use super::super::writer::{Durability, Writer};
 use super::change::{Change, Condition, Made};
+use super::levels::Levels;
 use crate::metrics::StoreCounters;
 
 /// After this many creates in a row, the committer skips the stat and tries to link first. A wrong guess costs about five
 /// stats, so it must be right most of the time.
 const CREATES_IN_A_ROW: u32 = 16;
+
+/// How often a PUT begins anew whose folder another program removes.
+const TRIES: u32 = 16;
 
 /// What the publisher's thread works with.
 pub(super) struct Committer {
@@ -58,61 +67,115 @@ impl Committer {
             reply_to,
         } = change;
         let condition = condition.as_ref();
+        let mut levels = Levels::of(&key);
         let (outcome, stored) = match value {
             Some(value) => {
                 let len = value.len();
-                let version = self.put(&key, value, condition);
+                let version = self.put(&key, value, condition, &mut levels);
                 let stored = version.as_ref().ok();
                 let stored = stored.map(|&version| Meta { len, version });
                 (version.map(Some), stored)
             }
-            None => (self.delete(&key, condition), None),
+            None => (self.delete(&key, condition, &mut levels), None),
+        };
+        let folders = match self.writer.durability() {
+            Durability::Os => Vec::new(),
+            Durability::Disk => levels.folders(&key),
         };
         let event = matches!(outcome, Ok(Some(_))).then_some((key, stored));
         Made {
             event,
             outcome,
+            folders,
             reply_to,
         }
     }
 
+    /// Publishes `value`; anew where another program removes the folder meanwhile.
     fn put(
         &self,
         key: &Key<'_>,
-        value: NewValue,
+        mut value: NewValue,
         condition: Option<&Condition>,
+        levels: &mut Levels,
     ) -> Result<Version, Error> {
-        let is_guess = condition.is_none() && self.creates.get() >= CREATES_IN_A_ROW;
-        let current = if is_guess {
-            None
-        } else {
-            self.replaceable(key, condition)?
-        };
-        let Some(current) = current else {
-            return self.create(key, value, condition);
-        };
-        let sealed = value.seal(&self.writer, Target::Present)?;
-        self.replace(key, sealed, Some(current))
+        let mut tries = TRIES;
+        loop {
+            tries -= 1;
+            let folder = self.folder(key)?;
+            let current = self.assumed(key, folder.as_ref(), condition)?;
+            let target = current.map_or(Target::Absent, |_| Target::Present);
+            let mut sealed = value.seal(&self.writer, target)?;
+            let published = match (folder, current) {
+                (Some(folder), Some(_)) => self.replace(key, &folder, &mut sealed, current),
+                (Some(folder), None) => self.create(key, &folder, &mut sealed, condition),
+                (None, _) => self.create_below(key, &mut sealed, condition, levels),
+            };
+            match published {
+                Err(error) if error.is_gone() && !key.is_flat() && tries > 0 => {}
+                published => return published.map(|()| sealed.version()),
+            }
+            value = NewValue::Sealed(sealed);
+        }
     }
 
-    /// Publishes `value` under a name that nothing has, as far as is known.
+    /// The value that a PUT of `key` would replace, if `condition` allows it; after many creates in a row, none is assumed.
+    fn assumed(
+        &self,
+        key: &Key<'_>,
+        folder: Option<&Folder<'_>>,
+        condition: Option<&Condition>,
+    ) -> Result<Option<Meta>, Error> {
+        let Some(folder) = folder else {
+            allow(condition, None)?;
+            return Ok(None);
+        };
+        if condition.is_none() && self.creates.get() >= CREATES_IN_A_ROW {
+            return Ok(None);
+        }
+        self.replaceable(key, folder, condition)
+    }
+
+    /// As [`Self::create`], of a key whose folder is not there. A change that fails takes what it made away again.
+    fn create_below(
+        &self,
+        key: &Key<'_>,
+        sealed: &mut SealedValue,
+        condition: Option<&Condition>,
+        levels: &mut Levels,
+    ) -> Result<(), Error> {
+        let (dir, path) = (self.dir(), key.folder());
+        let (folder, there) = dir.make_folder(path).map_err(|errno| match errno {
+            Errno::NOTDIR | Errno::LOOP => dir.occupied(path),
+            errno => Error::new("make the folder", errno),
+        })?;
+        levels.made_below(there);
+        let created = self.create(key, &folder, sealed, condition);
+        if created.is_err() {
+            dir.remove_empty_folders(path, there);
+        }
+        created
+    }
+
+    /// Publishes `sealed` under a name that nothing has, as far as is known.
     fn create(
         &self,
         key: &Key<'_>,
-        value: NewValue,
+        folder: &Folder<'_>,
+        sealed: &mut SealedValue,
         condition: Option<&Condition>,
-    ) -> Result<Version, Error> {
-        let mut sealed = value.seal(&self.writer, Target::Absent)?;
-        match sealed.link(key) {
+    ) -> Result<(), Error> {
+        match sealed.link(folder, key.name()) {
             Ok(()) => {
                 self.creates.set(self.creates.get().saturating_add(1));
-                Ok(sealed.version())
+                Ok(())
             }
-            // The guess was wrong, or another program made the name first.
+            // It was assumed wrongly, or another program made the name first.
             Err(Errno::EXIST) => {
-                let current = self.replaceable(key, condition)?;
-                self.replace(key, sealed, current)
+                let current = self.replaceable(key, folder, condition)?;
+                self.replace(key, folder, sealed, current)
             }
+            Err(Errno::XDEV) => Err(elsewhere(key)),
             Err(errno) => Err(Error::new("link", errno)),
         }
     }
@@ -121,63 +184,83 @@ impl Committer {
     fn replace(
         &self,
         key: &Key<'_>,
-        mut sealed: SealedValue,
+        folder: &Folder<'_>,
+        sealed: &mut SealedValue,
         current: Option<Meta>,
-    ) -> Result<Version, Error> {
+    ) -> Result<(), Error> {
         self.creates.set(0);
         if let Some(meta) = current {
             sealed.advance(&self.writer, meta.version)?;
         }
         let replaced = current.and_then(|meta| self.pin_if_slow(key, meta));
-        sealed.replace(key).map_err(|errno| match errno {
-            Errno::ISDIR | Errno::NOTDIR => Error::NotAFile,
-            errno => Error::new("rename", errno),
-        })?;
+        sealed
+            .replace(folder, key.name())
+            .map_err(|errno| match errno {
+                Errno::ISDIR | Errno::NOTDIR => taken("a directory"),
+                Errno::XDEV => elsewhere(key),
+                errno => Error::new("rename", errno),
+            })?;
         drop(replaced);
-        Ok(sealed.version())
+        Ok(())
     }
 
-    /// Removes the value of `key`; which version that was, if there was one.
+    /// Removes the value of `key`, and the folders that it leaves empty; which version that was, if there was one.
     fn delete(
         &self,
         key: &Key<'_>,
         condition: Option<&Condition>,
+        levels: &mut Levels,
     ) -> Result<Option<Version>, Error> {
+        let folder = match self.dir().folder(key.folder()) {
+            Err(errno) if is_no_folder(errno) => return Ok(None),
+            folder => folder.map_err(Error::errno_while("open the folder"))?,
+        };
         // RFC 9110, section 13.2.1, in the terms of the store: no condition is asked for a change that would do nothing.
-        let Entry::Value(meta) = self.look_up(key)? else {
+        let Entry::Value(meta) = self.look_up(key, &folder)? else {
             return Ok(None);
         };
         allow(condition, Some(meta))?;
         let removed = self.pin_if_slow(key, meta);
-        match self.dir().unlink(key) {
+        match unlink(&folder, key.name()) {
             Ok(()) => {}
             // Another program was quicker, with rm or with mkdir.
             Err(Errno::NOENT | Errno::ISDIR) => return Ok(None),
             Err(errno) => return Err(Error::new("unlink", errno)),
         }
         drop(removed);
+        levels.removed_below(self.dir().remove_empty_folders(key.folder(), ""));
         Ok(Some(meta.version))
+    }
+
+    /// The folder of `key`, if it is there.
+    fn folder(&self, key: &Key<'_>) -> Result<Option<Folder<'_>>, Error> {
+        match self.dir().folder(key.folder()) {
+            Ok(folder) => Ok(Some(folder)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(Errno::NOTDIR | Errno::LOOP) => Err(self.dir().occupied(key.folder())),
+            Err(errno) => Err(Error::new("open the folder", errno)),
+        }
     }
 
     /// The value that a PUT of `key` would replace, if `condition` allows it.
     fn replaceable(
         &self,
         key: &Key<'_>,
+        folder: &Folder<'_>,
         condition: Option<&Condition>,
     ) -> Result<Option<Meta>, Error> {
-        let current = match self.look_up(key)? {
+        let current = match self.look_up(key, folder)? {
             Entry::Value(meta) => Some(meta),
             Entry::Absent => None,
-            Entry::Other => return Err(Error::NotAFile),
+            Entry::Folder => return Err(taken("a directory")),
+            Entry::Other => return Err(taken("a link or device")),
         };
         allow(condition, current)?;
         Ok(current)
     }
 
-    fn look_up(&self, key: &Key<'_>) -> Result<Entry, Error> {
-        self.dir()
-            .look_up(key)
-            .map_err(Error::errno_while("look up"))
+    fn look_up(&self, key: &Key<'_>, folder: &Folder<'_>) -> Result<Entry, Error> {
+        look_up(folder, key.name()).map_err(Error::errno_while("look up"))
     }
 
     fn pin_if_slow(&self, key: &Key<'_>, meta: Meta) -> Option<ValueFile> {
@@ -187,6 +270,17 @@ impl Committer {
             None
         }
     }
+}
+
+fn taken(what: &str) -> Error {
+    Error::Occupied(format!("{what} has this name"))
+}
+
+fn elsewhere(key: &Key<'_>) -> Error {
+    let folder = key.folder();
+    Error::Occupied(format!(
+        "the folder {folder:?} lies on another file system, where no value can be moved to"
+    ))
 }
 
 fn allow(condition: Option<&Condition>, current: Option<Meta>) -> Result<(), Error> {

@@ -1,5 +1,6 @@
 //! A value that has been received whole and waits to be published: in memory, or in a temporary file.
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -7,7 +8,6 @@ use rustix::io::Errno;
 
 use super::super::attributes::Attributes;
 use super::super::error::Error;
-use super::super::key::Key;
 use super::super::meta::Version;
 use super::super::staging_quota::Reservation;
 use super::super::temp_file::{Target, TempFile};
@@ -102,13 +102,13 @@ impl SealedValue {
         Ok(())
     }
 
-    /// Gives it the name `key`; `EXIST` when something has it.
-    pub(in crate::store) fn link(&mut self, key: &Key<'_>) -> Result<(), Errno> {
-        self.file.link(key)
+    /// Gives it the name `to` in `folder`; `EXIST` when something has it.
+    pub(in crate::store) fn link(&mut self, folder: impl AsFd, to: &str) -> Result<(), Errno> {
+        self.file.link(folder, to)
     }
 
-    /// Gives it the name `key` in place of the file that has it.
-    pub(in crate::store) fn replace(&mut self, key: &Key<'_>) -> Result<(), Errno> {
-        self.file.replace(key)
+    /// Gives it the name `to` in `folder` in place of the file that has it.
+    pub(in crate::store) fn replace(&mut self, folder: impl AsFd, to: &str) -> Result<(), Errno> {
+        self.file.replace(folder, to)
     }
 }

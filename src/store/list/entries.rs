@@ -1,0 +1,48 @@
+//! What keys stand for now, of many keys in turn: the folder of the last one stays open for the next.
+
+use rustix::io::Errno;
+
+use super::super::directory_fd::{Dir, Entry, look_up};
+use super::super::folder::{Folder, is_no_folder};
+use super::super::key::Key;
+use super::page::Failure;
+
+/// Looks up keys.
+pub(super) struct Entries<'d> {
+    dir: &'d Dir,
+    /// The folder of the last key, open if there is one.
+    last: Option<(String, Option<Folder<'d>>)>,
+}
+
+impl<'d> Entries<'d> {
+    pub(super) fn new(dir: &'d Dir) -> Self {
+        Self { dir, last: None }
+    }
+
+    /// What stands under `key`. What lies in a folder that this server may not read is absent.
+    pub(super) fn look_up(&mut self, key: &Key<'_>) -> Result<Entry, Failure> {
+        let Some(folder) = self.folder(key.folder())? else {
+            return Ok(Entry::Absent);
+        };
+        match look_up(folder, key.name()) {
+            Err(Errno::ACCESS) if !key.is_flat() => Ok(Entry::Absent),
+            entry => entry.map_err(Failure::errno_while("look up")),
+        }
+    }
+
+    fn folder(&mut self, path: &str) -> Result<Option<&Folder<'d>>, Failure> {
+        if self.last.as_ref().is_none_or(|(last, _)| last != path) {
+            self.last = Some((path.to_owned(), open(self.dir, path)?));
+        }
+        Ok(self.last.as_ref().and_then(|(_, folder)| folder.as_ref()))
+    }
+}
+
+/// The folder `path`, if it is there and this server may read it.
+pub(super) fn open<'d>(dir: &'d Dir, path: &str) -> Result<Option<Folder<'d>>, Failure> {
+    match dir.folder(path) {
+        Ok(folder) => Ok(Some(folder)),
+        Err(errno) if is_no_folder(errno) || errno == Errno::ACCESS => Ok(None),
+        Err(errno) => Err(Failure::errno_while("open the folder")(errno)),
+    }
+}

@@ -1,0 +1,248 @@
+//! The keys of the directory and all its folders, sorted, and brought up to date by what has happened to them.
+//!
+//! Each folder is watched before it is read, so an event is there for whatever the reading may have missed. An event says
+//! only that a name has changed: what the name stands for now is looked up, and is the result of all its events. A folder
+//! that comes, goes or is renamed is forgotten with all that lies below it; if it is there, it is read again. Blocks.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use super::super::directory_fd::{Dir, Entry};
+use super::super::key::{Key, may_have_keys};
+use super::entries::{self, Entries};
+use super::events::{Events, Lost, Watch};
+use super::page::{Failure, Page};
+use super::sorted::Sorted;
+use super::walk::{Met, joined, walk};
+
+/// What a folder takes in memory beside its path, in bytes.
+const OVERHEAD: usize = 128;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct Tree {
+    dir: Arc<Dir>,
+    /// Memory that it may take, in bytes.
+    most: u64,
+    keys: Sorted,
+    events: Events,
+    root: Watch,
+    folders: Folders,
+    /// Paths of folders that are to be read.
+    unread: Vec<String>,
+}
+
+/// Why a tree cannot be used.
+pub(super) enum Unfit {
+    /// Events were lost.
+    Lost,
+    TooLarge,
+    /// A folder lies where others change it unseen.
+    Remote,
+    Unwatched(Errno),
+    Failed(Failure),
+}
+
+impl From<Lost> for Unfit {
+    fn from(Lost: Lost) -> Self {
+        Self::Lost
+    }
+}
+
+impl From<Failure> for Unfit {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl Tree {
+    /// Reads the whole directory.
+    pub(super) fn read(dir: &Arc<Dir>, most: u64) -> Result<Self, Unfit> {
+        let events = Events::new().map_err(Unfit::Unwatched)?;
+        let root = events.watch(dir.root()).map_err(Unfit::Unwatched)?;
+        let mut tree = Self {
+            dir: Arc::clone(dir),
+            most,
+            keys: Sorted::default(),
+            events,
+            root: root.ok_or(Unfit::Remote)?,
+            folders: Folders::default(),
+            unread: vec![String::new()],
+        };
+        tree.catch_up()?;
+        tree.catch_up()?;
+        Ok(tree)
+    }
+
+    pub(super) fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// How many keys there are.
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// The memory that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.keys.bytes() + self.folders.bytes
+    }
+
+    /// From when this is called, all that had happened before is known.
+    pub(super) fn catch_up(&mut self) -> Result<(), Unfit> {
+        self.take_events()?;
+        while let Some(path) = self.unread.pop() {
+            self.read_folder(&path)?;
+        }
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), Unfit> {
+        let unread = self.unread.len() * OVERHEAD;
+        if (self.bytes() + unread) as u64 > self.most {
+            return Err(Unfit::TooLarge);
+        }
+        Ok(())
+    }
+
+    fn read_folder(&mut self, path: &str) -> Result<(), Unfit> {
+        let dir = Arc::clone(&self.dir);
+        if !path.is_empty() {
+            // It may have been read before, under this path or another.
+            self.forget(path);
+        }
+        let Some(folder) = entries::open(&dir, path)? else {
+            return Ok(());
+        };
+        let watch = self.events.watch(&folder).map_err(Unfit::Unwatched)?;
+        self.folders.insert(path, watch.ok_or(Unfit::Remote)?)?;
+        walk(&folder, path, |met| {
+            match met {
+                // The names read so far have been added, so the events on them apply after that.
+                Met::Pause => {
+                    self.take_events()?;
+                    self.check()?;
+                }
+                Met::Value(key) => self.keys.insert(key.as_str()),
+                Met::Folder(path) => self.unread.push(path),
+            }
+            Ok(())
+        })
+    }
+
+    fn take_events(&mut self) -> Result<(), Unfit> {
+        let dir = Arc::clone(&self.dir);
+        let mut entries = Entries::new(&dir);
+        for event in self.events.take(self.root)? {
+            // Events of a folder that was forgotten: if it is there, it is read.
+            let Some(folder) = self.folders.path(event.folder) else {
+                continue;
+            };
+            let Ok(name) = std::str::from_utf8(&event.name) else {
+                continue;
+            };
+            let path = joined(folder, name);
+            let Ok(key) = Key::new(path.as_str()) else {
+                continue;
+            };
+            let entry = entries.look_up(&key)?;
+            if let Entry::Value(_) = entry {
+                self.keys.insert(key.as_str());
+            } else {
+                self.keys.remove(key.as_str());
+            }
+            if event.is_folder && may_have_keys(&path) {
+                self.forget(&path);
+                self.unread.push(path);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets the folder `path` and all that lies below it.
+    fn forget(&mut self, path: &str) {
+        for watch in self.folders.remove(path) {
+            self.events.forget(watch);
+        }
+        self.keys.remove_all(&format!("{path}/"));
+    }
+
+    /// The `limit + 1` smallest items of `page`.
+    pub(super) fn smallest(&self, page: &Page) -> Vec<String> {
+        let mut items: Vec<String> = Vec::new();
+        let mut from = page.prefix.as_str().max(&page.after).to_owned();
+        // A search for each folder that stands for the keys below it, which are passed over.
+        while items.len() <= page.limit {
+            let mut passed = None;
+            let names = self.keys.from(&from);
+            for name in names.take_while(|name| name.starts_with(&page.prefix)) {
+                let item = page.item(name);
+                if page.has(item) {
+                    items.push(item.to_owned());
+                }
+                if item.len() < name.len() {
+                    passed = Some(item);
+                }
+                if passed.is_some() || items.len() > page.limit {
+                    break;
+                }
+            }
+            let Some(item) = passed else { break };
+            from = behind(item);
+        }
+        items
+    }
+}
+
+/// What all that begins with `folder`, which ends with `/`, comes before, and nothing between.
+fn behind(folder: &str) -> String {
+    let mut behind = folder.trim_end_matches('/').to_owned();
+    behind.push(char::from(b'/' + 1));
+    behind
+}
+
+/// Which folders are watched.
+#[derive(Debug, Default)]
+struct Folders {
+    by_path: BTreeMap<Box<str>, Watch>,
+    by_watch: HashMap<Watch, Box<str>>,
+    bytes: usize,
+}
+
+impl Folders {
+    fn path(&self, watch: Watch) -> Option<&str> {
+        self.by_watch.get(&watch).map(|path| &**path)
+    }
+
+    /// Adds `path`, unless the same directory is there under another: one that was renamed just now, or mounted twice.
+    fn insert(&mut self, path: &str, watch: Watch) -> Result<(), Lost> {
+        if self.by_watch.insert(watch, path.into()).is_some() {
+            return Err(Lost);
+        }
+        self.by_path.insert(path.into(), watch);
+        self.bytes += 2 * path.len() + OVERHEAD;
+        Ok(())
+    }
+
+    /// Removes `path` and those below it; what watched them.
+    fn remove(&mut self, path: &str) -> Vec<Watch> {
+        let below = format!("{path}/");
+        let from = (Bound::Included(&*below), Bound::Unbounded);
+        let there = self.by_path.range::<str, _>(from).map(|(path, _)| path);
+        let mut gone: Vec<Box<str>> = there
+            .take_while(|path| path.starts_with(&below))
+            .cloned()
+            .collect();
+        gone.push(path.into());
+        let removed = gone.iter().filter_map(|path| {
+            let watch = self.by_path.remove(path)?;
+            self.by_watch.remove(&watch);
+            self.bytes -= 2 * path.len() + OVERHEAD;
+            Some(watch)
+        });
+        removed.collect()
+    }
+}
