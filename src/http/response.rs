@@ -188,7 +188,9 @@ fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -
         Rejection::NothingToStore => return empty(S::NOT_MODIFIED),
         Rejection::NoSuchPath => (S::NOT_FOUND, "no-such-path"),
         Rejection::NoKey => (S::BAD_REQUEST, "no-key"),
-        Rejection::BadKey(store::BadKey::TooLong) => (S::URI_TOO_LONG, "key-too-long"),
+        Rejection::BadKey(store::BadKey::TooLong | store::BadKey::SegmentTooLong) => {
+            (S::URI_TOO_LONG, "key-too-long")
+        }
         Rejection::BadKey(_) | Rejection::BadEscape => (S::BAD_REQUEST, "bad-key"),
         Rejection::BadHost => (S::BAD_REQUEST, "bad-host"),
         Rejection::WrongHost(_) => (S::MISDIRECTED_REQUEST, "wrong-host"),

@@ -1,5 +1,5 @@
-//! Proves the rules of keys: which paths are keys, which are refused and how, and that the name on disk is the key,
-//! byte for byte. A path is decoded exactly once and strictly.
+//! Proves the rules of keys: which paths are keys, which are refused and how, and that the path on disk is the key,
+//! byte for byte. A path is decoded exactly once and strictly, and cut into segments after that.
 
 use std::cell::RefCell;
 
@@ -40,9 +40,25 @@ const GOOD: &[(&str, &str)] = &[
     ("-", "-"),
     ("CON", "CON"),
     ("~", "~"),
+    ("a/b", "a/b"),
+    ("a/b/c/d/e", "a/b/c/d/e"),
+    ("a%2Fb", "a/b"),
+    ("%61%2fb/c", "a/b/c"),
+    ("@scope%2fname", "@scope/name"),
+    ("a%252Fb", "a%2Fb"),
+    ("a/%20/b", "a/ /b"),
+    ("a/.../b", "a/.../b"),
+    ("a/.hidden", "a/.hidden"),
+    ("a/.data-server", "a/.data-server"),
+    (".data-serve/r", ".data-serve/r"),
+    ("a/-/metrics", "a/-/metrics"),
+    ("--/a", "--/a"),
+    ("a/%5c/b", "a/\\/b"),
+    ("%C3%A9/%F0%9F%A6%80", "\u{e9}/\u{1f980}"),
+    ("a/b%0a/c", "a/b\n/c"),
 ];
 
-/// Paths that are one segment and no key.
+/// Paths that are no keys.
 const BAD: &[&str] = &[
     ".",
     "..",
@@ -50,8 +66,34 @@ const BAD: &[&str] = &[
     "%2E%2e",
     ".%2e",
     "%2F",
-    "a%2fb",
+    "%2Fa",
+    "/a",
+    "a//b",
+    "a%2F/b",
+    "a/%2Fb",
+    "a%2F%2Fb",
+    "a/.",
+    "a/./b",
+    "./a",
+    "../a",
+    "a/..",
+    "a/../b",
+    "a/%2e%2e/b",
+    "a%2F..%2Fb",
+    "a/%2e",
     "%2e%2e%2fetc",
+    "a/%00",
+    "a/b%00/c",
+    "a/%",
+    "a/%zz/b",
+    "a/%C3/%A9",
+    "a/%FF",
+    "-%2Fmetrics",
+    "%2D/metrics",
+    "%2d%2fhealthz",
+    ".data-server/lock",
+    ".data-server/a/b",
+    ".data-server-old/a",
     "%00",
     "a%00b",
     "%",
@@ -110,9 +152,48 @@ fn a_bad_key_is_refused_by_every_method() {
 }
 
 #[test]
-fn a_key_has_at_most_255_bytes_after_decoding() {
+fn what_ends_with_a_slash_is_a_listing_and_no_key() {
     let server = TestServer::start(&[]);
     let mut client = Client::new(server.addr);
+    for path in ["a/", "a/b/", "a%2F", "a%2fb%2f"] {
+        assert_eq!(client.put(path, b"x").status, 400, "PUT /{path}");
+        assert_eq!(client.ask("DELETE", path).status, 400, "DELETE /{path}");
+        for method in ["GET", "HEAD"] {
+            let got = client.ask(method, path);
+            let kind = got.must("content-type");
+            assert_eq!((got.status, kind), (200, "application/json"), "/{path}");
+        }
+    }
+    for path in ["-/", "-/a", "-/a/"] {
+        for (method, status) in [("GET", 404), ("DELETE", 404)] {
+            let got = client.ask(method, path);
+            assert_eq!(got.status, status, "{method} /{path}");
+        }
+        assert_eq!(client.put(path, b"x").status, 400, "PUT /{path}");
+    }
+    for path in [
+        "/",
+        "a//",
+        "%2F",
+        "%2F/",
+        "../",
+        "a/../",
+        "a/%00/",
+        ".data-server/",
+        "%2D/",
+    ] {
+        assert_eq!(client.ask("GET", path).status, 400, "GET /{path}");
+    }
+    server.dir.assert_holds(&[]);
+}
+
+#[test]
+fn a_segment_has_at_most_255_bytes_after_decoding_and_a_key_1024() {
+    let server = TestServer::start(&[]);
+    let mut client = Client::new(server.addr);
+    let segment = "x".repeat(255);
+    let longest = [&*segment; 4].join("/");
+    assert_eq!(longest.len(), 1023);
     let cases = [
         ("x".repeat(255), 200),
         ("x".repeat(256), 414),
@@ -121,12 +202,30 @@ fn a_key_has_at_most_255_bytes_after_decoding() {
         ("%C3%A9".repeat(127) + "x", 200),
         ("%C3%A9".repeat(128), 414),
         ("x".repeat(4000), 414),
+        (format!("a/{}", "x".repeat(256)), 414),
+        (format!("{}/a", "x".repeat(256)), 414),
+        (longest.replace('/', "%2F"), 200),
+        (longest.replace('x', "%78"), 200),
+        (format!("{longest}/a"), 414),
+        ("a/".repeat(511) + "ab", 200),
+        ("a/".repeat(512) + "a", 414),
+        ("a/".repeat(3000), 414),
     ];
     for (path, status) in cases {
         let shown = format!("{} bytes of /{}...", path.len(), &path[..6]);
-        assert_eq!(client.put(&path, b"v").status, status, "PUT {shown}");
+        let put = client.put(&path, b"v").status;
+        // A key cannot end with a slash, however long it is.
+        let written = if path.ends_with('/') {
+            400..=414
+        } else {
+            status..=status
+        };
+        assert!(written.contains(&put), "PUT {shown}: {put}");
         let read = if status == 200 { 200 } else { 414 };
         for method in ["GET", "HEAD", "DELETE"] {
+            if method == "DELETE" && path.ends_with('/') {
+                continue;
+            }
             assert_eq!(client.ask(method, &path).status, read, "{method} {shown}");
         }
         server.dir.assert_holds(&[]);
@@ -206,7 +305,13 @@ fn two_normal_forms_are_two_keys() {
 fn any_bytes_in_any_encoding_follow_the_rules() {
     let server = TestServer::start(&[]);
     let client = RefCell::new(Client::new(server.addr));
+    let segment = prop_oneof![
+        8 => vec(any::<char>(), 1..20).prop_map(|chars| chars.into_iter().collect::<String>().into_bytes()),
+        1 => vec(b'a'..=b'z', 250..257),
+        1 => vec(prop_oneof![b'-'..=b'/'], 0..3),
+    ];
     let bytes = prop_oneof![
+        4 => vec(segment, 1..6).prop_map(|segments| segments.join(&b'/')),
         4 => vec(any::<char>(), 1..100).prop_map(|chars| chars.into_iter().collect::<String>().into_bytes()),
         2 => vec(prop_oneof![b' '..=b'~', b'.'..=b'/'], 1..300),
         1 => vec(any::<u8>(), 1..20),
@@ -241,7 +346,16 @@ fn check(server: &TestServer, client: &mut Client, bytes: &[u8], path: &str) -> 
             .then_some(())
             .ok_or(format!("/{path}: {get:?} with {names:?} on disk"));
     }
-    let refused = names.is_empty() && get.status == put;
+    if bytes.ends_with(b"/") {
+        // To read, it is a folder.
+        let listed = matches!(get.status, 200 | 400 | 404 | 414);
+        return (names.is_empty() && listed)
+            .then_some(())
+            .ok_or(format!("/{path}: {get:?}"));
+    }
+    // The pages of the server are not found, whatever the method.
+    let same = get.status == put || (path.starts_with("-/") && get.status == 404);
+    let refused = names.is_empty() && same;
     refused.then_some(()).ok_or(format!(
         "/{path}: PUT {put} but GET {} with {names:?} on disk",
         get.status
@@ -250,12 +364,14 @@ fn check(server: &TestServer, client: &mut Client, bytes: &[u8], path: &str) -> 
 
 /// The rules of the design, said once more; a key both overlong and bad may be called either.
 fn verdicts(bytes: &[u8]) -> Vec<u16> {
+    let segments: Vec<_> = bytes.split(|&byte| byte == b'/').collect();
     let bad = bytes.contains(&0)
-        || bytes.contains(&b'/')
-        || matches!(bytes, b"." | b"..")
+        || segments.iter().any(|s| matches!(*s, b"" | b"." | b".."))
         || bytes.starts_with(b".data-server")
+        || bytes.starts_with(b"-/")
         || std::str::from_utf8(bytes).is_err();
-    match (bad, bytes.len() > 255) {
+    let long = bytes.len() > 1024 || segments.iter().any(|segment| segment.len() > 255);
+    match (bad, long) {
         (false, false) => vec![200],
         (true, false) => vec![400],
         (false, true) => vec![414],
@@ -269,7 +385,7 @@ fn encode(bytes: &[u8], choices: &[u8]) -> String {
         .iter()
         .zip(choices.iter().cycle())
         .map(|(byte, choice)| {
-            let may_be_raw = byte.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:@".contains(byte);
+            let may_be_raw = byte.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:@/".contains(byte);
             match (may_be_raw, choice % 3) {
                 (true, 0 | 1) => char::from(*byte).to_string(),
                 (_, 2) => format!("%{byte:02x}"),

@@ -275,7 +275,9 @@ fn only_values_are_listed() {
     let dir = &server.dir;
     fs::create_dir(dir.file("directory")).expect("a directory");
     fs::write(dir.file("directory").join("inside"), "x").expect("a file");
+    fs::create_dir_all(dir.file("empty/empty")).expect("a folder without a key");
     symlink("value", dir.file("link")).expect("a link");
+    symlink("directory", dir.file("linked-directory")).expect("a link");
     symlink("/nowhere", dir.file("broken")).expect("a link");
     mknodat(CWD, dir.file("fifo"), FileType::Fifo, Mode::RWXU, 0).expect("a fifo");
     std::os::unix::net::UnixListener::bind(dir.file("socket")).expect("a socket");
@@ -283,8 +285,9 @@ fn only_values_are_listed() {
     fs::write(dir.file(".data-server-old"), "x").expect("a name of the server");
     fs::hard_link(dir.file("value"), dir.file("second")).expect("a hard link");
     let mut raw = server.connect();
-    assert_eq!(keys(&json(&list(&mut raw, "", ""))), ["second", "value"]);
-    assert_eq!(walk(&mut raw, "?limit=1").concat(), ["second", "value"]);
+    let expected = ["directory/inside", "second", "value"];
+    assert_eq!(keys(&json(&list(&mut raw, "", ""))), expected);
+    assert_eq!(walk(&mut raw, "?limit=1").concat(), expected);
     assert_eq!(keys(&json(&list(&mut raw, "?prefix=.data", ""))), [""; 0]);
 }
 

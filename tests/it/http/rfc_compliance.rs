@@ -16,10 +16,12 @@ const METHODS: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
 const FAULTS: &[(&str, &str, &str, &str, u16)] = &[
     ("no-such-key", "GET", "/gone", "", 404),
     ("no-such-key", "DELETE", "/gone", "", 404),
-    ("no-such-path", "GET", "/a/b", "", 404),
+    ("no-such-path", "GET", "/-/a", "", 404),
     ("no-key", "PUT", "/", "", 400),
     ("bad-key", "GET", "/%00", "", 400),
     ("bad-key", "GET", "/%zz", "", 400),
+    ("bad-key", "GET", "/a//b", "", 400),
+    ("bad-query", "GET", "/?delimiter=-", "", 400),
     ("bad-query", "GET", "/?limit=0", "", 400),
     ("bad-target", "GET", "*", "", 400),
     (
@@ -75,6 +77,7 @@ const FAULTS: &[(&str, &str, &str, &str, u16)] = &[
     ("expectation", "GET", "/here", "Expect: more\r\n", 417),
     ("method", "POST", "/here", "", 405),
     ("occupied", "PUT", "/directory", "", 409),
+    ("occupied", "PUT", "/here/below", "", 409),
     ("bad-host", "GET", "/here", "Host: u\r\n", 400),
     ("bad-head", "GET", "/here", "X : y\r\n", 400),
     ("bad-framing", "GET", "/here", "Content-Length: x\r\n", 400),
@@ -368,6 +371,10 @@ fn requests_over_a_limit_get_its_status() {
     let get =
         |target: &str, lines: &str| format!("GET {target} HTTP/1.1\r\nHost: t\r\n{lines}\r\n");
     assert_eq!(refusal(get(&format!("/{}", "x".repeat(256)), "")), 414);
+    assert_eq!(
+        refusal(get(&format!("/{}", "x/".repeat(512) + "x"), "")),
+        414
+    );
     assert_eq!(refusal(get(&format!("/{}", "x".repeat(60_000)), "")), 414);
     // Beyond the limit of a head the server cannot know that the target is too long.
     assert_eq!(refusal(get(&format!("/{}", "x".repeat(70_000)), "")), 431);
@@ -457,7 +464,7 @@ fn every_form_of_a_target_by_rfc_9112_3_2() {
         ("CONNECT", "/k", 405),
         ("OPTIONS", "*", 204),
         ("OPTIONS", "example.org:80", 400),
-        ("GET", "//k", 404),
+        ("GET", "//k", 400),
         ("GET", "", 400),
     ] {
         let mut raw = server.connect();

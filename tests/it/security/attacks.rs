@@ -12,8 +12,8 @@ const PUT_CHUNKED: &str = "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chun
 
 /// Class, what is sent, and the status; `C` stands for a chunked PUT up to its body.
 const TABLE: &[(u8, &str, u16)] = &[
-    (1, "GET /../outside HTTP/1.1|Host: t||", 404),
-    (1, "GET /%2e%2e/outside HTTP/1.1|Host: t||", 404),
+    (1, "GET /../outside HTTP/1.1|Host: t||", 400),
+    (1, "GET /%2e%2e/outside HTTP/1.1|Host: t||", 400),
     (1, "GET /..%2foutside HTTP/1.1|Host: t||", 400),
     (1, "GET /.%2e HTTP/1.1|Host: t||", 400),
     (
@@ -41,7 +41,7 @@ const TABLE: &[(u8, &str, u16)] = &[
         "PUT /.data-server/lock HTTP/1.1|Host: t|Content-Length: 1||x",
         400,
     ),
-    (8, "DELETE /.data-server/clock HTTP/1.1|Host: t||", 404),
+    (8, "DELETE /.data-server/clock HTTP/1.1|Host: t||", 400),
     (
         9,
         "PUT /k HTTP/1.1|Host: t|Content-Length: 1|Transfer-Encoding: chunked||0||",

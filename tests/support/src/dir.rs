@@ -65,9 +65,12 @@ impl DataDir {
         self.path.join(".data-server/staging")
     }
 
-    /// Places or replaces a value by hand.
+    /// Places or replaces a value by hand, and makes the folders that it needs.
     pub fn place(&self, key: &str, value: impl AsRef<[u8]>) {
-        fs::write(self.file(key), value).expect("a value placed by hand");
+        let file = self.file(key);
+        let folder = file.parent().expect("a folder");
+        fs::create_dir_all(folder).expect("a folder made by hand");
+        fs::write(file, value).expect("a value placed by hand");
     }
 
     /// The value in the file of this key.
@@ -77,14 +80,21 @@ impl DataDir {
         fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
     }
 
-    /// Every name except the server's own.
+    /// The path of everything beside the server's own: of a folder, those in it, or its own when it is empty.
     pub fn names(&self) -> Vec<Vec<u8>> {
-        let mut names: Vec<_> = entries(&self.path)
-            .into_iter()
-            .filter(|name| name != b".data-server")
-            .collect();
+        let mut names = Vec::new();
+        for name in self.top() {
+            collect(&self.path, &name, &mut names);
+        }
         names.sort();
         names
+    }
+
+    /// Every name in the directory itself beside the server's own.
+    fn top(&self) -> Vec<Vec<u8>> {
+        let mut top = entries(&self.path);
+        top.retain(|name| name != b".data-server");
+        top
     }
 
     /// Every value, by key.
@@ -97,8 +107,10 @@ impl DataDir {
 
     /// Removes every value by hand.
     pub fn clear(&self) {
-        for name in self.names() {
-            fs::remove_file(self.file(name)).expect("a value removed by hand");
+        for name in self.top() {
+            let path = self.file(name);
+            let removed = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
+            removed.expect("a value removed by hand");
         }
     }
 
@@ -124,6 +136,21 @@ impl DataDir {
             "left in staging: {:?}",
             readable(&staged)
         );
+    }
+}
+
+fn collect(dir: &Path, path: &[u8], names: &mut Vec<Vec<u8>>) {
+    let full = dir.join(OsStr::from_bytes(path));
+    // A walk beside a server that removes folders.
+    let is_folder = fs::symlink_metadata(&full).is_ok_and(|meta| meta.is_dir());
+    let inside = fs::read_dir(&full).ok().filter(|_| is_folder);
+    let inside = inside.into_iter().flatten().map_while(Result::ok);
+    let inside: Vec<_> = inside.map(|entry| entry.file_name().into_vec()).collect();
+    if inside.is_empty() {
+        names.push(path.to_vec());
+    }
+    for name in inside {
+        collect(dir, &[path, b"/", &name].concat(), names);
     }
 }
 
