@@ -161,7 +161,7 @@ impl Lister {
         };
         if self.index.is_possible() {
             match walk(LARGE) {
-                Err(Cut::Long) => {}
+                Err(Cut::Long | Cut::Enough) => {}
                 Err(Cut::Failed(failure)) => return Err(failure),
                 Ok(smallest) => return Ok(smallest),
             }
@@ -171,7 +171,7 @@ impl Lister {
         }
         walk(usize::MAX).map_err(|cut| match cut {
             Cut::Failed(failure) => failure,
-            Cut::Long => Failure::errno_while("list")(Errno::OVERFLOW),
+            Cut::Long | Cut::Enough => Failure::errno_while("list")(Errno::OVERFLOW),
         })
     }
 

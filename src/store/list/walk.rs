@@ -113,6 +113,8 @@ fn kind_of(folder: &Folder<'_>, name: &str) -> Result<FileType, Failure> {
 pub(super) enum Cut {
     /// There are more names than are to be met.
     Long,
+    /// What is left in a folder adds nothing.
+    Enough,
     Failed(Failure),
 }
 
@@ -179,13 +181,15 @@ impl Search<'_> {
         let Some(folder) = entries::open(self.dir, path)? else {
             return Ok((folders, is_cut));
         };
-        walk(&folder, path, |met| {
+        // All keys in it are one item.
+        let is_one = !path.is_empty() && self.page.common(&format!("{path}/")).is_some();
+        let walked = walk(&folder, path, |met| {
             let below = match met {
                 Met::Pause => return Ok((self.is_wanted)()?),
                 Met::Value(key) => {
                     self.meet()?;
                     self.offer(key.as_str());
-                    return Ok(());
+                    return if is_one { Err(Cut::Enough) } else { Ok(()) };
                 }
                 Met::Folder(path) => path + "/",
             };
@@ -197,9 +201,12 @@ impl Search<'_> {
                 folders.pop_last();
                 is_cut = true;
             }
-            Ok::<_, Cut>(())
-        })?;
-        Ok((folders, is_cut))
+            Ok(())
+        });
+        match walked {
+            Err(Cut::Enough) => Ok((BTreeSet::new(), false)),
+            walked => walked.map(|()| (folders, is_cut)),
+        }
     }
 
     fn meet(&mut self) -> Result<(), Cut> {
