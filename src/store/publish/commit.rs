@@ -28,8 +28,8 @@ use crate::metrics::StoreCounters;
 /// stats, so it must be right most of the time.
 const CREATES_IN_A_ROW: u32 = 16;
 
-/// How often a PUT begins anew whose folder another program removes.
-const TRIES: u32 = 16;
+/// How often a PUT begins anew whose folder another program removes: one that does so in a loop wins some times in a row.
+const TRIES: u32 = 128;
 
 /// What the publisher's thread works with.
 pub(super) struct Committer {

@@ -4,6 +4,7 @@ mod cache;
 mod cached_values;
 mod compression;
 mod disk_reads;
+mod folders;
 mod media;
 mod ranges;
 mod sendfile;

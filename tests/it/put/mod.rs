@@ -5,6 +5,7 @@ mod atomicity;
 mod digests;
 mod disk_errors;
 mod durability;
+mod folders;
 mod large_uploads;
 mod publishing;
 mod uploads;

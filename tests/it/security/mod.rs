@@ -3,3 +3,4 @@
 mod attacks;
 mod browsers;
 mod planted_files;
+mod planted_folders;

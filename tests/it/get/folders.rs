@@ -1,0 +1,182 @@
+//! Proves that values in folders are read as fresh as others: a folder that is moved, replaced or removed by hand takes the
+//! values in it along, though their files stay as they are, and also when they are kept in memory.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::thread;
+use std::time::Duration;
+
+use crate::support::{Launch, Raw, TestServer, Trace, eventually, pattern};
+
+const GET: &str = "GET /a/b/k HTTP/1.1\r\nHost: t\r\n\r\n";
+
+type Change = fn(&TestServer);
+
+fn rename(server: &TestServer, from: &str, to: &str) {
+    fs::rename(server.dir.file(from), server.dir.file(to)).expect("a rename");
+}
+
+/// What a hand may do to the folders of `a/b/k`, which holds `old`; and what it is then.
+const CHANGES: &[(&str, Change, Option<&[u8]>)] = &[
+    (
+        "its folder renamed",
+        |server| rename(server, "a/b", "a/c"),
+        None,
+    ),
+    (
+        "the folder above renamed",
+        |server| rename(server, "a", "c"),
+        None,
+    ),
+    (
+        "the folder above moved out of the directory",
+        |server| {
+            fs::rename(server.dir.file("a"), server.dir.outside("a")).expect("a rename");
+        },
+        None,
+    ),
+    (
+        "removed with all of it",
+        |server| fs::remove_dir_all(server.dir.file("a")).expect("rm -r"),
+        None,
+    ),
+    (
+        "its folder replaced by another",
+        |server| {
+            server.dir.place("new/k", "new");
+            rename(server, "a/b", "a/c");
+            rename(server, "new", "a/b");
+        },
+        Some(b"new"),
+    ),
+    (
+        "the folder above replaced by another",
+        |server| {
+            server.dir.place("new/b/k", "new");
+            rename(server, "a", "c");
+            rename(server, "new", "a");
+        },
+        Some(b"new"),
+    ),
+    (
+        "the folder above exchanged with another",
+        |server| {
+            use rustix::fs::{CWD, RenameFlags, renameat_with};
+            server.dir.place("new/b/k", "new");
+            let (a, new) = (server.dir.file("a"), server.dir.file("new"));
+            renameat_with(CWD, a, CWD, new, RenameFlags::EXCHANGE).expect("an exchange");
+        },
+        Some(b"new"),
+    ),
+    (
+        "its folder renamed, and a link to it in its place",
+        |server| {
+            rename(server, "a/b", "a/c");
+            symlink("c", server.dir.file("a/b")).expect("a link");
+        },
+        None,
+    ),
+    (
+        "the folder above moved out, and a link to it in its place",
+        |server| {
+            fs::rename(server.dir.file("a"), server.dir.outside("a")).expect("a rename");
+            symlink("../a", server.dir.file("a")).expect("a link");
+        },
+        None,
+    ),
+    (
+        "its folder made a value",
+        |server| {
+            rename(server, "a/b", "a/c");
+            server.dir.place("a/b", "a value");
+        },
+        None,
+    ),
+    (
+        "its folder renamed and back",
+        |server| {
+            rename(server, "a", "c");
+            rename(server, "c", "a");
+        },
+        Some(b"old"),
+    ),
+    (
+        "replaced over the wire",
+        |server| server.store("a/b/k", "new"),
+        Some(b"new"),
+    ),
+    (
+        "deleted over the wire",
+        |server| assert_eq!(server.ask("DELETE", "a/b/k").status, 200),
+        None,
+    ),
+];
+
+/// Reads `a/b/k` on every connection until the server keeps it open.
+fn heat(server: &TestServer, readers: &mut [Raw], value: &[u8]) {
+    eventually("the value is kept", || {
+        readers
+            .iter_mut()
+            .all(|reader| reader.ask(GET).body == value)
+            && server.proc().has_open(&server.dir.file("a/b/k"))
+    });
+}
+
+#[test]
+fn a_value_that_is_kept_goes_and_changes_with_its_folders() {
+    for size in [3, 40_000] {
+        let server = TestServer::start(&["--threads", "2"]);
+        let mut readers = [server.connect(), server.connect()];
+        for (what, change, then) in CHANGES {
+            let fill = |value: &[u8]| value.iter().cycle().take(size).copied().collect::<Vec<_>>();
+            server.dir.place("a/b/k", fill(b"old"));
+            heat(&server, &mut readers, &fill(b"old"));
+            change(&server);
+            for reader in &mut readers {
+                let got = reader.ask(GET);
+                match then {
+                    None => assert_eq!(got.status, 404, "{what}"),
+                    // What a change wrote is short.
+                    Some(b"old") => assert!(got.body == fill(b"old"), "{what}"),
+                    Some(value) => assert_eq!(got.body, *value, "{what}"),
+                }
+            }
+            server.dir.clear();
+            let _ = fs::remove_dir_all(server.dir.outside("a"));
+        }
+    }
+}
+
+#[test]
+fn a_hot_value_in_a_folder_costs_a_walk_to_it_and_no_read() {
+    const REQUESTS: usize = 200;
+    let calls = ["-e", "trace=openat2,fstat,close,pread64,preadv2,sendto"];
+    let Some(trace) = Trace::with(&calls, "what a hot value in a folder costs") else {
+        return;
+    };
+    let mut server = trace.around(Launch::new(&["--threads", "1"])).start();
+    server.dir.place("a/b/k", pattern(1, 1000));
+    let mut readers = [server.connect()];
+    heat(&server, &mut readers, &pattern(1, 1000));
+    thread::sleep(Duration::from_millis(200));
+    readers[0].ask(GET);
+    assert_eq!(
+        readers[0]
+            .ask("GET /first HTTP/1.1\r\nHost: t\r\n\r\n")
+            .status,
+        404
+    );
+    for _ in 0..REQUESTS {
+        readers[0].ask(GET);
+    }
+    server.stop();
+    let calls = trace.calls();
+    let is_mark = |call: &&crate::support::Call| call.args.contains("404 Not Found");
+    let mark = calls.iter().find(is_mark).expect("a mark");
+    let after = calls
+        .iter()
+        .filter(|call| call.thread == mark.thread && call.began > mark.ended);
+    let of_requests: Vec<&str> = after.map(|call| call.name.as_str()).collect();
+    let expected = ["openat2", "fstat", "close", "sendto"].repeat(REQUESTS);
+    assert_eq!(of_requests[..expected.len()], expected);
+}

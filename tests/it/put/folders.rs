@@ -1,0 +1,477 @@
+//! Proves that folders come with the keys in them and go with the last: what PUT makes and DELETE removes, what is left
+//! alone, what is refused and leaves nothing, what is on the disk before the answer, and what all of that costs.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{
+    Attached, Call, Client, DataDir, Done, Launch, Mount, Response, TestServer, Trace, can_trace,
+    pattern, put_head,
+};
+
+#[track_caller]
+fn assert_refused(got: &Response, status: u16, text: &str) {
+    let body = String::from_utf8_lossy(&got.body);
+    assert_eq!((got.status, body.trim_end()), (status, text));
+}
+
+#[test]
+fn put_makes_what_is_missing_and_delete_removes_what_it_leaves_empty() {
+    let server = TestServer::start(&[]);
+    for size in [10, 300_000] {
+        let value = pattern(1, size);
+        server.store("a/b/c/one", &value);
+        server.store("a/b/two", &value);
+        server.store("top", &value);
+        server.dir.assert_holds(&["a/b/c/one", "a/b/two", "top"]);
+        assert!(server.dir.read("a/b/c/one") == value);
+        server.store("a/b/c/one", pattern(2, size));
+        assert!(server.get("a/b/c/one").body == pattern(2, size));
+
+        assert_eq!(server.ask("DELETE", "a/b/c/one").status, 200);
+        server.dir.assert_holds(&["a/b/two", "top"]);
+        assert_eq!(server.ask("DELETE", "a/b/c/one").status, 404);
+        assert_eq!(server.ask("DELETE", "a/b/two").status, 200);
+        server.dir.assert_holds(&["top"]);
+        assert_eq!(server.ask("DELETE", "a/b/two").status, 404);
+        server.store("a", &value);
+        assert_eq!(server.ask("DELETE", "a").status, 200);
+        assert_eq!(server.ask("DELETE", "top").status, 200);
+        server.dir.assert_holds(&[]);
+    }
+}
+
+#[test]
+fn folders_have_the_mode_that_mkdir_gives_them() {
+    let umask = "umask 027; exec \"$0\" \"$@\"";
+    let server = Launch::new(&[]).through(&["sh", "-c", umask]).start();
+    server.store("a/b/k", "v");
+    for folder in ["a", "a/b"] {
+        let mode = fs::metadata(server.dir.file(folder)).expect("a folder");
+        assert_eq!(mode.permissions().mode() & 0o777, 0o750, "{folder}");
+    }
+}
+
+#[test]
+fn what_others_have_put_in_a_folder_keeps_it() {
+    let server = TestServer::start(&[]);
+    for (name, make) in [
+        ("link", (|at| symlink("x", at)) as fn(_) -> _),
+        ("folder", |at| fs::create_dir(at)),
+        ("\u{1}", |at| fs::write(at, "x")),
+    ] {
+        server.store("a/b/k", "v");
+        make(server.dir.file(format!("a/{name}"))).expect("something by hand");
+        assert_eq!(server.ask("DELETE", "a/b/k").status, 200);
+        server.dir.assert_holds(&[&format!("a/{name}")]);
+        server.dir.clear();
+    }
+    // A folder made by hand is one like any other.
+    fs::create_dir(server.dir.file("by-hand")).expect("a folder");
+    assert_eq!(server.ask("DELETE", "by-hand/k").status, 404);
+    server.dir.assert_holds(&["by-hand"]);
+    server.store("by-hand/k", "v");
+    assert_eq!(server.ask("DELETE", "by-hand/k").status, 200);
+    server.dir.assert_holds(&[]);
+}
+
+#[test]
+fn a_key_that_is_a_folder_or_below_a_value_is_refused_with_what_is_there() {
+    let server = TestServer::start(&[]);
+    server.store("value", "v");
+    server.store("a/value", "v");
+    server.store("folder/k", "v");
+    symlink("folder", server.dir.file("link")).expect("a link");
+    symlink("../folder", server.dir.file("a/link")).expect("a link");
+    symlink("nowhere", server.dir.file("a/broken")).expect("a link");
+    let below = |level: &str, what: &str| format!("\"{level}\" is {what}, so no key lies below it");
+    let cases = [
+        ("folder", "a directory has this name".to_owned()),
+        ("a", "a directory has this name".to_owned()),
+        ("link", "a link or device has this name".to_owned()),
+        ("a/broken", "a link or device has this name".to_owned()),
+        ("value/k", below("value", "a value")),
+        ("value/a/b/k", below("value", "a value")),
+        ("a/value/k", below("a/value", "a value")),
+        ("link/k", below("link", "a link or device")),
+        ("link/a/k", below("link", "a link or device")),
+        ("a/link/k", below("a/link", "a link or device")),
+        ("a/broken/k", below("a/broken", "a link or device")),
+    ];
+    let before = server.dir.names();
+    // With a value that is kept in memory, and one that has a file; and after many new names in a row.
+    for size in [10, 300_000] {
+        for (key, text) in &cases {
+            assert_refused(&server.put(key, pattern(1, size)), 409, text);
+            assert_eq!(server.dir.names(), before, "PUT /{key}");
+            for method in ["GET", "HEAD", "DELETE"] {
+                assert_eq!(server.ask(method, key).status, 404, "{method} /{key}");
+            }
+        }
+        for n in 0..40 {
+            server.store(&format!("row/{size}-{n}"), "v");
+        }
+        for (key, text) in &cases {
+            assert_refused(&server.put(key, pattern(1, size)), 409, text);
+        }
+        for n in 0..40 {
+            assert_eq!(server.ask("DELETE", &format!("row/{size}-{n}")).status, 200);
+        }
+    }
+    server.dir.assert_nothing_staged();
+    // A name that clients chose is no markup and no second line.
+    server.store("x%0Ay", "v");
+    let text = "\"x\\ny\" is a value, so no key lies below it";
+    assert_refused(&server.put("x%0Ay/k", "v"), 409, text);
+}
+
+#[test]
+fn preconditions_see_no_value_where_there_is_no_folder() {
+    let server = TestServer::start(&[]);
+    let put = |key: &str, line: &str| {
+        let head = put_head(key, 1).replacen("\r\n\r\n", &format!("\r\n{line}\r\n\r\n"), 1);
+        server.connect().ask(head + "v").status
+    };
+    assert_eq!(put("a/b/k", "If-Match: *"), 412);
+    assert_eq!(put("a/b/k", "If-Match: \"x\""), 412);
+    server.dir.assert_holds(&[]);
+    assert_eq!(put("a/b/k", "If-None-Match: *"), 200);
+    assert_eq!(put("a/b/k", "If-None-Match: *"), 412);
+    assert_eq!(put("a/b/k", "If-Match: *"), 200);
+    server.dir.assert_holds(&["a/b/k"]);
+}
+
+#[test]
+fn a_put_that_fails_leaves_no_folder() {
+    if !can_trace() {
+        eprintln!("left out: failures of calls, for strace does not run here");
+        return;
+    }
+    let fail = |call: &str| {
+        let server = TestServer::start(&["--threads", "1"]);
+        server.store("kept/k", "v");
+        let injection = format!("inject={call}");
+        let tracer = Attached::to(&server, &["-e", &injection]);
+        let status = server.put("a/b/c/k", "v").status;
+        let again = server.put("kept/a/b/k", "v").status;
+        assert!(tracer.has_injected(), "{call}");
+        drop(tracer);
+        server.dir.assert_holds(&["kept/k"]);
+        server.store("a/b/c/k", "v");
+        assert!(matches!(again, 500 | 507), "{call}: {again}");
+        status
+    };
+    assert_eq!(fail("linkat:error=ENOSPC"), 507);
+    assert_eq!(fail("linkat:error=EIO"), 500);
+    assert_eq!(fail("mkdirat:error=ENOSPC"), 507);
+    assert_eq!(fail("mkdirat:error=EIO:when=2+"), 500);
+    assert_eq!(fail("utimensat:error=EIO"), 500);
+}
+
+/// What a hand does to the folder of a key again and again, while clients write and remove keys in it.
+fn with_a_hand(hand: impl Fn(&TestServer) + Sync) {
+    const CLIENTS: usize = 4;
+    let dir = DataDir::in_memory();
+    let server = Launch::new(&["--threads", "2"]).on(&dir).start();
+    let (done, until) = (Done::default(), Instant::now() + Duration::from_secs(2));
+    thread::scope(|scope| {
+        let (server, done) = (&server, &done);
+        let hand = &hand;
+        scope.spawn(move || {
+            while !done.is_said() {
+                hand(server);
+            }
+        });
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|client| {
+                scope.spawn(move || {
+                    let (mut session, mut rounds) = (Client::new(server.addr), 0);
+                    let key = format!("a/b/{client}");
+                    while Instant::now() < until {
+                        let value = pattern(rounds, 20);
+                        assert_eq!(session.put(&key, &value).status, 200, "PUT /{key}");
+                        let got = session.ask("GET", &key);
+                        assert!(got.status == 200 && got.body == value, "{got:?}");
+                        assert_eq!(session.ask("DELETE", &key).status, 200, "DELETE /{key}");
+                        assert_eq!(session.ask("GET", &key).status, 404);
+                        rounds += 1;
+                    }
+                    rounds
+                })
+            })
+            .collect();
+        let _saying = done.when_dropped();
+        let rounds: u64 = clients
+            .into_iter()
+            .map(|c| c.join().expect("a client"))
+            .sum();
+        println!("{rounds} rounds beside a hand");
+        assert!(rounds > 100, "{rounds} rounds prove little");
+    });
+    // The hand may have been the last.
+    for folder in ["a/b", "a"] {
+        let _ = fs::remove_dir(dir.file(folder));
+    }
+    dir.assert_holds(&[]);
+}
+
+#[test]
+fn clients_that_write_and_remove_in_one_folder_never_miss_it() {
+    with_a_hand(|_| thread::sleep(Duration::from_millis(1)));
+}
+
+#[test]
+fn nor_do_they_beside_a_hand_that_removes_and_makes_it() {
+    with_a_hand(|server| {
+        let _ = fs::remove_dir(server.dir.file("a/b"));
+        let _ = fs::remove_dir(server.dir.file("a"));
+        let _ = fs::create_dir_all(server.dir.file("a/b"));
+        let _ = fs::remove_dir(server.dir.file("a/b"));
+    });
+}
+
+#[test]
+fn a_folder_that_always_vanishes_ends_in_an_answer() {
+    if !can_trace() {
+        eprintln!("left out: a folder that vanishes each time, for strace does not run here");
+        return;
+    }
+    let server = TestServer::start(&["--threads", "1"]);
+    let tracer = Attached::to(&server, &["-e", "inject=linkat:error=ENOENT"]);
+    assert_eq!(server.put("a/b/k", "v").status, 500);
+    let links = tracer.detach();
+    let links = links.iter().filter(|call| call.is_injected()).count();
+    assert_eq!(links, 128);
+    server.dir.assert_holds(&[]);
+    // A flat key has no folder that could.
+    let tracer = Attached::to(&server, &["-e", "inject=linkat:error=ENOENT"]);
+    assert_eq!(server.put("k", "v").status, 500);
+    let links = tracer.detach();
+    assert_eq!(links.iter().filter(|call| call.is_injected()).count(), 1);
+}
+
+#[test]
+fn a_folder_on_another_file_system_is_read_and_not_written() {
+    let Some(mount) = Mount::tmpfs("size=1m", "a file system within the directory") else {
+        return;
+    };
+    let server = TestServer::start(&[]);
+    fs::create_dir(server.dir.file("a")).expect("a folder");
+    let bind = |args: &[&str]| {
+        let done = std::process::Command::new(args[0])
+            .args(&args[1..])
+            .status();
+        done.is_ok_and(|status| status.success())
+    };
+    let (from, to) = (mount.dir().path().to_owned(), server.dir.file("a"));
+    fs::create_dir_all(&from).expect("a folder there");
+    let [from, to] = [&from, &to].map(|path| path.to_str().expect("text"));
+    if !bind(&["mount", "--bind", from, to]) {
+        eprintln!("left out: a file system within the directory, for mount does not bind here");
+        return;
+    }
+    fs::write(server.dir.file("a/k"), "there").expect("a value by hand");
+    let (got, put) = (server.get("a/k"), server.put("a/new", "v"));
+    let (replaced, deep) = (server.put("a/k", "v"), server.put("a/b/c", "v"));
+    let deleted = server.ask("DELETE", "a/k").status;
+    let names = server.dir.names();
+    assert!(bind(&["umount", to]));
+    assert_eq!(got.body, b"there");
+    let text = "the folder \"a\" lies on another file system, where no value can be moved to";
+    assert_refused(&put, 409, text);
+    assert_refused(&replaced, 409, text);
+    assert_refused(&deep, 409, &text.replace("\"a\"", "\"a/b\""));
+    assert_eq!(deleted, 200);
+    assert_eq!(names, [b"a".to_vec()]);
+}
+
+#[test]
+fn a_folder_that_the_server_may_not_use_is_its_own_affair() {
+    if rustix::process::geteuid().is_root() && !fs::exists("/usr/bin/setpriv").unwrap_or(false) {
+        eprintln!("left out: folders without permission, for setpriv is not here");
+        return;
+    }
+    let dir = DataDir::temporary();
+    let everyone = |path: &std::path::Path, mode| {
+        fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
+    };
+    everyone(dir.path(), 0o777);
+    everyone(dir.path().parent().expect("its place"), 0o777);
+    let nobody = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+    ];
+    let launch = Launch::new(&["--threads", "1"]).on(&dir);
+    let Ok(server) = launch.through(&nobody).start_or_end() else {
+        eprintln!("left out: folders without permission, for another user cannot run the server");
+        return;
+    };
+    server.store("open/k", "v");
+    for (folder, mode) in [
+        ("closed", 0o700),
+        ("names-alone", 0o704),
+        ("no-writing", 0o755),
+    ] {
+        dir.place(&format!("{folder}/k"), "v");
+        everyone(&dir.file(folder), mode);
+    }
+    for (folder, get, put, delete) in [
+        ("closed", 403, 403, 403),
+        ("names-alone", 403, 403, 403),
+        ("no-writing", 200, 403, 403),
+        ("open", 200, 200, 200),
+    ] {
+        let key = format!("{folder}/k");
+        assert_eq!(server.get(&key).status, get, "GET /{key}");
+        assert_eq!(server.put(&format!("{folder}/new"), "v").status, put);
+        assert_eq!(server.put(&format!("{folder}/a/b"), "v").status, put);
+        assert_eq!(server.ask("DELETE", &key).status, delete, "DELETE /{key}");
+    }
+    let listed = server
+        .connect()
+        .ask("GET / HTTP/1.1\r\nHost: t\r\nAccept: text/plain\r\n\r\n");
+    assert_eq!(listed.status, 200);
+    assert_eq!(listed.body, b"no-writing/k\nopen/a/b\nopen/new\n");
+}
+
+/// How strace writes the descriptor of a folder of the data directory.
+fn folder(server: &TestServer, path: &str) -> String {
+    let dir = server.dir.path().canonicalize().expect("the directory");
+    format!("<{}{path}>", dir.display())
+}
+
+/// The calls between the one that sends the answer before, and the one that sends this.
+fn calls_of<'a>(calls: &'a [Call], answer: usize) -> Vec<&'a Call> {
+    let mut sent = calls
+        .iter()
+        .filter(|call| call.name == "sendto" && call.args.contains("HTTP/1.1 "));
+    let before = answer.checked_sub(1).and_then(|n| sent.clone().nth(n));
+    let from = before.map_or(0, |call| call.ended);
+    let to = sent.nth(answer).expect("an answer").began;
+    calls
+        .iter()
+        .filter(|call| call.began > from && call.ended < to)
+        .collect()
+}
+
+#[test]
+fn every_folder_made_is_on_the_disk_before_the_answer() {
+    let options = [
+        "-e",
+        "trace=fsync,linkat,mkdirat,unlinkat,sendto",
+        "-s",
+        "300",
+    ];
+    let Some(trace) = Trace::with(&options, "the syncs of folders") else {
+        return;
+    };
+    let args = ["--threads", "1", "--durability", "disk"];
+    let mut server = trace.around(Launch::new(&args)).start();
+    let [root, a, b] = ["", "/a", "/a/b"].map(|path| folder(&server, path));
+    let mut client = Client::new(server.addr);
+    assert_eq!(client.put("a/b/k", "v").status, 200);
+    assert_eq!(client.put("a/b/l", "v").status, 200);
+    assert_eq!(client.ask("DELETE", "a/b/k").status, 200);
+    assert_eq!(client.ask("DELETE", "a/b/l").status, 200);
+    assert_eq!(client.put("flat", "v").status, 200);
+    server.stop();
+    let calls = trace.calls();
+    // What is synced after the last change of names, folders alone.
+    let synced = |answer| {
+        let calls = calls_of(&calls, answer);
+        let is_change = |call: &&&Call| call.name != "fsync";
+        let last = calls.iter().filter(is_change).map(|call| call.ended).max();
+        let since = last.expect("a change of names");
+        let is_sync = |call: &&&Call| call.name == "fsync" && call.began > since;
+        let synced = calls.iter().filter(is_sync).map(|call| {
+            assert_eq!(call.result, "0");
+            let at = call.args.find('<').expect("a path");
+            call.args[at..].to_owned()
+        });
+        synced.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        synced(0),
+        [&*b, &a, &root],
+        "up to the first that was there"
+    );
+    assert_eq!(synced(1), [&*b]);
+    assert_eq!(synced(2), [&*b]);
+    assert_eq!(synced(3), [&*root], "which has the removal of the folders");
+    assert_eq!(synced(4), [&*root]);
+}
+
+/// The calls on names that a request costs, in their order.
+fn costs(requests: &[(&str, &str)]) -> Option<Vec<Vec<String>>> {
+    let names = "openat2,openat,newfstatat,statx,linkat,renameat,renameat2,mkdirat,unlinkat,close,utimensat,sendto";
+    let options = ["-e", &format!("trace={names}"), "-s", "300"];
+    let trace = Trace::with(&options, "what keys with folders cost")?;
+    let mut server = trace
+        .around(Launch::new(&["--threads", "1", "--cache", "0"]))
+        .start();
+    let mut client = Client::new(server.addr);
+    for (method, key) in requests {
+        let got = match *method {
+            "PUT" => client.put(key, "v"),
+            _ => client.ask(method, key),
+        };
+        assert_eq!(got.status, 200, "{method} /{key}");
+    }
+    server.stop();
+    let calls = trace.calls();
+    let costs = (0..requests.len()).map(|answer| {
+        let calls = calls_of(&calls, answer);
+        // The location of the directory is looked at by its path, and the first request comes while the server starts.
+        let is_of_names =
+            |call: &&&Call| call.name != "newfstatat" || !call.args.starts_with("AT_FDCWD");
+        calls
+            .iter()
+            .filter(is_of_names)
+            .map(|call| call.name.clone())
+            .collect()
+    });
+    Some(costs.collect())
+}
+
+#[test]
+fn a_flat_key_costs_what_it_did_and_a_folder_one_open_more() {
+    let Some(costs) = costs(&[
+        ("PUT", "warm-up"),
+        ("PUT", "flat"),
+        ("PUT", "flat"),
+        ("GET", "flat"),
+        ("DELETE", "flat"),
+        ("PUT", "a/b/k"),
+        ("PUT", "a/b/l"),
+        ("PUT", "a/b/l"),
+        ("GET", "a/b/l"),
+        ("DELETE", "a/b/l"),
+        ("DELETE", "a/b/k"),
+    ]) else {
+        return;
+    };
+    let expected = [
+        // PUT of a new flat key: look, create, stamp, link.
+        "newfstatat openat2 utimensat linkat close",
+        // PUT over another.
+        "newfstatat openat2 utimensat renameat close",
+        "openat2 openat2 close close",
+        "newfstatat unlinkat",
+        // In folders that are made.
+        "openat2 openat2 utimensat openat2 openat2 mkdirat openat2 mkdirat openat2 close linkat close close",
+        // In a folder that is there: it is opened, and closed.
+        "openat2 newfstatat openat2 utimensat linkat close close",
+        "openat2 newfstatat openat2 utimensat renameat close close",
+        "openat2 openat2 close close",
+        // A try to remove the folder: two levels, so one is opened.
+        "openat2 newfstatat unlinkat openat2 unlinkat close close",
+        "openat2 newfstatat unlinkat openat2 unlinkat close unlinkat close",
+    ];
+    for (cost, expected) in costs[1..].iter().zip(expected) {
+        assert_eq!(cost.join(" "), expected);
+    }
+}
