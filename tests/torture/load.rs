@@ -3,12 +3,14 @@
 
 mod worker;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
 
 use self::worker::Worker;
+use crate::keys;
 use crate::ledger::{Fault, Finding, Ledger, Tally};
 use crate::random::{Random, seed};
 use crate::support::{Client, Done, Heard, TestServer, eventually};
@@ -125,7 +127,7 @@ pub(crate) struct Load {
 impl Load {
     pub(crate) fn new(test: &str) -> Self {
         let seed = seed(test);
-        let ledger = |client, key| Mutex::new(Ledger::new(format!("client-{client}-{key}")));
+        let ledger = |client, key| Mutex::new(Ledger::new(keys::key(&format!("client-{client}"), key)));
         let keys = |client| (0..KEYS).map(|key| ledger(client, key)).collect();
         Self {
             seed,
@@ -194,7 +196,8 @@ impl Load {
             .map(|ledger| ledger.key.clone())
             .chain(given_up)
             .collect();
-        match files.iter().find(|name| !known.contains(name)) {
+        let mut unknown = files.iter().filter(|name| !known.contains(name));
+        match unknown.find(|name| !self.is_left(name)) {
             Some(name) => Err((Fault::Litter, format!("{name} is no value"))),
             None => Ok(()),
         }
@@ -222,7 +225,8 @@ impl Load {
             .dir
             .names()
             .into_iter()
-            .filter(|name| !known.contains(name));
+            .filter(|name| !known.contains(name))
+            .filter(|name| !self.is_left(&String::from_utf8_lossy(name)));
         let strange: Vec<_> = strange
             .map(|name| name.escape_ascii().to_string())
             .collect();
@@ -232,6 +236,22 @@ impl Load {
         );
         server.dir.assert_nothing_staged();
         tally
+    }
+
+    /// Whether `folder` is one that a crash has left without a key, which is no fault.
+    fn is_left(&mut self, folder: &str) -> bool {
+        let below = format!("{folder}/");
+        self.ledgers().any(|ledger| ledger.key.starts_with(&below))
+    }
+
+    /// The paths of all folders that its keys lie in or below.
+    pub(crate) fn folders(&mut self) -> BTreeSet<String> {
+        let folders = self.ledgers().flat_map(|ledger| {
+            let slashes = ledger.key.match_indices('/');
+            let folders = slashes.map(|(at, _)| ledger.key[..at].to_owned());
+            folders.collect::<Vec<_>>()
+        });
+        folders.collect()
     }
 
     fn ledgers(&mut self) -> impl Iterator<Item = &mut Ledger> {

@@ -11,6 +11,8 @@ mod disk;
 mod eio;
 mod exhaustion;
 mod faults;
+mod folders;
+mod keys;
 mod ledger;
 mod linearizable;
 mod load;

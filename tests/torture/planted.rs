@@ -27,13 +27,15 @@ fn losses_are_reported(what: &str, disk: Result<impl Disk, String>, of_names_alo
         "-e",
         "inject=fsync,fdatasync,syncfs:retval=0",
     ];
+    let mut load = Load::new("planted");
+    let folders: Vec<_> = load.folders().iter().map(|path| dir.file(path)).collect();
     if of_names_alone {
         options.extend(["-P", text(dir.path())]);
+        options.extend(folders.iter().flat_map(|path| ["-P", text(path)]));
     }
     let Some(trace) = Trace::with(&options, &what) else {
         return;
     };
-    let mut load = Load::new("planted");
     let mut report = Report::default();
     while report.tally.losses() == 0 && report.cuts < 5 {
         let launch = || trace.around(Launch::new(&["--durability", "disk"]));
@@ -95,7 +97,8 @@ fn values_changed_by_hand_are_found_out() {
     write_some(&server, &mut load, 4 * ENOUGH);
     dir.clear();
     for (key, value) in &earlier {
-        fs::write(dir.file(key), value).expect("an earlier value");
+        let key = std::str::from_utf8(key).expect("UTF-8");
+        dir.place(key, value);
     }
     let tally = load.look(&server);
     for fault in [Fault::Missing, Fault::Older, Fault::Resurrected] {

@@ -3,6 +3,7 @@
 mod contract;
 mod dispatch;
 mod flags;
+mod folders;
 mod framing;
 mod keys;
 mod listing;

@@ -89,6 +89,7 @@ fn events_have_any_key_unchanged_and_filter_by_prefix() {
     let server = TestServer::start(&[]);
     let mut all = open(&server, "");
     let mut some = open(&server, "?prefix=%D0%BA%20%22");
+    let mut folder = open(&server, "?prefix=a/b/");
     let keys = [
         "a\nb\rc",
         "\u{1}\u{7f}\"\\",
@@ -96,6 +97,7 @@ fn events_have_any_key_unchanged_and_filter_by_prefix() {
         "к \"x",
         "data: y",
         "\u{2028}",
+        "a/b/к \"",
     ];
     for key in keys {
         let path = utf8_percent_encode(key, NON_ALPHANUMERIC).to_string();
@@ -105,6 +107,11 @@ fn events_have_any_key_unchanged_and_filter_by_prefix() {
         assert_eq!(all.next().expect("an event").key, key);
     }
     assert_eq!(some.next().expect("an event").key, "к \"x");
+    assert_eq!(folder.next().expect("an event").key, "a/b/к \"");
+    server.store("a/b-c", "v");
+    assert_eq!(server.ask("DELETE", "a/b/%D0%BA%20%22").status, 200);
+    let told = folder.next().expect("an event");
+    assert_eq!((&*told.op, &*told.key), ("delete", "a/b/к \""));
     server.store("%D0%BA%20%22end", "v");
     assert_eq!(some.next().expect("an event").key, "к \"end");
 }
@@ -227,7 +234,7 @@ fn malformed_watch_requests_are_refused() {
         let answer = ask(&mut raw, "GET", &format!("/-/watch?{query}"), "", b"");
         assert_eq!(answer.status, 400, "{query}");
     }
-    let long = format!("/-/watch?prefix={}", "x".repeat(256));
+    let long = format!("/-/watch?prefix={}", "x".repeat(1025));
     assert_eq!(ask(&mut raw, "GET", &long, "", b"").status, 400);
     for method in ["HEAD", "PUT", "POST", "DELETE", "PATCH"] {
         let answer = ask(&mut raw, method, "/-/watch", "", b"");

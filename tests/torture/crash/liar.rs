@@ -68,12 +68,11 @@ impl Request {
     fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Self> {
         let mut line = String::new();
         stream.read_line(&mut line)?;
-        let mut words = line.split([' ', '/']).filter(|word| !word.is_empty());
+        let mut words = line.split(' ');
         let mut word = || {
-            words
-                .next()
-                .map(str::to_owned)
-                .ok_or(io::ErrorKind::UnexpectedEof)
+            let word = words.next().filter(|word| !word.is_empty());
+            let word = word.map(|word| word.trim_start_matches('/').to_owned());
+            word.ok_or(io::ErrorKind::UnexpectedEof)
         };
         let (mut request, mut length) = (
             Self {

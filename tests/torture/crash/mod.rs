@@ -120,7 +120,7 @@ fn one_cycle(
     }
     counts.acknowledged += before;
     counts.unheard += progress.unanswered();
-    let is_staged = |name: &String| name.contains('/');
+    let is_staged = |name: &String| name.starts_with("staging/");
     counts.littered += usize::from(subject.files().iter().any(is_staged));
     subject.start(load.random())?;
     load.verify(subject.addr(), &subject.files())

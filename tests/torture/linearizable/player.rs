@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::KEYS;
 use super::register::{Asked, Event, Only, Told};
+use crate::keys;
 use crate::random::Random;
 use crate::support::{Client, Heard, Response, pattern};
 
@@ -27,6 +28,11 @@ fn write_of(bytes: &[u8]) -> u32 {
     let write = u32::from_le_bytes(*number);
     assert!(bytes == value(write), "a value that nobody wrote");
     write
+}
+
+/// The key of a register: most of them lie in folders, which come and go with them.
+fn register(n: usize) -> String {
+    keys::key("r", n)
 }
 
 /// What all clients of a history share.
@@ -127,7 +133,7 @@ impl Player {
             Asked::Delete(_) => ("DELETE", Vec::new()),
         };
         let call = stage.now();
-        let heard = client.hear(method, &format!("r{key}"), line, &body);
+        let heard = client.hear(method, &register(key), line, &body);
         let back = stage.now();
         let goes_on = matches!(heard, Heard::Answer(_));
         assert!(
@@ -172,7 +178,7 @@ impl Player {
             _ => (Only::New, "If-None-Match: *\r\n"),
         };
         let (write, call) = (stage.write(), stage.now());
-        client.cut("PUT", &format!("r{key}"), line, &value(write));
+        client.cut("PUT", &register(key), line, &value(write));
         let asked = Asked::Put(write, only);
         self.note(key, asked, Told::Unknown, call, u64::MAX);
     }
