@@ -30,7 +30,7 @@ pub(super) struct Protocol {
     discard: bool,
 
     /// Answer as the older C server did: 304 to an empty or chunked PUT (nothing is stored), 204 to a PUT without a key,
-    /// 404 to other methods and to GET /
+    /// 404 to other methods, to GET / and to keys of several segments
     #[arg(long, env = "DATA_SERVER_COMPAT", value_parser = FalseyValueParser::new())]
     compat: bool,
 
