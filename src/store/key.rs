@@ -245,7 +245,7 @@ mod tests {
                 prop_assert_eq!(key.as_str(), &name);
                 let segments = name.split('/');
                 let parts = std::path::Path::new(key.as_str()).components();
-                prop_assert!(parts.map(|part| part.as_os_str()).eq(segments.map(std::ffi::OsStr::new)));
+                prop_assert!(parts.map(std::path::Component::as_os_str).eq(segments.map(std::ffi::OsStr::new)));
                 let joined = if key.is_flat() {
                     key.name().to_owned()
                 } else {

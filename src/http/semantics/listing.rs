@@ -72,8 +72,7 @@ fn text(listing: &Listing) -> Vec<u8> {
     let keys = listing.keys.iter().map(|(key, _)| key.as_str());
     let folders = listing.folders.iter().map(String::as_str);
     let mut items: Vec<&str> = keys.chain(folders).collect();
-    // Two sorted runs, which this sort merges.
-    items.sort();
+    items.sort_unstable();
     let mut text = String::new();
     for item in items {
         text.extend(utf8_percent_encode(item, UNSAFE));

@@ -374,10 +374,8 @@ mod tests {
     }
 
     fn walked(index: &Index, page: &Page) -> Vec<String> {
-        match walk::smallest(&index.dir, page, usize::MAX, &|| Ok(())) {
-            Ok(items) => items,
-            Err(_) => panic!("a walk of {page:?}"),
-        }
+        let items = walk::smallest(&index.dir, page, usize::MAX, &|| Ok(()));
+        items.unwrap_or_else(|_| panic!("a walk of {page:?}"))
     }
 
     proptest! {

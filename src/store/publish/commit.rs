@@ -133,7 +133,7 @@ impl Committer {
         if condition.is_none() && self.creates.get() >= CREATES_IN_A_ROW {
             return Ok(None);
         }
-        self.replaceable(key, folder, condition)
+        replaceable(key, folder, condition)
     }
 
     /// As [`Self::create`], of a key whose folder is not there. A change that fails takes what it made away again.
@@ -172,7 +172,7 @@ impl Committer {
             }
             // It was assumed wrongly, or another program made the name first.
             Err(Errno::EXIST) => {
-                let current = self.replaceable(key, folder, condition)?;
+                let current = replaceable(key, folder, condition)?;
                 self.replace(key, folder, sealed, current)
             }
             Err(Errno::XDEV) => Err(elsewhere(key)),
@@ -216,7 +216,7 @@ impl Committer {
             folder => folder.map_err(Error::errno_while("open the folder"))?,
         };
         // RFC 9110, section 13.2.1, in the terms of the store: no condition is asked for a change that would do nothing.
-        let Entry::Value(meta) = self.look_up(key, &folder)? else {
+        let Entry::Value(meta) = stands_under(key, &folder)? else {
             return Ok(None);
         };
         allow(condition, Some(meta))?;
@@ -242,27 +242,6 @@ impl Committer {
         }
     }
 
-    /// The value that a PUT of `key` would replace, if `condition` allows it.
-    fn replaceable(
-        &self,
-        key: &Key<'_>,
-        folder: &Folder<'_>,
-        condition: Option<&Condition>,
-    ) -> Result<Option<Meta>, Error> {
-        let current = match self.look_up(key, folder)? {
-            Entry::Value(meta) => Some(meta),
-            Entry::Absent => None,
-            Entry::Folder => return Err(taken("a directory")),
-            Entry::Other => return Err(taken("a link or device")),
-        };
-        allow(condition, current)?;
-        Ok(current)
-    }
-
-    fn look_up(&self, key: &Key<'_>, folder: &Folder<'_>) -> Result<Entry, Error> {
-        look_up(folder, key.name()).map_err(Error::errno_while("look up"))
-    }
-
     fn pin_if_slow(&self, key: &Key<'_>, meta: Meta) -> Option<ValueFile> {
         if meta.len > SLOW_TO_FREE {
             self.dir().pin(key)
@@ -270,6 +249,26 @@ impl Committer {
             None
         }
     }
+}
+
+/// The value that a PUT of `key` would replace, if `condition` allows it.
+fn replaceable(
+    key: &Key<'_>,
+    folder: &Folder<'_>,
+    condition: Option<&Condition>,
+) -> Result<Option<Meta>, Error> {
+    let current = match stands_under(key, folder)? {
+        Entry::Value(meta) => Some(meta),
+        Entry::Absent => None,
+        Entry::Folder => return Err(taken("a directory")),
+        Entry::Other => return Err(taken("a link or device")),
+    };
+    allow(condition, current)?;
+    Ok(current)
+}
+
+fn stands_under(key: &Key<'_>, folder: &Folder<'_>) -> Result<Entry, Error> {
+    look_up(folder, key.name()).map_err(Error::errno_while("look up"))
 }
 
 fn taken(what: &str) -> Error {
