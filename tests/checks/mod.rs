@@ -17,7 +17,7 @@ use hyper::header::{
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::http::request::path;
+use crate::http::request::path::{self, Segments};
 use crate::http::semantics::conditional::{Current, Preconditions, if_range};
 use crate::http::semantics::digest_fields::{Algorithm, CONTENT_DIGEST, Expected, REPR_DIGEST};
 use crate::http::semantics::listing::{next_link, page};
@@ -26,23 +26,35 @@ use crate::store::{Key, Listing};
 
 pub use framing::framing;
 
-/// A path names at most one key, which obeys the rules and comes back from any encoding of it.
+/// A path names at most one key, which obeys the rules and comes back from any encoding of it; or a folder, below which keys
+/// may lie.
 pub fn key(data: &[u8]) {
-    let Ok(segment) = std::str::from_utf8(data) else {
+    let Ok(name) = std::str::from_utf8(data) else {
         return;
     };
-    let path = format!("/{segment}");
-    let Ok(key) = path::key(&path) else {
+    let path = format!("/{name}");
+    let folder = path::folder(&path);
+    let Ok(key) = path::key(&path, Segments::Any) else {
+        if let Ok(Some(prefix)) = folder {
+            Key::new(prefix + "k").expect("a key below the folder");
+        }
         return;
     };
+    assert_eq!(folder, Ok(None));
     let name = key.as_str();
-    assert!((1..=255).contains(&name.len()) && !name.contains(['/', '\0']));
-    assert!(name != "." && name != ".." && !name.starts_with(".data-server"));
+    assert!((1..=1024).contains(&name.len()) && !name.contains('\0'));
+    for segment in name.split('/') {
+        assert!((1..=255).contains(&segment.len()));
+        assert!(segment != "." && segment != "..");
+    }
+    assert!(!name.starts_with(".data-server") && !name.starts_with("-/"));
     let encoded = format!("/{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
     assert_eq!(
-        path::key(&encoded).expect("the same key, encoded"),
+        path::key(&encoded, Segments::Any).expect("the same key, encoded"),
         Key::new(name).expect("a key")
     );
+    let one = path::key(&path, Segments::One);
+    assert_eq!(one.is_ok(), !name.contains('/'));
 }
 
 /// A target that hyper takes names a key by its path alone.
@@ -50,12 +62,12 @@ pub fn target(data: &[u8]) {
     let Ok(uri) = Uri::try_from(data) else {
         return;
     };
-    let Ok(key) = path::key(uri.path()) else {
+    let Ok(key) = path::key(uri.path(), Segments::Any) else {
         return;
     };
-    let segment = uri.path().trim_start_matches('/');
-    assert!(!segment.contains(['/', '?', '#']), "{uri}");
-    assert!(key.as_str().len() <= segment.len(), "{uri}");
+    let path = uri.path().trim_start_matches('/');
+    assert!(!path.contains(['?', '#']), "{uri}");
+    assert!(key.as_str().len() <= path.len(), "{uri}");
 }
 
 /// Every range lies within the value, parts are few, and together no longer than twice the value.
@@ -133,12 +145,13 @@ pub fn cursor(data: &[u8]) {
     let Ok(query) = std::str::from_utf8(data) else {
         return;
     };
-    let Ok(first) = page(query) else {
+    let Ok(first) = page(String::new(), query) else {
         return;
     };
     assert!((1..=10_000).contains(&first.limit));
     let listing = Listing {
         keys: Vec::new(),
+        folders: Vec::new(),
         next: Some(first.after.clone()),
     };
     let link = next_link(&first, &listing).expect("a link to the next page");
@@ -146,11 +159,8 @@ pub fn cursor(data: &[u8]) {
     let query = link
         .strip_prefix("</?")
         .and_then(|rest| rest.split_once('>'));
-    let second = page(query.expect("an address").0).expect("a page");
-    assert_eq!(
-        (&second.prefix, &second.after, second.limit),
-        (&first.prefix, &first.after, first.limit)
-    );
+    let second = page(String::new(), query.expect("an address").0).expect("a page");
+    assert_eq!(second, first);
 }
 
 /// The values of `names`, one a line.

@@ -127,7 +127,8 @@ pub(crate) struct Load {
 impl Load {
     pub(crate) fn new(test: &str) -> Self {
         let seed = seed(test);
-        let ledger = |client, key| Mutex::new(Ledger::new(keys::key(&format!("client-{client}"), key)));
+        let ledger =
+            |client, key| Mutex::new(Ledger::new(keys::key(&format!("client-{client}"), key)));
         let keys = |client| (0..KEYS).map(|key| ledger(client, key)).collect();
         Self {
             seed,

@@ -345,7 +345,7 @@ fn folder(server: &TestServer, path: &str) -> String {
 }
 
 /// The calls between the one that sends the answer before, and the one that sends this.
-fn calls_of<'a>(calls: &'a [Call], answer: usize) -> Vec<&'a Call> {
+fn calls_of(calls: &[Call], answer: usize) -> Vec<&Call> {
     let mut sent = calls
         .iter()
         .filter(|call| call.name == "sendto" && call.args.contains("HTTP/1.1 "));
