@@ -1,8 +1,8 @@
-//! What is kept beside a value, in extended attributes of its file: its media type, and digests once computed.
+//! What is kept beside a value, in extended attributes of its file: its media type, other fields, and digests once computed.
 //!
-//! `user.mime_type` is the convention that desktops and other servers share. A digest is kept with the version it is of,
-//! and counts only while the file still is that version. Attributes are a convenience: where the file system has none,
-//! values are stored and answered all the same.
+//! `user.mime_type` is the convention that desktops and other servers share. What the fields mean is known to their
+//! reader alone. A digest is kept with the version it is of, and counts only while the file still is that version. Attributes
+//! are a convenience: where the file system has none, values are stored and answered all the same.
 
 use std::os::fd::AsFd;
 
@@ -14,16 +14,21 @@ use super::error::Error;
 use super::meta::Version;
 
 const MEDIA_TYPE: &str = "user.mime_type";
+const FIELDS: &str = "user.data-server.fields";
 const SHA256: &str = "user.data-server.sha-256";
 const SHA512: &str = "user.data-server.sha-512";
 
 /// The longest media type that is read back, in bytes.
 const MAX_MEDIA_TYPE: usize = 255;
 
+/// The most bytes of fields that are read back. With all else they fit in the one block that ext4 has for attributes.
+pub const MAX_FIELDS: usize = 2048;
+
 /// What an upload leaves beside its value.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attributes {
     pub(super) media_type: Option<Box<str>>,
+    pub(super) fields: Option<Box<[u8]>>,
     /// Boxed, as few uploads have any and every upload is moved with its attributes.
     pub(super) digests: Option<Box<Digests>>,
 }
@@ -33,6 +38,9 @@ impl Attributes {
     pub(super) fn write(&self, file: impl AsFd, version: Version) -> Result<(), Error> {
         if let Some(media_type) = &self.media_type {
             set(&file, MEDIA_TYPE, media_type.as_bytes())?;
+        }
+        if let Some(fields) = &self.fields {
+            set(&file, FIELDS, fields)?;
         }
         let digests = self.digests.as_deref();
         if let Some(digest) = digests.and_then(|digests| digests.sha256) {
@@ -49,11 +57,14 @@ impl Attributes {
 /// not guess what the client has stored.
 pub(super) fn media_type(file: impl AsFd) -> Result<Option<Box<str>>, Error> {
     let mut text = [0; MAX_MEDIA_TYPE];
-    match retry_on_intr(|| rustix::fs::fgetxattr(&file, MEDIA_TYPE, &mut text)) {
-        Ok(len) => Ok(std::str::from_utf8(&text[..len]).ok().map(Into::into)),
-        Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::RANGE) => Ok(None),
-        Err(errno) => Err(Error::new("read an attribute", errno)),
-    }
+    let text = get(file, MEDIA_TYPE, &mut text)?;
+    Ok(text.and_then(|text| Some(std::str::from_utf8(text).ok()?.into())))
+}
+
+/// The fields kept with `file`, if there are any. A failure to read them is an error, as it is of the media type.
+pub(super) fn fields(file: impl AsFd) -> Result<Option<Box<[u8]>>, Error> {
+    let mut fields = [0; MAX_FIELDS];
+    Ok(get(file, FIELDS, &mut fields)?.map(Into::into))
 }
 
 /// Keeps `digest` of `version` with `file`.
@@ -82,6 +93,15 @@ fn kept<const N: usize>(file: impl AsFd, name: &str, version: Version) -> Option
     let len = rustix::fs::fgetxattr(file, name, &mut kept).ok()?;
     let (of, digest) = kept.get(..len)?.split_first_chunk()?;
     (i128::from_be_bytes(*of) == version.nanos()).then(|| digest.try_into().ok())?
+}
+
+/// The attribute `name`, if there is one that fits in `room`.
+fn get<'a>(file: impl AsFd, name: &str, room: &'a mut [u8]) -> Result<Option<&'a [u8]>, Error> {
+    match retry_on_intr(|| rustix::fs::fgetxattr(&file, name, &mut *room)) {
+        Ok(len) => Ok(Some(&room[..len])),
+        Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::RANGE) => Ok(None),
+        Err(errno) => Err(Error::new("read an attribute", errno)),
+    }
 }
 
 fn set(file: impl AsFd, name: &str, value: &[u8]) -> Result<(), Error> {

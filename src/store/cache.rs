@@ -95,6 +95,8 @@ struct Weight {
 impl Weighter<Box<str>, Arc<Object>> for Weight {
     fn weight(&self, key: &Box<str>, object: &Arc<Object>) -> u64 {
         let bytes = object.bytes().map_or(0, bytes::Bytes::len);
-        ((bytes + key.len()) as u64 + OVERHEAD).max(self.least)
+        // As they are stored, and as headers.
+        let fields = 2 * object.fields().map_or(0, <[u8]>::len);
+        ((bytes + fields + key.len()) as u64 + OVERHEAD).max(self.least)
     }
 }

@@ -196,7 +196,8 @@ fn try_out(
     tracing::info!(file_system = kind, publishing = %method, attributes = kept, "tried the directory");
     if attributes == Some(false) {
         tracing::warn!(
-            "the file system keeps no extended attributes: media types are guessed from keys"
+            "the file system keeps no extended attributes: media types are guessed from keys, and \
+             other fields of values are lost"
         );
     }
     Ok(method)

@@ -50,6 +50,7 @@ mod value_file;
 mod write_buffer;
 mod writer;
 
+pub use attributes::MAX_FIELDS;
 pub use blocking_pool::BlockingPool;
 pub use body_source::{BodySource, read};
 pub use changes::{Change, Changes, Gap};

@@ -29,6 +29,7 @@ pub struct Object {
     stamp: FileStamp,
     bytes: Option<Bytes>,
     media_type: Option<Box<str>>,
+    fields: Option<Box<[u8]>>,
     is_utf8: bool,
     is_memory: bool,
     residency: Residency,
@@ -46,6 +47,7 @@ impl Object {
     ) -> Result<Self, Error> {
         Ok(Self {
             media_type: attributes::media_type(&fd)?,
+            fields: attributes::fields(&fd)?,
             is_utf8: false,
             is_memory,
             file: Arc::new(ValueFile::new(fd, disk)),
@@ -74,6 +76,11 @@ impl Object {
     /// The media type it was stored with.
     pub fn media_type(&self) -> Option<&str> {
         self.media_type.as_deref()
+    }
+
+    /// The fields it was stored with, as [`Upload::set_fields`](super::Upload::set_fields) got them.
+    pub fn fields(&self) -> Option<&[u8]> {
+        self.fields.as_deref()
     }
 
     /// Whether it was looked at, and is UTF-8 text as far as its first bytes show.

@@ -83,6 +83,11 @@ impl Upload {
         self.attributes.media_type = Some(media_type.into());
     }
 
+    /// Keeps `fields`, at most [`MAX_FIELDS`](super::MAX_FIELDS) bytes, beside the value.
+    pub fn set_fields(&mut self, fields: Box<[u8]>) {
+        self.attributes.fields = Some(fields);
+    }
+
     /// Has the digests that are `wanted` computed from the bytes to come, on the `compute` threads.
     pub fn hash(&mut self, wanted: Wanted, compute: BlockingPool) {
         self.hashing = Some(Hashing::new(wanted, compute));
