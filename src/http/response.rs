@@ -33,6 +33,7 @@ use crate::http::response::representation::{NAME, validators};
 use crate::http::response::value::Sent;
 use crate::http::semantics::listing::ListFormat;
 use crate::http::semantics::range::unsatisfied;
+use crate::http::semantics::stored_fields::BadField;
 use crate::http::service_config::ServiceConfig;
 use crate::http::ui;
 use crate::store;
@@ -198,7 +199,8 @@ fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -
         Rejection::BadTarget => (S::BAD_REQUEST, "bad-target"),
         Rejection::CutOff => (S::BAD_REQUEST, "body-cut-off"),
         Rejection::PartialPut => (S::BAD_REQUEST, "partial-put"),
-        Rejection::ContentCoding => (S::UNSUPPORTED_MEDIA_TYPE, "content-coding"),
+        Rejection::BadField(BadField::Framing) => (S::UNSUPPORTED_MEDIA_TYPE, "content-coding"),
+        Rejection::BadField(_) => (S::BAD_REQUEST, "bad-field"),
         Rejection::BadDigest(_) => (S::BAD_REQUEST, "bad-digest"),
         Rejection::DigestMismatch => (S::BAD_REQUEST, "digest-mismatch"),
         Rejection::Unsatisfiable { .. } => (S::RANGE_NOT_SATISFIABLE, "range-not-satisfiable"),

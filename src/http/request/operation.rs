@@ -8,6 +8,7 @@ use crate::http::semantics::coding::Coding;
 use crate::http::semantics::conditional::Preconditions;
 use crate::http::semantics::digest_fields::{Algorithm, Expected};
 use crate::http::semantics::listing::ListFormat;
+use crate::http::semantics::stored_fields::StoredFields;
 use crate::store::{self, Key};
 
 /// What a request asks for: something to be done, or to be told of what others do.
@@ -62,6 +63,7 @@ pub(in crate::http) struct GetOptions {
 pub(in crate::http) struct PutOptions {
     pub(in crate::http) preconditions: Option<Preconditions>,
     pub(in crate::http) media_type: Option<Box<str>>,
+    pub(in crate::http) fields: StoredFields,
     pub(in crate::http) expected: Expected,
     /// Digests may follow as trailers, by algorithms not known before.
     pub(in crate::http) digests_follow: bool,

@@ -7,6 +7,7 @@ use crate::http::semantics::conditional::PreconditionFailed;
 use crate::http::semantics::digest_fields::BadDigest;
 use crate::http::semantics::listing::BadQuery;
 use crate::http::semantics::select::NoSelection;
+use crate::http::semantics::stored_fields::BadField;
 use crate::store::BadKey;
 
 /// Why a request is not done.
@@ -40,8 +41,8 @@ pub(in crate::http) enum Rejection {
     BadTarget,
     #[error("a part of a value cannot be stored: PUT takes no Content-Range")]
     PartialPut,
-    #[error("a value is stored as it is sent: PUT takes no Content-Encoding")]
-    ContentCoding,
+    #[error("{0}")]
+    BadField(#[from] BadField),
     #[error("bad digest: {0}")]
     BadDigest(#[from] BadDigest),
     #[error("no range lies within the value ({len} bytes)")]

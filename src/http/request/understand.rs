@@ -5,8 +5,8 @@
 //! known here.
 
 use hyper::header::{
-    ACCESS_CONTROL_REQUEST_METHOD, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE,
-    HeaderMap, HeaderValue, IF_RANGE, ORIGIN, RANGE,
+    ACCESS_CONTROL_REQUEST_METHOD, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap,
+    HeaderValue, IF_RANGE, ORIGIN, RANGE,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
@@ -22,6 +22,7 @@ use crate::http::semantics::coding::Coding;
 use crate::http::semantics::conditional::Preconditions;
 use crate::http::semantics::digest_fields::{Expected, WANT_REPR_DIGEST, are_announced, want};
 use crate::http::semantics::listing::ListFormat;
+use crate::http::semantics::stored_fields::StoredFields;
 use crate::http::semantics::{listing, media};
 use crate::http::service_config::{Routes, ServiceConfig};
 use crate::http::ui as home;
@@ -193,22 +194,14 @@ fn put<'a>(
             limit: config.max_body,
         });
     }
-    let options = Box::new(put_options(&head.headers)?);
+    let options = Box::new(put_options(&head.headers, config)?);
     Ok(Operation::Put { key, len, options })
 }
 
-fn put_options(headers: &HeaderMap) -> Result<PutOptions, Rejection> {
+fn put_options(headers: &HeaderMap, config: &ServiceConfig) -> Result<PutOptions, Rejection> {
     // RFC 9110, section 14.4: a part must not be stored as if it were the whole.
     if headers.contains_key(CONTENT_RANGE) {
         return Err(Rejection::PartialPut);
-    }
-    // Stored and answered without its coding, a value would be another one.
-    if headers
-        .get_all(CONTENT_ENCODING)
-        .iter()
-        .any(|c| !c.as_bytes().eq_ignore_ascii_case(b"identity"))
-    {
-        return Err(Rejection::ContentCoding);
     }
     Ok(PutOptions {
         preconditions: Preconditions::of(headers),
@@ -216,6 +209,12 @@ fn put_options(headers: &HeaderMap) -> Result<PutOptions, Rejection> {
             .get(CONTENT_TYPE)
             .and_then(|v| media::check(v.as_bytes()))
             .map(Into::into),
+        // The C server knew none of these fields.
+        fields: if config.compat {
+            StoredFields::default()
+        } else {
+            StoredFields::of(headers)?
+        },
         expected: Expected::of(headers)?,
         digests_follow: are_announced(headers),
     })

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use hyper::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap,
-    HeaderValue, LAST_MODIFIED, SERVER, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
+    HeaderMap, HeaderValue, LAST_MODIFIED, SERVER, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 
 use crate::http::semantics::coding::{Coding, variant};
 use crate::http::semantics::conditional::Current;
 use crate::http::semantics::media;
+use crate::http::semantics::stored_fields::StoredFields;
 use crate::http::service_config::ServiceConfig;
 use crate::store::{Key, Meta, Object, Version};
 
@@ -64,7 +65,7 @@ fn date(version: Version) -> SystemTime {
 }
 
 impl Representation {
-    fn new(meta: Meta, media_type: &str, config: &ServiceConfig) -> Self {
+    fn new(meta: Meta, media_type: &str, fields: StoredFields, config: &ServiceConfig) -> Self {
         let mut headers = HeaderMap::with_capacity(9);
         let given = HeaderValue::try_from(media_type);
         headers.insert(
@@ -77,10 +78,16 @@ impl Representation {
         if let Some(value) = &config.cache_control {
             headers.insert(CACHE_CONTROL, value.clone());
         }
+        // What came with the value wins over what the operator says of all values.
+        for (name, value) in fields {
+            headers.insert(name, value);
+        }
         if media::is_active(media_type) {
             headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);
         }
-        let is_compressible = config.compress && media::is_compressible(media_type);
+        let is_compressible = config.compress
+            && media::is_compressible(media_type)
+            && !headers.contains_key(CONTENT_ENCODING);
         if is_compressible {
             headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
         }
@@ -99,6 +106,11 @@ impl Representation {
             modified: date(meta.version),
             is_compressible,
         }
+    }
+
+    /// Whether the value was stored in a content coding.
+    pub(in crate::http) fn is_coded(&self) -> bool {
+        self.headers.contains_key(CONTENT_ENCODING)
     }
 
     /// RFC 9110, section 15.4.5: what a cache needs to know which of its answers is still good; and how it is to be shown.
@@ -134,8 +146,12 @@ impl ShownValue {
     /// `object`, the value of `key`, as `config` have it.
     pub(in crate::http) fn new(object: Arc<Object>, key: &Key<'_>, config: &ServiceConfig) -> Self {
         object.note(|| {
-            let media_type = media::of(key.as_str(), object.media_type(), object.is_utf8());
-            Representation::new(object.meta(), &media_type, config)
+            let fields = object.fields().map(StoredFields::decode);
+            let fields = fields.unwrap_or_default();
+            // The charset is that of the text, and not of its coded bytes.
+            let is_utf8 = object.is_utf8() && !fields.has_coding();
+            let media_type = media::of(key.as_str(), object.media_type(), is_utf8);
+            Representation::new(object.meta(), &media_type, fields, config)
         });
         Self(object)
     }

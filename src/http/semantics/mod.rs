@@ -10,4 +10,5 @@ pub(super) mod media;
 pub(super) mod multipart;
 pub mod range;
 pub(super) mod select;
+pub(super) mod stored_fields;
 pub(super) mod syntax;

@@ -81,6 +81,8 @@ impl Handler {
             )
         });
         let selection = match selection {
+            // A client that decodes what it receives would take the framing of several parts for coded bytes.
+            Ok(Selection::Parts(_)) if representation.is_coded() => Selection::Whole,
             Ok(selection) => selection,
             Err(why) => return Rejection::from(why).into(),
         };

@@ -36,6 +36,9 @@ impl Handler {
         if let Some(media_type) = &options.media_type {
             upload.set_media_type(media_type);
         }
+        if let Some(fields) = options.fields.encode() {
+            upload.set_fields(fields);
+        }
         let wanted = wanted(&options);
         if !wanted.is_none() {
             upload.hash(wanted, self.store.compute().clone());

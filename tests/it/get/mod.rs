@@ -9,4 +9,5 @@ mod media;
 mod ranges;
 mod sendfile;
 mod snapshots;
+mod stored_fields;
 mod syscalls;

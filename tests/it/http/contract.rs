@@ -93,8 +93,18 @@ const WRITES: &[Row] = &[
     ),
     both(
         "PUT /new|Content-Encoding: gzip|Content-Length: 3||abc",
-        415,
-        Same,
+        200,
+        Also("new", "abc"),
+    ),
+    differ(
+        "PUT /new|Content-Encoding: aws-chunked|Content-Length: 3||abc",
+        (415, Same),
+        (200, Also("new", "abc")),
+    ),
+    differ(
+        "PUT /new|Content-Language: not a tag|Content-Length: 3||abc",
+        (400, Same),
+        (200, Also("new", "abc")),
     ),
     both(
         "PUT /new|Content-Encoding: identity|Content-Length: 3||abc",

@@ -42,8 +42,15 @@ const FAULTS: &[(&str, &str, &str, &str, u16)] = &[
         "content-coding",
         "PUT",
         "/k",
-        "Content-Encoding: br\r\n",
+        "Content-Encoding: aws-chunked\r\n",
         415,
+    ),
+    (
+        "bad-field",
+        "PUT",
+        "/k",
+        "Content-Disposition: a\r\nContent-Disposition: b\r\n",
+        400,
     ),
     ("bad-digest", "PUT", "/k", "Repr-Digest: sha-256=1\r\n", 400),
     (

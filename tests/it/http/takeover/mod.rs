@@ -235,7 +235,12 @@ fn writes(length: usize) -> Vec<Exchange> {
             &format!("Content-Digest: {good}|Repr-Digest: {good}"),
         ),
         with("broken-digest", "Content-Digest: sha-256=x"),
-        with("encoded", "Content-Encoding: gzip"),
+        with(
+            "described",
+            "Content-Encoding: gzip|Content-Language: de|Content-Disposition: attachment|Cache-Control: max-age=1",
+        ),
+        with("bad-field", "Content-Language: not a tag"),
+        with("framed", "Content-Encoding: aws-chunked"),
         with("unnamed-version", "If-Match: \"other\""),
         with("new", "If-None-Match: *"),
         with("partial", "Content-Range: bytes 0-9/10"),
@@ -251,7 +256,11 @@ fn writes(length: usize) -> Vec<Exchange> {
         expecting("expect-at-once", &sized, &value),
         unread("expect-refused", "put-unread%2F", ""),
         unread("expect-unmet", "put-unread", "If-Match: \"other\""),
-        unread("expect-encoded", "put-unread", "Content-Encoding: gzip"),
+        unread(
+            "expect-framed",
+            "put-unread",
+            "Content-Encoding: aws-chunked",
+        ),
         Exchange::new(format!("PUT without its last byte of {length}"))
             .then(
                 &format!("PUT /put-short|Content-Length: {}", length + 1),

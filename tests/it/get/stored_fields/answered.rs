@@ -1,0 +1,309 @@
+//! What is answered of the fields that are kept, and with which body.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::thread;
+
+use base64::prelude::{BASE64_STANDARD, Engine};
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use sha2::{Digest, Sha256};
+
+use crate::support::{Attached, Done, LENGTHS, TestServer, ask, can_trace, eventually, pattern};
+
+use super::{FIELDS, NAME, all_lines, assert_fields, get, put, set};
+
+#[test]
+fn a_304_has_the_fields_of_its_cache_entry_alone() {
+    let server = TestServer::start(&["--compress", "--cache-control", "max-age=1"]);
+    for length in LENGTHS {
+        let mut raw = server.connect();
+        let value = vec![b'a'; length];
+        let lines = format!("{}Content-Type: text/html\r\n", all_lines());
+        let tag = put(&server, "k", &lines, &value).must("etag").to_owned();
+        for method in ["GET", "HEAD"] {
+            let lines = format!("If-None-Match: {tag}\r\n");
+            let got = ask(&mut raw, method, "/k", &lines, b"");
+            assert_eq!((got.status, got.must("etag")), (304, &tag[..]));
+            assert_fields(&got, &FIELDS[..1]);
+            for name in ["date", "last-modified", "content-security-policy"] {
+                got.must(name);
+            }
+            // The answer does not depend on it: the value has one coding.
+            assert_eq!(got.header("vary"), None);
+        }
+    }
+}
+
+#[test]
+fn a_range_is_of_the_stored_bytes_and_several_are_answered_whole_in_a_coding() {
+    let server = TestServer::start(&[]);
+    for length in LENGTHS {
+        let value = pattern(5, length);
+        let mut raw = server.connect();
+        assert_eq!(put(&server, "k", &all_lines(), &value).status, 200);
+        let part = get(&mut raw, "k", "Range: bytes=10-1009\r\n");
+        assert_eq!(part.status, 206);
+        assert!(part.body == value[10..1010]);
+        assert_eq!(
+            part.must("content-range"),
+            format!("bytes 10-1009/{length}")
+        );
+        assert_fields(&part, &FIELDS);
+        let several = "Range: bytes=0-9,1000-1009\r\n";
+        let whole = get(&mut raw, "k", several);
+        assert_eq!(whole.status, 200);
+        assert!(whole.body == value);
+        assert_fields(&whole, &FIELDS);
+        // Without a coding the parts are sent, and the other fields are those of the value.
+        let language = "Content-Language: de\r\nCache-Control: max-age=9\r\n";
+        assert_eq!(put(&server, "k", language, &value).status, 200);
+        let parts = get(&mut raw, "k", several);
+        assert_eq!(parts.status, 206);
+        assert!(
+            parts
+                .must("content-type")
+                .starts_with("multipart/byteranges")
+        );
+        assert_fields(
+            &parts,
+            &[("content-language", "de"), ("cache-control", "max-age=9")],
+        );
+        let none = get(&mut raw, "k", "Range: bytes=9000000-\r\n");
+        assert_eq!((none.status, none.must("cache-control")), (416, "no-store"));
+        assert_fields(&none, &[("cache-control", "no-store")]);
+    }
+}
+
+#[test]
+fn a_stored_coding_is_not_coded_again_and_digests_are_of_the_stored_bytes() {
+    let server = TestServer::start(&["--compress"]);
+    for length in LENGTHS {
+        let text = vec![b'a'; 100 * length];
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(&text).expect("gzip");
+        let coded = encoder.finish().expect("gzip");
+        let digest = format!(
+            "sha-256=:{}:",
+            BASE64_STANDARD.encode(Sha256::digest(&coded))
+        );
+        let lines = format!("Content-Encoding: gzip\r\nRepr-Digest: {digest}\r\n");
+        let stored = put(&server, "k.txt", &lines, &coded);
+        assert_eq!(stored.status, 200);
+        let mut raw = server.connect();
+        for accept in [
+            "",
+            "Accept-Encoding: zstd\r\n",
+            "Accept-Encoding: gzip\r\n",
+            "Accept-Encoding: identity\r\n",
+        ] {
+            let got = get(&mut raw, "k.txt", accept);
+            assert_eq!(got.all("content-encoding"), "gzip", "{accept}");
+            assert!(got.body == coded, "{accept}");
+            assert_eq!(got.must("etag"), stored.must("etag"));
+            assert_eq!(
+                got.header("vary"),
+                None,
+                "the answer does not depend on the request"
+            );
+            assert_eq!(got.must("accept-ranges"), "bytes");
+            assert_eq!(
+                got.must("content-type"),
+                "text/plain",
+                "a charset is guessed of text alone"
+            );
+        }
+        let got = get(&mut raw, "k.txt", "Want-Repr-Digest: sha-256=1\r\n");
+        assert_eq!(got.must("repr-digest"), digest);
+        let mut decoded = Vec::new();
+        GzDecoder::new(&got.body[..])
+            .read_to_end(&mut decoded)
+            .expect("gzip");
+        assert!(decoded == text);
+        // Only a stored coding prevents the server's own.
+        let lines = "Content-Language: de\r\nCache-Control: max-age=9\r\n";
+        assert_eq!(put(&server, "k.txt", lines, &text[..length]).status, 200);
+        let got = get(&mut raw, "k.txt", "Accept-Encoding: gzip\r\n");
+        assert_fields(
+            &got,
+            &[
+                ("content-encoding", "gzip"),
+                ("content-language", "de"),
+                ("cache-control", "max-age=9"),
+            ],
+        );
+    }
+}
+
+#[test]
+fn coded_bytes_that_look_like_text_get_no_charset() {
+    let server = TestServer::start(&[]);
+    assert_eq!(
+        put(&server, "k.txt", "Content-Encoding: x-own\r\n", b"text").status,
+        200
+    );
+    assert_eq!(server.get("k.txt").must("content-type"), "text/plain");
+    assert_eq!(put(&server, "k.txt", "", b"text").status, 200);
+    assert_eq!(
+        server.get("k.txt").must("content-type"),
+        "text/plain; charset=utf-8"
+    );
+}
+
+#[test]
+fn the_cache_control_of_a_value_wins() {
+    for (option, otherwise) in [("max-age=5", "max-age=5"), ("", "")] {
+        let server = TestServer::start(&["--cache-control", option]);
+        let mut raw = server.connect();
+        for length in LENGTHS {
+            let value = pattern(6, length);
+            assert_eq!(
+                put(
+                    &server,
+                    "k",
+                    "Cache-Control: private\r\nCache-Control: max-age=7\r\n",
+                    &value
+                )
+                .status,
+                200
+            );
+            assert_fields(
+                &get(&mut raw, "k", ""),
+                &[("cache-control", "private, max-age=7")],
+            );
+            assert_eq!(put(&server, "k", "", &value).status, 200);
+            assert_eq!(get(&mut raw, "k", "").all("cache-control"), otherwise);
+        }
+        // Listings and errors have their own.
+        assert_eq!(get(&mut raw, "gone", "").must("cache-control"), "no-store");
+        assert_eq!(get(&mut raw, "", "").all("cache-control"), otherwise);
+    }
+}
+
+#[test]
+fn an_attribute_set_by_hand_never_injects_a_header() {
+    let server = TestServer::start(&[]);
+    let mut raw = server.connect();
+    for length in [10, 30_000, 200_000] {
+        server.store("k", pattern(8, length));
+        let mut sees = |text: &[u8], expected: &[(&str, &str)]| {
+            set(&server.dir, "k", text);
+            let got = get(&mut raw, "k", "");
+            assert_eq!(got.status, 200, "{}", text.escape_ascii());
+            assert!(got.body == pattern(8, length), "{}", text.escape_ascii());
+            let default = [("cache-control", "no-cache")];
+            let own = expected.iter().any(|(name, _)| *name == "cache-control");
+            assert_fields(
+                &got,
+                &[expected, if own { &[] } else { &default[..] }].concat(),
+            );
+            for name in ["x-evil", "set-cookie", "transfer-encoding"] {
+                assert_eq!(got.header(name), None, "{}", text.escape_ascii());
+            }
+            assert_eq!(got.must("content-type"), "application/octet-stream");
+        };
+        sees(b"content-language: de", &[("content-language", "de")]);
+        sees(
+            b"Cache-Control:max-age=3\nContent-Encoding: br\n",
+            &[("cache-control", "max-age=3"), ("content-encoding", "br")],
+        );
+        for evil in [
+            &b"x-evil: 1"[..],
+            b"set-cookie: a=b\ntransfer-encoding: chunked\ncontent-length: 1\ncontent-type: text/html",
+            b"content-language: de\rx-evil: 1",
+            b"content-disposition: inline\rx-evil: 1",
+            b"content-disposition: inline\0",
+            b"content-disposition: inline\x7f",
+            b"content-disposition: inline; filename=\"\xff\"",
+            b"content-encoding: aws-chunked",
+            b"content-encoding",
+            b"\n\n\r\n\r\n<script>x-evil: 1</script>",
+            b"",
+            &[b"content-disposition: inline;".to_vec(), vec![b'x'; 1088]].concat(),
+            &[b"content-language: de\nx:".to_vec(), vec![b'x'; 2048]].concat(),
+        ] {
+            sees(evil, &[]);
+        }
+        sees(
+            b"x-evil: 1\ncontent-language: en",
+            &[("content-language", "en")],
+        );
+    }
+}
+
+#[test]
+fn a_cached_value_has_its_fields_at_every_use_and_loses_them_with_the_attribute() {
+    let server = TestServer::start(&[]);
+    let mut raw = server.connect();
+    assert_eq!(put(&server, "k", &all_lines(), b"hot value").status, 200);
+    eventually("the value is kept", || {
+        assert_fields(&get(&mut raw, "k", ""), &FIELDS);
+        server.proc().has_open(&server.dir.file("k"))
+    });
+    for _ in 0..10 {
+        assert_fields(&get(&mut raw, "k", ""), &FIELDS);
+    }
+    let file = File::open(server.dir.file("k")).expect("the value");
+    rustix::fs::fremovexattr(&file, NAME).expect("an attribute");
+    assert_fields(&get(&mut raw, "k", ""), &[("cache-control", "no-cache")]);
+}
+
+#[test]
+fn no_reader_sees_a_value_with_the_fields_of_another() {
+    let server = TestServer::start(&[]);
+    let languages = ["de", "en", "fr"];
+    let value = |n: usize| pattern(n as u64, LENGTHS[n]);
+    let store = |n: usize| {
+        let lines = format!("Content-Language: {}\r\n", languages[n]);
+        assert_eq!(put(&server, "k", &lines, &value(n)).status, 200);
+    };
+    store(0);
+    let done = Done::default();
+    let read = || {
+        let (mut seen, mut raw) = (BTreeSet::new(), server.connect());
+        while !done.is_said() {
+            let got = get(&mut raw, "k", "");
+            let n = languages
+                .iter()
+                .position(|l| got.must("content-language") == *l);
+            let n = n.expect("a language that was stored");
+            assert!(
+                got.body == value(n),
+                "{} bytes in {}",
+                got.length(),
+                languages[n]
+            );
+            seen.insert(n);
+        }
+        seen
+    };
+    thread::scope(|scope| {
+        let readers = [scope.spawn(read), scope.spawn(read)];
+        let saying = done.when_dropped();
+        for round in 0..150 {
+            store(round % languages.len());
+        }
+        drop(saying);
+        let seen = readers.map(|reader| reader.join().expect("a reader"));
+        let seen = seen.iter().flatten().collect::<BTreeSet<_>>();
+        assert!(seen.len() > 1, "readers of one value have proved nothing");
+    });
+}
+
+#[test]
+fn fields_that_cannot_be_read_are_an_error_and_not_absent() {
+    if !can_trace() {
+        eprintln!("left out: fields that cannot be read, for strace does not run here");
+        return;
+    }
+    let server = TestServer::start(&["--threads", "1", "--cache", "0"]);
+    assert_eq!(put(&server, "k", &all_lines(), b"value").status, 200);
+    // The media type is read first.
+    let tracer = Attached::to(&server, &["-e", "inject=fgetxattr:error=EIO:when=2+2"]);
+    assert_eq!(server.get("k").status, 500);
+    assert!(tracer.has_injected());
+    tracer.detach();
+    assert_fields(&server.get("k"), &FIELDS);
+}

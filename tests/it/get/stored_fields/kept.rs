@@ -1,0 +1,346 @@
+//! What of a PUT is kept, how long, and what is refused.
+
+use crate::support::{
+    Call, DataDir, LENGTHS, Launch, Mount, TestServer, Trace, ask, chunked, pattern,
+};
+
+use super::{FIELDS, all_lines, assert_fields, attribute, get, put};
+
+/// Directories on several file systems, if the machine can mount them, each with its mount, which the caller keeps.
+fn directories() -> Vec<(DataDir, Option<Mount>)> {
+    let mut all = vec![(DataDir::temporary(), None)];
+    let left_out = "fields of values on this file system";
+    all.extend(Mount::tmpfs("size=64m", left_out).map(|mount| (mount.dir(), Some(mount))));
+    all.extend(Mount::ext4(left_out).map(|mount| (mount.dir(), Some(mount))));
+    all
+}
+
+#[test]
+fn fields_are_answered_as_sent_at_every_size_also_after_a_restart() {
+    for (dir, _mount) in directories() {
+        for args in [
+            &[][..],
+            &["--takeover", "off", "--cache", "0"],
+            &["--durability", "disk"],
+        ] {
+            let mut server = Launch::new(args).on(&dir).start();
+            for length in LENGTHS {
+                let value = pattern(1, length);
+                let stored = put(&server, &format!("k{length}"), &all_lines(), &value);
+                assert_eq!(stored.status, 200);
+                assert_eq!(
+                    stored.header("content-encoding"),
+                    None,
+                    "the answer to a PUT has none"
+                );
+            }
+            for _ in 0..2 {
+                let mut raw = server.connect();
+                for length in LENGTHS {
+                    let key = format!("k{length}");
+                    for method in ["GET", "HEAD", "GET"] {
+                        let got = ask(&mut raw, method, &format!("/{key}"), "", b"");
+                        assert_eq!((got.status, got.length()), (200, length), "{method}");
+                        assert!(method == "HEAD" || got.body == pattern(1, length));
+                        assert_fields(&got, &FIELDS);
+                    }
+                    let text = FIELDS
+                        .map(|(name, value)| format!("{name}: {value}\n"))
+                        .concat();
+                    assert_eq!(attribute(&dir, &key), Some(text));
+                }
+                server.stop();
+                server = Launch::new(args).on(&dir).start();
+            }
+        }
+    }
+}
+
+#[test]
+fn uploads_of_every_framing_keep_their_fields() {
+    let server = TestServer::start(&[]);
+    let mut raw = server.connect();
+    for length in [0, 100, 100_000, 700_000] {
+        let value = pattern(2, length);
+        let chunks = [&chunked(value.chunks(50_000))[..], b"0\r\n\r\n"].concat();
+        let framed = format!("{}Transfer-Encoding: chunked\r\n", all_lines());
+        let expecting = format!("{}Expect: 100-continue\r\n", all_lines());
+        for (lines, body) in [(framed, &chunks), (expecting, &value)] {
+            assert_eq!(put(&server, "k", "", b"").status, 200);
+            assert_eq!(ask(&mut raw, "PUT", "/k", &lines, body).status, 200);
+            let got = get(&mut raw, "k", "");
+            assert!(got.body == value);
+            assert_fields(&got, &FIELDS);
+        }
+    }
+}
+
+#[test]
+fn each_put_replaces_and_removes_the_fields() {
+    let server = TestServer::start(&[]);
+    for length in LENGTHS {
+        let value = pattern(3, length);
+        let mut raw = server.connect();
+        for (name, field) in FIELDS {
+            assert_eq!(put(&server, "k", &all_lines(), &value).status, 200);
+            assert_fields(&get(&mut raw, "k", ""), &FIELDS);
+            // One of them replaces all: the others are removed.
+            assert_eq!(
+                put(&server, "k", &format!("{name}: {field}\r\n"), &value).status,
+                200
+            );
+            let mut expected = vec![(name, field)];
+            if name != "cache-control" {
+                expected.push(("cache-control", "no-cache"));
+            }
+            assert_fields(&get(&mut raw, "k", ""), &expected);
+            // An empty field, and a coding that is none, are as good as no field.
+            for nothing in ["", "Content-Language:\r\nContent-Encoding: Identity\r\n"] {
+                assert_eq!(put(&server, "k", nothing, &value).status, 200);
+                assert_fields(&get(&mut raw, "k", ""), &[("cache-control", "no-cache")]);
+                assert_eq!(attribute(&server.dir, "k"), None);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_refused_put_leaves_value_and_fields() {
+    let server = TestServer::start(&[]);
+    for length in LENGTHS {
+        let mut raw = server.connect();
+        assert_eq!(
+            put(&server, "k", &all_lines(), &pattern(4, length)).status,
+            200
+        );
+        let language = "Content-Language: fr\r\n";
+        let failing = format!("{language}If-None-Match: *\r\n");
+        assert_eq!(put(&server, "k", &failing, b"other").status, 412);
+        let failing = format!("{language}Content-MD5: AAAAAAAAAAAAAAAAAAAAAA==\r\n");
+        assert_eq!(put(&server, "k", &failing, b"other").status, 400);
+        let got = get(&mut raw, "k", "");
+        assert!(got.body == pattern(4, length));
+        assert_fields(&got, &FIELDS);
+    }
+}
+
+#[test]
+fn what_cannot_be_kept_is_refused_before_the_body_with_a_reason() {
+    let server = TestServer::start(&[]);
+    server.store("k", "as it was");
+    let long = |max: usize| "a".repeat(max + 1);
+    for (lines, status, reason) in [
+        (
+            "Content-Encoding: gzip;q=1".to_owned(),
+            400,
+            "bad content-encoding",
+        ),
+        (
+            "Content-Encoding: gzip,,br".to_owned(),
+            400,
+            "bad content-encoding",
+        ),
+        (
+            "Content-Language: de_CH".to_owned(),
+            400,
+            "bad content-language",
+        ),
+        (
+            "Content-Disposition: filename=a".to_owned(),
+            400,
+            "bad content-disposition",
+        ),
+        (
+            "Content-Disposition: inline\r\nContent-Disposition: inline".to_owned(),
+            400,
+            "once",
+        ),
+        (
+            "Cache-Control: max-age: 60".to_owned(),
+            400,
+            "bad cache-control",
+        ),
+        (
+            format!("Content-Encoding: {}", long(255)),
+            400,
+            "longer than 255 bytes",
+        ),
+        (
+            format!("Content-Language: {}", long(255)),
+            400,
+            "longer than 255 bytes",
+        ),
+        (
+            format!("Cache-Control: {}", long(255)),
+            400,
+            "longer than 255 bytes",
+        ),
+        (
+            format!("Content-Disposition: {}", long(1088)),
+            400,
+            "longer than 1088 bytes",
+        ),
+        (
+            "Content-Encoding: aws-chunked".to_owned(),
+            415,
+            "aws-chunked",
+        ),
+        (
+            "Content-Encoding: gzip\r\nContent-Encoding: aws-chunked".to_owned(),
+            415,
+            "aws-chunked",
+        ),
+    ] {
+        let mut raw = server.connect();
+        // The value is not sent: the answer comes without it.
+        raw.send(format!(
+            "PUT /k HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 500000\r\n\
+             Accept: application/problem+json\r\n{lines}\r\n\r\n"
+        ));
+        let got = raw.answer();
+        let text = String::from_utf8_lossy(&got.body);
+        assert_eq!(got.status, status, "{lines}: {text}");
+        assert!(text.contains(reason), "{lines}: {text}");
+        let name = if status == 400 {
+            "bad-field"
+        } else {
+            "content-coding"
+        };
+        assert!(text.contains(name), "{lines}: {text}");
+        assert_eq!(server.get("k").body, b"as it was");
+    }
+}
+
+/// Lines of the longest fields and of the longest type, and what is answered of them.
+fn longest() -> (String, Vec<(&'static str, String)>) {
+    let list = format!("{}a", "a,".repeat(127));
+    let name = format!("attachment;{}", "x".repeat(1088 - 11));
+    let fields = vec![
+        ("cache-control", list.clone()),
+        ("content-disposition", name),
+        ("content-encoding", list.clone()),
+        ("content-language", list),
+        ("content-type", format!("a/{}", "b".repeat(253))),
+    ];
+    let line = |(name, value): &(&str, String)| format!("{name}: {value}\r\n");
+    (fields.iter().map(line).collect(), fields)
+}
+
+#[test]
+fn the_longest_fields_are_kept_beside_all_other_attributes() {
+    let mount = Mount::tmpfs("size=64m", "the longest fields in memory");
+    let in_memory = mount.as_ref().map(Mount::dir);
+    for dir in [Some(DataDir::temporary()), in_memory]
+        .into_iter()
+        .flatten()
+    {
+        let mut server = Launch::new(&[]).on(&dir).start();
+        let (lines, fields) = longest();
+        assert_eq!(put(&server, "k", &lines, b"value").status, 200);
+        for algorithm in ["sha-256", "sha-512"] {
+            let wanted = format!("Want-Repr-Digest: {algorithm}=1\r\n");
+            get(&mut server.connect(), "k", &wanted).must("repr-digest");
+            let mut room = [0; 128];
+            let attribute = format!("user.data-server.{algorithm}");
+            let digest = rustix::fs::getxattr(dir.file("k"), attribute, &mut room);
+            assert!(digest.is_ok(), "{algorithm}: {digest:?}");
+        }
+        server.stop();
+        let got = Launch::new(&[]).on(&dir).start().get("k");
+        for (name, value) in fields {
+            assert_eq!(got.all(name), value);
+        }
+    }
+}
+
+/// ext4 keeps the attributes of a file in one block, and the file system of the test has blocks of 1 KiB.
+#[test]
+fn fields_for_which_the_file_system_has_no_room_fail_the_put() {
+    let Some(mount) = Mount::ext4("fields without room") else {
+        return;
+    };
+    let server = Launch::new(&[]).on(&mount.dir()).start();
+    assert_eq!(
+        put(&server, "k", "Content-Language: de\r\n", b"old").status,
+        200
+    );
+    for length in LENGTHS {
+        let refused = put(&server, "k", &longest().0, &pattern(1, length));
+        assert_eq!(refused.status, 507);
+        let got = server.get("k");
+        assert_eq!(
+            (&got.body[..], got.must("content-language")),
+            (&b"old"[..], "de")
+        );
+    }
+    server.dir.assert_holds(&["k"]);
+}
+
+#[test]
+fn with_compat_fields_are_ignored_as_the_c_server_ignored_them() {
+    let dir = DataDir::temporary();
+    let mut server = Launch::new(&["--compat"]).on(&dir).start();
+    for lines in [
+        &all_lines()[..],
+        "Content-Encoding: aws-chunked\r\n",
+        "Cache-Control: ,\r\n",
+    ] {
+        for length in LENGTHS {
+            let value = pattern(7, length);
+            assert_eq!(put(&server, "k", lines, &value).status, 200);
+            let got = server.get("k");
+            assert!(got.body == value);
+            assert_fields(&got, &[("cache-control", "no-cache")]);
+            assert_eq!(attribute(&dir, "k"), None);
+        }
+    }
+    // What another server has stored is the value's own.
+    server.stop();
+    let mut server = Launch::new(&[]).on(&dir).start();
+    assert_eq!(put(&server, "k", &all_lines(), b"value").status, 200);
+    server.stop();
+    let server = Launch::new(&["--compat"]).on(&dir).start();
+    assert_fields(&server.get("k"), &FIELDS);
+}
+
+/// The attribute calls of a server that does `work`, by name and attribute.
+fn attribute_calls(work: impl Fn(&TestServer)) -> Option<Vec<Call>> {
+    let trace = Trace::with(
+        &["-e", "trace=fgetxattr,fsetxattr"],
+        "the attribute calls of a server",
+    )?;
+    let mut server = trace.around(Launch::new(&["--threads", "1"])).start();
+    work(&server);
+    server.stop();
+    let calls = trace.calls().into_iter();
+    // The start tries whether attributes are kept.
+    Some(
+        calls
+            .filter(|call| !call.args.contains("\"text/plain\""))
+            .collect(),
+    )
+}
+
+#[test]
+fn an_attribute_costs_nothing_unless_it_is_set_or_a_value_is_opened() {
+    let of = |calls: &[Call], name: &str| calls.iter().filter(|call| call.name == name).count();
+    for length in LENGTHS {
+        let value = pattern(9, length);
+        let Some(calls) = attribute_calls(|server| server.store("k", &value)) else {
+            return;
+        };
+        assert_eq!(calls.len(), 0, "a PUT without fields: {calls:?}");
+        let all = all_lines();
+        let calls =
+            attribute_calls(|server| assert_eq!(put(server, "k", &all, &value).status, 200));
+        let calls = calls.expect("a trace");
+        assert_eq!((of(&calls, "fsetxattr"), calls.len()), (1, 1), "{calls:?}");
+        // A value that is opened: one read for its type and one for all else.
+        let calls = attribute_calls(|server| {
+            server.dir.place("k", &value);
+            server.get("k");
+        });
+        let calls = calls.expect("a trace");
+        assert_eq!((of(&calls, "fgetxattr"), calls.len()), (2, 2), "{calls:?}");
+    }
+}

@@ -1,0 +1,71 @@
+//! Proves that the fields of a PUT travel with its value: Cache-Control, Content-Disposition, Content-Encoding and
+//! Content-Language are kept in one attribute, answered as they were sent, removed by the next PUT, and no way to inject a
+//! header. A stored coding stays as it is.
+
+use std::fs::File;
+
+use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
+
+use crate::support::{DataDir, Raw, Response, TestServer, ask};
+
+mod answered;
+mod kept;
+
+const NAME: &str = "user.data-server.fields";
+
+/// Each kept field with a value of it.
+const FIELDS: [(&str, &str); 4] = [
+    ("cache-control", "public, max-age=60, immutable"),
+    (
+        "content-disposition",
+        "attachment; filename=\"a b.txt\"; filename*=UTF-8''%C3%A9.txt",
+    ),
+    ("content-encoding", "x-own, GZIP"),
+    ("content-language", "de-CH, en"),
+];
+
+fn all_lines() -> String {
+    FIELDS
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .concat()
+}
+
+/// The attribute of this key's file.
+fn attribute(dir: &DataDir, key: &str) -> Option<String> {
+    let mut room = [0; 4096];
+    let file = File::open(dir.file(key)).expect("the value");
+    let len = fgetxattr(&file, NAME, &mut room).ok()?;
+    Some(String::from_utf8_lossy(&room[..len]).into_owned())
+}
+
+fn set(dir: &DataDir, key: &str, value: &[u8]) {
+    let file = File::open(dir.file(key)).expect("the value");
+    fsetxattr(&file, NAME, value, XattrFlags::empty()).expect("an attribute by hand");
+}
+
+fn put(server: &TestServer, key: &str, lines: &str, value: &[u8]) -> Response {
+    ask(
+        &mut server.connect(),
+        "PUT",
+        &format!("/{key}"),
+        lines,
+        value,
+    )
+}
+
+fn get(raw: &mut Raw, key: &str, lines: &str) -> Response {
+    ask(raw, "GET", &format!("/{key}"), lines, b"")
+}
+
+/// Asserts that the response has these of the fields, and not the others.
+#[track_caller]
+fn assert_fields(got: &Response, expected: &[(&str, &str)]) {
+    for (name, _) in FIELDS {
+        let values: Vec<&str> = expected
+            .iter()
+            .filter(|(n, _)| *n == name)
+            .map(|(_, v)| *v)
+            .collect();
+        assert_eq!(got.all(name), values.concat(), "{name} of {}", got.status);
+    }
+}
