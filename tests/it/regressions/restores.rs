@@ -1,4 +1,4 @@
-//! `rsync -a` and `tar` lose media types and digests. The commands in the documentation keep them, and a server on the
+//! `rsync -a` and `tar` lose media types, other fields and digests. The commands in the documentation keep them, and a server on the
 //! restored directory gives the same answers as the old one.
 
 use std::process::Command;
@@ -11,6 +11,13 @@ const VALUES: [(&str, &str, usize); 3] = [
     ("page", "text/x-own; charset=utf-8", 100),
     ("large", "application/x-own", 700_000),
     ("name with spaces", "image/x-own", 0),
+];
+
+const FIELDS: [(&str, &str); 4] = [
+    ("cache-control", "max-age=60"),
+    ("content-disposition", "attachment; filename=\"a b\""),
+    ("content-encoding", "x-own"),
+    ("content-language", "de, en"),
 ];
 
 fn target(key: &str) -> String {
@@ -39,9 +46,10 @@ fn is_installed(program: &str) -> bool {
 fn assert_restores(commands: &str) {
     let mut server = TestServer::start(&[]);
     for (seed, (key, media_type, len)) in (0..).zip(VALUES) {
-        let typed = format!("Content-Type: {media_type}\r\n");
+        let fields = FIELDS.map(|(name, field)| format!("{name}: {field}\r\n"));
+        let lines = format!("Content-Type: {media_type}\r\n{}", fields.concat());
         let value = pattern(seed, len);
-        let put = ask(&mut server.connect(), "PUT", &target(key), &typed, &value);
+        let put = ask(&mut server.connect(), "PUT", &target(key), &lines, &value);
         assert_eq!(put.status, 200, "{key}");
     }
     let before = VALUES.map(|(key, ..)| seen(&server, key));
@@ -71,6 +79,9 @@ fn assert_restores(commands: &str) {
         for name in ["content-type", "etag", "last-modified", "repr-digest"] {
             assert_eq!(after.must(name), before.must(name), "{name} of {key}");
         }
+        for (name, field) in FIELDS {
+            assert_eq!(after.must(name), field, "{name} of {key}");
+        }
         assert!(after.body == before.body, "{key}");
     }
     let mut keys: Vec<&str> = VALUES.iter().map(|(key, ..)| *key).collect();
@@ -79,7 +90,12 @@ fn assert_restores(commands: &str) {
 }
 
 #[test]
-fn a_restore_by_rsync_keeps_types_versions_and_digests() {
+fn a_restore_by_cp_keeps_fields_versions_and_digests() {
+    assert_restores(r#"cp -a "$1/." "$2/"; cp -a "$2/." "$3/""#);
+}
+
+#[test]
+fn a_restore_by_rsync_keeps_fields_versions_and_digests() {
     if is_installed("rsync") {
         assert_restores(
             r#"rsync -aX --exclude=/.data-server/staging/ "$1/" "$2/"; rsync -aX "$2/" "$3/""#,
@@ -88,7 +104,7 @@ fn a_restore_by_rsync_keeps_types_versions_and_digests() {
 }
 
 #[test]
-fn a_restore_by_tar_keeps_types_versions_and_digests() {
+fn a_restore_by_tar_keeps_fields_versions_and_digests() {
     if is_installed("tar") {
         assert_restores(
             r#"tar --create --format=pax --xattrs --directory "$1" --file "$2/backup.tar" .
