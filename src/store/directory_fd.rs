@@ -24,6 +24,9 @@ const CONFINED: ResolveFlags = ResolveFlags::BENEATH
 /// The magic number of tmpfs (statfs(2)).
 const TMPFS: i64 = 0x0102_1994;
 
+/// How often a call is made whose name is stale: a value that is replaced without rest is so a few times in a row.
+const STALE_TRIES: u32 = 16;
+
 /// Opens `name` beneath `dir` and nowhere else, following no link.
 pub(super) fn open_beneath(
     dir: impl AsFd,
@@ -32,7 +35,19 @@ pub(super) fn open_beneath(
     mode: Mode,
 ) -> Result<OwnedFd, Errno> {
     let flags = flags | OFlags::CLOEXEC;
-    retry_on_intr(|| rustix::fs::openat2(&dir, name, flags, mode, CONFINED))
+    retry_if_stale(|| rustix::fs::openat2(&dir, name, flags, mode, CONFINED))
+}
+
+/// Makes `call` again while a signal interrupts it, and a few times while the name that it uses is stale: NFS and FUSE answer
+/// ESTALE where a file is replaced between the look at its name and the use of it.
+fn retry_if_stale<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    for _ in 1..STALE_TRIES {
+        match retry_on_intr(&mut call) {
+            Err(Errno::STALE) => {}
+            result => return result,
+        }
+    }
+    retry_on_intr(call)
 }
 
 /// Whether a call may wait for the device.
@@ -121,10 +136,10 @@ impl Dir {
                 Err(errno) => Err(errno),
             }
         };
-        match open(OFlags::PATH)? {
+        retry_if_stale(|| match open(OFlags::PATH)? {
             Some(_regular) => open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY),
             None => Ok(None),
-        }
+        })
     }
 
     /// Which file the path of `key` leads to now, without waiting for the device: `None` where it cannot be told, or there
@@ -155,7 +170,7 @@ impl Dir {
 /// What stands under `name` in `folder` now.
 pub(super) fn look_up(folder: impl AsFd, name: &str) -> Result<Entry, Errno> {
     let stat = || rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
-    match retry_on_intr(stat) {
+    match retry_if_stale(stat) {
         Ok(stat) if is_regular(&stat) => Ok(Entry::Value(Meta::of(&stat))),
         Ok(stat) if is_directory(&stat) => Ok(Entry::Folder),
         Ok(_) => Ok(Entry::Other),
@@ -166,5 +181,5 @@ pub(super) fn look_up(folder: impl AsFd, name: &str) -> Result<Entry, Errno> {
 
 /// Removes `name` from `folder`.
 pub(super) fn unlink(folder: impl AsFd, name: &str) -> Result<(), Errno> {
-    retry_on_intr(|| rustix::fs::unlinkat(&folder, name, AtFlags::empty()))
+    retry_if_stale(|| rustix::fs::unlinkat(&folder, name, AtFlags::empty()))
 }

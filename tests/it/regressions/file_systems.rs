@@ -230,6 +230,29 @@ fn a_directory_without_a_way_to_publish_is_exit_code_1() {
     assert_contract(&server);
 }
 
+/// NFS and FUSE answer so where a file is replaced between the look at its name and the use of it: a GET of a value that was
+/// replaced without rest on mergerfs was 500.
+#[test]
+fn a_stale_name_is_looked_up_again() {
+    if !can_trace() {
+        eprintln!("left out: stale names, for strace does not run here");
+        return;
+    }
+    let server = TestServer::start(&["--min-free", "0", "--cache", "0"]);
+    let inject = "inject=openat2,unlinkat:error=ESTALE:when=2+3";
+    let tracer = Attached::to(&server, &["-e", inject]);
+    for size in [1, 3_000, 100_000] {
+        for seed in 1..20 {
+            let value = pattern(seed, size);
+            assert_eq!(server.put("a/b", &value).status, 200, "{size}, {seed}");
+            assert!(server.get("a/b").body == value, "{size}, {seed}");
+        }
+        assert_eq!(server.ask("DELETE", "a/b").status, 200, "{size}");
+        assert_eq!(server.get("a/b").status, 404, "{size}");
+    }
+    tracer.detach();
+}
+
 /// A server that can stage a value but not publish it is not ready.
 #[test]
 fn a_server_that_cannot_publish_is_not_ready() {
