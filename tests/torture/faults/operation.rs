@@ -18,6 +18,7 @@ const LARGE: usize = 300_000;
 const SENT: usize = 2_500_000;
 
 pub(super) const MEDIA_TYPE: &str = "text/x-torture";
+pub(super) const CODING: &str = "x-torture";
 const KEY: &str = "value";
 
 /// What is asked for.
@@ -142,7 +143,10 @@ impl Operation {
 
     fn ask(self, server: &TestServer, state: &State) -> Reply {
         let (method, key, lines) = match self {
-            Self::Put { .. } => ("PUT", KEY, format!("Content-Type: {MEDIA_TYPE}\r\n")),
+            Self::Put { .. } => {
+                let lines = format!("Content-Type: {MEDIA_TYPE}\r\nContent-Encoding: {CODING}\r\n");
+                ("PUT", KEY, lines)
+            }
             Self::Get { .. } => ("GET", KEY, String::new()),
             Self::Delete => ("DELETE", KEY, String::new()),
             Self::List => ("GET", "", "Accept: text/plain\r\n".to_owned()),
@@ -178,13 +182,19 @@ fn outlast(errors: &[&str], server: &TestServer) {
     });
 }
 
-/// Places a value by hand, with a media type that a guess would not give.
+/// Places a value by hand, with a media type that a guess would not give, and in a coding.
 fn place(dir: &DataDir, key: &str, value: &[u8]) {
     dir.place(key, value);
     let file = std::fs::File::open(dir.file(key)).expect("the value");
     let flags = XattrFlags::empty();
-    rustix::fs::fsetxattr(file.as_fd(), "user.mime_type", MEDIA_TYPE.as_bytes(), flags)
-        .expect("extended attributes, which the tests need");
+    let fields = format!("content-encoding: {CODING}\n");
+    for (name, value) in [
+        ("user.mime_type", MEDIA_TYPE),
+        ("user.data-server.fields", &fields),
+    ] {
+        rustix::fs::fsetxattr(file.as_fd(), name, value.as_bytes(), flags)
+            .expect("extended attributes, which the tests need");
+    }
 }
 
 /// The value as it lies in the directory.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::matrix::{Fault, first_path};
-use super::operation::{MEDIA_TYPE, Operation, Reply, State};
+use super::operation::{CODING, MEDIA_TYPE, Operation, Reply, State};
 use crate::support::{Call, Proc, TestServer, within};
 
 /// What was seen of one operation.
@@ -80,9 +80,10 @@ pub(super) fn judge(seen: &Seen<'_>) -> Result<(), String> {
                 return Err("200, and the directory does not say so".into());
             }
             check_body(seen, &answer.body)?;
-            let media_type = answer.header("content-type").unwrap_or_default();
-            if matches!(seen.operation, Operation::Get { .. }) && media_type != MEDIA_TYPE {
-                return Err(format!("200 as {media_type}, not as {MEDIA_TYPE}"));
+            let header = |name| answer.header(name).unwrap_or_default();
+            let kind = (header("content-type"), header("content-encoding"));
+            if matches!(seen.operation, Operation::Get { .. }) && kind != (MEDIA_TYPE, CODING) {
+                return Err(format!("200 as {kind:?}, not as {MEDIA_TYPE} in {CODING}"));
             }
         }
         Some(answer) => {
