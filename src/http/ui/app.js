@@ -72,7 +72,7 @@
 
   $("upload").addEventListener("click", () => $("files").click());
   $("files").addEventListener("change", () => {
-    Uploads.add($("files").files);
+    Uploads.add([...$("files").files].map((file) => ({ file, key: file.name })));
     $("files").value = "";
   });
   $("uploads-clear").addEventListener("click", Uploads.clear);
@@ -92,10 +92,33 @@
     event.preventDefault();
     cover(-depth);
     const items = [...event.dataTransfer.items].filter((item) => item.kind === "file");
-    const files = items.filter((item) => !item.webkitGetAsEntry?.()?.isDirectory).map((item) => item.getAsFile());
-    if (files.length < items.length) note("Folders are left out: keys are flat.", true);
-    Uploads.add(files.filter((file) => file !== null));
+    // The items are gone once this function waits.
+    const entries = items.map((item) => item.webkitGetAsEntry?.());
+    const files = items.map((item) => item.getAsFile());
+    items.forEach((_, at) => {
+      if (entries[at]?.isDirectory) addFolder(entries[at]);
+      else if (files[at]) Uploads.add([{ file: files[at], key: files[at].name }]);
+    });
   });
+
+  /** Uploads the files in and below a dropped folder, each with its path as its key. */
+  async function addFolder(folder) {
+    const reader = folder.createReader();
+    const promised = (ask) => new Promise((resolve, reject) => ask(resolve, reject));
+    try {
+      // A reader gives some entries at a time, and none at the end.
+      for (;;) {
+        const entries = await promised((resolve, reject) => reader.readEntries(resolve, reject));
+        if (entries.length === 0) return;
+        for (const entry of entries) {
+          if (entry.isDirectory) await addFolder(entry);
+          else Uploads.add([{ file: await promised((resolve, reject) => entry.file(resolve, reject)), key: entry.fullPath.slice(1) }]);
+        }
+      }
+    } catch (error) {
+      note(`The folder ${shown(folder.fullPath)} could not be read: ${error.message}`, true);
+    }
+  }
 
   window.addEventListener("beforeunload", (event) => Uploads.isBusy() && event.preventDefault());
 

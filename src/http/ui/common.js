@@ -32,10 +32,11 @@ function shown(key) {
   return key.replace(hidden, (c) => `\\u{${c.charCodeAt(0).toString(16)}}`);
 }
 
-/** The address of a key. `.` and `..` are no keys: an address that ends in them means another. */
+/** The address of a key. `.` and `..` are no segments of keys: an address that has them means another. */
 function path(key) {
-  if (key === "." || key === "..") throw new Error("bad key: . and .. are not keys");
-  return "/" + encodeURIComponent(key);
+  const segments = key.split("/");
+  if (segments.some((segment) => segment === "." || segment === "..")) throw new Error("bad key: no segment of a key is . or ..");
+  return "/" + segments.map(encodeURIComponent).join("/");
 }
 
 /** The order of the bytes of two keys in UTF-8. It differs from that of their UTF-16 where surrogates meet U+E000 and up. */

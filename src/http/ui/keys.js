@@ -74,7 +74,7 @@ const Keys = (() => {
     const name = shown(key);
     const entryNow = () => entries.find((entry) => entry.key === key);
     const open = make("button", { type: "button", class: "key", click: () => Preview.open(entryNow()) }, name);
-    const download = make("a", { class: "button act", href: path(key), download: key, "aria-label": `Download ${name}`, title: "Download" }, icon("download"));
+    const download = make("a", { class: "button act", href: path(key), download: key.split("/").at(-1), "aria-label": `Download ${name}`, title: "Download" }, icon("download"));
     const remove = make("button", { type: "button", class: "act danger", "aria-label": `Delete ${name}`, title: "Delete", click: () => removeAsked(entryNow()) }, icon("delete"));
     return make(
       "tr",

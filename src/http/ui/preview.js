@@ -20,7 +20,7 @@ const Preview = (() => {
     $("preview-title").textContent = shown(entry.key);
     $("preview-facts").textContent = `${Format.bytes(entry.size)}, ${Format.day.format(new Date(entry.modified))}`;
     $("preview-download").href = path(entry.key);
-    $("preview-download").download = entry.key;
+    $("preview-download").download = entry.key.split("/").at(-1);
     show(make("p", { class: "muted" }, "Loading"));
     $("preview").showModal();
     try {

@@ -11,8 +11,8 @@ const Uploads = (() => {
   let forAll = null;
 
   function add(files) {
-    for (const file of files) {
-      const upload = { file, key: file.name, item: null, abort: new AbortController() };
+    for (const { file, key } of files) {
+      const upload = { file, key, item: null, abort: new AbortController() };
       upload.item = makeItem(upload);
       queue.push(upload);
     }

@@ -15,8 +15,12 @@ fn only_the_own_pages_answer_below_their_prefix() {
         (200, &b"alive\n"[..])
     );
     assert_eq!(server.ask("HEAD", "-/healthz").status, 200);
-    for path in ["-/", "-/nothing", "-/healthz/", "-//healthz", "%2d/healthz"] {
+    for path in ["-/", "-/nothing", "-/healthz/", "-//healthz"] {
         assert_eq!(server.get(path).status, 404, "{path}");
+    }
+    // Decoded, it is no page; and no key begins so.
+    for path in ["%2d/healthz", "-%2fhealthz"] {
+        assert_eq!(server.get(path).status, 400, "{path}");
     }
     for method in ["PUT", "DELETE", "POST", "OPTIONS"] {
         let refused = server.ask(method, "-/healthz");
