@@ -38,8 +38,8 @@ pub(super) struct Protocol {
     #[arg(long, env = "DATA_SERVER_COMPRESS", value_parser = FalseyValueParser::new())]
     compress: bool,
 
-    /// Cache-Control of values and listings; with the default, caches keep a value and ask before each use whether it is
-    /// still current; '' sends none
+    /// Cache-Control of listings, and of values that were stored without one; with the default, caches keep a value and ask
+    /// before each use whether it is still current; '' sends none
     #[arg(
         long,
         value_name = "VALUE",

@@ -21,7 +21,7 @@ pub struct ServiceConfig {
     pub max_body: u64,
     /// Compress answers for clients that ask for it.
     pub compress: bool,
-    /// The Cache-Control of values and listings, if they have one.
+    /// The Cache-Control of listings, and of values that were stored without one; none where it is `None`.
     pub cache_control: Option<HeaderValue>,
     /// By which names the server may be asked, and by which pages.
     pub allowed: AllowLists,

@@ -344,3 +344,23 @@ fn an_attribute_costs_nothing_unless_it_is_set_or_a_value_is_opened() {
         assert_eq!((of(&calls, "fgetxattr"), calls.len()), (2, 2), "{calls:?}");
     }
 }
+
+#[test]
+fn without_extended_attributes_values_are_stored_without_their_fields() {
+    let without = "inject=fsetxattr,fgetxattr:error=EOPNOTSUPP";
+    let options = ["-e", "trace=fsetxattr,fgetxattr", "-e", without];
+    let Some(trace) = Trace::with(&options, "a file system without extended attributes") else {
+        return;
+    };
+    let mut server = trace.around(Launch::new(&[])).start();
+    for length in LENGTHS {
+        let value = pattern(1, length);
+        assert_eq!(put(&server, "k", &all_lines(), &value).status, 200);
+        let got = server.get("k");
+        assert!(got.body == value);
+        assert_fields(&got, &[("cache-control", "no-cache")]);
+    }
+    server.stop();
+    let is_said = |line: &String| line.contains("the file system keeps no extended attributes");
+    assert!(server.log().iter().any(is_said), "the start says so");
+}
