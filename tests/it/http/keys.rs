@@ -346,8 +346,8 @@ fn check(server: &TestServer, client: &mut Client, bytes: &[u8], path: &str) -> 
             .then_some(())
             .ok_or(format!("/{path}: {get:?} with {names:?} on disk"));
     }
-    if bytes.ends_with(b"/") {
-        // To read, it is a folder.
+    if bytes.is_empty() || bytes.ends_with(b"/") {
+        // To read, it is a folder: the empty path is the directory itself.
         let listed = matches!(get.status, 200 | 400 | 404 | 414);
         return (names.is_empty() && listed)
             .then_some(())
