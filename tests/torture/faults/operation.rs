@@ -19,7 +19,9 @@ const SENT: usize = 2_500_000;
 
 pub(super) const MEDIA_TYPE: &str = "text/x-torture";
 pub(super) const CODING: &str = "x-torture";
-const KEY: &str = "value";
+const FLAT: &str = "value";
+const FOLDERS: [&str; 2] = ["/a", "/a/b"];
+const IN_FOLDERS: &str = "a/b/value";
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,8 +103,8 @@ impl Operation {
     pub(super) fn prepare(self, server: &TestServer, seed: u64) -> State {
         let dir = &server.dir;
         let old = |len| Some(pattern(2 * seed, len));
-        if matches!(self, Self::Get { hot: true, .. }) && dir.file(KEY).exists() {
-            let value = Some(dir.read(KEY));
+        if matches!(self, Self::Get { hot: true, .. }) && dir.file(self.key()).exists() {
+            let value = Some(dir.read(self.key()));
             return State {
                 before: value.clone(),
                 wanted: value,
@@ -117,7 +119,7 @@ impl Operation {
         };
         dir.clear();
         if let Some(value) = &before {
-            place(dir, KEY, value);
+            place(dir, self.key(), value);
         }
         State { before, wanted }
     }
@@ -145,10 +147,10 @@ impl Operation {
         let (method, key, lines) = match self {
             Self::Put { .. } => {
                 let lines = format!("Content-Type: {MEDIA_TYPE}\r\nContent-Encoding: {CODING}\r\n");
-                ("PUT", KEY, lines)
+                ("PUT", self.key(), lines)
             }
-            Self::Get { .. } => ("GET", KEY, String::new()),
-            Self::Delete => ("DELETE", KEY, String::new()),
+            Self::Get { .. } => ("GET", self.key(), String::new()),
+            Self::Delete => ("DELETE", self.key(), String::new()),
             Self::List => ("GET", "", "Accept: text/plain\r\n".to_owned()),
         };
         let body = match (self, &state.wanted) {
@@ -159,6 +161,15 @@ impl Operation {
         match Client::new(server.addr).hear(method, key, &lines, body) {
             Heard::Answer(answer) => Some(answer),
             _ => None,
+        }
+    }
+
+    /// The key that it is about: half of them lie in folders, which a PUT makes and a DELETE removes.
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Self::Put { new, len } if new == (len == SMALL) => IN_FOLDERS,
+            Self::Get { hot: true, .. } | Self::Delete | Self::List => IN_FOLDERS,
+            Self::Put { .. } | Self::Get { .. } => FLAT,
         }
     }
 
@@ -199,15 +210,17 @@ fn place(dir: &DataDir, key: &str, value: &[u8]) {
 
 /// The value as it lies in the directory.
 pub(super) fn on_disk(dir: &DataDir) -> Option<Vec<u8>> {
-    std::fs::read(dir.file(KEY)).ok()
+    let keys = [FLAT, IN_FOLDERS];
+    keys.iter()
+        .find_map(|key| std::fs::read(dir.file(key)).ok())
 }
 
 /// Has the server keep the value, where the scene is about that.
 pub(super) fn warm(server: &TestServer, operation: Operation) {
     if matches!(operation, Operation::Get { hot: true, .. }) {
         crate::support::eventually("the value is kept", || {
-            assert_eq!(server.get(KEY).status, 200);
-            server.proc().has_open(&server.dir.file(KEY))
+            assert_eq!(server.get(operation.key()).status, 200);
+            server.proc().has_open(&server.dir.file(operation.key()))
         });
     }
 }
@@ -235,8 +248,10 @@ pub(super) fn calls_of(scene: Scene, server: &TestServer) -> Vec<(String, usize)
     most.into_iter().collect()
 }
 
-/// Whether `call` is about this directory itself, not a file of it.
+/// Whether `call` is about this directory itself or a folder in it, not a file of it.
 pub(super) fn is_of(call: &Call, dir: &Path) -> bool {
     let dir = dir.canonicalize().expect("the directory");
-    first_path(call) == dir.to_str()
+    let path = first_path(call).zip(dir.to_str());
+    let path = path.and_then(|(path, dir)| path.strip_prefix(dir));
+    path.is_some_and(|path| path.is_empty() || FOLDERS.contains(&path))
 }

@@ -111,7 +111,7 @@ pub(super) fn judge(seen: &Seen<'_>) -> Result<(), String> {
 fn check_body(seen: &Seen<'_>, body: &[u8]) -> Result<(), String> {
     let same = match seen.operation {
         Operation::Get { .. } => Some(body) == seen.state.before.as_deref(),
-        Operation::List => body == b"value\n",
+        Operation::List => body == format!("{}\n", seen.operation.key()).as_bytes(),
         Operation::Put { .. } | Operation::Delete => true,
     };
     same.then_some(()).ok_or("200, and the body lies".into())
