@@ -4,14 +4,15 @@ use std::borrow::Cow;
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use data_server::store::{Key, MAX_LEN};
+use data_server::store::{Key, MAX_SEGMENT};
 
 fn keys(c: &mut Criterion) {
     let mut group = c.benchmark_group("key");
     let names = [
         ("short", "k1234567".to_owned()),
         ("hash", "0123456789abcdef".repeat(4)),
-        ("longest", "x".repeat(MAX_LEN)),
+        ("longest", "x".repeat(MAX_SEGMENT)),
+        ("folders", "0123456789abcdef/".repeat(4) + "k"),
         ("unicode", "ключ-".repeat(12)),
     ];
     for (what, name) in &names {
