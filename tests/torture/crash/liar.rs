@@ -144,9 +144,8 @@ impl Running {
             .if_match
             .is_none_or(|tag| current.as_ref() == Some(&tag));
         let allowed = matches && !(request.if_none_match && current.is_some());
-        if let Some(prefix) = request.key.strip_prefix("?prefix=") {
-            let names = disk.values.keys().filter(|key| key.starts_with(prefix));
-            let list: Vec<_> = names.map(|key| format!("{key}\n")).collect();
+        if request.key.starts_with("?limit=") {
+            let list: Vec<_> = disk.values.keys().map(|key| format!("{key}\n")).collect();
             return (answer(200, "", list.concat().as_bytes()), None);
         }
         match (request.method.as_str(), current) {

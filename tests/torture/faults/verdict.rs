@@ -19,6 +19,13 @@ pub(super) struct Seen<'a> {
     pub(super) of_names: bool,
 }
 
+impl Seen<'_> {
+    /// Whether the server was told that it may not do something.
+    fn is_forbidden(&self) -> bool {
+        self.hit.is_some_and(|(fault, _)| fault.error == "EACCES")
+    }
+}
+
 /// The statuses that docs/http.md lists for `error`, where it is not overcome.
 pub(super) fn statuses(error: &str) -> &'static [u16] {
     match error {
@@ -111,6 +118,8 @@ pub(super) fn judge(seen: &Seen<'_>) -> Result<(), String> {
 fn check_body(seen: &Seen<'_>, body: &[u8]) -> Result<(), String> {
     let same = match seen.operation {
         Operation::Get { .. } => Some(body) == seen.state.before.as_deref(),
+        // What lies in a folder that the server may not read is left out.
+        Operation::List if body.is_empty() => seen.is_forbidden(),
         Operation::List => body == format!("{}\n", seen.operation.key()).as_bytes(),
         Operation::Put { .. } | Operation::Delete => true,
     };
