@@ -21,8 +21,12 @@ pub(super) const ROOM: usize = 4 << 20;
 /// Beyond [`ROOM`], for the line that says how many were lost.
 pub(super) const HEADROOM: usize = 1 << 10;
 
-/// Memory that an empty buffer keeps.
-const KEPT: usize = 64 << 10;
+/// While lines come without rest, they are written at least this far apart, or as soon as [`BATCH`] bytes wait: to wake the
+/// thread for each line would cost a request more than all else that it takes. A line after a rest is written at once.
+const GATHER: Duration = Duration::from_millis(10);
+
+/// As many bytes are written without waiting for more; the memory that an empty buffer keeps.
+const BATCH: usize = 64 << 10;
 
 /// While lines go on waiting, lost ones are reported at most this often.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
@@ -56,9 +60,11 @@ pub(super) fn start(queue: Arc<Queue>, report: fn(&Queue)) -> io::Result<()> {
     let run = move || {
         let (mut stderr, mut batch) = (StandardError::default(), Vec::new());
         let mut next_report = Instant::now();
+        let mut next_write = Instant::now();
         loop {
-            queue.next(&mut batch);
+            queue.next(&mut batch, next_write);
             let lost = stderr.write(&batch);
+            next_write = Instant::now() + GATHER;
             LOG_LINES_LOST.add(lost);
             if lost == 0 && (queue.is_empty() || Instant::now() >= next_report) {
                 report(&queue);
@@ -78,10 +84,11 @@ impl Queue {
             LOG_LINES_LOST.add(1);
             return;
         }
-        let was_empty = state.lines.is_empty();
+        let before = state.lines.len();
         state.lines.extend_from_slice(line);
+        let is_batch = before < BATCH && state.lines.len() >= BATCH;
         drop(state);
-        if was_empty {
+        if before == 0 || is_batch {
             self.filled.notify_one();
         }
     }
@@ -103,10 +110,10 @@ impl Queue {
         drop(self.emptied.wait_timeout_while(self.lock(), limit, is_busy));
     }
 
-    /// Waits for lines and takes them all. The batch of before has been written.
-    fn next(&self, batch: &mut Vec<u8>) {
+    /// Waits for lines, and for more of them until `gathered`; takes them all. The batch of before has been written.
+    fn next(&self, batch: &mut Vec<u8>, gathered: Instant) {
         batch.clear();
-        batch.shrink_to(KEPT);
+        batch.shrink_to(BATCH);
         let mut state = self.lock();
         state.is_writing = false;
         if state.is_idle() {
@@ -115,6 +122,10 @@ impl Queue {
         let is_empty = |state: &mut State| state.lines.is_empty();
         let filled = self.filled.wait_while(state, is_empty);
         state = filled.unwrap_or_else(PoisonError::into_inner);
+        let rest = gathered.saturating_duration_since(Instant::now());
+        let is_short = |state: &mut State| state.lines.len() < BATCH;
+        let waited = self.filled.wait_timeout_while(state, rest, is_short);
+        (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.is_writing = true;
         mem::swap(&mut state.lines, batch);
     }

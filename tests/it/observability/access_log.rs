@@ -1,6 +1,6 @@
 //! Proves ids and traces in the access log, that clients cannot forge lines, sampling, and Server-Timing.
 
-use crate::support::{Event, Launch, Mount, Response, TestServer, ask, put_head};
+use crate::support::{Event, Launch, Mount, Response, TestServer, Trace, ask, put_head};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: &str = "00f067aa0ba902b7";
@@ -259,4 +259,26 @@ fn server_timing_is_sent_with_the_option() {
     let answer = get(&server, "");
     let field = answer.must("server-timing");
     assert!(part(field, "store") <= part(field, "total"), "{field}");
+}
+
+/// To wake the log's thread for each line would cost a request more than all else that it takes.
+#[test]
+fn lines_that_come_without_rest_are_written_together() {
+    const LINES: usize = 2_000;
+    let Some(trace) = Trace::with(&["-e", "trace=write"], "how often the log is written") else {
+        return;
+    };
+    let launch = Launch::new(&["--threads", "1", "--access-log"]);
+    let mut server = trace.around(launch).start();
+    let mut connection = server.connect();
+    for _ in 0..LINES {
+        let answer = connection.ask("GET /none HTTP/1.1\r\nHost: t\r\n\r\n");
+        assert_eq!(answer.status, 404);
+    }
+    assert_eq!(access(&mut server).len(), LINES);
+    let calls = trace.calls();
+    let writes = calls.iter().filter(|call| call.args.starts_with("2<"));
+    let writes = writes.count();
+    eprintln!("{LINES} lines in {writes} writes");
+    assert!(writes < LINES / 2, "{writes} writes of {LINES} lines");
 }
