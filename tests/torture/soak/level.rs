@@ -20,10 +20,10 @@ impl Sample {
     }
 }
 
-/// What may come on top of the first sample by the last one: the cache fills, which keeps a descriptor of each large value (the
-/// load has 160 keys), and so do the bounded pools of threads (32 for the disk, 4 for listings, and those that compute).
+/// What may come on top of the first sample by the last one: caches fill, and so do the bounded pools of threads (32 for the
+/// disk, 4 for listings, and those that compute).
 const MORE_RSS_KIB: f64 = 8.0 * 1024.0;
-const MORE_DESCRIPTORS: f64 = 184.0;
+const MORE_DESCRIPTORS: f64 = 24.0;
 const MORE_THREADS: f64 = 40.0;
 
 /// What is looked at, how much it may grow, and where it is.

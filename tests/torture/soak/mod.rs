@@ -213,7 +213,7 @@ fn a_leak_is_found_out() {
     };
     let level: Vec<Sample> = (0..6).map(|_| sample(0)).collect();
     assert!(is_level(&level).is_ok(), "{level:?}");
-    let leaking: Vec<Sample> = (0..6).map(|_| sample(50)).collect();
+    let leaking: Vec<Sample> = (0..6).map(|_| sample(10)).collect();
     assert!(is_level(&leaking).is_err(), "{leaking:?}");
 
     let growing = |n: u64| Sample {
