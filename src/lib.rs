@@ -18,6 +18,7 @@ pub mod config;
 mod cpus;
 pub mod drain;
 mod failpoint;
+pub mod health;
 pub mod http;
 pub mod log;
 pub mod metrics;
@@ -26,4 +27,4 @@ pub mod server;
 pub mod store;
 
 pub use config::{Args, Config};
-pub use server::{Server, StartError};
+pub use server::{Server, StartError, check_store};

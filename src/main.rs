@@ -4,8 +4,10 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::Parser;
+use data_server::config::{Health, Misuse, Task};
+use data_server::health;
 use data_server::log::{self, Log};
+use data_server::server::Reloader;
 use data_server::{Args, Config, Server, StartError};
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -25,21 +27,53 @@ const CANNOT_LISTEN: u8 = 4;
 const OTHER: u8 = 1;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = match Args::gather(std::env::args_os()) {
+        Ok(args) => args,
+        Err(Misuse::CommandLine(error)) => error.exit(),
+        Err(Misuse::File(error)) => return fail_unlogged(&error, USAGE),
+    };
     if let Some(text) = args.printed() {
         // A reader that takes only the beginning has what it wanted.
         let _ = std::io::stdout().write_all(&text);
         return ExitCode::SUCCESS;
     }
+    let task = args.task();
     let config = match Config::try_from(args) {
         Ok(config) => config,
         Err(error) => return fail_unlogged(&error, USAGE),
     };
+    match task {
+        Task::Serve => logged(config, run),
+        Task::CheckStore => logged(config, |config, log| check_store(&config, log)),
+        Task::CheckFile(file) => {
+            let _ = writeln!(std::io::stdout(), "{}: ok", file.display());
+            ExitCode::SUCCESS
+        }
+        Task::Health(asked) => ask(&asked, &config),
+    }
+}
+
+/// Asks a server whether it is well.
+fn ask(asked: &Health, config: &Config) -> ExitCode {
+    let Some(url) = asked.url(&config.listen) else {
+        return fail_unlogged(
+            &"health: the options name no port to ask: give a URL",
+            USAGE,
+        );
+    };
+    match health::check(&url, asked.timeout) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(unwell) => fail_unlogged(&unwell, OTHER),
+    }
+}
+
+/// Does a task that has a log.
+fn logged(config: Config, task: impl FnOnce(Config, &Log) -> u8) -> ExitCode {
     let log = match log::install(config.log) {
         Ok(log) => log,
         Err(error) => return fail_unlogged(&StartError::from(error), OTHER),
     };
-    let code = run(config, &log);
+    let code = task(config, &log);
     log.finish();
     ExitCode::from(code)
 }
@@ -48,6 +82,20 @@ fn main() -> ExitCode {
 fn fail_unlogged(error: &dyn std::fmt::Display, code: u8) -> ExitCode {
     let _ = writeln!(std::io::stderr(), "data-server: {error}");
     ExitCode::from(code)
+}
+
+/// Tries the store, and prints what it does; the exit code.
+fn check_store(config: &Config, log: &Log) -> u8 {
+    match data_server::check_store(config) {
+        Ok(report) => {
+            let _ = write!(std::io::stdout(), "{report}");
+            if report.is_servable() { DRAINED } else { OTHER }
+        }
+        Err(error) => {
+            log.line(&format!("data-server: {error}"));
+            OTHER
+        }
+    }
 }
 
 /// Serves to the end; the exit code.
@@ -64,9 +112,11 @@ fn run(config: Config, log: &Log) -> u8 {
             let code = match &error {
                 error if error.is_in_use() => IN_USE,
                 StartError::Listen { .. } => CANNOT_LISTEN,
-                StartError::Directory(_) | StartError::Descriptors(_) | StartError::System(_) => {
-                    OTHER
-                }
+                StartError::Directory(_)
+                | StartError::S3(_)
+                | StartError::Descriptors(_)
+                | StartError::Tls(_)
+                | StartError::System(_) => OTHER,
             };
             fail(&error, code)
         }
@@ -80,10 +130,13 @@ fn serve(config: Config) -> Result<u8, StartError> {
     runtime.block_on(async {
         let mut signals = Signals::install()?;
         let server = Server::bind(config)?;
-        let address = server.local_addr();
+        let urls: Vec<_> = server.urls().collect();
         let running = server.start()?;
-        // A closed standard output is no failure: the line is for its reader alone.
-        let _ = writeln!(std::io::stdout(), "listening on http://{address}");
+        let reload = running.reloader();
+        for url in urls {
+            // A closed standard output is no failure: the line is for its reader alone.
+            let _ = writeln!(std::io::stdout(), "listening on {url}");
+        }
         notify(NotifyState::Ready);
         let (first, shutdown) = tokio::sync::oneshot::channel();
         let drained = running.run(async {
@@ -91,7 +144,7 @@ fn serve(config: Config) -> Result<u8, StartError> {
         });
         tokio::select! {
             () = drained => Ok(DRAINED),
-            () = signals.second(first) => {
+            () = signals.second(&reload, first) => {
                 tracing::warn!("second signal: ending at once");
                 Ok(OTHER)
             }
@@ -132,14 +185,14 @@ impl Signals {
     }
 
     /// Waits for a signal that asks for the end; logs the others.
-    async fn end(&mut self) {
+    async fn end(&mut self, reload: &Reloader) {
         loop {
             let ignored = tokio::select! {
                 _ = self.terminate.recv() => return,
                 _ = self.interrupt.recv() => return,
                 _ = self.quit.recv() => return,
                 _ = self.hang_up.recv() => {
-                    reread();
+                    reload.reload();
                     continue;
                 }
                 _ = self.user_1.recv() => "SIGUSR1",
@@ -150,21 +203,16 @@ impl Signals {
     }
 
     /// Passes the first signal on to `first`; resolves with the second.
-    async fn second(&mut self, first: tokio::sync::oneshot::Sender<()>) {
-        self.end().await;
+    async fn second(&mut self, reload: &Reloader, first: tokio::sync::oneshot::Sender<()>) {
+        self.end(reload).await;
         let repeats_until = Instant::now() + REPEATS;
         notify(NotifyState::Stopping);
         let _ = first.send(());
         loop {
-            self.end().await;
+            self.end(reload).await;
             if Instant::now() >= repeats_until {
                 return;
             }
         }
     }
-}
-
-/// Rereads what can change while the server runs: nothing yet.
-fn reread() {
-    tracing::info!("SIGHUP: nothing to reread; options change with a restart");
 }

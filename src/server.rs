@@ -3,20 +3,25 @@
 //! Its states are types: a [`Config`] is data, a [`Server`] owns the directory and the socket and knows its address, and
 //! [`Running`] has every thread and serves until it is told to end. The caller owns signals and standard output.
 
-use std::io;
-use std::net::SocketAddr;
+mod error;
+mod open_store;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::config::{Config, ListenConfig, TooFew};
+use crate::config::{Config, ListenConfig, Values};
 use crate::cpus::Cpus;
 use crate::drain::{self, Drain};
 use crate::http::{Admin, Routes, ServiceBuilder};
 use crate::metrics::ReactorCounters;
-use crate::net::{self, AdminListener, Listen, Listeners, Peers, ReactorConfig};
-use crate::store::{self, OpenError, Store};
+use crate::net::{self, Address, AdminListener, Listen, Listeners, Peers, ReactorConfig, Tls};
+use crate::store::Store;
+
+pub use error::StartError;
+pub use open_store::check_store;
+use open_store::open_store;
 
 /// How long the space of a large value that was removed by hand may stay taken.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
@@ -29,35 +34,6 @@ const LAME_DUCK: Duration = Duration::from_millis(500);
 /// How long the thread of the admin pages has to finish, once the others have.
 const ADMIN_GRACE: Duration = Duration::from_secs(1);
 
-/// Why a server does not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The directory cannot be served.
-    #[error(transparent)]
-    Directory(#[from] OpenError),
-    /// The limit on descriptors is too low.
-    #[error(transparent)]
-    Descriptors(#[from] TooFew),
-    /// The address cannot be listened on.
-    #[error("cannot listen on {at}: {source}")]
-    Listen {
-        /// The address.
-        at: Listen,
-        /// The cause.
-        source: io::Error,
-    },
-    /// The system refused something a server needs: a thread, a runtime, a signal handler.
-    #[error("cannot start: {0}")]
-    System(#[from] io::Error),
-}
-
-impl StartError {
-    /// Whether another server has the directory.
-    pub fn is_in_use(&self) -> bool {
-        matches!(self, Self::Directory(OpenError::InUse { .. }))
-    }
-}
-
 /// A server that owns its directory and its socket, and does not serve yet.
 #[derive(Debug)]
 pub struct Server {
@@ -66,6 +42,7 @@ pub struct Server {
     store: Arc<Store>,
     listeners: Listeners,
     admin_listener: Option<AdminListener>,
+    tls: Option<Arc<Tls>>,
 }
 
 impl Server {
@@ -83,14 +60,24 @@ impl Server {
             at,
             admin,
             dispatch,
-        } = config.listen;
-        let cannot = |at| move |source| StartError::Listen { at, source };
-        let listeners = Listeners::bind(at, dispatch, config.threads).map_err(cannot(at))?;
+        } = &config.listen;
+        let cannot = |at: &Listen| {
+            let at = at.clone();
+            move |source| StartError::Listen { at, source }
+        };
+        let mut listeners = Listeners::new(*dispatch, config.threads);
+        for at in at {
+            listeners.add(at).map_err(cannot(at))?;
+        }
         let bind_admin = |at| AdminListener::bind(at).map_err(cannot(at));
-        let admin_listener = admin.map(bind_admin).transpose()?;
-        let address = listeners.local_addr();
-        if !config.service.read_only && !address.ip().is_loopback() {
-            tracing::warn!("no authentication: anyone who reaches {address} can write and delete");
+        let admin_listener = admin.as_ref().map(bind_admin).transpose()?;
+        let tls = config.tls.clone().map(Tls::new).transpose()?.map(Arc::new);
+        for address in listeners.addresses().filter(|address| address.is_exposed()) {
+            if !config.service.read_only {
+                tracing::warn!(
+                    "no authentication: anyone who reaches {address} can write and delete"
+                );
+            }
         }
         Ok(Self {
             config,
@@ -98,24 +85,27 @@ impl Server {
             store,
             listeners,
             admin_listener,
+            tls,
         })
     }
 
-    /// Where it listens; the port is real, also when port 0 was asked for.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.listeners.local_addr()
+    /// Where it listens, in the order of the options; ports are real, also when port 0 was asked for.
+    pub fn urls(&self) -> impl Iterator<Item = String> {
+        self.listeners.urls()
     }
 
     /// Starts every thread; from when this returns, requests are answered.
     pub fn start(mut self) -> Result<Running, StartError> {
-        let address = self.local_addr();
+        let addresses = self.listeners.addresses().map(Address::to_string);
+        let addresses: Vec<_> = addresses.collect();
+        let address = addresses.join(", ");
         let (drain, draining) = drain::channel();
         let counters: Vec<_> = (0..self.config.threads).map(|_| Arc::default()).collect();
-        let admin = Admin::new(
-            counters.clone(),
-            &self.store,
-            self.config.directory.min_free,
-        );
+        let min_free = match &self.config.values {
+            Values::Directory(directory, _) => directory.min_free,
+            Values::S3(..) => 0,
+        };
+        let admin = Admin::new(counters.clone(), &self.store, min_free);
         let admin = Arc::new(admin);
         let routes = match &self.admin_listener {
             Some(_) => Routes::Values,
@@ -132,12 +122,20 @@ impl Server {
             &draining,
         )?;
         admin.start_serving();
-        tracing::info!(address = %address, dir = %self.config.directory.path.display(), reactors = self.config.threads, "serving");
+        match &self.config.values {
+            Values::Directory(directory, _) => {
+                tracing::info!(address, dir = %directory.path.display(), reactors = self.config.threads, "serving");
+            }
+            Values::S3(settings, _) => {
+                tracing::info!(address, store = %settings.place, reactors = self.config.threads, "serving");
+            }
+        }
         Ok(Running {
             config: self.config,
             store: self.store,
             admin,
             peers,
+            tls: self.tls,
             drain,
             admin_drain,
         })
@@ -153,29 +151,22 @@ impl Server {
             lame_duck: self.listeners.outlive().then_some(LAME_DUCK),
             counters,
             cpu: self.cpus.of_reactor(index),
-            ..self.reactor(
-                index,
-                format!("reactor-{index}"),
-                admin,
-                routes,
-                self.local_addr(),
-            )
+            ..self.reactor(index, format!("reactor-{index}"), admin, routes)
         };
         counters.into_iter().enumerate().map(reactor).collect()
     }
 
-    /// A reactor that answers `routes` on `address`.
+    /// A reactor that answers `routes`.
     fn reactor(
         &self,
         index: usize,
         name: String,
         admin: &Arc<Admin>,
         routes: Routes,
-        address: SocketAddr,
     ) -> ReactorConfig {
         let mut config = self.config.service.clone();
         config.routes = routes;
-        config.allowed.hosts.listen_on(address.ip());
+        config.store_resumes = self.store.resumes();
         let service = ServiceBuilder {
             store: Arc::clone(&self.store),
             config,
@@ -188,6 +179,8 @@ impl Server {
             service,
             limits: self.config.connections.limits,
             takeover: self.config.connections.takeover,
+            http2: self.config.connections.http2,
+            tls: self.tls.clone(),
             lame_duck: None,
             counters: Arc::default(),
             cpu: None,
@@ -201,12 +194,29 @@ impl Server {
             return Ok(None);
         };
         let (drain, draining) = drain::channel();
-        let address = listener.local_addr();
+        let url = listener.url().to_owned();
         let (index, name) = (self.config.threads, "admin".to_owned());
-        let reactor = self.reactor(index, name, admin, Routes::Pages, address);
+        let reactor = self.reactor(index, name, admin, Routes::Pages);
         listener.start(reactor, draining)?;
-        tracing::info!(%address, "admin listening on http://{address}");
+        tracing::info!("admin listening on {url}");
         Ok(Some(drain))
+    }
+}
+
+/// Rereads what can change while the server runs: certificates.
+#[derive(Clone, Debug)]
+pub struct Reloader(Option<Arc<Tls>>);
+
+impl Reloader {
+    /// Rereads, and logs what came of it. What cannot be used leaves all as it was.
+    pub fn reload(&self) {
+        match self.0.as_deref().map(Tls::reload) {
+            None => tracing::info!("SIGHUP: nothing to reread; options change with a restart"),
+            Some(Ok(())) => tracing::info!("SIGHUP: certificates reread"),
+            Some(Err(error)) => {
+                tracing::error!(%error, "SIGHUP: certificates not reread: the old ones stay");
+            }
+        }
     }
 }
 
@@ -217,11 +227,17 @@ pub struct Running {
     store: Arc<Store>,
     admin: Arc<Admin>,
     peers: Peers,
+    tls: Option<Arc<Tls>>,
     drain: Drain,
     admin_drain: Option<Drain>,
 }
 
 impl Running {
+    /// What rereads files while it serves.
+    pub fn reloader(&self) -> Reloader {
+        Reloader(self.tls.clone())
+    }
+
     /// Serves until `shutdown` resolves, then drains: accepts no more, closes idle connections, lets busy ones finish,
     /// and abandons what has not finished within the grace period.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
@@ -230,6 +246,7 @@ impl Running {
             store,
             admin,
             peers,
+            tls: _,
             drain,
             admin_drain,
         } = self;
@@ -245,24 +262,6 @@ impl Running {
         }
         drop((store, admin));
         tracing::info!(refused = peers.refused(), "drained");
-    }
-}
-
-/// Opens the directory. The default one, which lies where any user may write, has to be this user's own.
-fn open_store(config: &Config, cpus: &Cpus) -> Result<Store, OpenError> {
-    let (dir, read_only) = (&config.directory.path, config.service.read_only);
-    if !config.directory.is_named {
-        store::claim(dir, !read_only)?;
-        tracing::warn!(dir = %dir.display(), "serving the default directory, which is for trying out: /tmp is emptied at reboots; give --dir");
-    }
-    let options = store::Options {
-        cpus: cpus.of_others(),
-        ..config.store
-    };
-    if read_only {
-        Store::open_read_only(dir, options)
-    } else {
-        Store::open(dir, options)
     }
 }
 

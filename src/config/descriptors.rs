@@ -5,7 +5,7 @@
 
 use rustix::process::{Resource, getrlimit};
 
-/// Of any server: standard streams, the runtime of signals, the directory, one listener.
+/// Of any server: standard streams, the runtime of signals, the directory, a listener that was passed.
 const BASE: u64 = 15;
 
 /// Of a reactor: its runtime, and the pipe that it sends long values through.
@@ -42,20 +42,28 @@ pub struct TooFew {
 }
 
 impl Descriptors {
-    /// Of a server with so many reactors and listeners, and a reactor for its own pages or none. The limit is the hard
-    /// one, to which the server raises the soft one.
-    pub(super) fn new(reactors: usize, listeners: usize, has_admin: bool) -> Self {
+    /// Of a server with so many reactors, so many that accept at each of so many places, and a reactor for its own pages
+    /// or none. The limit is the hard one, to which the server raises the soft one.
+    pub(super) fn new(reactors: usize, acceptors: usize, places: usize, has_admin: bool) -> Self {
         let limit = getrlimit(Resource::Nofile).maximum.unwrap_or(1 << 20);
-        Self::within(limit, reactors, listeners, has_admin)
+        Self::within(limit, reactors, acceptors, places, has_admin)
     }
 
-    fn within(limit: u64, reactors: usize, listeners: usize, has_admin: bool) -> Self {
+    fn within(
+        limit: u64,
+        reactors: usize,
+        acceptors: usize,
+        places: usize,
+        has_admin: bool,
+    ) -> Self {
         let admin = if has_admin { REACTOR + 1 } else { 0 };
-        let has_acceptor = listeners < reactors;
+        let has_acceptor = acceptors < reactors;
+        // A socket that was passed is there twice, and the first of them is counted in BASE.
+        let listeners = (acceptors * places + places - 1) as u64;
         let acceptor = if has_acceptor { ACCEPTOR } else { 0 };
         Self {
             limit,
-            own: BASE + REACTOR * reactors as u64 + listeners as u64 + acceptor + admin,
+            own: BASE + REACTOR * reactors as u64 + listeners + acceptor + admin,
         }
     }
 
@@ -87,6 +95,13 @@ impl Descriptors {
         for_each.min(ENOUGH_FILES).max(self.left() / 8)
     }
 
+    /// Connections that each of so many reactors, and the server's own pages, may have to an S3 store: in place of the
+    /// values that are kept open, and of half of the files, for uploads that wait have the other half.
+    pub(super) fn store_connections(&self, reactors: usize) -> usize {
+        let all = usize::try_from(self.cached_files() + self.files() / 2).unwrap_or(usize::MAX);
+        (all / (reactors + 1)).max(1)
+    }
+
     /// Connections that may be open.
     pub(super) fn connections(&self) -> usize {
         let rest = self.left() - self.cached_files() - self.files();
@@ -106,7 +121,7 @@ mod tests {
             reactors in 1_usize..1024,
             has_admin: bool,
         ) {
-            let all = Descriptors::within(limit, reactors, 1, has_admin);
+            let all = Descriptors::within(limit, reactors, 1, 1, has_admin);
             prop_assume!(all.check().is_ok());
             let given = all.cached_files() + all.files() + all.connections() as u64;
             prop_assert!(all.own + given <= limit, "{all:?}: {given}");
@@ -115,9 +130,21 @@ mod tests {
     }
 
     #[test]
+    fn connections_to_a_store_are_within_what_values_would_have() {
+        for limit in 40..300 {
+            let all = Descriptors::within(limit, 1, 1, 1, false);
+            let each = all.store_connections(1) as u64;
+            assert!((1..=256).contains(&each), "{limit}: {all:?}");
+            assert!(2 * each <= all.cached_files() + all.files(), "{limit}");
+        }
+        let many = Descriptors::within(1 << 20, 2, 1, 1, false);
+        assert!(many.store_connections(2) > 256, "the option decides");
+    }
+
+    #[test]
     fn where_there_are_few_each_connection_has_a_file() {
         for limit in 40..300 {
-            let all = Descriptors::within(limit, 1, 1, false);
+            let all = Descriptors::within(limit, 1, 1, 1, false);
             assert!(
                 all.files() >= all.connections() as u64 - 1,
                 "{limit}: {all:?}"

@@ -1,4 +1,4 @@
-//! What can be wrong with the arguments. Each message names the option and says what to give instead.
+//! What can be wrong with the arguments. Each message begins with the option and says what to give instead.
 
 use crate::http::{BadCacheControl, BadName, BadOrigin};
 use crate::net::Listen;
@@ -8,7 +8,7 @@ use crate::net::Listen;
 pub enum BadConfig {
     /// What should be an address is none.
     #[error(
-        "{option} {given}: {why}; give an address and a port, such as 127.0.0.1:8080, or :8080 for all addresses"
+        "{option} {given}: {why}; give an address and a port, such as 127.0.0.1:8080, or :8080 for all addresses, or unix:PATH"
     )]
     Address {
         /// The option.
@@ -20,12 +20,15 @@ pub enum BadConfig {
     },
     /// A socket that was passed is one, and `reuse-port` takes one for each reactor.
     #[error(
-        "--dispatch reuse-port needs sockets of its own: give --listen an address, not {listen}"
+        "--dispatch reuse-port needs sockets of its own: give --listen addresses, not {listen}"
     )]
     Dispatch {
         /// Which socket.
         listen: Listen,
     },
+    /// The options of TLS do not fit each other.
+    #[error("{0}")]
+    Tls(&'static str),
     /// `--cache-control` is no value of Cache-Control.
     #[error("--cache-control {given:?}: {why}")]
     CacheControl {
@@ -42,6 +45,38 @@ pub enum BadConfig {
         /// What is wrong with it.
         why: BadName,
     },
+    /// `--store` names no bucket.
+    #[error("--store {given}: {why}; give s3://BUCKET or s3://BUCKET/PREFIX")]
+    Store {
+        /// As typed.
+        given: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// `--s3-endpoint` is no address of a store.
+    #[error("--s3-endpoint {given}: {why}; give an address such as https://s3.example:9000")]
+    Endpoint {
+        /// As typed.
+        given: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// An option of a directory that an S3 store cannot have.
+    #[error("{option} cannot be had with --store: {why}")]
+    NotWithStore {
+        /// The option.
+        option: &'static str,
+        /// Why not.
+        why: &'static str,
+    },
+    /// An option that a configuration file gives.
+    #[error("{place}: {error}")]
+    InFile {
+        /// The file and the line.
+        place: String,
+        /// What is wrong with the option.
+        error: Box<BadConfig>,
+    },
     /// `--cors-origin` is no origin as browsers send it.
     #[error("--cors-origin {given}: {why}")]
     CorsOrigin {
@@ -50,4 +85,17 @@ pub enum BadConfig {
         /// What is wrong with it.
         why: BadOrigin,
     },
+}
+
+impl BadConfig {
+    /// The same, with the place in a file where the option was given, which `place` finds by the message.
+    pub(super) fn at(self, place: impl FnOnce(&str) -> Option<String>) -> Self {
+        match place(&self.to_string()) {
+            Some(place) => Self::InFile {
+                place,
+                error: Box::new(self),
+            },
+            None => self,
+        }
+    }
 }

@@ -1,33 +1,50 @@
 //! What the user typed ([`Args`]), and what it means ([`Config`]).
 //!
-//! Parsing touches nothing of the system; [`Config::try_from`] checks and completes it. The options stand in one file for
-//! each room they belong to; each room's options type belongs to that room, so no room knows this one.
+//! Parsing touches nothing of the system but the configuration file; [`Config::try_from`] checks and completes it. The
+//! options stand in one file for each room they belong to; each room's options type belongs to that room, so no room knows
+//! this one.
 
+mod command;
 mod descriptors;
 mod error;
+mod file;
+mod gather;
+mod listen;
 mod logging;
 mod network;
 mod print;
 mod protocol;
+mod s3;
 mod storage;
 mod timeouts;
+mod tls;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{CommandFactory, Parser};
 
+use self::command::Commands;
+pub use self::command::{Health, Task};
 pub use self::descriptors::{Descriptors, TooFew};
 pub use self::error::BadConfig;
+pub use self::file::BadFile;
+use self::file::File;
+pub use self::gather::Misuse;
 use self::logging::Logging;
 use self::network::Network;
 pub use self::network::{ConnectionConfig, ListenConfig};
 use self::print::Print;
 use self::protocol::Protocol;
+use self::s3::S3Store;
 pub use self::storage::DirectoryConfig;
 use self::storage::Storage;
+use self::tls::Tls;
 use crate::http::ServiceConfig;
 use crate::log;
+use crate::net::TlsOptions;
 use crate::store;
+use crate::store::s3::{Settings, Share};
 
 /// A small, fast key-value file server over HTTP.
 ///
@@ -36,17 +53,41 @@ use crate::store;
 /// seen at once. A value is whole or absent at every moment, and an acknowledged write stays.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "data-server", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(
+    override_usage = "data-server [OPTIONS] [COMMAND]",
+    disable_help_subcommand = true
+)]
 pub struct Args {
     #[command(flatten)]
     network: Network,
     #[command(flatten)]
+    tls: Tls,
+    #[command(flatten)]
     storage: Storage,
+    #[command(flatten)]
+    s3: S3Store,
     #[command(flatten)]
     protocol: Protocol,
     #[command(flatten)]
     logging: Logging,
     #[command(flatten)]
+    source: Source,
+    #[command(flatten)]
     print: Print,
+    #[command(subcommand)]
+    command: Option<Commands>,
+    /// What the configuration file gave.
+    #[arg(skip)]
+    file: Option<File>,
+}
+
+/// Where options come from, beside the command line and the environment.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Configuration file")]
+struct Source {
+    /// File of options, in TOML: their long names are its keys; the command line and the environment win over it
+    #[arg(long, value_name = "FILE", env = "DATA_SERVER_CONFIG")]
+    config: Option<PathBuf>,
 }
 
 impl Args {
@@ -54,12 +95,27 @@ impl Args {
     pub fn printed(&self) -> Option<Vec<u8>> {
         self.print.text(Self::command())
     }
+
+    /// What to do.
+    pub fn task(&self) -> Task {
+        match (&self.command, &self.file) {
+            (Some(Commands::Health { url, timeout }), _) => Task::Health(Health {
+                url: url.clone(),
+                timeout: **timeout,
+            }),
+            (Some(Commands::Config { .. }), Some(file)) => Task::CheckFile(file.path().to_owned()),
+            _ if self.print.checks_store() => Task::CheckStore,
+            _ => Task::Serve,
+        }
+    }
 }
 
 const AFTER_HELP: &str = "\
-Sizes are bytes or carry a unit (64MiB, 1GB); durations carry one (10s, 500ms, 2m).
+Sizes are bytes or carry a unit (64MiB, 1GB); durations carry one (10s, 500ms, 2m). An option on the command line wins over
+its variable, and that over the file of --config.
 
-On standard output the server writes one line, once it serves: 'listening on http://ADDR:PORT'. Logs go to standard error.
+On standard output the server writes a line for each place, once it serves: 'listening on http://ADDR:PORT'. Logs go to standard
+error.
 
 Exit codes: 0 drained after a signal; 2 usage; 3 the directory is in use by another server; 4 cannot listen on the address;
 1 anything else, a second signal among it.
@@ -67,15 +123,20 @@ Exit codes: 0 drained after a signal; 2 usage; 3 the directory is in use by anot
 Examples:
   data-server --threads 32 --dir /tmp/data-rs
   curl -T file http://127.0.0.1:8080/key
-  curl http://127.0.0.1:8080/key";
+  curl http://127.0.0.1:8080/key
+  data-server config check /etc/data-server.toml
+  data-server health http://127.0.0.1:8080
+  data-server check-store --store s3://BUCKET --s3-endpoint http://127.0.0.1:7070";
 
 /// A checked configuration: pure data.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Where the values are.
-    pub directory: DirectoryConfig,
+    pub values: Values,
     /// Where clients connect.
     pub listen: ListenConfig,
+    /// What TLS is made of, where some of them have it.
+    pub tls: Option<TlsOptions>,
     /// Number of reactors, at least 1.
     pub threads: usize,
     /// Whether each reactor keeps to one CPU.
@@ -84,8 +145,6 @@ pub struct Config {
     pub descriptors: Descriptors,
     /// What connections may do.
     pub connections: ConnectionConfig,
-    /// What the store may use.
-    pub store: store::Options,
     /// How requests are answered.
     pub service: ServiceConfig,
     /// Time for requests in flight to finish.
@@ -94,30 +153,59 @@ pub struct Config {
     pub log: log::Options,
 }
 
+/// Where the values are, and what the server may use for them.
+#[derive(Clone, Debug)]
+pub enum Values {
+    /// In a directory.
+    Directory(DirectoryConfig, store::Options),
+    /// In an S3 store.
+    S3(Settings, Share),
+}
+
 impl TryFrom<Args> for Config {
     type Error = BadConfig;
 
-    fn try_from(args: Args) -> Result<Self, BadConfig> {
+    fn try_from(mut args: Args) -> Result<Self, BadConfig> {
+        let file = args.file.take();
+        Self::checked(args).map_err(|error| error.at(|message| file?.place(message)))
+    }
+}
+
+impl Config {
+    fn checked(args: Args) -> Result<Self, BadConfig> {
         let Args {
             network,
+            tls,
             storage,
+            s3,
             protocol,
             logging,
-            print: _,
+            ..
         } = args;
         let descriptors = network.descriptors();
-        let store = storage.options(&descriptors);
+        let listen = network.listen()?;
+        let names = network.own_names().chain(protocol.allowed_hosts());
+        let tls = tls.options(listen.has_tls(), names)?;
         let mut hosts = protocol.hosts()?;
         network.own_names().for_each(|name| hosts.add_own(name));
+        let service = protocol.service_config(logging.sampling(), storage.staging(), hosts)?;
+        let values = match s3.settings()? {
+            Some(mut settings) => {
+                let most = descriptors.store_connections(network.threads());
+                settings.connections = settings.connections.min(most);
+                Values::S3(settings, storage.share(network.threads(), &service)?)
+            }
+            None => Values::Directory(storage.directory(), storage.options(&descriptors)),
+        };
         Ok(Self {
-            directory: storage.directory(),
-            listen: network.listen()?,
+            values,
+            listen,
+            tls,
             threads: network.threads(),
             pin: network.pin,
             connections: network.connections(&descriptors),
             descriptors,
-            service: protocol.service_config(logging.sampling(), store.max_staged, hosts)?,
-            store,
+            service,
             grace_period: network.timeouts.grace_period(),
             log: logging.options(),
         })

@@ -1,23 +1,23 @@
 //! Options of the sockets and the threads that serve them.
 
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroU32;
 
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 
+use super::listen::{name, place};
 use super::timeouts::Timeouts;
 use super::{BadConfig, Descriptors};
-use crate::net::{self, Balance, Limits, Listen};
+use crate::net::{self, At, Balance, Limits, Listen};
 
 /// Where to listen unless told otherwise.
 const DEFAULT: &str = "127.0.0.1:8080";
 
 /// Where clients connect.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ListenConfig {
-    /// Where to listen.
-    pub at: Listen,
+    /// Where to listen: at least one place.
+    pub at: Vec<Listen>,
     /// Where the server's own pages are, if not there.
     pub admin: Option<Listen>,
     /// How connections come to reactors.
@@ -35,6 +35,8 @@ pub struct ConnectionConfig {
     pub limits: Limits,
     /// What moves long bodies.
     pub takeover: net::Takeover,
+    /// Where HTTP/2 is spoken.
+    pub http2: net::Http2,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -44,19 +46,22 @@ pub(super) struct Network {
     #[arg(long, visible_alias = "workers", value_name = "N", env = "DATA_SERVER_THREADS", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 
-    /// Address to listen on, port 0 picks a free one, and :8080 is all addresses; or fd:3, a listening socket that is open already [default: fd:3 where a
-    /// service manager passes it, else 127.0.0.1:8080]
+    /// Where to listen; repeat for more. An address and a port, of which 0 picks a free one, and :8080 is all addresses;
+    /// unix:PATH, a socket in the file system; or fd:3, a listening socket that is open already. With https:// before an
+    /// address, or https+ before the others, it is for TLS [default: the sockets that a service manager passes, else
+    /// 127.0.0.1:8080]
     #[arg(
         long,
         visible_alias = "bind",
-        value_name = "ADDR:PORT",
-        env = "DATA_SERVER_LISTEN"
+        value_name = "PLACE",
+        env = "DATA_SERVER_LISTEN",
+        value_delimiter = ','
     )]
-    listen: Option<String>,
+    listen: Vec<String>,
 
-    /// Address of the server's own pages (/-/metrics, /-/ready and so on), on a thread of their own; they then leave the
-    /// port of --listen
-    #[arg(long, value_name = "ADDR:PORT", env = "DATA_SERVER_ADMIN")]
+    /// Where to listen for the server's own pages (/-/metrics, /-/ready and so on), on a thread of their own; they then
+    /// leave the places of --listen
+    #[arg(long, value_name = "PLACE", env = "DATA_SERVER_ADMIN")]
     admin: Option<String>,
 
     /// How connections come to reactors: in turn, to the one with the fewest, or by the kernel to a listener of each
@@ -91,6 +96,10 @@ pub(super) struct Network {
     )]
     takeover: Takeover,
 
+    /// Speak HTTP/2 without TLS too, with clients that begin with it (prior knowledge); over TLS it is offered always
+    #[arg(long, env = "DATA_SERVER_HTTP2_CLEAR", value_parser = FalseyValueParser::new())]
+    http2_clear: bool,
+
     #[command(flatten)]
     pub(super) timeouts: Timeouts,
 }
@@ -106,6 +115,13 @@ enum Dispatch {
 enum Takeover {
     On,
     Off,
+}
+
+impl ListenConfig {
+    /// Whether what is sent at some place is sealed.
+    pub(super) fn has_tls(&self) -> bool {
+        self.at.iter().chain(&self.admin).any(|at| at.by_tls)
+    }
 }
 
 impl Network {
@@ -132,68 +148,61 @@ impl Network {
                 Takeover::On => net::Takeover::On,
                 Takeover::Off => net::Takeover::Off,
             },
+            http2: if self.http2_clear {
+                net::Http2::Everywhere
+            } else {
+                net::Http2::Sealed
+            },
         }
     }
 
     /// What this server's sockets and threads need, and what that leaves.
     pub(super) fn descriptors(&self) -> Descriptors {
-        let listeners = match self.dispatch {
+        let acceptors = match self.dispatch {
             Dispatch::ReusePort => self.threads(),
             Dispatch::RoundRobin | Dispatch::LeastConnections => 1,
         };
-        let has_admin = self.admin.as_deref().is_some_and(|given| !given.is_empty());
-        Descriptors::new(self.threads(), listeners, has_admin)
+        let places = self.given().count().max(net::passed().len()).max(1);
+        Descriptors::new(self.threads(), acceptors, places, self.admin().is_some())
     }
 
     /// The names and addresses to listen on, as typed.
     pub(super) fn own_names(&self) -> impl Iterator<Item = &str> {
-        let given = [self.listen.as_deref(), self.admin.as_deref()];
-        given
-            .into_iter()
-            .filter_map(|given| Some(given?.rsplit_once(':')?.0))
-            .filter(|name| *name != "fd")
+        self.given().chain(self.admin()).filter_map(name)
+    }
+
+    /// What `--listen` has; a variable that is empty gives one empty place.
+    fn given(&self) -> impl Iterator<Item = &str> {
+        let given = self.listen.iter().map(String::as_str);
+        given.filter(|given| !given.is_empty())
+    }
+
+    fn admin(&self) -> Option<&str> {
+        self.admin.as_deref().filter(|given| !given.is_empty())
     }
 
     pub(super) fn listen(&self) -> Result<ListenConfig, BadConfig> {
-        let given = |option: &'_ Option<String>| option.clone().filter(|given| !given.is_empty());
-        let at = match (given(&self.listen), net::passed()) {
-            (Some(given), _) => place("--listen", &given)?,
-            (None, Some(fd)) => Listen::Fd(fd),
-            (None, None) => place("--listen", DEFAULT)?,
-        };
-        if matches!((at, self.dispatch), (Listen::Fd(_), Dispatch::ReusePort)) {
-            return Err(BadConfig::Dispatch { listen: at });
+        let admin = self.admin().map(|given| place("--admin", given));
+        let admin = admin.transpose()?;
+        let given = self.given().map(|given| place("--listen", given));
+        let mut at = given.collect::<Result<Vec<_>, _>>()?;
+        if at.is_empty() {
+            let passed = net::passed().map(At::Fd);
+            let passed = passed.filter(|fd| admin.as_ref().is_none_or(|admin| admin.at != *fd));
+            at.extend(passed.map(|at| Listen { at, by_tls: false }));
         }
-        let admin = given(&self.admin).map(|given| place("--admin", &given));
+        if at.is_empty() {
+            at.push(place("--listen", DEFAULT)?);
+        }
+        let passed = at.iter().find(|at| matches!(at.at, At::Fd(_)));
+        if let (Some(listen), Dispatch::ReusePort) = (passed, self.dispatch) {
+            let listen = listen.clone();
+            return Err(BadConfig::Dispatch { listen });
+        }
         Ok(ListenConfig {
             at,
-            admin: admin.transpose()?,
+            admin,
             dispatch: self.dispatch(),
         })
     }
-}
-
-/// Where `given` says to listen.
-fn place(option: &'static str, given: &str) -> Result<Listen, BadConfig> {
-    let bad = |why: String| BadConfig::Address {
-        option,
-        given: given.to_owned(),
-        why,
-    };
-    if let Some(fd) = given.strip_prefix("fd:") {
-        let fd = fd.parse().ok().filter(|&fd| fd >= 3);
-        let bad = || bad("no descriptor from 3 on".to_owned());
-        return fd.map(Listen::Fd).ok_or_else(bad);
-    }
-    let is_port = |port: &&str| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
-    if let Some(port) = given.strip_prefix(':').filter(is_port) {
-        let port = port.parse().map_err(|_| bad("no such port".to_owned()))?;
-        let everywhere = SocketAddr::new(net::everywhere(), port);
-        return Ok(Listen::Address(everywhere));
-    }
-    let mut addresses = given
-        .to_socket_addrs()
-        .map_err(|error| bad(error.to_string()))?;
-    let address = addresses.next().map(Listen::Address);
-    address.ok_or_else(|| bad("no such address".to_owned()))
 }

@@ -1,6 +1,7 @@
 //! Options of how requests are answered.
 
 use std::num::NonZeroU64;
+use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::Args;
@@ -8,7 +9,8 @@ use clap::builder::FalseyValueParser;
 
 use super::BadConfig;
 use crate::http::{
-    AllowLists, CACHE_CONTROL, Hosts, Origins, Routes, Sampling, ServiceConfig, cache_control,
+    AllowLists, CACHE_CONTROL, Hosts, Origins, Routes, Sampling, ServiceConfig, UploadLimits,
+    cache_control,
 };
 
 /// No file is longer: the kernel's offsets are signed.
@@ -75,14 +77,19 @@ pub(super) struct Protocol {
 impl Protocol {
     pub(super) fn hosts(&self) -> Result<Hosts, BadConfig> {
         let mut hosts = Hosts::default();
-        // A variable that is empty gives one empty name.
-        for name in self.allowed_host.iter().filter(|name| !name.is_empty()) {
+        for name in self.allowed_hosts() {
             hosts.add(name).map_err(|why| BadConfig::AllowedHost {
-                given: name.clone(),
+                given: name.to_owned(),
                 why,
             })?;
         }
         Ok(hosts)
+    }
+
+    /// What `--allowed-host` has; a variable that is empty gives one empty name.
+    pub(super) fn allowed_hosts(&self) -> impl Iterator<Item = &str> {
+        let names = self.allowed_host.iter().map(String::as_str);
+        names.filter(|name| !name.is_empty())
     }
 
     fn origins(&self) -> Result<Origins, BadConfig> {
@@ -96,11 +103,12 @@ impl Protocol {
         Ok(origins)
     }
 
-    /// With `max_staged` the bytes that may be staged at once, if that is bounded: no longer value can ever be stored.
+    /// With `staging`: the bytes that may be staged at once, if that is bounded, for no longer value can ever be stored; and how
+    /// long an unfinished upload is kept.
     pub(super) fn service_config(
         self,
         access_log: Option<Sampling>,
-        max_staged: Option<NonZeroU64>,
+        staging: (Option<NonZeroU64>, Duration),
         hosts: Hosts,
     ) -> Result<ServiceConfig, BadConfig> {
         let origins = self.origins()?;
@@ -109,6 +117,7 @@ impl Protocol {
             given: self.cache_control,
             why,
         })?;
+        let (max_staged, expiry) = staging;
         let storable = max_staged
             .filter(|_| !self.discard)
             .map_or(LONGEST_FILE, NonZeroU64::get);
@@ -118,7 +127,11 @@ impl Protocol {
             compat: self.compat,
             discard: self.discard,
             read_only: self.read_only,
-            max_body: max_body.min(storable),
+            store_resumes: true,
+            limits: UploadLimits {
+                max_body: max_body.min(storable),
+                expiry,
+            },
             compress: self.compress,
             cache_control,
             allowed: AllowLists { hosts, origins },

@@ -2,13 +2,15 @@
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 
-use super::Descriptors;
-use crate::http::is_guessed_text;
+use super::{BadConfig, Descriptors};
+use crate::http::{ServiceConfig, is_guessed_text};
 use crate::store;
+use crate::store::s3::Share;
 
 /// The directory of the values.
 #[derive(Clone, Debug)]
@@ -33,36 +35,21 @@ pub(super) struct Storage {
     )]
     dir: Option<PathBuf>,
 
-    /// Memory for hot small values; 0 is none
-    #[arg(
-        long,
-        value_name = "SIZE",
-        env = "DATA_SERVER_CACHE",
-        default_value = "64MiB"
-    )]
-    cache: ByteSize,
+    /// Memory for hot small values; 0 is none [default: 64MiB]
+    #[arg(long, value_name = "SIZE", env = "DATA_SERVER_CACHE")]
+    cache: Option<ByteSize>,
 
     /// Threads at most for digests and compression; 0 has the reactors do both, for comparison [default: the CPUs less one]
     #[arg(long, value_name = "N", env = "DATA_SERVER_COMPUTE_THREADS", value_parser = clap::value_parser!(u16).range(..=1024))]
     compute_threads: Option<u16>,
 
-    /// Memory for the names of a large directory, so that a listing walks it no more; 0 is none
-    #[arg(
-        long,
-        value_name = "SIZE",
-        env = "DATA_SERVER_LISTING_INDEX",
-        default_value = "128MiB"
-    )]
-    listing_index: ByteSize,
+    /// Memory for the names of a large directory, so that a listing walks it no more; 0 is none [default: 128MiB]
+    #[arg(long, value_name = "SIZE", env = "DATA_SERVER_LISTING_INDEX")]
+    listing_index: Option<ByteSize>,
 
-    /// What an acknowledged write survives: the death of the process (os), or the loss of power too (disk)
-    #[arg(
-        long,
-        value_name = "WHAT",
-        env = "DATA_SERVER_DURABILITY",
-        default_value = "os"
-    )]
-    durability: Durability,
+    /// What an acknowledged write survives: the death of the process (os), or the loss of power too (disk) [default: os]
+    #[arg(long, value_name = "WHAT", env = "DATA_SERVER_DURABILITY")]
+    durability: Option<Durability>,
 
     /// Bytes of uploads staged at once: received or announced, and not yet published; more are answered 503; 0 is any
     #[arg(
@@ -73,14 +60,18 @@ pub(super) struct Storage {
     )]
     max_staged: ByteSize,
 
-    /// Space for values below which /-/ready answers 503; 0 is none
+    /// How long an unfinished resumable upload is kept after its last request; 0s is for ever
     #[arg(
         long,
-        value_name = "SIZE",
-        env = "DATA_SERVER_MIN_FREE",
-        default_value = "64MiB"
+        value_name = "DURATION",
+        env = "DATA_SERVER_UPLOAD_EXPIRY",
+        default_value = "24h"
     )]
-    min_free: ByteSize,
+    upload_expiry: humantime::Duration,
+
+    /// Space for values below which /-/ready answers 503; 0 is none [default: 64MiB]
+    #[arg(long, value_name = "SIZE", env = "DATA_SERVER_MIN_FREE")]
+    min_free: Option<ByteSize>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -92,13 +83,65 @@ enum Durability {
 /// Where values go when no directory is named.
 const DEFAULT_DIR: &str = "/tmp/data-rs";
 
+const CACHE: ByteSize = ByteSize::mib(64);
+const LISTING_INDEX: ByteSize = ByteSize::mib(128);
+const MIN_FREE: ByteSize = ByteSize::mib(64);
+
 impl Storage {
     pub(super) fn directory(&self) -> DirectoryConfig {
         let path = self.dir.clone();
         DirectoryConfig {
             is_named: path.is_some(),
             path: path.unwrap_or_else(|| DEFAULT_DIR.into()),
-            min_free: self.min_free.as_u64(),
+            min_free: self.min_free.unwrap_or(MIN_FREE).as_u64(),
+        }
+    }
+
+    /// What an S3 store is given; options that only a directory has are refused.
+    pub(super) fn share(
+        &self,
+        reactors: usize,
+        service: &ServiceConfig,
+    ) -> Result<Share, BadConfig> {
+        let given = [
+            (self.dir.is_some(), "--dir", "the values are in the store"),
+            (
+                self.cache.is_some(),
+                "--cache",
+                "a value is read from the store each time, for other servers may change it",
+            ),
+            (
+                self.durability.is_some(),
+                "--durability",
+                "what an acknowledged write survives is the store's promise",
+            ),
+            (
+                self.min_free.is_some(),
+                "--min-free",
+                "the server does not see how much space the store has",
+            ),
+            (
+                self.listing_index.is_some(),
+                "--listing-index",
+                "the store makes the listings",
+            ),
+            (
+                service.compress,
+                "--compress",
+                "values pass as the store sends them: have a proxy compress them",
+            ),
+            (service.compat, "--compat", "the C server had a directory"),
+        ];
+        match given.into_iter().find(|&(is_given, ..)| is_given) {
+            Some((_, option, why)) => Err(BadConfig::NotWithStore { option, why }),
+            None => Ok(Share {
+                reactors,
+                cpus: None,
+                compute_threads: self.compute_threads(),
+                max_staged: self.max_staged(),
+                upload_expiry: *self.upload_expiry,
+                read_only: service.read_only,
+            }),
         }
     }
 
@@ -108,18 +151,28 @@ impl Storage {
             .map_or_else(|| num_cpus::get().saturating_sub(1).max(1), usize::from)
     }
 
+    /// Bytes of uploads staged at once, if that is bounded, and how long an unfinished one is kept.
+    pub(super) fn staging(&self) -> (Option<NonZeroU64>, Duration) {
+        (self.max_staged(), *self.upload_expiry)
+    }
+
+    fn max_staged(&self) -> Option<NonZeroU64> {
+        NonZeroU64::new(self.max_staged.as_u64())
+    }
+
     pub(super) fn options(&self, descriptors: &Descriptors) -> store::Options {
         store::Options {
-            cache: self.cache.as_u64(),
+            cache: self.cache.unwrap_or(CACHE).as_u64(),
             cached_files: descriptors.cached_files(),
-            listing_index: self.listing_index.as_u64(),
-            durability: match self.durability {
+            listing_index: self.listing_index.unwrap_or(LISTING_INDEX).as_u64(),
+            durability: match self.durability.unwrap_or(Durability::Os) {
                 Durability::Os => store::Durability::Os,
                 Durability::Disk => store::Durability::Disk,
             },
             compute_threads: self.compute_threads(),
             cpus: None,
-            max_staged: NonZeroU64::new(self.max_staged.as_u64()),
+            max_staged: self.max_staged(),
+            upload_expiry: *self.upload_expiry,
             is_text: is_guessed_text,
         }
     }

@@ -4,10 +4,12 @@
 //! - `semantics`: the rules of HTTP that are pure functions.
 //! - `service`: one door for every request; what performs it.
 //! - `response`: from an outcome to status, headers and body.
+//! - `client`: who asks.
 //! - `exchange`: the state of a connection, and the record of the request under way.
 //! - `watch`, `ui` and `admin`: changes as they come, the page for browsers, the server's own pages.
 
 mod admin;
+mod client;
 mod exchange;
 #[cfg(any(test, fuzzing))]
 #[path = "../../tests/checks/mod.rs"]
@@ -20,21 +22,25 @@ mod service_config;
 mod ui;
 mod watch;
 
-pub use crate::store::BodySource;
+pub use crate::store::{BodySource, Piped};
 pub use admin::Admin;
+pub use client::{Client, Peer};
 pub use exchange::access_log::Sampling;
 pub use exchange::connection_state::{ConnectionState, Phase};
+pub use request::body::Frames;
 pub use request::framing::Framing;
 pub use request::head::{FramingError, MAX_HEAD};
 pub use request::hosts::{BadName, Hosts};
 pub use request::origins::{BadOrigin, Origins};
+pub use request::stream::{Stream, StreamBody};
 pub use response::body::{Body, Piece};
 pub use response::file_body::Region;
-pub use response::head_encoder::{CONTINUE, closes};
+pub use response::head_encoder::closes;
+pub use response::interim::{CONTINUE, go_on};
 pub use semantics::cache_control::{BadCacheControl, DEFAULT as CACHE_CONTROL, cache_control};
 pub use semantics::media::is_guessed_text;
 pub use semantics::{conditional, range};
 pub use service::execute::{Task, Work};
 pub use service::{Answer, Service, ServiceBuilder};
-pub use service_config::{AllowLists, Routes, ServiceConfig};
+pub use service_config::{AllowLists, Routes, ServiceConfig, UploadLimits};
 pub use watch::{Session, Upgraded};

@@ -4,20 +4,26 @@
 
 pub(super) mod body;
 mod clock;
+mod content;
 mod cross_origin;
 pub(super) mod encoded;
 pub(super) mod file_body;
+mod form;
 pub(super) mod head_encoder;
+pub(super) mod interim;
 pub(super) mod outcome;
+mod pages;
 pub(super) mod plain;
+mod refusal;
+pub(super) mod remote_part;
 pub(super) mod representation;
+mod uploads;
 mod value;
+mod watching;
 
 use hyper::body::Body as _;
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderName,
-    HeaderValue, LINK, RETRY_AFTER, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_VERSION, SERVER, UPGRADE,
-    VARY, X_CONTENT_TYPE_OPTIONS,
+    CONTENT_LENGTH, HeaderMap, HeaderValue, RETRY_AFTER, SERVER, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Response, StatusCode};
 
@@ -26,26 +32,15 @@ use crate::http::request::head::FramingError;
 use crate::http::request::operation::ResponseContext;
 use crate::http::request::rejection::Rejection;
 use crate::http::request::watch_request::BadWatchRequest;
-use crate::http::response::body::{Body, EndlessBody};
-use crate::http::response::outcome::{Outcome, ValueResponse};
-use crate::http::response::plain::{close, empty, plain, problem, put};
-use crate::http::response::representation::{NAME, validators};
+use crate::http::response::body::Body;
+use crate::http::response::outcome::{FormStored, Outcome};
+use crate::http::response::plain::{close, empty, plain, problem, problem_with, with};
+use crate::http::response::representation::NAME;
 use crate::http::response::value::Sent;
-use crate::http::semantics::listing::ListFormat;
-use crate::http::semantics::range::unsatisfied;
 use crate::http::semantics::stored_fields::BadField;
 use crate::http::service_config::ServiceConfig;
 use crate::http::ui;
 use crate::store;
-
-/// What may be done.
-fn methods(config: &ServiceConfig) -> HeaderValue {
-    HeaderValue::from_static(if config.read_only {
-        "GET, HEAD, OPTIONS"
-    } else {
-        "GET, HEAD, PUT, DELETE, OPTIONS"
-    })
-}
 
 /// The answer to a request.
 pub(super) fn render(
@@ -53,30 +48,11 @@ pub(super) fn render(
     context: &ResponseContext,
     config: &ServiceConfig,
 ) -> Response<Body> {
-    let is_value = matches!(outcome, Outcome::Value(_));
-    let mut response = match outcome {
-        Outcome::Value(sending) => value(sending),
-        Outcome::Page(page) => own_page(page),
-        Outcome::Stored(version) => {
-            let mut response = empty(StatusCode::OK);
-            response.headers_mut().extend(validators(version));
-            response
-        }
-        Outcome::Discarded | Outcome::Deleted => empty(StatusCode::OK),
-        Outcome::NoValue => problem(StatusCode::NOT_FOUND, "no-such-key", "no such key", context),
-        Outcome::Listed { text, format, next } => listed(text, format, next, config),
-        Outcome::Home { is_known } => page(is_known),
-        Outcome::Options { preflight } => options(preflight, context, config),
-        Outcome::Subscribed(events) => subscribed(events),
-        Outcome::Upgraded(accept) => upgraded(accept),
-        Outcome::Refused(why) => refused(&why, context, config),
-        Outcome::Failed(error) => failed(&error, context, config),
-        Outcome::Panicked => panicked(context),
-    };
+    let is_value = matches!(outcome, Outcome::Value(_) | Outcome::Remote(_));
+    let mut response = respond(outcome, context, config);
     if response.status() == StatusCode::OK && response.body().is_end_stream() {
         // hyper leaves it out of the answer to HEAD when the body is empty.
-        let empty = HeaderValue::from_static("0");
-        response.headers_mut().insert(CONTENT_LENGTH, empty);
+        response.headers_mut().insert(CONTENT_LENGTH, 0.into());
     }
     // A value's own headers say it already, but for 304, which says less.
     let has_manners = is_value && response.status() != StatusCode::NOT_MODIFIED;
@@ -89,9 +65,59 @@ pub(super) fn render(
     response
 }
 
+/// The response to `outcome`, without what every response has.
+fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) -> Response<Body> {
+    match outcome {
+        Outcome::Value(sending) => value(value::sent(sending)),
+        Outcome::Remote(sending) => value(value::sent_remotely(*sending)),
+        Outcome::Page(page) => own_page(page),
+        Outcome::Stored(published) => with(empty(StatusCode::OK), |headers| {
+            value::describe_published(headers, published);
+        }),
+        Outcome::Discarded | Outcome::Deleted => empty(StatusCode::OK),
+        Outcome::NoValue => problem(StatusCode::NOT_FOUND, "no-such-key", "no such key", context),
+        Outcome::Listed { text, format, next } => {
+            with(plain(StatusCode::OK, Body::bytes(text)), |headers| {
+                pages::describe_listing(headers, format, next, config);
+            })
+        }
+        Outcome::Home {
+            document,
+            next,
+            is_known,
+        } => page(document, next, is_known),
+        Outcome::Moved { to } => with(empty(StatusCode::FOUND), |headers| {
+            pages::describe_move(headers, to);
+        }),
+        Outcome::Elsewhere { to } => elsewhere(to),
+        Outcome::FormStored(stored) => form_stored(&stored),
+        Outcome::FormHalted(halted) => {
+            let (why, context) = form::halted(*halted, context);
+            respond(why, &context, config)
+        }
+        Outcome::Options { preflight, of } => with(empty(StatusCode::NO_CONTENT), |headers| {
+            refusal::describe_options(headers, preflight, of, context, config);
+        }),
+        Outcome::Nothing => empty(StatusCode::NO_CONTENT),
+        Outcome::UploadCreated => empty(StatusCode::CREATED),
+        Outcome::Upload(outcome, state) => with(respond(*outcome, context, config), |headers| {
+            uploads::describe(headers, state, config);
+        }),
+        Outcome::Subscribed(events) => {
+            let response = plain(StatusCode::OK, Body::endless(events));
+            with(response, watching::announce_events)
+        }
+        Outcome::Upgraded(accept) => with(empty(StatusCode::SWITCHING_PROTOCOLS), |headers| {
+            watching::accept_websocket(headers, accept);
+        }),
+        Outcome::Refused(why) => refused(&why, context, config),
+        Outcome::Failed(error) => failed(&error, context, config),
+        Outcome::Panicked => panicked(context),
+    }
+}
+
 /// The answer with a value.
-fn value(sending: ValueResponse) -> Response<Body> {
-    let (sent, headers, body) = value::sent(sending);
+fn value((sent, headers, body): (Sent, HeaderMap, Body)) -> Response<Body> {
     let status = match sent {
         Sent::Whole => StatusCode::OK,
         Sent::Part => StatusCode::PARTIAL_CONTENT,
@@ -102,84 +128,48 @@ fn value(sending: ValueResponse) -> Response<Body> {
     response
 }
 
-fn listed(
-    text: Vec<u8>,
-    format: ListFormat,
-    next: Option<String>,
-    config: &ServiceConfig,
-) -> Response<Body> {
-    let mut response = plain(StatusCode::OK, Body::bytes(text));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
-    headers.insert(VARY, HeaderValue::from_static("accept"));
-    if let Some(value) = &config.cache_control {
-        headers.insert(CACHE_CONTROL, value.clone());
-    }
-    if let Some(next) = next {
-        put(headers, LINK, next);
-    }
-    response
-}
-
-/// One of the server's own pages, which are true at this moment only.
+/// One of the server's own pages.
 fn own_page(page: admin::PageText) -> Response<Body> {
     let status = if page.is_good {
         StatusCode::OK
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
-    let mut response = plain(status, Body::bytes(page.body));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(page.media_type));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+    let response = plain(status, Body::bytes(page.body));
+    with(response, |headers| {
+        pages::describe_own(headers, page.media_type);
+    })
 }
 
-fn page(is_known: bool) -> Response<Body> {
-    let mut response = if is_known {
+fn page(document: ui::Document, next: Option<String>, is_known: bool) -> Response<Body> {
+    let response = if is_known {
         empty(StatusCode::NOT_MODIFIED)
     } else {
-        plain(StatusCode::OK, Body::bytes(ui::document()))
+        plain(StatusCode::OK, Body::bytes(document.html))
     };
-    response.headers_mut().extend(ui::headers());
-    response
+    with(response, |headers| {
+        pages::describe_page(headers, &document.etag, next);
+    })
 }
 
-fn subscribed(events: Box<dyn EndlessBody>) -> Response<Body> {
-    let mut response = plain(StatusCode::OK, Body::endless(events));
-    let headers = response.headers_mut();
-    let media_type = HeaderValue::from_static("text/event-stream");
-    headers.insert(CONTENT_TYPE, media_type);
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // Else nginx keeps events back until it has many.
-    let name = HeaderName::from_static("x-accel-buffering");
-    headers.insert(name, HeaderValue::from_static("no"));
-    response
+/// The value is where the store has it.
+fn elsewhere(to: String) -> Response<Body> {
+    let body = Body::bytes(pages::ELSEWHERE);
+    with(plain(StatusCode::TEMPORARY_REDIRECT, body), |headers| {
+        pages::describe_elsewhere(headers, to);
+    })
 }
 
-fn upgraded(accept: String) -> Response<Body> {
-    let mut response = empty(StatusCode::SWITCHING_PROTOCOLS);
-    response.headers_mut().extend(upgrade());
-    put(response.headers_mut(), SEC_WEBSOCKET_ACCEPT, accept);
-    response
-}
-
-/// RFC 9110, section 7.8: who sends Upgrade sends Connection with it.
-fn upgrade() -> [(HeaderName, HeaderValue); 2] {
-    [
-        (UPGRADE, HeaderValue::from_static("websocket")),
-        (CONNECTION, HeaderValue::from_static("upgrade")),
-    ]
-}
-
-fn options(preflight: bool, context: &ResponseContext, config: &ServiceConfig) -> Response<Body> {
-    let mut response = empty(StatusCode::NO_CONTENT);
-    let headers = response.headers_mut();
-    headers.insert(ALLOW, methods(config));
-    if preflight && context.origin.is_some() {
-        cross_origin::allow(headers, methods(config));
+/// All files of a form were stored: the page of their folder, or what they are.
+fn form_stored(stored: &FormStored) -> Response<Body> {
+    if stored.wants_page {
+        let response = empty(StatusCode::SEE_OTHER);
+        return with(response, |headers| {
+            form::lead_to_folder(headers, &stored.folder);
+        });
     }
-    response
+    let response = plain(StatusCode::OK, Body::bytes(form::json(&stored.files)));
+    with(response, form::describe_json)
 }
 
 fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -> Response<Body> {
@@ -201,6 +191,8 @@ fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -
         Rejection::PartialPut => (S::BAD_REQUEST, "partial-put"),
         Rejection::BadField(BadField::Framing) => (S::UNSUPPORTED_MEDIA_TYPE, "content-coding"),
         Rejection::BadField(_) => (S::BAD_REQUEST, "bad-field"),
+        Rejection::BadForm(_) => (S::BAD_REQUEST, "bad-form"),
+        Rejection::NoForm => (S::UNSUPPORTED_MEDIA_TYPE, "no-form"),
         Rejection::BadDigest(_) => (S::BAD_REQUEST, "bad-digest"),
         Rejection::DigestMismatch => (S::BAD_REQUEST, "digest-mismatch"),
         Rejection::Unsatisfiable { .. } => (S::RANGE_NOT_SATISFIABLE, "range-not-satisfiable"),
@@ -233,27 +225,17 @@ fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -
             (S::FORBIDDEN, "foreign-origin")
         }
         Rejection::TooLarge { .. } => (S::PAYLOAD_TOO_LARGE, "too-large"),
+        Rejection::NoSuchUpload => (S::NOT_FOUND, "no-such-upload"),
+        Rejection::NotPartialUpload => (S::UNSUPPORTED_MEDIA_TYPE, "not-partial-upload"),
+        Rejection::UploadField(_) => (S::BAD_REQUEST, "bad-upload-field"),
+        Rejection::MismatchingOffset { .. } => (S::CONFLICT, refusal::MISMATCHING_OFFSET),
+        Rejection::InconsistentLength => (S::BAD_REQUEST, refusal::INCONSISTENT_LENGTH),
+        Rejection::UploadComplete => (S::CONFLICT, "upload-complete"),
+        Rejection::UploadTaken => (S::CONFLICT, "upload-taken"),
     };
-    let mut response = problem(status, name, why, context);
-    if status == S::METHOD_NOT_ALLOWED {
-        let allowed = match why {
-            Rejection::PageMethod(methods) => HeaderValue::from_static(methods),
-            _ => methods(config),
-        };
-        response.headers_mut().insert(ALLOW, allowed);
-    }
-    if status == S::UPGRADE_REQUIRED {
-        let headers = response.headers_mut();
-        headers.extend(upgrade());
-        headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
-    }
-    if let Rejection::Unsatisfiable { len } = why {
-        put(response.headers_mut(), CONTENT_RANGE, unsatisfied(*len));
-    }
-    if matches!(
-        why,
-        Rejection::BadHost | Rejection::BadTarget | Rejection::CutOff
-    ) {
+    let mut response = problem_with(status, name, why, refusal::offsets(why), context);
+    refusal::explain(response.headers_mut(), why, config);
+    if refusal::ends_connection(why) {
         close(&mut response);
     }
     response
@@ -271,17 +253,27 @@ fn failed(
         E::Exhausted { .. } => (S::SERVICE_UNAVAILABLE, "exhausted"),
         E::Displaced { .. } => (S::SERVICE_UNAVAILABLE, "directory-displaced"),
         E::Precondition => (S::PRECONDITION_FAILED, "precondition-failed"),
+        E::Taken => (S::CONFLICT, "upload-taken"),
         E::Occupied(_) => (S::CONFLICT, "occupied"),
         E::Incomplete => return refused(&Rejection::CutOff, context, config),
         // As the C server had it.
         E::Forbidden { .. } if config.compat => (S::INTERNAL_SERVER_ERROR, "forbidden"),
         E::Forbidden { .. } => (S::FORBIDDEN, "forbidden"),
         E::Truncated | E::Failed { .. } => (S::INTERNAL_SERVER_ERROR, "store-failed"),
+        E::Unreachable { .. } => (S::SERVICE_UNAVAILABLE, "store-unreachable"),
+        E::Busy { .. } => (S::SERVICE_UNAVAILABLE, "store-busy"),
+        E::TimedOut => (S::GATEWAY_TIMEOUT, "store-timeout"),
+        E::OutcomeUnknown { is_late: true } => (S::GATEWAY_TIMEOUT, "outcome-unknown"),
+        E::OutcomeUnknown { is_late: false } => (S::BAD_GATEWAY, "outcome-unknown"),
+        E::Refused { .. } => (S::INTERNAL_SERVER_ERROR, "store-refused"),
+        E::BadGateway { .. } => (S::BAD_GATEWAY, "store-failed"),
+        E::NotSupported { name, .. } => (S::NOT_IMPLEMENTED, *name),
+        E::BadKey(_) => (S::BAD_REQUEST, "bad-key"),
     };
     let mut response = problem(status, name, error, context);
     if status == S::SERVICE_UNAVAILABLE {
-        let soon = HeaderValue::from_static("1");
-        response.headers_mut().insert(RETRY_AFTER, soon);
+        let headers = response.headers_mut();
+        headers.insert(RETRY_AFTER, error.retry_after().into());
     }
     response
 }

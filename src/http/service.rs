@@ -3,18 +3,23 @@
 //! Every request comes through [`Service::call`], whatever brings it. What takes no work (a rejection, a value in the
 //! cache) is answered at once; everything else is performed in a future. Decides no status and reads no header.
 
+mod claimed;
 pub(super) mod execute;
+mod form;
 mod get;
 mod handler;
+mod list;
+mod part;
 mod put;
+mod remote;
 mod subscribe;
+mod uploads;
+mod value_upload;
 
 use std::cell::Cell;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use hyper::body::Incoming;
 use hyper::header::EXPECT;
 use hyper::http::request::Parts;
 use hyper::http::response;
@@ -22,6 +27,7 @@ use hyper::{Method, Request, Response};
 
 use crate::failpoint;
 use crate::http::admin::Admin;
+use crate::http::client::{Client, Peer};
 use crate::http::exchange::access_log::{Line, Sampling};
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::exchange::panics::{RequestInfo, caught};
@@ -41,7 +47,7 @@ use crate::http::response::outcome::Outcome;
 use crate::http::semantics::accept::prefers_problem;
 use crate::http::service::execute::{RequestContext, Task, Work};
 use crate::http::service::handler::{Handler, seal};
-use crate::http::service::subscribe::subscribe;
+use crate::http::service::subscribe::{NO_WATCH, subscribe};
 use crate::http::service_config::ServiceConfig;
 use crate::http::watch::{Subscribers, Subscription, Upgraded};
 use crate::store::Store;
@@ -50,9 +56,9 @@ use crate::store::Store;
 #[derive(Debug)]
 pub struct Service {
     handler: Rc<Handler>,
-    reactor: usize,
     logged: Cell<u32>,
-    subscribers: Rc<Subscribers>,
+    /// `None` where changes are not told.
+    subscribers: Option<Rc<Subscribers>>,
     encoder: Encoder,
 }
 
@@ -62,7 +68,7 @@ pub enum Answer {
     Ready(Response<Body>),
     /// It is being worked on.
     Working(Work),
-    /// The body of a PUT decides, and has not been touched: it can be received in more than one way.
+    /// The body of an upload decides, and has not been touched: it can be received in more than one way.
     Upload(Box<Task>),
 }
 
@@ -82,9 +88,10 @@ pub struct ServiceBuilder {
 impl ServiceBuilder {
     /// The service, for the thread that this is called on.
     pub fn build(self) -> Service {
-        let subscribers = Subscribers::new(Arc::clone(self.store.changes()));
+        let changes = self.store.changes().map(Arc::clone);
         let handler = Handler {
             store: self.store,
+            reactor: self.reactor,
             config: self.config,
             admin: self.admin,
             ids: Ids::default(),
@@ -92,9 +99,8 @@ impl ServiceBuilder {
         };
         Service {
             handler: Rc::new(handler),
-            reactor: self.reactor,
             logged: Cell::new(0),
-            subscribers: Rc::new(subscribers),
+            subscribers: changes.map(|changes| Rc::new(Subscribers::new(changes))),
             encoder: Encoder::default(),
         }
     }
@@ -106,23 +112,27 @@ impl Service {
         self.encoder.encode(parts, len)
     }
 
-    /// Answers one request of `connection`. A session left in `upgraded` takes the connection over once the response has
+    /// The head of a response over HTTP/2, with a body of `len` bytes where that is known.
+    pub fn complete(&self, parts: response::Parts, len: Option<u64>) -> Response<()> {
+        self.encoder.complete(parts, len)
+    }
+
+    /// Answers one request of `connection`, or of one of its streams. A session left in `upgraded` takes the connection over once the response has
     /// been sent.
     pub fn call(
         self: &Rc<Self>,
         connection: &Rc<ConnectionState>,
-        peer: SocketAddr,
-        request: Request<Incoming>,
+        client: Client,
+        request: Request<Frames>,
         upgraded: &Upgraded,
     ) -> Answer {
         failpoint::reach("connection", request.uri().path());
         let record = RequestRecord::begin(connection, request.method());
         let (head, body) = request.into_parts();
-        let body = Frames::new(body);
-        let begun = caught(|| self.begin(&head, body.len(), peer, connection, &record));
+        let begun = caught(|| self.begin(&head, body.len(), client, connection, &record));
         let (context, begun) = begun.unwrap_or_else(|panicked| {
-            let id = record.request_id(|| self.notes(Some(&head), peer));
-            RequestInfo::new(&head, peer).panicked(panicked, &id, connection);
+            let id = record.request_id(|| self.notes(Some(&head), client.peer));
+            RequestInfo::new(&head, client.peer).panicked(panicked, &id, connection);
             (ResponseContext::default(), Begun::Done(Outcome::Panicked))
         });
         // Only work reads what comes with a request.
@@ -137,10 +147,10 @@ impl Service {
                 }
                 Answer::Working(self.when_resident(response, context, connection, record))
             }
-            Begun::Watch(ask) => {
+            Begun::Watch(ask, subscribers) => {
                 // Before there is a response, so that a client that acts on the response misses nothing.
                 let subscription =
-                    Subscription::new(&self.subscribers, connection, ask.prefix, ask.since);
+                    Subscription::new(&subscribers, connection, ask.prefix, ask.since);
                 Answer::Ready(subscribe(
                     &self.handler,
                     subscription,
@@ -155,12 +165,12 @@ impl Service {
                 let context = RequestContext {
                     handler: Rc::clone(&self.handler),
                     connection: Rc::clone(connection),
-                    info: RequestInfo::new(&head, peer),
+                    info: RequestInfo::new(&head, client.peer),
                     context,
                     expects_continue: head.headers.contains_key(EXPECT),
                     record,
                 };
-                let is_upload = matches!(operation, Operation::Put { .. });
+                let is_upload = operation.takes_body();
                 let task = Task::new(context, operation, body);
                 if is_upload {
                     Answer::Upload(Box::new(task))
@@ -175,13 +185,13 @@ impl Service {
     pub fn reject(
         &self,
         connection: &Rc<ConnectionState>,
-        peer: SocketAddr,
+        client: Client,
         why: FramingError,
         received: &[u8],
     ) -> Response<Body> {
         let record = RequestRecord::begin(connection, &Method::CONNECT);
         if self.handler.config.access_log.is_some() {
-            record.note(self.notes(None, peer));
+            record.note(self.notes(None, client.peer));
         }
         connection.leave_unread();
         let context = ResponseContext {
@@ -197,27 +207,30 @@ impl Service {
         &self,
         head: &Parts,
         len: Option<u64>,
-        peer: SocketAddr,
+        client: Client,
         connection: &ConnectionState,
         record: &RequestRecord,
     ) -> (ResponseContext, Begun) {
         failpoint::reach("answer", head.uri.path());
-        let (context, understood) = understand(head, len, &self.handler.config);
+        let (context, understood) = understand(head, len, client, &self.handler.config);
         if self.handler.config.access_log.is_some()
             || self.handler.config.server_timing
             || context.identified
         {
-            record.note(self.notes(Some(head), peer));
+            record.note(self.notes(Some(head), client.peer));
         }
         if context.closes {
             connection.close_after_response();
         }
         let begun = match understood {
             Err(rejection) => {
-                self.handler.rejection_log.refused(&rejection, peer);
+                self.handler.rejection_log.refused(&rejection, client.peer);
                 Begun::Done(Outcome::Refused(rejection))
             }
-            Ok(Intent::Watch(ask)) => Begun::Watch(ask),
+            Ok(Intent::Watch(ask)) => match &self.subscribers {
+                Some(subscribers) => Begun::Watch(ask, Rc::clone(subscribers)),
+                None => Begun::Done(NO_WATCH.into()),
+            },
             Ok(Intent::Operation(operation)) => {
                 record.asks();
                 match self.try_now(&operation, connection) {
@@ -230,13 +243,13 @@ impl Service {
     }
 
     /// What the log says of a request; without a `head`, it could not be understood.
-    fn notes(&self, head: Option<&Parts>, peer: SocketAddr) -> Notes {
+    fn notes(&self, head: Option<&Parts>, peer: Peer) -> Notes {
         let line = self.handler.config.access_log.map(|Sampling { one_of }| {
             let turn = self.logged.get();
             self.logged.set((turn + 1) % one_of);
             Line {
                 peer,
-                reactor: self.reactor,
+                reactor: self.handler.reactor,
                 method: head.map_or("-", |head| head.method.as_str()).to_owned(),
                 target: head.map_or("-", |head| head.uri.path()).to_owned(),
                 is_sampled: turn == 0,
@@ -262,8 +275,8 @@ impl Service {
                 let object = self.handler.cached(key, connection)?;
                 Some(self.handler.found(object, key, options, None))
             }
-            &Operation::Home { is_known } => Some(Outcome::Home { is_known }),
-            &Operation::Options { preflight } => Some(Outcome::Options { preflight }),
+            Operation::Moved { to } => Some(Outcome::Moved { to: to.clone() }),
+            &Operation::Options { preflight, of } => Some(Outcome::Options { preflight, of }),
             _ => None,
         }
     }
@@ -276,16 +289,13 @@ impl Service {
         record: RequestRecord,
     ) -> Work {
         let (handler, connection) = (Rc::clone(&self.handler), Rc::clone(connection));
-        Box::pin(async move {
-            let response = handler.begun(response, &context).await;
-            seal(response, &connection, record)
-        })
+        Box::pin(async move { seal(handler.begun(response, &context).await, &connection, record) })
     }
 }
 
 /// What became of a request at once.
 enum Begun {
     Done(Outcome),
-    Watch(WatchRequest),
+    Watch(WatchRequest, Rc<Subscribers>),
     Work(Operation<'static>),
 }

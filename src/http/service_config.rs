@@ -1,5 +1,7 @@
 //! How requests are answered: what the options of this room mean.
 
+use std::time::Duration;
+
 use hyper::header::HeaderValue;
 
 use crate::http::exchange::access_log::Sampling;
@@ -17,8 +19,10 @@ pub struct ServiceConfig {
     pub discard: bool,
     /// Refuse to change anything.
     pub read_only: bool,
-    /// The longest value taken, in bytes.
-    pub max_body: u64,
+    /// The store can keep what was received of an upload; only the store knows.
+    pub store_resumes: bool,
+    /// How much is taken.
+    pub limits: UploadLimits,
     /// Compress answers for clients that ask for it.
     pub compress: bool,
     /// The Cache-Control of listings, and of values that were stored without one; none where it is `None`.
@@ -29,6 +33,15 @@ pub struct ServiceConfig {
     pub access_log: Option<Sampling>,
     /// Tell clients how long their answers took.
     pub server_timing: bool,
+}
+
+/// Limits of what is uploaded.
+#[derive(Clone, Copy, Debug)]
+pub struct UploadLimits {
+    /// The longest value taken, in bytes.
+    pub max_body: u64,
+    /// How long an unfinished upload is kept after its last request; zero is for ever.
+    pub expiry: Duration,
 }
 
 /// Names and origins that may use the server: other web sites may not.
@@ -49,4 +62,16 @@ pub enum Routes {
     Values,
     /// The server's own pages alone.
     Pages,
+}
+
+impl ServiceConfig {
+    /// Whether uploads can be resumed: not as the C server answered, and not where nothing is stored.
+    pub(in crate::http) fn resumes(&self) -> bool {
+        !(self.compat || self.discard || self.read_only)
+    }
+
+    /// Whether clients are told so: the fields have a meaning also where the store can keep nothing, and are refused.
+    pub(in crate::http) fn announces_uploads(&self) -> bool {
+        self.resumes() && self.store_resumes
+    }
 }

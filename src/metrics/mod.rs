@@ -7,11 +7,13 @@ mod counter;
 mod histogram;
 pub mod process;
 mod reactor;
+mod s3;
 mod store;
 
 pub use counter::{Counter, SharedCounter};
 pub use histogram::{Histogram, Scale};
 pub use reactor::{Direction, Method, ReactorCounters, STATUSES};
+pub use s3::{S3Counters, StoreOperation};
 pub use store::{Jobs, Listings, StoreCounters};
 
 /// Lines of the log that were lost: there was no room for them, or standard error refused them.

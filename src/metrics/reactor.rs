@@ -11,6 +11,10 @@ pub enum Method {
     Head,
     /// PUT.
     Put,
+    /// POST.
+    Post,
+    /// PATCH.
+    Patch,
     /// DELETE.
     Delete,
     /// OPTIONS.
@@ -21,10 +25,12 @@ pub enum Method {
 
 impl Method {
     /// All of them, with their names.
-    pub const ALL: [(Self, &'static str); 6] = [
+    pub const ALL: [(Self, &'static str); 8] = [
         (Self::Get, "GET"),
         (Self::Head, "HEAD"),
         (Self::Put, "PUT"),
+        (Self::Post, "POST"),
+        (Self::Patch, "PATCH"),
         (Self::Delete, "DELETE"),
         (Self::Options, "OPTIONS"),
         (Self::Other, "other"),

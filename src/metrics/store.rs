@@ -15,6 +15,8 @@ pub struct StoreCounters {
     syncs: Mutex<Histogram>,
     /// What is listed.
     pub listings: Arc<Listings>,
+    /// Resumable uploads that expired unfinished.
+    pub uploads_expired: SharedCounter,
 }
 
 impl Default for StoreCounters {
@@ -23,6 +25,7 @@ impl Default for StoreCounters {
             batches: Histogram::new(&Scale::BATCH),
             syncs: Mutex::new(Histogram::new(&Scale::DURATION)),
             listings: Arc::default(),
+            uploads_expired: SharedCounter::default(),
         }
     }
 }

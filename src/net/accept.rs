@@ -4,10 +4,14 @@
 //! longer and longer, the log says so once, and again when nothing has failed for a while.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{AddressFamily, SocketAddrAny, SocketFlags};
+
+use crate::http::Peer;
 
 /// The first pause after a failure of this machine; each further one in a row is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -61,7 +65,7 @@ impl Backoff {
 /// What one attempt to accept came to.
 #[derive(Debug)]
 pub(super) enum Attempt {
-    Connection(TcpStream, SocketAddr),
+    Connection(TcpStream, Peer),
     /// No client waits.
     Empty,
     /// This peer's trouble: on to the next.
@@ -74,7 +78,8 @@ pub(super) enum Attempt {
 pub(super) fn attempt(listener: &TcpListener) -> Attempt {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     match rustix::net::acceptfrom_with(listener, flags) {
-        Ok((socket, peer)) => match peer.and_then(|peer| SocketAddr::try_from(peer).ok()) {
+        Ok((socket, address)) => match address.and_then(|address| peer(&socket, address)) {
+            // A TcpStream is what owns any connection here, by a unix socket too: nothing asks it for addresses.
             Some(peer) => Attempt::Connection(socket.into(), peer),
             None => Attempt::PeerFailed,
         },
@@ -82,6 +87,18 @@ pub(super) fn attempt(listener: &TcpListener) -> Attempt {
         Err(errno) if is_peers_fault(errno) => Attempt::PeerFailed,
         Err(errno) => Attempt::Exhausted(errno),
     }
+}
+
+/// Who is at the other end of `socket`.
+fn peer(socket: &OwnedFd, address: SocketAddrAny) -> Option<Peer> {
+    if address.address_family() != AddressFamily::UNIX {
+        return SocketAddr::try_from(address).ok().map(Peer::Address);
+    }
+    let process = socket_peercred(socket).ok()?;
+    Some(Peer::Process {
+        uid: process.uid.as_raw(),
+        pid: process.pid.as_raw_pid(),
+    })
 }
 
 /// Whether a failed accept concerns only the connection that was to be accepted (accept(2), "Error handling").

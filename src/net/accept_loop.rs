@@ -1,13 +1,14 @@
-//! Accepting: the one loop of it, on the acceptor's thread or on a reactor's own.
+//! Accepting: one loop for each listener, on the acceptor's thread or on a reactor's own.
 //!
 //! It waits for no client, no handshake and no reactor. What fails because of one peer is skipped. What fails because of
 //! this machine pauses accepting for a moment, again and again, and never ends it. It ends when the server drains:
 //! connections that were in the queue before are still served, unless the listener outlives this process.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use tokio::sync::SemaphorePermit;
 use tokio::time::{sleep, timeout};
 
@@ -16,6 +17,7 @@ use super::balance::{Accepted, Target, Targets};
 use super::connection_limit::ConnectionLimit;
 use super::listener::ReactorListener;
 use crate::drain::Draining;
+use crate::http::{Client, Peer};
 
 /// So many connections in a row are accepted, or begun with, before the other tasks of the thread have their turn.
 const ACCEPT_BATCH: usize = 32;
@@ -41,9 +43,23 @@ impl AcceptBudget {
     }
 }
 
+/// Accepts by all of `listeners`, at the same time, until `draining` asks for the end.
+pub(super) async fn run<T: Target + Clone>(
+    listeners: Vec<ReactorListener>,
+    limit: &Arc<ConnectionLimit>,
+    targets: Targets<T>,
+    draining: &Draining,
+) {
+    let accepting = listeners.into_iter().map(|listener| {
+        let accepting = AcceptLoop::new(listener, Arc::clone(limit), targets.clone());
+        accepting.run(draining.clone())
+    });
+    join_all(accepting).await;
+}
+
 /// A listener, and the reactors that it accepts for.
 #[derive(Debug)]
-pub(super) struct AcceptLoop<T> {
+struct AcceptLoop<T> {
     listener: ReactorListener,
     limit: Arc<ConnectionLimit>,
     targets: Targets<T>,
@@ -52,11 +68,7 @@ pub(super) struct AcceptLoop<T> {
 }
 
 impl<T: Target> AcceptLoop<T> {
-    pub(super) fn new(
-        listener: ReactorListener,
-        limit: Arc<ConnectionLimit>,
-        targets: Targets<T>,
-    ) -> Self {
+    fn new(listener: ReactorListener, limit: Arc<ConnectionLimit>, targets: Targets<T>) -> Self {
         Self {
             listener,
             limit,
@@ -67,7 +79,7 @@ impl<T: Target> AcceptLoop<T> {
     }
 
     /// Accepts until `draining` asks for the end.
-    pub(super) async fn run(mut self, draining: &mut Draining) {
+    async fn run(mut self, mut draining: Draining) {
         tokio::select! {
             () = self.accept() => {}
             () = draining.started() => {}
@@ -134,8 +146,8 @@ impl<T: Target> AcceptLoop<T> {
     }
 
     /// Hands the connection to a reactor, if its client may have one more.
-    fn serve(&mut self, socket: TcpStream, peer: SocketAddr, vacancy: SemaphorePermit<'_>) {
-        let Some(permit) = self.limit.admit(vacancy, peer.ip()) else {
+    fn serve(&mut self, socket: TcpStream, peer: Peer, vacancy: SemaphorePermit<'_>) {
+        let Some(permit) = self.limit.admit(vacancy, peer) else {
             self.targets.turn().counters().accepting.refused.add(1);
             return;
         };
@@ -143,7 +155,11 @@ impl<T: Target> AcceptLoop<T> {
         target.counters().accepting.accepted.add(1);
         target.serve(Accepted {
             socket,
-            peer,
+            client: Client {
+                peer,
+                by_loopback: self.listener.is_loopback(),
+                by_tls: self.listener.is_tls(),
+            },
             permit,
         });
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::accept_loop::AcceptLoop;
+use super::accept_loop;
 use super::balance::{Target, Targets};
 use super::connection_limit::ConnectionLimit;
 use super::listener::Listener;
@@ -16,19 +16,18 @@ use crate::drain::Draining;
 const NICENESS: i32 = 5;
 
 /// Starts accepting for `targets`, until `draining` asks for the end; their handles are dropped then.
-pub(super) fn start<T: Target + Send + 'static>(
-    listener: Listener,
+pub(super) fn start<T: Target + Clone + Send + 'static>(
+    listeners: Vec<Listener>,
     limit: Arc<ConnectionLimit>,
     targets: Targets<T>,
-    mut draining: Draining,
+    draining: Draining,
 ) -> io::Result<()> {
     let set_up = move || {
         // Failing costs switches, no connection.
         let _ = rustix::process::nice(NICENESS);
-        listener.register()
+        listeners.into_iter().map(Listener::register).collect()
     };
-    runtime_thread::start("acceptor".to_owned(), set_up, async move |listener| {
-        let accepting = AcceptLoop::new(listener, limit, targets);
-        accepting.run(&mut draining).await;
+    runtime_thread::start("acceptor".to_owned(), set_up, async move |listeners| {
+        accept_loop::run(listeners, &limit, targets, &draining).await;
     })
 }

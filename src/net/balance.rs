@@ -1,8 +1,9 @@
 //! Which reactor gets the next connection.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 
 use super::connection_limit::Permit;
+use crate::http::Client;
 use crate::metrics::ReactorCounters;
 
 /// Which of several reactors a connection is handed to.
@@ -18,7 +19,7 @@ pub enum Balance {
 #[derive(Debug)]
 pub(super) struct Accepted {
     pub(super) socket: TcpStream,
-    pub(super) peer: SocketAddr,
+    pub(super) client: Client,
     pub(super) permit: Permit,
 }
 
@@ -31,7 +32,7 @@ pub(super) trait Target {
 }
 
 /// The reactors that connections are accepted for: at least one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Targets<T> {
     reactors: Vec<T>,
     balance: Balance,

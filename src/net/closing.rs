@@ -9,29 +9,38 @@ use rustix::io::ioctl_fionread;
 use rustix::net::{Shutdown, shutdown};
 
 use super::resting;
-use super::socket::Socket;
+use super::socket_writer::SocketWriter;
 use crate::http::ConnectionState;
 
 /// How long a client that is still sending has to read a response that came early.
-const LINGER: Duration = Duration::from_secs(2);
+pub(super) const LINGER: Duration = Duration::from_secs(2);
 
 /// How much of what such a client sends is read and dropped, in bytes.
-const MOST_DROPPED: usize = 1 << 20;
+pub(super) const MOST_DROPPED: usize = 1 << 20;
 
 /// Shuts the connection down in order. A client that has sent more than was read, `received` among it, or is still
 /// sending, is read for a while: closing with bytes unread would reset the connection, and the client might never see
 /// its response.
 pub(super) async fn close(
-    socket: &Socket,
+    writer: &SocketWriter,
     state: &ConnectionState,
     received: &[u8],
 ) -> io::Result<()> {
-    let is_read = || socket.with(|socket| Ok(ioctl_fionread(socket)? == 0));
+    let socket = writer.socket();
+    if socket.tls().is_some() {
+        let closed = poll_fn(|cx| writer.poll_close(cx));
+        if let Ok(closed) = tokio::time::timeout(LINGER, closed).await {
+            closed?;
+        }
+    }
+    let is_read = || socket.raw().with(|socket| Ok(ioctl_fionread(socket)? == 0));
     if !state.left_unread() && received.is_empty() && is_read()? {
         // To close is to shut down in order here: the socket has no other owner.
         return Ok(());
     }
-    socket.with(|socket| Ok(shutdown(socket, Shutdown::Write)?))?;
+    socket
+        .raw()
+        .with(|socket| Ok(shutdown(socket, Shutdown::Write)?))?;
     let mut dropped = 0;
     let lingering = poll_fn(|cx| {
         while dropped < MOST_DROPPED {

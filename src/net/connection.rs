@@ -7,7 +7,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
+use std::rc::Rc;
 use std::task::Poll;
 
 use bytes::BytesMut;
@@ -17,13 +17,15 @@ use super::closing;
 use super::command::Command;
 use super::connection_context::ConnectionContext;
 use super::http1::{self, Next};
+use super::http2::{self, PREFACE};
 use super::hyper_io::HyperIo;
-use super::reactor::Reactor;
+use super::reactor::{Http2, Reactor};
 use super::resting;
 use super::socket::Socket;
 use super::socket_reader::SocketReader;
 use super::takeover::{self, Taken};
-use crate::http::Session;
+use super::tls::HTTP2;
+use crate::http::{Client, Session};
 
 /// What broke a connection.
 #[derive(Debug, thiserror::Error)]
@@ -32,51 +34,103 @@ enum ConnectionError {
     Socket(#[from] io::Error),
     #[error("{0}")]
     Protocol(#[from] hyper::Error),
+    #[error("{0}")]
+    Http2(#[from] h2::Error),
 }
 
 /// Serves `socket` until it is closed.
-pub(super) async fn serve(socket: Socket, peer: SocketAddr, reactor: &Reactor) {
-    let context = ConnectionContext::new(socket, peer, reactor);
+pub(super) async fn serve(socket: Socket, client: Client, reactor: &Rc<Reactor>) {
+    let context = ConnectionContext::new(socket, client, reactor);
     if let Err(error) = run(&context).await {
         if matches!(&error, ConnectionError::Protocol(error) if error.is_parse()) {
             context.state.refused_head();
         }
-        tracing::debug!(%peer, %error, "connection broken");
+        tracing::debug!(peer = %client.peer, %error, "connection broken");
     }
 }
 
 async fn run(context: &ConnectionContext<'_>) -> Result<(), ConnectionError> {
     let mut received = BytesMut::new();
-    while !received.is_empty() || rest(context, &mut received).await? {
-        // Boxed, so that a connection at rest has no room set aside for it.
-        let (next, behind) = Box::pin(http1::serve(context, received)).await?;
-        received = behind;
+    // Boxed, so that a connection at rest has no room set aside for what comes then.
+    let is_orderly = match protocol(context, &mut received).await? {
+        Some(Protocol::Http1) => Box::pin(serve_http1(context, &mut received)).await?,
+        Some(Protocol::Http2) => Box::pin(http2::serve(context, received.split())).await?,
+        None => true,
+    };
+    if is_orderly {
+        closing::close(&context.writer, &context.state, &received).await?;
+    }
+    Ok(())
+}
+
+/// What a client speaks.
+enum Protocol {
+    Http1,
+    Http2,
+}
+
+/// Waits for the first bytes, and says what they are of: the handshake of TLS agreed on it, or a client in the clear begins
+/// with it. `None` when no bytes come.
+async fn protocol(
+    context: &ConnectionContext<'_>,
+    received: &mut BytesMut,
+) -> io::Result<Option<Protocol>> {
+    if !rest(context, received).await? {
+        return Ok(None);
+    }
+    let is_http2 = match context.socket.tls() {
+        Some(tls) => tls.has_agreed_on(HTTP2),
+        None if context.reactor.http2() == Http2::Sealed => false,
+        None => {
+            while received.len() < PREFACE.len() && PREFACE.starts_with(received) {
+                if !rest(context, received).await? {
+                    break;
+                }
+            }
+            received.starts_with(PREFACE)
+        }
+    };
+    Ok(Some(if is_http2 {
+        Protocol::Http2
+    } else {
+        Protocol::Http1
+    }))
+}
+
+/// Serves HTTP/1, whose first bytes are `received`; false when the connection is cut.
+async fn serve_http1(
+    context: &ConnectionContext<'_>,
+    received: &mut BytesMut,
+) -> Result<bool, ConnectionError> {
+    while !received.is_empty() || rest(context, received).await? {
+        let (next, behind) = Box::pin(http1::serve(context, received.split())).await?;
+        *received = behind;
         match next {
             Next::Rest => {}
             Next::Close => break,
-            Next::Cut => return Ok(()),
+            Next::Cut => return Ok(false),
             Next::Reject(error) => {
                 let service = context.reactor.service();
-                let response = service.reject(&context.state, context.peer, error, &received);
-                take_over(context, Taken::Response(response), &mut received).await?;
+                let response = service.reject(&context.state, context.client, error, received);
+                take_over(context, Taken::Response(response), received).await?;
                 break;
             }
             Next::TakeOver(taken) => {
                 context.reactor.counters().takes_over(taken.direction());
-                if take_over(context, taken, &mut received).await? {
+                if take_over(context, taken, received).await? {
                     break;
                 }
             }
             Next::Upgrade(session) => {
-                if !run_session(context, session, &received).await {
-                    return Ok(());
+                if !run_session(context, session, received).await {
+                    return Ok(false);
                 }
                 received.clear();
                 break;
             }
         }
     }
-    Ok(closing::close(&context.socket, &context.state, &received).await?)
+    Ok(true)
 }
 
 /// Waits for the first bytes of a request; false when none come.
@@ -90,7 +144,11 @@ async fn rest(context: &ConnectionContext<'_>, received: &mut BytesMut) -> io::R
         match resting::poll_receive(&context.socket, state, cx, received) {
             // Polled before, so that a request which had arrived is still read.
             Poll::Pending if state.is_draining() => Poll::Ready(Ok(false)),
-            Poll::Pending if command == Some(Command::LateHead) => Poll::Ready(Ok(false)),
+            Poll::Pending if command == Some(Command::LateHead) => {
+                // What has come of a head is rejected by who reads it.
+                context.commands.repeat(Command::LateHead);
+                Poll::Ready(Ok(false))
+            }
             polled => polled,
         }
     })

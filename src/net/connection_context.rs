@@ -1,6 +1,5 @@
 //! What every owner of a connection's socket works with: the loop of the connection, hyper, and the takeover.
 
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -9,12 +8,12 @@ use super::connections::Commands;
 use super::reactor::Reactor;
 use super::socket::Socket;
 use super::socket_writer::SocketWriter;
-use crate::http::{ConnectionState, Phase};
+use crate::http::{Client, ConnectionState, Phase};
 
 /// See the module.
 pub(super) struct ConnectionContext<'a> {
-    pub(super) peer: SocketAddr,
-    pub(super) reactor: &'a Reactor,
+    pub(super) client: Client,
+    pub(super) reactor: &'a Rc<Reactor>,
     pub(super) state: Rc<ConnectionState>,
     pub(super) socket: Rc<Socket>,
     pub(super) writer: Rc<SocketWriter>,
@@ -23,11 +22,11 @@ pub(super) struct ConnectionContext<'a> {
 
 impl<'a> ConnectionContext<'a> {
     /// Of a new connection of `reactor`.
-    pub(super) fn new(socket: Socket, peer: SocketAddr, reactor: &'a Reactor) -> Self {
+    pub(super) fn new(socket: Socket, client: Client, reactor: &'a Rc<Reactor>) -> Self {
         let state = Rc::new(ConnectionState::new(Arc::clone(reactor.counters())));
         let socket = Rc::new(socket);
         Self {
-            peer,
+            client,
             reactor,
             writer: Rc::new(SocketWriter::new(&socket, &state)),
             socket,
@@ -39,7 +38,7 @@ impl<'a> ConnectionContext<'a> {
     /// Does what `command` means in every state; false when the connection is to be cut.
     pub(super) fn follow(&self, command: Option<Command>) -> bool {
         match command {
-            Some(Command::Nudge) => self.socket.nudge(),
+            Some(Command::Nudge) => self.socket.raw().nudge(),
             // A subscriber asks no more.
             Some(Command::Last) if self.state.phase() == Phase::Watching => self.state.drain(),
             Some(Command::Last) => self.state.close_after_response(),

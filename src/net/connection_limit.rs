@@ -4,7 +4,6 @@
 //! permit when it ends, on its own thread. While there is no vacancy, or no descriptor, idle connections are closed for
 //! clients that wait.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -15,6 +14,7 @@ use tokio::time::timeout;
 use super::connections::Connections;
 use super::peers::{PeerPermit, Peers};
 use super::shortage::{RETRY_AFTER, Shortage};
+use crate::http::Peer;
 
 /// The limit of one server: all that accepts for it shares it, and so do its reactors.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl ConnectionLimit {
     pub(super) fn admit(
         self: &Arc<Self>,
         vacancy: SemaphorePermit<'_>,
-        client: IpAddr,
+        client: Peer,
     ) -> Option<Permit> {
         let peer = self.peers.admit(client)?;
         vacancy.forget();
@@ -111,11 +111,10 @@ impl Drop for Vacancy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv4Addr;
     use std::num::NonZeroU32;
     use std::time::Duration;
 
-    const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    const CLIENT: Peer = Peer::Process { uid: 0, pid: 1 };
 
     fn admit(limit: &Arc<ConnectionLimit>) -> Option<Permit> {
         limit.admit(limit.try_vacancy()?, CLIENT)

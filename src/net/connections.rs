@@ -2,7 +2,8 @@
 //!
 //! A sweep once a tick looks at each [`ConnectionState`] and sends a command to those that are over a time limit; so a
 //! request costs no timer and no clock reading, and a limit is kept to within a tick. A drain and a shortage of
-//! connections send their commands here too.
+//! connections send their commands here too. A stream of HTTP/2 whose request takes time stands here beside its connection:
+//! a slow one ends alone.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -33,12 +34,15 @@ struct Entry {
     slot: Rc<CommandSlot>,
     state: Rc<ConnectionState>,
     observed: Observed,
+    is_stream: bool,
 }
 
 impl Entry {
     /// Whether it is between requests, and is not asked to finish already.
     fn is_idle(&self) -> bool {
-        self.state.phase() == Phase::Idle && self.slot.peek() != Some(Command::Finish)
+        !self.is_stream
+            && self.state.phase() == Phase::Idle
+            && self.slot.peek() != Some(Command::Finish)
     }
 }
 
@@ -61,6 +65,15 @@ impl Connections {
 
     /// Adds a connection.
     pub(super) fn add(&self, state: &Rc<ConnectionState>) -> Commands<'_> {
+        self.insert(state, false)
+    }
+
+    /// Adds a stream of a connection.
+    pub(super) fn add_stream(&self, state: &Rc<ConnectionState>) -> Commands<'_> {
+        self.insert(state, true)
+    }
+
+    fn insert(&self, state: &Rc<ConnectionState>, is_stream: bool) -> Commands<'_> {
         let slot = Rc::new(CommandSlot::default());
         if let Some(command) = self.standing.get() {
             slot.send(command);
@@ -69,6 +82,7 @@ impl Connections {
             slot: Rc::clone(&slot),
             state: Rc::clone(state),
             observed: Observed::new(state, Instant::now()),
+            is_stream,
         };
         Commands {
             connections: self,
@@ -136,11 +150,17 @@ impl Connections {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.entries.borrow().len()
+        let entries = self.entries.borrow();
+        entries.iter().filter(|(_, entry)| !entry.is_stream).count()
     }
 }
 
 impl Commands<'_> {
+    /// Leaves `command`, which was taken, to the next who asks.
+    pub(super) fn repeat(&self, command: Command) {
+        self.slot.send(command);
+    }
+
     /// The next command, if there is one; else has `cx` woken when it comes.
     pub(super) fn next(&self, cx: &Context<'_>) -> Option<Command> {
         self.slot.take(cx)

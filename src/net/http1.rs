@@ -21,23 +21,20 @@ use super::command::Command;
 use super::connection_context::ConnectionContext;
 use super::hyper_io::HyperIo;
 use super::reactor::Takeover;
-use super::resting;
 use super::socket_reader::SocketReader;
 use super::takeover::{self, Taken};
-use crate::http::{Answer, Body, FramingError, MAX_HEAD, Phase, Session, Upgraded, Work};
+use crate::http::{Answer, Body, Frames, FramingError, MAX_HEAD, Phase, Session, Upgraded, Work};
 
-/// What hyper may hold of a request that is being received, in bytes.
-const RECEIVE_BUFFER: usize = 256 << 10;
-
-/// The protocol's settings, the same for all connections.
-pub(super) fn protocol() -> http1::Builder {
+/// The protocol's settings, the same for all connections. hyper holds up to `receive_buffer` bytes of a request that is being
+/// received.
+pub(super) fn protocol(receive_buffer: usize) -> http1::Builder {
     let mut protocol = http1::Builder::new();
     // The sweep keeps all time limits, this one among them: hyper would need a timer for each request.
     protocol
         .header_read_timeout(None)
         .half_close(true)
         .max_header_size(MAX_HEAD)
-        .max_buf_size(RECEIVE_BUFFER);
+        .max_buf_size(receive_buffer);
     protocol
 }
 
@@ -139,7 +136,7 @@ fn is_deserted(
     if has_more || !context.state.is_for_client_alone() {
         return false;
     }
-    match resting::poll_end(&context.socket, cx) {
+    match context.socket.poll_end(cx) {
         Poll::Pending => false,
         // A client that closes its side may still read what it asked for (RFC 9112, section 9.6), but for a response
         // without end.
@@ -162,7 +159,8 @@ fn call<'c>(
         && request.version() == Version::HTTP_11
         && request.method() != Method::HEAD;
     let service = context.reactor.service();
-    let progress = match service.call(&context.state, context.peer, request, upgraded) {
+    let request = request.map(Frames::from);
+    let progress = match service.call(&context.state, context.client, request, upgraded) {
         Answer::Ready(response) => Stage::Ready(Some(response)),
         Answer::Working(work) => Stage::Working(work),
         Answer::Upload(task) if can_take && takeover::is_worth(&task) => {

@@ -114,21 +114,28 @@ impl Write for HyperIo {
     }
 
     /// Called only when hyper has handed over all that it had.
-    fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.writer.poll_flush(cx))?;
         self.unflushed.set(false);
         self.connection.flushed();
         if self.connection.phase() == Phase::Watching && !self.is_narrow {
             self.is_narrow = true;
             // Failing costs memory of the kernel, no bytes.
             let socket = self.writer.socket();
-            let _ =
-                socket.with(|socket| Ok(set_socket_send_buffer_size(socket, HELD_FOR_SUBSCRIBER)?));
+            let _ = socket
+                .raw()
+                .with(|socket| Ok(set_socket_send_buffer_size(socket, HELD_FOR_SUBSCRIBER)?));
         }
         Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.writer.poll_close(cx))?;
         let socket = self.writer.socket();
-        Poll::Ready(socket.with(|socket| Ok(shutdown(socket, Shutdown::Write)?)))
+        Poll::Ready(
+            socket
+                .raw()
+                .with(|socket| Ok(shutdown(socket, Shutdown::Write)?)),
+        )
     }
 }

@@ -1,48 +1,17 @@
-//! Listening: where, on how many sockets, and what a listening socket does.
+//! The listening sockets of a server, and what a listening socket does.
 
-use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
-use std::os::fd::RawFd;
+use std::net::TcpListener;
+use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::accept::{Attempt, attempt};
 use super::balance::Balance;
-use super::socket_activation;
-
-/// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
-const BACKLOG: i32 = 4096;
-
-/// Where to listen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Listen {
-    /// On this address.
-    Address(SocketAddr),
-    /// On the socket that was passed as this descriptor; it goes on listening when this process has ended.
-    Fd(RawFd),
-}
-
-impl Listen {
-    pub(super) fn socket(self, shared: bool) -> io::Result<TcpListener> {
-        match self {
-            Self::Address(address) => listen(address, shared),
-            Self::Fd(fd) => socket_activation::listener(fd),
-        }
-    }
-}
-
-impl fmt::Display for Listen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Address(address) => address.fmt(f),
-            Self::Fd(fd) => write!(f, "fd:{fd}"),
-        }
-    }
-}
+use super::listen::{Address, Listen, Place};
+use super::unix_socket::SocketFile;
 
 /// How connections come to reactors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,110 +19,106 @@ pub enum Dispatch {
     /// The acceptor hands each to a reactor.
     Acceptor(Balance),
     /// There is no acceptor: each reactor has a listener of its own, and the kernel chooses (`SO_REUSEPORT`), by a hash
-    /// of the addresses and not evenly.
+    /// of the addresses and not evenly. A unix socket is shared: the first reactor that looks gets the connection.
     ReusePort,
 }
 
-/// The listening sockets of a server: one, or one for each reactor.
+impl Place {
+    fn into_listeners(self) -> impl Iterator<Item = Listener> {
+        let by_loopback = self.address.is_loopback();
+        let sockets = self.sockets.into_iter();
+        sockets.map(move |socket| Listener {
+            properties: Properties {
+                _file: self.file.clone(),
+                outlives: self.outlives,
+                by_loopback,
+                by_tls: self.by_tls,
+            },
+            socket,
+        })
+    }
+}
+
+/// The places where a server listens.
 #[derive(Debug)]
 pub struct Listeners {
-    first: TcpListener,
-    others: Vec<TcpListener>,
+    places: Vec<Place>,
     dispatch: Dispatch,
-    address: SocketAddr,
-    outlive: bool,
+    reactors: usize,
 }
 
 impl Listeners {
-    /// Listens, for so many reactors; on a socket that was passed not with [`Dispatch::ReusePort`], which takes several.
-    /// Accepted sockets inherit `TCP_NODELAY`.
-    pub fn bind(at: Listen, dispatch: Dispatch, reactors: usize) -> io::Result<Self> {
-        let shared = dispatch == Dispatch::ReusePort;
-        let first = at.socket(shared)?;
-        // The port that was picked, if it was 0.
-        let address = first.local_addr()?;
-        let others = if shared {
-            reactors.saturating_sub(1)
-        } else {
-            0
-        };
-        let others = (0..others).map(|_| listen(address, shared));
-        Ok(Self {
-            first,
-            others: others.collect::<io::Result<_>>()?,
+    /// None yet, for so many reactors.
+    pub fn new(dispatch: Dispatch, reactors: usize) -> Self {
+        Self {
+            places: Vec::new(),
             dispatch,
-            address,
-            outlive: matches!(at, Listen::Fd(_)),
-        })
+            reactors,
+        }
+    }
+
+    /// Listens there too; on a socket that was passed not with [`Dispatch::ReusePort`], which takes several.
+    pub fn add(&mut self, at: &Listen) -> io::Result<()> {
+        let shared = self.dispatch == Dispatch::ReusePort;
+        let sockets = if shared { self.reactors } else { 1 };
+        self.places.push(at.bind(sockets, shared)?);
+        Ok(())
     }
 
     /// Where they listen.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.address
+    pub fn addresses(&self) -> impl Iterator<Item = &Address> {
+        self.places.iter().map(|place| &place.address)
     }
 
-    /// Whether they go on listening when this process has ended: clients that are not accepted then wait for the next.
+    /// What clients are given of each.
+    pub fn urls(&self) -> impl Iterator<Item = String> {
+        self.places.iter().map(Place::url)
+    }
+
+    /// Whether some go on listening when this process has ended: clients that are not accepted then wait for the next.
     pub fn outlive(&self) -> bool {
-        self.outlive
+        self.places.iter().any(|place| place.outlives)
     }
 
     pub(super) fn dispatch(&self) -> Dispatch {
         self.dispatch
     }
 
-    pub(super) fn into_first(self) -> Listener {
-        Listener {
-            socket: self.first,
-            outlives: self.outlive,
-        }
-    }
-
-    pub(super) fn into_each(self) -> impl Iterator<Item = Listener> {
-        let outlives = self.outlive;
-        let sockets = std::iter::once(self.first).chain(self.others);
-        sockets.map(move |socket| Listener { socket, outlives })
+    /// One socket of each place for each that accepts: for the acceptor, or for each reactor.
+    pub(super) fn into_shares(self) -> impl Iterator<Item = Vec<Listener>> {
+        let places = self.places.into_iter();
+        let mut places: Vec<_> = places.map(Place::into_listeners).collect();
+        std::iter::from_fn(move || places.iter_mut().map(Iterator::next).collect())
     }
 }
 
-/// All addresses of this machine: those of IPv6 and IPv4 together, where the kernel has IPv6.
-pub fn everywhere() -> IpAddr {
-    let all = IpAddr::from(Ipv6Addr::UNSPECIFIED);
-    let is_known = TcpListener::bind((all, 0)).is_ok();
-    if is_known {
-        all
-    } else {
-        Ipv4Addr::UNSPECIFIED.into()
-    }
-}
-
-fn listen(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
-    if address.ip() == Ipv6Addr::UNSPECIFIED {
-        // Of IPv4 too, also where net.ipv6.bindv6only says otherwise.
-        socket.set_only_v6(false)?;
-    }
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(shared)?;
-    socket.set_tcp_nodelay(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
+/// What is known of a listening socket.
+#[derive(Debug)]
+struct Properties {
+    _file: Option<Arc<SocketFile>>,
+    /// It goes on listening when this process has ended.
+    outlives: bool,
+    by_loopback: bool,
+    by_tls: bool,
 }
 
 /// A listening socket.
 #[derive(Debug)]
 pub(super) struct Listener {
-    pub(super) socket: TcpListener,
-    /// It goes on listening when this process has ended.
-    pub(super) outlives: bool,
+    // Dropped first: the file of a unix socket goes before the socket does.
+    properties: Properties,
+    socket: TcpListener,
 }
 
 impl Listener {
+    /// One for what accepts by itself, and what clients are given.
+    pub(super) fn bind(at: &Listen) -> io::Result<(Self, String)> {
+        let place = at.bind(1, false)?;
+        let url = place.url();
+        let listener = place.into_listeners().next();
+        Ok((listener.ok_or(io::ErrorKind::NotFound)?, url))
+    }
+
     /// Has the driver of this thread's runtime know it.
     #[expect(
         deprecated,
@@ -161,8 +126,8 @@ impl Listener {
     )]
     pub(super) fn register(self) -> io::Result<ReactorListener> {
         Ok(ReactorListener {
+            properties: self.properties,
             socket: AsyncFd::with_interest(self.socket, Interest::READABLE)?,
-            outlives: self.outlives,
         })
     }
 }
@@ -170,14 +135,24 @@ impl Listener {
 /// A [`Listener`] that the driver of a runtime knows.
 #[derive(Debug)]
 pub(super) struct ReactorListener {
+    properties: Properties,
     socket: AsyncFd<TcpListener>,
-    outlives: bool,
 }
 
 impl ReactorListener {
     /// Whether it goes on listening when this process has ended.
     pub(super) fn outlives(&self) -> bool {
-        self.outlives
+        self.properties.outlives
+    }
+
+    /// Whether it is on the loopback network.
+    pub(super) fn is_loopback(&self) -> bool {
+        self.properties.by_loopback
+    }
+
+    /// Whether what is sent on its connections is sealed.
+    pub(super) fn is_tls(&self) -> bool {
+        self.properties.by_tls
     }
 
     /// Waits until a client may be in the queue. The driver says so until the queue has been found empty.

@@ -12,9 +12,12 @@ mod connection_limit;
 mod connections;
 mod event_loop_lag;
 mod http1;
+mod http2;
 mod hyper_io;
+mod listen;
 mod listener;
 mod peers;
+mod raw_socket;
 mod reactor;
 mod reactor_thread;
 mod resting;
@@ -28,20 +31,24 @@ mod socket_writer;
 mod splice;
 mod takeover;
 mod timeouts;
+mod tls;
+mod tls_session;
+mod unix_socket;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use crate::drain::Draining;
 
 pub use balance::Balance;
-pub use listener::{Dispatch, Listen, Listeners, everywhere};
+pub use listen::{Address, At, Listen, everywhere};
+pub use listener::{Dispatch, Listeners};
 pub use peers::Peers;
-pub use reactor::Takeover;
+pub use reactor::{Http2, Takeover};
 pub use reactor_thread::ReactorConfig;
 pub use socket_activation::passed;
 pub use timeouts::{Limits, RATE_WINDOW};
+pub use tls::{ClientAuthority, Identity, Tls, TlsError, TlsOptions};
 
 use balance::Targets;
 use connection_limit::ConnectionLimit;
@@ -53,31 +60,26 @@ const ADMIN_CONNECTIONS: usize = 256;
 /// A listener with a reactor of its own, beside those of a server: for what must be answered while they are busy.
 #[derive(Debug)]
 pub struct AdminListener {
-    socket: TcpListener,
-    address: SocketAddr,
+    listener: Listener,
+    url: String,
 }
 
 impl AdminListener {
     /// Listens there.
-    pub fn bind(at: Listen) -> io::Result<Self> {
-        let socket = at.socket(false)?;
-        let address = socket.local_addr()?;
-        Ok(Self { socket, address })
+    pub fn bind(at: &Listen) -> io::Result<Self> {
+        let (listener, url) = Listener::bind(at)?;
+        Ok(Self { listener, url })
     }
 
-    /// Where it listens.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.address
+    /// What clients are given.
+    pub fn url(&self) -> &str {
+        &self.url
     }
 
     /// Starts its reactor, which ends when `draining` asks.
     pub fn start(self, reactor: ReactorConfig, draining: Draining) -> io::Result<()> {
-        let listener = Listener {
-            socket: self.socket,
-            outlives: false,
-        };
         let limit = ConnectionLimit::new(ADMIN_CONNECTIONS, Peers::default());
-        reactor_thread::start_accepting(reactor, listener, limit, draining)
+        reactor_thread::start_accepting(reactor, vec![self.listener], limit, draining)
     }
 }
 
@@ -98,13 +100,14 @@ pub fn start(
                 .map(|config| reactor_thread::start(config, Arc::clone(&limit), draining.clone()))
                 .collect::<io::Result<_>>()?;
             let targets = Targets::new(targets, balance);
-            acceptor::start(listeners.into_first(), limit, targets, draining.clone())
+            let all = listeners.into_shares().next().unwrap_or_default();
+            acceptor::start(all, limit, targets, draining.clone())
         }
         Dispatch::Acceptor(_) | Dispatch::ReusePort => {
-            let mut pairs = reactors.into_iter().zip(listeners.into_each());
-            pairs.try_for_each(|(config, listener)| {
+            let mut pairs = reactors.into_iter().zip(listeners.into_shares());
+            pairs.try_for_each(|(config, listeners)| {
                 let limit = Arc::clone(&limit);
-                reactor_thread::start_accepting(config, listener, limit, draining.clone())
+                reactor_thread::start_accepting(config, listeners, limit, draining.clone())
             })
         }
     }

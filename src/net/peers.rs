@@ -1,6 +1,7 @@
 //! How many connections each client has open, where `--max-connections-per-ip` bounds that.
 //!
-//! A client is an IPv4 address or an IPv6 network of 64 bits, which is what one customer gets. One over the bound is
+//! A client is an IPv4 address or an IPv6 network of 64 bits, which is what one customer gets, or the user of processes
+//! that connect to a unix socket. One over the bound is
 //! closed at once: an answer would cost what the bound is there to save. Only clients with open connections are
 //! remembered, so the table is never longer than the connections are many. Without a bound there is no table.
 
@@ -11,21 +12,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::http::Peer;
+
 /// The log has a line about refused connections at most this often.
 const LOG_EVERY: Duration = Duration::from_secs(10);
 
-/// What one client is known by: its address, without the host's half of an IPv6 address.
+/// What one client is known by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Network(IpAddr);
+enum Identity {
+    /// Its address, without the host's half of an IPv6 address.
+    Network(IpAddr),
+    /// Its user.
+    User(u32),
+}
 
-impl Network {
-    fn of(address: IpAddr) -> Self {
-        match address.to_canonical() {
-            IpAddr::V6(v6) => {
-                let network = u128::from(v6) & !u128::from(u64::MAX);
-                Self(Ipv6Addr::from(network).into())
-            }
-            v4 @ IpAddr::V4(_) => Self(v4),
+impl Identity {
+    fn of(peer: Peer) -> Self {
+        match peer {
+            Peer::Address(address) => Self::Network(match address.ip().to_canonical() {
+                IpAddr::V6(v6) => {
+                    let network = u128::from(v6) & !u128::from(u64::MAX);
+                    Ipv6Addr::from(network).into()
+                }
+                v4 @ IpAddr::V4(_) => v4,
+            }),
+            Peer::Process { uid, .. } => Self::User(uid),
         }
     }
 }
@@ -37,7 +48,7 @@ pub struct Peers(Option<Arc<Bounded>>);
 #[derive(Debug)]
 struct Bounded {
     max: NonZeroU32,
-    open: Mutex<HashMap<Network, u32>>,
+    open: Mutex<HashMap<Identity, u32>>,
     refused: AtomicU64,
     logged: Mutex<Logged>,
 }
@@ -51,7 +62,7 @@ struct Logged {
 
 /// One connection of a client, until it is dropped.
 #[derive(Debug)]
-pub(super) struct PeerPermit(Option<(Arc<Bounded>, Network)>);
+pub(super) struct PeerPermit(Option<(Arc<Bounded>, Identity)>);
 
 impl Peers {
     /// With at most `max` connections of each client, if there is a bound.
@@ -66,16 +77,16 @@ impl Peers {
         }))
     }
 
-    /// Counts a connection from `address`, or refuses it.
-    pub(super) fn admit(&self, address: IpAddr) -> Option<PeerPermit> {
+    /// Counts a connection of `peer`, or refuses it.
+    pub(super) fn admit(&self, peer: Peer) -> Option<PeerPermit> {
         let Some(bounded) = &self.0 else {
             return Some(PeerPermit(None));
         };
-        let network = Network::of(address);
-        if bounded.enter(network) {
-            return Some(PeerPermit(Some((Arc::clone(bounded), network))));
+        let client = Identity::of(peer);
+        if bounded.enter(client) {
+            return Some(PeerPermit(Some((Arc::clone(bounded), client))));
         }
-        bounded.refuse(address);
+        bounded.refuse(peer);
         None
     }
 
@@ -87,34 +98,43 @@ impl Peers {
 }
 
 impl Bounded {
-    fn open(&self) -> MutexGuard<'_, HashMap<Network, u32>> {
+    fn open(&self) -> MutexGuard<'_, HashMap<Identity, u32>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(&self, network: Network) -> bool {
+    fn enter(&self, client: Identity) -> bool {
         let mut open = self.open();
-        let connections = open.entry(network).or_insert(0);
+        let connections = open.entry(client).or_insert(0);
         let enters = *connections < self.max.get();
         *connections += u32::from(enters);
         enters
     }
 
-    fn leave(&self, network: Network) {
+    fn leave(&self, client: Identity) {
         let mut open = self.open();
-        if let Some(connections) = open.get_mut(&network) {
+        if let Some(connections) = open.get_mut(&client) {
             *connections -= 1;
             if *connections == 0 {
-                open.remove(&network);
+                open.remove(&client);
             }
         }
     }
 
-    fn refuse(&self, address: IpAddr) {
+    fn refuse(&self, peer: Peer) {
         let refused = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if logged.at.is_none_or(|at| at.elapsed() >= LOG_EVERY) {
             let since = refused.saturating_sub(logged.refused);
-            tracing::warn!(%address, max = self.max, refused = since, "too many connections from one address");
+            let address = match peer {
+                Peer::Address(address) => address.ip().to_string(),
+                Peer::Process { .. } => peer.to_string(),
+            };
+            tracing::warn!(
+                address,
+                max = self.max,
+                refused = since,
+                "too many connections from one address"
+            );
             *logged = Logged {
                 at: Some(Instant::now()),
                 refused,
@@ -125,8 +145,8 @@ impl Bounded {
 
 impl Drop for PeerPermit {
     fn drop(&mut self) {
-        if let Some((bounded, network)) = &self.0 {
-            bounded.leave(*network);
+        if let Some((bounded, client)) = &self.0 {
+            bounded.leave(*client);
         }
     }
 }
@@ -139,8 +159,8 @@ mod tests {
         Peers::new(NonZeroU32::new(max))
     }
 
-    fn address(text: &str) -> IpAddr {
-        text.parse().unwrap()
+    fn address(text: &str) -> Peer {
+        Peer::Address((text.parse::<IpAddr>().unwrap(), 1).into())
     }
 
     #[test]
@@ -165,12 +185,21 @@ mod tests {
     }
 
     #[test]
+    fn processes_are_counted_by_user() {
+        let peers = peers(1);
+        let process = |uid, pid| Peer::Process { uid, pid };
+        let _permit = peers.admit(process(1, 10)).unwrap();
+        assert!(peers.admit(process(1, 11)).is_none());
+        assert!(peers.admit(process(2, 10)).is_some());
+    }
+
+    #[test]
     fn only_clients_with_open_connections_are_remembered() {
         let peers = peers(1);
         for host in 0..=255 {
-            let address = IpAddr::from([192, 0, 2, host]);
-            let permit = peers.admit(address).unwrap();
-            assert!(peers.admit(address).is_none());
+            let peer = Peer::Address(([192, 0, 2, host], 1).into());
+            let permit = peers.admit(peer).unwrap();
+            assert!(peers.admit(peer).is_none());
             drop(permit);
         }
         assert!(peers.0.unwrap().open().is_empty());

@@ -1,14 +1,17 @@
 //! A reactor, as its connections see it: what they share on its thread.
 
 use std::cell::Cell;
+use std::net::TcpStream;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use hyper::server::conn::http1;
 
 use super::connections::Connections;
+use super::socket::Socket;
 use super::timeouts::Limits;
-use crate::http::Service;
+use super::tls::Tls;
+use crate::http::{Client, Service};
 use crate::metrics::ReactorCounters;
 
 /// So many connections of a reactor keep hyper and its buffers, of 16 KiB each, between requests; others give them back at
@@ -24,12 +27,24 @@ pub enum Takeover {
     Off,
 }
 
+/// Where HTTP/2 is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Http2 {
+    /// Over TLS, with clients that offer it.
+    Sealed,
+    /// In the clear too, with clients that begin with it.
+    Everywhere,
+}
+
 /// See the module.
 pub(super) struct Reactor {
     service: Rc<Service>,
     protocol: http1::Builder,
+    http2: Http2,
     connections: Connections,
     takeover: Takeover,
+    /// What seals connections, where some are.
+    tls: Option<Arc<Tls>>,
     /// Connections that have hyper at the moment.
     warm: Cell<usize>,
     counters: Arc<ReactorCounters>,
@@ -39,15 +54,19 @@ impl Reactor {
     pub(super) fn new(
         service: Service,
         protocol: http1::Builder,
+        http2: Http2,
         limits: Limits,
         takeover: Takeover,
+        tls: Option<Arc<Tls>>,
         counters: Arc<ReactorCounters>,
     ) -> Self {
         Self {
             service: Rc::new(service),
             protocol,
+            http2,
             connections: Connections::new(limits),
             takeover,
+            tls,
             warm: Cell::new(0),
             counters,
         }
@@ -61,8 +80,26 @@ impl Reactor {
         &self.protocol
     }
 
+    pub(super) fn http2(&self) -> Http2 {
+        self.http2
+    }
+
     pub(super) fn takeover(&self) -> Takeover {
         self.takeover
+    }
+
+    /// The socket of a new connection of `client`; `None` when it should be sealed and cannot be.
+    pub(super) fn accept(&self, socket: TcpStream, client: Client) -> Option<Socket> {
+        if !client.by_tls {
+            return Some(Socket::new(socket, None));
+        }
+        match self.tls.as_ref()?.accept() {
+            Ok(session) => Some(Socket::new(socket, Some(session))),
+            Err(error) => {
+                tracing::warn!(%error, "cannot begin a handshake");
+                None
+            }
+        }
     }
 
     /// Counts a connection that has hyper, as long as the guard lives.

@@ -14,18 +14,18 @@ use std::time::Duration;
 use rustix::thread::CpuSet;
 use tokio::sync::mpsc;
 
-use super::accept_loop::{AcceptBudget, AcceptLoop};
+use super::accept_loop::{self, AcceptBudget};
 use super::balance::{Accepted, Target, Targets};
 use super::connection;
 use super::connection_limit::ConnectionLimit;
 use super::event_loop_lag;
 use super::http1;
 use super::listener::{Listener, ReactorListener};
-use super::reactor::{Reactor, Takeover};
+use super::reactor::{Http2, Reactor, Takeover};
 use super::runtime_thread;
-use super::socket::Socket;
 use super::splice;
 use super::timeouts::Limits;
+use super::tls::Tls;
 use crate::drain::Draining;
 use crate::http::ServiceBuilder;
 use crate::metrics::ReactorCounters;
@@ -43,6 +43,10 @@ pub struct ReactorConfig {
     pub limits: Limits,
     /// What moves long bodies.
     pub takeover: Takeover,
+    /// Where HTTP/2 is spoken.
+    pub http2: Http2,
+    /// What seals connections, where some are.
+    pub tls: Option<Arc<Tls>>,
     /// Before the server drains: how long clients have to send one more request, whose response says that the connection
     /// closes. None where no other process serves after this one.
     pub lame_duck: Option<Duration>,
@@ -52,8 +56,8 @@ pub struct ReactorConfig {
     pub cpu: Option<usize>,
 }
 
-/// Where the acceptor hands a reactor its connections; dropping it asks the reactor to drain.
-#[derive(Debug)]
+/// Where the acceptor hands a reactor its connections; dropping the last clone asks the reactor to drain.
+#[derive(Clone, Debug)]
 pub(super) struct Handle {
     /// Has no bound of its own, so that handing over never waits: every connection in it has a permit.
     queue: mpsc::UnboundedSender<Accepted>,
@@ -75,7 +79,7 @@ impl Target for Handle {
 #[derive(Debug)]
 enum Source {
     Acceptor(mpsc::UnboundedReceiver<Accepted>),
-    Listener(ReactorListener),
+    Listeners(Vec<ReactorListener>),
 }
 
 /// Starts a reactor that is handed its connections.
@@ -94,11 +98,14 @@ pub(super) fn start(
 /// Starts a reactor that accepts for itself.
 pub(super) fn start_accepting(
     config: ReactorConfig,
-    listener: Listener,
+    listeners: Vec<Listener>,
     limit: Arc<ConnectionLimit>,
     draining: Draining,
 ) -> io::Result<()> {
-    let source = || listener.register().map(Source::Listener);
+    let source = || {
+        let registered = listeners.into_iter().map(Listener::register);
+        registered.collect::<io::Result<_>>().map(Source::Listeners)
+    };
     spawn(config, source, limit, draining)
 }
 
@@ -136,20 +143,22 @@ async fn run(
     limit: Arc<ConnectionLimit>,
     mut draining: Draining,
 ) {
+    let receive_buffer = config.service.store.receive_buffer();
     let reactor = Rc::new(Reactor::new(
         config.service.build(),
-        http1::protocol(),
+        http1::protocol(receive_buffer),
+        config.http2,
         config.limits,
         config.takeover,
+        config.tls,
         config.counters,
     ));
     start_tasks(&reactor, &limit);
     match source {
         Source::Acceptor(connections) => receive(connections, &reactor).await,
-        Source::Listener(listener) => {
+        Source::Listeners(listeners) => {
             let targets = Targets::one(Rc::clone(&reactor));
-            let accepting = AcceptLoop::new(listener, limit, targets);
-            accepting.run(&mut draining).await;
+            accept_loop::run(listeners, &limit, targets, &draining).await;
         }
     }
     drain(&reactor, config.index, config.lame_duck, &mut draining).await;
@@ -238,13 +247,15 @@ fn poll_or_spawn(serving: impl Future<Output = ()> + 'static) {
 async fn serve_connection(accepted: Accepted, reactor: Rc<Reactor>) {
     let Accepted {
         socket,
-        peer,
+        client,
         permit,
     } = accepted;
     // Dropped after the connection is counted as finished, which is what the next one is balanced by.
     let _permit = permit;
     let _finished = Finished(reactor.counters());
-    connection::serve(Socket::new(socket), peer, &reactor).await;
+    if let Some(socket) = reactor.accept(socket, client) {
+        connection::serve(socket, client, &reactor).await;
+    }
 }
 
 /// Counts a connection that has ended, also by a panic.

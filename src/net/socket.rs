@@ -1,145 +1,96 @@
-//! A connection's socket, of which the reactor's driver learns only once there is something to wait for.
+//! A connection's socket as its users see it: bytes in the clear, whether they are sealed on the way or not.
 //!
-//! Most short connections have sent their request by the time they are looked at, and take the answer at once: to them
-//! epoll would be two system calls for nothing. Promises the same to its users either way: they are told that it is
-//! ready, try, and are woken when it was not. Shared by the sides of one connection, on one reactor.
+//! Without TLS this adds nothing to a [`RawSocket`]. What asks the kernel to move bytes past this process uses that itself,
+//! and looks for [`Socket::tls`] first.
 
-use std::cell::{Cell, RefCell, RefMut};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::BufMut;
-use tokio::io::{AsyncRead, Interest, ReadBuf};
-use tokio::net::TcpStream;
+use rustix::net::{RecvFlags, recv};
+use tokio::io::{Interest, ReadBuf};
 
-/// Whether a call on a socket came too early, and is to be made again.
-pub(super) fn is_again(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-    )
-}
+use super::raw_socket::{RawSocket, is_again};
+use super::tls_session::TlsSession;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Socket {
-    state: RefCell<State>,
-    /// It may take bytes although the driver has not said so.
-    has_write_hint: Cell<bool>,
-}
-
-#[derive(Debug)]
-enum State {
-    /// Not known to the driver; assumed to be ready.
-    Fresh(std::net::TcpStream),
-    Driven(TcpStream),
-    /// The driver would not have it.
-    Lost,
+    raw: RawSocket,
+    tls: Option<Box<TlsSession>>,
 }
 
 impl Socket {
     /// Takes `socket`, which must not block.
-    pub(super) fn new(socket: std::net::TcpStream) -> Self {
+    pub(super) fn new(socket: std::net::TcpStream, tls: Option<TlsSession>) -> Self {
         Self {
-            state: RefCell::new(State::Fresh(socket)),
-            has_write_hint: Cell::new(false),
+            raw: RawSocket::new(socket),
+            tls: tls.map(Box::new),
         }
     }
 
-    /// Has the driver know it from now on.
-    fn driven(&self) -> io::Result<RefMut<'_, TcpStream>> {
-        let mut state = self.state.borrow_mut();
-        if matches!(*state, State::Fresh(_))
-            && let State::Fresh(socket) = std::mem::replace(&mut *state, State::Lost)
-        {
-            let driven = TcpStream::from_std(socket)
-                .inspect_err(|error| tracing::warn!(%error, "cannot register a connection"));
-            *state = State::Driven(driven?);
-            self.has_write_hint.set(true);
-        }
-        RefMut::filter_map(state, |state| match state {
-            State::Driven(socket) => Some(socket),
-            _ => None,
-        })
-        .map_err(|_| io::ErrorKind::NotConnected.into())
+    /// The socket itself.
+    pub(super) fn raw(&self) -> &RawSocket {
+        &self.raw
     }
 
-    /// Whether the driver knows it.
-    pub(super) fn is_driven(&self) -> bool {
-        matches!(*self.state.borrow(), State::Driven(_))
+    /// What seals and opens its bytes, if that is done.
+    pub(super) fn tls(&self) -> Option<&TlsSession> {
+        self.tls.as_deref()
     }
 
-    /// True until the first readiness event, and after a nudge: the write is tried before waiting for epoll.
-    pub(super) fn has_write_hint(&self) -> bool {
-        self.has_write_hint.get()
-    }
-
-    /// Has the next write tried without EPOLLOUT: Linux reports writable only when a third of the buffer is free, which
-    /// takes a slow but honest reader longer than the time its rate is measured over.
-    pub(super) fn nudge(&self) {
-        self.has_write_hint.set(true);
-    }
-
-    pub(super) fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &*self.state.borrow() {
-            State::Driven(socket) => socket.poll_read_ready(cx),
-            _ => Poll::Ready(Ok(())),
-        }
-    }
-
-    pub(super) fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &*self.state.borrow() {
-            State::Driven(socket) => {
-                let ready = socket.poll_write_ready(cx);
-                self.has_write_hint
-                    .set(self.has_write_hint.get() && ready.is_pending());
-                ready
-            }
-            _ => Poll::Ready(Ok(())),
-        }
-    }
-
-    /// Does `call`, when it is ready; `WouldBlock` when it is not, or turns out not to be.
-    pub(super) fn try_io<T>(
+    /// Receives into `buf`: how many bytes, 0 at the end of the stream.
+    pub(super) fn poll_receive(
         &self,
-        interest: Interest,
-        call: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>,
-    ) -> io::Result<T> {
-        let done = match &*self.state.borrow() {
-            State::Driven(socket) => return socket.try_io(interest, || call(socket.as_fd())),
-            State::Fresh(socket) => call(socket.as_fd()),
-            State::Lost => Err(io::ErrorKind::NotConnected.into()),
-        };
-        if done.as_ref().is_err_and(is_again) {
-            self.driven()?;
-        }
-        done
-    }
-
-    /// Does `call`, whether it is ready or not.
-    pub(super) fn with<T>(
-        &self,
-        call: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>,
-    ) -> io::Result<T> {
-        match &*self.state.borrow() {
-            State::Fresh(socket) => call(socket.as_fd()),
-            State::Driven(socket) => call(socket.as_fd()),
-            State::Lost => Err(io::ErrorKind::NotConnected.into()),
+        cx: &mut Context<'_>,
+        mut buf: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.tls() {
+            None => self.raw.poll_receive(cx, buf),
+            Some(tls) => tls.poll_receive(&self.raw, cx, &mut buf),
         }
     }
 
-    /// Reads what is there into `buf`, when it is ready.
-    pub(super) fn try_read_buf(&self, buf: &mut impl BufMut) -> io::Result<usize> {
-        self.driven()?.try_read_buf(buf)
-    }
-
+    /// The same, into memory that need not be set to anything before.
     pub(super) fn poll_read(
         &self,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.driven()?).poll_read(cx, buf)
+        match self.tls() {
+            None => self.raw.poll_read(cx, buf),
+            Some(tls) => self.poll_open(tls, cx, buf).map_ok(drop),
+        }
+    }
+
+    /// Receives what `tls` opens.
+    pub(super) fn poll_open(
+        &self,
+        tls: &TlsSession,
+        cx: &mut Context<'_>,
+        buf: &mut impl BufMut,
+    ) -> Poll<io::Result<usize>> {
+        tls.poll_receive(&self.raw, cx, buf)
+    }
+
+    /// Ready once the client has closed its side and all that it sent has been read; an error when it reset the connection.
+    pub(super) fn poll_end(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(tls) = self.tls() {
+            return tls.poll_end(&self.raw, cx);
+        }
+        loop {
+            ready!(self.raw.poll_read_ready(cx))?;
+            let peeked = self.raw.try_io(Interest::READABLE, |socket| {
+                let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+                Ok(recv(socket, &mut [0; 1], flags)?.1)
+            });
+            match peeked {
+                Ok(0) => return Poll::Ready(Ok(())),
+                // What is there is left to the next to read.
+                Ok(_) => return Poll::Pending,
+                Err(error) if is_again(&error) => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
     }
 }

@@ -1,40 +1,52 @@
-//! A listening socket that was open when the process began, as a service manager passes it (`sd_listen_fds(3)`).
+//! Listening sockets that were open when the process began, as a service manager passes it (`sd_listen_fds(3)`).
 //!
-//! The process that passed it keeps it, so it outlives this process. Clients that connect while no process accepts wait in
+//! The process that passed one keeps it, so it outlives this process. Clients that connect while no process accepts wait in
 //! its queue.
 
 use std::io;
 use std::net::TcpListener;
+use std::ops::Range;
 use std::os::fd::RawFd;
 
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
-use socket2::Socket;
+use socket2::{Socket, Type};
 
 /// The first descriptor that is passed.
 const FIRST: RawFd = 3;
 
-/// The descriptor that the environment passes to this process, if it does.
-pub fn passed() -> Option<RawFd> {
+/// More sockets than this are passed by mistake.
+const MOST: RawFd = 1 << 10;
+
+/// The descriptors that the environment passes to this process, if it does.
+pub fn passed() -> Range<RawFd> {
     let variable = |name| std::env::var(name).ok();
     let own = std::process::id();
-    is_passed(own, variable("LISTEN_PID"), variable("LISTEN_FDS")).then_some(FIRST)
+    let count = count(own, variable("LISTEN_PID"), variable("LISTEN_FDS"));
+    FIRST..FIRST + count
 }
 
-fn is_passed(own: u32, pid: Option<String>, count: Option<String>) -> bool {
-    let number = |text: Option<String>| text.and_then(|text| text.parse::<u32>().ok());
-    number(pid) == Some(own) && number(count).is_some_and(|count| count > 0)
+/// How many are passed.
+fn count(own: u32, pid: Option<String>, count: Option<String>) -> RawFd {
+    let is_own = pid.and_then(|pid| pid.parse().ok()) == Some(own);
+    let count = count.and_then(|count| count.parse().ok());
+    count.filter(|_| is_own).unwrap_or(0).clamp(0, MOST)
 }
 
-/// The TCP socket that listens as `fd`.
+/// The socket that listens as `fd`.
 pub(super) fn listener(fd: RawFd) -> io::Result<TcpListener> {
     // A number cannot be owned safely. The kernel's duplicate of it can, and serves the same socket.
     let own = pidfd_open(getpid(), PidfdFlags::empty())?;
     let socket = Socket::from(pidfd_getfd(own, fd, PidfdGetfdFlags::empty())?);
-    if socket.local_addr()?.as_socket().is_none() || !socket.is_listener()? {
-        let why = "it is not a TCP socket that listens";
+    let address = socket.local_addr()?;
+    let is_stream =
+        socket.r#type()? == Type::STREAM && (address.is_unix() || address.as_socket().is_some());
+    if !is_stream || !socket.is_listener()? {
+        let why = "it is not a TCP or unix socket that listens";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
-    socket.set_tcp_nodelay(true)?;
+    if !address.is_unix() {
+        socket.set_tcp_nodelay(true)?;
+    }
     socket.set_nonblocking(true)?;
     Ok(socket.into())
 }
@@ -47,18 +59,19 @@ mod tests {
     #[test]
     fn a_socket_is_passed_to_the_process_that_is_named_alone() {
         for (pid, count, expected) in [
-            ("7", "1", true),
-            ("7", "2", true),
-            ("7", "0", false),
-            ("8", "1", false),
-            ("", "1", false),
-            ("7", "", false),
-            ("7", "-1", false),
-            ("7", "x", false),
+            ("7", "1", 1),
+            ("7", "2", 2),
+            ("7", "9999", MOST),
+            ("7", "0", 0),
+            ("8", "1", 0),
+            ("", "1", 0),
+            ("7", "", 0),
+            ("7", "-1", 0),
+            ("7", "x", 0),
         ] {
             let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
             assert_eq!(
-                is_passed(7, given(pid), given(count)),
+                super::count(7, given(pid), given(count)),
                 expected,
                 "{pid} {count}"
             );

@@ -1,7 +1,8 @@
 //! The body of an upload, taken from the socket where it is wanted.
 //!
 //! Owns what arrived with the head, and the count of what is left: not a byte behind the body is taken. A client that waits
-//! to be told to send the body is told when the first byte is wanted. A peer that closes or resets the connection before
+//! to be told to send the body is told when the first byte is wanted, and so is one that is to know where an upload can be
+//! resumed. A peer that closes or resets the connection before
 //! the end is a body that broke off.
 
 use std::io;
@@ -9,18 +10,23 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{RecvFlags, recv};
 use rustix::pipe::{SpliceFlags, splice};
 use tokio::io::Interest;
 
-use super::socket::{Socket, is_again};
+use super::raw_socket::{RawSocket, is_again};
+use super::socket::Socket;
 use super::socket_writer::{Follows, SocketWriter};
+use super::tls_session::TlsSession;
 use crate::http::{BodySource, CONTINUE};
 
 /// The most that is moved at once, in bytes.
 const STEP: usize = 1 << 20;
+
+/// The most that is opened at once, in bytes.
+const OPENED: usize = 64 << 10;
 
 /// See the module.
 #[derive(Debug)]
@@ -29,8 +35,10 @@ pub(super) struct SocketBody {
     writer: Rc<SocketWriter>,
     early: Bytes,
     left: u64,
-    /// What the client waits to be told, and has not been.
-    invitation: &'static [u8],
+    /// What the client is to be told before more is received, and has not been.
+    interim: Bytes,
+    /// Opened, and not moved into a pipe yet; without TLS nothing.
+    opened: BytesMut,
     /// What discarding names as the place to receive into; never written to, so never backed by memory.
     nowhere: Vec<u8>,
 }
@@ -51,16 +59,17 @@ impl SocketBody {
             writer: Rc::clone(writer),
             early,
             left: length,
-            invitation: if is_awaited { CONTINUE } else { b"" },
+            interim: Bytes::from_static(if is_awaited { CONTINUE } else { b"" }),
+            opened: BytesMut::new(),
             nowhere: Vec::new(),
         }
     }
 
-    fn poll_invite(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.invitation.is_empty() {
-            let bufs = [io::IoSlice::new(self.invitation)];
+    fn poll_tell(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.interim.is_empty() {
+            let bufs = [io::IoSlice::new(&self.interim)];
             let sent = ready!(self.writer.poll_send(cx, &bufs, Follows::Nothing))?;
-            self.invitation = &self.invitation[sent..];
+            self.interim.advance(sent);
         }
         Poll::Ready(Ok(()))
     }
@@ -69,17 +78,17 @@ impl SocketBody {
     fn poll_take(
         &mut self,
         cx: &mut Context<'_>,
-        mut take: impl FnMut(&Socket, usize) -> io::Result<Taken>,
+        mut take: impl FnMut(&RawSocket, usize) -> io::Result<Taken>,
     ) -> Poll<Option<usize>> {
-        if ready!(self.poll_invite(cx)).is_err() {
+        if ready!(self.poll_tell(cx)).is_err() {
             return Poll::Ready(None);
         }
         let most = usize::try_from(self.left).unwrap_or(STEP).min(STEP);
         loop {
-            if ready!(self.socket.poll_read_ready(cx)).is_err() {
+            if ready!(self.socket.raw().poll_read_ready(cx)).is_err() {
                 return Poll::Ready(None);
             }
-            match take(&self.socket, most) {
+            match take(self.socket.raw(), most) {
                 Ok(Taken::NoRoom) => return Poll::Ready(Some(0)),
                 Ok(Taken::Bytes(0)) => return Poll::Ready(None),
                 Ok(Taken::Bytes(n)) => {
@@ -90,6 +99,50 @@ impl SocketBody {
                 Err(_) => return Poll::Ready(None),
             }
         }
+    }
+}
+
+impl SocketBody {
+    /// Receives what `tls` opens into `buf`, `most` bytes and no more than are left: how many, or `None` at the end.
+    fn poll_open(
+        &mut self,
+        tls: &TlsSession,
+        cx: &mut Context<'_>,
+        buf: &mut BytesMut,
+        most: usize,
+    ) -> Poll<Option<usize>> {
+        if ready!(self.poll_tell(cx)).is_err() {
+            return Poll::Ready(None);
+        }
+        let most = usize::try_from(self.left).unwrap_or(most).min(most);
+        let received = ready!(self.socket.poll_open(tls, cx, &mut buf.limit(most)));
+        Poll::Ready(received.ok().filter(|&received| received > 0))
+    }
+
+    /// Moves what `tls` opens into `pipe`.
+    fn poll_open_into(
+        &mut self,
+        tls: &TlsSession,
+        cx: &mut Context<'_>,
+        pipe: BorrowedFd<'_>,
+    ) -> Poll<Option<usize>> {
+        if self.opened.is_empty() {
+            let mut opened = std::mem::take(&mut self.opened);
+            opened.reserve(OPENED);
+            let received = self.poll_open(tls, cx, &mut opened, OPENED);
+            self.opened = opened;
+            if ready!(received).is_none() {
+                return Poll::Ready(None);
+            }
+        }
+        let moved = match rustix::io::write(pipe, &self.opened) {
+            Ok(moved) => moved,
+            Err(Errno::AGAIN) => 0,
+            Err(_) => return Poll::Ready(None),
+        };
+        self.opened.advance(moved);
+        self.left -= moved as u64;
+        Poll::Ready(Some(moved))
     }
 }
 
@@ -111,8 +164,20 @@ impl BodySource for SocketBody {
         std::mem::take(&mut self.early)
     }
 
+    fn announce(&mut self, head: Bytes) {
+        let mut both = BytesMut::from(head);
+        both.extend_from_slice(&self.interim);
+        self.interim = both.freeze();
+    }
+
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<Option<usize>> {
         let room = buf.capacity() - buf.len();
+        let socket = Rc::clone(&self.socket);
+        if let Some(tls) = socket.tls() {
+            let received = ready!(self.poll_open(tls, cx, buf, room));
+            self.left -= received.unwrap_or(0) as u64;
+            return Poll::Ready(received);
+        }
         self.poll_take(cx, |socket, most| {
             let read = socket.try_read_buf(&mut (&mut *buf).limit(most.min(room)));
             read.map(Taken::Bytes)
@@ -125,6 +190,10 @@ impl BodySource for SocketBody {
         pipe: BorrowedFd<'_>,
         is_empty: bool,
     ) -> Poll<Option<usize>> {
+        let socket = Rc::clone(&self.socket);
+        if let Some(tls) = socket.tls() {
+            return self.poll_open_into(tls, cx, pipe);
+        }
         self.poll_take(cx, |socket, most| {
             let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
             socket.try_io(Interest::READABLE, |socket| {
@@ -138,6 +207,13 @@ impl BodySource for SocketBody {
     }
 
     fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
+        let socket = Rc::clone(&self.socket);
+        if let Some(tls) = socket.tls() {
+            let mut dropped = BytesMut::with_capacity(OPENED);
+            let received = ready!(self.poll_open(tls, cx, &mut dropped, OPENED));
+            self.left -= received.unwrap_or(0) as u64;
+            return Poll::Ready(received);
+        }
         let mut nowhere = std::mem::take(&mut self.nowhere);
         nowhere.resize(STEP, 0);
         let polled = self.poll_take(cx, |socket, most| {
@@ -153,8 +229,11 @@ impl BodySource for SocketBody {
     }
 
     fn source(&self) -> Option<OwnedFd> {
+        if self.socket.tls().is_some() {
+            return None;
+        }
         let clone = |socket: BorrowedFd<'_>| socket.try_clone_to_owned();
-        self.socket.with(clone).ok()
+        self.socket.raw().with(clone).ok()
     }
 
     fn taken(&mut self, len: u64) {

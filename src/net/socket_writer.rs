@@ -15,9 +15,11 @@ use rustix::net::sockopt::{set_tcp_cork, tcp_congestion};
 use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
 use tokio::io::Interest;
 
-use super::socket::{Socket, is_again};
+use super::raw_socket::is_again;
+use super::socket::Socket;
 use super::splice;
-use crate::http::{ConnectionState, Region};
+use super::tls_session::{TlsSession, cut_short};
+use crate::http::{ConnectionState, Piped, Region};
 
 /// Bytes sent before other connections of the reactor have their turn: this bounds how long one response can delay them.
 pub(super) const BURST: usize = 512 << 10;
@@ -51,8 +53,8 @@ pub(super) struct SocketWriter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cork {
     Untried,
-    /// Under a paced connection, holding back costs more than it gains: never.
-    Harmful,
+    /// Under a paced connection, holding back costs more than it gains; a unix socket has no packets: never.
+    Useless,
     In,
     Out,
 }
@@ -73,22 +75,21 @@ impl SocketWriter {
         &self.socket
     }
 
-    /// Sends of `bufs`, one after the other, what the socket takes: how many bytes.
+    /// Sends of `bufs`, one after the other, what the socket takes: how many bytes. Over TLS what it does not take at once
+    /// is sealed, and [`SocketWriter::poll_flush`] sends it.
     pub(super) fn poll_send(
         &self,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
         follows: Follows,
     ) -> Poll<io::Result<usize>> {
-        // What ends a connection leaves together with the end: one packet for both.
-        let flags = if follows == Follows::More || self.connection.is_ending() {
-            AT_ONCE | SendFlags::MORE
-        } else {
-            AT_ONCE
-        };
+        let flags = self.flags(follows);
         let all: usize = bufs.iter().map(|buf| buf.len()).sum();
-        if self.connection.has_lost_client() {
+        if self.has_lost_client() {
             return Poll::Ready(Ok(all));
+        }
+        if let Some(tls) = self.socket.tls() {
+            return self.poll_send_sealed(tls, cx, (all, follows), || tls.seal(bufs));
         }
         let polled = if all > TOGETHER {
             self.poll_call(cx, |socket| {
@@ -107,6 +108,63 @@ impl SocketWriter {
         Poll::Ready(self.count(ready!(polled), all, follows))
     }
 
+    fn flags(&self, follows: Follows) -> SendFlags {
+        // What ends a connection leaves together with the end: one packet for both.
+        if follows == Follows::More || self.connection.is_ending() {
+            AT_ONCE | SendFlags::MORE
+        } else {
+            AT_ONCE
+        }
+    }
+
+    /// Has `seal` seal bytes of `all`, once what was sealed before has been sent: how many.
+    fn poll_send_sealed(
+        &self,
+        tls: &TlsSession,
+        cx: &mut Context<'_>,
+        (all, follows): (usize, Follows),
+        seal: impl FnOnce() -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        let flags = self.flags(follows);
+        ready!(self.poll_send_all(tls, cx, flags))?;
+        let sealed = seal()?;
+        let more = sealed < all || follows == Follows::More;
+        self.connection.sent(sealed, more);
+        // What the socket does not take now is sent before the next.
+        let _ = self.poll_send_all(tls, cx, flags)?;
+        Poll::Ready(Ok(sealed))
+    }
+
+    /// Sends all that `tls` has sealed.
+    fn poll_send_all(
+        &self,
+        tls: &TlsSession,
+        cx: &mut Context<'_>,
+        flags: SendFlags,
+    ) -> Poll<io::Result<()>> {
+        while tls.wants_write() && !self.connection.has_lost_client() {
+            let sent = ready!(self.poll_call(cx, |socket| tls.write_to(socket, flags)));
+            self.count_moved(sent, 0)?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends what is sealed and has not been sent: without TLS nothing.
+    pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.socket.tls() {
+            Some(tls) => self.poll_send_all(tls, cx, self.flags(Follows::Nothing)),
+            None => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Says that nothing follows, where that is said: over TLS.
+    pub(super) fn poll_close(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(tls) = self.socket.tls() {
+            tls.close();
+        }
+        self.poll_flush(cx)
+    }
+
     /// Sends of `region` what the socket takes, [`BURST`] bytes at most: how many.
     pub(super) fn poll_send_region(
         &self,
@@ -114,15 +172,56 @@ impl SocketWriter {
         region: &Region,
         follows: Follows,
     ) -> Poll<io::Result<usize>> {
-        if self.connection.has_lost_client() {
-            return Poll::Ready(Ok(region.len));
+        let seal = |tls: &TlsSession| tls.seal_region(region);
+        let send = |socket: BorrowedFd<'_>| send_region(socket, region);
+        self.poll_send_unread(cx, (region.len, follows), seal, send)
+    }
+
+    /// Sends of `piped` what the socket takes: how many.
+    pub(super) fn poll_send_piped(
+        &self,
+        cx: &mut Context<'_>,
+        piped: &Piped,
+        follows: Follows,
+    ) -> Poll<io::Result<usize>> {
+        let seal = |tls: &TlsSession| tls.seal_piped(piped);
+        let send = |socket: BorrowedFd<'_>| piped.pass_to(socket);
+        self.poll_send_unread(cx, (piped.len, follows), seal, send)
+    }
+
+    /// Sends what is in no memory of this process, `all` bytes: by `send`, or over TLS by `seal`, which reads them.
+    fn poll_send_unread(
+        &self,
+        cx: &mut Context<'_>,
+        (all, follows): (usize, Follows),
+        seal: impl FnOnce(&TlsSession) -> io::Result<usize>,
+        send: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        if self.has_lost_client() {
+            return Poll::Ready(Ok(all));
         }
-        let polled = self.poll_call(cx, |socket| send_region(socket, region));
-        Poll::Ready(self.count(ready!(polled), region.len, follows))
+        if let Some(tls) = self.socket.tls() {
+            return self.poll_send_sealed(tls, cx, (all, follows), || seal(tls));
+        }
+        let polled = self.poll_call(cx, send);
+        Poll::Ready(self.count(ready!(polled), all, follows))
+    }
+
+    /// Whether the client is gone, so that what is sent is thrown away.
+    pub(super) fn has_lost_client(&self) -> bool {
+        self.connection.has_lost_client()
     }
 
     /// Counts what was `sent` of `all`, which is thrown away when the client is gone.
     fn count(&self, sent: io::Result<usize>, all: usize, follows: Follows) -> io::Result<usize> {
+        let sent = self.count_moved(sent, all)?;
+        let more = sent < all || follows == Follows::More;
+        self.connection.sent(sent, more);
+        Ok(sent)
+    }
+
+    /// Counts what was `sent`; `all` when the client is gone.
+    fn count_moved(&self, sent: io::Result<usize>, all: usize) -> io::Result<usize> {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut};
         let progress = self.connection.progress();
         let sent = match sent {
@@ -134,23 +233,24 @@ impl SocketWriter {
             sent => sent?,
         };
         progress.count(sent);
-        let more = sent < all || follows == Follows::More;
-        self.connection.sent(sent, more);
         Ok(sent)
     }
 
     /// Has the kernel send full packets only, or what it holds and from then on at once. Failing costs packets, not bytes.
     pub(super) fn cork(&self, corked: bool) {
         if self.cork.get() == Cork::Untried && corked {
-            self.cork.set(if is_paced(&self.socket) {
-                Cork::Harmful
-            } else {
+            self.cork.set(if gains_by_cork(&self.socket) {
                 Cork::Out
+            } else {
+                Cork::Useless
             });
         }
         let wanted = if corked { Cork::In } else { Cork::Out };
         if matches!(self.cork.get(), Cork::In | Cork::Out) && self.cork.get() != wanted {
-            let _ = self.socket.with(|socket| Ok(set_tcp_cork(socket, corked)?));
+            let _ = self
+                .socket
+                .raw()
+                .with(|socket| Ok(set_tcp_cork(socket, corked)?));
             self.cork.set(wanted);
         }
     }
@@ -162,8 +262,8 @@ impl SocketWriter {
         mut send: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         let progress = self.connection.progress();
-        if self.socket.has_write_hint() {
-            match self.socket.with(&mut send) {
+        if self.socket.raw().has_write_hint() {
+            match self.socket.raw().with(&mut send) {
                 Err(error) if is_again(&error) => {}
                 result => {
                     progress.set_writing(false);
@@ -172,10 +272,10 @@ impl SocketWriter {
             }
         }
         loop {
-            let writable = self.socket.poll_write_ready(cx);
+            let writable = self.socket.raw().poll_write_ready(cx);
             progress.set_writing(writable.is_pending());
             ready!(writable)?;
-            match self.socket.try_io(Interest::WRITABLE, &mut send) {
+            match self.socket.raw().try_io(Interest::WRITABLE, &mut send) {
                 Err(error) if is_again(&error) => {}
                 result => return Poll::Ready(result),
             }
@@ -183,10 +283,10 @@ impl SocketWriter {
     }
 }
 
-/// Whether the congestion control sends by a timer, as BBR does.
-fn is_paced(socket: &Socket) -> bool {
-    let name = socket.with(|socket| Ok(tcp_congestion(socket)?));
-    name.is_ok_and(|name| name.starts_with("bbr"))
+/// Whether the congestion control does not send by a timer, as BBR does; a unix socket has none, and sends no packets.
+fn gains_by_cork(socket: &Socket) -> bool {
+    let name = socket.raw().with(|socket| Ok(tcp_congestion(socket)?));
+    name.is_ok_and(|name| !name.starts_with("bbr"))
 }
 
 /// One step of `region`; a file that ends before the region does has been cut short by another program.
@@ -194,10 +294,7 @@ fn send_region(socket: BorrowedFd<'_>, region: &Region) -> io::Result<usize> {
     let (mut offset, most) = (region.offset, region.len.min(BURST));
     let sent = splice::send(socket, &region.file, offset, most);
     match sent.unwrap_or_else(|| sendfile(socket, &region.file, Some(&mut offset), most))? {
-        0 => Err(io::Error::new(
-            io::ErrorKind::UnexpectedEof,
-            "the file was cut short while it was sent",
-        )),
+        0 => Err(cut_short()),
         n => Ok(n),
     }
 }

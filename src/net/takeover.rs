@@ -12,7 +12,7 @@ use hyper::Response;
 use super::connection_context::ConnectionContext;
 use super::socket_body::SocketBody;
 use super::socket_writer::{BURST, Follows, SocketWriter};
-use crate::http::{Body, Piece, Region, Task, closes};
+use crate::http::{Body, Piece, Piped, Region, Task, closes};
 use crate::metrics::Direction;
 
 /// The shortest body of an upload that is taken over, in bytes: for shorter ones it costs more than it saves.
@@ -39,9 +39,11 @@ impl Taken {
     }
 }
 
-/// Whether the body of `task` is long enough to be taken over.
+/// Whether the body of `task` is long enough to be taken over, or the client is to be told something before it has arrived:
+/// hyper sends no interim response but 100.
 pub(super) fn is_worth(task: &Task) -> bool {
-    task.body_len().is_some_and(|len| len >= LONG_UPLOAD)
+    let is_long = |len| len >= LONG_UPLOAD || (len > 0 && task.has_interim());
+    task.body_len().is_some_and(is_long)
 }
 
 /// Does what is `taken`, and takes from `received` what is of the body; true when the connection ends with it.
@@ -79,19 +81,37 @@ pub(super) async fn run(
 async fn send(head: Vec<u8>, mut body: Body, writer: &SocketWriter) -> io::Result<()> {
     writer.cork(body.known_len().is_some_and(|len| len >= WORTH_CORKING));
     let mut bytes = head;
-    while let Some(piece) = body.next_piece().await {
-        match piece.map_err(io::Error::other)? {
+    // For a client that is gone, no more is read.
+    while !writer.has_lost_client()
+        && let Some(piece) = poll_fn(|cx| body.poll_piece(cx)).await
+    {
+        let piece = match piece {
+            Ok(piece) => piece,
+            Err(error) => {
+                // The client is told what it was to get, and sees that it was cut.
+                send_bytes(writer, &bytes, Follows::Nothing).await?;
+                poll_fn(|cx| writer.poll_flush(cx)).await?;
+                return Err(io::Error::other(error));
+            }
+        };
+        match piece {
             Piece::Bytes(more) => bytes.extend_from_slice(&more),
             Piece::Region(region) => {
                 send_bytes(writer, &bytes, Follows::More).await?;
                 bytes.clear();
                 send_region(writer, region, follows(&body)).await?;
             }
+            Piece::Piped(piped) => {
+                send_bytes(writer, &bytes, Follows::More).await?;
+                bytes.clear();
+                send_piped(writer, piped, follows(&body)).await?;
+            }
         }
     }
     // The record of the request ends with its body, and counts when all has been sent.
     drop(body);
     send_bytes(writer, &bytes, Follows::Nothing).await?;
+    poll_fn(|cx| writer.poll_flush(cx)).await?;
     writer.cork(false);
     Ok(())
 }
@@ -127,5 +147,14 @@ async fn send_region(
         region.len -= sent;
         burst += sent;
     }
+    Ok(())
+}
+
+async fn send_piped(writer: &SocketWriter, mut piped: Piped, follows: Follows) -> io::Result<()> {
+    while piped.len > 0 {
+        piped.len -= poll_fn(|cx| writer.poll_send_piped(cx, &piped, follows)).await?;
+    }
+    // Others have their turn.
+    tokio::task::yield_now().await;
     Ok(())
 }

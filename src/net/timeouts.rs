@@ -105,7 +105,7 @@ impl Observed {
             Phase::Serving if connection.may_be_alone() => {
                 over(HALF_CLOSED).then_some(Command::TooSlow)
             }
-            Phase::Serving | Phase::Watching => None,
+            Phase::Serving | Phase::Watching | Phase::Multiplexing => None,
         }
     }
 

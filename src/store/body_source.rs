@@ -22,6 +22,9 @@ pub trait BodySource: Debug {
     /// Takes the bytes that have been received already. They come before all others, so this is called first.
     fn take_early(&mut self) -> Bytes;
 
+    /// Has `head`, that of an interim response, sent before more bytes are waited for.
+    fn announce(&mut self, head: Bytes);
+
     /// Reads into the spare room of `buf`, never past the end; how many bytes, not 0.
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<Option<usize>>;
 

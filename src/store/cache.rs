@@ -78,6 +78,11 @@ impl Cache {
         self.0.as_ref().map_or(0, QuickCache::weight)
     }
 
+    /// How many values it keeps, each with a descriptor.
+    pub(super) fn values(&self) -> u64 {
+        self.0.as_ref().map_or(0, |cache| cache.len() as u64)
+    }
+
     /// Forgets the value of `key`, whose file would otherwise stay on the disk as long as it is kept.
     pub(super) fn forget(&self, key: &Key<'_>) {
         if let Some(cache) = &self.0 {

@@ -21,6 +21,7 @@ use super::meta::{Meta, Version};
 use super::object::Object;
 use super::publish::{Condition, Publisher};
 use super::read::{self, Read};
+use super::resumable::{NewUpload, Registry, Resumable, UploadId};
 use super::staging_quota::InFlight;
 use super::text::IsText;
 use super::upload::Upload;
@@ -53,6 +54,7 @@ pub struct Directory {
 struct Writing {
     writer: Arc<Writer>,
     publisher: Publisher,
+    uploads: Arc<Registry>,
     _lock: File,
 }
 
@@ -132,6 +134,26 @@ impl Directory {
         published
     }
 
+    /// Makes an upload that can be received in several requests, and claims it.
+    pub async fn begin_resumable(&self, new: NewUpload) -> Result<Resumable, Error> {
+        let writing = self.writing()?;
+        Resumable::begin(&writing.writer, &writing.uploads, new).await
+    }
+
+    /// Claims the resumable upload `id`; `None` where there is none.
+    pub async fn resume(&self, id: UploadId) -> Result<Option<Resumable>, Error> {
+        match &self.writing {
+            Some(writing) => Resumable::claim(&writing.writer, &writing.uploads, id).await,
+            None => Ok(None),
+        }
+    }
+
+    /// How many resumable uploads are unfinished.
+    pub fn unfinished_uploads(&self) -> usize {
+        let writing = self.writing.as_ref();
+        writing.map_or(0, |writing| writing.uploads.unfinished())
+    }
+
     /// Removes the value of `key`, if `condition` holds at that moment; false when there was none.
     pub async fn delete(
         &self,
@@ -152,16 +174,22 @@ impl Directory {
         self.lister.list(page).await
     }
 
-    /// Gives up large files that were removed by hand and that only the cache keeps on the disk. To be called every few
-    /// seconds.
+    /// Gives up large files that were removed by hand and that only the cache keeps on the disk, and unfinished uploads that
+    /// have expired. To be called every few seconds.
     pub async fn sweep(&self) {
         let cache = Arc::clone(&self.cache);
+        let writing = self.writing.as_ref();
+        let uploads = writing.map(|w| (Arc::clone(&w.writer), Arc::clone(&w.uploads)));
         let swept = self.dir.disk().run(move || {
             cache.sweep(NEGLIGIBLE);
+            if let Some((writer, uploads)) = uploads {
+                let expired = uploads.expire(writer.temp_dir().uploads());
+                writer.counters().uploads_expired.add(expired);
+            }
             Ok(())
         });
         if let Err(error) = swept.await {
-            tracing::error!(%error, "cannot sweep the cache");
+            tracing::error!(%error, "cannot sweep the cache and the uploads");
         }
     }
 
@@ -193,6 +221,11 @@ impl Directory {
     /// Memory that cached values take, in bytes.
     pub fn cached_bytes(&self) -> u64 {
         self.cache.bytes()
+    }
+
+    /// How many values are cached, each with a descriptor.
+    pub fn cached_values(&self) -> u64 {
+        self.cache.values()
     }
 
     /// Tries, on a disk thread, whether the directory is where it was and a value can be published in it; answers how many

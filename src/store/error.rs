@@ -38,6 +38,9 @@ pub enum Error {
     /// The condition of a change did not hold when it was to be made.
     #[error("the precondition does not hold")]
     Precondition,
+    /// Another request has the resumable upload now.
+    #[error("another request has this upload now")]
+    Taken,
     /// The body of the value ended before it was whole.
     #[error("the value broke off before it was whole")]
     Incomplete,
@@ -47,6 +50,50 @@ pub enum Error {
         /// What was found, for the client.
         reason: &'static str,
     },
+    /// The store behind this one cannot be reached: nothing was done.
+    #[error("the store cannot be reached; try again")]
+    Unreachable {
+        /// Why, for the log.
+        said: String,
+    },
+    /// The store behind this one asks for fewer requests: nothing was done.
+    #[error("the store is busy; try again")]
+    Busy {
+        /// Seconds after which it may be asked again.
+        retry_after: u64,
+    },
+    /// The store behind this one did not answer in time; nothing was to be changed.
+    #[error("the store did not answer in time")]
+    TimedOut,
+    /// A change was perhaps made: the answer of the store behind this one was lost, or it failed.
+    #[error("whether the change was made is not known")]
+    OutcomeUnknown {
+        /// Whether it is because no answer came in time.
+        is_late: bool,
+    },
+    /// The store behind this one refuses what the server asks: its credentials, its bucket or its region are wrong.
+    #[error("the store refuses the server's requests")]
+    Refused {
+        /// What it said, for the log.
+        said: String,
+    },
+    /// The store behind this one failed: what it answered, for the log.
+    #[error("the store failed")]
+    BadGateway {
+        /// What it said.
+        said: String,
+    },
+    /// The store behind this one cannot do it: what, for the client.
+    #[error("{what}")]
+    NotSupported {
+        /// A short name of what is missing.
+        name: &'static str,
+        /// What is missing, for the client.
+        what: &'static str,
+    },
+    /// A key that the store behind this one cannot hold: why, for the client.
+    #[error("bad key: {0}")]
+    BadKey(&'static str),
     /// The file is shorter than it was when the read began.
     #[error("the file was cut short while it was read")]
     Truncated,
@@ -64,6 +111,14 @@ impl Error {
     /// For `map_err`: a failure with no meaning of its own, met while `doing`.
     pub fn failed(doing: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Failed { doing, source }
+    }
+
+    /// Seconds after which the same may be tried again.
+    pub fn retry_after(&self) -> u64 {
+        match self {
+            Self::Busy { retry_after } => *retry_after,
+            _ => 1,
+        }
     }
 
     /// Whether the file went away while it was worked on. File systems that look a file up by its name at each call, as FUSE

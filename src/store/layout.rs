@@ -35,6 +35,8 @@ pub(super) struct StateDir {
     pub(super) own: OwnedFd,
     /// `.data-server/staging`.
     pub(super) staging: OwnedFd,
+    /// `.data-server/uploads`.
+    pub(super) uploads: OwnedFd,
     pub(super) method: PublishMethod,
     pub(super) lock: fs::File,
     pub(super) clock: Clock,
@@ -55,7 +57,9 @@ impl StateDir {
         let is_new = !own.join("clock").exists();
         let there = absolute.ancestors().find(|path| path.exists());
         let there = there.unwrap_or(&absolute).to_owned();
-        fs::create_dir_all(own.join("staging")).map_err(failed("create", own.join("staging")))?;
+        for name in ["staging", "uploads"] {
+            fs::create_dir_all(own.join(name)).map_err(failed("create", own.join(name)))?;
+        }
         let lock = lock(dir, &own.join("lock"))?;
 
         let directory = OFlags::RDONLY | OFlags::DIRECTORY;
@@ -82,6 +86,8 @@ impl StateDir {
         let method = try_out(dir, &root, &staging, kind.as_deref())?;
         let own_fd = open_beneath(&root, RESERVED, directory, Mode::empty())
             .map_err(|e| failed("open", own.clone())(e.into()))?;
+        let uploads = open_beneath(&own_fd, "uploads", directory, Mode::empty())
+            .map_err(|e| failed("open", own.join("uploads"))(e.into()))?;
         let clock = open_beneath(
             &root,
             &format!("{RESERVED}/clock"),
@@ -97,6 +103,7 @@ impl StateDir {
             root,
             own: own_fd,
             staging,
+            uploads,
             method,
             lock,
             clock,

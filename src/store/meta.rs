@@ -18,7 +18,7 @@ impl Version {
         self.0
     }
 
-    pub(super) fn from_nanos(nanos: i128) -> Self {
+    pub(crate) fn from_nanos(nanos: i128) -> Self {
         Self(nanos)
     }
 

@@ -1,11 +1,12 @@
 //! Keys and values. Knows no HTTP.
 //!
-//! [`Store`] is the one type that the rooms above see. Its contract, which every engine behind it keeps:
+//! [`Store`] is the one type that the rooms above see. Its contract, which every engine behind it keeps, but where a store
+//! behind an [`s3`] engine promises less (docs/s3.md):
 //!
 //! - **Atomic.** A value is whole or absent, at every moment, to every reader, after every crash. An [`Upload`] that is
 //!   dropped, cut off or refused leaves the old value and nothing else.
-//! - **Acknowledged.** When [`Store::put`] or [`Store::delete`] returns, the change survives the death of the process, or
-//!   under [`Durability::Disk`] the loss of power.
+//! - **Acknowledged.** When [`Directory::put`] or [`Directory::delete`] returns, the change survives the death of the
+//!   process, or under [`Durability::Disk`] the loss of power.
 //! - **Visible.** A read finds what was published before it began, and what other programs have placed, edited or removed
 //!   in the directory. A read that has begun goes on with the value it began with.
 //! - **Versions.** No two writes of a key ever have the same [`Version`].
@@ -41,11 +42,14 @@ mod publish;
 mod publish_method;
 mod read;
 mod residency;
+mod resumable;
+pub mod s3;
 mod staging_quota;
 mod temp_dir;
 mod temp_file;
 mod text;
 mod upload;
+mod upload_lock;
 mod value_file;
 mod write_buffer;
 mod writer;
@@ -56,7 +60,7 @@ pub use body_source::{BodySource, read};
 pub use changes::{Change, Changes, Gap};
 pub use digest::{Digest, Digests, Wanted};
 pub use directory::{Directory, Options};
-pub use engine::Store;
+pub use engine::{Probe, Store};
 pub use error::Error;
 pub use key::{BadKey, Key, MAX_LEN, MAX_SEGMENT, RESERVED};
 pub use layout::{OpenError, claim};
@@ -64,7 +68,9 @@ pub use limits::IN_MEMORY;
 pub use list::{Listing, Page};
 pub use meta::{Meta, Version};
 pub use object::{Descriptor, Object};
+pub use pipes::Piped;
 pub use publish::Condition;
+pub use resumable::{Field, NewUpload, Resumable, UploadId};
 pub use staging_quota::InFlight;
 pub use text::IsText;
 pub use upload::Upload;

@@ -1,10 +1,11 @@
-//! Pipes through which bytes go from a socket to a file inside the kernel, without a copy in between.
+//! Pipes through which bytes go inside the kernel, without a copy in between: from a socket to a file, or to another socket.
 //!
-//! A pipe belongs to one thread at a time: the reactor that fills it, then the disk thread that empties it. (The kernel
+//! A pipe belongs to one thread at a time: the reactor that fills it, then the disk thread that empties it into a file. (The kernel
 //! locks a pipe while a file is written from it, so sharing one would make a reactor wait for the disk.) Their number is
 //! bounded, and with it the memory of the kernel that they can hold.
 
 use std::future::poll_fn;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -48,6 +49,14 @@ pub(super) struct Pipe {
     out: OwnedFd,
     holds: usize,
     _place: Place,
+}
+
+/// Bytes in a pipe, all that it holds. They are taken out before more are put in.
+#[derive(Debug)]
+pub struct Piped {
+    pipe: Arc<Pipe>,
+    /// How many are left.
+    pub len: usize,
 }
 
 /// The permit to have a pipe, counted while it is held.
@@ -104,6 +113,12 @@ impl Pipe {
             }
         }
         Ok(())
+    }
+
+    /// Moves what has arrived at `socket` into it, up to `most` bytes: how many, 0 at the end of the stream. It must be empty.
+    pub(super) fn take_from(&self, socket: impl AsFd, most: usize) -> io::Result<usize> {
+        let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
+        Ok(splice(socket, None, &self.into, None, most, flags)?)
     }
 
     /// Passes up to `most` bytes of `source` on to `file`, at `offset`, while bytes have arrived; answers how many. The pipe
@@ -165,6 +180,25 @@ impl Pipe {
             }
         }
         Ok(())
+    }
+}
+
+impl Piped {
+    /// The `len` bytes that `pipe` holds.
+    pub(super) fn new(pipe: &Arc<Pipe>, len: usize) -> Self {
+        let pipe = Arc::clone(pipe);
+        Self { pipe, len }
+    }
+
+    /// Takes bytes out into `buf`: how many.
+    pub fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::io::read(&self.pipe.out, buf)?)
+    }
+
+    /// Moves what `socket` takes, which does not block: how many.
+    pub fn pass_to(&self, socket: impl AsFd) -> io::Result<usize> {
+        let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
+        Ok(splice(&self.pipe.out, None, socket, None, self.len, flags)?)
     }
 }
 

@@ -5,8 +5,8 @@
 //! too small for a file is not counted: a small PUT then touches nothing that is shared.
 
 use std::num::NonZeroU64;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error::Error;
 use super::limits::{RESERVED_AT_ONCE, SMALL};
@@ -73,6 +73,26 @@ impl Reservation {
         }
     }
 
+    /// Of an upload that an earlier server left, which counts also where it does not fit any more.
+    pub(super) fn of_left(quota: &Arc<StagingQuota>, len: u64) -> Self {
+        let mut reservation = Self::new(quota);
+        if len > 0 {
+            quota.bytes.fetch_add(len, Ordering::Relaxed);
+            quota.uploads.fetch_add(1, Ordering::Relaxed);
+            reservation.bytes = len;
+        }
+        reservation
+    }
+
+    /// Gives all of it back.
+    pub(super) fn clear(&mut self) {
+        if self.bytes > 0 {
+            self.quota.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+            self.quota.uploads.fetch_sub(1, Ordering::Relaxed);
+            self.bytes = 0;
+        }
+    }
+
     /// Grows to `len` bytes at least. The first time takes what is asked for, as an announced length; from then on it
     /// grows by steps, while those fit.
     pub(super) fn grow(&mut self, len: u64) -> Result<(), Error> {
@@ -105,9 +125,28 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        if self.bytes > 0 {
-            self.quota.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-            self.quota.uploads.fetch_sub(1, Ordering::Relaxed);
+        self.clear();
+    }
+}
+
+/// Whose reservation an upload grows.
+#[derive(Debug)]
+pub(super) enum Share {
+    /// Its own.
+    Own(Reservation),
+    /// That of a resumable upload, which outlives the request that brings a part of it.
+    Common(Arc<Mutex<Reservation>>),
+}
+
+impl Share {
+    /// Grows it to `len` bytes at least.
+    pub(super) fn grow(&mut self, len: u64) -> Result<(), Error> {
+        match self {
+            Self::Own(reservation) => reservation.grow(len),
+            Self::Common(common) => {
+                let mut reservation = common.lock().unwrap_or_else(PoisonError::into_inner);
+                reservation.grow(len)
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Where temporary files are made, and how they get the names of their keys.
 //!
 //! A temporary file has no name at all (`O_TMPFILE`), or, where the file system lacks that or a name is needed, one in
-//! `.data-server/staging`, which the next start sweeps.
+//! `.data-server/staging`, which the next start sweeps. That of a resumable upload has a name in `.data-server/uploads`.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -16,22 +16,26 @@ pub(super) struct TempDir {
     values: Arc<Dir>,
     own: OwnedFd,
     staging: OwnedFd,
+    uploads: OwnedFd,
     method: PublishMethod,
     next_name: AtomicU64,
 }
 
 impl TempDir {
-    /// For files that `method` publishes in `values`. `own` is `.data-server`, and `staging` is the directory in it.
+    /// For files that `method` publishes in `values`. `own` is `.data-server`, and `staging` and `uploads` are the
+    /// directories in it.
     pub(super) fn new(
         values: Arc<Dir>,
         own: OwnedFd,
         staging: OwnedFd,
+        uploads: OwnedFd,
         method: PublishMethod,
     ) -> Self {
         Self {
             values,
             own,
             staging,
+            uploads,
             method,
             next_name: AtomicU64::new(0),
         }
@@ -50,6 +54,11 @@ impl TempDir {
     /// `.data-server/staging`, for files that need a name before they have their key's.
     pub(super) fn staging(&self) -> &OwnedFd {
         &self.staging
+    }
+
+    /// `.data-server/uploads`, for files that outlive the server: those of resumable uploads.
+    pub(super) fn uploads(&self) -> &OwnedFd {
+        &self.uploads
     }
 
     /// How files get the names of their keys.

@@ -1,7 +1,7 @@
 //! A temporary file: created, stamped with a version, then linked or renamed whole.
 //!
 //! Promises that a file which is not published leaves nothing behind: its name in staging, if it has one, is removed with
-//! it.
+//! it. The file of a resumable upload stays: it belongs to the holder of the claim on it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -14,12 +14,13 @@ use super::blocking_pool::BlockingPool;
 use super::error::Error;
 use super::meta::Version;
 use super::publish_method::{Unpublished, create_named, create_unnamed, unlink_staged};
+use super::resumable::Claim;
 use super::temp_dir::TempDir;
 use super::value_file::ValueFile;
 use super::write_buffer::write_at;
 
 /// Values are made with this mode; the process's umask takes away from it, as it does for `cp`.
-const VALUE_MODE: u32 = 0o666;
+pub(super) const VALUE_MODE: u32 = 0o666;
 
 /// What the name stands for that a file is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,9 +35,11 @@ pub(super) enum Target {
 #[derive(Debug)]
 pub(super) struct TempFile {
     file: Arc<ValueFile>,
-    /// Its name in staging, if it has one.
+    /// Its name in staging, or among the uploads, if it has one.
     name: Option<String>,
     dir: Arc<TempDir>,
+    /// Of a resumable upload.
+    claim: Option<Arc<Claim>>,
 }
 
 impl TempFile {
@@ -73,7 +76,45 @@ impl TempFile {
             file: Arc::new(file(fd, dir.values().disk().clone())),
             name,
             dir: Arc::clone(dir),
+            claim: None,
         })
+    }
+
+    /// The `file` that has this `name` among the uploads, for the holder of the `claim` on it.
+    pub(super) fn claimed(
+        dir: &Arc<TempDir>,
+        file: Arc<ValueFile>,
+        name: String,
+        claim: Arc<Claim>,
+    ) -> Self {
+        Self {
+            file,
+            name: Some(name),
+            dir: Arc::clone(dir),
+            claim: Some(claim),
+        }
+    }
+
+    /// What a job that writes to the file holds for as long as it may.
+    pub(super) fn claim(&self) -> Option<Arc<Claim>> {
+        self.claim.clone()
+    }
+
+    /// Where it has its name, if it has one.
+    fn home(&self) -> &OwnedFd {
+        if self.claim.is_some() {
+            self.dir.uploads()
+        } else {
+            self.dir.staging()
+        }
+    }
+
+    /// It has the name of its key.
+    fn published(&mut self) {
+        self.name = None;
+        if let Some(claim) = &self.claim {
+            claim.published();
+        }
     }
 
     pub(super) fn file(&self) -> &Arc<ValueFile> {
@@ -87,15 +128,7 @@ impl TempFile {
 
     /// Has the file system set `len` bytes aside, so that a value that cannot fit is refused before it is received.
     pub(super) fn allocate(&self, len: u64) -> Result<(), Error> {
-        if len == 0 {
-            return Ok(());
-        }
-        let keep = FallocateFlags::KEEP_SIZE;
-        match retry_on_intr(|| rustix::fs::fallocate(&*self.file, keep, 0, len)) {
-            // This file system makes no such promise: the writes will tell.
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
-            Err(errno) => Err(Error::new("reserve", errno)),
-        }
+        allocate(&*self.file, len)
     }
 
     /// Stamps the version into the file: its modification time.
@@ -114,22 +147,21 @@ impl TempFile {
     /// Gives the file the name `to` in `folder`; `EXIST` when something has it.
     pub(super) fn link(&mut self, folder: impl AsFd, to: &str) -> Result<(), Errno> {
         self.publish(folder.as_fd(), to)?;
-        self.name = None;
+        self.published();
         Ok(())
     }
 
     /// Gives the file the name `to` in `folder` in place of the file that has it.
     pub(super) fn replace(&mut self, folder: impl AsFd, to: &str) -> Result<(), Errno> {
-        let staging = self.dir.staging();
         if self.name.is_none() {
             let name = self.dir.new_name();
             let method = self.dir.method();
-            method.link_unnamed(&*self.file, staging, &name)?;
+            method.link_unnamed(&*self.file, self.dir.staging(), &name)?;
             self.name = Some(name);
         }
-        let name = self.name.as_deref().unwrap_or_default();
-        retry_on_intr(|| rustix::fs::renameat(staging, name, &folder, to))?;
-        self.name = None;
+        let (home, name) = (self.home(), self.name.as_deref().unwrap_or_default());
+        retry_on_intr(|| rustix::fs::renameat(home, name, &folder, to))?;
+        self.published();
         Ok(())
     }
 
@@ -149,16 +181,31 @@ impl TempFile {
     fn publish(&self, dir: BorrowedFd<'_>, to: &str) -> Result<(), Errno> {
         let unpublished = Unpublished {
             file: self.file.as_fd(),
-            staging: self.dir.staging(),
+            staging: self.home(),
             name: self.name.as_deref(),
         };
         self.dir.method().publish(unpublished, dir, to)
     }
 }
 
+/// Has the file system set `len` bytes aside for `file`.
+pub(super) fn allocate(file: impl AsFd, len: u64) -> Result<(), Error> {
+    if len == 0 {
+        return Ok(());
+    }
+    let keep = FallocateFlags::KEEP_SIZE;
+    match retry_on_intr(|| rustix::fs::fallocate(&file, keep, 0, len)) {
+        // This file system makes no such promise: the writes will tell.
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(errno) => Err(Error::new("reserve", errno)),
+    }
+}
+
 impl Drop for TempFile {
     fn drop(&mut self) {
-        let Some(name) = self.name.take() else { return };
+        let Some(name) = self.name.take().filter(|_| self.claim.is_none()) else {
+            return;
+        };
         let dir = Arc::clone(&self.dir);
         self.disk()
             .spawn_detached(move || unlink_staged(dir.staging(), &name));

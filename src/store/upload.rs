@@ -14,16 +14,18 @@ use super::body_source::{BodySource, read};
 use super::digest::{Digests, Wanted};
 use super::error::Error;
 use super::limits::{CHUNK, SMALL};
-use super::staging_quota::Reservation;
+use super::staging_quota::{Reservation, Share};
+use super::temp_file::TempFile;
 use super::write_buffer::WriteBuffer;
 use super::writer::Writer;
 
 mod file_writer;
-mod hashing;
+pub(super) mod hashing;
 mod new_value;
 
 use file_writer::FileWriter;
-use hashing::{Hashing, hash_file};
+use hashing::Hashing;
+pub(super) use hashing::hash_file;
 use new_value::Details;
 pub(super) use new_value::{NewValue, SealedValue};
 
@@ -35,7 +37,7 @@ pub struct Upload {
     buffer: WriteBuffer,
     hashing: Option<Hashing>,
     attributes: Attributes,
-    reservation: Reservation,
+    reservation: Share,
 }
 
 /// Where the bytes of an upload go.
@@ -74,8 +76,36 @@ impl Upload {
             buffer: WriteBuffer::default(),
             hashing: None,
             attributes: Attributes::default(),
-            reservation,
+            reservation: Share::Own(reservation),
         })
+    }
+
+    /// Goes on with `file`, which has `len` bytes already.
+    pub(super) fn resume(
+        writer: Arc<Writer>,
+        file: TempFile,
+        len: u64,
+        reservation: Share,
+    ) -> Self {
+        Self {
+            writer,
+            destination: Destination::TempFile(FileWriter::resume(file, len)),
+            buffer: WriteBuffer::default(),
+            hashing: None,
+            attributes: Attributes::default(),
+            reservation,
+        }
+    }
+
+    /// Writes what has been received to the file of a resumable upload.
+    pub async fn pause(mut self) -> Result<(), Error> {
+        if self.buffer.len() > 0 {
+            self.flush().await?;
+        }
+        match &mut self.destination {
+            Destination::Memory => Ok(()),
+            Destination::TempFile(file) => file.written().await,
+        }
     }
 
     /// Keeps `media_type` beside the value.
@@ -123,7 +153,7 @@ impl Upload {
         };
         writer.written().await?;
         let (file, len) = (Arc::clone(writer.file()), writer.len());
-        let read = move |hasher| hash_file(&file, len, hasher);
+        let read = move |hasher| hash_file(&*file, 0..len, hasher);
         Ok(Hashing::after(wanted, compute, read))
     }
 

@@ -37,6 +37,13 @@ impl WriteBuffer {
         self.runs.push(data);
     }
 
+    /// Takes a copy: nothing is kept of what `data` lies in. Up to `most` bytes will come.
+    pub(super) fn copy(&mut self, data: &[u8], most: usize) {
+        self.len += data.len();
+        self.tail.reserve(most.saturating_sub(self.tail.len()));
+        self.tail.extend_from_slice(data);
+    }
+
     /// All bytes; the buffer is empty afterwards.
     pub(super) fn take(&mut self) -> Vec<Bytes> {
         self.close_tail();

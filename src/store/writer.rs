@@ -129,7 +129,8 @@ impl Writer {
         Ok(())
     }
 
-    fn sync(&self, file: impl AsFd) -> Result<(), Errno> {
+    /// Puts `file` on the disk. Blocks.
+    pub(super) fn sync(&self, file: impl AsFd) -> Result<(), Errno> {
         let began = Instant::now();
         let synced = rustix::fs::fsync(file);
         self.counters.synced(began.elapsed());

@@ -3,7 +3,6 @@
 //! The disk is asked on the disk threads, never on a reactor, at most once a second however many ask here, and by one
 //! probe at a time: a disk that does not answer has one thread waiting for it, not one for each request.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -11,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use crate::store::{Error, Store};
+use crate::store::{self, Error, Store};
 
 /// How long an answer of the disk counts.
 const FRESH: Duration = Duration::from_secs(1);
@@ -64,8 +63,6 @@ impl Lifecycle {
     }
 }
 
-type PendingProbe = Pin<Box<dyn Future<Output = Result<Option<u64>, Error>> + Send>>;
-
 /// Asks the disk.
 pub(super) struct Probe {
     store: Arc<Store>,
@@ -77,7 +74,7 @@ pub(super) struct Probe {
 struct State {
     last: Option<(Instant, Readiness)>,
     /// A probe that the disk has not answered yet.
-    pending: Option<PendingProbe>,
+    pending: Option<store::Probe>,
 }
 
 impl Probe {
@@ -97,9 +94,7 @@ impl Probe {
         {
             return known.clone();
         }
-        let probe = state
-            .pending
-            .get_or_insert_with(|| Box::pin(self.store.probe()));
+        let probe = state.pending.get_or_insert_with(|| self.store.probe());
         let readiness = match timeout(TIMEOUT, probe).await {
             Ok(answer) => {
                 state.pending = None;

@@ -8,6 +8,7 @@ mod metric_writer;
 mod metrics_text;
 mod process_metrics;
 mod reactor_metrics;
+mod s3_metrics;
 mod store_metrics;
 
 use std::sync::Arc;

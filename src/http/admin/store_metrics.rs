@@ -8,95 +8,126 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;
 
 use crate::http::admin::metric_writer::MetricWriter;
-use crate::store::Store;
+use crate::http::admin::s3_metrics;
+use crate::metrics::StoreCounters;
+use crate::store::{BlockingPool, Directory, Store};
 
 #[derive(Debug)]
 pub(super) struct StoreMetrics(pub(super) Arc<Store>);
 
 impl Collector for StoreMetrics {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result {
-        let mut to = MetricWriter(encoder);
-        self.encode_memory(&mut to)?;
-        self.encode_pools(&mut to)?;
-        self.encode_listings(&mut to)?;
-        self.encode_publishing(&mut to)
+        let to = &mut MetricWriter(encoder);
+        self.encode_staged(to)?;
+        encode_pool(to, "disk", self.0.disk())?;
+        encode_pool(to, "compute", self.0.compute())?;
+        match &*self.0 {
+            Store::Directory(directory) => {
+                encode_pool(to, "listing", directory.listing())?;
+                let expired = directory.counters().uploads_expired.get();
+                encode_uploads(to, directory.unfinished_uploads(), expired)?;
+                encode_memory(to, directory)?;
+                encode_listings(to, directory.counters())?;
+                encode_publishing(to, directory.counters())
+            }
+            Store::S3(s3) => {
+                let uploads = s3.unfinished_uploads();
+                encode_uploads(to, uploads.count(), uploads.expired.get())?;
+                s3_metrics::encode(to, s3)
+            }
+        }
     }
 }
 
 impl StoreMetrics {
-    fn encode_memory(&self, to: &mut MetricWriter<'_>) -> Result {
+    fn encode_staged(&self, to: &mut MetricWriter<'_>) -> Result {
         to.gauge(
             "data_server_staged",
             Some(&Unit::Bytes),
             "Bytes of uploads, received or announced, and not published yet; without --max-staged, of those above 64 KiB.",
             self.0.staged().bytes,
-        )?;
-        to.gauge(
-            "data_server_cache",
-            Some(&Unit::Bytes),
-            "Memory that cached values take.",
-            self.0.cached_bytes(),
-        )?;
-        to.gauge(
-            "data_server_watch_subscribers",
-            None,
-            "Clients that watch for changes.",
-            self.0.changes().subscribers(),
         )
     }
+}
 
-    fn encode_pools(&self, to: &mut MetricWriter<'_>) -> Result {
-        for (name, pool) in [
-            ("disk", self.0.disk()),
-            ("listing", self.0.listing()),
-            ("compute", self.0.compute()),
-        ] {
-            let queue = format!("data_server_{name}_queue_length");
-            let help = format!("Jobs that wait for one of the {name} threads.");
-            to.gauge(&queue, None, &help, pool.jobs().waiting())?;
-            let busy = format!("data_server_{name}_threads_busy");
-            let help = format!("Those of the {name} threads that have a job.");
-            to.gauge(&busy, None, &help, pool.jobs().busy())?;
-        }
-        Ok(())
-    }
+fn encode_uploads(to: &mut MetricWriter<'_>, unfinished: usize, expired: u64) -> Result {
+    to.gauge(
+        "data_server_uploads_unfinished",
+        None,
+        "Resumable uploads that have not been published, cancelled or expired.",
+        unfinished as u64,
+    )?;
+    to.counter(
+        "data_server_uploads_expired",
+        "Resumable uploads that expired unfinished.",
+        expired,
+    )
+}
 
-    fn encode_listings(&self, to: &mut MetricWriter<'_>) -> Result {
-        let listings = &self.0.counters().listings;
-        to.counter(
-            "data_server_listing_walks",
-            "Walks of the directory that were begun for listings.",
-            listings.walks.get(),
-        )?;
-        to.gauge(
-            "data_server_listing_index_keys",
-            None,
-            "Keys in the index of the directory.",
-            listings.index_keys(),
-        )?;
-        to.gauge(
-            "data_server_listing_index",
-            Some(&Unit::Bytes),
-            "Memory that the index of the directory takes.",
-            listings.index_bytes(),
-        )
-    }
+fn encode_memory(to: &mut MetricWriter<'_>, directory: &Directory) -> Result {
+    to.gauge(
+        "data_server_cache",
+        Some(&Unit::Bytes),
+        "Memory that cached values take.",
+        directory.cached_bytes(),
+    )?;
+    to.gauge(
+        "data_server_cache_values",
+        None,
+        "Cached values; each keeps a descriptor open.",
+        directory.cached_values(),
+    )?;
+    to.gauge(
+        "data_server_watch_subscribers",
+        None,
+        "Clients that watch for changes.",
+        directory.changes().subscribers(),
+    )
+}
 
-    fn encode_publishing(&self, to: &mut MetricWriter<'_>) -> Result {
-        let counters = self.0.counters();
+fn encode_pool(to: &mut MetricWriter<'_>, name: &str, pool: &BlockingPool) -> Result {
+    let queue = format!("data_server_{name}_queue_length");
+    let help = format!("Jobs that wait for one of the {name} threads.");
+    to.gauge(&queue, None, &help, pool.jobs().waiting())?;
+    let busy = format!("data_server_{name}_threads_busy");
+    let help = format!("Those of the {name} threads that have a job.");
+    to.gauge(&busy, None, &help, pool.jobs().busy())
+}
+
+fn encode_listings(to: &mut MetricWriter<'_>, counters: &StoreCounters) -> Result {
+    let listings = &counters.listings;
+    to.counter(
+        "data_server_listing_walks",
+        "Walks of the directory that were begun for listings.",
+        listings.walks.get(),
+    )?;
+    to.gauge(
+        "data_server_listing_index_keys",
+        None,
+        "Keys in the index of the directory.",
+        listings.index_keys(),
+    )?;
+    to.gauge(
+        "data_server_listing_index",
+        Some(&Unit::Bytes),
+        "Memory that the index of the directory takes.",
+        listings.index_bytes(),
+    )
+}
+
+fn encode_publishing(to: &mut MetricWriter<'_>, counters: &StoreCounters) -> Result {
+    to.histogram(
+        "data_server_publish_batch_size",
+        None,
+        "Changes that the publisher made together.",
+        &counters.batches,
+    )?;
+    counters.with_syncs(|syncs| {
         to.histogram(
-            "data_server_publish_batch_size",
-            None,
-            "Changes that the publisher made together.",
-            &counters.batches,
-        )?;
-        counters.with_syncs(|syncs| {
-            to.histogram(
-                "data_server_sync_duration",
-                Some(&Unit::Seconds),
-                "Syncs of values and of names, under --durability disk.",
-                syncs,
-            )
-        })
-    }
+            "data_server_sync_duration",
+            Some(&Unit::Seconds),
+            "Syncs of values and of names, under --durability disk.",
+            syncs,
+        )
+    })
 }

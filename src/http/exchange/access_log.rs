@@ -2,10 +2,10 @@
 //!
 //! What a client chose is written as a field, never as a part of the line: the log's formats escape what could end it.
 
-use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use crate::http::client::Peer;
 use crate::http::request::identity::Identity;
 
 /// What the access log has.
@@ -18,7 +18,7 @@ pub struct Sampling {
 /// What a line will say of a request, as far as its head tells.
 #[derive(Debug)]
 pub(in crate::http) struct Line {
-    pub(in crate::http) peer: SocketAddr,
+    pub(in crate::http) peer: Peer,
     pub(in crate::http) reactor: usize,
     pub(in crate::http) method: String,
     pub(in crate::http) target: String,

@@ -21,6 +21,8 @@ pub enum Phase {
     Serving,
     /// Sending changes as they come, for as long as both sides stay: there may be nothing to send for hours.
     Watching,
+    /// Serving the requests of several streams, of which each has a state of its own.
+    Multiplexing,
 }
 
 /// How a connection ends.
@@ -112,6 +114,17 @@ impl ConnectionState {
     /// The response has become one without an end of its own.
     pub(in crate::http) fn begin_watching(&self) {
         self.phase.set(Phase::Watching);
+    }
+
+    /// A stream has begun a request.
+    pub fn begin_stream(&self) {
+        self.phase.set(Phase::Multiplexing);
+        self.requests.set(self.requests.get() + 1);
+    }
+
+    /// The last stream under way has ended.
+    pub fn end_streams(&self) {
+        self.phase.set(Phase::Idle);
     }
 
     /// Whether a request is being answered.

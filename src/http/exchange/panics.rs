@@ -5,7 +5,6 @@
 //! the log already: the hook of `log` writes it.
 
 use std::future::poll_fn;
-use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::Poll;
@@ -13,6 +12,7 @@ use std::task::Poll;
 use hyper::Method;
 use hyper::http::request::Parts;
 
+use crate::http::client::Peer;
 use crate::http::exchange::connection_state::ConnectionState;
 
 /// It panicked.
@@ -37,13 +37,13 @@ pub(in crate::http) async fn caught_in<F: Future>(
 
 /// Who asked for what. Holds on to nothing of the head, which would keep all of the buffer that it came in.
 pub(in crate::http) struct RequestInfo {
-    peer: SocketAddr,
+    peer: Peer,
     method: Method,
     path: Box<str>,
 }
 
 impl RequestInfo {
-    pub(in crate::http) fn new(head: &Parts, peer: SocketAddr) -> Self {
+    pub(in crate::http) fn new(head: &Parts, peer: Peer) -> Self {
         Self {
             peer,
             method: head.method.clone(),

@@ -95,6 +95,8 @@ impl RequestMetrics {
             hyper::Method::GET => Method::Get,
             hyper::Method::HEAD => Method::Head,
             hyper::Method::PUT => Method::Put,
+            hyper::Method::POST => Method::Post,
+            hyper::Method::PATCH => Method::Patch,
             hyper::Method::DELETE => Method::Delete,
             hyper::Method::OPTIONS => Method::Options,
             _ => Method::Other,

@@ -1,6 +1,6 @@
 //! The body of a request as it arrives: counted, held to the limit, and never taken as whole when it breaks off.
 //!
-//! It comes in frames from hyper, or, when it is large, from the socket itself ([`BodySource`]).
+//! It comes in frames from hyper or from an HTTP/2 stream, or, when it is large, from the socket itself ([`BodySource`]).
 
 use std::future::poll_fn;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -9,40 +9,72 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt;
 use hyper::body::{Body as _, Frame, Incoming};
 use hyper::header::HeaderMap;
 
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::request::rejection::Rejection;
+use crate::http::request::stream::StreamBody;
 use crate::store::{self, BodySource};
 
-/// A body that hyper brings.
+/// A body that comes in frames.
 #[derive(Debug)]
-pub(in crate::http) struct Frames(Incoming);
+pub struct Frames(Protocol);
+
+/// What brings the frames.
+#[derive(Debug)]
+enum Protocol {
+    /// hyper, which speaks HTTP/1.
+    Http1(Incoming),
+    Http2(StreamBody),
+}
+
+impl From<Incoming> for Frames {
+    fn from(body: Incoming) -> Self {
+        Self(Protocol::Http1(body))
+    }
+}
+
+impl From<StreamBody> for Frames {
+    fn from(body: StreamBody) -> Self {
+        Self(Protocol::Http2(body))
+    }
+}
 
 impl Frames {
-    pub(in crate::http) fn new(body: Incoming) -> Self {
-        Self(body)
-    }
-
     /// Its length in bytes, where that is known.
     pub(in crate::http) fn len(&self) -> Option<u64> {
-        self.0.size_hint().exact()
+        match &self.0 {
+            Protocol::Http1(body) => body.size_hint().exact(),
+            Protocol::Http2(body) => body.len(),
+        }
     }
 
     /// Whether there is nothing to receive.
     pub(in crate::http) fn is_empty(&self) -> bool {
-        self.0.is_end_stream()
+        match &self.0 {
+            Protocol::Http1(body) => body.is_end_stream(),
+            Protocol::Http2(body) => body.is_empty(),
+        }
     }
 
     /// What hyper had passed on when it was dropped: it does so before anything is asked of it, unless the client waits
     /// to be told to go on.
     pub(in crate::http) fn take_early(&mut self) -> Bytes {
         let mut cx = Context::from_waker(Waker::noop());
-        match Pin::new(&mut self.0).poll_frame(&mut cx) {
+        match self.poll_frame(&mut cx) {
             Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
             _ => Bytes::new(),
+        }
+    }
+
+    fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Rejection>>> {
+        match &mut self.0 {
+            Protocol::Http1(body) => Pin::new(body).poll_frame(cx).map_err(|_| Rejection::CutOff),
+            Protocol::Http2(body) => body.poll_frame(cx).map_err(|_| Rejection::CutOff),
         }
     }
 }
@@ -50,7 +82,7 @@ impl Frames {
 /// The body of a request that has just arrived.
 #[derive(Debug)]
 pub(in crate::http) enum RequestBody {
-    /// hyper has it.
+    /// hyper or the stream has it.
     Frames(Frames),
     /// The socket has it.
     Source(Box<dyn BodySource>),
@@ -103,7 +135,7 @@ impl<'a> Received<'a> {
             return read.map(Some).map_err(|_| Rejection::CutOff);
         }
         while let Some(frame) = self.frame().await {
-            let data = match frame.map_err(|_| Rejection::CutOff)?.into_data() {
+            let data = match frame?.into_data() {
                 Ok(data) => data,
                 Err(other) => {
                     self.trailers = other.into_trailers().ok();
@@ -137,7 +169,7 @@ impl<'a> Received<'a> {
         })
     }
 
-    async fn frame(&mut self) -> Option<Result<Frame<Bytes>, hyper::Error>> {
+    async fn frame(&mut self) -> Option<Result<Frame<Bytes>, Rejection>> {
         let RequestBody::Frames(body) = &mut self.body else {
             return None;
         };
@@ -146,7 +178,7 @@ impl<'a> Received<'a> {
             return None;
         }
         let since = self.connection.metrics().start_waiting();
-        let frame = body.0.frame().await;
+        let frame = poll_fn(|cx| body.poll_frame(cx)).await;
         self.connection.metrics().stop_waiting(since);
         frame
     }
@@ -216,6 +248,10 @@ impl BodySource for MeteredBody<'_> {
         let early = self.source.take_early();
         self.connection.progress().count(early.len());
         early
+    }
+
+    fn announce(&mut self, head: Bytes) {
+        self.source.announce(head);
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<Option<usize>> {

@@ -4,18 +4,22 @@
 //! (`head`).
 
 use hyper::header::{
-    ACCEPT, ACCEPT_ENCODING, CONNECTION, EXPECT, HOST, HeaderMap, HeaderName, IF_MATCH,
-    IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, ORIGIN, RANGE,
+    ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName,
+    IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, ORIGIN, RANGE,
+    TRANSFER_ENCODING, USER_AGENT,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
+use crate::http::client::Client;
+use crate::http::request::head::{FramingError, MAX_FIELDS};
 use crate::http::request::hosts::{Hosts, is_own};
 use crate::http::request::identity::REQUEST_ID;
 use crate::http::request::rejection::Rejection;
 use crate::http::request::unlisted::Unlisted;
 use crate::http::semantics::digest_fields::WANT_REPR_DIGEST;
 use crate::http::semantics::syntax::has_member;
+use crate::http::semantics::upload_fields::UPLOAD_COMPLETE;
 
 /// Fetch Metadata: how the page that asks is related to this server, where a browser says so.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -23,8 +27,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// What one pass over the headers finds: most requests have few, and none that needs a closer look.
 #[derive(Debug)]
 pub(in crate::http) struct CommonHeaders<'a> {
-    hosts: usize,
-    host: &'a [u8],
+    host: Host<'a>,
     origin: Option<&'a [u8]>,
     /// What Sec-Fetch-Site says: the page that asks is of another origin.
     is_site_foreign: Option<bool>,
@@ -39,13 +42,43 @@ pub(in crate::http) struct CommonHeaders<'a> {
     pub(in crate::http) identified: bool,
     /// The connection ends with the answer.
     pub(in crate::http) closes: bool,
+    /// There is an Upload-Complete.
+    pub(in crate::http) resumable: bool,
+    /// No field says how a value is stored: each is known to say something else.
+    pub(in crate::http) stores_plainly: bool,
+}
+
+/// The fields Host of a request.
+#[derive(Debug, Default)]
+struct Host<'a> {
+    count: usize,
+    last: &'a [u8],
+}
+
+impl<'a> Host<'a> {
+    /// Adds what HTTP/2 has in place of the field, or beside it: then it says the same (RFC 9113, section 8.3.1).
+    fn add(&mut self, authority: &'a [u8]) {
+        if self.count == 0 || !self.last.eq_ignore_ascii_case(authority) {
+            self.count += 1;
+            self.last = authority;
+        }
+    }
 }
 
 impl<'a> CommonHeaders<'a> {
-    pub(in crate::http) fn of(headers: &'a HeaderMap) -> Self {
+    pub(in crate::http) fn of(head: &'a Parts) -> Self {
+        let mut common = Self::of_fields(&head.headers);
+        if head.version == Version::HTTP_2
+            && let Some(authority) = head.uri.authority()
+        {
+            common.host.add(authority.as_str().as_bytes());
+        }
+        common
+    }
+
+    fn of_fields(headers: &'a HeaderMap) -> Self {
         let mut common = Self {
-            hosts: 0,
-            host: b"",
+            host: Host::default(),
             origin: None,
             is_site_foreign: None,
             is_expectation_met: true,
@@ -54,6 +87,8 @@ impl<'a> CommonHeaders<'a> {
             problem: false,
             identified: false,
             closes: false,
+            resumable: false,
+            stores_plainly: true,
         };
         for (name, value) in headers {
             common.note(name, value.as_bytes());
@@ -64,13 +99,15 @@ impl<'a> CommonHeaders<'a> {
     fn note(&mut self, name: &HeaderName, value: &'a [u8]) {
         match *name {
             HOST => {
-                self.hosts += 1;
-                self.host = value;
+                self.host.count += 1;
+                self.host.last = value;
             }
             EXPECT => self.is_expectation_met &= value.eq_ignore_ascii_case(b"100-continue"),
             IF_MATCH | IF_NONE_MATCH | IF_MODIFIED_SINCE | IF_UNMODIFIED_SINCE | RANGE => {
                 self.options = true;
+                self.stores_plainly = false;
             }
+            CONTENT_LENGTH | TRANSFER_ENCODING | USER_AGENT => {}
             ORIGIN => self.origin = Some(value),
             CONNECTION => self.closes |= has_member(value, "close"),
             ACCEPT_ENCODING => self.codings_accepted = true,
@@ -82,14 +119,19 @@ impl<'a> CommonHeaders<'a> {
             _ => {
                 self.options |= *name == WANT_REPR_DIGEST;
                 self.identified |= *name == REQUEST_ID;
+                self.resumable |= *name == UPLOAD_COMPLETE;
+                self.stores_plainly = false;
             }
         }
     }
 
     /// Whether it is a page of another origin that asks, as far as the browser tells: older ones, and all of them where
     /// neither https nor the loopback network is between, tell by Origin alone.
-    pub(in crate::http) fn is_foreign(&self) -> bool {
-        let by_origin = || self.origin.is_some_and(|origin| !is_own(origin, self.host));
+    pub(in crate::http) fn is_foreign(&self, client: Client) -> bool {
+        let by_origin = || {
+            self.origin
+                .is_some_and(|origin| !is_own(origin, self.host.last, client.by_tls))
+        };
         self.is_site_foreign.unwrap_or_else(by_origin)
     }
 
@@ -98,17 +140,26 @@ impl<'a> CommonHeaders<'a> {
         Unlisted::origin(self.origin)
     }
 
-    pub(in crate::http) fn check(&self, head: &Parts, hosts: &Hosts) -> Result<(), Rejection> {
+    pub(in crate::http) fn check(
+        &self,
+        head: &Parts,
+        client: Client,
+        hosts: &Hosts,
+    ) -> Result<(), Rejection> {
+        // Of HTTP/1 the framing guard has counted the lines.
+        if head.headers.len() > MAX_FIELDS {
+            return Err(Rejection::FramingError(FramingError::TooLarge));
+        }
         // RFC 9112, section 3.2: an HTTP/1.1 request has exactly one Host, and it is a valid authority or empty.
-        let is_host_missing = self.hosts == 0 && head.version >= Version::HTTP_11;
+        let is_host_missing = self.host.count == 0 && head.version >= Version::HTTP_11;
         let is_valid = |host: &[u8]| host.is_empty() || hosts.was_last(host) || is_authority(host);
-        if is_host_missing || self.hosts > 1 || !is_valid(self.host) {
+        if is_host_missing || self.host.count > 1 || !is_valid(self.host.last) {
             return Err(Rejection::BadHost);
         }
         // Section 3.2.2: a target in absolute form has the last word.
         let target = head.uri.scheme().and_then(|_| head.uri.host());
-        let asked = target.map_or(self.host, str::as_bytes);
-        if !hosts.allow(asked) {
+        let asked = target.map_or(self.host.last, str::as_bytes);
+        if !hosts.allow(asked, client.by_loopback) {
             return Err(Rejection::WrongHost(Unlisted::host(asked)));
         }
         if !self.is_expectation_met {
@@ -143,6 +194,38 @@ pub(in crate::http) fn is_authority(host: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::http::request::common_headers::*;
+    use hyper::header::HeaderValue;
+
+    #[test]
+    fn no_field_that_says_how_a_value_is_stored_is_passed_over() {
+        let stores_plainly = |name| {
+            let name = HeaderName::from_static(name);
+            let headers = HeaderMap::from_iter([(name, HeaderValue::from_static("x"))]);
+            CommonHeaders::of_fields(&headers).stores_plainly
+        };
+        for name in [
+            "cache-control",
+            "content-digest",
+            "content-disposition",
+            "content-encoding",
+            "content-language",
+            "content-md5",
+            "content-range",
+            "content-type",
+            "if-match",
+            "if-modified-since",
+            "if-none-match",
+            "if-unmodified-since",
+            "repr-digest",
+            "trailer",
+            "upload-complete",
+        ] {
+            assert!(!stores_plainly(name), "{name}");
+        }
+        for name in ["accept", "content-length", "host", "user-agent"] {
+            assert!(stores_plainly(name), "{name}");
+        }
+    }
 
     #[test]
     fn a_host_is_a_name_or_a_literal_with_an_optional_port() {

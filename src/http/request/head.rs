@@ -14,7 +14,7 @@ use crate::http::semantics::syntax::is_token_byte;
 pub const MAX_HEAD: usize = 64 << 10;
 
 /// Fields of a head at most.
-const MAX_FIELDS: usize = 100;
+pub(in crate::http) const MAX_FIELDS: usize = 100;
 
 /// Why a request is refused before it is understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -50,16 +50,12 @@ impl Hosts {
         self.is_listed = is_listed;
     }
 
-    /// Listens on `address`. Unless names were given, a server that others can reach anyway may be asked by any: only its
-    /// operator knows them.
-    pub fn listen_on(&mut self, address: IpAddr) {
-        self.any |= !self.is_listed && !address.to_canonical().is_loopback();
-    }
-
     /// Whether a request may ask for `authority`, a valid `uri-host [ ":" port ]`. Any port will do: it is the name that
-    /// the owner of another site can point here. An empty one names no host.
-    pub(in crate::http) fn allow(&self, authority: &[u8]) -> bool {
-        if self.any || authority.is_empty() || self.was_last(authority) {
+    /// the owner of another site can point here. An empty one names no host. Unless names were given, any will do on a
+    /// listener that is not on the loopback network: only its operator knows them.
+    pub(in crate::http) fn allow(&self, authority: &[u8], by_loopback: bool) -> bool {
+        let takes_any = self.any || !(self.is_listed || by_loopback);
+        if takes_any || authority.is_empty() || self.was_last(authority) {
             return true;
         }
         let is_allowed = self.has(authority);
@@ -88,9 +84,11 @@ impl Hosts {
     }
 }
 
-/// Whether `origin` is that of the pages of `host`. The scheme may be either: a proxy may stand before this server.
-pub(in crate::http) fn is_own(origin: &[u8], host: &[u8]) -> bool {
-    [&b"http://"[..], b"https://"]
+/// Whether `origin` is that of the pages of `host`. By TLS these are of https alone: a page of http may come from any machine
+/// on the way. Without it the scheme may be either, for a proxy may stand before this server.
+pub(in crate::http) fn is_own(origin: &[u8], host: &[u8], by_tls: bool) -> bool {
+    let schemes = [&b"https://"[..], b"http://"];
+    schemes[..if by_tls { 1 } else { 2 }]
         .iter()
         .filter_map(|scheme| origin.strip_prefix(*scheme))
         .any(|authority| !host.is_empty() && authority.eq_ignore_ascii_case(host))
@@ -140,7 +138,7 @@ mod tests {
             "192.0.2.1:80",
             "[2001:DB8:0::1]:80",
         ] {
-            assert!(hosts.allow(good.as_bytes()), "{good}");
+            assert!(hosts.allow(good.as_bytes(), true), "{good}");
         }
         for bad in [
             "evil.example",
@@ -160,35 +158,33 @@ mod tests {
             "store.example..",
             ".",
         ] {
-            assert!(!hosts.allow(bad.as_bytes()), "{bad}");
+            assert!(!hosts.allow(bad.as_bytes(), true), "{bad}");
         }
         hosts.add("*").unwrap();
-        assert!(hosts.allow(b"evil.example"));
+        assert!(hosts.allow(b"evil.example", true));
     }
 
     #[test]
     fn where_others_can_reach_the_server_any_name_is_allowed_unless_some_were_given() {
-        for (given, own, address, allowed) in [
-            ("", "localhost", "127.0.0.1", false),
-            ("", "store", "127.0.0.1", false),
-            ("", "::1", "::1", false),
-            ("", "0.0.0.0", "0.0.0.0", true),
-            ("", "::", "::", true),
-            ("", "192.0.2.1", "192.0.2.1", true),
-            ("a.example", "0.0.0.0", "0.0.0.0", false),
-            ("*", "127.0.0.1", "127.0.0.1", true),
+        for (given, own, by_loopback, allowed) in [
+            ("", "localhost", true, false),
+            ("", "store", true, false),
+            ("", "::1", true, false),
+            ("", "0.0.0.0", false, true),
+            ("", "192.0.2.1", false, true),
+            ("a.example", "0.0.0.0", false, false),
+            ("*", "127.0.0.1", true, true),
         ] {
             let mut hosts = Hosts::default();
             assert_eq!(hosts.add(given).is_ok(), !given.is_empty());
             hosts.add_own(own);
-            hosts.listen_on(address.parse().unwrap());
             assert_eq!(
-                hosts.allow(b"evil.example"),
+                hosts.allow(b"evil.example", by_loopback),
                 allowed,
-                "{given} {own} {address}"
+                "{given} {own} {by_loopback}"
             );
             if !own.contains(':') {
-                assert!(hosts.allow(own.as_bytes()), "{own}");
+                assert!(hosts.allow(own.as_bytes(), by_loopback), "{own}");
             }
         }
     }
@@ -212,7 +208,12 @@ mod tests {
             ("https://Store.example", "store.example"),
             ("http://[::1]:80", "[::1]:80"),
         ] {
-            assert!(is_own(origin.as_bytes(), host.as_bytes()), "{origin}");
+            assert!(
+                is_own(origin.as_bytes(), host.as_bytes(), false),
+                "{origin}"
+            );
+            let by_tls = is_own(origin.as_bytes(), host.as_bytes(), true);
+            assert_eq!(by_tls, origin.starts_with("https"), "{origin}");
         }
         for (origin, host) in [
             ("http://127.0.0.1:8081", "127.0.0.1:8080"),
@@ -224,7 +225,10 @@ mod tests {
             ("", ""),
             ("ftp://a", "a"),
         ] {
-            assert!(!is_own(origin.as_bytes(), host.as_bytes()), "{origin}");
+            assert!(
+                !is_own(origin.as_bytes(), host.as_bytes(), false),
+                "{origin}"
+            );
         }
     }
 }

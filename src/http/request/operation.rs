@@ -1,15 +1,17 @@
-//! What a request asks for, once it is understood: the words between those who read it and those who do it.
+//! The typed request: what the parser hands to the executor.
 
 use hyper::header::{HeaderMap, HeaderValue};
 
-use crate::http::request::page::{MetricsFormat, Page};
+use crate::http::request::form::FormRequest;
+use crate::http::request::page::{MetricsFormat, Page, Target};
+use crate::http::request::uploads::{Creation, UploadRequest};
 use crate::http::request::watch_request::WatchRequest;
 use crate::http::semantics::coding::Coding;
 use crate::http::semantics::conditional::Preconditions;
 use crate::http::semantics::digest_fields::{Algorithm, Expected};
-use crate::http::semantics::listing::ListFormat;
+use crate::http::semantics::listing::{ListFormat, Place};
 use crate::http::semantics::stored_fields::StoredFields;
-use crate::store::{self, Key};
+use crate::store::{self, Key, UploadId};
 
 /// What a request asks for: something to be done, or to be told of what others do.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ pub(in crate::http) enum Operation<'a> {
         len: Option<u64>,
         options: Box<PutOptions>,
     },
+    /// Store the files of the form in the body.
+    Form(Box<FormRequest>),
     Delete {
         key: Key<'a>,
         preconditions: Option<Preconditions>,
@@ -40,10 +44,14 @@ pub(in crate::http) enum Operation<'a> {
         page: store::Page,
         format: ListFormat,
     },
-    /// Answer the page for browsers, or only say that it `is_known` to the client.
-    Home { is_known: bool },
+    /// Answer the page for browsers.
+    Home(Box<HomeRequest>),
+    /// Say that the page for browsers is at this address.
+    Moved { to: String },
     /// Say what may be done; `preflight` when a browser asks on behalf of a page of another origin.
-    Options { preflight: bool },
+    Options { preflight: bool, of: Target },
+    /// What is asked of an upload resource.
+    Upload(UploadId, UploadRequest),
     /// Answer one of the server's own pages.
     Page(Page, MetricsFormat),
 }
@@ -58,8 +66,15 @@ pub(in crate::http) struct GetOptions {
     pub(in crate::http) coding: Option<Coding>,
 }
 
-/// On what options a body is to be stored.
+/// Which page a browser wants.
 #[derive(Debug)]
+pub(in crate::http) struct HomeRequest {
+    pub(in crate::http) place: Place,
+    pub(in crate::http) preconditions: Option<Preconditions>,
+}
+
+/// On what options a body is to be stored.
+#[derive(Debug, Default)]
 pub(in crate::http) struct PutOptions {
     pub(in crate::http) preconditions: Option<Preconditions>,
     pub(in crate::http) media_type: Option<Box<str>>,
@@ -67,10 +82,12 @@ pub(in crate::http) struct PutOptions {
     pub(in crate::http) expected: Expected,
     /// Digests may follow as trailers, by algorithms not known before.
     pub(in crate::http) digests_follow: bool,
+    /// The value may come in several requests, of which this is the first.
+    pub(in crate::http) creation: Option<Box<Creation>>,
 }
 
 /// To whom an answer goes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::http) struct ResponseContext {
     /// Errors as `application/problem+json`.
     pub(in crate::http) problem: bool,
@@ -82,9 +99,37 @@ pub(in crate::http) struct ResponseContext {
     pub(in crate::http) identified: bool,
     /// It wants no further answer on this connection.
     pub(in crate::http) closes: bool,
+    /// How far a form came, that ended too early.
+    pub(in crate::http) form: Option<Box<FormProgress>>,
+}
+
+/// How far a form came. Keys are as they stand in paths.
+#[derive(Clone, Debug, Default)]
+pub(in crate::http) struct FormProgress {
+    /// The file that was not stored.
+    pub(in crate::http) file: Option<String>,
+    pub(in crate::http) stored: Vec<String>,
 }
 
 impl Operation<'_> {
+    /// Whether it takes the body of the request.
+    pub(in crate::http) fn takes_body(&self) -> bool {
+        match self {
+            Self::Put { .. } => true,
+            Self::Upload(_, request) => matches!(request, UploadRequest::Append(..)),
+            _ => false,
+        }
+    }
+
+    /// Whether the client is told something before its body has arrived.
+    pub(in crate::http) fn has_interim(&self) -> bool {
+        let Self::Put { options, .. } = self else {
+            return false;
+        };
+        let creation = options.creation.as_ref();
+        creation.is_some_and(|creation| creation.takes_interim)
+    }
+
     /// The same operation, borrowing nothing.
     pub(in crate::http) fn into_owned(self) -> Operation<'static> {
         match self {
@@ -97,13 +142,16 @@ impl Operation<'_> {
                 len,
                 options,
             },
+            Self::Form(request) => Operation::Form(request),
             Self::Delete { key, preconditions } => Operation::Delete {
                 key: key.into_owned(),
                 preconditions,
             },
             Self::List { page, format } => Operation::List { page, format },
-            Self::Home { is_known } => Operation::Home { is_known },
-            Self::Options { preflight } => Operation::Options { preflight },
+            Self::Home(request) => Operation::Home(request),
+            Self::Moved { to } => Operation::Moved { to },
+            Self::Options { preflight, of } => Operation::Options { preflight, of },
+            Self::Upload(id, request) => Operation::Upload(id, request),
             Self::Page(page, format) => Operation::Page(page, format),
         }
     }

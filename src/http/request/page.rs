@@ -29,6 +29,16 @@ impl Page {
     }
 }
 
+/// What OPTIONS asks the methods of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::http) enum Target {
+    Values,
+    /// An upload resource.
+    Upload,
+    /// Where forms with files are sent.
+    Forms,
+}
+
 /// A text format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) enum MetricsFormat {

@@ -16,6 +16,9 @@ use crate::store::{BadKey, Key};
 /// Where changes are told.
 pub(in crate::http) const WATCH: &str = "/-/watch";
 
+/// Where forms with files are sent.
+pub(in crate::http) const FORMS: &str = "/-/upload";
+
 /// What the paths of the server's own pages begin with.
 const PAGES: &str = "/-/";
 

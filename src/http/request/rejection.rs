@@ -5,6 +5,7 @@ use crate::http::request::unlisted::Unlisted;
 use crate::http::request::watch_request::BadWatchRequest;
 use crate::http::semantics::conditional::PreconditionFailed;
 use crate::http::semantics::digest_fields::BadDigest;
+use crate::http::semantics::form_data::{BadForm, BadPart};
 use crate::http::semantics::listing::BadQuery;
 use crate::http::semantics::select::NoSelection;
 use crate::http::semantics::stored_fields::BadField;
@@ -33,7 +34,7 @@ pub(in crate::http) enum Rejection {
     CrossSite(Unlisted),
     #[error("{0}")]
     FramingError(FramingError),
-    #[error("PUT over HTTP/1.0 needs a Content-Length")]
+    #[error("a body over HTTP/1.0 needs a Content-Length")]
     LengthRequired,
     #[error("the only expectation met is 100-continue")]
     Expectation,
@@ -43,6 +44,10 @@ pub(in crate::http) enum Rejection {
     PartialPut,
     #[error("{0}")]
     BadField(#[from] BadField),
+    #[error("bad form: {0}")]
+    BadForm(#[from] BadForm),
+    #[error("an upload is a form: multipart/form-data, with a boundary of at most 70 bytes")]
+    NoForm,
     #[error("bad digest: {0}")]
     BadDigest(#[from] BadDigest),
     #[error("no range lies within the value ({len} bytes)")]
@@ -63,6 +68,29 @@ pub(in crate::http) enum Rejection {
     TooLarge { limit: u64 },
     #[error("the request's body was cut off or malformed")]
     CutOff,
+    #[error("there is no such upload: it was never made, was cancelled, or has expired")]
+    NoSuchUpload,
+    #[error("a part of an upload comes with Content-Type: application/partial-upload")]
+    NotPartialUpload,
+    #[error("a part of an upload comes with a valid {0}")]
+    UploadField(&'static str),
+    #[error("the upload goes on at offset {expected}, and this part begins at {provided}")]
+    MismatchingOffset { expected: u64, provided: u64 },
+    #[error("the lengths that were given for this upload differ")]
+    InconsistentLength,
+    #[error("the upload is complete: nothing can be appended")]
+    UploadComplete,
+    #[error("another request has taken the upload over")]
+    UploadTaken,
+}
+
+impl From<BadPart> for Rejection {
+    fn from(why: BadPart) -> Self {
+        match why {
+            BadPart::Form(why) => why.into(),
+            BadPart::Key(why) => why.into(),
+        }
+    }
 }
 
 impl From<PreconditionFailed> for Rejection {

@@ -4,9 +4,9 @@
 //! the one before.
 
 use std::cell::Cell;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use crate::http::client::Peer;
 use crate::http::request::rejection::Rejection;
 use crate::http::request::watch_request::BadWatchRequest;
 use crate::store::Error;
@@ -23,7 +23,7 @@ pub(in crate::http) struct RejectionLog {
 
 impl RejectionLog {
     /// Logs a rejection for its host or origin; others are the client's own affair.
-    pub(in crate::http) fn refused(&self, rejection: &Rejection, peer: SocketAddr) {
+    pub(in crate::http) fn refused(&self, rejection: &Rejection, peer: Peer) {
         let names_stranger = matches!(
             rejection,
             Rejection::WrongHost(_)

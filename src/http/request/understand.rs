@@ -5,48 +5,54 @@
 //! known here.
 
 use hyper::header::{
-    ACCESS_CONTROL_REQUEST_METHOD, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap,
-    HeaderValue, IF_RANGE, ORIGIN, RANGE,
+    ACCESS_CONTROL_REQUEST_METHOD, CONTENT_LENGTH, HeaderMap, HeaderValue, ORIGIN,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
+use crate::http::client::Client;
 use crate::http::request::common_headers::CommonHeaders;
-use crate::http::request::operation::{GetOptions, Intent, Operation, PutOptions, ResponseContext};
-use crate::http::request::page::MetricsFormat;
-use crate::http::request::path::{Segments, WATCH, folder, key, page};
+use crate::http::request::form::FormRequest;
+use crate::http::request::operation::{
+    GetOptions, HomeRequest, Intent, Operation, PutOptions, ResponseContext,
+};
+use crate::http::request::page::{MetricsFormat, Target};
+use crate::http::request::path::{FORMS, Segments, WATCH, folder, key, page};
 use crate::http::request::rejection::Rejection;
+use crate::http::request::uploads::{Creation, UploadRequest, upload};
 use crate::http::request::watch_request::WatchRequest;
 use crate::http::semantics::accept::prefers_problem;
-use crate::http::semantics::coding::Coding;
+use crate::http::semantics::address::encoded;
 use crate::http::semantics::conditional::Preconditions;
-use crate::http::semantics::digest_fields::{Expected, WANT_REPR_DIGEST, are_announced, want};
-use crate::http::semantics::listing::ListFormat;
-use crate::http::semantics::stored_fields::StoredFields;
-use crate::http::semantics::{listing, media};
+use crate::http::semantics::listing;
+use crate::http::semantics::listing::{ListFormat, Place};
 use crate::http::service_config::{Routes, ServiceConfig};
-use crate::http::ui as home;
+use crate::http::ui;
+use crate::store::UploadId;
 
-/// Understands `head`; `len` is the body's length where the framing tells it.
+/// Understands `head`, of `client`; `len` is the body's length where the framing tells it.
 pub(in crate::http) fn understand<'a>(
     head: &'a Parts,
     len: Option<u64>,
+    client: Client,
     config: &ServiceConfig,
 ) -> (ResponseContext, Result<Intent<'a>, Rejection>) {
-    let common = CommonHeaders::of(&head.headers);
+    let common = CommonHeaders::of(head);
     let origin = || allowed_origin(&head.headers, config);
     let context = ResponseContext {
         problem: common.problem && prefers_problem(&head.headers),
         varies: !config.allowed.origins.is_empty(),
         identified: common.identified,
         closes: common.closes,
+        form: None,
         origin: (!config.allowed.origins.is_empty()).then(origin).flatten(),
     };
-    let is_refused = || !head.method.is_safe() && context.origin.is_none() && common.is_foreign();
-    let intent = match common.check(head, &config.allowed.hosts) {
+    let is_refused =
+        || !head.method.is_safe() && context.origin.is_none() && common.is_foreign(client);
+    let intent = match common.check(head, client, &config.allowed.hosts) {
         Ok(()) if is_refused() => Err(Rejection::CrossSite(common.unlisted())),
         Ok(()) if head.uri.path() == WATCH && config.routes != Routes::Values => {
-            subscription(head, len, config).map(Intent::Watch)
+            subscription(head, len, client, config).map(Intent::Watch)
         }
         Ok(()) => operation(head, len, &common, config).map(Intent::Operation),
         Err(rejection) => Err(rejection),
@@ -57,12 +63,13 @@ pub(in crate::http) fn understand<'a>(
 fn subscription(
     head: &Parts,
     len: Option<u64>,
+    client: Client,
     config: &ServiceConfig,
 ) -> Result<WatchRequest, Rejection> {
     match head.method {
         Method::GET => {
             let is_allowed = |headers: &_| allowed_origin(headers, config).is_some();
-            Ok(WatchRequest::of(head, len, is_allowed)?)
+            Ok(WatchRequest::of(head, len, client.by_tls, is_allowed)?)
         }
         _ if config.compat => Err(Rejection::Method),
         // HEAD stands for nothing here: the answer has no end.
@@ -91,9 +98,19 @@ fn operation<'a>(
     if config.routes == Routes::Pages {
         return Err(Rejection::NoSuchPath);
     }
+    if head.uri.path() == FORMS && !config.compat {
+        return form(head, config);
+    }
+    if let Some(id) = upload(head.uri.path())
+        && config.resumes()
+    {
+        return upload_resource(id, head, len);
+    }
     match head.method {
         Method::GET | Method::HEAD => get(head, common, config),
-        Method::PUT => put(head, len, config),
+        Method::PUT => put(head, len, common, config),
+        // Clients that know resumable uploads alone create them by POST.
+        Method::POST if common.resumable && config.resumes() => put(head, len, common, config),
         Method::DELETE => {
             let key = key(head.uri.path(), segments(config))?;
             if config.read_only {
@@ -102,11 +119,53 @@ fn operation<'a>(
             let preconditions = Preconditions::of(&head.headers);
             Ok(Operation::Delete { key, preconditions })
         }
-        Method::OPTIONS if !config.compat => Ok(Operation::Options {
-            preflight: head.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD),
-        }),
+        Method::OPTIONS if !config.compat => Ok(options(head, Target::Values)),
         _ => Err(Rejection::Method),
     }
+}
+
+fn options(head: &Parts, of: Target) -> Operation<'static> {
+    Operation::Options {
+        preflight: head.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD),
+        of,
+    }
+}
+
+/// What is asked of the place that takes forms with files.
+fn form(head: &Parts, config: &ServiceConfig) -> Result<Operation<'static>, Rejection> {
+    match head.method {
+        Method::OPTIONS => Ok(options(head, Target::Forms)),
+        Method::POST if config.read_only => Err(Rejection::ReadOnly),
+        Method::POST => {
+            needs_length(head)?;
+            Ok(Operation::Form(Box::new(FormRequest::of(head)?)))
+        }
+        _ if config.read_only => Err(Rejection::PageMethod("OPTIONS")),
+        _ => Err(Rejection::PageMethod("POST, OPTIONS")),
+    }
+}
+
+fn upload_resource(
+    id: Result<UploadId, Rejection>,
+    head: &Parts,
+    len: Option<u64>,
+) -> Result<Operation<'static>, Rejection> {
+    if head.method == Method::OPTIONS {
+        return Ok(options(head, Target::Upload));
+    }
+    needs_length(head)?;
+    let request = UploadRequest::of(&head.method, &head.headers, len)?;
+    Ok(Operation::Upload(id?, request))
+}
+
+/// An HTTP/1.0 body without a length would end with the connection, as a cut-off one does.
+fn needs_length(head: &Parts) -> Result<(), Rejection> {
+    let has_body = matches!(head.method, Method::PUT | Method::POST | Method::PATCH);
+    let has_length = || head.headers.contains_key(CONTENT_LENGTH);
+    if has_body && head.version < Version::HTTP_11 && !has_length() {
+        return Err(Rejection::LengthRequired);
+    }
+    Ok(())
 }
 
 fn get<'a>(
@@ -116,9 +175,6 @@ fn get<'a>(
 ) -> Result<Operation<'a>, Rejection> {
     match head.uri.path() {
         "/" if config.compat => Err(Rejection::NoSuchPath),
-        "/" if home::is_preferred(&head.headers) => Ok(Operation::Home {
-            is_known: home::is_known(&head.headers)?,
-        }),
         "/" => list(head, String::new()),
         path => {
             if !config.compat
@@ -128,18 +184,37 @@ fn get<'a>(
             }
             let key = key(path, segments(config))?;
             let has_wishes = common.options || (config.compress && common.codings_accepted);
-            let options = has_wishes.then(|| get_options(head, config)).map(Box::new);
+            let options = has_wishes
+                .then(|| GetOptions::of(head, config))
+                .map(Box::new);
             Ok(Operation::Get { key, options })
         }
     }
 }
 
-/// The listing of the keys that begin with `folder` and with the prefix of the query behind it.
+/// The listing of the keys that begin with `folder` and with the prefix of the query behind it, or the page that shows it.
 fn list(head: &Parts, folder: String) -> Result<Operation<'static>, Rejection> {
+    if ui::is_preferred(&head.headers) {
+        return home(head, folder);
+    }
     Ok(Operation::List {
         page: listing::page(folder, head.uri.query().unwrap_or_default())?,
         format: ListFormat::preferred(&head.headers),
     })
+}
+
+/// The page that shows `folder`. Its links are relative, so it has one address, in which no `/` is encoded.
+fn home(head: &Parts, folder: String) -> Result<Operation<'static>, Rejection> {
+    let query = head.uri.query();
+    if head.uri.path().matches('/').count() != 1 + folder.matches('/').count() {
+        let query = query.map_or_else(String::new, |query| format!("?{query}"));
+        let to = format!("/{}{query}", encoded(&folder));
+        return Ok(Operation::Moved { to });
+    }
+    Ok(Operation::Home(Box::new(HomeRequest {
+        place: Place::of(folder, query.unwrap_or_default())?,
+        preconditions: Preconditions::of(&head.headers),
+    })))
 }
 
 fn segments(config: &ServiceConfig) -> Segments {
@@ -150,29 +225,10 @@ fn segments(config: &ServiceConfig) -> Segments {
     }
 }
 
-fn get_options(head: &Parts, config: &ServiceConfig) -> GetOptions {
-    let mut ranges = HeaderMap::new();
-    if head.method == Method::GET {
-        for name in [RANGE, IF_RANGE] {
-            for value in head.headers.get_all(&name) {
-                ranges.append(&name, value.clone());
-            }
-        }
-    }
-    GetOptions {
-        preconditions: Preconditions::of(&head.headers),
-        ranges,
-        digest: want(&head.headers, &WANT_REPR_DIGEST),
-        coding: config
-            .compress
-            .then(|| Coding::preferred(&head.headers))
-            .flatten(),
-    }
-}
-
 fn put<'a>(
     head: &'a Parts,
     len: Option<u64>,
+    common: &CommonHeaders<'_>,
     config: &ServiceConfig,
 ) -> Result<Operation<'a>, Rejection> {
     let key = key(head.uri.path(), segments(config)).map_err(|rejection| match rejection {
@@ -185,39 +241,23 @@ fn put<'a>(
     if config.compat && len.is_none_or(|len| len == 0) {
         return Err(Rejection::NothingToStore);
     }
-    // An HTTP/1.0 body without a length would end with the connection, as a cut-off one does.
-    if head.version < Version::HTTP_11 && !head.headers.contains_key(CONTENT_LENGTH) {
-        return Err(Rejection::LengthRequired);
+    needs_length(head)?;
+    let limit = config.limits.max_body;
+    if len.is_some_and(|len| len > limit) {
+        return Err(Rejection::TooLarge { limit });
     }
-    if len.is_some_and(|len| len > config.max_body) {
-        return Err(Rejection::TooLarge {
-            limit: config.max_body,
-        });
+    let mut options = if common.stores_plainly {
+        Box::default()
+    } else {
+        Box::new(PutOptions::of(&head.headers, config)?)
+    };
+    if common.resumable && config.resumes() {
+        options.creation = Creation::of(&head.headers, len, config)?;
     }
-    let options = Box::new(put_options(&head.headers, config)?);
+    if head.method == Method::POST && options.creation.is_none() {
+        return Err(Rejection::Method);
+    }
     Ok(Operation::Put { key, len, options })
-}
-
-fn put_options(headers: &HeaderMap, config: &ServiceConfig) -> Result<PutOptions, Rejection> {
-    // RFC 9110, section 14.4: a part must not be stored as if it were the whole.
-    if headers.contains_key(CONTENT_RANGE) {
-        return Err(Rejection::PartialPut);
-    }
-    Ok(PutOptions {
-        preconditions: Preconditions::of(headers),
-        media_type: headers
-            .get(CONTENT_TYPE)
-            .and_then(|v| media::check(v.as_bytes()))
-            .map(Into::into),
-        // The C server knew none of these fields.
-        fields: if config.compat {
-            StoredFields::default()
-        } else {
-            StoredFields::of(headers)?
-        },
-        expected: Expected::of(headers)?,
-        digests_follow: are_announced(headers),
-    })
 }
 
 /// The Origin of the request, if pages of it may use this server.

@@ -38,6 +38,7 @@ impl WatchRequest {
     pub(in crate::http) fn of(
         head: &Parts,
         len: Option<u64>,
+        by_tls: bool,
         is_allowed: impl Fn(&HeaderMap) -> bool,
     ) -> Result<Self, BadWatchRequest> {
         let (prefix, since) = query(head.uri.query().unwrap_or_default())?;
@@ -46,7 +47,7 @@ impl WatchRequest {
             && has_option(&head.headers, &UPGRADE, "websocket")
             && has_option(&head.headers, &CONNECTION, "upgrade");
         let transport = if upgrades {
-            WatchTransport::WebSocket(handshake(&head.headers, len, is_allowed)?)
+            WatchTransport::WebSocket(handshake(&head.headers, len, by_tls, is_allowed)?)
         } else {
             WatchTransport::Events
         };
@@ -108,6 +109,7 @@ fn last_event_id(headers: &HeaderMap) -> Option<u64> {
 fn handshake(
     headers: &HeaderMap,
     len: Option<u64>,
+    by_tls: bool,
     is_allowed: impl Fn(&HeaderMap) -> bool,
 ) -> Result<String, BadWatchRequest> {
     if len != Some(0) {
@@ -129,7 +131,7 @@ fn handshake(
             ));
         }
     };
-    if headers.contains_key(ORIGIN) && !is_own_origin(headers) && !is_allowed(headers) {
+    if headers.contains_key(ORIGIN) && !is_own_origin(headers, by_tls) && !is_allowed(headers) {
         let origin = headers.get(ORIGIN).map(HeaderValue::as_bytes);
         return Err(BadWatchRequest::ForeignOrigin(Unlisted::origin(origin)));
     }
@@ -143,10 +145,10 @@ fn is_key(key: &[u8]) -> bool {
 }
 
 /// Whether the page comes from the host that it asks.
-fn is_own_origin(headers: &HeaderMap) -> bool {
+fn is_own_origin(headers: &HeaderMap, by_tls: bool) -> bool {
     let mut origins = headers.get_all(ORIGIN).iter();
     match (origins.next(), headers.get(HOST), origins.next()) {
-        (Some(origin), Some(host), None) => is_own(origin.as_bytes(), host.as_bytes()),
+        (Some(origin), Some(host), None) => is_own(origin.as_bytes(), host.as_bytes(), by_tls),
         _ => false,
     }
 }
@@ -179,7 +181,7 @@ mod tests {
             ("connection", "keep-alive, Upgrade"),
         ];
         let lines = [&common, lines].concat();
-        WatchRequest::of(&head("/-/watch", &lines), Some(0), |headers| {
+        WatchRequest::of(&head("/-/watch", &lines), Some(0), false, |headers| {
             headers[ORIGIN] == "https://app.example"
         })
     }
@@ -204,13 +206,13 @@ mod tests {
                 Err(BadWatchRequest::Since),
             ),
         ] {
-            let got = WatchRequest::of(&head(target, &[]), Some(0), |_| false);
+            let got = WatchRequest::of(&head(target, &[]), Some(0), false, |_| false);
             let got = got.map(|ask| (ask.prefix.into_string(), ask.since));
             assert_eq!(got, expected, "{target}");
         }
         let long = format!("/-/watch?prefix={}", "x".repeat(MAX_LEN + 1));
         assert_eq!(
-            WatchRequest::of(&head(&long, &[]), Some(0), |_| false),
+            WatchRequest::of(&head(&long, &[]), Some(0), false, |_| false),
             Err(BadWatchRequest::Prefix)
         );
     }
@@ -219,7 +221,7 @@ mod tests {
     fn the_last_event_id_counts_more_than_the_query_and_nonsense_is_long_gone() {
         for (id, since) in [("9", 9), (" 9 ", 9), ("x", 0), ("", 0), ("-1", 0)] {
             let head = head("/-/watch?since=7", &[("last-event-id", id)]);
-            let got = WatchRequest::of(&head, Some(0), |_| false).unwrap();
+            let got = WatchRequest::of(&head, Some(0), false, |_| false).unwrap();
             assert_eq!(got.since, Some(since), "{id:?}");
         }
     }
@@ -254,7 +256,7 @@ mod tests {
             ],
         );
         for len in [None, Some(1)] {
-            let got = WatchRequest::of(&with_body, len, |_| true);
+            let got = WatchRequest::of(&with_body, len, false, |_| true);
             assert!(matches!(got, Err(BadWatchRequest::Handshake(_))), "{len:?}");
         }
     }
@@ -268,7 +270,8 @@ mod tests {
             &[("connection", "upgrade"), version, key],
             &[("upgrade", "h2c"), ("connection", "upgrade")],
         ] {
-            let got = WatchRequest::of(&head("/-/watch", lines), Some(0), |_| false).unwrap();
+            let got =
+                WatchRequest::of(&head("/-/watch", lines), Some(0), false, |_| false).unwrap();
             assert_eq!(got.transport, WatchTransport::Events, "{lines:?}");
         }
         let mut old = head(
@@ -282,7 +285,7 @@ mod tests {
         );
         old.version = Version::HTTP_10;
         assert_eq!(
-            WatchRequest::of(&old, Some(0), |_| false)
+            WatchRequest::of(&old, Some(0), false, |_| false)
                 .unwrap()
                 .transport,
             WatchTransport::Events
@@ -333,8 +336,8 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, "h".parse().unwrap());
         headers.insert(ORIGIN, "http://h".parse().unwrap());
-        assert!(is_own_origin(&headers));
+        assert!(is_own_origin(&headers, false));
         headers.append(ORIGIN, "http://h".parse().unwrap());
-        assert!(!is_own_origin(&headers));
+        assert!(!is_own_origin(&headers, false));
     }
 }

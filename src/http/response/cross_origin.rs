@@ -10,9 +10,10 @@ use crate::http::request::operation::ResponseContext;
 /// Headers of requests and answers that pages of other origins may send and read.
 const SENT: &str = "content-type, content-encoding, content-language, \
     content-disposition, cache-control, content-md5, content-digest, repr-digest, want-repr-digest, if-match, if-none-match, \
-    if-modified-since, if-unmodified-since, if-range, range, last-event-id, x-request-id, traceparent";
+    if-modified-since, if-unmodified-since, if-range, range, last-event-id, x-request-id, traceparent, upload-complete, upload-offset, \
+    upload-length, upload-draft-interop-version";
 const READ: &str = "etag, last-modified, content-encoding, content-disposition, content-range, accept-ranges, repr-digest, link, retry-after, x-request-id, \
-    server-timing";
+    server-timing, location, upload-complete, upload-offset, upload-length, upload-limit";
 
 /// Lets the page that asked read the response, if its origin is allowed.
 pub(super) fn share(headers: &mut HeaderMap, context: &ResponseContext) {

@@ -1,17 +1,15 @@
-//! The head of a response as bytes, for responses that the connection sends itself. hyper writes all others.
+//! The head of a response that the connection sends itself: as bytes, or for a stream of HTTP/2. hyper writes all others.
 //!
 //! Promises the fields that hyper would send (RFC 9112, section 4): those of the response, its length and its date.
 
 use hyper::header::{CONNECTION, CONTENT_LENGTH, DATE, HeaderValue};
 use hyper::http::response::Parts;
+use hyper::{Response, StatusCode, Version};
 
 use crate::http::response::clock::Clock;
 
 /// Room for a head, in bytes: more than most need.
 const ROOM: usize = 512;
-
-/// What tells a client that waits to send its body (RFC 9110, section 10.1.1).
-pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// Encodes heads.
 #[derive(Debug, Default)]
@@ -39,6 +37,22 @@ impl Encoder {
         }
         head.extend_from_slice(b"\r\n");
         head
+    }
+
+    /// The same for HTTP/2, which has no fields about the connection (RFC 9113, section 8.2.2).
+    pub(in crate::http) fn complete(&self, mut parts: Parts, len: Option<u64>) -> Response<()> {
+        parts.version = Version::HTTP_2;
+        let headers = &mut parts.headers;
+        headers.remove(CONNECTION);
+        let has_length = !matches!(
+            parts.status,
+            StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+        );
+        if let Some(len) = len.filter(|_| has_length) {
+            headers.entry(CONTENT_LENGTH).or_insert_with(|| len.into());
+        }
+        headers.entry(DATE).or_insert_with(|| self.clock.date());
+        Response::from_parts(parts, ())
     }
 }
 

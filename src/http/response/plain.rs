@@ -6,10 +6,11 @@ use hyper::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderNa
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 
-use crate::http::request::operation::ResponseContext;
+use crate::http::request::operation::{FormProgress, ResponseContext};
 use crate::http::response::body::Body;
 
-const TEXT: &str = "text/plain; charset=utf-8";
+/// The media type of a line for people.
+pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 
 /// RFC 9457; docs/http.md lists the names.
 #[derive(Serialize)]
@@ -18,6 +19,19 @@ struct Problem<'a> {
     title: &'a str,
     status: u16,
     detail: String,
+    #[serde(flatten)]
+    offsets: Option<Offsets>,
+    /// The keys of a form that were stored before.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    stored: &'a [String],
+}
+
+/// What a mismatching offset is told with (draft-ietf-httpbis-resumable-upload, "Mismatching Offset").
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct Offsets {
+    pub(super) expected_offset: u64,
+    pub(super) provided_offset: u64,
 }
 
 /// An error: one line that names the problem, or the same as `application/problem+json`. Caches may keep some errors and
@@ -28,17 +42,37 @@ pub(super) fn problem(
     why: impl Display,
     context: &ResponseContext,
 ) -> Response<Body> {
+    problem_with(status, name, why, None, context)
+}
+
+/// As [`problem`], with these `offsets`. A `name` that is a URI is the type itself.
+pub(super) fn problem_with(
+    status: StatusCode,
+    name: &str,
+    why: impl Display,
+    offsets: Option<Offsets>,
+    context: &ResponseContext,
+) -> Response<Body> {
+    let prefix = if name.starts_with("https:") {
+        ""
+    } else {
+        "urn:data-server:problem:"
+    };
+    let form = context.form.as_deref();
+    let why = form.map_or_else(|| why.to_string(), |form| progress(&why, form));
     let (media_type, text) = if context.problem {
         let problem = Problem {
-            r#type: format!("urn:data-server:problem:{name}"),
+            r#type: format!("{prefix}{name}"),
             title: status.canonical_reason().unwrap_or_default(),
             status: status.as_u16(),
-            detail: why.to_string(),
+            detail: why,
+            offsets,
+            stored: form.map_or(&[], |form| &form.stored),
         };
         let json = serde_json::to_string(&problem).unwrap_or_default();
         ("application/problem+json", json)
     } else {
-        (TEXT, why.to_string())
+        (TEXT, why)
     };
     let mut response = plain(status, Body::bytes(text + "\n"));
     let media_type = HeaderValue::from_static(media_type);
@@ -46,6 +80,17 @@ pub(super) fn problem(
     headers.insert(CONTENT_TYPE, media_type);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+/// Why a form ended, with the file that it was at, and those that were stored before.
+fn progress(why: &impl Display, form: &FormProgress) -> String {
+    let file = form.file.as_ref();
+    let file = file.map_or_else(String::new, |file| format!("{file}: "));
+    let stored = match form.stored.as_slice() {
+        [] => "nothing was stored before".to_owned(),
+        stored => format!("stored before: {}", stored.join(", ")),
+    };
+    format!("{file}{why}; {stored}")
 }
 
 /// This `status` with this `body`.
@@ -58,6 +103,15 @@ pub(super) fn plain(status: StatusCode, body: Body) -> Response<Body> {
 /// This `status` with no body.
 pub(super) fn empty(status: StatusCode) -> Response<Body> {
     plain(status, Body::empty())
+}
+
+/// `response`, with what `describe` adds to its headers.
+pub(super) fn with(
+    mut response: Response<Body>,
+    describe: impl FnOnce(&mut HeaderMap),
+) -> Response<Body> {
+    describe(response.headers_mut());
+    response
 }
 
 /// All of our own texts are valid header values; one that is not is left out rather than fatal.

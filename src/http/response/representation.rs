@@ -15,7 +15,7 @@ use crate::http::semantics::conditional::Current;
 use crate::http::semantics::media;
 use crate::http::semantics::stored_fields::StoredFields;
 use crate::http::service_config::ServiceConfig;
-use crate::store::{Key, Meta, Object, Version};
+use crate::store::{Key, Object, Version};
 
 /// The name in the Server header.
 pub(in crate::http) const NAME: HeaderValue = HeaderValue::from_static("data-server");
@@ -43,36 +43,54 @@ pub(in crate::http) fn etag(version: Version) -> String {
     format!("\"{:x}\"", version.nanos())
 }
 
-/// The headers by which a version is known.
-pub(in crate::http) fn validators(
-    version: Version,
-) -> [(hyper::header::HeaderName, HeaderValue); 2] {
-    let header = |text: String| HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""));
-    [
-        (ETAG, header(etag(version))),
-        (
-            LAST_MODIFIED,
-            header(httpdate::fmt_http_date(date(version))),
-        ),
-    ]
+/// By what a version of a value is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::http) struct Validators {
+    /// Quotes included.
+    pub(in crate::http) etag: String,
+    pub(in crate::http) modified: SystemTime,
 }
 
-/// The date of an HTTP header lies between 1970 and now (RFC 9110, section 8.8.2.1), whatever a hand has set.
-fn date(version: Version) -> SystemTime {
-    version
-        .time()
-        .clamp(SystemTime::UNIX_EPOCH, SystemTime::now())
+impl From<Version> for Validators {
+    /// The date of an HTTP header lies between 1970 and now (RFC 9110, section 8.8.2.1), whatever a hand has set.
+    fn from(version: Version) -> Self {
+        let now = SystemTime::now();
+        Self {
+            etag: etag(version),
+            modified: version.time().clamp(SystemTime::UNIX_EPOCH, now),
+        }
+    }
+}
+
+impl Validators {
+    /// The headers that tell them.
+    pub(in crate::http) fn headers(&self) -> [(hyper::header::HeaderName, HeaderValue); 2] {
+        let header =
+            |text: String| HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""));
+        [
+            (ETAG, header(self.etag.clone())),
+            (
+                LAST_MODIFIED,
+                header(httpdate::fmt_http_date(self.modified)),
+            ),
+        ]
+    }
 }
 
 impl Representation {
-    fn new(meta: Meta, media_type: &str, fields: StoredFields, config: &ServiceConfig) -> Self {
+    pub(in crate::http) fn new(
+        validators: Validators,
+        media_type: &str,
+        fields: StoredFields,
+        config: &ServiceConfig,
+    ) -> Self {
         let mut headers = HeaderMap::with_capacity(9);
         let given = HeaderValue::try_from(media_type);
         headers.insert(
             CONTENT_TYPE,
             given.unwrap_or(HeaderValue::from_static(media::UNKNOWN)),
         );
-        headers.extend(validators(meta.version));
+        headers.extend(validators.headers());
         headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         if let Some(value) = &config.cache_control {
@@ -92,7 +110,7 @@ impl Representation {
             headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
         }
         headers.insert(SERVER, NAME);
-        let etag = etag(meta.version);
+        let Validators { etag, modified } = validators;
         let variants = Coding::ALL.map(|coding| variant(&etag, coding));
         Self {
             headers,
@@ -103,7 +121,7 @@ impl Representation {
             },
             etag,
             media_type: media_type.to_owned(),
-            modified: date(meta.version),
+            modified,
             is_compressible,
         }
     }
@@ -151,7 +169,7 @@ impl ShownValue {
             // The charset is that of the text, and not of its coded bytes.
             let is_utf8 = object.is_utf8() && !fields.has_coding();
             let media_type = media::of(key.as_str(), object.media_type(), is_utf8);
-            Representation::new(object.meta(), &media_type, fields, config)
+            Representation::new(object.meta().version.into(), &media_type, fields, config)
         });
         Self(object)
     }

@@ -7,8 +7,9 @@ use hyper::header::{
 };
 
 use crate::http::response::body::Body;
-use crate::http::response::outcome::ValueResponse;
+use crate::http::response::outcome::{Published, RemoteResponse, ValueResponse};
 use crate::http::response::plain::put;
+use crate::http::response::representation::{Representation, Validators};
 use crate::http::semantics::coding::variant;
 use crate::http::semantics::digest_fields::REPR_DIGEST;
 use crate::http::semantics::multipart;
@@ -36,13 +37,7 @@ pub(super) fn sent(response: ValueResponse) -> (Sent, HeaderMap, Body) {
     } = response;
     let representation = value.representation();
     let len = value.object().meta().len;
-    let mut headers = match &selection {
-        Selection::NotModified(etag) => representation.not_modified(etag),
-        _ => representation.headers.clone(),
-    };
-    if let Some(digest) = digest {
-        put(&mut headers, REPR_DIGEST, digest);
-    }
+    let mut headers = described(representation, &selection, digest);
     match (selection, encoded) {
         (Selection::Whole, Some((coding, encoded))) => {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
@@ -71,6 +66,61 @@ pub(super) fn sent(response: ValueResponse) -> (Sent, HeaderMap, Body) {
             (Sent::Whole, headers, body)
         }
     }
+}
+
+/// The same of a value of an S3 store.
+pub(super) fn sent_remotely(response: RemoteResponse) -> (Sent, HeaderMap, Body) {
+    let RemoteResponse {
+        representation,
+        len,
+        selection,
+        digest,
+        mut parts,
+    } = response;
+    let mut headers = described(&representation, &selection, digest);
+    let mut only = || parts.pop().map_or_else(Body::empty, Body::remote);
+    match selection {
+        Selection::Whole => (Sent::Whole, headers, only()),
+        Selection::Part(range) => {
+            put(&mut headers, CONTENT_RANGE, content_range(&range, len));
+            (Sent::Part, headers, only())
+        }
+        Selection::Parts(ranges) => {
+            let boundary = boundary();
+            let framing = Multipart::new(&ranges, len, &representation.media_type, &boundary);
+            put(
+                &mut headers,
+                CONTENT_TYPE,
+                multipart::content_type(&boundary),
+            );
+            (Sent::Part, headers, Body::remote_parts(parts, framing))
+        }
+        Selection::NotModified(_) => (Sent::Nothing, headers, Body::empty()),
+    }
+}
+
+/// Adds what tells of a value that was stored.
+pub(super) fn describe_published(headers: &mut HeaderMap, published: Published) {
+    match published {
+        Published::Version(version) => headers.extend(Validators::from(version).headers()),
+        Published::Tag(etag) => put(headers, ETAG, etag),
+    }
+}
+
+/// The headers of an answer with what `selection` takes of a value.
+fn described(
+    representation: &Representation,
+    selection: &Selection,
+    digest: Option<String>,
+) -> HeaderMap {
+    let mut headers = match selection {
+        Selection::NotModified(etag) => representation.not_modified(etag),
+        _ => representation.headers.clone(),
+    };
+    if let Some(digest) = digest {
+        put(&mut headers, REPR_DIGEST, digest);
+    }
+    headers
 }
 
 /// Random, so that no value holds it but by an accident that will not happen.

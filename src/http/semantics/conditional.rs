@@ -11,8 +11,7 @@ use hyper::header::{
     IF_UNMODIFIED_SINCE,
 };
 
-/// A longer list of entity tags counts as malformed: none is needed, and a publisher has better things to read.
-const MAX_LIST: usize = 8 << 10;
+use crate::http::semantics::entity_tags::{Comparison, Members, Tag, Tags};
 
 /// A precondition does not hold: 412, whatever is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +46,15 @@ pub enum Verdict<'a> {
     Failed,
 }
 
+/// A precondition of a write that asks one thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Single<'a> {
+    /// There is no value.
+    IsNew,
+    /// The value has this entity tag, quotes included.
+    Is(&'a str),
+}
+
 /// The preconditions of one request, If-Range aside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preconditions {
@@ -57,6 +65,19 @@ pub struct Preconditions {
 }
 
 impl Preconditions {
+    /// `If-None-Match: *`: there is no value.
+    pub const NEW: Self = Self {
+        matching: None,
+        none_matching: Some(Tags::Any),
+        modified_since: None,
+        unmodified_since: None,
+    };
+
+    /// Whether they say anything about a write: If-Modified-Since does not (section 13.1.3).
+    pub fn are_of_writes(&self) -> bool {
+        self.matching.is_some() || self.none_matching.is_some() || self.unmodified_since.is_some()
+    }
+
     /// The preconditions in `headers`, or `None` where there are none: the common case, which costs four lookups.
     pub fn of(headers: &HeaderMap) -> Option<Self> {
         const NAMES: [HeaderName; 4] = [
@@ -76,6 +97,29 @@ impl Preconditions {
             })
     }
 
+    /// The one thing that they ask, where that is what a store can decide by itself.
+    pub fn single(&self) -> Option<Single<'_>> {
+        let has_no_dates = self.unmodified_since.is_none();
+        match (&self.matching, &self.none_matching) {
+            (None, Some(Tags::Any)) if has_no_dates => Some(Single::IsNew),
+            // If-Unmodified-Since says nothing beside If-Match.
+            (Some(Tags::Listed(list)), None) => {
+                let mut tags = Members(list);
+                match (tags.next(), tags.next()) {
+                    (
+                        Some(Ok(Tag {
+                            weak: false,
+                            opaque,
+                        })),
+                        None,
+                    ) => std::str::from_utf8(opaque).ok().map(Single::Is),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
     /// What they say about a GET or HEAD, in the order of section 13.2.2.
     ///
     /// Where there is no value they are ignored, as the answer would not be a success without them (section 13.2.1).
@@ -89,7 +133,7 @@ impl Preconditions {
             return Verdict::Failed;
         }
         let known = match (&self.none_matching, self.modified_since) {
-            (Some(tags), _) => tags.find(current, Comparison::Weak),
+            (Some(tags), _) => tags.find(current.etags(), Comparison::Weak),
             (None, Some(date)) if second(current.modified) <= date => Some(current.etag),
             _ => None,
         };
@@ -103,7 +147,7 @@ impl Preconditions {
     pub fn for_write(&self, current: Option<Current<'_>>) -> bool {
         let is_new = match (&self.none_matching, current) {
             (Some(Tags::Malformed), _) => false,
-            (Some(tags), Some(current)) => tags.find(current, Comparison::Weak).is_none(),
+            (Some(tags), Some(current)) => tags.find(current.etags(), Comparison::Weak).is_none(),
             _ => true,
         };
         is_new && self.allow_change_of(current)
@@ -112,7 +156,9 @@ impl Preconditions {
     /// If-Match or, only without it, If-Unmodified-Since; the latter says nothing where there is no value.
     fn allow_change_of(&self, current: Option<Current<'_>>) -> bool {
         match (&self.matching, self.unmodified_since, current) {
-            (Some(tags), _, Some(current)) => tags.find(current, Comparison::Strong).is_some(),
+            (Some(tags), _, Some(current)) => {
+                tags.find(current.etags(), Comparison::Strong).is_some()
+            }
             (Some(_), _, None) => false,
             (None, Some(date), Some(current)) => second(current.modified) <= date,
             (None, _, _) => true,
@@ -133,117 +179,6 @@ pub fn if_range(headers: &HeaderMap, current: Current<'_>, now: SystemTime) -> b
     }
     let modified = second(current.modified);
     date(headers, &IF_RANGE) == Some(modified) && modified < second(now)
-}
-
-/// Section 8.8.3.2: weak comparison takes `W/"a"` for `"a"`, strong comparison takes it for nothing.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Comparison {
-    Strong,
-    Weak,
-}
-
-/// The value of If-Match or If-None-Match.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Tags {
-    /// `*`
-    Any,
-    /// A well-formed list, its lines joined by commas.
-    Listed(Box<[u8]>),
-    Malformed,
-}
-
-impl Tags {
-    fn of(headers: &HeaderMap, name: &HeaderName) -> Option<Self> {
-        let lines: Vec<&[u8]> = headers.get_all(name).iter().map(AsRef::as_ref).collect();
-        match &lines[..] {
-            [] => None,
-            [b"*"] => Some(Self::Any),
-            lines => {
-                let list = lines.join(&b',');
-                let good = list.len() <= MAX_LIST && Members(&list).all(|tag| tag.is_ok());
-                Some(if good {
-                    Self::Listed(list.into())
-                } else {
-                    Self::Malformed
-                })
-            }
-        }
-    }
-
-    /// The first entity tag of `current` that is listed.
-    fn find<'a>(&self, current: Current<'a>, comparison: Comparison) -> Option<&'a str> {
-        let list = match self {
-            Self::Any => return Some(current.etag),
-            Self::Listed(list) => list,
-            Self::Malformed => return None,
-        };
-        let is_listed = |etag: &&str| {
-            Members(list).flatten().any(|tag| {
-                tag.opaque == etag.as_bytes() && !(tag.weak && comparison == Comparison::Strong)
-            })
-        };
-        current.etags().find(is_listed)
-    }
-}
-
-/// An entity tag as sent; `opaque` has its quotes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Tag<'a> {
-    weak: bool,
-    opaque: &'a [u8],
-}
-
-/// No entity tag stands where there should be one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Malformed;
-
-/// The members of a list of entity tags, in order; ends after the first that is malformed.
-struct Members<'a>(&'a [u8]);
-
-impl<'a> Iterator for Members<'a> {
-    type Item = Result<Tag<'a>, Malformed>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        // A list may have empty members (section 5.6.1.2).
-        while let [b' ' | b'\t' | b',', rest @ ..] = self.0 {
-            self.0 = rest;
-        }
-        if self.0.is_empty() {
-            return None;
-        }
-        let tag = self.tag();
-        if tag.is_none() {
-            self.0 = &[];
-        }
-        Some(tag.ok_or(Malformed))
-    }
-}
-
-impl<'a> Members<'a> {
-    /// Takes the tag at the front, with nothing but a comma or the end behind it.
-    fn tag(&mut self) -> Option<Tag<'a>> {
-        let (weak, tag) = match self.0.strip_prefix(b"W/") {
-            Some(tag) => (true, tag),
-            None => (false, self.0),
-        };
-        let inner = tag.strip_prefix(b"\"")?;
-        let end = inner.iter().position(|b| *b == b'"')?;
-        if !inner[..end].iter().all(|b| is_etagc(*b)) {
-            return None;
-        }
-        let (opaque, rest) = tag.split_at(end + 2);
-        let rest = rest.trim_ascii_start();
-        if !matches!(rest, [] | [b',', ..]) {
-            return None;
-        }
-        self.0 = rest;
-        Some(Tag { weak, opaque })
-    }
-}
-
-/// `etagc` of section 8.8.3.
-fn is_etagc(byte: u8) -> bool {
-    matches!(byte, 0x21 | 0x23..=0x7e | 0x80..)
 }
 
 /// Tells an entity tag, weak or strong, from a date.
@@ -275,6 +210,7 @@ fn second(time: SystemTime) -> u64 {
 #[cfg(test)]
 mod tests {
     use crate::http::semantics::conditional::*;
+    use crate::http::semantics::entity_tags::{MAX_LIST, Malformed};
     use hyper::header::HeaderValue;
     use proptest::collection::vec;
     use proptest::option;
@@ -312,6 +248,32 @@ mod tests {
         assert_eq!(Preconditions::of(&HeaderMap::new()), None);
         let others = headers(&[("if-range", r#""a""#), ("range", "bytes=0-")]);
         assert_eq!(Preconditions::of(&others), None);
+    }
+
+    #[test]
+    fn a_store_can_decide_preconditions_that_ask_one_thing() {
+        for (fields, single) in [
+            (&[("if-none-match", "*")][..], Some(Single::IsNew)),
+            (&[("if-match", r#""a""#)], Some(Single::Is(r#""a""#))),
+            (&[("if-match", r#" , "a" "#)], Some(Single::Is(r#""a""#))),
+            (
+                &[("if-match", r#""a""#), ("if-unmodified-since", BEFORE)],
+                Some(Single::Is(r#""a""#)),
+            ),
+            (&[("if-match", r#""a", "b""#)], None),
+            (&[("if-match", r#"W/"a""#)], None),
+            (&[("if-match", "*")], None),
+            (&[("if-match", "a")], None),
+            (&[("if-none-match", r#""a""#)], None),
+            (&[("if-none-match", "*"), ("if-match", r#""a""#)], None),
+            (
+                &[("if-none-match", "*"), ("if-unmodified-since", AFTER)],
+                None,
+            ),
+            (&[("if-unmodified-since", AFTER)], None),
+        ] {
+            assert_eq!(preconditions(fields).single(), single, "{fields:?}");
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Digests in fields: Content-Digest, Repr-Digest and their Want- counterparts (RFC 9530), and Content-MD5 (RFC 1864).
 //!
 //! Pure: reads what a client says a value's digests are, or which one it would like, and renders digests. It hashes
-//! nothing. Values have no content coding of their own and are sent whole, so content and representation are the same
-//! bytes here, and both fields mean the value.
+//! nothing. A PUT brings a whole value, so that content and representation are the same bytes, and both fields mean the value.
+//! A part of a resumable upload has a digest of its own.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -73,18 +73,28 @@ impl Expected {
     /// Within a field the last of several digests by one algorithm counts (RFC 9651, section 4.2.2); two fields must
     /// not contradict each other.
     pub(in crate::http) fn of(headers: &HeaderMap) -> Result<Self, BadDigest> {
-        let mut all = Self::default();
-        for name in [CONTENT_DIGEST, REPR_DIGEST] {
-            if let Some(field) = joined(headers, &name)? {
-                all = all.and(Self::parse(&field)?)?;
-            }
-        }
+        Self::of_content(headers)?.and(Self::of_representation(headers)?)
+    }
+
+    /// As [`Expected::of`], those of the bytes of the message alone.
+    pub(in crate::http) fn of_content(headers: &HeaderMap) -> Result<Self, BadDigest> {
+        let mut all = Self::of_field(headers, &CONTENT_DIGEST)?;
         for line in headers.get_all(CONTENT_MD5) {
             let md5 = STANDARD.decode(line).map_err(|_| BadDigest::Md5)?;
             let md5 = <[u8; 16]>::try_from(md5).map_err(|_| BadDigest::Md5)?;
             all.md5 = either(all.md5, Some(md5), "MD5")?;
         }
         Ok(all)
+    }
+
+    /// As [`Expected::of`], those of the whole value alone, of which the message may bring a part.
+    pub(in crate::http) fn of_representation(headers: &HeaderMap) -> Result<Self, BadDigest> {
+        Self::of_field(headers, &REPR_DIGEST)
+    }
+
+    fn of_field(headers: &HeaderMap, name: &HeaderName) -> Result<Self, BadDigest> {
+        let field = joined(headers, name)?;
+        field.map_or(Ok(Self::default()), |field| Self::parse(&field))
     }
 
     /// What both say, the head of a message and its trailers, for instance.

@@ -1,5 +1,7 @@
 //! The listing of keys: its query read, its page rendered. Pure functions.
 
+use std::time::SystemTime;
+
 use form_urlencoded::parse;
 use hyper::header::HeaderMap;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
@@ -7,7 +9,9 @@ use serde::Serialize;
 
 use crate::http::response::representation::etag;
 use crate::http::semantics::accept::media_type;
-use crate::store::{Listing, Page};
+use crate::http::semantics::address::encoded;
+use crate::store::s3::RemoteValue;
+use crate::store::{Listing, Meta, Page};
 
 /// Keys on a page when the client does not say.
 const DEFAULT_LIMIT: usize = 1_000;
@@ -41,7 +45,7 @@ impl ListFormat {
         }
     }
 
-    pub(in crate::http) fn render(self, page: &Page, listing: &Listing) -> Vec<u8> {
+    pub(in crate::http) fn render<V: Listed>(self, page: &Page, listing: &Listing<V>) -> Vec<u8> {
         match self {
             Self::Json => json(page, listing),
             Self::Text => text(listing),
@@ -67,33 +71,137 @@ const UNSAFE: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
+/// What a listing tells of a value.
+pub(in crate::http) trait Listed {
+    /// Its length in bytes.
+    fn len(&self) -> u64;
+
+    /// Its entity tag, quotes included.
+    fn etag(&self) -> String;
+
+    /// When it was written.
+    fn modified(&self) -> SystemTime;
+}
+
+impl Listed for Meta {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn etag(&self) -> String {
+        etag(self.version)
+    }
+
+    fn modified(&self) -> SystemTime {
+        self.version.time()
+    }
+}
+
+impl Listed for RemoteValue {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn etag(&self) -> String {
+        self.etag.clone()
+    }
+
+    fn modified(&self) -> SystemTime {
+        self.modified
+    }
+}
+
+/// A key with what is known of its value, or a folder, which ends with `/`.
+#[derive(Debug)]
+pub(in crate::http) struct Item<'a, V> {
+    pub(in crate::http) text: &'a str,
+    pub(in crate::http) value: Option<&'a V>,
+}
+
+/// The keys and folders of a page together, in byte order.
+pub(in crate::http) fn items<V>(listing: &Listing<V>) -> Vec<Item<'_, V>> {
+    let keys = listing.keys.iter().map(|(key, value)| Item {
+        text: key.as_str(),
+        value: Some(value),
+    });
+    let folders = listing.folders.iter().map(|folder| Item {
+        text: folder,
+        value: None,
+    });
+    let mut items: Vec<Item<'_, V>> = keys.chain(folders).collect();
+    items.sort_unstable_by_key(|item| item.text);
+    items
+}
+
 /// One item a line, encoded as it stands in a path, so that no key can look like two. That of a folder ends with `/`.
-fn text(listing: &Listing) -> Vec<u8> {
-    let keys = listing.keys.iter().map(|(key, _)| key.as_str());
-    let folders = listing.folders.iter().map(String::as_str);
-    let mut items: Vec<&str> = keys.chain(folders).collect();
-    items.sort_unstable();
+fn text<V>(listing: &Listing<V>) -> Vec<u8> {
     let mut text = String::new();
-    for item in items {
-        text.extend(utf8_percent_encode(item, UNSAFE));
+    for item in items(listing) {
+        text.extend(utf8_percent_encode(item.text, UNSAFE));
         text.push('\n');
     }
     text.into_bytes()
 }
 
 /// Where the page after this one is: the `Link` of relation `next` (RFC 8288).
-pub(in crate::http) fn next_link(page: &Page, listing: &Listing) -> Option<String> {
+pub(in crate::http) fn next_link<V>(page: &Page, listing: &Listing<V>) -> Option<String> {
     let after = listing.next.as_deref()?;
+    let delimiter = page.by_folder.then_some(DELIMITER);
+    let query = next_query(Some(&page.prefix), delimiter, after, page.limit);
+    Some(format!("</?{query}>; rel=\"next\""))
+}
+
+fn next_query(prefix: Option<&str>, delimiter: Option<&str>, after: &str, limit: usize) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
-    if !page.prefix.is_empty() {
-        query.append_pair("prefix", &page.prefix);
+    if let Some(prefix) = prefix.filter(|prefix| !prefix.is_empty()) {
+        query.append_pair("prefix", prefix);
     }
-    if page.by_folder {
-        query.append_pair("delimiter", DELIMITER);
+    if let Some(delimiter) = delimiter {
+        query.append_pair("delimiter", delimiter);
     }
-    let query = query.append_pair("after", after);
-    let query = query.append_pair("limit", &page.limit.to_string());
-    Some(format!("</?{}>; rel=\"next\"", query.finish()))
+    query.append_pair("after", after);
+    query.append_pair("limit", &limit.to_string());
+    query.finish()
+}
+
+/// What a page for people shows: a folder, and which page of the listing of its level.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::http) struct Place {
+    /// Its name with the `/` at the end; that of the root is empty.
+    pub(in crate::http) folder: String,
+    pub(in crate::http) page: Page,
+}
+
+impl Place {
+    /// The place that `query` asks for in `folder`, by the names that [`page`] has. Without a `limit` it is as long as a
+    /// page can be, for clients that follow links to keys and none to a next page; and folders stand for what is in them.
+    pub(in crate::http) fn of(folder: String, query: &str) -> Result<Self, BadQuery> {
+        let page = Page {
+            prefix: folder.clone(),
+            after: String::new(),
+            limit: MAX_LIMIT,
+            by_folder: true,
+        };
+        let page = read(page, query)?;
+        Ok(Self { folder, page })
+    }
+
+    /// The query of the place behind this one, in the same folder.
+    pub(in crate::http) fn next_query<V>(&self, listing: &Listing<V>) -> Option<String> {
+        let after = listing.next.as_deref()?;
+        let prefix = self.page.prefix.strip_prefix(&self.folder);
+        let delimiter = (!self.page.by_folder).then_some("");
+        Some(next_query(prefix, delimiter, after, self.page.limit))
+    }
+
+    /// Where that is: the `Link` of relation `next`.
+    pub(in crate::http) fn next_link<V>(&self, listing: &Listing<V>) -> Option<String> {
+        let query = self.next_query(listing)?;
+        Some(format!(
+            "</{}?{query}>; rel=\"next\"",
+            encoded(&self.folder)
+        ))
+    }
 }
 
 /// Why a query is not understood.
@@ -108,13 +216,18 @@ pub(in crate::http) enum BadQuery {
 /// The page that `query` asks for of the keys that begin with `folder`: `prefix`, `after`, `limit` and `delimiter`, all
 /// optional; other names are ignored.
 pub(in crate::http) fn page(folder: String, query: &str) -> Result<Page, BadQuery> {
-    let below = folder.len();
-    let mut page = Page {
+    let page = Page {
         prefix: folder,
         after: String::new(),
         limit: DEFAULT_LIMIT,
         by_folder: false,
     };
+    read(page, query)
+}
+
+/// `page`, of a folder, with what `query` says.
+fn read(mut page: Page, query: &str) -> Result<Page, BadQuery> {
+    let below = page.prefix.len();
     for (name, value) in parse(query.as_bytes()) {
         match &*name {
             "prefix" => {
@@ -165,12 +278,12 @@ struct JsonKey<'a> {
 }
 
 /// The page as JSON.
-fn json(page: &Page, listing: &Listing) -> Vec<u8> {
-    let keys = listing.keys.iter().map(|(key, meta)| JsonKey {
+fn json<V: Listed>(page: &Page, listing: &Listing<V>) -> Vec<u8> {
+    let keys = listing.keys.iter().map(|(key, value)| JsonKey {
         key: key.as_str(),
-        size: meta.len,
-        etag: etag(meta.version),
-        modified: humantime::format_rfc3339_nanos(meta.version.time()).to_string(),
+        size: value.len(),
+        etag: value.etag(),
+        modified: humantime::format_rfc3339_nanos(value.modified()).to_string(),
     });
     let page = JsonPage {
         keys: keys.collect(),

@@ -18,13 +18,10 @@ use crate::http::request::body::{Frames, Received, RequestBody};
 use crate::http::request::operation::{Operation, ResponseContext};
 use crate::http::response::body::Body;
 use crate::http::response::outcome::Outcome;
-use crate::http::semantics::listing::{ListFormat, next_link};
 use crate::http::service::handler::{Handler, seal};
-use crate::http::service::put::condition;
-use crate::store::{BodySource, Page};
-
-/// A listing of more keys than this takes a reactor too long to write.
-const WRITTEN_AT_ONCE: usize = 50;
+use crate::http::service::remote::Wants;
+use crate::http::service::value_upload::condition;
+use crate::store::{BodySource, Store};
 
 /// A response being worked on.
 pub type Work = Pin<Box<dyn Future<Output = Response<Body>>>>;
@@ -69,6 +66,11 @@ impl Task {
         self.context.expects_continue
     }
 
+    /// Whether the client is told something before the body has arrived.
+    pub fn has_interim(&self) -> bool {
+        self.operation.has_interim()
+    }
+
     /// The bytes of the body that hyper had passed on when it was dropped.
     pub fn take_early(&mut self) -> Bytes {
         self.body.take_early()
@@ -96,10 +98,20 @@ fn perform(context: RequestContext, operation: Operation<'static>, body: Request
             ..
         } = context;
         let response = {
-            let body = Received::new(body, handler.config.max_body, &connection);
+            // Each value of a form is held to the limit, not their sum.
+            let limit = match operation {
+                Operation::Form(_) => u64::MAX,
+                _ => handler.config.limits.max_body,
+            };
+            let body = Received::new(body, limit, &connection);
             let performed = pin!(async {
                 failpoint::reach("work", info.path());
-                handler.perform(operation, body, &connection).await
+                let wants = if info.wants_head_alone() {
+                    Wants::HeadAlone
+                } else {
+                    Wants::Value
+                };
+                handler.perform(operation, wants, body, &connection).await
             });
             let outcome = handler
                 .survive(performed, &info, &connection, &record)
@@ -134,36 +146,47 @@ impl Handler {
         }
     }
 
-    async fn list(&self, page: Page, format: ListFormat) -> Result<Outcome, Outcome> {
-        let listing = self.store.list(page.clone()).await?;
-        let next = next_link(&page, &listing);
-        let text = if listing.keys.len() <= WRITTEN_AT_ONCE {
-            format.render(&page, &listing)
-        } else {
-            let render = move || Ok(format.render(&page, &listing));
-            self.store.compute().run(render).await?
-        };
-        Ok(Outcome::Listed { text, format, next })
-    }
-
     async fn perform(
         &self,
         operation: Operation<'static>,
+        wants: Wants,
         mut body: Received<'_>,
         connection: &ConnectionState,
     ) -> Result<Outcome, Outcome> {
         match operation {
-            Operation::Get { key, options } => self.get(&key, options.as_deref()).await,
             Operation::Put { .. } if self.config.discard => {
                 body.discard().await?;
                 Ok(Outcome::Discarded)
             }
+            Operation::Get { key, options } => {
+                let options = options.as_deref();
+                match &*self.store {
+                    Store::Directory(directory) => self.get(directory, &key, options).await,
+                    Store::S3(s3) => self.get_remote(s3, key, options, wants).await,
+                }
+            }
             Operation::Put { key, len, options } => {
                 let counters = connection.metrics().counters();
-                self.put(key, len, *options, &mut body, counters).await
+                if options.creation.is_some() {
+                    return Box::pin(self.create_upload(key, options, &mut body, counters)).await;
+                }
+                self.put(key, len, options, &mut body, counters).await
+            }
+            Operation::Upload(id, request) => {
+                let counters = connection.metrics().counters();
+                Box::pin(self.upload(id, request, &mut body, counters)).await
+            }
+            Operation::Form(request) => {
+                let counters = connection.metrics().counters();
+                Box::pin(self.form(*request, &mut body, counters)).await
             }
             Operation::Delete { key, preconditions } => {
-                let deleted = self.store.delete(key, preconditions.map(condition)).await?;
+                let deleted = match &*self.store {
+                    Store::Directory(directory) => {
+                        directory.delete(key, preconditions.map(condition)).await?
+                    }
+                    Store::S3(s3) => self.delete_remote(s3, &key, preconditions).await?,
+                };
                 Ok(if deleted {
                     Outcome::Deleted
                 } else {
@@ -171,8 +194,9 @@ impl Handler {
                 })
             }
             Operation::List { page, format } => self.list(page, format).await,
-            Operation::Home { is_known } => Ok(Outcome::Home { is_known }),
-            Operation::Options { preflight } => Ok(Outcome::Options { preflight }),
+            Operation::Home(request) => self.home(*request).await,
+            Operation::Moved { to } => Ok(Outcome::Moved { to }),
+            Operation::Options { preflight, of } => Ok(Outcome::Options { preflight, of }),
             Operation::Page(page, format) => {
                 Ok(Outcome::Page(self.admin.answer(page, format).await))
             }

@@ -14,7 +14,7 @@ use crate::http::semantics::digest_fields::Algorithm;
 
 use crate::http::semantics::select::{Selection, select};
 use crate::http::service::handler::Handler;
-use crate::store::{Digest, Error, Key, Object};
+use crate::store::{Digest, Directory, Error, Key, Object, Store};
 
 impl Handler {
     /// The value of `key`, if it is hot.
@@ -23,7 +23,10 @@ impl Handler {
         key: &Key<'_>,
         connection: &ConnectionState,
     ) -> Option<Arc<Object>> {
-        let found = self.store.get_cached(key);
+        let Store::Directory(directory) = &*self.store else {
+            return None;
+        };
+        let found = directory.get_cached(key);
         let counters = connection.metrics().counters();
         match found {
             Some(_) => counters.cache.hits.add(1),
@@ -34,27 +37,18 @@ impl Handler {
 
     pub(in crate::http) async fn get(
         &self,
+        directory: &Directory,
         key: &Key<'_>,
         options: Option<&GetOptions>,
     ) -> Result<Outcome, Outcome> {
-        let Some(object) = self.store.get(key).await? else {
+        let Some(object) = directory.get(key).await? else {
             return Ok(Outcome::NoValue);
         };
         let digest = match options.and_then(|options| options.digest) {
-            Some(algorithm) => Some(self.digest(&object, algorithm).await?),
+            Some(algorithm) => Some(digest(directory, &object, algorithm).await?),
             None => None,
         };
         Ok(self.found(object, key, options, digest))
-    }
-
-    /// The digest of `object` as a field: kept with it, or computed where that keeps no reactor busy.
-    async fn digest(&self, object: &Arc<Object>, algorithm: Algorithm) -> Result<String, Error> {
-        let (sha512, keep) = (algorithm == Algorithm::Sha512, self.store.is_writable());
-        let digest = object.digest(sha512, keep, self.store.compute());
-        Ok(match digest.await? {
-            Digest::Sha256(digest) => Algorithm::Sha256.field(&digest),
-            Digest::Sha512(digest) => Algorithm::Sha512.field(&digest),
-        })
     }
 
     /// What of `object`, the value of `key`, is to be sent.
@@ -106,4 +100,18 @@ impl Handler {
             Err(error) => error.into(),
         }
     }
+}
+
+/// The digest of `object` as a field: kept with it, or computed where that keeps no reactor busy.
+async fn digest(
+    directory: &Directory,
+    object: &Arc<Object>,
+    algorithm: Algorithm,
+) -> Result<String, Error> {
+    let (sha512, keep) = (algorithm == Algorithm::Sha512, directory.is_writable());
+    let digest = object.digest(sha512, keep, directory.compute());
+    Ok(match digest.await? {
+        Digest::Sha256(digest) => Algorithm::Sha256.field(&digest),
+        Digest::Sha512(digest) => Algorithm::Sha512.field(&digest),
+    })
 }

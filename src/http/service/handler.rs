@@ -23,6 +23,8 @@ use crate::store::{Error, Store};
 #[derive(Debug)]
 pub(in crate::http) struct Handler {
     pub(in crate::http) store: Arc<Store>,
+    /// The number of the reactor.
+    pub(in crate::http) reactor: usize,
     pub(in crate::http) config: ServiceConfig,
     pub(in crate::http) admin: Arc<Admin>,
     pub(in crate::http) ids: Ids,
@@ -48,7 +50,11 @@ impl Handler {
         outcome: Outcome,
         context: &ResponseContext,
     ) -> Response<Body> {
-        if let Outcome::Failed(error) = &outcome {
+        let why = match &outcome {
+            Outcome::FormHalted(halted) => &halted.why,
+            why => why,
+        };
+        if let Outcome::Failed(error) = why {
             self.rejection_log.forbidden(error);
             log_failure(error);
         }
@@ -76,6 +82,12 @@ fn log_failure(error: &Error) {
         Error::Failed { doing, source } => {
             tracing::error!(doing, cause = %source, "the store failed");
         }
+        Error::Refused { said } => tracing::error!(%said, "the store refuses requests"),
+        Error::BadGateway { said } => tracing::error!(%said, "the store failed"),
+        Error::Unreachable { said } => tracing::warn!(%said, "the store cannot be reached"),
+        Error::Busy { .. } | Error::TimedOut | Error::OutcomeUnknown { .. } => {
+            tracing::warn!(%error, "no answer of the store");
+        }
         Error::Truncated => tracing::warn!(%error, "a read failed"),
         Error::NoSpace { .. } | Error::Exhausted { .. } | Error::TooLarge => {
             tracing::warn!(%error, "out of resources");
@@ -85,6 +97,9 @@ fn log_failure(error: &Error) {
         | Error::Forbidden { .. }
         | Error::Occupied(_)
         | Error::Precondition
+        | Error::Taken
+        | Error::NotSupported { .. }
+        | Error::BadKey(_)
         | Error::Incomplete => {}
     }
 }

@@ -10,6 +10,13 @@ use crate::http::response::body::Body;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::handler::{Handler, seal};
 use crate::http::watch::{Events, Session, Subscription, Upgraded};
+use crate::store::Error;
+
+/// A store that others write to tells its changes in no order that holds for all.
+pub(super) const NO_WATCH: Error = Error::NotSupported {
+    name: "no-watch",
+    what: "changes of an S3 store are not told: list the keys from time to time",
+};
 
 /// The response; where the protocol is another behind it, `upgraded` gets the session.
 pub(in crate::http) fn subscribe(

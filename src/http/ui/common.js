@@ -50,6 +50,9 @@ function compare(a, b) {
   return a.length - b.length;
 }
 
+/** So many of these things. */
+const plural = (count, thing) => (count === 1 ? `1 ${thing}` : `${Format.exact.format(count)} ${thing}s`);
+
 const Format = {
   exact: new Intl.NumberFormat(),
   day: new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" }),
@@ -64,7 +67,7 @@ const Format = {
     return `${value.toFixed(digits)} ${units[unit]}`;
   },
 
-  bytes: (count) => (count === 1 ? "1 byte" : `${Format.exact.format(count)} bytes`),
+  bytes: (count) => plural(count, "byte"),
 
   time(date) {
     const today = date.toDateString() === new Date().toDateString();
@@ -137,4 +140,10 @@ async function request(address, options = {}) {
   }
   if (!answer.ok) throw new Refused(answer.status, await answer.text().catch(() => ""));
   return answer;
+}
+
+/** The coding that a value is stored in, by the headers of an answer with it; `null` for none. One that is for the way alone
+ * is in the entity tag too, behind the digits of the version. */
+function storedCoding(headers) {
+  return /^"[0-9a-f]+"$/.test(headers.get("ETag") ?? "") ? headers.get("Content-Encoding") : null;
 }

@@ -1,29 +1,45 @@
-// The table of keys: one page of the listing, kept in byte order, and what is done to a key from its row.
+// One page of the listing of a folder: its keys and folders in byte order, read from the server and kept up to date.
+// `rows.js` shows them.
 "use strict";
 
 const Keys = (() => {
-  const LIMIT = 100;
+  const REFRESH = 500;
 
-  /** Which page is shown: its prefix, the key it comes after, and those of the pages before it. */
-  let place = { prefix: "", after: "", back: [] };
-  /** The entries shown, in byte order, and the row of each key. */
+  /** The place that is wanted, and the one that is shown, which is another until the server has answered. */
+  let place = Place.of("");
+  let listed = place;
+  /** What is shown, in byte order. A folder has a key that ends with a slash, and nothing else. */
   let entries = [];
-  const rows = new Map();
-  /** Whether there are keys after those that are shown. */
+  /** Whether there is more after what is shown. */
   let hasMore = false;
   let loading = null;
+  /** How long the server took for the last page, in milliseconds. */
+  let cost = 0;
+  let refreshTimer = 0;
+  /** What the server says to caches of a listing, and of each value that was stored without a Cache-Control. */
+  let cacheControl = "";
 
   /** Reads the page anew. Resolves to whether the server answered, or `null` when another load took its place. */
   async function load({ isQuiet = false } = {}) {
     loading?.abort();
     const mine = new AbortController();
+    const wanted = place;
     loading = mine;
+    clearTimeout(refreshTimer);
+    refreshTimer = 0;
     $("keys").setAttribute("aria-busy", "true");
+    const begun = performance.now();
     try {
-      const query = new URLSearchParams({ prefix: place.prefix, after: place.after, limit: LIMIT });
-      const answer = await request(`/?${query}`, { headers: { Accept: "application/json" }, signal: mine.signal });
+      const query = new URLSearchParams({ prefix: wanted.prefix, after: wanted.after, limit: wanted.limit, delimiter: "/" });
+      const answer = await request(`${path(wanted.folder)}?${query}`, { headers: { Accept: "application/json" }, signal: mine.signal });
       const page = await answer.json();
-      show(page.keys, page.next !== null);
+      if (wanted !== place) return null;
+      listed = wanted;
+      cacheControl = answer.headers.get("Cache-Control") ?? "";
+      const folders = page.prefixes.map((key) => ({ key, isFolder: true }));
+      entries = [...page.keys, ...folders].sort((a, b) => compare(a.key, b.key));
+      hasMore = page.next !== null;
+      show();
       if (!isQuiet) say(summary());
       return true;
     } catch (error) {
@@ -33,89 +49,45 @@ const Keys = (() => {
     } finally {
       if (loading === mine) {
         loading = null;
+        cost = performance.now() - begun;
         $("keys").setAttribute("aria-busy", "false");
       }
     }
   }
 
-  function show(fresh, more) {
-    const kept = new Set(fresh.map((entry) => entry.key));
-    for (const [key, row] of rows) if (!kept.has(key)) drop(key, row);
-    const isFirst = entries.length === 0;
-    entries = [];
-    fresh.forEach((entry, at) => {
-      entries.push(entry);
-      draw(entry, at, !isFirst && rows.has(entry.key));
-    });
-    hasMore = more;
-    outline();
+  /** Reads the page anew soon, once for all who ask until then, and the later the more that costs. */
+  function refresh() {
+    refreshTimer ||= setTimeout(() => load({ isQuiet: true }), Math.max(REFRESH, 20 * cost));
   }
 
-  /** Puts the row of `entry` at its place, or brings it up to date there. Rows that stay are not moved, so that the
-   * focus stays too. */
-  function draw(entry, at, isMarked) {
-    const old = rows.get(entry.key);
-    if (old?.dataset.etag === entry.etag) return;
-    const row = old ?? makeRow(entry.key);
-    row.dataset.etag = entry.etag;
-    const date = new Date(entry.modified);
-    const time = make("time", { datetime: date.toISOString(), title: entry.modified }, Format.time(date));
-    row.querySelector(".size").textContent = Format.size(entry.size);
-    row.querySelector(".size").title = Format.bytes(entry.size);
-    row.querySelector(".time").replaceChildren(time);
-    if (!old) {
-      rows.set(entry.key, row);
-      $("rows").insertBefore(row, $("rows").children[at] ?? null);
-    }
-    if (isMarked) mark(row);
+  function show(how) {
+    Rows.show(listed, Order.arrange(entries, !hasMore && listed.after === ""), how);
+    Picked.keep(entries);
+    const isEmpty = entries.length === 0;
+    $("empty").hidden = !isEmpty;
+    $("empty-title").textContent = emptiness();
+    $("empty-hint").textContent = listed.prefix || listed.after ? "" : `Drop files here, or: curl -T file ${location.origin}${path(listed.folder)}key`;
+    $("count").textContent = isEmpty ? "" : `${count()}${hasMore || listed.after ? " on this page" : ""}`;
+    $("previous").disabled = listed.after === "";
+    $("next").disabled = !hasMore;
   }
 
-  function makeRow(key) {
-    const name = shown(key);
-    const entryNow = () => entries.find((entry) => entry.key === key);
-    const open = make("button", { type: "button", class: "key", click: () => Preview.open(entryNow()) }, name);
-    const download = make("a", { class: "button act", href: path(key), download: key.split("/").at(-1), "aria-label": `Download ${name}`, title: "Download" }, icon("download"));
-    const remove = make("button", { type: "button", class: "act danger", "aria-label": `Delete ${name}`, title: "Delete", click: () => removeAsked(entryNow()) }, icon("delete"));
-    return make(
-      "tr",
-      { role: "row", animationend: (event) => event.currentTarget.classList.remove("changed") },
-      make("th", { role: "rowheader", scope: "row" }, open),
-      make("td", { role: "cell", class: "size" }),
-      make("td", { role: "cell", class: "time" }),
-      make("td", { role: "cell", class: "actions" }, download, remove),
-    );
+  function emptiness() {
+    const where = listed.folder ? ` in ${shown(listed.folder)}` : "";
+    if (listed.prefix) return `No key${where} begins with “${shown(listed.prefix)}”`;
+    return listed.after ? "No more keys" : `No keys${where} yet`;
   }
 
-  function mark(row) {
-    row.classList.remove("changed");
-    void row.offsetWidth; // begins the animation anew
-    row.classList.add("changed");
-  }
-
-  /** Removes a row; the focus, if it was there, goes to the row that takes its place. */
-  function drop(key, row) {
-    const hadFocus = row.contains(document.activeElement);
-    const next = row.nextElementSibling ?? row.previousElementSibling;
-    row.remove();
-    rows.delete(key);
-    if (hadFocus) (next?.querySelector(".key") ?? $("find")).focus();
+  function count() {
+    const folders = entries.filter((entry) => entry.isFolder).length;
+    const keys = entries.length - folders;
+    return [plural(folders, "folder"), plural(keys, "key")].filter((_, at) => (at === 0 ? folders > 0 : keys > 0 || folders === 0)).join(" and ");
   }
 
   function summary() {
-    const count = entries.length;
-    const keys = count === 1 ? "1 key" : `${count} keys`;
-    const begin = place.prefix ? ` that begin with ${shown(place.prefix)}` : "";
-    return keys + begin + (hasMore ? ", and more on the next page" : "");
-  }
-
-  function outline() {
-    const isEmpty = entries.length === 0;
-    $("empty").hidden = !isEmpty;
-    $("empty-title").textContent = place.prefix ? `No key begins with “${shown(place.prefix)}”` : place.after ? "No more keys" : "No keys yet";
-    $("empty-hint").textContent = place.prefix || place.after ? "" : `Drop files here, or: curl -T file ${location.origin}/key`;
-    $("count").textContent = isEmpty ? "" : `${entries.length === 1 ? "1 key" : `${entries.length} keys`}${hasMore || place.after ? " on this page" : ""}`;
-    $("previous").disabled = place.after === "";
-    $("next").disabled = !hasMore;
+    const where = listed.folder ? ` in ${shown(listed.folder)}` : "";
+    const begin = listed.prefix ? ` that begin with ${shown(listed.prefix)}` : "";
+    return count() + where + begin + (hasMore ? ", and more on the next page" : "");
   }
 
   /** Where `key` stands among the entries, or would. */
@@ -129,33 +101,41 @@ const Keys = (() => {
     return low;
   }
 
-  /** Brings the table up to date with changes that others made. */
+  /** Brings the page up to date with changes that others made. */
   function apply(changes) {
+    const base = Place.base(listed);
     for (const change of changes) {
-      if (!change.key.startsWith(place.prefix)) continue;
-      const at = position(change.key);
-      const isShown = entries[at]?.key === change.key;
-      if (change.op === "delete" && isShown) {
-        entries.splice(at, 1);
-        drop(change.key, rows.get(change.key));
-      } else if (change.op === "put" && isOnPage(change.key, at)) {
-        const modified = timeOf(change.etag);
-        const entry = { key: change.key, size: change.size, etag: change.etag, modified };
-        entries.splice(at, isShown ? 1 : 0, entry);
-        draw(entry, at, true);
-      }
+      if (!change.key.startsWith(base)) continue;
+      const slash = change.key.indexOf("/", base.length);
+      if (slash < 0) applyToKey(change);
+      else applyToFolder(change, change.key.slice(0, slash + 1));
     }
-    while (entries.length > LIMIT) {
-      const last = entries.pop();
-      drop(last.key, rows.get(last.key));
+    if (entries.length > listed.limit) {
+      entries.length = listed.limit;
       hasMore = true;
     }
-    outline();
+    show({ marksNew: true });
     if (entries.length === 0 && hasMore) load({ isQuiet: true });
   }
 
+  function applyToKey({ op, key, size, etag }) {
+    const at = position(key);
+    const isShown = entries[at]?.key === key;
+    if (op === "delete" && isShown) entries.splice(at, 1);
+    else if (op === "put" && isOnPage(key, at)) entries.splice(at, isShown ? 1 : 0, { key, size, etag, modified: timeOf(etag) });
+  }
+
+  /** A change below a folder: a key that comes may bring the folder along. One that goes may have been its last, which
+   * only the server knows. */
+  function applyToFolder({ op }, key) {
+    const at = position(key);
+    const isShown = entries[at]?.key === key;
+    if (op === "delete" && isShown) refresh();
+    else if (op === "put" && !isShown && isOnPage(key, at)) entries.splice(at, 0, { key, isFolder: true });
+  }
+
   function isOnPage(key, at) {
-    return compare(key, place.after) > 0 && (at < entries.length || !hasMore);
+    return compare(key, listed.after) > 0 && (at < entries.length || !hasMore);
   }
 
   /** An entity tag is the time of the change in nanoseconds, in hexadecimal. */
@@ -165,37 +145,24 @@ const Keys = (() => {
     return new Date(millis).toISOString();
   }
 
-  /** Deletes the version that is shown, once that is confirmed. Resolves to whether it is gone. */
-  async function removeAsked(entry) {
-    if (!entry) return true;
-    const name = shown(entry.key);
-    const { isYes } = await ask({ title: `Delete ${name}?`, text: `${Format.bytes(entry.size)}. This cannot be undone.`, yes: "Delete" });
-    if (!isYes) return false;
-    try {
-      await request(path(entry.key), { method: "DELETE", headers: { "If-Match": entry.etag } });
-      say(`${name} is deleted`);
-    } catch (error) {
-      if (error.status === 412) note(`${name} was changed by someone else meanwhile, and is still there.`, true);
-      else if (error.status !== 404) note(`${name} was not deleted: ${error.message}`, true);
-      if (error.status !== 412 && error.status !== 404) return false;
-      await load({ isQuiet: true });
-      return error.status === 404;
-    }
-    apply([{ op: "delete", key: entry.key }]);
-    return true;
-  }
-
   return {
     load,
+    refresh,
     apply,
-    removeAsked,
+    show,
     isLoading: () => loading !== null,
+    cacheControl: () => cacheControl,
+    /** The entry of a key as it is now, if it is shown. */
+    entry(key) {
+      const entry = entries[position(key)];
+      return entry?.key === key ? entry : undefined;
+    },
     place: () => place,
     setPlace(next) {
       place = next;
     },
     /** The place of the page after this one, and of the one before. */
-    nextPlace: () => ({ ...place, after: entries.at(-1)?.key ?? place.after, back: [...place.back, place.after].slice(-1000) }),
-    previousPlace: () => ({ ...place, after: place.back.at(-1) ?? "", back: place.back.slice(0, -1) }),
+    nextPlace: () => ({ ...listed, after: entries.at(-1)?.key ?? listed.after, back: [...listed.back, listed.after].slice(-1000) }),
+    previousPlace: () => ({ ...listed, after: listed.back.at(-1) ?? "", back: listed.back.slice(0, -1) }),
   };
 })();

@@ -45,7 +45,7 @@ const Live = (() => {
     clearTimeout(retryTimer);
     socket?.close();
     forget();
-    const query = new URLSearchParams({ prefix: Keys.place().prefix });
+    const query = new URLSearchParams({ prefix: Place.base(Keys.place()) });
     const mine = new WebSocket(`${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}/-/watch?${query}`);
     socket = mine;
     const patience = setTimeout(() => mine.close(), 5_000);

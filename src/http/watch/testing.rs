@@ -18,10 +18,11 @@ pub(super) fn subscribed(test: impl AsyncFnOnce(Subscription, Rc<ConnectionState
         cpus: None,
         durability: Durability::Os,
         max_staged: None,
+        upload_expiry: std::time::Duration::ZERO,
         is_text: |_, _| false,
     };
     let store = Store::open(dir.path(), options).unwrap();
-    let subscribers = Rc::new(Subscribers::new(Arc::clone(store.changes())));
+    let subscribers = Rc::new(Subscribers::new(Arc::clone(store.changes().unwrap())));
     let connection = Rc::new(ConnectionState::new(Arc::default()));
     let mut builder = Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true);

@@ -15,6 +15,7 @@ use super::super::list::Lister;
 use super::super::location::Location;
 use super::super::meta::Version;
 use super::super::publish::Publisher;
+use super::super::resumable::Registry;
 use super::super::staging_quota::StagingQuota;
 use super::super::temp_dir::TempDir;
 use super::super::writer::Writer;
@@ -51,11 +52,24 @@ impl Directory {
         ));
         let counters = Arc::<StoreCounters>::default();
         let changes = Arc::new(Changes::after(state.clock.reached()));
-        let temp_dir = TempDir::new(Arc::clone(&values), state.own, state.staging, state.method);
+        let temp_dir = TempDir::new(
+            Arc::clone(&values),
+            state.own,
+            state.staging,
+            state.uploads,
+            state.method,
+        );
+        let quota = StagingQuota::new(options.max_staged);
+        let uploads = Registry::load(temp_dir.uploads(), &quota, options.upload_expiry);
+        let uploads = uploads.map_err(|errno| OpenError::Failed {
+            doing: "read the unfinished uploads of",
+            path: dir.to_owned(),
+            source: errno.into(),
+        })?;
         let writer = Arc::new(Writer::new(
             temp_dir,
             options.durability,
-            StagingQuota::new(options.max_staged),
+            quota,
             state.clock,
             Arc::clone(&counters),
         ));
@@ -73,6 +87,7 @@ impl Directory {
             writing: Some(Writing {
                 writer,
                 publisher,
+                uploads: Arc::new(uploads),
                 _lock: state.lock,
             }),
         })

@@ -1,6 +1,7 @@
 //! What a directory store may use, and what it promises.
 
 use std::num::NonZeroU64;
+use std::time::Duration;
 
 use rustix::thread::CpuSet;
 
@@ -24,6 +25,8 @@ pub struct Options {
     pub cpus: Option<CpuSet>,
     /// Bytes of uploads staged at once, if that is bounded.
     pub max_staged: Option<NonZeroU64>,
+    /// How long an unfinished resumable upload is kept after something was last done to it; zero is for ever.
+    pub upload_expiry: Duration,
     /// Which values are looked at, whether they are UTF-8 text.
     pub is_text: IsText,
 }

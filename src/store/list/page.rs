@@ -63,9 +63,9 @@ impl Page {
 
 /// A page of keys.
 #[derive(Debug)]
-pub struct Listing {
+pub struct Listing<V = Meta> {
     /// In byte order.
-    pub keys: Vec<(Key<'static>, Meta)>,
+    pub keys: Vec<(Key<'static>, V)>,
     /// What stands for the keys of a folder, in byte order: each ends with `/`.
     pub folders: Vec<String>,
     /// When there are more: the last item of this page, after which the next begins.

@@ -48,6 +48,15 @@ impl FileWriter {
         })
     }
 
+    /// Goes on with `file`, which has `len` bytes.
+    pub(super) fn resume(file: TempFile, len: u64) -> Self {
+        Self {
+            file,
+            len,
+            writing: None,
+        }
+    }
+
     /// Bytes written, or being written.
     pub(super) fn len(&self) -> u64 {
         self.len
@@ -62,7 +71,12 @@ impl FileWriter {
         self.written().await?;
         let (file, offset) = (Arc::clone(self.file.file()), self.len);
         self.len += len;
-        let job = move || write_at(&*file, offset, &runs);
+        let claim = self.file.claim();
+        let job = move || {
+            let written = write_at(&*file, offset, &runs);
+            drop(claim);
+            written
+        };
         self.writing = Some(Box::pin(self.file.disk().spawn(job)));
         Ok(())
     }
@@ -92,12 +106,18 @@ impl FileWriter {
         let descriptor = source.source().map(Arc::new);
         let mut early = source.take_early();
         while source.left() + early.len() as u64 > 0 {
-            pipe.fill(source).await?;
+            // Of a resumable upload, also what came before the end of a body that broke off is kept.
+            let filled = pipe.fill(source).await;
+            if filled.is_err() && early.is_empty() && pipe.len() == 0 {
+                return filled;
+            }
             let first = std::mem::take(&mut early);
             let (file, offset) = (Arc::clone(self.file.file()), self.len);
             let held = (first.len() + pipe.len()) as u64;
-            let (more, most) = (descriptor.clone(), source.left().min(TURN));
+            let more = descriptor.clone().filter(|_| filled.is_ok());
+            let (most, claim) = (source.left().min(TURN), self.file.claim());
             let job = move || {
+                let _claim = claim;
                 write_at(&*file, offset, std::slice::from_ref(&first))?;
                 pipe.write_to(&*file, offset + first.len() as u64)?;
                 let taken = match more {
@@ -110,6 +130,7 @@ impl FileWriter {
             source.taken(taken);
             self.len += held + taken;
             pipe = emptied;
+            filled?;
         }
         Ok(())
     }

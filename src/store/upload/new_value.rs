@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::super::attributes::Attributes;
 use super::super::error::Error;
 use super::super::meta::Version;
-use super::super::staging_quota::Reservation;
+use super::super::staging_quota::Share;
 use super::super::temp_file::{Target, TempFile};
 use super::super::writer::{Durability, Writer};
 
@@ -30,7 +30,7 @@ pub(in crate::store) struct Details {
     pub(super) len: u64,
     pub(super) attributes: Attributes,
     /// Held until the value is published or given up.
-    pub(super) _reservation: Reservation,
+    pub(super) _reservation: Share,
 }
 
 /// A value in a file that has its version, and is on the disk where that is promised.

@@ -1,0 +1,224 @@
+//! The configuration file: TOML, whose keys are the long names of options.
+//!
+//! Each entry becomes the words that would give the option on the command line, so an option is defined in one place and
+//! checked in one way. An entry that is no option, or that the option refuses, is told with its line. This file does not know
+//! which options there are: it asks the command.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, ArgAction, Command, Id};
+use toml::de::{DeTable, DeValue};
+
+/// What a file gives.
+#[derive(Clone, Debug)]
+pub(super) struct File {
+    path: PathBuf,
+    entries: Vec<Entry>,
+}
+
+/// One option of a file.
+#[derive(Clone, Debug)]
+struct Entry {
+    line: usize,
+    option: Id,
+    name: String,
+    words: Vec<String>,
+}
+
+/// What is wrong with a file.
+#[derive(Debug, thiserror::Error)]
+pub enum BadFile {
+    /// It cannot be read.
+    #[error("{path}: {why}", path = path.display())]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        why: std::io::Error,
+    },
+    /// Something in it is wrong.
+    #[error("{place}: {why}")]
+    Wrong {
+        /// The file and the line.
+        place: String,
+        /// What is wrong there.
+        why: String,
+    },
+}
+
+impl File {
+    /// Reads the options of `command` that the file at `path` gives.
+    pub(super) fn read(path: &Path, command: &Command) -> Result<Self, BadFile> {
+        let text = fs::read_to_string(path).map_err(|why| BadFile::Unreadable {
+            path: path.to_owned(),
+            why,
+        })?;
+        let wrong = |at: usize, why: String| BadFile::Wrong {
+            place: place(path, line(&text, at)),
+            why,
+        };
+        let table = DeTable::parse(&text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            wrong(at, error.message().replace('\n', ", "))
+        })?;
+        let mut given: Vec<_> = table.get_ref().iter().collect();
+        given.sort_by_key(|(name, _)| name.span().start);
+        let entries = given.into_iter().map(|(name, value)| {
+            let at = name.span().start;
+            let entry = Entry::new(line(&text, at), name.get_ref(), value.get_ref(), command);
+            entry.map_err(|why| wrong(at, why))
+        });
+        Ok(Self {
+            path: path.to_owned(),
+            entries: entries.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Forgets the options that are given elsewhere.
+    pub(super) fn without(&mut self, is_given: impl Fn(&str) -> bool) {
+        self.entries
+            .retain(|entry| !is_given(entry.option.as_str()));
+    }
+
+    /// The words that give its options on the command line.
+    pub(super) fn words(&self) -> impl Iterator<Item = &str> {
+        let words = self.entries.iter().flat_map(|entry| &entry.words);
+        words.map(String::as_str)
+    }
+
+    /// Where it gives the option that `message` begins with, if it does.
+    pub(super) fn place(&self, message: &str) -> Option<String> {
+        let named = message.split_whitespace().next()?.strip_prefix("--")?;
+        let entry = self.entries.iter().find(|entry| entry.name == named)?;
+        Some(place(&self.path, entry.line))
+    }
+
+    /// The fault of the file that `error` is, if that is that one of its options lacks another one.
+    pub(super) fn lacking(&self, error: &clap::Error, command: &Command) -> Option<BadFile> {
+        let lacking = missing(error)?;
+        let command = without_variables(command);
+        self.entries.iter().find_map(|entry| {
+            let alone = entry.parse(&command).err()?;
+            let needed = missing(&alone)?.iter();
+            let needed = needed.filter(|option| lacking.contains(option));
+            let needed: Vec<&str> = needed.map(String::as_str).collect();
+            (!needed.is_empty()).then(|| BadFile::Wrong {
+                place: place(&self.path, entry.line),
+                why: format!("{} needs {}", entry.name, needed.join(" and ")),
+            })
+        })
+    }
+}
+
+impl Entry {
+    fn new(
+        line: usize,
+        name: &str,
+        value: &DeValue<'_>,
+        command: &Command,
+    ) -> Result<Self, String> {
+        let option = option(command, name)?;
+        let entry = Self {
+            line,
+            option: option.get_id().clone(),
+            name: name.to_owned(),
+            words: words(option, name, value)?,
+        };
+        match entry.parse(&without_variables(command)) {
+            // What it lacks may be given elsewhere.
+            Err(error) if missing(&error).is_none() => Err(first_paragraph(&error)),
+            _ => Ok(entry),
+        }
+    }
+
+    /// Has `command` parse this entry alone.
+    fn parse(&self, command: &Command) -> Result<(), clap::Error> {
+        let words = self.words.iter().map(String::as_str);
+        let words = std::iter::once("data-server").chain(words);
+        command.clone().try_get_matches_from(words).map(drop)
+    }
+}
+
+fn without_variables(command: &Command) -> Command {
+    command.clone().mut_args(|option| option.env(None))
+}
+
+/// The option of this long name, if a file may give it.
+fn option<'a>(command: &'a Command, name: &str) -> Result<&'a Arg, String> {
+    let find = |name: &str| {
+        let mut options = command
+            .get_arguments()
+            .filter(|option| is_for_files(option));
+        options.find(|option| option.get_long() == Some(name))
+    };
+    let near = || match find(&name.replace('_', "-")).and_then(Arg::get_long) {
+        Some(near) => format!("{near} is"),
+        None => "give long names of options, without --".to_owned(),
+    };
+    find(name).ok_or_else(|| format!("{name} is no option of a file: {}", near()))
+}
+
+/// What is done instead of serving has no variable either.
+fn is_for_files(option: &Arg) -> bool {
+    option.get_env().is_some() && option.get_long() != Some("config")
+}
+
+/// The words that give `value` to the option `name` on the command line.
+fn words(option: &Arg, name: &str, value: &DeValue<'_>) -> Result<Vec<String>, String> {
+    let repeats = matches!(option.get_action(), ArgAction::Append);
+    let word = |value: &DeValue<'_>| match value {
+        DeValue::String(text) => Some(format!("--{name}={text}")),
+        DeValue::Integer(number) => Some(format!("--{name}={number}")),
+        _ => None,
+    };
+    let words = match value {
+        DeValue::Boolean(is_on) if !option.get_action().takes_values() => {
+            Some(Vec::from_iter(is_on.then(|| format!("--{name}"))))
+        }
+        _ if !option.get_action().takes_values() => None,
+        DeValue::Array(values) if repeats => {
+            values.iter().map(|value| word(value.get_ref())).collect()
+        }
+        value => word(value).map(|word| vec![word]),
+    };
+    words.ok_or_else(|| {
+        let wanted = match option.get_action() {
+            ArgAction::Append => "a string or an array of strings",
+            action if action.takes_values() => "a string or an integer",
+            _ => "true or false",
+        };
+        format!("{name} takes {wanted}, not this {}", value.type_str())
+    })
+}
+
+/// The options that are missing, if that is what `error` says.
+fn missing(error: &clap::Error) -> Option<&[String]> {
+    let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(options)) if is_missing => Some(options),
+        _ => None,
+    }
+}
+
+/// What `error` says, in one line, without the usage.
+fn first_paragraph(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let lines = text.lines().take_while(|line| !line.is_empty());
+    let line = lines.map(str::trim).collect::<Vec<_>>().join(" ");
+    line.trim_start_matches("error: ").to_owned()
+}
+
+fn line(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count()
+}
+
+fn place(path: &Path, line: usize) -> String {
+    format!("{}:{line}", path.display())
+}

@@ -1,0 +1,121 @@
+//! Where to listen, as it is typed.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use super::BadConfig;
+use crate::net::{self, At, Listen};
+
+/// What begins the path of a unix socket.
+const UNIX: &str = "unix:";
+
+/// What begins the number of a descriptor.
+const FD: &str = "fd:";
+
+/// Where `given` says to listen.
+pub(super) fn place(option: &'static str, given: &str) -> Result<Listen, BadConfig> {
+    let sealed = sealed(given);
+    let at = at(option, given, sealed.unwrap_or(given))?;
+    let by_tls = sealed.is_some();
+    Ok(Listen { at, by_tls })
+}
+
+/// `given` without what says that it is for TLS, if that is there.
+fn sealed(given: &str) -> Option<&str> {
+    given
+        .strip_prefix("https+")
+        .or_else(|| Some(without_slash(given.strip_prefix("https://")?)))
+}
+
+/// Where `place`, which was `given` with its scheme, is.
+fn at(option: &'static str, given: &str, place: &str) -> Result<At, BadConfig> {
+    let bad = |why: &str| BadConfig::Address {
+        option,
+        given: given.to_owned(),
+        why: why.to_owned(),
+    };
+    if let Some(path) = place.strip_prefix(UNIX) {
+        let path = Some(path).filter(|path| !path.is_empty());
+        let path = path.ok_or_else(|| bad("no path"))?;
+        return Ok(At::Unix(path.into()));
+    }
+    if let Some(fd) = place.strip_prefix(FD) {
+        let fd = fd.parse().ok().filter(|&fd| fd >= 3);
+        let fd = fd.ok_or_else(|| bad("no descriptor from 3 on"))?;
+        return Ok(At::Fd(fd));
+    }
+    let authority = authority(place);
+    let is_port = |port: &&str| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+    if let Some(port) = authority.strip_prefix(':').filter(is_port) {
+        let port = port.parse().map_err(|_| bad("no such port"))?;
+        let everywhere = SocketAddr::new(net::everywhere(), port);
+        return Ok(At::Address(everywhere));
+    }
+    let addresses = authority.to_socket_addrs();
+    let mut addresses = addresses.map_err(|error| bad(&error.to_string()))?;
+    let address = addresses.next().map(At::Address);
+    address.ok_or_else(|| bad("no such address"))
+}
+
+/// The name or address in `given`, if there is one.
+pub(super) fn name(given: &str) -> Option<&str> {
+    let place = sealed(given).unwrap_or(given);
+    if place.starts_with(UNIX) || place.starts_with(FD) {
+        return None;
+    }
+    Some(authority(place).rsplit_once(':')?.0)
+}
+
+/// `place` without its scheme.
+fn authority(place: &str) -> &str {
+    place.strip_prefix("http://").map_or(place, without_slash)
+}
+
+fn without_slash(authority: &str) -> &str {
+    authority.strip_suffix('/').unwrap_or(authority)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scheme_says_how_to_listen() {
+        let address = || At::Address("127.0.0.1:80".parse().unwrap());
+        let own = Some("127.0.0.1");
+        for (given, at, by_tls, name) in [
+            ("127.0.0.1:80", address(), false, own),
+            ("http://127.0.0.1:80", address(), false, own),
+            ("http://127.0.0.1:80/", address(), false, own),
+            ("https://127.0.0.1:80/", address(), true, own),
+            ("https+127.0.0.1:80", address(), true, own),
+            ("unix:/run/a:b", At::Unix("/run/a:b".into()), false, None),
+            ("https+unix:a", At::Unix("a".into()), true, None),
+            ("fd:3", At::Fd(3), false, None),
+            ("https+fd:4", At::Fd(4), true, None),
+        ] {
+            let expected = Listen { at, by_tls };
+            assert_eq!(place("--listen", given).unwrap(), expected, "{given}");
+            assert_eq!(super::name(given), name, "{given}");
+        }
+        let ipv6 = place("--listen", "[::1]:80").unwrap();
+        assert_eq!(ipv6.at, At::Address("[::1]:80".parse().unwrap()));
+        for bad in [
+            "unix:",
+            "fd:2",
+            "fd:",
+            "fd:x",
+            "http://",
+            "https://",
+            "https+",
+            "https:127.0.0.1:80",
+            "ftp://127.0.0.1:80",
+            "127.0.0.1",
+        ] {
+            let refused = place("--listen", bad).unwrap_err().to_string();
+            assert!(
+                refused.starts_with(&format!("--listen {bad}: ")),
+                "{refused}"
+            );
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Asks a server whether it is well, as `data-server health` does for containers and monitors.
+//!
+//! One GET over plain TCP or a unix socket, and the status decides. Whatever answers there, or nothing, the wait is bounded. It speaks no TLS.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Empty;
+use hyper::client::conn::http1::handshake;
+use hyper::header::HOST;
+use hyper::{Request, Uri};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+
+/// What is asked where the URL has no path.
+const PATH: &str = "/-/healthz";
+
+/// Why a server is not well, or not known to be.
+#[derive(Debug, thiserror::Error)]
+#[error("{url}: {why}")]
+pub struct Unwell {
+    url: String,
+    why: String,
+}
+
+/// Fails unless `url` is answered 200 within `timeout`.
+pub fn check(url: &str, timeout: Duration) -> Result<(), Unwell> {
+    answer(url, timeout).map_err(|why| Unwell {
+        url: url.to_owned(),
+        why: why.to_string(),
+    })
+}
+
+fn answer(url: &str, timeout: Duration) -> Result<(), Box<dyn Error>> {
+    let target = Target::new(url)
+        .ok_or("give a URL such as http://127.0.0.1:8080/-/healthz, or unix:PATH")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let answer = runtime.block_on(async { tokio::time::timeout(timeout, target.status()).await });
+    // A name that is still looked up is left to its thread.
+    runtime.shutdown_background();
+    let nothing = |_| format!("no answer within {}", humantime::format_duration(timeout));
+    match answer.map_err(nothing)?? {
+        status if status == "200 OK" => Ok(()),
+        status => Err(format!("it answers {status}").into()),
+    }
+}
+
+/// What to ask.
+#[derive(Debug, PartialEq, Eq)]
+enum Target {
+    /// This page.
+    Tcp(Uri),
+    /// The page of health on the unix socket of this path.
+    Unix(PathBuf),
+}
+
+impl Target {
+    /// What `url` says to ask, if it is of use.
+    fn new(url: &str) -> Option<Self> {
+        if let Some(path) = url.strip_prefix("unix:") {
+            return (!path.is_empty()).then(|| Self::Unix(path.into()));
+        }
+        let uri: Uri = url.parse().ok()?;
+        let has_host = uri.host().is_some_and(|host| !host.is_empty());
+        let has_path = uri.path() != "/" || uri.query().is_some();
+        if uri.scheme_str() != Some("http") || !has_host {
+            return None;
+        }
+        if has_path {
+            return Some(Self::Tcp(uri));
+        }
+        let uri = format!("http://{}{PATH}", uri.authority()?);
+        uri.parse().ok().map(Self::Tcp)
+    }
+
+    /// The status of the answer, with its reason.
+    async fn status(self) -> Result<String, Box<dyn Error>> {
+        match self {
+            Self::Unix(path) => status(UnixStream::connect(path).await?, "localhost", PATH).await,
+            Self::Tcp(uri) => {
+                let authority = uri.authority().ok_or("no host")?;
+                let host = authority.host().trim_matches(['[', ']']);
+                let port = authority.port_u16().unwrap_or(80);
+                let path = uri.path_and_query().map_or(PATH, |path| path.as_str());
+                let stream = TcpStream::connect((host, port)).await?;
+                status(stream, authority.as_str(), path).await
+            }
+        }
+    }
+}
+
+/// The status of the answer to a GET of `path` over `stream`.
+async fn status<S>(stream: S, host: &str, path: &str) -> Result<String, Box<dyn Error>>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    let request = Request::get(path).header(HOST, host);
+    let answer = sender.send_request(request.body(Empty::<Bytes>::new())?);
+    Ok(answer.await?.status().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_without_a_path_is_of_the_page_of_health() {
+        let asked = |url| match Target::new(url)? {
+            Target::Tcp(uri) => Some(uri.to_string()),
+            Target::Unix(path) => Some(format!("the page on {}", path.display())),
+        };
+        for (url, expected) in [
+            ("http://127.0.0.1:8080", "http://127.0.0.1:8080/-/healthz"),
+            ("http://a/", "http://a/-/healthz"),
+            ("http://[::1]:80/-/ready", "http://[::1]:80/-/ready"),
+            ("http://a/?prefix=b", "http://a/?prefix=b"),
+            ("unix:/run/a", "the page on /run/a"),
+        ] {
+            assert_eq!(asked(url).as_deref(), Some(expected), "{url}");
+        }
+        for bad in [
+            "",
+            "a",
+            "127.0.0.1:8080",
+            "https://a",
+            "/-/healthz",
+            "http://",
+            "http://:80",
+        ] {
+            assert_eq!(asked(bad), None, "{bad}");
+        }
+    }
+}

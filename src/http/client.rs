@@ -1,0 +1,38 @@
+//! Who asks: what is the same for all requests of a connection.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// By TCP, from this address.
+    Address(SocketAddr),
+    /// By a unix socket: a process of this machine, as the kernel knew it when it connected.
+    Process {
+        /// Its user.
+        uid: u32,
+        /// Its number.
+        pid: i32,
+    },
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Process { uid, pid } => write!(f, "unix:uid={uid},pid={pid}"),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub struct Client {
+    /// The other end.
+    pub peer: Peer,
+    /// The connection came by a listener on the loopback network, which the names of that network reach.
+    pub by_loopback: bool,
+    /// What is sent on the connection is sealed, by TLS.
+    pub by_tls: bool,
+}

@@ -1,0 +1,55 @@
+//! Headers of listings and pages, and of redirects.
+
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, LINK, LOCATION, VARY};
+
+use crate::http::response::plain::{TEXT, put};
+use crate::http::semantics::listing::ListFormat;
+use crate::http::service_config::ServiceConfig;
+use crate::http::ui;
+
+/// Describes a page of a listing in `headers`, and the `next` one.
+pub(super) fn describe_listing(
+    headers: &mut HeaderMap,
+    format: ListFormat,
+    next: Option<String>,
+    config: &ServiceConfig,
+) {
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
+    headers.insert(VARY, HeaderValue::from_static("accept"));
+    if let Some(value) = &config.cache_control {
+        headers.insert(CACHE_CONTROL, value.clone());
+    }
+    if let Some(next) = next {
+        put(headers, LINK, next);
+    }
+}
+
+/// Describes one of the server's own pages in `headers`: it is true at this moment only.
+pub(super) fn describe_own(headers: &mut HeaderMap, media_type: &'static str) {
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+}
+
+/// Describes the page for browsers in `headers`, and the `next` one.
+pub(super) fn describe_page(headers: &mut HeaderMap, etag: &str, next: Option<String>) {
+    headers.extend(ui::headers(etag));
+    if let Some(next) = next {
+        put(headers, LINK, next);
+    }
+}
+
+/// What a client reads that does not follow.
+pub(super) const ELSEWHERE: &str = "the value is at the address in Location, for a few minutes\n";
+
+/// Says in `headers` where the store has the value, for the moment.
+pub(super) fn describe_elsewhere(headers: &mut HeaderMap, to: String) {
+    put(headers, LOCATION, to);
+    describe_own(headers, TEXT);
+}
+
+/// Says in `headers` where the page is. Not for ever, for another client is answered where it asked.
+pub(super) fn describe_move(headers: &mut HeaderMap, to: String) {
+    put(headers, LOCATION, to);
+    headers.insert(VARY, HeaderValue::from_static("accept"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+}

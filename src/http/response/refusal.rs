@@ -1,0 +1,92 @@
+//! What a refusal says besides its status and its text, and what may be done instead.
+
+use hyper::header::{ALLOW, CONTENT_RANGE, HeaderMap, HeaderValue, SEC_WEBSOCKET_VERSION};
+
+use crate::http::request::operation::ResponseContext;
+use crate::http::request::page::Target;
+use crate::http::request::rejection::Rejection;
+use crate::http::request::uploads::UPLOAD_METHODS;
+use crate::http::request::watch_request::BadWatchRequest;
+use crate::http::response::plain::{Offsets, put};
+use crate::http::response::{cross_origin, uploads, watching};
+use crate::http::semantics::range::unsatisfied;
+use crate::http::service_config::ServiceConfig;
+
+/// The types of the problems that the draft defines.
+pub(super) const MISMATCHING_OFFSET: &str =
+    "https://iana.org/assignments/http-problem-types#mismatching-upload-offset";
+pub(super) const INCONSISTENT_LENGTH: &str =
+    "https://iana.org/assignments/http-problem-types#inconsistent-upload-length";
+
+/// What may be done.
+fn methods(of: Target, config: &ServiceConfig) -> HeaderValue {
+    HeaderValue::from_static(match (of, config.read_only) {
+        (Target::Values, true) => "GET, HEAD, OPTIONS",
+        (Target::Values, false) => "GET, HEAD, PUT, DELETE, OPTIONS",
+        (Target::Upload, _) => UPLOAD_METHODS,
+        (Target::Forms, true) => "OPTIONS",
+        (Target::Forms, false) => "POST, OPTIONS",
+    })
+}
+
+/// Says in `headers` what may be done, for a client that asks or, if `preflight`, for a browser on behalf of a page.
+pub(super) fn describe_options(
+    headers: &mut HeaderMap,
+    preflight: bool,
+    of: Target,
+    context: &ResponseContext,
+    config: &ServiceConfig,
+) {
+    let methods = methods(of, config);
+    if of == Target::Upload {
+        uploads::accept_parts(headers);
+    }
+    headers.insert(ALLOW, methods.clone());
+    if config.announces_uploads() {
+        uploads::tell_limit(headers, config);
+    }
+    if preflight && context.origin.is_some() {
+        cross_origin::allow(headers, methods);
+    }
+}
+
+/// Says in `headers` what a client can do about it.
+pub(super) fn explain(headers: &mut HeaderMap, why: &Rejection, config: &ServiceConfig) {
+    match why {
+        Rejection::Method if !config.compat => {
+            headers.insert(ALLOW, methods(Target::Values, config));
+        }
+        Rejection::PageMethod(methods) => {
+            headers.insert(ALLOW, HeaderValue::from_static(methods));
+        }
+        Rejection::BadWatchRequest(BadWatchRequest::WebSocketVersion) => {
+            headers.extend(watching::upgrade());
+            headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+        }
+        Rejection::Unsatisfiable { len } => put(headers, CONTENT_RANGE, unsatisfied(*len)),
+        Rejection::TooLarge { .. } if config.announces_uploads() => {
+            uploads::tell_limit(headers, config);
+        }
+        Rejection::NotPartialUpload => uploads::accept_parts(headers),
+        _ => {}
+    }
+}
+
+/// Whether the connection ends with the refusal: where the request ends, or for whom it was, is in doubt.
+pub(super) fn ends_connection(why: &Rejection) -> bool {
+    matches!(
+        why,
+        Rejection::BadHost | Rejection::BadTarget | Rejection::CutOff
+    )
+}
+
+/// What a mismatching offset is told with.
+pub(super) fn offsets(why: &Rejection) -> Option<Offsets> {
+    match why {
+        &Rejection::MismatchingOffset { expected, provided } => Some(Offsets {
+            expected_offset: expected,
+            provided_offset: provided,
+        }),
+        _ => None,
+    }
+}

@@ -1,0 +1,141 @@
+//! POST of a form: its files stored one after the other, each as a PUT stores a value.
+//!
+//! Promises that of a file that breaks off, or is refused, nothing is stored, and that the answer names those that were stored
+//! before it.
+
+use bytes::Bytes;
+
+use crate::http::request::body::Received;
+use crate::http::request::form::{Form, FormRequest};
+use crate::http::request::rejection::Rejection;
+use crate::http::response::outcome::{FormHalted, FormStored, Outcome, StoredFile};
+use crate::http::semantics::conditional::Preconditions;
+use crate::http::semantics::form_data::{BadForm, FormState, MAX_TEXT, Role};
+use crate::http::service::handler::Handler;
+use crate::http::service::put::InFlight;
+use crate::http::service::value_upload::Announced;
+use crate::metrics::ReactorCounters;
+use crate::store::Key;
+
+/// A form whose files are being stored.
+struct FormUpload<'h, 'f, 'b> {
+    handler: &'h Handler,
+    counters: &'h ReactorCounters,
+    form: Form<'f, Received<'b>>,
+    preconditions: Option<Preconditions>,
+    state: FormState,
+    /// The file under way.
+    file: Option<Key<'static>>,
+    stored: Vec<StoredFile>,
+}
+
+impl Handler {
+    pub(in crate::http) async fn form(
+        &self,
+        request: FormRequest,
+        body: &mut Received<'_>,
+        counters: &ReactorCounters,
+    ) -> Result<Outcome, Outcome> {
+        let mut upload = FormUpload {
+            handler: self,
+            counters,
+            form: Form::new(request.boundary, body),
+            preconditions: request.preconditions,
+            state: FormState::default(),
+            file: None,
+            stored: Vec::new(),
+        };
+        match upload.receive().await {
+            Ok(()) => Ok(Outcome::FormStored(FormStored {
+                folder: upload.state.folder().to_owned(),
+                files: upload.stored,
+                wants_page: request.wants_page,
+            })),
+            Err(why) => Err(Outcome::FormHalted(Box::new(FormHalted {
+                file: upload.file,
+                stored: upload.stored,
+                why,
+            }))),
+        }
+    }
+}
+
+impl FormUpload<'_, '_, '_> {
+    async fn receive(&mut self) -> Result<(), Outcome> {
+        while let Some(part) = self.form.next().await? {
+            match self.state.role(part.disposition).map_err(Rejection::from)? {
+                Role::Text(name) => {
+                    let text = self.text(name).await?;
+                    self.state.set(name, text).map_err(Rejection::from)?;
+                }
+                Role::File(key) => {
+                    self.file = Some(key.to_owned());
+                    self.store(key, part.media_type).await?;
+                    self.file = None;
+                }
+            }
+        }
+        self.state.end().map_err(Rejection::from)?;
+        Ok(self.form.end().await?)
+    }
+
+    async fn text(&mut self, name: &'static str) -> Result<Vec<u8>, Rejection> {
+        let mut text = Vec::new();
+        while let Some(data) = self.form.data().await? {
+            text.extend_from_slice(&data);
+            if text.len() > MAX_TEXT {
+                return Err(BadForm::Text(name).into());
+            }
+        }
+        Ok(text)
+    }
+
+    /// Stores the data of the part as the value of `key`.
+    async fn store(
+        &mut self,
+        key: Key<'static>,
+        media_type: Option<Box<str>>,
+    ) -> Result<(), Outcome> {
+        let _in_flight = InFlight::begin(self.counters);
+        if self.handler.config.discard {
+            let mut len = 0;
+            while self.data(&mut len).await?.is_some() {}
+            self.stored.push(StoredFile {
+                key,
+                published: None,
+            });
+            return Ok(());
+        }
+        let announced = Announced {
+            media_type: media_type.as_deref(),
+            preconditions: self.preconditions(),
+            ..Announced::default()
+        };
+        let mut upload = self.handler.begin_value(&key, announced).await?;
+        let mut len = 0;
+        while let Some(data) = self.data(&mut len).await? {
+            upload.push(data).await?;
+        }
+        let preconditions = self.preconditions().cloned();
+        let published = Some(upload.publish(key.clone(), preconditions).await?);
+        self.stored.push(StoredFile { key, published });
+        Ok(())
+    }
+
+    /// The next bytes of a file of which there were `len` before.
+    async fn data(&mut self, len: &mut u64) -> Result<Option<Bytes>, Rejection> {
+        let data = self.form.data().await?;
+        *len += data.as_ref().map_or(0, Bytes::len) as u64;
+        let limit = self.handler.config.limits.max_body;
+        if *len > limit {
+            return Err(Rejection::TooLarge { limit });
+        }
+        Ok(data)
+    }
+
+    /// On what condition files are stored: what the head asks, else that there is nothing, unless the form replaces.
+    fn preconditions(&self) -> Option<&Preconditions> {
+        let asked = self.preconditions.as_ref();
+        asked.or((!self.state.replaces()).then_some(&Preconditions::NEW))
+    }
+}

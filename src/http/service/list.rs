@@ -1,0 +1,93 @@
+//! Listings, and the page for browsers that shows one: asked of the store, and written where that keeps no reactor busy.
+
+use std::sync::Arc;
+
+use crate::http::request::operation::HomeRequest;
+use crate::http::request::rejection::Rejection;
+use crate::http::response::outcome::Outcome;
+use crate::http::semantics::listing::{ListFormat, Listed, next_link};
+use crate::http::service::handler::Handler;
+use crate::http::ui;
+use crate::store::{Error, Listing, Page, Store};
+
+/// A listing of more items than this takes a reactor too long to write.
+const WRITTEN_AT_ONCE: usize = 50;
+
+impl Handler {
+    pub(in crate::http) async fn list(
+        &self,
+        page: Page,
+        format: ListFormat,
+    ) -> Result<Outcome, Outcome> {
+        match &*self.store {
+            Store::Directory(directory) => {
+                let listing = directory.list(page.clone()).await?;
+                self.listed(page, format, listing).await
+            }
+            Store::S3(s3) => {
+                let listing = s3.gateway(self.reactor).list(&page).await?;
+                self.listed(page, format, Arc::new(listing)).await
+            }
+        }
+    }
+
+    pub(in crate::http) async fn home(&self, request: HomeRequest) -> Result<Outcome, Outcome> {
+        let page = &request.place.page;
+        match &*self.store {
+            Store::Directory(directory) => {
+                let listing = directory.list(page.clone()).await?;
+                self.shown(request, listing).await
+            }
+            Store::S3(s3) => {
+                let listing = s3.gateway(self.reactor).list(page).await?;
+                self.shown(request, Arc::new(listing)).await
+            }
+        }
+    }
+
+    async fn listed<V: Listed + Send + Sync + 'static>(
+        &self,
+        page: Page,
+        format: ListFormat,
+        listing: Arc<Listing<V>>,
+    ) -> Result<Outcome, Outcome> {
+        let next = next_link(&page, &listing);
+        let render = move |listing: &Listing<V>| format.render(&page, listing);
+        let text = self.written(listing, render).await?;
+        Ok(Outcome::Listed { text, format, next })
+    }
+
+    async fn shown<V: Listed + Send + Sync + 'static>(
+        &self,
+        request: HomeRequest,
+        listing: Arc<Listing<V>>,
+    ) -> Result<Outcome, Outcome> {
+        let HomeRequest {
+            place,
+            preconditions,
+        } = request;
+        let next = place.next_link(&listing);
+        let is_writable = !self.config.read_only;
+        let render = move |listing: &Listing<V>| ui::document(&place, listing, is_writable);
+        let document = self.written(listing, render).await?;
+        let is_known = ui::is_known(preconditions.as_ref(), &document.etag);
+        Ok(Outcome::Home {
+            is_known: is_known.map_err(Rejection::from)?,
+            document,
+            next,
+        })
+    }
+
+    /// What `render` makes of `listing`.
+    async fn written<V: Send + Sync + 'static, T: Send + 'static>(
+        &self,
+        listing: Arc<Listing<V>>,
+        render: impl FnOnce(&Listing<V>) -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        if listing.keys.len() + listing.folders.len() <= WRITTEN_AT_ONCE {
+            return Ok(render(&listing));
+        }
+        let render = move || Ok(render(&listing));
+        self.store.compute().run(render).await
+    }
+}

@@ -1,0 +1,171 @@
+//! One part of a resumable upload: received, held to its lengths, compared with its digests.
+//!
+//! Promises that what arrived of a part that breaks off is kept, and that a part that does not have its digest is taken back.
+
+use std::pin::pin;
+
+use crate::http::request::body::Received;
+use crate::http::request::rejection::Rejection;
+use crate::http::request::uploads::Part;
+use crate::http::response::outcome::{Outcome, UploadState};
+use crate::http::semantics::digest_fields::Expected;
+use crate::http::service::claimed::Claimed;
+use crate::http::service::handler::Handler;
+use crate::http::service::put::{InFlight, verify, wanted_by};
+use crate::metrics::ReactorCounters;
+use crate::store::s3::RemoteResumable;
+use crate::store::{Resumable, Upload, Wanted};
+
+impl Handler {
+    /// Receives `part`, and appends what arrives of it.
+    pub(super) async fn receive_part(
+        &self,
+        upload: &mut Claimed<'_>,
+        part: &Part,
+        body: &mut Received<'_>,
+        counters: &ReactorCounters,
+    ) -> Result<(), Outcome> {
+        let _in_flight = InFlight::begin(counters);
+        let (start, room) = (upload.offset(), self.room(upload));
+        if part.len.is_some_and(|len| len > room.bytes) {
+            return Err(Outcome::Upload(Box::new(room.why.into()), state(upload)));
+        }
+        let received = match upload {
+            Claimed::Directory(_, upload) => append_file(upload, part.len, body, &room).await,
+            Claimed::Remote(_, upload) => append_remote(upload, part, body, &room).await,
+        };
+        if let Err(Outcome::Refused(Rejection::InconsistentLength | Rejection::TooLarge { .. })) =
+            &received
+        {
+            // "Length": an upload that goes beyond its length can never be completed.
+            upload.remove().await?;
+            return received;
+        }
+        if let Err(why) = received {
+            upload.rescue(&why).await;
+            return Err(why);
+        }
+        self.compare(upload, part, start, body).await?;
+        if !part.is_last {
+            upload.secure().await?;
+        }
+        Ok(())
+    }
+
+    /// Compares what was received from `start` on with the digests that came with it.
+    async fn compare(
+        &self,
+        upload: &mut Claimed<'_>,
+        part: &Part,
+        start: u64,
+        body: &Received<'_>,
+    ) -> Result<(), Outcome> {
+        let trailers = body.trailers();
+        let expected = trailers.map(Expected::of_content).transpose();
+        let expected = expected.map_err(Rejection::from)?.unwrap_or_default();
+        let expected = part.expected.and(expected).map_err(Rejection::from)?;
+        let wanted = wanted_by(&expected);
+        if wanted.is_none() {
+            return Ok(());
+        }
+        let digests = upload.digests(start, wanted, self.store.compute()).await?;
+        if let Err(mismatch) = verify(&expected, &digests) {
+            upload.take_back(start).await?;
+            return Err(Outcome::Upload(Box::new(mismatch.into()), state(upload)));
+        }
+        Ok(())
+    }
+
+    /// How much more of `upload` may be received.
+    fn room(&self, upload: &Claimed<'_>) -> Room {
+        let limit = self.config.limits.max_body;
+        let (most, why) = match upload.length() {
+            Some(length) if length <= limit => (length, Rejection::InconsistentLength),
+            _ => (limit, Rejection::TooLarge { limit }),
+        };
+        Room {
+            bytes: most.saturating_sub(upload.offset()),
+            why,
+        }
+    }
+}
+
+/// How much may be received, and why no more.
+struct Room {
+    bytes: u64,
+    why: Rejection,
+}
+
+/// Appends all of `body` to the file of `upload`; what arrives of it is there also when it breaks off.
+async fn append_file(
+    upload: &mut Resumable,
+    len: Option<u64>,
+    body: &mut Received<'_>,
+    room: &Room,
+) -> Result<(), Outcome> {
+    let mut appending = upload.append(len)?;
+    let received = {
+        let receiving = pin!(receive(&mut appending, body, room));
+        tokio::select! {
+            biased;
+            () = upload.is_wanted() => Err(Rejection::UploadTaken.into()),
+            received = receiving => received,
+        }
+    };
+    let paused = appending.pause().await;
+    upload.appended()?;
+    received?;
+    Ok(paused?)
+}
+
+/// Appends all of `body` to `upload`, which is yet to be kept.
+async fn append_remote(
+    upload: &mut RemoteResumable,
+    part: &Part,
+    body: &mut Received<'_>,
+    room: &Room,
+) -> Result<(), Outcome> {
+    upload.want(wanted_by(&part.of_value))?;
+    let expected = wanted_by(&part.expected);
+    // What has no length may bring digests behind it.
+    let hashed = part.len.map_or(Wanted::ALL, |_| expected);
+    upload.receive(hashed, !expected.is_none()).await?;
+    let mut wanted = pin!(upload.is_wanted());
+    let mut left = room.bytes;
+    loop {
+        let data = tokio::select! {
+            biased;
+            () = &mut wanted => return Err(Rejection::UploadTaken.into()),
+            data = body.next() => data?,
+        };
+        let Some(data) = data else { return Ok(()) };
+        let rest = left.checked_sub(data.len() as u64);
+        left = rest.ok_or_else(|| room.why.clone())?;
+        upload.push(data).await?;
+    }
+}
+
+/// Receives all of `body`.
+async fn receive(upload: &mut Upload, body: &mut Received<'_>, room: &Room) -> Result<(), Outcome> {
+    if let Some(mut rest) = body.source() {
+        // Its length was held to the room before.
+        return Ok(upload.receive(&mut rest).await?);
+    }
+    let mut left = room.bytes;
+    while let Some(data) = body.next().await? {
+        let rest = left.checked_sub(data.len() as u64);
+        left = rest.ok_or_else(|| room.why.clone())?;
+        upload.push(data).await?;
+    }
+    Ok(())
+}
+
+/// What is answered of `upload`.
+pub(super) fn state(upload: &Claimed<'_>) -> UploadState {
+    UploadState {
+        location: None,
+        complete: upload.is_complete(),
+        offset: Some(upload.offset()),
+        length: upload.length(),
+    }
+}

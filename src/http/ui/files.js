@@ -1,0 +1,74 @@
+// Where files for uploads come from: two buttons and what is dropped on the page. A file of a folder keeps its path.
+"use strict";
+
+(() => {
+  /** Files go to the folder that is shown when they are chosen. */
+  const into = () => Keys.place().folder;
+
+  $("upload").addEventListener("click", () => $("files").click());
+  $("upload-folder").addEventListener("click", () => $("folder").click());
+  $("upload-folder").hidden = !("webkitdirectory" in $("folder"));
+  for (const id of ["files", "folder"]) {
+    $(id).addEventListener("change", () => {
+      const folder = into();
+      const files = [...$(id).files].map((file) => ({ file, key: folder + (file.webkitRelativePath || file.name) }));
+      Uploads.add(files.sort((a, b) => compare(a.key, b.key)));
+      $(id).value = "";
+    });
+  }
+
+  // Entering a child fires before leaving its parent, so the depth is 0 only outside.
+  let depth = 0;
+  const bringsFiles = (event) => event.dataTransfer?.types.includes("Files") ?? false;
+  function cover(change) {
+    depth = Math.max(0, depth + change);
+    $("drop").hidden = depth === 0;
+    $("drop").firstElementChild.textContent = `Drop files or folders to upload them${into() && ` to ${shown(into())}`}`;
+  }
+  window.addEventListener("dragenter", (event) => bringsFiles(event) && cover(1));
+  window.addEventListener("dragleave", (event) => bringsFiles(event) && cover(-1));
+  window.addEventListener("dragover", (event) => bringsFiles(event) && event.preventDefault());
+  window.addEventListener("drop", (event) => {
+    if (!bringsFiles(event)) return;
+    event.preventDefault();
+    cover(-depth);
+    // The items are gone once this function is left.
+    const items = [...event.dataTransfer.items].filter((item) => item.kind === "file");
+    Uploads.add(dropped(items.map((item) => ({ entry: item.webkitGetAsEntry?.(), file: item.getAsFile() })), into()));
+  });
+
+  async function* dropped(items, folder) {
+    for (const { entry, file } of items) {
+      if (entry?.isDirectory) yield* below(entry, folder);
+      else if (file) yield { file, key: folder + file.name };
+    }
+  }
+
+  /** The files in and below a dropped folder. They are found as they are asked for, however many there are. */
+  async function* below(entry, folder) {
+    const reader = entry.createReader();
+    for (;;) {
+      // A reader gives some entries at a time, and none at the end.
+      const some = await read(entry, (resolve, reject) => reader.readEntries(resolve, reject));
+      if (!some || some.length === 0) return;
+      for (const each of some) {
+        if (each.isDirectory) {
+          yield* below(each, folder);
+          continue;
+        }
+        const file = await read(each, (resolve, reject) => each.file(resolve, reject));
+        if (file) yield { file, key: folder + each.fullPath.slice(1) };
+      }
+    }
+  }
+
+  /** What `ask` gives of an entry. What cannot be read is said, and the rest goes on. */
+  async function read(entry, ask) {
+    try {
+      return await new Promise(ask);
+    } catch (error) {
+      note(`${shown(entry.fullPath.slice(1))} could not be read: ${error.message}`, true);
+      return null;
+    }
+  }
+})();

@@ -1,0 +1,356 @@
+//! A folder's listing as markup: a row for each key and each folder, plain links, and where they lead.
+//!
+//! Pure. Links are relative, so that they hold behind a proxy that serves this server below a path. Their bytes are
+//! letters, digits, `-`, `.`, `_`, `~`, `/` and escapes: no name can be taken for a scheme, a query or an attribute's end.
+
+use std::fmt::Write as _;
+
+use crate::http::semantics::address::encoded;
+use crate::http::semantics::listing::{Item, Listed, Place, items};
+use crate::http::ui::frame::Slots;
+use crate::http::ui::markup::{Attribute, Size, Text};
+use crate::store::Listing;
+
+/// About as many bytes as a row takes.
+const ROW: usize = 320;
+
+/// What goes into the slots of the page that shows `listing`, of `place`.
+pub(super) fn slots<V: Listed>(place: &Place, listing: &Listing<V>, is_writable: bool) -> Slots {
+    let folder = &*place.folder;
+    let is_empty = listing.keys.is_empty() && listing.folders.is_empty();
+    let next = place.next_query(listing).map(|query| {
+        let query = Text(&query);
+        format!("<a class=\"button for-plain\" rel=\"next\" href=\"?{query}\">Next</a>")
+    });
+    let empty = if is_empty {
+        empty(place)
+    } else {
+        String::new()
+    };
+    Slots {
+        title: title(folder),
+        crumbs: crumbs(folder),
+        rows: rows(folder, listing),
+        next: next.unwrap_or_default(),
+        form: if is_writable {
+            form(folder)
+        } else {
+            String::new()
+        },
+        empty,
+        is_root: folder.is_empty(),
+        is_empty,
+    }
+}
+
+fn title(folder: &str) -> String {
+    match folder {
+        "" => "data-server".to_owned(),
+        _ => format!("{} \u{2013} data-server", Text(folder)),
+    }
+}
+
+/// The folders from the root to this one, each a link.
+fn crumbs(folder: &str) -> String {
+    let names = || folder.split_terminator('/');
+    let depth = names().count();
+    let mut crumbs = String::new();
+    for (at, name) in ["Root"].into_iter().chain(names()).enumerate() {
+        let (up, current) = match depth - at {
+            0 => ("./".to_owned(), " aria-current=\"page\""),
+            above => ("../".repeat(above), ""),
+        };
+        let name = Text(name);
+        let _ = write!(crumbs, "<li><a href=\"{up}\"{current}>{name}</a></li>"); // cannot fail
+    }
+    crumbs
+}
+
+fn rows<V: Listed>(folder: &str, listing: &Listing<V>) -> String {
+    let items = items(listing);
+    let mut rows = String::with_capacity(ROW * (items.len() + 1));
+    if !folder.is_empty() {
+        row::<V>(&mut rows, "../", &"../", None);
+    }
+    for Item { text, value } in items {
+        let name = text.strip_prefix(folder).unwrap_or(text);
+        row(&mut rows, name, &encoded(name), value);
+    }
+    rows
+}
+
+fn row<V: Listed>(rows: &mut String, name: &str, href: &dyn std::fmt::Display, value: Option<&V>) {
+    let name = Text(name);
+    // Writing to a String cannot fail. The style of narrow screens takes a table's roles away, so they are said.
+    let _ = write!(
+        rows,
+        "<tr role=\"row\"><th role=\"rowheader\" scope=\"row\"><a class=\"key\" href=\"{href}\">{name}</a></th>\
+         <td role=\"cell\" class=\"size\">"
+    );
+    if let Some(value) = value {
+        let len = value.len();
+        let _ = write!(rows, "<data value=\"{len}\">{}</data>", Size(len));
+    }
+    rows.push_str("</td><td role=\"cell\" class=\"time\">");
+    if let Some(value) = value {
+        let time = humantime::format_rfc3339_seconds(value.modified()).to_string();
+        let (date, clock) = (&time[..10], &time[11..16]);
+        let _ = write!(rows, "<time datetime=\"{time}\">{date} {clock} UTC</time>");
+    }
+    rows.push_str("</td></tr>\n");
+}
+
+/// The form for files. A browser would change the line ends in the name of a folder: then there is none.
+fn form(folder: &str) -> String {
+    if folder.contains(['\r', '\n']) {
+        return String::new();
+    }
+    let root = "../".repeat(folder.matches('/').count());
+    let folder = Attribute(folder);
+    // The fields come before the files, for so they are understood.
+    format!(
+        "<form class=\"for-plain\" id=\"send\" method=\"post\" action=\"{root}-/upload\" enctype=\"multipart/form-data\">\
+         <input type=\"hidden\" name=\"folder\" value=\"{folder}\">\
+         <label><input type=\"checkbox\" name=\"replace\"> Replace what is there</label>\
+         <label>Files <input type=\"file\" name=\"file\" multiple required></label>\
+         <button class=\"primary\">Upload</button></form>"
+    )
+}
+
+fn empty(place: &Place) -> String {
+    let prefix = place.page.prefix.strip_prefix(&place.folder);
+    match prefix.unwrap_or_default() {
+        "" if place.page.after.is_empty() => "No keys yet".to_owned(),
+        "" => "No more keys".to_owned(),
+        prefix => format!("No key begins with \u{201c}{}\u{201d}", Text(prefix)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::ui::document;
+    use crate::http::ui::folder::*;
+    use crate::http::ui::frame::SCRIPTS;
+    use crate::store::{Key, Meta, Version};
+    use data_server_testing::{HtmlPage, Row};
+    use proptest::collection::{btree_map, btree_set, vec};
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    const SECOND: i128 = 1_000_000_000;
+
+    fn place(folder: &str, query: &str) -> Place {
+        Place::of(folder.to_owned(), query).unwrap()
+    }
+
+    /// Of keys with their lengths and versions.
+    fn listing(keys: &[(&str, u64, i128)], folders: &[&str], next: Option<&str>) -> Listing {
+        let keys = keys.iter().map(|&(key, len, nanos)| {
+            let version = Version::from_nanos(nanos);
+            (Key::new(key.to_owned()).unwrap(), Meta { len, version })
+        });
+        Listing {
+            keys: keys.collect(),
+            folders: folders.iter().map(|&folder| folder.to_owned()).collect(),
+            next: next.map(str::to_owned),
+        }
+    }
+
+    fn page(place: &Place, listing: &Listing) -> HtmlPage {
+        HtmlPage::parse(&document(place, listing, true).html)
+    }
+
+    fn row(href: &str, text: &str, value: Option<(u64, &str)>) -> Row {
+        Row {
+            href: href.into(),
+            text: text.into(),
+            size: value.map(|(size, _)| size),
+            time: value.map(|(_, time)| time.into()),
+        }
+    }
+
+    fn texts(page: &HtmlPage, name: &str) -> Vec<String> {
+        page.named(name).map(|it| it.text.clone()).collect()
+    }
+
+    fn is_hidden(page: &HtmlPage, id: &str) -> bool {
+        page.element(id).attribute("hidden").is_some()
+    }
+
+    #[test]
+    fn keys_and_folders_are_rows_in_byte_order() {
+        let keys = [
+            ("a/b-c", 0, 0),
+            ("a/b:c", 1500, 1_795_353_000 * SECOND + 999_999_999),
+            ("a/\u{e9} <b>", 1, SECOND),
+        ];
+        let page = page(&place("a/", ""), &listing(&keys, &["a/b/"], None));
+        let expected = [
+            row("../", "../", None),
+            row("b-c", "b-c", Some((0, "1970-01-01T00:00:00Z"))),
+            row("b/", "b/", None),
+            row("b%3Ac", "b:c", Some((1500, "2026-11-22T13:10:00Z"))),
+            row(
+                "%C3%A9%20%3Cb%3E",
+                "\u{e9} <b>",
+                Some((1, "1970-01-01T00:00:01Z")),
+            ),
+        ];
+        assert_eq!(page.rows(), expected);
+        assert_eq!(texts(&page, "data"), ["0 B", "1.46 KiB", "1 B"]);
+        assert_eq!(texts(&page, "time")[1], "2026-11-22 13:10 UTC");
+        assert_eq!(texts(&page, "title"), ["a/ \u{2013} data-server"]);
+        assert!(is_hidden(&page, "empty"));
+        assert_eq!(page.next(), None);
+    }
+
+    #[test]
+    fn the_folders_above_are_links_up_to_the_root() {
+        let none = listing(&[], &[], None);
+        let folder = page(&place("a/<b>/", ""), &none);
+        let expected = [("../../", "Root"), ("../", "a"), ("./", "<b>")];
+        let expected = expected.map(|(href, text)| (href.to_owned(), text.to_owned()));
+        assert_eq!(folder.crumbs(), expected);
+        assert!(!is_hidden(&folder, "crumbs"));
+        let root = page(&place("", ""), &none);
+        assert!(is_hidden(&root, "crumbs") && root.rows().is_empty());
+    }
+
+    #[test]
+    fn what_follows_is_a_link_and_what_is_missing_a_sentence() {
+        let full = listing(&[("a/x&y", 0, 0)], &[], Some("a/x&y"));
+        for (query, next) in [
+            (
+                "prefix=x%26&limit=1",
+                "?prefix=x%26&after=a%2Fx%26y&limit=1",
+            ),
+            ("", "?after=a%2Fx%26y&limit=10000"),
+            ("delimiter=", "?delimiter=&after=a%2Fx%26y&limit=10000"),
+        ] {
+            let found = page(&place("a/", query), &full);
+            assert_eq!(found.next().as_deref(), Some(next));
+        }
+        for (query, sentence) in [
+            ("", "No keys yet"),
+            ("after=a%2Fb", "No more keys"),
+            ("prefix=%3Cb%3E", "No key begins with \u{201c}<b>\u{201d}"),
+        ] {
+            let found = page(&place("a/", query), &listing(&[], &[], None));
+            assert_eq!(found.element("empty-title").text, sentence);
+            assert!(!is_hidden(&found, "empty"));
+        }
+    }
+
+    #[test]
+    fn the_form_leads_to_the_root_and_names_the_folder() {
+        let none = listing(&[], &[], None);
+        let folder = page(&place("a/\"b/", ""), &none);
+        let form = folder.within("send").next().unwrap();
+        assert_eq!(form.attribute("action"), Some("../../-/upload"));
+        assert_eq!(form.attribute("method"), Some("post"));
+        let fields = folder.within("send").filter(|it| it.name == "input");
+        let fields: Vec<_> = fields
+            .map(|it| (it.attribute("name"), it.attribute("value")))
+            .collect();
+        let expected = [
+            ("folder", Some("a/\"b/")),
+            ("replace", None),
+            ("file", None),
+        ];
+        assert_eq!(fields, expected.map(|(name, value)| (Some(name), value)));
+        for (folder, is_writable) in [("a/", false), ("a\nb/", true), ("\r/", true)] {
+            let document = document(&place(folder, ""), &none, is_writable);
+            assert_eq!(HtmlPage::parse(&document.html).within("send").count(), 0);
+        }
+    }
+
+    /// Names with parts that would be markup, addresses or directions, if they were taken for anything but names.
+    fn name() -> impl Strategy<Value = String> {
+        let odd = vec![
+            "<script>alert(1)</script>",
+            "</a>",
+            "</tbody></table>",
+            "<!--",
+            "-->",
+            "]]>",
+            "<plaintext>",
+            "\" onclick=\"x",
+            "' x='",
+            "&lt;",
+            "&amp",
+            "&#60",
+            "javascript:x",
+            "http:x",
+            "?q",
+            "#f",
+            "%2F",
+            "%",
+            "..",
+            "\\",
+            "\r",
+            "\n",
+            "\t",
+            "\u{202e}",
+            "\u{2066}",
+            "\u{feff}",
+            "\u{85}",
+            "{{rows}}",
+        ];
+        let part = prop_oneof!["[^/\\x00]{1,3}", select(odd).prop_map(str::to_owned)];
+        let name = vec(part, 1..4).prop_map(|parts| parts.concat());
+        // As a folder too: no key lies below `-/`.
+        name.prop_filter("no key", |name| Key::new(format!("{name}/x")).is_ok())
+    }
+
+    proptest! {
+        #[test]
+        fn a_parser_finds_the_keys_and_no_other_markup(
+            keys in btree_map(name(), (any::<u64>(), any::<i64>()), 0..6),
+            folders in btree_set(name(), 0..3),
+            above in vec(name(), 0..3),
+            prefix in name(),
+        ) {
+            let folder = above.iter().fold(String::new(), |folder, name| folder + name + "/");
+            let whole = |name: &String| format!("{folder}{name}");
+            let keys: Vec<_> = keys.iter().map(|(name, (len, nanos))| (whole(name), *len, i128::from(*nanos))).collect();
+            let keys: Vec<_> = keys.iter().map(|(key, len, nanos)| (key.as_str(), *len, *nanos)).collect();
+            let folders: Vec<_> = folders.iter().map(|name| whole(name) + "/").collect();
+            let folders: Vec<_> = folders.iter().map(String::as_str).collect();
+            let mut place = place(&folder, "");
+            place.page.prefix.push_str(&prefix);
+            let found = page(&place, &listing(&keys, &folders, folders.first().copied()));
+
+            let mut rows = found.rows();
+            if !folder.is_empty() {
+                prop_assert_eq!(rows.remove(0).href, "../");
+            }
+            let sizes = keys.iter().map(|(key, len, _)| ((*key).to_owned(), Some(*len)));
+            let mut items: Vec<_> = sizes.chain(folders.iter().map(|it| ((*it).to_owned(), None))).collect();
+            items.sort_unstable();
+            let read: Vec<_> = rows.iter().map(|row| (whole(&row.target()), row.size)).collect();
+            prop_assert_eq!(read, items);
+            for row in &rows {
+                let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~/%".contains(&b);
+                prop_assert!(row.href.bytes().all(is_plain), "{}", row.href);
+                prop_assert!(!row.text.chars().any(char::is_control), "{}", row.text);
+            }
+            for element in ["rows", "crumbs", "empty"].into_iter().flat_map(|id| found.within(id)) {
+                let known = ["tbody", "tr", "th", "td", "a", "data", "time", "nav", "ol", "li", "div", "p"];
+                prop_assert!(known.contains(&&*element.name), "{element:?}");
+                let known = [
+                    "role", "scope", "class", "href", "value", "datetime", "aria-current", "aria-label", "id", "hidden",
+                ];
+                prop_assert!(element.attributes.keys().all(|name| known.contains(&&**name)), "{element:?}");
+            }
+            let sent = found.named("input").find(|it| it.attribute("name") == Some("folder"));
+            match sent {
+                Some(field) => prop_assert_eq!(field.attribute("value"), Some(&*folder)),
+                None => prop_assert!(folder.contains(['\r', '\n'])),
+            }
+            prop_assert_eq!(found.crumbs().len(), folder.matches('/').count() + 1);
+            prop_assert_eq!(found.next().is_some(), !folders.is_empty());
+            prop_assert_eq!(found.named("script").count(), SCRIPTS.len());
+            prop_assert_eq!(&*found.element("reactors").name, "table", "what comes after the rows is still there");
+        }
+    }
+}

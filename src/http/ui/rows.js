@@ -1,0 +1,105 @@
+// The rows of the table: one for each key and each folder of the page. Rows that stay keep their elements, so that the
+// focus stays too. What is shown, and in which order, is said by `keys.js`.
+"use strict";
+
+const Rows = (() => {
+  /** The row of each key and folder. */
+  const rows = new Map();
+  /** The folder that they are in; `null` while the rows are those that came with the document. */
+  let folder = null;
+
+  /** Shows these entries, in this order, and no others. A row that changes flashes, and with `marksNew` a new one too. */
+  function show(place, entries, { marksNew = false } = {}) {
+    const from = folder;
+    const hadFocus = $("keys-view").contains(document.activeElement) && document.activeElement !== $("find");
+    if (folder !== place.folder) begin(place.folder);
+    const kept = new Set(entries.map((entry) => entry.key));
+    for (const [key, row] of rows) if (!kept.has(key)) drop(key, row);
+    const focused = document.activeElement;
+    let next = $("rows").querySelector(":scope > :not(.up)");
+    for (const entry of entries) {
+      const row = draw(entry, marksNew);
+      if (row === next) next = next.nextElementSibling;
+      else $("rows").insertBefore(row, next);
+    }
+    if (focused !== document.activeElement) focused.focus({ preventScroll: true }); // its row was moved
+    if (hadFocus && from !== null && from !== folder) arrive(from);
+  }
+
+  function begin(next) {
+    folder = next;
+    rows.clear();
+    const above = Place.above(folder);
+    $("rows").replaceChildren(...(above === null ? [] : [makeRow("../", Place.link(above, { class: "key", "aria-label": "../, the folder above" }, "../"))]));
+    $("rows").firstElementChild?.classList.add("up");
+  }
+
+  /** After a step to another folder the focus is on the one that was left, if it is here, else on the first row. */
+  function arrive(from) {
+    const left = [...rows.keys()].find((key) => key.endsWith("/") && from.startsWith(key));
+    (rows.get(left) ?? $("rows").firstElementChild)?.querySelector(".key").focus();
+  }
+
+  /** The row of `entry`, made or brought up to date. */
+  function draw(entry, marksNew) {
+    const old = rows.get(entry.key);
+    if (old && old.dataset.etag === entry.etag) return old;
+    const row = old ?? (entry.isFolder ? folderRow(entry) : keyRow(entry));
+    rows.set(entry.key, row);
+    if (!entry.isFolder) fill(row, entry);
+    if (old || marksNew) mark(row);
+    return row;
+  }
+
+  function fill(row, entry) {
+    row.dataset.etag = entry.etag;
+    const date = new Date(entry.modified);
+    const time = make("time", { datetime: date.toISOString(), title: entry.modified }, Format.time(date));
+    row.querySelector(".size").textContent = Format.size(entry.size);
+    row.querySelector(".size").title = Format.bytes(entry.size);
+    row.querySelector(".time").replaceChildren(time);
+  }
+
+  function folderRow({ key }) {
+    return makeRow(key, Place.link(key, { class: "key" }, icon("folder"), shown(key.slice(folder.length))));
+  }
+
+  function keyRow({ key }) {
+    const name = shown(key.slice(folder.length));
+    const open = make("button", { type: "button", class: "key", click: () => Preview.open(Keys.entry(key)) }, name);
+    const download = make("a", { class: "button act", href: path(key), download: key.split("/").at(-1), "aria-label": `Download ${name}`, title: "Download" }, icon("download"));
+    const remove = make("button", { type: "button", class: "act danger", "aria-label": `Delete ${name}`, title: "Delete", click: () => Removal.one(Keys.entry(key)) }, icon("delete"));
+    const row = makeRow(key, open, download, remove);
+    row.firstElementChild.prepend(Picked.box(key, name));
+    row.firstElementChild.setAttribute("aria-label", name); // the name of the box is not the row's
+    return row;
+  }
+
+  function makeRow(key, name, ...actions) {
+    return make(
+      "tr",
+      { role: "row", animationend: (event) => event.currentTarget.classList.remove("changed") },
+      make("th", { role: "rowheader", scope: "row" }, name),
+      make("td", { role: "cell", class: "size" }),
+      make("td", { role: "cell", class: "time" }),
+      make("td", { role: "cell", class: "actions" }, ...actions),
+    );
+  }
+
+  function mark(row) {
+    row.classList.remove("changed");
+    void row.offsetWidth; // begins the animation anew
+    row.classList.add("changed");
+  }
+
+  /** Removes a row; the focus, if it was there, goes to the row that takes its place. */
+  function drop(key, row) {
+    const hadFocus = row.contains(document.activeElement);
+    const next = row.nextElementSibling ?? row.previousElementSibling;
+    row.remove();
+    rows.delete(key);
+    if (hadFocus) (next?.querySelector(".key") ?? $("find")).focus();
+  }
+
+  return { show };
+})();

@@ -1,0 +1,229 @@
+//! HTTP/2 on a connection (RFC 9113), as the h2 crate speaks it: requests are accepted, and each has a stream.
+//!
+//! What is answered from memory is answered here, everything else by a task of its stream ([`exchange`]). Promises that every
+//! stream which was begun has ended when the connection does, that a client learns which of its requests were read before
+//! a connection ends in order (GOAWAY), and that one connection has bounded streams, memory and work, whatever its client
+//! does. Time limits of the connection are kept by the sweep, those of a stream too, each for itself.
+
+mod exchange;
+mod frame_io;
+mod keepalive;
+mod outstanding;
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use h2::server::{Builder, Connection, SendResponse};
+use h2::{Reason, RecvStream};
+use hyper::{Method, Request};
+use tokio::time::{Sleep, sleep};
+
+use super::closing::LINGER;
+use super::command::Command;
+use super::connection_context::ConnectionContext;
+use super::socket_reader::SocketReader;
+use crate::http::{Answer, ConnectionState, MAX_HEAD, Phase, Stream, StreamBody, Upgraded, go_on};
+use exchange::{Exchange, Stage};
+use frame_io::{FrameIo, Output};
+use keepalive::Keepalive;
+use outstanding::Outstanding;
+
+/// What a client begins with that knows the server speaks HTTP/2 (RFC 9113, section 3.4).
+pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Requests of a connection at once.
+const MOST_STREAMS: u32 = 100;
+
+/// How far a client may be ahead with the body of one request, in bytes.
+const STREAM_WINDOW: u32 = 1 << 20;
+
+/// The same for all requests of a connection together. So much is held for a client whose uploads wait for the disk.
+const CONNECTION_WINDOW: u32 = 4 << 20;
+
+/// Streams that a client may reset before they are looked at; more end the connection.
+const MOST_UNSEEN_RESETS: usize = 20;
+
+/// Streams that may be reset for a client's errors; more end the connection.
+const MOST_ERRORS: usize = 1024;
+
+/// The most of one response that waits for the socket, in bytes: a piece that is sent and one that is read.
+const MOST_QUEUED: usize = 128 << 10;
+
+/// Ends a connection that is not worth an orderly end.
+struct Cut;
+
+/// Serves requests, of which the first bytes were `received`, until the connection ends; false when it is cut.
+pub(super) async fn serve(
+    context: &ConnectionContext<'_>,
+    received: BytesMut,
+) -> Result<bool, h2::Error> {
+    let outstanding = Rc::new(Outstanding::default());
+    let output = Rc::new(Output::new(&context.writer, &outstanding));
+    let reader = SocketReader::raw(&context.socket, &context.state, received);
+    let io = FrameIo::new(reader, &output);
+    let ended = match begin(context, io).await {
+        Ok(connection) => {
+            let mut connection = Multiplexer::new(context, connection?, &outstanding, output);
+            poll_fn(|cx| connection.poll(cx)).await
+        }
+        Err(Cut) => Ok(Err(Cut)),
+    };
+    // What was begun is finished, also for a client that has gone.
+    poll_fn(|cx| outstanding.poll_ended(cx)).await;
+    Ok(ended?.is_ok())
+}
+
+/// Waits for the preface.
+async fn begin(
+    context: &ConnectionContext<'_>,
+    io: FrameIo,
+) -> Result<Result<Connection<FrameIo, Bytes>, h2::Error>, Cut> {
+    let mut builder = Builder::new();
+    builder
+        .max_concurrent_streams(MOST_STREAMS)
+        .max_header_list_size(MAX_HEAD as u32)
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_pending_accept_reset_streams(MOST_UNSEEN_RESETS)
+        .max_local_error_reset_streams(Some(MOST_ERRORS))
+        .max_send_buffer_size(MOST_QUEUED);
+    let mut handshake = pin!(builder.handshake(io));
+    poll_fn(|cx| match context.commands.next(cx) {
+        Some(Command::LateHead | Command::TooSlow | Command::Finish) => Poll::Ready(Err(Cut)),
+        command => {
+            if command == Some(Command::Last) {
+                context.state.drain();
+            }
+            handshake.as_mut().poll(cx).map(Ok)
+        }
+    })
+    .await
+}
+
+/// A connection with its streams.
+struct Multiplexer<'a> {
+    context: &'a ConnectionContext<'a>,
+    connection: Connection<FrameIo, Bytes>,
+    outstanding: Rc<Outstanding>,
+    output: Rc<Output>,
+    keepalive: Keepalive,
+    /// The client has been told that the connection ends: how long it has to say that it knows.
+    leaving: Option<Pin<Box<Sleep>>>,
+}
+
+impl<'a> Multiplexer<'a> {
+    fn new(
+        context: &'a ConnectionContext<'a>,
+        mut connection: Connection<FrameIo, Bytes>,
+        outstanding: &Rc<Outstanding>,
+        output: Rc<Output>,
+    ) -> Self {
+        Self {
+            context,
+            keepalive: Keepalive::new(connection.ping_pong()),
+            connection,
+            outstanding: Rc::clone(outstanding),
+            output,
+            leaving: None,
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Result<(), Cut>, h2::Error>> {
+        if !self.follow(cx) {
+            return Poll::Ready(Ok(Err(Cut)));
+        }
+        let moved = self.context.state.progress().moved();
+        let has_streams = self.outstanding.watch(cx) > 0;
+        if self.keepalive.poll_is_dead(cx, has_streams, moved) {
+            return Poll::Ready(Ok(Err(Cut)));
+        }
+        let polled = self.poll_streams(cx);
+        if self.outstanding.streams() == 0 && self.context.state.phase() == Phase::Multiplexing {
+            self.context.state.end_streams();
+        }
+        self.give_up_waiting(cx);
+        // All that the streams had to say by now leaves together.
+        if let Poll::Ready(Err(error)) = self.output.poll_flush(cx) {
+            tracing::debug!(%error, "connection broken");
+            return Poll::Ready(Ok(Err(Cut)));
+        }
+        polled.map_ok(Ok)
+    }
+
+    /// Does what the reactor asks; false when the connection is to be cut.
+    fn follow(&mut self, cx: &Context<'_>) -> bool {
+        let command = self.context.commands.next(cx);
+        let is_asked = self.context.state.is_draining()
+            || matches!(command, Some(Command::Finish | Command::Last));
+        if is_asked && self.leaving.is_none() {
+            self.context.state.drain();
+            self.connection.graceful_shutdown();
+            self.leaving = Some(Box::pin(sleep(LINGER)));
+        }
+        match command {
+            Some(Command::TooSlow) => return false,
+            Some(Command::LateHead) => self.connection.abrupt_shutdown(Reason::NO_ERROR),
+            Some(Command::Nudge) => self.context.socket.raw().nudge(),
+            _ => {}
+        }
+        true
+    }
+
+    /// Ends a connection whose client should have said that it knows of the end.
+    fn give_up_waiting(&mut self, cx: &mut Context<'_>) {
+        if let Some(leaving) = &mut self.leaving
+            && !self.connection.has_streams()
+            && !leaving.is_elapsed()
+            && leaving.as_mut().poll(cx).is_ready()
+        {
+            self.connection.abrupt_shutdown(Reason::NO_ERROR);
+            cx.waker().wake_by_ref();
+        }
+    }
+
+    /// Moves frames, and accepts requests as long as the connection may have more.
+    fn poll_streams(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), h2::Error>> {
+        loop {
+            if self.outstanding.streams() >= MOST_STREAMS as usize {
+                return self.connection.poll_closed(cx);
+            }
+            match self.connection.poll_accept(cx)? {
+                Poll::Ready(Some((request, response))) => self.accept(request, response),
+                Poll::Ready(None) => return Poll::Ready(Ok(())),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    fn accept(&self, request: Request<RecvStream>, response: SendResponse<Bytes>) {
+        let (head, body) = request.into_parts();
+        let reactor = self.context.reactor;
+        let state = Rc::new(ConnectionState::new(Arc::clone(reactor.counters())));
+        let stream = Rc::new(Stream::new(body, response));
+        let body = StreamBody::new(&stream, &state, &head.headers, go_on);
+        let exchange = Exchange {
+            reactor: Rc::clone(reactor),
+            under_way: self.outstanding.begin(),
+            is_head_alone: head.method == Method::HEAD,
+            stream,
+            state: Rc::clone(&state),
+        };
+        self.context.state.begin_stream();
+        let request = Request::from_parts(head, body.into());
+        let service = reactor.service();
+        // HTTP/2 has no upgrades.
+        let stage = match service.call(&state, self.context.client, request, &Upgraded::default()) {
+            Answer::Ready(response) => match exchange.try_send(response) {
+                Ok(()) => return,
+                Err(response) => Stage::Ready(response),
+            },
+            Answer::Working(work) => Stage::Working(work),
+            Answer::Upload(task) => Stage::Working(task.with_frames()),
+        };
+        tokio::task::spawn_local(exchange.run(stage));
+    }
+}

@@ -1,0 +1,285 @@
+//! One stream: from the work on its request to the last frame of its response.
+//!
+//! A body is read as the client makes room for it, a piece at a time, so a stream whose client takes nothing holds nothing.
+//! Promises that what goes wrong ends this stream alone (RST_STREAM), and that what changes something is done although the
+//! client has gone.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h2::{Reason, SendStream};
+use hyper::Response;
+use rustix::buffer::spare_capacity;
+use rustix::io::pread;
+
+use super::outstanding::UnderWay;
+use crate::http::{Body, ConnectionState, Piece, Region, Stream, Work};
+use crate::net::closing::{LINGER, MOST_DROPPED};
+use crate::net::command::Command;
+use crate::net::reactor::Reactor;
+use crate::net::tls_session::cut_short;
+
+/// The most of a body that one frame has, in bytes: with the head of the frame, as much as one record of TLS.
+const FRAME: usize = (16 << 10) - 9;
+
+/// The most that is read of a body at once, in bytes.
+const PIECE: usize = 4 * FRAME;
+
+/// Where a request stands that is not answered from memory.
+pub(super) enum Stage {
+    /// The response is known.
+    Ready(Response<Body>),
+    /// It is being worked on.
+    Working(Work),
+}
+
+/// A request on its stream.
+pub(super) struct Exchange {
+    pub(super) reactor: Rc<Reactor>,
+    pub(super) stream: Rc<Stream>,
+    pub(super) state: Rc<ConnectionState>,
+    pub(super) under_way: UnderWay,
+    /// The answer is a head alone.
+    pub(super) is_head_alone: bool,
+}
+
+/// The client takes no more of the response.
+struct Gone;
+
+impl From<h2::Error> for Gone {
+    fn from(_: h2::Error) -> Self {
+        Self
+    }
+}
+
+impl Exchange {
+    /// Sends a response that is in memory, unless something of the request is left to receive.
+    pub(super) fn try_send(&self, mut response: Response<Body>) -> Result<(), Response<Body>> {
+        if self.state.left_unread() && !self.stream.is_received() {
+            return Err(response);
+        }
+        let len = response.body().known_len();
+        let bytes = if self.is_head_alone {
+            Bytes::new()
+        } else {
+            match response.body_mut().take_short() {
+                Some(bytes) => bytes,
+                None => return Err(response),
+            }
+        };
+        let (head, body) = response.into_parts();
+        let head = self.reactor.service().complete(head, len);
+        if let Ok(mut sending) = self.stream.respond(head, bytes.is_empty())
+            && !bytes.is_empty()
+        {
+            self.state.progress().count(bytes.len());
+            let _ = sending.send_data(bytes, true);
+        }
+        // The record of the request ends with its body.
+        drop(body);
+        self.state.flushed();
+        Ok(())
+    }
+
+    /// Answers the request, and ends the stream.
+    pub(super) async fn run(self, stage: Stage) {
+        let commands = self.reactor.connections().add_stream(&self.state);
+        let mut serving = pin!(self.serve(stage));
+        poll_fn(|cx| {
+            match commands.next(cx) {
+                Some(Command::TooSlow) => {
+                    self.stream.reset(Reason::CANCEL);
+                    return Poll::Ready(());
+                }
+                // What has no end of its own ends.
+                Some(Command::Finish | Command::Last) => self.state.drain(),
+                _ => {}
+            }
+            serving.as_mut().poll(cx)
+        })
+        .await;
+    }
+
+    async fn serve(&self, stage: Stage) {
+        let response = match stage {
+            Stage::Ready(response) => response,
+            Stage::Working(work) => match self.perform(work).await {
+                Ok(response) => response,
+                Err(Gone) => return,
+            },
+        };
+        if self.send(response).await.is_err() {
+            self.state.lose_client();
+        }
+        self.state.flushed();
+        self.drop_unread().await;
+    }
+
+    /// Works on the request; what only the client would need is given up when it is gone.
+    async fn perform(&self, mut work: Work) -> Result<Response<Body>, Gone> {
+        poll_fn(|cx| {
+            if !self.state.has_lost_client() && self.stream.poll_reset(cx).is_ready() {
+                self.state.lose_client();
+            }
+            if self.state.has_lost_client() && self.state.is_for_client_alone() {
+                return Poll::Ready(Err(Gone));
+            }
+            work.as_mut().poll(cx).map(Ok)
+        })
+        .await
+    }
+
+    async fn send(&self, response: Response<Body>) -> Result<(), Gone> {
+        let (head, mut body) = response.into_parts();
+        let len = body.known_len();
+        let ends = self.is_head_alone || len == Some(0);
+        let head = self.reactor.service().complete(head, len);
+        let mut sending = self.stream.respond(head, ends)?;
+        if ends {
+            return Ok(());
+        }
+        // The first byte of the response has left; the connection counts the others.
+        self.state.sent(0, true);
+        while let Some(piece) = poll_fn(|cx| poll_piece(&mut body, &mut sending, cx)).await? {
+            let Ok(piece) = piece else {
+                sending.send_reset(Reason::INTERNAL_ERROR);
+                return Err(Gone);
+            };
+            let is_last = body.known_len() == Some(0);
+            self.send_piece(&mut sending, piece, is_last).await?;
+            if is_last {
+                return Ok(());
+            }
+            // Who makes a body as fast as it is taken makes more.
+            self.state.flushed();
+        }
+        Ok(sending.send_data(Bytes::new(), true)?)
+    }
+
+    async fn send_piece(
+        &self,
+        sending: &mut SendStream<Bytes>,
+        mut piece: Piece,
+        is_last: bool,
+    ) -> Result<(), Gone> {
+        while piece.len() > 0 {
+            let wanted = piece.len().min(PIECE);
+            let room = poll_fn(|cx| self.poll_room(sending, wanted, cx)).await?;
+            let Ok(mut bytes) = take(&mut piece, room.min(wanted)) else {
+                sending.send_reset(Reason::INTERNAL_ERROR);
+                return Err(Gone);
+            };
+            self.state.progress().count(bytes.len());
+            self.under_way.outstanding().queued(bytes.len());
+            while !bytes.is_empty() {
+                let frame = bytes.split_to(bytes.len().min(FRAME));
+                let ends = is_last && bytes.is_empty() && piece.len() == 0;
+                sending.send_data(frame, ends)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How much of `wanted` bytes the client and the socket take now, not 0.
+    fn poll_room(
+        &self,
+        sending: &mut SendStream<Bytes>,
+        wanted: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<usize, Gone>> {
+        let progress = self.state.progress();
+        progress.set_writing(false);
+        ready!(self.under_way.outstanding().poll_room(cx));
+        sending.reserve_capacity(wanted);
+        let room = match sending.capacity() {
+            0 => sending.poll_capacity(cx),
+            room => Poll::Ready(Some(Ok(room))),
+        };
+        progress.set_writing(room.is_pending());
+        Poll::Ready(match ready!(room) {
+            Some(Ok(room)) => Ok(room),
+            _ => Err(Gone),
+        })
+    }
+
+    /// A client that has its response may still be sending. It is read for a while, for some clients see a response only
+    /// when they are done with the request; then it is asked to stop (RFC 9113, section 8.1).
+    async fn drop_unread(&self) {
+        if self.state.has_lost_client() || self.stream.is_received() {
+            return;
+        }
+        let mut dropped = 0;
+        let dropping = poll_fn(|cx| {
+            while dropped < MOST_DROPPED {
+                match ready!(self.stream.poll_data(cx)) {
+                    Some(Ok(data)) => dropped += data.len(),
+                    _ => return Poll::Ready(()),
+                }
+            }
+            Poll::Pending
+        });
+        let _ = tokio::time::timeout(LINGER, dropping).await;
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.reactor.counters().panics.add(1);
+            self.stream.reset(Reason::INTERNAL_ERROR);
+        }
+    }
+}
+
+/// The next piece of `body`, unless the client takes no more.
+fn poll_piece(
+    body: &mut Body,
+    sending: &mut SendStream<Bytes>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Option<Result<Piece, Unreadable>>, Gone>> {
+    if sending.poll_reset(cx).is_ready() {
+        return Poll::Ready(Err(Gone));
+    }
+    let piece = ready!(body.poll_piece(cx));
+    Poll::Ready(Ok(piece.map(|piece| piece.map_err(|_| Unreadable))))
+}
+
+/// The store cannot go on with a value.
+struct Unreadable;
+
+/// Takes `len` bytes of `piece`; fewer where it has fewer at hand, never none.
+fn take(piece: &mut Piece, len: usize) -> io::Result<Bytes> {
+    match piece {
+        Piece::Bytes(bytes) => Ok(bytes.split_to(len)),
+        Piece::Region(region) => {
+            let bytes = read(region, len)?;
+            region.offset += bytes.len() as u64;
+            region.len -= bytes.len();
+            Ok(bytes)
+        }
+        Piece::Piped(piped) => {
+            let mut bytes = vec![0; len];
+            let read = piped.read(&mut bytes)?;
+            bytes.truncate(read);
+            piped.len -= read;
+            if read == 0 {
+                Err(cut_short())
+            } else {
+                Ok(bytes.into())
+            }
+        }
+    }
+}
+
+/// The first bytes of `region`. Its pages are in memory: the body sees to that.
+fn read(region: &Region, len: usize) -> io::Result<Bytes> {
+    let mut bytes = Vec::with_capacity(len);
+    match pread(&region.file, spare_capacity(&mut bytes), region.offset)? {
+        0 => Err(cut_short()),
+        _ => Ok(bytes.into()),
+    }
+}

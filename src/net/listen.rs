@@ -1,0 +1,172 @@
+//! Where to listen: on addresses, unix sockets, and sockets that are open already.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+
+use super::socket_activation;
+use super::unix_socket::{self, SocketFile};
+
+/// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// Where to listen, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// Where.
+    pub at: At,
+    /// Whether what is sent on connections is sealed, by TLS.
+    pub by_tls: bool,
+}
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum At {
+    /// On this address.
+    Address(SocketAddr),
+    /// On a unix socket of this path.
+    Unix(PathBuf),
+    /// On the socket that was passed as this descriptor; it goes on listening when this process has ended.
+    Fd(RawFd),
+}
+
+impl Listen {
+    /// Listens, on as many sockets as are accepted from each by its own; `shared` when those of one address are several.
+    pub(super) fn bind(&self, sockets: usize, shared: bool) -> io::Result<Place> {
+        let (first, file) = match &self.at {
+            &At::Address(address) => (listen(address, shared)?, None),
+            At::Unix(path) => {
+                let (socket, file) = unix_socket::listen(path, BACKLOG)?;
+                (socket.into(), Some(Arc::new(file)))
+            }
+            &At::Fd(fd) => (socket_activation::listener(fd)?, None),
+        };
+        let address = Address::of(&first)?;
+        let another = |_| match &address {
+            // The port that was picked, if it was 0.
+            &Address::Tcp(address) => listen(address, shared),
+            Address::Unix(_) => first.try_clone(),
+        };
+        let others = (1..sockets).map(another).collect::<io::Result<Vec<_>>>()?;
+        Ok(Place {
+            sockets: std::iter::once(first).chain(others).collect(),
+            address,
+            by_tls: self.by_tls,
+            outlives: matches!(self.at, At::Fd(_)),
+            file,
+        })
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.at {
+            At::Address(address) if self.by_tls => write!(f, "https://{address}"),
+            At::Address(address) => address.fmt(f),
+            At::Unix(path) => write!(f, "{}unix:{}", sealed(self.by_tls), path.display()),
+            At::Fd(fd) => write!(f, "{}fd:{fd}", sealed(self.by_tls)),
+        }
+    }
+}
+
+/// What stands before a place that has no URL.
+fn sealed(by_tls: bool) -> &'static str {
+    if by_tls { "https+" } else { "" }
+}
+
+/// Where a socket listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// At this address, with the real port.
+    Tcp(SocketAddr),
+    /// At this path; one that begins with `@` is an abstract name.
+    Unix(PathBuf),
+}
+
+impl Address {
+    fn of(socket: &TcpListener) -> io::Result<Self> {
+        let address = SockRef::from(socket).local_addr()?;
+        Ok(match address.as_socket() {
+            Some(address) => Self::Tcp(address),
+            None => Self::Unix(unix_socket::path(&address)),
+        })
+    }
+
+    /// Whether only the loopback network's names reach it. The client of a unix socket may have any name for it: none is a
+    /// browser.
+    pub fn is_loopback(&self) -> bool {
+        matches!(self, Self::Tcp(address) if address.ip().to_canonical().is_loopback())
+    }
+
+    /// Whether other machines may reach it.
+    pub fn is_exposed(&self) -> bool {
+        matches!(self, Self::Tcp(_)) && !self.is_loopback()
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// One place to listen: one socket, or one for each reactor.
+#[derive(Debug)]
+pub(super) struct Place {
+    // A TcpListener is what owns any listening socket here, a unix socket too: nothing asks it for addresses.
+    pub(super) sockets: Vec<TcpListener>,
+    pub(super) address: Address,
+    pub(super) by_tls: bool,
+    pub(super) outlives: bool,
+    pub(super) file: Option<Arc<SocketFile>>,
+}
+
+impl Place {
+    /// What clients are given.
+    pub(super) fn url(&self) -> String {
+        match &self.address {
+            Address::Tcp(address) if self.by_tls => format!("https://{address}"),
+            Address::Tcp(address) => format!("http://{address}"),
+            Address::Unix(_) => format!("{}{}", sealed(self.by_tls), self.address),
+        }
+    }
+}
+
+/// All addresses of this machine: those of IPv6 and IPv4 together, where the kernel has IPv6.
+pub fn everywhere() -> IpAddr {
+    let all = IpAddr::from(Ipv6Addr::UNSPECIFIED);
+    let is_known = TcpListener::bind((all, 0)).is_ok();
+    if is_known {
+        all
+    } else {
+        Ipv4Addr::UNSPECIFIED.into()
+    }
+}
+
+/// Accepted sockets inherit `TCP_NODELAY`.
+fn listen(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    if address.ip() == Ipv6Addr::UNSPECIFIED {
+        // Of IPv4 too, also where net.ipv6.bindv6only says otherwise.
+        socket.set_only_v6(false)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(shared)?;
+    socket.set_tcp_nodelay(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}

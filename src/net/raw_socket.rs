@@ -1,0 +1,173 @@
+//! A connection's socket, of which the reactor's driver learns only once there is something to wait for.
+//!
+//! Most short connections have sent their request by the time they are looked at, and take the answer at once: to them
+//! epoll would be two system calls for nothing. Promises the same to its users either way: they are told that it is
+//! ready, try, and are woken when it was not. Shared by the sides of one connection, on one reactor.
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::BufMut;
+use rustix::net::{RecvFlags, recv};
+use tokio::io::{AsyncRead, Interest, ReadBuf};
+use tokio::net::TcpStream;
+
+/// Whether a call on a socket came too early, and is to be made again.
+pub(super) fn is_again(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct RawSocket {
+    state: RefCell<State>,
+    /// It may take bytes although the driver has not said so.
+    has_write_hint: Cell<bool>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Not known to the driver; assumed to be ready.
+    Fresh(std::net::TcpStream),
+    Driven(TcpStream),
+    /// The driver would not have it.
+    Lost,
+}
+
+impl RawSocket {
+    /// Takes `socket`, which must not block.
+    pub(super) fn new(socket: std::net::TcpStream) -> Self {
+        Self {
+            state: RefCell::new(State::Fresh(socket)),
+            has_write_hint: Cell::new(false),
+        }
+    }
+
+    /// Has the driver know it from now on.
+    fn driven(&self) -> io::Result<RefMut<'_, TcpStream>> {
+        let mut state = self.state.borrow_mut();
+        if matches!(*state, State::Fresh(_))
+            && let State::Fresh(socket) = std::mem::replace(&mut *state, State::Lost)
+        {
+            let driven = TcpStream::from_std(socket)
+                .inspect_err(|error| tracing::warn!(%error, "cannot register a connection"));
+            *state = State::Driven(driven?);
+            self.has_write_hint.set(true);
+        }
+        RefMut::filter_map(state, |state| match state {
+            State::Driven(socket) => Some(socket),
+            _ => None,
+        })
+        .map_err(|_| io::ErrorKind::NotConnected.into())
+    }
+
+    /// Whether the driver knows it.
+    fn is_driven(&self) -> bool {
+        matches!(*self.state.borrow(), State::Driven(_))
+    }
+
+    /// True until the first readiness event, and after a nudge: the write is tried before waiting for epoll.
+    pub(super) fn has_write_hint(&self) -> bool {
+        self.has_write_hint.get()
+    }
+
+    /// Has the next write tried without EPOLLOUT: Linux reports writable only when a third of the buffer is free, which
+    /// takes a slow but honest reader longer than the time its rate is measured over.
+    pub(super) fn nudge(&self) {
+        self.has_write_hint.set(true);
+    }
+
+    pub(super) fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &*self.state.borrow() {
+            State::Driven(socket) => socket.poll_read_ready(cx),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    pub(super) fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &*self.state.borrow() {
+            State::Driven(socket) => {
+                let ready = socket.poll_write_ready(cx);
+                self.has_write_hint
+                    .set(self.has_write_hint.get() && ready.is_pending());
+                ready
+            }
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Does `call`, when it is ready; `WouldBlock` when it is not, or turns out not to be.
+    pub(super) fn try_io<T>(
+        &self,
+        interest: Interest,
+        call: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let done = match &*self.state.borrow() {
+            State::Driven(socket) => return socket.try_io(interest, || call(socket.as_fd())),
+            State::Fresh(socket) => call(socket.as_fd()),
+            State::Lost => Err(io::ErrorKind::NotConnected.into()),
+        };
+        if done.as_ref().is_err_and(is_again) {
+            self.driven()?;
+        }
+        done
+    }
+
+    /// Does `call`, whether it is ready or not.
+    pub(super) fn with<T>(
+        &self,
+        call: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        match &*self.state.borrow() {
+            State::Fresh(socket) => call(socket.as_fd()),
+            State::Driven(socket) => call(socket.as_fd()),
+            State::Lost => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Receives into `buf`: how many bytes, 0 at the end of the stream.
+    pub(super) fn poll_receive(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.poll_read_ready(cx))?;
+            let mut received = None;
+            let is_driven = self.is_driven();
+            let tried = self.try_io(Interest::READABLE, |socket| {
+                let (_, len) = recv(socket, &mut *buf, RecvFlags::DONTWAIT)?;
+                received = Some(len);
+                // Less than there was room for is all there is: to ask once more would be a system call for nothing.
+                if is_driven && 0 < len && len < buf.len() {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+                Ok(())
+            });
+            match (received, tried) {
+                (Some(len), _) => return Poll::Ready(Ok(len)),
+                (None, Err(error)) if !is_again(&error) => return Poll::Ready(Err(error)),
+                (None, _) => {}
+            }
+        }
+    }
+
+    /// Reads what is there into `buf`, when it is ready.
+    pub(super) fn try_read_buf(&self, buf: &mut impl BufMut) -> io::Result<usize> {
+        self.driven()?.try_read_buf(buf)
+    }
+
+    pub(super) fn poll_read(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.driven()?).poll_read(cx, buf)
+    }
+}

@@ -1,0 +1,42 @@
+//! Why a server does not start.
+
+use std::io;
+
+use crate::config::TooFew;
+use crate::net::{Listen, TlsError};
+use crate::store::{OpenError, s3};
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The directory cannot be served.
+    #[error(transparent)]
+    Directory(#[from] OpenError),
+    /// The S3 store cannot be served.
+    #[error(transparent)]
+    S3(#[from] s3::OpenError),
+    /// The limit on descriptors is too low.
+    #[error(transparent)]
+    Descriptors(#[from] TooFew),
+    /// That cannot be listened on.
+    #[error("cannot listen on {at}: {source}")]
+    Listen {
+        /// Where.
+        at: Listen,
+        /// The cause.
+        source: io::Error,
+    },
+    /// There is no TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The system refused something a server needs: a thread, a runtime, a signal handler.
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
+}
+
+impl StartError {
+    /// Whether another server has the directory.
+    pub fn is_in_use(&self) -> bool {
+        matches!(self, Self::Directory(OpenError::InUse { .. }))
+    }
+}

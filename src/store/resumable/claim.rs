@@ -1,0 +1,134 @@
+//! One resumable upload in memory, and the claim on it: the right to change it.
+//!
+//! Promises that there is one claim at a time. A claim lasts as long as anything that may still write to the file: the
+//! request, its jobs on the disk threads, and the publisher each hold it. A request that wants it tells its holder, which
+//! then gives it up (draft-ietf-httpbis-resumable-upload, "Concurrency").
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use super::super::key::Key;
+use super::super::staging_quota::Reservation;
+use super::super::upload_lock::{Held, UploadLock};
+use super::id::UploadId;
+
+/// Where an upload stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Standing {
+    /// Bytes may be appended.
+    Open,
+    /// It has been published: its file is the value now.
+    Complete,
+    /// It is not there any more.
+    Removed,
+}
+
+/// What changes of an upload.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::store) struct Progress {
+    /// How long it will be, where that is known.
+    pub(in crate::store) length: Option<u64>,
+    /// How many of its bytes are known to be on the disk, where that is promised.
+    pub(in crate::store) synced: Option<u64>,
+    /// When something was last done to it.
+    pub(in crate::store) touched: SystemTime,
+    pub(in crate::store) standing: Standing,
+}
+
+/// One resumable upload.
+#[derive(Debug)]
+pub(in crate::store) struct Entry {
+    pub(in crate::store) id: UploadId,
+    pub(in crate::store) key: Key<'static>,
+    progress: Mutex<Progress>,
+    reservation: Arc<Mutex<Reservation>>,
+    /// Who holds it has the claim.
+    lock: UploadLock,
+}
+
+/// The right to change an upload.
+#[derive(Debug)]
+pub(in crate::store) struct Claim {
+    entry: Arc<Entry>,
+    _held: Held,
+}
+
+impl Entry {
+    pub(super) fn new(
+        id: UploadId,
+        key: Key<'static>,
+        progress: Progress,
+        reservation: Reservation,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            key,
+            progress: Mutex::new(progress),
+            reservation: Arc::new(Mutex::new(reservation)),
+            lock: UploadLock::new(),
+        })
+    }
+
+    /// The claim, once its holder has given it up; `None` when the upload was removed.
+    pub(super) async fn claim(self: &Arc<Self>) -> Option<Claim> {
+        let held = self.lock.acquire().await?;
+        self.claimed(held)
+    }
+
+    /// The claim, if nothing has it.
+    pub(super) fn try_claim(self: &Arc<Self>) -> Option<Claim> {
+        let held = self.lock.try_acquire()?;
+        self.claimed(held)
+    }
+
+    fn claimed(self: &Arc<Self>, held: Held) -> Option<Claim> {
+        let is_there = self.progress().standing != Standing::Removed;
+        is_there.then(|| Claim {
+            entry: Arc::clone(self),
+            _held: held,
+        })
+    }
+
+    pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives back what it has of the quota.
+    fn release(&self) {
+        let reservation = self.reservation.lock();
+        reservation.unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+impl Claim {
+    pub(super) fn entry(&self) -> &Arc<Entry> {
+        &self.entry
+    }
+
+    pub(super) fn reservation(&self) -> &Arc<Mutex<Reservation>> {
+        &self.entry.reservation
+    }
+
+    /// Waits until another request wants the claim.
+    pub(super) fn is_wanted(&self) -> impl Future<Output = ()> + use<> {
+        self.entry.lock.is_wanted()
+    }
+
+    /// Its file has the name of the key now.
+    pub(in crate::store) fn published(&self) {
+        self.end(Standing::Complete);
+    }
+
+    /// Its files are removed.
+    pub(super) fn removed(&self) {
+        self.end(Standing::Removed);
+    }
+
+    fn end(&self, standing: Standing) {
+        let mut progress = self.entry.progress();
+        progress.standing = standing;
+        progress.touched = SystemTime::now();
+        drop(progress);
+        self.entry.release();
+    }
+}

@@ -1,0 +1,140 @@
+//! What is kept of a resumable upload beside its bytes, in a small file of its own: `ID.json` beside `ID`.
+//!
+//! Promises that a record is whole or absent: it is written aside and renamed. A sync that failed is not tried again.
+//!
+//! The two files say where the upload stands. A record and a file are an upload to be resumed. A record alone is an upload
+//! that was published, which took the file away. A file alone is nothing: the record is made last and removed first.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use super::super::directory_fd::open_beneath;
+use super::super::error::Error;
+use super::super::publish_method::{create_named, unlink_staged};
+use super::super::temp_dir::TempDir;
+use super::super::write_buffer::write_at;
+use super::id::UploadId;
+
+/// Longer than any record: of a key, and of fields that came in the head of a request.
+const MAX_LEN: u64 = 1 << 20;
+
+/// What the names of records end with.
+pub(super) const SUFFIX: &str = ".json";
+
+/// How far apart two readings of [`started`] are at most, in seconds, that are of one start of the machine.
+const SLACK: i64 = 2;
+
+/// A field that is kept with an upload, for its publishing: its name and its value.
+pub type Field = (String, String);
+
+/// What is kept of an upload.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub(super) key: String,
+    /// How long it will be, where that is known.
+    pub(super) length: Option<u64>,
+    pub(super) fields: Vec<Field>,
+    /// When the machine was started on which this was written, in seconds since 1970.
+    started: i64,
+    /// How many of its bytes are known to be on the disk, where that is promised.
+    pub(super) synced: Option<u64>,
+}
+
+impl Record {
+    pub(super) fn new(key: &str, fields: Vec<Field>) -> Self {
+        Self {
+            key: key.to_owned(),
+            length: None,
+            fields,
+            started: started(),
+            synced: None,
+        }
+    }
+
+    /// Brings it up to date.
+    pub(super) fn update(&mut self, length: Option<u64>, synced: Option<u64>) {
+        (self.length, self.synced) = (length, synced);
+        self.started = started();
+    }
+
+    /// Whether the machine has not rebooted since: what was written to a file then is still there.
+    pub(super) fn is_of_this_start(&self) -> bool {
+        (self.started - started()).abs() <= SLACK
+    }
+
+    /// The record of `id`. Blocks.
+    pub(super) fn read(uploads: &OwnedFd, id: UploadId) -> Result<Self, Error> {
+        let file = open_beneath(uploads, &name(id), OFlags::RDONLY, Mode::empty());
+        let file = File::from(file.map_err(Error::errno_while("open a record"))?);
+        let mut text = Vec::new();
+        let failed = |error: std::io::Error| match Errno::from_io_error(&error) {
+            Some(errno) => Error::new("read a record", errno),
+            None => Error::failed("read a record")(error),
+        };
+        file.take(MAX_LEN).read_to_end(&mut text).map_err(failed)?;
+        serde_json::from_slice(&text).map_err(|error| failed(error.into()))
+    }
+
+    /// Keeps it as the record of `id`, on the disk if it `is_synced`. Blocks.
+    pub(super) fn write(&self, dir: &TempDir, id: UploadId, is_synced: bool) -> Result<(), Error> {
+        let (staging, staged) = (dir.staging(), dir.new_name());
+        let file = create_named(staging, &staged, Mode::from(0o600));
+        let file = file.map_err(Error::errno_while("create a record"))?;
+        let written = write(&file, self, is_synced).and_then(|()| {
+            let rename = || rustix::fs::renameat(staging, &staged, dir.uploads(), name(id));
+            retry_on_intr(rename).map_err(Error::errno_while("keep a record"))
+        });
+        if written.is_err() {
+            unlink_staged(staging, &staged);
+        }
+        written?;
+        if is_synced {
+            sync_names(dir.uploads())?;
+        }
+        Ok(())
+    }
+
+    /// Removes that of `id`. Blocks.
+    pub(super) fn remove(uploads: &OwnedFd, id: UploadId) {
+        unlink(uploads, &name(id));
+    }
+}
+
+fn write(file: &OwnedFd, record: &Record, is_synced: bool) -> Result<(), Error> {
+    let text = serde_json::to_vec(record).unwrap_or_default();
+    write_at(file, 0, &[text.into()])?;
+    if is_synced {
+        rustix::fs::fsync(file).map_err(Error::errno_while("sync a record"))?;
+    }
+    Ok(())
+}
+
+/// Puts the names in `uploads` on the disk.
+fn sync_names(uploads: &OwnedFd) -> Result<(), Error> {
+    rustix::fs::fsync(uploads).map_err(Error::errno_while("sync the uploads"))
+}
+
+/// Removes `name`. Where that fails, the start of the next server tries again.
+pub(super) fn unlink(uploads: &OwnedFd, name: &str) {
+    match retry_on_intr(|| rustix::fs::unlinkat(uploads, name, AtFlags::empty())) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(errno) => tracing::warn!(error = %errno, "a file of an upload stays"),
+    }
+}
+
+fn name(id: UploadId) -> String {
+    format!("{id}{SUFFIX}")
+}
+
+/// When the machine was started, by its clock. A step of the clock looks like another start, which costs what was
+/// received of an upload; the opposite mistake would cost the truth of its bytes. (`/proc` names each start, and
+/// hardened services do not see it.)
+fn started() -> i64 {
+    clock_gettime(ClockId::Realtime).tv_sec - clock_gettime(ClockId::Boottime).tv_sec
+}

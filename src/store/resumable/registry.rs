@@ -1,0 +1,214 @@
+//! The resumable uploads that there are: those received in part, and for a while those that were published.
+//!
+//! Owns `.data-server/uploads`: what the start makes of it, which upload may be made, and when one expires. Their number is
+//! bounded, and with it the memory that they take.
+
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{Dir, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::super::directory_fd::open_beneath;
+use super::super::error::Error;
+use super::super::key::Key;
+use super::super::meta::{Meta, is_regular};
+use super::super::staging_quota::{Reservation, StagingQuota};
+use super::claim::{Claim, Entry, Progress, Standing};
+use super::id::UploadId;
+use super::record::{Record, SUFFIX, unlink};
+
+/// Uploads at once, those that were published among them.
+pub(in crate::store) const MOST: usize = 10_000;
+
+/// How many of those that were published are forgotten when there is no room for another upload.
+const FORGOTTEN_AT_ONCE: usize = MOST / 16;
+
+/// The resumable uploads of a store.
+#[derive(Debug)]
+pub(in crate::store) struct Registry {
+    entries: Mutex<HashMap<UploadId, Arc<Entry>>>,
+    /// How long one is kept after something was last done to it.
+    expiry: Option<Duration>,
+}
+
+impl Registry {
+    /// With what an earlier server left in `uploads`: what cannot be resumed is removed.
+    pub(in crate::store) fn load(
+        uploads: &OwnedFd,
+        quota: &Arc<StagingQuota>,
+        expiry: Duration,
+    ) -> Result<Self, Errno> {
+        let mut entries = HashMap::new();
+        for name in names(uploads)? {
+            let id = name.to_str().ok().and_then(|name| {
+                let id = name.strip_suffix(SUFFIX).unwrap_or(name);
+                UploadId::parse(id)
+            });
+            match id {
+                Some(id) if entries.contains_key(&id) => {}
+                Some(id) => match left(uploads, id, quota) {
+                    Some(entry) => drop(entries.insert(id, entry)),
+                    None => remove_files(uploads, id),
+                },
+                None => unlink(uploads, &name.to_string_lossy()),
+            }
+        }
+        if !entries.is_empty() {
+            tracing::info!(uploads = entries.len(), "found resumable uploads");
+        }
+        Ok(Self {
+            entries: Mutex::new(entries),
+            expiry: (!expiry.is_zero()).then_some(expiry),
+        })
+    }
+
+    /// How many uploads are unfinished.
+    pub(in crate::store) fn unfinished(&self) -> usize {
+        let is_open = |entry: &&Arc<Entry>| entry.progress().standing == Standing::Open;
+        self.entries().values().filter(is_open).count()
+    }
+
+    pub(super) fn get(&self, id: UploadId) -> Option<Arc<Entry>> {
+        self.entries().get(&id).cloned()
+    }
+
+    /// Adds `entry`, if there is room; answers which were forgotten for it, whose files are to be removed.
+    pub(super) fn add(&self, entry: Arc<Entry>) -> Result<Vec<UploadId>, Error> {
+        let mut entries = self.entries();
+        let forgotten = if entries.len() < MOST {
+            Vec::new()
+        } else {
+            oldest_published(&entries)
+        };
+        for id in &forgotten {
+            entries.remove(id);
+        }
+        if entries.len() >= MOST {
+            return Err(no_room());
+        }
+        entries.insert(entry.id, entry);
+        Ok(forgotten)
+    }
+
+    /// Removes the upload that `claim` is on, and its files. Blocks.
+    pub(super) fn remove(&self, claim: &Claim, uploads: &OwnedFd) {
+        claim.removed();
+        self.entries().remove(&claim.entry().id);
+        remove_files(uploads, claim.entry().id);
+    }
+
+    /// Removes the uploads that nothing was done to for long; how many of them were unfinished. Blocks.
+    pub(in crate::store) fn expire(&self, uploads: &OwnedFd) -> u64 {
+        let Some(expiry) = self.expiry else { return 0 };
+        let now = SystemTime::now();
+        let is_over = |entry: &&Arc<Entry>| {
+            let age = now.duration_since(entry.progress().touched);
+            age.is_ok_and(|age| age >= expiry)
+        };
+        let over: Vec<_> = self.entries().values().filter(is_over).cloned().collect();
+        let mut expired = 0;
+        for claim in over.iter().filter_map(Entry::try_claim) {
+            // A request may have had it in between.
+            if !is_over(&claim.entry()) {
+                continue;
+            }
+            if claim.entry().progress().standing == Standing::Open {
+                expired += 1;
+            }
+            self.remove(&claim, uploads);
+        }
+        expired
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<UploadId, Arc<Entry>>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is answered when there are [`MOST`].
+pub(in crate::store) fn no_room() -> Error {
+    Error::Exhausted {
+        reason: "room for unfinished uploads",
+    }
+}
+
+/// Removes the files of `id`, the record first. Blocks.
+pub(super) fn remove_files(uploads: &OwnedFd, id: UploadId) {
+    Record::remove(uploads, id);
+    unlink(uploads, &id.to_string());
+}
+
+/// Those that were published, the ones first of which nothing was asked for the longest time.
+fn oldest_published(entries: &HashMap<UploadId, Arc<Entry>>) -> Vec<UploadId> {
+    let published = entries.values().filter_map(|entry| {
+        let progress = entry.progress();
+        (progress.standing == Standing::Complete).then_some((progress.touched, entry.id))
+    });
+    let mut published: Vec<_> = published.collect();
+    published.sort_unstable();
+    let oldest = published.into_iter().take(FORGOTTEN_AT_ONCE);
+    oldest.map(|(_, id)| id).collect()
+}
+
+fn names(uploads: &OwnedFd) -> Result<Vec<std::ffi::CString>, Errno> {
+    let is_name = |name: &CStr| name != c"." && name != c"..";
+    let mut names = Vec::new();
+    for entry in Dir::read_from(uploads)? {
+        let entry = entry?;
+        if is_name(entry.file_name()) {
+            names.push(entry.file_name().to_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// The upload `id` that an earlier server left, unless it cannot be resumed.
+fn left(uploads: &OwnedFd, id: UploadId, quota: &Arc<StagingQuota>) -> Option<Arc<Entry>> {
+    let record = Record::read(uploads, id).ok()?;
+    let key = Key::new(record.key.clone()).ok()?;
+    let file = match open_beneath(uploads, &id.to_string(), OFlags::RDWR, Mode::empty()) {
+        Ok(file) => Some(file),
+        Err(Errno::NOENT) => None,
+        Err(_) => return None,
+    };
+    let stat = file.as_ref().map(rustix::fs::fstat).transpose().ok()?;
+    let (len, standing) = match (&file, stat) {
+        (Some(file), Some(stat)) if is_regular(&stat) && stat.st_nlink == 1 => {
+            (trusted(file, &record, Meta::of(&stat).len)?, Standing::Open)
+        }
+        // It was published by a link, and the server ended before it took the first name away.
+        (Some(_), Some(stat)) if is_regular(&stat) && record.is_of_this_start() => {
+            unlink(uploads, &id.to_string());
+            (0, Standing::Complete)
+        }
+        (None, _) if record.is_of_this_start() => (0, Standing::Complete),
+        _ => return None,
+    };
+    let progress = Progress {
+        length: record.length,
+        synced: record.synced,
+        touched: stat.map_or_else(SystemTime::now, |stat| Meta::of(&stat).version.time()),
+        standing,
+    };
+    let reserved = match standing {
+        Standing::Open => len.max(record.length.unwrap_or(0)),
+        _ => 0,
+    };
+    let reservation = Reservation::of_left(quota, reserved);
+    Some(Entry::new(id, key, progress, reservation))
+}
+
+/// How much of the `len` bytes of `file` is what the client sent; the rest is cut off. After a reboot that is what was
+/// synced, and where nothing was promised, the upload is lost: a file may then have zeros where bytes had been written.
+fn trusted(file: &OwnedFd, record: &Record, len: u64) -> Option<u64> {
+    if record.is_of_this_start() {
+        return Some(len);
+    }
+    let synced = record.synced.filter(|&synced| synced <= len)?;
+    rustix::fs::ftruncate(file, synced).ok()?;
+    Some(synced)
+}

@@ -1,0 +1,301 @@
+//! The S3 engine: the objects of a bucket as values, through any server that speaks S3.
+//!
+//! [`S3`] is one for the process; each reactor sends its requests through its own [`Gateway`]. Nothing is cached, and no
+//! whole value is held in memory beyond 64 KiB. What the store promises of a write is what
+//! it was seen to do at the start. It knows nothing of the HTTP that clients speak.
+
+mod answer;
+mod call;
+mod check;
+mod client;
+mod connector;
+mod contract;
+mod counting;
+mod credentials;
+mod delete;
+mod depth;
+mod digesting;
+mod endpoints;
+mod escape;
+mod feed;
+mod framing;
+mod get;
+mod head;
+mod joining;
+mod leftovers;
+mod lending;
+mod list;
+mod multipart;
+mod names;
+mod nonce;
+mod opening;
+mod publish;
+mod put;
+mod remote_body;
+mod resumable;
+mod secrets;
+mod send_body;
+mod sending;
+mod settings;
+mod shared;
+mod sign;
+mod spool;
+mod sweeping;
+#[cfg(test)]
+mod tests;
+mod tries;
+mod upload;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::Method;
+
+use super::blocking_pool::BlockingPool;
+use super::digest::Digest;
+use super::error::Error;
+use super::key::Key;
+use super::list::{Listing, Page};
+use super::resumable::UploadId;
+use super::staging_quota::{InFlight, StagingQuota};
+use crate::metrics::S3Counters;
+use client::{Client, Reach};
+use credentials::Credentials;
+use shared::Shared;
+use sweeping::Sweeper;
+
+pub use check::{Report, Row, Verdict, What};
+pub use client::Connections;
+pub use contract::{Begin, Exact, Kept, Read, RemoteMeta, RemoteValue, Written};
+pub use get::Got;
+pub use opening::OpenError;
+pub use remote_body::{RemoteBody, RemotePiece};
+pub use resumable::{NewRemoteUpload, RemoteResumable, UnfinishedUploads};
+pub use settings::{Conditions, Place, Settings};
+pub use spool::PIECE;
+pub use upload::{RemoteUpload, is_long};
+
+/// An S3 store, reached and tested.
+#[derive(Debug)]
+pub struct S3 {
+    shared: Arc<Shared>,
+    /// One for each reactor, and one for the admin pages.
+    clients: Vec<Arc<Client>>,
+    /// `None`, where nothing is to be written.
+    sweeper: Option<Sweeper>,
+}
+
+/// What the process gives an S3 store.
+#[derive(Clone, Copy, Debug)]
+pub struct Share {
+    /// How many reactors there are; the admin pages have one more.
+    pub reactors: usize,
+    /// The CPUs of the threads beside the reactors; all, where none are named.
+    pub cpus: Option<rustix::thread::CpuSet>,
+    /// Threads at most for digests.
+    pub compute_threads: usize,
+    /// Bytes of uploads received and not yet sent, at most.
+    pub max_staged: Option<std::num::NonZeroU64>,
+    /// How long a resumable upload is kept after its last request; zero is for ever.
+    pub upload_expiry: Duration,
+    /// Whether nothing is to be written.
+    pub read_only: bool,
+}
+
+impl S3 {
+    /// Reaches the store and, unless it is only read, finds out what it promises of writes. Blocks.
+    pub fn open(settings: Settings, share: Share) -> Result<Self, OpenError> {
+        let credentials = Credentials::start(&settings);
+        let credentials = credentials.map_err(|e| OpenError::Unusable(e.to_string()))?;
+        Self::with(settings, share, &Arc::new(credentials))
+    }
+
+    /// Tries at length what the store does; nothing is served. Blocks.
+    pub fn test(settings: &Settings) -> Result<Report, OpenError> {
+        let unusable = |reason: &dyn std::fmt::Display| OpenError::Unusable(reason.to_string());
+        let credentials = Credentials::start(settings).map_err(|e| unusable(&e))?;
+        let credentials = Arc::new(credentials);
+        let each = settings.by_endpoint().into_iter();
+        let clients =
+            each.map(|settings| Ok(Client::new(&settings, Reach::new(&settings, &credentials)?)));
+        let clients: Result<Vec<_>, String> = clients.collect();
+        opening::test(clients.map_err(|e| unusable(&e))?)
+    }
+
+    fn with(
+        settings: Settings,
+        share: Share,
+        credentials: &Arc<Credentials>,
+    ) -> Result<Self, OpenError> {
+        let unusable = |reason: &dyn std::fmt::Display| OpenError::Unusable(reason.to_string());
+        let reach = Reach::new(&settings, credentials).map_err(|e| unusable(&e))?;
+        let new_client = || Client::new(&settings, reach.clone());
+        let promises = opening::promises(new_client(), &settings, share.read_only)?;
+        let clients = (0..=share.reactors).map(|_| Arc::new(new_client()));
+        let clients = clients.collect();
+        let unfinished = Arc::default();
+        let sweeper = (!share.read_only).then(|| {
+            let expires = promises.resumes().then_some(share.upload_expiry);
+            Sweeper::new(new_client(), expires, Arc::clone(&unfinished))
+        });
+        let compute = BlockingPool::compute(share.compute_threads, share.cpus);
+        let shared = Shared {
+            promises,
+            claims: Arc::default(),
+            unfinished,
+            upload_expiry: share.upload_expiry,
+            disk: BlockingPool::disk(share.cpus).map_err(|e| unusable(&e))?,
+            compute: compute.map_err(|e| unusable(&e))?,
+            quota: StagingQuota::new(share.max_staged),
+            settings,
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+            clients,
+            sweeper,
+        })
+    }
+
+    /// The way to the store of the reactor with this number; all numbers beyond the reactors' are the admin pages'.
+    pub fn gateway(&self, reactor: usize) -> Gateway<'_> {
+        let last = self.clients.len() - 1;
+        Gateway {
+            shared: &self.shared,
+            client: &self.clients[reactor.min(last)],
+        }
+    }
+
+    /// Does what is to be done from time to time. For one runtime alone.
+    pub async fn sweep(&self) {
+        if let Some(sweeper) = &self.sweeper {
+            sweeper.tick().await;
+        }
+    }
+
+    /// Tries whether the store answers. For the admin pages alone.
+    pub async fn probe(&self) -> Result<(), Error> {
+        self.clients[self.clients.len() - 1].probe().await
+    }
+
+    /// Whether uploads can be received in several requests.
+    pub fn resumes(&self) -> bool {
+        self.shared.promises.resumes()
+    }
+
+    /// The unfinished ones in the store, as this server last saw them.
+    pub fn unfinished_uploads(&self) -> &UnfinishedUploads {
+        &self.shared.unfinished
+    }
+
+    /// The threads for what keeps a processor busy.
+    pub fn compute(&self) -> &BlockingPool {
+        &self.shared.compute
+    }
+
+    /// The threads for what may wait for a device.
+    pub fn disk(&self) -> &BlockingPool {
+        &self.shared.disk
+    }
+
+    /// What is staged at the moment, over all reactors.
+    pub fn staged(&self) -> InFlight {
+        self.shared.quota.in_flight()
+    }
+
+    /// What has been counted, by each of its clients.
+    pub fn counters(&self) -> impl Iterator<Item = &S3Counters> {
+        self.clients.iter().map(|client| client.counters())
+    }
+
+    /// How many requests to the store are under way: each has a connection.
+    pub fn requests_under_way(&self) -> usize {
+        self.clients.iter().map(|client| client.under_way()).sum()
+    }
+
+    /// The connections of all its clients.
+    pub fn connections(&self) -> Connections {
+        let each = self.clients.iter().map(|client| client.connections());
+        each.fold(Connections::default(), |sum, one| Connections {
+            open: sum.open + one.open,
+            idle: sum.idle + one.idle,
+        })
+    }
+
+    /// What it is reached with.
+    pub fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+}
+
+/// The way of one reactor to the store.
+#[derive(Clone, Copy, Debug)]
+pub struct Gateway<'a> {
+    shared: &'a Arc<Shared>,
+    client: &'a Arc<Client>,
+}
+
+impl Gateway<'_> {
+    /// Whether writes may have conditions: one that the store does not keep is refused, even where it is seen not to hold.
+    pub fn takes_conditional_writes(&self) -> Result<(), Error> {
+        self.shared.promises.for_put()
+    }
+
+    /// Whether removals may have conditions.
+    pub fn takes_conditional_removals(&self) -> Result<(), Error> {
+        self.shared.promises.for_delete()
+    }
+
+    /// What is known of the value of `key`; `None` when there is none.
+    pub async fn head(&self, key: &Key<'_>) -> Result<Option<RemoteMeta>, Error> {
+        head::head(self.client, key).await
+    }
+
+    /// The value of `key`, or the part of it that `read` names.
+    pub async fn get(&self, key: &Key<'_>, read: Read<'_>) -> Result<Got, Error> {
+        get::get(self.client, key, read).await
+    }
+
+    /// An address that lets its reader have the value of `key` from the store, by `method`, for a few minutes.
+    pub fn link(&self, method: &Method, key: &Key<'_>) -> Result<String, Error> {
+        self.client.link(method, key)
+    }
+
+    /// Begins to receive a value for `key`.
+    pub async fn upload(&self, key: &Key<'_>, begin: Begin) -> Result<RemoteUpload, Error> {
+        RemoteUpload::begin(self.shared, self.client, key, &begin).await
+    }
+
+    /// Makes a resumable upload.
+    pub async fn begin_resumable(&self, new: NewRemoteUpload) -> Result<RemoteResumable, Error> {
+        RemoteResumable::begin(self.shared, self.client, new).await
+    }
+
+    /// Claims the resumable upload `id`; `None` where there is none.
+    pub async fn resume(&self, id: UploadId) -> Result<Option<RemoteResumable>, Error> {
+        RemoteResumable::claim(self.shared, self.client, id).await
+    }
+
+    /// Removes the value of `key`, of the version with this entity tag where one is given; false when there was none.
+    pub async fn delete(&self, key: &Key<'_>, only: Option<&str>) -> Result<bool, Error> {
+        if only.is_some() {
+            self.shared.promises.for_delete()?;
+        }
+        delete::delete(self.client, key, only).await
+    }
+
+    /// A digest of the value of `key` with this entity tag, SHA-512 or else SHA-256, computed from all of it; `None`, when
+    /// there is another version now, or none.
+    pub async fn digest(
+        &self,
+        key: &Key<'_>,
+        etag: &str,
+        sha512: bool,
+    ) -> Result<Option<Digest>, Error> {
+        digesting::digest(self.client, &self.shared.compute, key, etag, sha512).await
+    }
+
+    /// One page of the keys, in byte order.
+    pub async fn list(&self, page: &Page) -> Result<Listing<RemoteValue>, Error> {
+        list::list(self.client, &self.shared.compute, page).await
+    }
+}

@@ -1,0 +1,107 @@
+//! The end of an upload: what makes the value that was sent, or was kept in a file, the value of its key.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::super::error::Error;
+use super::answer::{Answer, Failure};
+use super::call::Call;
+use super::client::Client;
+use super::contract::{Exact, Written};
+use super::multipart::{Multipart, ONE_REQUEST};
+use super::put::{refused, settle, written};
+use super::sending::Sending;
+use super::spool::Spool;
+use super::tries::{Tries, error, outcome};
+
+/// Ends the one request that `sending` is.
+pub(super) async fn publish_whole(
+    client: &Client,
+    call: &Call,
+    sending: Sending,
+    condition: &Exact,
+) -> Result<Written, Error> {
+    let until = Instant::now() + client.timeout();
+    match sending.finish().await {
+        Ok(answer) => written(&answer.headers),
+        Err(Failure::Refused(refusal)) => Err(refused(refusal, condition)),
+        Err(failure) => settle(client, call, until, outcome(failure)).await,
+    }
+}
+
+/// Has the parts joined.
+pub(super) async fn publish_parts(
+    client: &Client,
+    call: &Call,
+    parts: Multipart,
+    condition: &Exact,
+) -> Result<Written, Error> {
+    let until = Instant::now() + client.timeout();
+    match parts.finish(condition).await {
+        Err(error) => settle(client, call, until, error).await,
+        made => made,
+    }
+}
+
+/// Sends what `spool` holds, all of which is written.
+pub(super) async fn publish_spool(
+    client: &Arc<Client>,
+    call: &Call,
+    spool: &Spool,
+    sha256: Option<[u8; 32]>,
+    condition: &Exact,
+) -> Result<Written, Error> {
+    if spool.len() > ONE_REQUEST {
+        let mut parts = Multipart::begin(client, call, spool.len()).await?;
+        let mut sent = 0;
+        while sent < spool.len() {
+            let data = spool.read(sent, spool.len()).await?;
+            sent += data.len() as u64;
+            parts.push(data).await.map_err(error)?;
+        }
+        return publish_parts(client, call, parts, condition).await;
+    }
+    let until = Instant::now() + client.timeout();
+    let mut tries = Tries::until(until, client.counters());
+    let conditional = call.clone().under(condition)?;
+    loop {
+        let mut sending = Sending::begin(client, &conditional, spool.len(), sha256)?;
+        if let Err(failure) = fill(&mut sending, spool).await {
+            if let Failure::Refused(refusal) = failure {
+                return Err(refused(refusal, condition));
+            }
+            // Without its end it was not made: it may be sent again.
+            tries.again_after(failure).await?;
+            continue;
+        }
+        let failure = match finish(sending, condition).await? {
+            Ok(answer) => return written(&answer.headers),
+            Err(failure) => failure,
+        };
+        if let Err(error) = tries.again_after_nothing(failure).await {
+            return settle(client, call, until, error).await;
+        }
+    }
+}
+
+async fn finish(sending: Sending, condition: &Exact) -> Result<Result<Answer, Failure>, Error> {
+    match sending.finish().await {
+        Err(Failure::Refused(refusal)) => Err(refused(refusal, condition)),
+        sent => Ok(sent),
+    }
+}
+
+/// Gives `sending` all that `spool` holds.
+pub(super) async fn fill(sending: &mut Sending, spool: &Spool) -> Result<(), Failure> {
+    let mut sent = 0;
+    while sent < spool.len() {
+        let data = spool
+            .read(sent, spool.len())
+            .await
+            .map_err(Failure::Unfit)?;
+        sent += data.len() as u64;
+        sending.push(data).await?;
+    }
+    Ok(())
+}

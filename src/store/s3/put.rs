@@ -1,0 +1,91 @@
+//! Writing a value that is in memory: one request, whose signature covers the bytes.
+//!
+//! It is sent again only where it surely was not done. Where it was perhaps done, the object tells: [`nonce`].
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use hyper::header::{ETAG, HeaderMap, HeaderName};
+use tokio::time::Instant;
+
+use super::super::error::Error;
+use super::answer::{Failure, Refusal};
+use super::call::Call;
+use super::client::Client;
+use super::contract::{Exact, Written};
+use super::head::{text, unclear};
+use super::nonce;
+use super::send_body::SendBody;
+use super::sign::hex;
+use super::tries::Tries;
+
+/// Writes `body`, whose digest is `sha256`, as `call` says, if `condition` holds.
+pub(super) async fn put(
+    client: &Client,
+    call: &Call,
+    body: &Bytes,
+    sha256: &[u8; 32],
+    condition: &Exact,
+) -> Result<Written, Error> {
+    let checksum = HeaderName::from_static("x-amz-checksum-sha256");
+    let signed = call.clone().under(condition)?;
+    let signed = signed.with(checksum, &BASE64_STANDARD.encode(sha256))?;
+    let payload = hex(sha256);
+    let until = Instant::now() + client.timeout();
+    let mut tries = Tries::until(until, client.counters());
+    loop {
+        let body = SendBody::Whole(body.clone());
+        let failure = match client.ask(&signed, body, &payload, until).await {
+            Ok(answer) => return written(&answer.headers),
+            Err(Failure::Refused(refusal)) => return Err(refused(refusal, condition)),
+            Err(failure) => failure,
+        };
+        if let Err(error) = tries.again_after_nothing(failure).await {
+            return settle(client, call, until, error).await;
+        }
+    }
+}
+
+/// What a write by `call` came to, all of which was sent, and which ended with `error`.
+pub(super) async fn settle(
+    client: &Client,
+    call: &Call,
+    until: Instant,
+    error: Error,
+) -> Result<Written, Error> {
+    if !matches!(error, Error::OutcomeUnknown { .. }) {
+        return Err(error);
+    }
+    let counters = client.counters();
+    counters.unknown.add(1);
+    let found = nonce::find(client, call, until).await;
+    counters.resolved.add(u64::from(found.is_some()));
+    found.ok_or(error)
+}
+
+/// What the store says of a write that it has made.
+pub(super) fn written(headers: &HeaderMap) -> Result<Written, Error> {
+    let etag = text(headers, &ETAG);
+    let etag = etag.ok_or_else(|| unclear("a write has no entity tag"))?;
+    Ok(Written {
+        etag: etag.to_owned(),
+    })
+}
+
+/// What the refusal of a write under `condition` means.
+pub(super) fn refused(refusal: Refusal, condition: &Exact) -> Error {
+    // Some stores say of a swap that there is nothing to be swapped.
+    if refusal.is_missing() && matches!(condition, Exact::Swap(_)) {
+        return Error::Precondition;
+    }
+    refusal.error()
+}
+
+/// All of `runs` in one.
+pub(super) fn joined(mut runs: Vec<Bytes>) -> Bytes {
+    match runs.len() {
+        0 => Bytes::new(),
+        1 => runs.remove(0),
+        _ => runs.concat().into(),
+    }
+}

@@ -1,0 +1,20 @@
+//! What requests are signed with. It never shows its contents.
+
+use std::fmt;
+
+/// What requests are signed with.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Secrets {
+    /// The name of the key, which is no secret.
+    pub(super) id: String,
+    /// The key.
+    pub(super) secret: String,
+    /// What goes with a key that is valid for some hours only.
+    pub(super) token: Option<String>,
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secrets")
+    }
+}

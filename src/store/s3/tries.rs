@@ -1,0 +1,127 @@
+//! How often a request is tried, and what is said when it is not tried again.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::super::error::Error;
+use super::answer::Failure;
+use crate::metrics::S3Counters;
+
+/// For how long a store that cannot be reached is tried: long enough for a second endpoint where the first does not answer
+/// at all. One that refuses connections is given up after [`MOST`] tries, in half a second.
+const UNREACHABLE: Duration = Duration::from_secs(2);
+
+/// For how long a store that asks for patience is tried.
+const BUSY: Duration = Duration::from_secs(2);
+
+/// How often a request is sent again that changes nothing and came to nothing.
+const FAILED: u32 = 2;
+
+/// How often a request is sent at most.
+const MOST: u32 = 6;
+
+/// The pause before the second try; it doubles from one try to the next.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest pause that is not asked for.
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+
+/// The tries of one request.
+#[derive(Debug)]
+pub(super) struct Tries<'a> {
+    began: Instant,
+    until: Instant,
+    made: u32,
+    failed: u32,
+    counters: &'a S3Counters,
+}
+
+impl<'a> Tries<'a> {
+    /// With all the time until then.
+    pub(super) fn until(until: Instant, counters: &'a S3Counters) -> Self {
+        Self {
+            began: Instant::now(),
+            until,
+            made: 0,
+            failed: 0,
+            counters,
+        }
+    }
+
+    /// Waits for the moment of the next try of a request that changes nothing; the error when there is none.
+    pub(super) async fn again_after(&mut self, failure: Failure) -> Result<(), Error> {
+        match self.pause_after(&failure) {
+            Some(pause) => {
+                sleep(pause).await;
+                Ok(())
+            }
+            None => Err(error(failure)),
+        }
+    }
+
+    /// How long to wait before the next try of a request that changes nothing; `None` when there is none.
+    pub(super) fn pause_after(&mut self, failure: &Failure) -> Option<Duration> {
+        let (most, asked) = match failure {
+            Failure::NotSent(_) => (UNREACHABLE, Duration::ZERO),
+            Failure::Busy { retry_after } => (BUSY, Duration::from_secs(*retry_after)),
+            Failure::Lost(_) if self.failed < FAILED => {
+                self.failed += 1;
+                (BUSY, Duration::ZERO)
+            }
+            _ => return None,
+        };
+        let pause = asked.max(self.pause());
+        self.made += 1;
+        let end = self.until.min(self.began + most);
+        let is_over = self.made >= MOST || Instant::now() + pause > end;
+        if is_over {
+            return None;
+        }
+        self.counters.retries.add(1);
+        Some(pause)
+    }
+
+    /// As [`Tries::again_after`], of a request that changes something: only where that was surely not done.
+    pub(super) async fn again_after_nothing(&mut self, failure: Failure) -> Result<(), Error> {
+        match failure {
+            Failure::NotSent(_) | Failure::Busy { .. } => self.again_after(failure).await,
+            _ => Err(outcome(failure)),
+        }
+    }
+
+    fn pause(&self) -> Duration {
+        (FIRST_PAUSE * (1 << self.made.min(8))).min(LONGEST_PAUSE)
+    }
+}
+
+/// The error that `failure` is, of a request that was to change nothing.
+pub(super) fn error(failure: Failure) -> Error {
+    match failure {
+        Failure::NotSent(said) => Error::Unreachable { said },
+        Failure::Busy { retry_after } => Error::Busy { retry_after },
+        Failure::Lost(said) => Error::BadGateway { said },
+        Failure::Late => Error::TimedOut,
+        Failure::Refused(refusal) => refusal.error(),
+        Failure::Unfit(error) => error,
+    }
+}
+
+/// An error for the operator alone, with what the store or the network said.
+pub(super) fn explained(error: &Error) -> String {
+    match error {
+        Error::Refused { said } | Error::BadGateway { said } | Error::Unreachable { said } => {
+            format!("{error}: {said}")
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// The error that `failure` is, of a change that was sent whole.
+pub(super) fn outcome(failure: Failure) -> Error {
+    match failure {
+        Failure::Late => Error::OutcomeUnknown { is_late: true },
+        Failure::Lost(_) => Error::OutcomeUnknown { is_late: false },
+        _ => error(failure),
+    }
+}
