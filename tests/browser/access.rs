@@ -164,7 +164,25 @@ fn a_screen_reader_is_told_what_everything_is() {
             ("link", "Download"),
         ];
         assert_heard(browser, &look).await;
+        browser.click("#preview-rename").await;
+        let rename = [
+            ("dialog", "Rename a"),
+            ("heading", "Rename a"),
+            ("textbox", "New key"),
+            ("button", "Cancel"),
+            ("button", "Rename"),
+        ];
+        assert_heard(browser, &rename).await;
         browser.press(&Key::Escape.to_string()).await;
+        browser.click("[aria-label='Select a']").await;
+        let selected = [
+            ("checkbox", "Select all keys of this page"),
+            ("checkbox", "Select a"),
+            ("region", "Selected keys"),
+            ("button", "Select none"),
+            ("button", "Delete"),
+        ];
+        assert_heard(browser, &selected).await;
         browser.click("#to-reactors").await;
         browser
             .until_true("document.querySelectorAll('#reactor-rows tr').length === 3")
@@ -268,11 +286,7 @@ fn tab_reaches_all_there_is_and_a_value_is_deleted_without_a_mouse() {
         );
         server.dir.assert_holds(&["a", "b", "c"]);
         delete().await;
-        browser
-            .until_true("document.activeElement.id === 'ask-no'")
-            .await;
-        browser.press(&Key::Tab.to_string()).await;
-        browser.press(&Key::Enter.to_string()).await;
+        browser.confirm_by(&Key::Enter.to_string()).await;
         browser.until_keys(&["a", "c"]).await;
         server.dir.assert_holds(&["a", "c"]);
     });
@@ -284,6 +298,7 @@ fn text_stands_out_in_light_and_in_dark() {
         let shape = Shape {
             is_phone: false,
             is_dark,
+            ..Shape::default()
         };
         browse_as(shape, async |browser| {
             let server = TestServer::start(&["--threads", "2", "--max-body", "1KiB"]);
@@ -307,7 +322,15 @@ fn text_stands_out_in_light_and_in_dark() {
             browser.until_text("#ask-title", "Delete a?").await;
             assert_stands_out(browser, 20).await;
             browser.click("#ask-no").await;
+            browser.click("#rows .key").await;
+            browser.click("#preview-rename").await;
+            browser.click("#rename-yes").await;
+            browser.until_text("#rename-fault", "its key already").await;
+            assert_stands_out(browser, 20).await;
             browser.press(&Key::Escape.to_string()).await;
+            browser.click("#pick-all").await;
+            browser.until_text("#picked-count", "2 keys").await;
+            assert_stands_out(browser, 20).await;
             browser.click("#to-reactors").await;
             browser
                 .until_true("document.querySelectorAll('#reactor-rows tr').length === 3")

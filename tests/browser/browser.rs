@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fantoccini::elements::Element;
+use fantoccini::key::Key;
 use fantoccini::{Client, ClientBuilder, Locator};
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
@@ -20,6 +21,8 @@ use crate::support::DEADLINE;
 pub(crate) struct Shape {
     pub(crate) is_phone: bool,
     pub(crate) is_dark: bool,
+    /// No page runs scripts.
+    pub(crate) is_plain: bool,
 }
 
 /// A browser with one window.
@@ -74,6 +77,17 @@ impl Browser {
         path
     }
 
+    /// A folder for the browser to upload, with a file for each of these paths, which holds its path.
+    pub(crate) fn folder(&self, name: &str, paths: &[&str]) -> PathBuf {
+        let folder = self.home.path().join(name);
+        for path in paths {
+            let file = folder.join(path);
+            fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+            fs::write(file, path).expect("a file");
+        }
+        folder
+    }
+
     /// The file that was downloaded under this name, once it is complete.
     pub(crate) async fn downloaded(&self, name: &str) -> Vec<u8> {
         let path = self.home.path().join("downloads").join(name);
@@ -110,6 +124,14 @@ impl Browser {
         focused.send_keys(keys).await.expect("keys");
     }
 
+    /// Answers a question with yes by the keyboard: the focus is on what does no harm, Tab leads on, and `key` presses.
+    pub(crate) async fn confirm_by(&self, key: &str) {
+        self.until_true("document.activeElement.id === 'ask-no'")
+            .await;
+        self.press(&Key::Tab.to_string()).await;
+        self.press(key).await;
+    }
+
     /// What an expression of JavaScript is worth in this window.
     pub(crate) async fn eval(&self, expression: &str) -> Value {
         self.eval_with(expression, vec![]).await
@@ -127,9 +149,10 @@ impl Browser {
         text.as_str().expect("text").to_owned()
     }
 
-    /// The keys in the table, as they are shown.
-    pub(crate) async fn keys(&self) -> Vec<String> {
-        let keys = "[...document.querySelectorAll('#rows .key')].map((key) => key.textContent)";
+    /// The keys in the table, as they are shown; `None` before the scripts have read them, and while they do.
+    pub(crate) async fn keys(&self) -> Option<Vec<String>> {
+        let keys = "document.getElementById('keys').ariaBusy === 'false' \
+                    ? [...document.querySelectorAll('#rows .key')].map((key) => key.textContent) : null";
         let keys = self.eval(keys).await;
         serde_json::from_value(keys).expect("texts")
     }
@@ -137,7 +160,7 @@ impl Browser {
     /// Waits until the table shows exactly these keys.
     pub(crate) async fn until_keys(&self, expected: &[&str]) {
         self.until(&format!("the keys are {expected:?}"), async || {
-            self.keys().await == expected
+            self.keys().await.is_some_and(|keys| keys == expected)
         })
         .await;
     }
@@ -156,6 +179,7 @@ impl Browser {
             .await;
     }
 
+    /// Asks again and again, because a condition may concern files, or outlive a page and the scripts in it.
     pub(crate) async fn until(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
         let deadline = Instant::now() + DEADLINE;
         while !holds().await {
@@ -184,12 +208,16 @@ impl Browser {
 
     /// What a command of the `DevTools` protocol answers.
     pub(crate) async fn devtools(&self, command: &str) -> Value {
+        self.devtools_with(command, json!({})).await
+    }
+
+    pub(crate) async fn devtools_with(&self, command: &str, parameters: Value) -> Value {
         let path = format!("/session/{}/goog/cdp/execute", self.session.id);
-        let command = json!({"cmd": command, "params": {}});
+        let command = json!({"cmd": command, "params": parameters});
         self.session.driver.post(&path, &command).await
     }
 
-    /// A picture of the window, kept beside the build for whoever wants to look at it.
+    /// A picture of the window, kept beside the build to be looked at.
     pub(crate) async fn picture(&self, name: &str) {
         let png = self.client.screenshot().await.expect("a picture");
         assert!(png.starts_with(b"\x89PNG"), "no picture");
@@ -211,7 +239,8 @@ fn capabilities(home: &TempDir, shape: Shape) -> Value {
         "--hide-scrollbars".into(),
         "--window-size=1280,900".into(),
         // Nothing but this machine is asked for anything.
-        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1".into(),
+        "--host-resolver-rules=MAP plain.example 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+            .into(),
         format!("--user-data-dir={}", dir("profile")),
     ];
     if rustix::process::geteuid().is_root() {
@@ -227,6 +256,9 @@ fn capabilities(home: &TempDir, shape: Shape) -> Value {
             "download.prompt_for_download": false,
         },
     });
+    if shape.is_plain {
+        options["prefs"]["profile.managed_default_content_settings.javascript"] = json!(2);
+    }
     if shape.is_phone {
         let metrics = json!({"width": 390, "height": 844, "pixelRatio": 2, "touch": true});
         options["mobileEmulation"] = json!({ "deviceMetrics": metrics });

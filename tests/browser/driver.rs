@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::DEADLINE;
+use crate::support::{DEADLINE, is_on_path, left_out};
 
 /// A running chromedriver. It ends its browser when the session is deleted, and is killed itself when dropped.
 pub(crate) struct Driver {
@@ -32,8 +32,7 @@ impl Driver {
         let is_required = env::var_os("DATA_SERVER_BROWSER").is_some_and(|it| it == "required");
         assert!(!is_required, "a browser is required: there is no {missing}");
         let test = thread::current().name().unwrap_or("a test").to_owned();
-        // Past what captures the output of a test that passes: nothing is left out in silence.
-        let _ = writeln!(std::io::stderr(), "LEFT OUT: {test}: there is no {missing}");
+        left_out(&test, &format!("there is no {missing}"));
         None
     }
 
@@ -116,9 +115,4 @@ fn port(out: impl BufRead + Send + 'static) -> u16 {
     receive
         .recv_timeout(DEADLINE)
         .expect("chromedriver says that it has started")
-}
-
-fn is_on_path(program: &str) -> bool {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }

@@ -5,14 +5,18 @@ use fantoccini::key::Key;
 use serde_json::json;
 
 use crate::browser::{Browser, browse};
-use crate::support::{TestServer, pattern};
+use crate::support::{TestServer, ask, pattern};
 
 fn page(server: &TestServer) -> String {
     format!("http://{}/", server.addr)
 }
 
+/// Opens the page, and waits until its script has rows of its own in place of those of the document.
 async fn open(browser: &Browser, server: &TestServer) {
     browser.go(&page(server)).await;
+    browser
+        .until_true("document.getElementById('keys').ariaBusy === 'false'")
+        .await;
 }
 
 #[test]
@@ -25,7 +29,7 @@ fn keys_are_found_by_prefix_and_turned_over_by_pages() {
         server.dir.place("other", "12345");
         let all: Vec<String> = (0..250).map(|n| format!("k{n:03}")).collect();
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        open(browser, &server).await;
+        browser.go(&format!("{}?limit=100", page(&server))).await;
         browser.until_keys(&all[..100]).await;
         assert_eq!(
             browser
@@ -123,9 +127,15 @@ fn texts_and_images_are_looked_at() {
         let svg = "<svg xmlns='http://www.w3.org/2000/svg' width='7' height='5'><script>document.title='pwned'</script></svg>";
         server.store("picture.svg", svg);
         server.store("broken.png", "no picture");
+        // A stored coding is the browser's to decode.
+        let gzip = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\x4b\x04\0\x43\xbe\xb7\xe8\x01\0\0\0";
+        let coded = "Content-Encoding: gzip\r\nContent-Type: text/plain\r\n";
+        let stored = ask(&mut server.connect(), "PUT", "/coded", coded, gzip);
+        assert_eq!(stored.status, 200);
         open(browser, &server).await;
         for (n, (key, expected)) in [
             ("broken.png", "This image cannot be shown."),
+            ("coded", "a"),
             ("empty", "This value is empty."),
             ("long.txt", "The first 64.0 KiB of 78.1 KiB."),
             ("noise", "neither text nor an image"),
@@ -239,15 +249,22 @@ fn everything_can_be_done_with_the_keyboard() {
             .expect("the field");
         let mut walked = Vec::new();
         let name = "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent.trim()";
-        for _ in 0..7 {
+        for _ in 0..14 {
             browser.press(&Key::Tab.to_string()).await;
             walked.push(browser.eval(name).await);
         }
         let order = [
             "Upload",
+            "Upload a folder",
+            "Select all keys of this page",
+            "Key",
+            "Size",
+            "Changed",
+            "Select a",
             "a",
             "Download a",
             "Delete a",
+            "Select b",
             "b",
             "Download b",
             "Delete b",
@@ -280,11 +297,7 @@ fn everything_can_be_done_with_the_keyboard() {
             .eval("document.querySelector('[aria-label=\"Delete a\"]').focus()")
             .await;
         browser.press(&Key::Enter.to_string()).await;
-        browser
-            .until_true("document.activeElement.id === 'ask-no'")
-            .await;
-        browser.press(&Key::Tab.to_string()).await;
-        browser.press(" ").await;
+        browser.confirm_by(" ").await;
         browser.until_keys(&["b"]).await;
         browser
             .until_true("document.activeElement.textContent === 'b'")

@@ -111,6 +111,7 @@ fn the_charts_fit_a_phone() {
     let shape = Shape {
         is_phone: true,
         is_dark: true,
+        ..Shape::default()
     };
     browse_as(shape, async |browser| {
         let server = TestServer::start(&["--threads", "4"]);

@@ -10,7 +10,12 @@ use crate::support::{TestServer, pattern};
 fn nothing_sticks_out_of_the_window() {
     let shapes = [(false, false), (false, true), (true, false), (true, true)];
     for (is_phone, is_dark) in shapes {
-        browse_as(Shape { is_phone, is_dark }, async |browser| {
+        let shape = Shape {
+            is_phone,
+            is_dark,
+            ..Shape::default()
+        };
+        browse_as(shape, async |browser| {
             let server = TestServer::start(&[]);
             for (n, key) in [
                 "backup-2026-11-20.tar.zst",
@@ -36,7 +41,7 @@ fn nothing_sticks_out_of_the_window() {
             let file = browser.file("holiday.jpg", pattern(2, 2_000_000));
             browser.go(&format!("http://{}/", server.addr)).await;
             browser
-                .until_true("document.querySelectorAll('#rows tr').length === 6")
+                .until_true("document.querySelectorAll('#rows button.key').length === 6")
                 .await;
             browser
                 .type_into("#files", &file.display().to_string())
@@ -72,6 +77,34 @@ fn nothing_sticks_out_of_the_window() {
             browser.until_text("#preview-body", "durability").await;
             assert_eq!(browser.eval(fits).await, true, "{}", name("preview"));
             browser.picture(&name("preview")).await;
+            browser.click("#preview-rename").await;
+            browser.until_text("#rename-title", "config.json").await;
+            assert_eq!(browser.eval(fits).await, true, "{}", name("rename"));
+            browser.picture(&name("rename")).await;
+            browser.click("#rename-no").await;
+
+            // A folder with keys and folders, of which all that can be is selected.
+            let long = "a folder with a long name, of which there are some ".repeat(4);
+            for key in [
+                "a/deep/er/2026/one",
+                "a/deep/er/2026/x/y",
+                "a/deep/er/2026/two.txt",
+            ] {
+                server.dir.place(key, "x");
+            }
+            server
+                .dir
+                .place(&format!("a/deep/er/2026/{}/z", long.trim_end()), "x");
+            browser
+                .go(&format!("http://{}/a/deep/er/2026/", server.addr))
+                .await;
+            browser
+                .until_true("document.querySelectorAll('#rows .pick').length === 2")
+                .await;
+            browser.click("#pick-all").await;
+            browser.until_text("#picked-count", "2 keys selected").await;
+            assert_eq!(browser.eval(fits).await, true, "{}", name("folder"));
+            browser.picture(&name("folder")).await;
             assert_eq!(browser.complaints().await, [""; 0]);
         });
     }

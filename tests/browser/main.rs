@@ -8,11 +8,18 @@ mod browser;
 mod caching;
 mod charset;
 mod driver;
+mod folders;
 mod keys;
 mod live;
 mod look;
+mod order;
 mod origin;
+mod picked;
+mod plain;
+mod previews;
 mod relay;
+mod rename;
+mod upload_folders;
 mod uploads;
 
 use data_server_testing as support;

@@ -170,7 +170,7 @@ fn what_is_there_is_replaced_only_when_asked_for() {
             (b"new a".to_vec(), b"new b".to_vec())
         );
 
-        // Changed between the question and the answer: asked again, and nobody's version is lost unseen.
+        // Changed between the question and the answer: asked again, and no version is lost unseen.
         choose(browser, &[&b]).await;
         browser
             .until_true("document.getElementById('ask').open")

@@ -4,6 +4,7 @@
 //! and is in no build that is used. The unit tests run every seed of the corpora through it, and inputs made by proptest.
 #![allow(clippy::missing_panics_doc, reason = "a panic is how they tell")]
 
+mod form;
 mod framing;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use crate::http::semantics::listing::{next_link, page};
 use crate::http::semantics::range::{MAX_PARTS, Ranges, ranges};
 use crate::store::{Key, Listing};
 
+pub use form::form;
 pub use framing::framing;
 
 /// A path names at most one key, which obeys the rules and comes back from any encoding of it; or a folder, below which keys
@@ -149,7 +151,7 @@ pub fn cursor(data: &[u8]) {
         return;
     };
     assert!((1..=10_000).contains(&first.limit));
-    let listing = Listing {
+    let listing: Listing = Listing {
         keys: Vec::new(),
         folders: Vec::new(),
         next: Some(first.after.clone()),

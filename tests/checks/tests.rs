@@ -10,7 +10,7 @@ use super::*;
 
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 7] = [
+const TARGETS: [Target; 8] = [
     ("key", key),
     ("target", target),
     ("range", range),
@@ -18,6 +18,7 @@ const TARGETS: [Target; 7] = [
     ("digest_fields", digest_fields),
     ("cursor", cursor),
     ("framing", framing),
+    ("form", form),
 ];
 
 #[test]
@@ -84,8 +85,40 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+/// Pieces that forms are made of, sound and not.
+fn piece_of_form() -> impl Strategy<Value = Vec<u8>> {
+    let known: Vec<&[u8]> = vec![
+        b"--x\r\n",
+        b"\r\n--x\r\n",
+        b"\r\n--x--\r\n",
+        b"\r\n--x",
+        b"--",
+        b"\r\n",
+        b"\r",
+        b"\n",
+        b"\r\n-",
+        b" \t",
+        b"Content-Disposition: form-data; name=\"folder\"\r\n",
+        b"Content-Disposition: form-data; name=\"file\"; filename=\"a/b\"\r\n\r\n",
+        b"Content-Disposition: form-data; name=file; filename=",
+        b"Content-Type: text/plain\r\n",
+        b"--x\r\nContent-Disposition: form-data; name=replace\r\n\r\non\r\n",
+        b"\r\n--x\r\nContent-Disposition: form-data; name=file; filename=c\r\n\r\nvalue",
+        b"value",
+    ];
+    prop_oneof![
+        20 => prop::sample::select(known).prop_map(<[u8]>::to_vec),
+        1 => vec(any::<u8>(), 1..4),
+    ]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
+    #[test]
+    fn the_parts_of_a_form_do_not_depend_on_how_it_comes(size in 1..40_u8, pieces in vec(piece_of_form(), 1..16)) {
+        form(&[&[size][..], &pieces.concat()].concat());
+    }
+
     #[test]
     fn hyper_finds_requests_where_the_framing_found_them(cut in 0..40_u8, pieces in vec(piece(), 1..16)) {
         framing(&[&[cut][..], &pieces.concat()].concat());

@@ -9,7 +9,10 @@ mod limits;
 mod observability;
 mod put;
 mod regressions;
+mod s3;
 mod security;
+mod tls;
+mod uploads;
 mod watch;
 
 use data_server_testing as support;

@@ -1,16 +1,22 @@
-//! The units of `src/assets` under a real systemd, booted in a container whose root is this system's, with all that is
-//! written to it in memory: the service starts with all its protections on, and restarts without losing a request.
+//! What operators install. The units and the Debian package of `src/assets` under a real systemd, booted in a container: the
+//! service starts with all its protections on, and restarts without losing a request. The container image, in a container.
 //!
 //! A binary of its own: while a container starts, it holds every file system that is mounted, which those tests would
 //! notice that unmount theirs. Needs root, systemd-nspawn (Debian: systemd-container) and curl; else it says LEFT OUT.
 
-use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+mod container;
+mod image;
+mod package;
 
-use tempfile::TempDir;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use data_server_testing::left_out;
+
+use container::Root;
+
+const RESTARTS: usize = 5;
 
 /// Runs inside, told how often to restart; what it writes is judged outside.
 const PROBE: &str = r#"
@@ -36,160 +42,53 @@ systemctl show data-server.service -p Result -p ExecMainStatus
 systemctl exit
 "#;
 
-const TARGET: &str = "[Unit]\nRequires=data-server.socket probe.service\n";
-
-const PROBING: &str = "[Unit]\nAfter=data-server.socket\nDefaultDependencies=no\n\
-    [Service]\nType=oneshot\nTimeoutStartSec=120\nExecStart=/bin/bash /probe\n";
-
-const RESTARTS: usize = 5;
-
-/// The root of a container: an overlay over `/`, unmounted when dropped.
-struct Root {
-    place: TempDir,
-}
-
-impl Root {
-    fn new() -> Result<Self, String> {
-        let place = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new());
-        let place = place.map_err(|error| error.to_string())?;
-        let root = Self { place };
-        for dir in ["upper", "work", "root"] {
-            fs::create_dir(root.path(dir)).map_err(|error| error.to_string())?;
-        }
-        let [upper, work, merged] = ["upper", "work", "root"].map(|dir| root.path(dir));
-        let options = format!(
-            "lowerdir=/,upperdir={},workdir={}",
-            text(&upper),
-            text(&work)
-        );
-        run(
-            "mount",
-            &["-t", "overlay", "-o", &options, "overlay", text(&merged)],
-        )?;
-        Ok(root)
+/// What docs/operations.md has an operator do.
+fn install(root: &Root) {
+    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/assets");
+    for (file, place) in [
+        ("data-server.service", "etc/systemd/system"),
+        ("data-server.socket", "etc/systemd/system"),
+        ("data-server.toml", "etc/data-server"),
+    ] {
+        let content = fs::read(assets.join(file)).expect("a file");
+        root.write(&format!("{place}/{file}"), content);
     }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.place.path().join(name)
-    }
-
-    /// Writes a file of the container.
-    fn write(&self, path: &str, content: impl AsRef<[u8]>) {
-        let path = self.path("root").join(path);
-        fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
-        fs::write(path, content).expect("a file of the container");
-    }
-
-    fn append(&self, path: &str, line: &str) {
-        let old = fs::read_to_string(self.path("root").join(path)).expect("a file of text");
-        self.write(path, old + line);
-    }
-
-    /// What docs/operations.md has an operator do.
-    fn install(&self) {
-        let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/assets");
-        for unit in ["data-server.service", "data-server.socket"] {
-            let content = fs::read(assets.join(unit)).expect("a unit");
-            self.write(&format!("etc/systemd/system/{unit}"), content);
-        }
-        let binary = "usr/local/bin/data-server";
-        self.write(
-            binary,
-            fs::read(env!("CARGO_BIN_EXE_data-server")).expect("the server"),
-        );
-        let may_run = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(self.path("root").join(binary), may_run).expect("it may be run");
-        self.append(
-            "etc/passwd",
-            "data-server:x:963:963::/var/lib/data-server:/usr/sbin/nologin\n",
-        );
-        self.append("etc/group", "data-server:x:963:\n");
-    }
-
-    /// Boots it into the probe, until that ends it; what the probe has found.
-    fn boot(&self) -> Result<String, String> {
-        self.write("etc/systemd/system/units.target", TARGET);
-        self.write("etc/systemd/system/probe.service", PROBING);
-        self.write("probe", format!("RESTARTS={RESTARTS}\n{PROBE}"));
-        self.write("out/.keep", "");
-        let out = self.path("out");
-        fs::create_dir(&out).map_err(|error| error.to_string())?;
-        let mut command = Command::new("timeout");
-        command.args([
-            "--kill-after=5",
-            "150",
-            "systemd-nspawn",
-            "--quiet",
-            "--register=no",
-        ]);
-        // A scope of its own is for a systemd outside to give.
-        if !Path::new("/run/systemd/system").exists() {
-            command.arg("--keep-unit");
-        }
-        command
-            .arg(format!("--directory={}", text(&self.path("root"))))
-            .arg(format!("--bind={}:/out", text(&out)))
-            .arg(format!("--machine=units-{}", std::process::id()))
-            .args(["--private-network", "--console=pipe"])
-            // How the socket is taken over; a machine that is no container allows it.
-            .args([
-                "--system-call-filter=pidfd_getfd",
-                "--boot",
-                "--",
-                "--unit=units.target",
-            ]);
-        let output = command.stdin(std::process::Stdio::null()).output();
-        let output = output.map_err(|error| format!("systemd-nspawn: {error}"))?;
-        fs::read_to_string(out.join("found")).map_err(|_| {
-            let said = String::from_utf8_lossy(&output.stderr);
-            format!(
-                "systemd does not boot: {}",
-                said.lines().last().unwrap_or_default()
-            )
-        })
-    }
-}
-
-impl Drop for Root {
-    fn drop(&mut self) {
-        let _ = run("umount", &["--lazy", text(&self.path("root"))]);
-    }
-}
-
-/// Past what captures the output of a test that passes: nothing is left out in silence.
-fn left_out(why: &str) {
-    let _ = writeln!(
-        std::io::stderr(),
-        "LEFT OUT: the units under systemd: {why}"
+    let binary = "usr/local/bin/data-server";
+    let server = fs::read(env!("CARGO_BIN_EXE_data-server"));
+    root.write(binary, server.expect("the server"));
+    let may_run = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(root.path("root").join(binary), may_run).expect("it may be run");
+    root.append(
+        "etc/passwd",
+        "data-server:x:963:963::/var/lib/data-server:/usr/sbin/nologin\n",
     );
+    root.append("etc/group", "data-server:x:963:\n");
 }
 
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a path of plain text")
+/// How many lines of `found` are `line`.
+fn count(found: &str, line: &str) -> usize {
+    found.lines().filter(|&it| it == line).count()
 }
 
-/// Runs a command to its end; or why that was not possible, in one line.
-fn run(program: &str, args: &[&str]) -> Result<(), String> {
-    let output = Command::new(program).args(args).output();
-    let output = output.map_err(|error| format!("{program}: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    let first = said.lines().next().unwrap_or_default();
-    let succeeded = output.status.success().then_some(());
-    succeeded.ok_or_else(|| format!("{program}: {first}"))
+/// The requests that the load of a probe has made; all of them were answered 200.
+#[track_caller]
+fn answers(found: &str) -> usize {
+    let answers = found.lines().filter(|line| line.starts_with("answer"));
+    let answers = answers.count();
+    assert_eq!(count(found, "answer 200"), answers, "{found}");
+    answers
 }
 
 #[test]
 fn under_systemd_the_units_serve_and_restart_without_losing_a_request() {
-    let root = Root::new().and_then(|root| {
-        run("systemd-nspawn", &["--version"])?;
-        run("curl", &["--version"])?;
-        root.install();
-        Ok((root.boot()?, root))
+    let found = Root::new().and_then(|root| {
+        install(&root);
+        let probe = format!("RESTARTS={RESTARTS}\n{PROBE}");
+        root.boot(&probe, "data-server.socket")
     });
-    let Ok((found, _root)) = root.map_err(|why| left_out(&why)) else {
+    let Ok(found) = found.map_err(|why| left_out("the units under systemd", &why)) else {
         return;
     };
-    let count = |line: &str| found.lines().filter(|&it| it == line).count();
     for once in [
         "stored 200",
         "ActiveState=active",
@@ -200,14 +99,10 @@ fn under_systemd_the_units_serve_and_restart_without_losing_a_request() {
         "Result=success",
         "ExecMainStatus=0",
     ] {
-        assert_eq!(count(once), 1, "{once} in {found}");
+        assert_eq!(count(&found, once), 1, "{once} in {found}");
     }
-    let answers = found
-        .lines()
-        .filter(|line| line.starts_with("answer"))
-        .count();
-    assert_eq!(count("restarted"), RESTARTS, "{found}");
+    let answers = answers(&found);
+    assert_eq!(count(&found, "restarted"), RESTARTS, "{found}");
     assert!(answers >= 20 * RESTARTS, "{found}");
-    assert_eq!(count("answer 200"), answers, "{found}");
     eprintln!("{RESTARTS} restarts, {answers} requests, 0 failed");
 }

@@ -1,6 +1,7 @@
 //! The load that crashes, power cuts and faults meet: clients that write, replace, delete, swap and read, each with keys
 //! of its own, and judge every answer at once; and the look at what is left.
 
+mod change;
 mod worker;
 
 use std::collections::BTreeSet;

@@ -5,6 +5,7 @@
 //!
 //! Every harness prints what it counted, refuses to pass on an empty run, and is shown to fail on a planted fault.
 
+mod breaking;
 mod cold;
 mod crash;
 mod disk;
@@ -20,10 +21,14 @@ mod mutator;
 mod nbd;
 mod network;
 mod panics;
+mod phoenix;
 mod planted;
 mod power;
 mod proxy;
 mod random;
+mod repeater;
+mod resumable;
+mod s3;
 mod scale;
 mod slow;
 mod soak;

@@ -223,6 +223,7 @@ mod threads {
             cached_files: 0,
             listing_index: 0,
             max_staged: None,
+            upload_expiry: std::time::Duration::ZERO,
             is_text: |_, _| false,
             durability: Durability::Os,
         };

@@ -1,5 +1,7 @@
 //! How much of each test is run, and what is said of what is left out.
 
+pub(crate) use crate::support::left_out;
+
 /// Whether the full form was asked for, with `DATA_SERVER_TORTURE=full`.
 pub(crate) fn is_full() -> bool {
     std::env::var_os("DATA_SERVER_TORTURE").is_some_and(|form| form == "full")
@@ -8,11 +10,6 @@ pub(crate) fn is_full() -> bool {
 /// `short` in the short form, `full` in the full one.
 pub(crate) fn scaled<T>(short: T, full: T) -> T {
     if is_full() { full } else { short }
-}
-
-/// Says that something was not tested here, and why: nothing is left out in silence.
-pub(crate) fn left_out(what: &str, why: &str) {
-    eprintln!("LEFT OUT: {what}: {why}");
 }
 
 /// What a test needs; where it cannot be had, says why `what` was not tested.

@@ -21,9 +21,12 @@ const INTRODUCTION: &str = "\
 Each option has an environment variable: `DATA_SERVER_` and its name in capitals, `_` for `-`, as in `DATA_SERVER_MAX_BODY`.
 The command line wins. As a variable, a switch is off when it is empty, `0`, `false`, `no` or `off`, and on otherwise. Sizes
 are bytes or carry a unit (`64MiB`, `1GB`); durations carry one (`10s`, `500ms`, `2m`). `data-server --help` prints the same.
+
+A [file](operations.md#configuration-file) can have each option too, by its name without `--`, but not what is done instead of serving. The
+command line and variables win over it.
 ";
 
-/// Options under this heading print something and exit: they have no variable.
+/// What is under this heading is done instead of serving: it has no variable.
 const WITHOUT_VARIABLE: &str = "Instead of serving";
 
 #[test]
@@ -52,9 +55,41 @@ fn page(command: &Command) -> String {
                 "\n## {heading}\n\n| option | default | |\n|---|---|---|\n"
             );
         }
-        page += &row(option);
+        page += &if option.is_positional() {
+            commands(option)
+        } else {
+            row(option)
+        };
     }
+    let commands = command.get_subcommands();
+    page += &commands
+        .map(|it| rows_below(it, it.get_name()))
+        .collect::<String>();
     page
+}
+
+/// The rows of the commands below a command, or its own.
+fn rows_below(command: &Command, name: &str) -> String {
+    if command.has_subcommands() {
+        let below = command.get_subcommands();
+        let rows = below.map(|below| rows_below(below, &format!("{name} {}", below.get_name())));
+        return rows.collect();
+    }
+    let words = command.get_positionals().map(|word| format!(" {word}"));
+    let name = words.fold(name.to_owned(), |name, word| name + &word);
+    let help = command.get_about().expect("every command has a help");
+    format!("| `{name}` | off | {help} |\n")
+}
+
+/// The rows of an argument without a name: one for each of its values.
+fn commands(argument: &Arg) -> String {
+    let values = argument.get_possible_values();
+    assert!(!values.is_empty(), "{argument} takes anything");
+    let rows = values.iter().map(|value| {
+        let help = value.get_help().expect("every command has a help");
+        format!("| `{}` | off | {help} |\n", value.get_name())
+    });
+    rows.collect()
 }
 
 fn row(option: &Arg) -> String {

@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use crate::support::{DataDir, Done, Launch, Raw, TestServer, eventually, pattern, put_head};
+use crate::support::{
+    DataDir, Done, Launch, Raw, TestServer, by_engine, directory_only, eventually, is_s3, pattern,
+    put_head,
+};
 
 fn get(key: &str) -> String {
     format!("GET /{key} HTTP/1.1\r\nHost: t\r\n\r\n")
@@ -15,6 +18,9 @@ fn get(key: &str) -> String {
 
 /// Waits until the value is old enough for the cache.
 fn settle(server: &TestServer, key: &str) {
+    if is_s3() {
+        return;
+    }
     eventually("the value has settled", || {
         let modified = fs::metadata(server.dir.file(key)).and_then(|meta| meta.modified());
         let age = modified.map(|at| SystemTime::now().duration_since(at).unwrap_or_default());
@@ -92,6 +98,7 @@ fn len(server: &TestServer) -> usize {
 /// Kept with their bytes, and as open files only. The `ETag` is always the file's modification time.
 #[test]
 fn values_of_every_kept_size_are_never_stale() {
+    directory_only!("the cache");
     for size in [16 << 10, (16 << 10) + 1, 64 << 10] {
         for cache in ["1MiB", "0"] {
             let server = TestServer::start(&["--threads", "2", "--cache", cache]);
@@ -124,8 +131,7 @@ fn values_of_every_kept_size_are_never_stale() {
     }
 }
 
-/// How often the writer writes, and after how many writes it pauses, so that the value gets into the cache.
-const WRITES: u64 = 10_000;
+/// After how many writes the writer pauses, so that the value gets into the cache.
 const REST: u64 = 500;
 
 /// A reader on any reactor sees no value older than the last one acknowledged before its request, or than one that another
@@ -133,6 +139,7 @@ const REST: u64 = 500;
 fn race(args: &[&str], write: impl Fn(&TestServer, &mut Raw, u64)) {
     let server = Launch::new(args).on(&DataDir::in_memory()).start();
     server.store("k", format!("{:020}", 0));
+    let writes = by_engine(10_000, 1_000);
     let (acknowledged, seen) = (AtomicU64::new(0), AtomicU64::new(0));
     let (reads, done, failed) = (AtomicU64::new(0), Done::default(), AtomicBool::new(false));
     let read = || {
@@ -159,7 +166,7 @@ fn race(args: &[&str], write: impl Fn(&TestServer, &mut Raw, u64)) {
         for _ in 0..3 {
             scope.spawn(read);
         }
-        for n in 1..=WRITES {
+        for n in 1..=writes {
             write(&server, &mut connection, n);
             acknowledged.store(n, Ordering::Release);
             if n % REST == 0 {
@@ -175,8 +182,8 @@ fn race(args: &[&str], write: impl Fn(&TestServer, &mut Raw, u64)) {
         }
     });
     let reads = reads.into_inner();
-    eprintln!("{reads} reads beside {WRITES} writes, {args:?}");
-    assert!(reads > WRITES / REST * 30);
+    eprintln!("{reads} reads beside {writes} writes, {args:?}");
+    assert!(reads > writes / REST * 30);
 }
 
 fn put(_: &TestServer, connection: &mut Raw, n: u64) {
@@ -192,11 +199,13 @@ fn a_key_is_a_register_on_every_reactor() {
 
 #[test]
 fn a_key_is_a_register_without_a_cache() {
+    directory_only!("the cache");
     race(&["--threads", "4", "--cache", "0"], put);
 }
 
 #[test]
 fn a_key_replaced_by_hand_is_a_register_on_every_reactor() {
+    directory_only!("hands in the directory");
     race(&["--threads", "4"], |server, _, n| {
         let new = server.dir.outside("new");
         fs::write(&new, format!("{n:020}")).expect("a file");
@@ -208,6 +217,7 @@ fn a_key_replaced_by_hand_is_a_register_on_every_reactor() {
 #[test]
 fn a_scan_of_cold_keys_does_not_evict_a_hot_one() {
     const COLD: u64 = 5000;
+    directory_only!("the cache");
     let server = TestServer::start(&["--threads", "2", "--cache", "1MiB"]);
     for n in 0..COLD {
         server.dir.place(&format!("cold-{n}"), pattern(n, 500));
@@ -235,6 +245,7 @@ fn a_scan_of_cold_keys_does_not_evict_a_hot_one() {
 fn thousands_of_keys_keep_few_descriptors_when_few_may_be_open() {
     const LIMIT: usize = 256;
     const CLIENTS: usize = 8;
+    directory_only!("the cache");
     let server = Launch::new(&["--threads", "2"])
         .through(&["prlimit", "--nofile=256:256"])
         .start();

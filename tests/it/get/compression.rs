@@ -3,7 +3,9 @@
 
 use std::io::Read;
 
-use crate::support::{DataDir, Launch, Raw, Response, TestServer, ask, eventually, pattern};
+use crate::support::{
+    DataDir, Launch, Raw, Response, TestServer, ask, directory_only, eventually, pattern,
+};
 
 /// Text that can be compressed, of this length.
 fn text(seed: u64, length: usize) -> Vec<u8> {
@@ -57,6 +59,7 @@ fn each_server(test: impl Fn(&TestServer, &[(String, Vec<u8>)])) {
 
 #[test]
 fn zstd_and_gzip_answers_decode_to_the_value() {
+    directory_only!("compression");
     each_server(|server, values| {
         let mut raw = server.connect();
         for (key, value) in values {
@@ -94,6 +97,7 @@ fn zstd_and_gzip_answers_decode_to_the_value() {
 
 #[test]
 fn each_coding_has_its_own_strong_tag_for_304_by_8_8_3_3() {
+    directory_only!("compression");
     each_server(|server, values| {
         let mut raw = server.connect();
         for (key, _) in values {
@@ -140,6 +144,7 @@ fn each_coding_has_its_own_strong_tag_for_304_by_8_8_3_3() {
 
 #[test]
 fn head_has_the_headers_of_get_in_every_coding() {
+    directory_only!("compression");
     each_server(|server, values| {
         let mut raw = server.connect();
         for (key, _) in values {
@@ -169,6 +174,7 @@ fn head_has_the_headers_of_get_in_every_coding() {
 
 #[test]
 fn a_part_is_never_coded() {
+    directory_only!("compression");
     each_server(|server, values| {
         let mut raw = server.connect();
         for (key, value) in values {
@@ -207,6 +213,7 @@ fn a_part_is_never_coded() {
 
 #[test]
 fn preferences_decide_by_12_5_3() {
+    directory_only!("compression");
     let server = TestServer::start(&["--compress"]);
     server.store("k.json", text(1, 5000));
     let mut raw = server.connect();
@@ -240,6 +247,7 @@ fn preferences_decide_by_12_5_3() {
 
 #[test]
 fn only_compressible_values_are_coded_and_none_by_default() {
+    directory_only!("compression");
     let coded = |server: &TestServer, key: &str| {
         let got = get(
             &mut server.connect(),
@@ -273,6 +281,7 @@ fn only_compressible_values_are_coded_and_none_by_default() {
 
 #[test]
 fn a_coded_answer_over_http_1_0_ends_with_the_connection() {
+    directory_only!("compression");
     let server = TestServer::start(&["--compress"]);
     let value = text(3, 700_000);
     server.store("k.txt", &value);
@@ -290,6 +299,7 @@ fn a_coded_answer_over_http_1_0_ends_with_the_connection() {
 
 #[test]
 fn a_value_truncated_while_it_is_coded_breaks_the_connection() {
+    directory_only!("compression");
     let server = TestServer::start(&["--compress", "--threads", "1"]);
     server.store("k.txt", text(4, 30_000_000));
     let mut raw = Raw::connect_narrow(server.addr);
@@ -310,6 +320,7 @@ fn a_value_truncated_while_it_is_coded_breaks_the_connection() {
 
 #[test]
 fn values_by_hand_and_by_put_are_coded_while_others_are_served() {
+    directory_only!("compression");
     let server = TestServer::start(&["--compress", "--threads", "1"]);
     server.dir.place("big.txt", text(5, 8_000_000));
     server.store("small", "x");

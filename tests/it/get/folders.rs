@@ -3,12 +3,13 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::thread;
-use std::time::Duration;
 
-use crate::support::{Launch, Raw, TestServer, Trace, eventually, pattern};
+use crate::support::{
+    Launch, Raw, Scrape, TestServer, Trace, clear_only, directory_only, eventually, pattern,
+};
 
 const GET: &str = "GET /a/b/k HTTP/1.1\r\nHost: t\r\n\r\n";
+const CACHED: &str = "data_server_cache_values";
 
 type Change = fn(&TestServer);
 
@@ -112,18 +113,17 @@ const CHANGES: &[(&str, Change, Option<&[u8]>)] = &[
     ),
 ];
 
-/// Reads `a/b/k` on every connection until the server keeps it open.
+/// Reads `a/b/k` on every connection until the server keeps it.
 fn heat(server: &TestServer, readers: &mut [Raw], value: &[u8]) {
     eventually("the value is kept", || {
-        readers
-            .iter_mut()
-            .all(|reader| reader.ask(GET).body == value)
-            && server.proc().has_open(&server.dir.file("a/b/k"))
+        let read = |reader: &mut Raw| reader.ask(GET).body == value;
+        readers.iter_mut().all(read) && Scrape::of(server.addr).count(CACHED, &[]) == 1
     });
 }
 
 #[test]
 fn a_value_that_is_kept_goes_and_changes_with_its_folders() {
+    directory_only!("the cache");
     for size in [3, 40_000] {
         let server = TestServer::start(&["--threads", "2"]);
         let mut readers = [server.connect(), server.connect()];
@@ -150,6 +150,8 @@ fn a_value_that_is_kept_goes_and_changes_with_its_folders() {
 #[test]
 fn a_hot_value_in_a_folder_costs_a_walk_to_it_and_no_read() {
     const REQUESTS: usize = 200;
+    clear_only!("its system calls");
+    directory_only!("the cache");
     let calls = ["-e", "trace=openat2,fstat,close,pread64,preadv2,sendto"];
     let Some(trace) = Trace::with(&calls, "what a hot value in a folder costs") else {
         return;
@@ -158,8 +160,6 @@ fn a_hot_value_in_a_folder_costs_a_walk_to_it_and_no_read() {
     server.dir.place("a/b/k", pattern(1, 1000));
     let mut readers = [server.connect()];
     heat(&server, &mut readers, &pattern(1, 1000));
-    thread::sleep(Duration::from_millis(200));
-    readers[0].ask(GET);
     assert_eq!(
         readers[0]
             .ask("GET /first HTTP/1.1\r\nHost: t\r\n\r\n")

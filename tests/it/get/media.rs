@@ -5,7 +5,10 @@ use std::fs::File;
 
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 
-use crate::support::{DataDir, LENGTHS, Launch, Mount, TestServer, ask, pattern};
+use crate::support::{
+    DataDir, LENGTHS, Launch, Mount, TestServer, ask, by_engine, directory_only, is_s3, pattern,
+    takes_key,
+};
 
 const NAME: &str = "user.mime_type";
 
@@ -13,8 +16,12 @@ const NAME: &str = "user.mime_type";
 const SANDBOX: &str =
     "sandbox; default-src 'none'; img-src 'self' data:; style-src 'self' 'unsafe-inline'";
 
-/// The media type attribute of this key's file.
+/// The media type attribute of this key's file, or the type of its object in a store.
 fn kept(dir: &DataDir, key: &str) -> Option<Vec<u8>> {
+    if let Some(bucket) = dir.bucket() {
+        let head = bucket.ask("HEAD", key, "", b"");
+        return head.header("content-type").map(Into::into);
+    }
     let mut buf = [0; 1024];
     let file = File::open(dir.file(key)).expect("the value");
     let len = fgetxattr(&file, NAME, &mut buf).ok()?;
@@ -41,6 +48,9 @@ fn put(server: &TestServer, key: &str, kind: &str, value: &[u8]) -> u16 {
 /// Directories on ext4 and in memory, if the machine can mount them, each with its mount, which the caller keeps.
 fn directories() -> Vec<(DataDir, Option<Mount>)> {
     let mut all = vec![(DataDir::temporary(), None)];
+    if is_s3() {
+        return all;
+    }
     let left_out = "media types on this file system";
     all.extend(Mount::tmpfs("size=64m", left_out).map(|mount| (mount.dir(), Some(mount))));
     all.extend(Mount::ext4(left_out).map(|mount| (mount.dir(), Some(mount))));
@@ -92,9 +102,12 @@ fn without_a_content_type_it_is_guessed_by_the_extension() {
     let server = TestServer::start(&[]);
     let mut raw = server.connect();
     for (key, kind) in [
-        ("a.html", "text/html; charset=utf-8"),
-        ("a.HTML", "text/html; charset=utf-8"),
-        ("a.b.c.txt", "text/plain; charset=utf-8"),
+        ("a.html", by_engine("text/html; charset=utf-8", "text/html")),
+        ("a.HTML", by_engine("text/html; charset=utf-8", "text/html")),
+        (
+            "a.b.c.txt",
+            by_engine("text/plain; charset=utf-8", "text/plain"),
+        ),
         ("a.tar.gz", "application/gzip"),
         ("a.json", "application/json"),
         ("a.svg", "image/svg+xml"),
@@ -108,6 +121,9 @@ fn without_a_content_type_it_is_guessed_by_the_extension() {
         ("a.html;x", "application/octet-stream"),
         ("a.no-such-thing", "application/octet-stream"),
     ] {
+        if !takes_key(&key.replace("%0a", "\n")) {
+            continue;
+        }
         let path = format!("/{key}");
         // A malformed media type counts as absent (RFC 9110, section 5.3, leaves that to the recipient).
         for lines in [
@@ -125,7 +141,7 @@ fn without_a_content_type_it_is_guessed_by_the_extension() {
     server.dir.place("by-hand.css", "x");
     assert_eq!(
         server.get("by-hand.css").must("content-type"),
-        "text/css; charset=utf-8"
+        by_engine("text/css; charset=utf-8", "text/css")
     );
 }
 
@@ -143,13 +159,15 @@ fn the_next_put_replaces_or_removes_the_content_type() {
             server.get("k").must("content-type"),
             "application/octet-stream"
         );
-        assert_eq!(kept(&server.dir, "k"), None);
+        // An object always has a type: it is the one that the name suggests.
+        let guess = Some(b"application/octet-stream".to_vec());
+        assert_eq!(kept(&server.dir, "k"), by_engine(None, guess));
     }
 }
 
 #[test]
 fn pages_are_sandboxed_and_no_answer_is_sniffed() {
-    let server = TestServer::start(&["--compress"]);
+    let server = TestServer::start(by_engine(&["--compress"], &[]));
     let cases: [(&str, bool); 9] = [
         ("text/html", true),
         ("TEXT/HTML; charset=utf-8", true),
@@ -211,6 +229,7 @@ fn pages_are_sandboxed_and_no_answer_is_sniffed() {
 
 #[test]
 fn an_attribute_set_by_hand_never_injects_a_header() {
+    directory_only!("hands in the directory");
     let server = TestServer::start(&[]);
     let mut raw = server.connect();
     for length in [10, 30_000, 200_000] {

@@ -9,7 +9,7 @@ use proptest::prelude::{Just, Strategy, any};
 use proptest::prop_oneof;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-use crate::support::{Classes, Raw, Response, TestServer, ask};
+use crate::support::{Classes, Raw, Response, TestServer, ask, directory_only};
 
 fn get(raw: &mut Raw, key: &str, range: &str) -> Response {
     ask(
@@ -331,6 +331,7 @@ fn if_range_chooses_the_part_or_the_whole_by_13_1_5() {
 /// 8.8.2.2: two writes within the same second have the same date.
 #[test]
 fn if_range_takes_only_a_strong_date_by_8_8_2_2() {
+    directory_only!("hands in the directory");
     let server = TestServer::start(&[]);
     server.dir.place("old", "0123456789");
     let file = std::fs::File::options()

@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::io::Write;
 
-use crate::support::{Raw, TestServer, pattern};
+use crate::support::{Raw, TestServer, directory_only, pattern};
 
 const LARGE: usize = 32 * 1024 * 1024;
 const GET_K: &str = "GET /k HTTP/1.1\r\nHost: t\r\n\r\n";
@@ -32,7 +32,13 @@ fn a_get_that_has_begun_sends_the_value_it_began_with() {
     assert_eq!(server.ask("DELETE", "k").status, 200);
     assert_eq!(server.get("k").status, 404);
     assert!(reader.take(LARGE) == new, "deleted over the wire");
+}
 
+#[test]
+fn so_it_does_beside_changes_by_hand() {
+    directory_only!("hands in the directory");
+    let server = TestServer::start(&[]);
+    let old = pattern(1, LARGE);
     server.dir.place("k", &old);
     let mut reader = slow_get(&server);
     let mut file = File::options()
@@ -102,6 +108,7 @@ fn pipelined_answers_of_every_size_come_whole_and_in_order() {
 
 #[test]
 fn a_file_cut_short_during_a_get_breaks_the_connection() {
+    directory_only!("hands in the directory");
     let server = TestServer::start(&[]);
     let value = pattern(1, LARGE);
     server.dir.place("k", &value);
@@ -126,6 +133,7 @@ fn a_file_cut_short_during_a_get_breaks_the_connection() {
 
 #[test]
 fn changes_made_by_hand_are_seen_at_once() {
+    directory_only!("hands in the directory");
     let server = TestServer::start(&[]);
     let mut connection = server.connect();
     let mut get = |what: &str, expected: Option<&[u8]>| {
@@ -168,6 +176,7 @@ fn changes_made_by_hand_are_seen_at_once() {
 
 #[test]
 fn every_change_of_a_value_changes_its_etag() {
+    directory_only!("entity tags of single writes");
     let server = TestServer::start(&[]);
     let mut seen = Vec::new();
     for round in 0..50 {

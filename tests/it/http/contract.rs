@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::{Response, TestServer};
+use crate::support::{Response, TestServer, taken};
 
 /// The content of the directory after the request. Before, it held only `here`, with the value `old`.
 #[derive(Clone, Copy)]
@@ -227,7 +227,8 @@ const PROTOCOL: &[Row] = &[
 #[test]
 fn every_row_of_the_table_in_both_modes() {
     let mut faults = Vec::new();
-    for (compat, args) in [(false, &[][..]), (true, &["--compat"])] {
+    for args in taken(&[&[], &["--compat"]]) {
+        let compat = args.contains(&"--compat");
         let server = TestServer::start(args);
         for row in [READS, WRITES, BAD_KEYS, METHODS, PROTOCOL]
             .into_iter()

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use crate::support::{TestServer, put_head};
+use crate::support::{TestServer, put_head, taken};
 
 #[test]
 fn discard_answers_as_usual_and_stores_nothing() {
-    for args in [&["--discard"][..], &["--discard", "--compat"]] {
+    for args in taken(&[&["--discard"], &["--discard", "--compat"]]) {
         let server = TestServer::start(args);
         server.dir.place("here", "old");
         for key in ["new", "here"] {

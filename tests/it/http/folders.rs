@@ -7,7 +7,10 @@ use std::thread;
 
 use serde_json::Value;
 
-use crate::support::{Attached, DataDir, Done, Launch, Raw, Response, TestServer, ask, can_trace};
+use crate::support::{
+    Attached, DataDir, Done, Launch, Raw, Response, TestServer, ask, by_engine, can_trace,
+    directory_only, is_s3,
+};
 
 /// In the order of their bytes, which is not that of a walk through the folders: `-` comes before `/`, and `0` behind it.
 const KEYS: [&str; 9] = [
@@ -168,6 +171,7 @@ fn a_text_listing_is_a_list_of_paths() {
 
 #[test]
 fn with_compat_there_is_one_segment_and_no_listing() {
+    directory_only!("the mode of the C server");
     let server = TestServer::start(&["--compat"]);
     server.dir.place("a/k", "v");
     for target in ["/a/", "/a/k", "/?delimiter=/"] {
@@ -186,16 +190,17 @@ fn pages_give_each_key_that_stays_once_while_others_come_and_go() {
 
 #[test]
 fn so_they_do_without_an_index() {
+    directory_only!("the index of listings");
     while_others_come_and_go("0");
 }
 
 fn while_others_come_and_go(index: &str) {
     const FOLDERS: usize = 50;
     let dir = DataDir::in_memory();
-    let server = Launch::new(&["--threads", "2", "--listing-index", index])
-        .on(&dir)
-        .start();
-    let stay: BTreeSet<String> = (0..2_500)
+    let index = ["--listing-index", index];
+    let args = [&["--threads", "2"][..], by_engine(&index, &[])].concat();
+    let server = Launch::new(&args).on(&dir).start();
+    let stay: BTreeSet<String> = (0..by_engine(2_500, 500))
         .map(|n| format!("k{:02}/{:03}", n % FOLDERS, n * 7 % 1000))
         .collect();
     for key in &stay {
@@ -220,7 +225,7 @@ fn while_others_come_and_go(index: &str) {
         });
         scope.spawn(|| {
             for n in 0.. {
-                if done.is_said() {
+                if is_s3() || done.is_said() {
                     break;
                 }
                 let (one, other) = (dir.file(format!("moved{}", n % 3)), dir.file("k25moved"));
@@ -245,6 +250,7 @@ fn while_others_come_and_go(index: &str) {
 
 #[test]
 fn the_index_follows_folders_that_are_moved_and_walks_no_other() {
+    directory_only!("hands in the directory");
     if !can_trace() {
         eprintln!("left out: the walks for pages, for strace does not run here");
         return;

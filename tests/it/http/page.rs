@@ -1,9 +1,9 @@
-//! Proves which clients get the page at `/`, and its policy. tests/browser has the tests in a browser.
+//! Proves which clients get the page at `/` and at a folder, and its policy. tests/browser has the tests in a browser.
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use sha2::{Digest as _, Sha256};
 
-use crate::support::{Response, TestServer, ask};
+use crate::support::{Response, TestServer, ask, directory_only};
 
 const CHROMIUM: &str = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8\r\n";
 
@@ -43,13 +43,18 @@ fn browsers_get_the_page_and_other_clients_the_listing() {
         );
         assert_eq!(got.must("vary"), "accept", "{accept}");
     }
-    // The page reads the query; the server ignores it, also a malformed one.
-    let target = "/?prefix=%3Cb%3E&limit=0";
-    let got = ask(&mut server.connect(), "GET", target, CHROMIUM, b"");
-    assert_eq!(
-        (got.status, got.body == page(&server, "GET", CHROMIUM).body),
-        (200, true)
-    );
+    // The query means what it means for other listings.
+    for (query, status) in [
+        ("prefix=%3Cb%3E&limit=1&after=x&other=1", 200),
+        ("limit=0", 400),
+        ("delimiter=-", 400),
+    ] {
+        let target = format!("/?{query}");
+        for accept in [CHROMIUM, ""] {
+            let got = ask(&mut server.connect(), "GET", &target, accept, b"");
+            assert_eq!(got.status, status, "{query}");
+        }
+    }
     // A value named like a page is a value.
     server.store("index.html", "mine");
     let got = ask(&mut server.connect(), "GET", "/index.html", CHROMIUM, b"");
@@ -57,9 +62,47 @@ fn browsers_get_the_page_and_other_clients_the_listing() {
 }
 
 #[test]
-fn compat_has_no_page_and_read_only_has() {
+fn a_folder_has_the_page_too() {
+    let server = TestServer::start(&[]);
+    let get = |path: &str, lines: &str| ask(&mut server.connect(), "GET", path, lines, b"");
+    for path in ["/a/", "/a/b%20c/", "/%61/"] {
+        let got = get(path, CHROMIUM);
+        let media_type = got.must("content-type");
+        assert_eq!((got.status, media_type), (200, "text/html; charset=utf-8"));
+        assert_eq!(get(path, "").must("content-type"), "application/json");
+    }
+    // Links are relative to the one address that a page has.
+    for (path, address) in [
+        ("/a%2Fb/", "/a/b/"),
+        ("/a/b%2f?limit=1&x=%2F", "/a/b/?limit=1&x=%2F"),
+        ("/%5Cevil.example%2F", "/%5Cevil.example/"),
+    ] {
+        let got = get(path, CHROMIUM);
+        assert_eq!((got.status, got.must("location")), (302, address));
+        assert_eq!(
+            (got.must("vary"), got.must("cache-control")),
+            ("accept", "no-cache")
+        );
+        assert_eq!(get(path, "").status, 200);
+    }
+    for path in ["//", "/a//", "/.data-server/", "/%ff/"] {
+        assert_eq!(get(path, CHROMIUM).status, 400, "{path}");
+    }
+    assert_eq!(get("/-/", CHROMIUM).status, 404);
+    assert_eq!(get("/a", CHROMIUM).status, 404);
+}
+
+#[test]
+fn compat_has_no_page() {
+    directory_only!("the mode of the C server");
     let server = TestServer::start(&["--compat"]);
     assert_eq!(page(&server, "GET", CHROMIUM).status, 404);
+    let got = ask(&mut server.connect(), "GET", "/a/", CHROMIUM, b"");
+    assert_eq!(got.status, 404);
+}
+
+#[test]
+fn read_only_has_the_page() {
     let server = TestServer::start(&["--read-only"]);
     assert_eq!(page(&server, "GET", CHROMIUM).status, 200);
 }
@@ -86,13 +129,15 @@ fn the_policy_allows_only_the_scripts_of_the_page() {
     };
     assert_eq!(directive("script-src"), digests("script"));
     assert_eq!(directive("style-src"), digests("style"));
-    for name in ["default-src", "base-uri", "form-action", "frame-ancestors"] {
+    for name in ["default-src", "base-uri", "frame-ancestors"] {
         assert_eq!(directive(name), "'none'");
     }
+    assert_eq!(directive("form-action"), "'self'");
     assert_eq!(directive("connect-src"), "'self'");
     assert!(!policy.contains("unsafe"), "{policy}");
     assert_eq!(got.must("x-content-type-options"), "nosniff");
-    assert_eq!(got.must("referrer-policy"), "no-referrer");
+    // With `no-referrer` the form would come from the origin `null`.
+    assert_eq!(got.must("referrer-policy"), "same-origin");
     assert_eq!(got.must("cross-origin-opener-policy"), "same-origin");
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::support::{Raw, Response, TestServer, eventually, pattern, put_head};
+use crate::support::{Raw, Response, TestServer, eventually, pattern, put_head, taken};
 
 const SIZES: [usize; 7] = [0, 1, 1000, 16 << 10, (16 << 10) + 1, 256 << 10, 1 << 20];
 
@@ -47,7 +47,7 @@ fn essence(mut answer: Response) -> (u16, Vec<(String, String)>, Vec<u8>) {
 
 #[test]
 fn neutral_fields_change_no_answer() {
-    for options in [&[][..], &["--compress"], &["--compat"], &["--read-only"]] {
+    for options in taken(&[&[], &["--compress"], &["--compat"], &["--read-only"]]) {
         let server = TestServer::start(options);
         for (name, value) in heated(&server) {
             for ends in ["", "Connection: close\r\n"] {
@@ -160,15 +160,12 @@ fn a_drain_sends_a_hot_answer_that_waits_for_its_reader() {
 fn a_client_that_leaves_during_a_hot_answer_leaks_nothing() {
     let server = TestServer::start(&["--threads", "1"]);
     let values = heated(&server);
-    let open = server.proc().sockets();
     for (name, _) in values.iter().cycle().take(50) {
         let mut raw = Raw::connect_narrow(server.addr);
         raw.send([get(name), get("v.zip")].concat());
         raw.head();
     }
-    eventually("the connections are gone", || {
-        server.proc().sockets() <= open
-    });
+    eventually("the connections are gone", || server.connections() == 0);
     assert_eq!(server.ask("GET", "v").status, 200);
 }
 
@@ -190,7 +187,7 @@ fn neutral_fields_change_no_upload() {
         &["--max-body", "1000"],
         &["--durability", "disk"],
     ];
-    for options in options {
+    for options in taken(&options) {
         let server = TestServer::start(options);
         for (size, kind) in [
             (0, ""),
@@ -269,7 +266,7 @@ fn a_small_upload_that_breaks_off_leaves_the_old_value() {
         drop(raw);
         assert_eq!(server.get("k").body, b"old");
     }
-    eventually("nothing is staged", || server.proc().staged() == 0);
+    eventually("nothing is staged", || server.receiving() == 0);
 }
 
 #[test]
@@ -286,8 +283,5 @@ fn a_drain_answers_a_small_upload_under_way() {
     assert_eq!(answer.status, 200);
     raw.assert_closed();
     assert_eq!(server.exit(), Some(0));
-    assert_eq!(
-        std::fs::read(server.dir.file("k")).expect("the value"),
-        b"half value"
-    );
+    assert_eq!(server.dir.read("k"), b"half value");
 }

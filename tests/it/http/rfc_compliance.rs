@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use httpdate::parse_http_date;
 
-use crate::support::{DataDir, Launch, Raw, Response, TestServer, ask, put_head};
+use crate::support::{DataDir, Launch, Raw, Response, TestServer, ask, directory_only, put_head};
 
 const PROBLEM: &str = "application/problem+json";
 const METHODS: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
@@ -94,7 +94,7 @@ const FAULTS: &[(&str, &str, &str, &str, u16)] = &[
 fn problem_details_have_stable_names_and_the_status_of_the_text() {
     let server = TestServer::start(&[]);
     server.store("here", "value");
-    std::fs::create_dir(server.dir.file("directory")).expect("a directory");
+    server.store("directory/below", "value");
     let long = format!("/{}", "x".repeat(300));
     let more = [("key-too-long", "GET", &long[..], "", 414)];
     for (name, method, target, lines, status) in FAULTS.iter().copied().chain(more) {
@@ -187,6 +187,11 @@ fn options_and_405_carry_allow_by_9_3_7_and_15_5_6() {
         let got = ask(&mut server.connect(), method, "/k", "", b"");
         assert_eq!((got.status, got.must("allow")), (405, METHODS), "{method}");
     }
+}
+
+#[test]
+fn compat_has_no_options() {
+    directory_only!("the mode of the C server");
     let compat = TestServer::start(&["--compat"]);
     let got = ask(&mut compat.connect(), "OPTIONS", "/k", "", b"");
     assert_eq!((got.status, got.header("allow")), (404, None));
@@ -317,6 +322,7 @@ fn a_preflight_tells_methods_and_headers() {
 /// Otherwise a cache could give it to a page that may not read it.
 #[test]
 fn with_cors_origins_every_answer_varies_by_origin_by_12_5_5() {
+    directory_only!("compression");
     let server = TestServer::start(&["--compress", "--cors-origin", APP]);
     server.store("k", "value");
     server.store("t.txt", "value");
@@ -486,7 +492,7 @@ fn every_form_of_a_target_by_rfc_9112_3_2() {
 fn head_equals_get_header_for_header_also_for_listings_and_errors() {
     let server = TestServer::start(&["--cors-origin", "*"]);
     server.store("k.html", "value");
-    std::fs::create_dir(server.dir.file("directory")).expect("a directory");
+    server.store("directory/below", "value");
     for target in [
         "/k.html",
         "/",
@@ -522,6 +528,7 @@ fn head_equals_get_header_for_header_also_for_listings_and_errors() {
 /// Values with dates set by hand, long ago or far ahead, on a file system in memory, which accepts any date.
 #[test]
 fn dates_of_any_century_make_valid_headers_and_no_panic() {
+    directory_only!("hands in the directory");
     let dir = DataDir::in_memory();
     let server = Launch::new(&[]).on(&dir).start();
     let year = Duration::from_secs(31_556_952);

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::support::{Launch, TestServer};
+use crate::support::{Launch, TestServer, directory_only};
 
 fn asset(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -45,9 +45,9 @@ fn systemd_analyze(args: &[&str]) -> Option<String> {
 #[test]
 fn the_units_start_this_server_with_little_exposure() {
     let (service, socket) = (text("data-server.service"), text("data-server.socket"));
-    let installed = "/usr/local/bin/data-server";
+    // systemd finds it in /usr/local/bin or /usr/bin.
     let start = setting(&service, "ExecStart");
-    assert!(start.starts_with(installed), "{start}");
+    assert!(start.starts_with("data-server "), "{start}");
     assert_eq!(setting(&service, "Type"), "notify");
     assert!(!start.contains("--listen"), "the socket is passed: {start}");
     assert_eq!(setting(&socket, "ListenStream"), "127.0.0.1:8080");
@@ -63,7 +63,10 @@ fn the_units_start_this_server_with_little_exposure() {
     let place = TempDir::new().expect("a directory");
     let path = |name: &str| place.path().join(name).to_str().expect("text").to_owned();
     let (service_at, socket_at) = (path("data-server.service"), path("data-server.socket"));
-    let here = service.replace(installed, env!("CARGO_BIN_EXE_data-server"));
+    let here = service.replace(
+        start,
+        &start.replacen("data-server", env!("CARGO_BIN_EXE_data-server"), 1),
+    );
     fs::write(&service_at, here).expect("a unit");
     fs::write(&socket_at, socket).expect("a unit");
     let Some(said) = systemd_analyze(&["verify", &service_at, &socket_at]) else {
@@ -76,6 +79,25 @@ fn the_units_start_this_server_with_little_exposure() {
     assert!(about_us.is_empty(), "{about_us:#?}");
     // In tenths: 0 is no exposure, 100 is full exposure.
     systemd_analyze(&["security", "--offline=true", "--threshold=15", &service_at]);
+}
+
+#[test]
+fn the_file_of_options_is_right_with_its_comments_taken_off() {
+    let (service, options) = (text("data-server.service"), text("data-server.toml"));
+    let place = "DATA_SERVER_CONFIG=/etc/data-server/data-server.toml";
+    assert_eq!(setting(&service, "Environment"), place);
+    let is_option = |line: &&str| line.starts_with('#') && !line.starts_with("# ");
+    let given = options.lines().filter(is_option).map(|line| &line[1..]);
+    let given: Vec<&str> = given.filter(|line| !line.is_empty()).collect();
+    assert!(given.len() > 10, "{given:?}");
+    let dir = TempDir::new().expect("a directory");
+    let file = dir.path().join("data-server.toml");
+    for content in [options.clone(), given.join("\n")] {
+        fs::write(&file, content).expect("a file");
+        let check = ["config", "check", file.to_str().expect("text")];
+        let ended = Launch::new(&check).bare().run();
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    }
 }
 
 /// The names of metrics in an expression of `PromQL`.
@@ -110,6 +132,7 @@ fn expressions(value: &serde_json::Value, found: &mut Vec<String>) {
 
 #[test]
 fn the_dashboard_uses_existing_metrics() {
+    directory_only!("the metrics of a directory");
     let server = TestServer::start(&["--durability", "disk"]);
     server.store("k", "value");
     assert_eq!(server.get("k").status, 200);
@@ -192,5 +215,12 @@ fn the_manual_page_has_every_option() {
     let plain = ended.stdout.replace('\\', "");
     for option in options() {
         assert!(plain.contains(&option), "{option}");
+    }
+    for command in [
+        "check-store",
+        "config check [FILE]",
+        "health [OPTIONS] [URL]",
+    ] {
+        assert!(plain.contains(command), "{command}");
     }
 }

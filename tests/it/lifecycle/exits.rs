@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use crate::support::{DataDir, Launch, TestServer};
+use crate::support::{DataDir, Launch, TestServer, directory_only};
 
 #[test]
 fn wrong_usage_is_exit_code_2() {
@@ -39,6 +39,7 @@ fn wrong_usage_is_exit_code_2() {
 
 #[test]
 fn a_second_server_on_the_directory_is_exit_code_3() {
+    directory_only!("one server of a directory");
     let mut first = TestServer::start(&[]);
     first.store("k", "value");
     let second = Launch::new(&[]).on(&first.dir).run();
@@ -74,6 +75,7 @@ fn an_address_in_use_is_exit_code_4() {
 
 #[test]
 fn a_directory_that_is_a_file_is_exit_code_1() {
+    directory_only!("hands in the directory");
     let dir = DataDir::temporary();
     dir.place("file", "not a directory");
     let ended = Launch::new(&[]).on(&DataDir::at(dir.file("file"))).run();

@@ -14,7 +14,7 @@ use socket2::{Domain, Socket, Type};
 use tempfile::TempDir;
 
 use crate::support::{
-    DEADLINE, DataDir, Done, Launch, Raw, TestServer, eventually, pattern, put_head,
+    DEADLINE, DataDir, Done, Launch, Raw, TestServer, by_engine, eventually, pattern, put_head,
 };
 
 /// How long a client may be silent, at least, before the drain closes its connection as idle.
@@ -283,7 +283,11 @@ fn the_service_manager_is_notified_of_start_and_end() {
     assert_eq!(server.get("gone").status, 404, "it is ready");
 
     let second = Launch::new(&[]).on(&server.dir).env("NOTIFY_SOCKET", &path);
-    assert_eq!(second.run().code, Some(3));
+    let second = second.listen(&by_engine(
+        "127.0.0.1:0".to_owned(),
+        server.addr.to_string(),
+    ));
+    assert_eq!(second.run().code, Some(by_engine(3, 4)));
     server.stop();
     assert_eq!(told(&manager).expect("a state"), "STOPPING=1");
     manager

@@ -7,7 +7,9 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::support::{DataDir, Launch, TestServer, chunked, eventually, pattern, put_head};
+use crate::support::{
+    DataDir, Launch, TestServer, chunked, directory_only, eventually, pattern, put_head,
+};
 
 /// Which threads strace traces; it counts the calls of each thread separately.
 #[derive(Clone, Copy, PartialEq)]
@@ -50,6 +52,7 @@ fn under(wrapper: &[String]) -> Launch {
 
 #[test]
 fn without_openat2_the_server_refuses_to_start_and_says_so() {
+    directory_only!("system calls on files");
     let Some(strace) = failing("openat2", "ENOSYS", Threads::All) else {
         return;
     };
@@ -100,6 +103,7 @@ fn assert_contract(server: &TestServer) {
 
 #[test]
 fn a_file_system_without_unnamed_files_has_the_same_contract() {
+    directory_only!("system calls on files");
     // The first openat2 opens the staging directory, the second tries an unnamed file.
     let Some(strace) = failing("openat2:when=2", "EOPNOTSUPP", Threads::Main) else {
         return;
@@ -124,6 +128,7 @@ fn a_file_system_without_unnamed_files_has_the_same_contract() {
 
 #[test]
 fn a_kernel_that_links_only_through_proc_has_the_same_contract() {
+    directory_only!("system calls on files");
     let Some(strace) = failing("linkat:when=1", "ENOENT", Threads::Main) else {
         return;
     };
@@ -132,6 +137,7 @@ fn a_kernel_that_links_only_through_proc_has_the_same_contract() {
 
 #[test]
 fn a_failing_disk_is_a_500_and_the_old_value_stays() {
+    directory_only!("system calls on files");
     for calls in ["pwrite64,pwritev,pwritev2", "linkat", "renameat,renameat2"] {
         let dir = DataDir::temporary();
         dir.place("k", "old");
@@ -162,6 +168,7 @@ fn a_failing_disk_is_a_500_and_the_old_value_stays() {
 #[test]
 fn an_unprivileged_user_has_the_same_contract() {
     const NOBODY: u32 = 65_534;
+    directory_only!("the file system");
     let dir = DataDir::temporary();
     let parent = dir.outside(".");
     let opened = fs::set_permissions(&parent, fs::Permissions::from_mode(0o755));

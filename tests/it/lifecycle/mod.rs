@@ -1,9 +1,12 @@
 //! The process: its start, options, signals, restarts and end.
 
 mod assets;
+mod config_file;
 mod drain;
 mod exits;
 mod handover;
+mod health;
 mod kernel;
+mod listeners;
 mod process;
 mod restart;

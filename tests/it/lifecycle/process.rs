@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::thread;
 
-use crate::support::{DataDir, Launch, Raw, TestServer, eventually, pattern, put_head};
+use crate::support::{
+    DataDir, Launch, Raw, TestServer, by_engine, directory_only, eventually, pattern, put_head,
+};
 
 #[test]
 fn listening_beyond_loopback_logs_one_warning() {
@@ -30,6 +32,7 @@ fn listening_beyond_loopback_logs_one_warning() {
 
 #[test]
 fn options_may_come_from_the_environment_and_the_command_line_wins() {
+    directory_only!("the options of a directory");
     let dir = DataDir::temporary();
     let server = Launch::new(&[])
         .env("DATA_SERVER_DIR", dir.path())
@@ -46,6 +49,7 @@ fn options_may_come_from_the_environment_and_the_command_line_wins() {
 
 #[test]
 fn option_aliases_work() {
+    directory_only!("the options of a directory");
     let dir = DataDir::temporary();
     let root = dir.path().to_str().expect("text");
     let server = Launch::new(&["--workers", "2", "--root", root, "--bind", "127.0.0.1:0"])
@@ -115,6 +119,8 @@ fn cpus_of(server: &TestServer, kind: &str) -> Vec<String> {
 /// A reactor starts these threads when needed, and they would inherit its CPU.
 #[test]
 fn threads_beside_pinned_reactors_keep_to_the_cpus_that_are_left() {
+    // A server of a store has disk threads for uploads that wait alone.
+    let kinds = by_engine(&["disk-", "compute-"][..], &["compute-"]);
     let cpus = thread::available_parallelism().expect("CPUs").get();
     for reactors in 1..=cpus {
         let threads = reactors.to_string();
@@ -135,14 +141,11 @@ fn threads_beside_pinned_reactors_keep_to_the_cpus_that_are_left() {
                 }
             });
             let enough = |kind| cpus_of(&server, kind).len() >= 2;
-            ["disk-", "compute-"].into_iter().all(enough)
+            kinds.iter().copied().all(enough)
         });
         let all = cpus_of(&server, "data-server").remove(0);
         let pinned = cpus_of(&server, "reactor-");
-        for theirs in ["disk-", "compute-"]
-            .map(|kind| cpus_of(&server, kind))
-            .concat()
-        {
+        for theirs in kinds.iter().flat_map(|kind| cpus_of(&server, kind)) {
             if reactors == cpus {
                 assert_eq!(theirs, all, "no CPU is left: they have all");
             } else {

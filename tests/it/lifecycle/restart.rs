@@ -5,10 +5,11 @@ use std::thread;
 
 use rustix::process::Signal;
 
-use crate::support::{DataDir, Launch, TestServer, eventually, pattern, put_head};
+use crate::support::{DataDir, Launch, TestServer, directory_only, eventually, pattern, put_head};
 
 #[test]
 fn a_missing_directory_is_created_and_a_full_one_kept() {
+    directory_only!("hands in the directory");
     let parent = DataDir::temporary();
     let dir = DataDir::at(parent.file("made"));
     let mut server = Launch::new(&[]).on(&dir).start();
@@ -23,6 +24,7 @@ fn a_missing_directory_is_created_and_a_full_one_kept() {
 
 #[test]
 fn the_start_empties_staging_and_removes_nothing_else() {
+    directory_only!("hands in the directory");
     let dir = DataDir::temporary();
     fs::create_dir_all(dir.staging()).expect("a staging directory");
     for name in ["1", "upload-17", ".hidden"] {
@@ -43,7 +45,7 @@ fn a_killed_server_has_lost_nothing_it_acknowledged() {
         let mut half = server.connect();
         half.send(put_head("half", 2_000_000));
         half.send(pattern(0, 1_000_000));
-        eventually("the upload reaches the disk", || server.proc().staged() > 0);
+        eventually("the upload reaches the disk", || server.receiving() > 0);
         let writers = thread::scope(|scope| {
             let writers: Vec<_> = (0..2)
                 .map(|n| {

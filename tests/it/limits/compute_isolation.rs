@@ -5,7 +5,7 @@
 
 use std::fs::File;
 
-use crate::support::{Raw, Scrape, TestServer, eventually, pattern};
+use crate::support::{Raw, Scrape, TestServer, directory_only, eventually, pattern};
 
 const DIGEST: &str = "Want-Repr-Digest: sha-256=1\r\n";
 
@@ -52,6 +52,7 @@ fn compute_threads(server: &TestServer) -> usize {
 
 #[test]
 fn a_long_digest_yields_to_others_and_ends_with_its_client() {
+    directory_only!("compression");
     let server = TestServer::start(&["--threads", "1", "--compute-threads", "1", "--compress"]);
     place_endless(&server);
     server.store("small.txt", pattern(1, 100_000));
@@ -74,6 +75,7 @@ fn a_long_digest_yields_to_others_and_ends_with_its_client() {
 
 #[test]
 fn compute_threads_are_at_most_as_many_as_given() {
+    directory_only!("hands in the directory");
     let server = TestServer::start(&["--threads", "1", "--compute-threads", "2"]);
     place_endless(&server);
     let _asking: Vec<Raw> = (0..6).map(|_| ask_for_endless(&server)).collect();
@@ -86,6 +88,7 @@ fn compute_threads_are_at_most_as_many_as_given() {
 
 #[test]
 fn compute_threads_are_nicer_than_all_others() {
+    directory_only!("hands in the directory");
     let server = TestServer::start(&["--threads", "2", "--compute-threads", "2"]);
     place_endless(&server);
     let _asking = [ask_for_endless(&server), ask_for_endless(&server)];
@@ -104,6 +107,7 @@ fn compute_threads_are_nicer_than_all_others() {
 
 #[test]
 fn without_compute_threads_the_reactor_does_their_work() {
+    directory_only!("compression");
     let server = TestServer::start(&["--threads", "1", "--compute-threads", "0", "--compress"]);
     let value = pattern(1, 3_000_000);
     server.dir.place("value.txt", &value);

@@ -6,7 +6,7 @@ use std::thread;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::support::{Raw, TestServer, eventually, pattern, put_head};
+use crate::support::{Raw, TestServer, directory_only, eventually, pattern, put_head};
 
 const CLIENTS: usize = 64;
 const KEYS: usize = 4;
@@ -86,6 +86,7 @@ const IDLE_LIMIT: u64 = 8 * 1024;
 
 #[test]
 fn an_idle_connection_costs_little_memory() {
+    directory_only!("the cache");
     let room = IDLE as u64 + 500;
     if getrlimit(Resource::Nofile)
         .maximum

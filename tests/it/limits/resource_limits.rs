@@ -5,7 +5,9 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Launch, Raw, TestServer, chunked, eventually, pattern, put_head};
+use crate::support::{
+    Launch, Raw, TestServer, chunked, directory_only, eventually, pattern, put_head,
+};
 
 const LARGE: usize = 32 * 1024 * 1024;
 const GET_LARGE: &str = "GET /large HTTP/1.1\r\nHost: t\r\n\r\n";
@@ -88,6 +90,7 @@ fn connections_beyond_three_wait(args: &[&str]) {
 /// Without descriptors the server pauses accepting, logs that once, uses no CPU, answers 503 where it can, and recovers.
 #[test]
 fn running_out_of_descriptors_pauses_accepting_and_recovers() {
+    directory_only!("the cache");
     thread::scope(|scope| {
         for threads in WHO_ACCEPTS {
             scope.spawn(move || run_out_of_descriptors(threads));

@@ -2,7 +2,8 @@
 //! reason when it is not ready.
 
 use crate::support::{
-    DataDir, Launch, Mount, Raw, Response, Scrape, TestServer, Trace, eventually, put_head,
+    DataDir, Launch, Mount, Raw, Response, Scrape, TestServer, Trace, by_engine, directory_only,
+    eventually, put_head,
 };
 
 fn ready(addr: std::net::SocketAddr) -> (u16, String) {
@@ -18,7 +19,7 @@ fn assert_alive(server: &TestServer) {
 
 #[test]
 fn a_server_that_serves_is_ready() {
-    let server = TestServer::start(&["--min-free", "1"]);
+    let server = TestServer::start(by_engine(&["--min-free", "1"], &[]));
     assert_eq!(ready(server.addr), (200, "ready\n".to_owned()));
     server.dir.assert_holds(&[]);
     server.dir.assert_nothing_staged();
@@ -28,6 +29,7 @@ fn a_server_that_serves_is_ready() {
 
 #[test]
 fn below_min_free_the_server_is_alive_and_not_ready() {
+    directory_only!("free space");
     let server = TestServer::start(&["--min-free", "1000TB"]);
     let (status, why) = ready(server.addr);
     assert_eq!(status, 503);
@@ -42,6 +44,7 @@ fn below_min_free_the_server_is_alive_and_not_ready() {
 
 #[test]
 fn free_space_is_of_the_values_file_system_and_measured_again() {
+    directory_only!("free space");
     let Some(mount) = Mount::tmpfs("size=4m", "readiness on a disk that fills up") else {
         return;
     };
@@ -57,6 +60,7 @@ fn free_space_is_of_the_values_file_system_and_measured_again() {
 
 #[test]
 fn a_disk_that_refuses_writes_is_not_ready() {
+    directory_only!("free space");
     let Some(mount) = Mount::ext4("readiness on a disk that became read-only") else {
         return;
     };
@@ -74,6 +78,7 @@ fn a_disk_that_refuses_writes_is_not_ready() {
 
 #[test]
 fn a_full_disk_is_not_ready_even_without_a_minimum() {
+    directory_only!("free space");
     let Some(mount) = Mount::tmpfs("size=2m", "readiness on a full disk") else {
         return;
     };
@@ -91,6 +96,7 @@ fn a_full_disk_is_not_ready_even_without_a_minimum() {
 
 #[test]
 fn a_read_only_server_does_not_probe_the_disk() {
+    directory_only!("free space");
     let dir = DataDir::temporary();
     dir.place("k", "v");
     let server = Launch::new(&["--read-only", "--min-free", "1000TB"])
@@ -102,6 +108,7 @@ fn a_read_only_server_does_not_probe_the_disk() {
 /// With any number of requests the server probes the disk at most once a second.
 #[test]
 fn many_requests_share_one_probe_of_the_disk() {
+    directory_only!("free space");
     let Some(trace) = Trace::with(&["-e", "trace=openat2"], "how often the disk is asked") else {
         return;
     };
@@ -155,6 +162,7 @@ fn a_draining_server_is_alive_and_not_ready() {
 /// A disk that hangs blocks one thread and one probe. The server is ready again once the disk answers.
 #[test]
 fn a_disk_that_does_not_answer_is_not_ready() {
+    directory_only!("free space");
     // The first call of each thread: at the start, which takes longer for it, and on the disk thread of the probe.
     let options = [
         "-e",

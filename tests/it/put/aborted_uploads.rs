@@ -15,7 +15,7 @@ enum Cut {
 #[test]
 fn an_upload_cut_off_leaves_the_old_value_and_nothing_else() {
     let server = TestServer::start(&[]);
-    let at_rest = server.proc().in_flight();
+    let at_rest = server.in_flight();
     let body = pattern(2, MIB);
     for at in (0..16).map(|n| n * MIB / 16).chain([1, MIB - 1]) {
         let fixed = [put_head("k", MIB).as_bytes(), &body[..at]].concat();
@@ -34,7 +34,7 @@ fn an_upload_cut_off_leaves_the_old_value_and_nothing_else() {
                 }
                 cut_off(&server, &request, at > MIB / 2, cut, &shown);
                 eventually(&format!("the upload is forgotten: {shown}"), || {
-                    server.proc().in_flight() == at_rest
+                    server.in_flight() == at_rest
                 });
                 let expected: Vec<_> = old
                     .into_iter()
@@ -53,7 +53,7 @@ fn cut_off(server: &TestServer, request: &[u8], large: bool, cut: Cut, shown: &s
     connection.send(request);
     if large {
         eventually(&format!("the upload reaches the disk: {shown}"), || {
-            server.proc().staged() > 0
+            server.receiving() > 0
         });
     }
     match cut {

@@ -6,7 +6,9 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::{Launch, Mount, Response, TestServer, chunked, eventually, pattern, put_head};
+use crate::support::{
+    Launch, Mount, Response, TestServer, chunked, directory_only, eventually, pattern, put_head,
+};
 
 /// A 507 with its reason in one line.
 #[track_caller]
@@ -30,6 +32,7 @@ fn put_chunked(server: &TestServer, key: &str, value: &[u8]) -> Response {
 
 #[test]
 fn a_full_disk_refuses_only_puts() {
+    directory_only!("the file system");
     let Some(mount) = Mount::tmpfs("size=2m", "PUT, GET and DELETE on a full disk") else {
         return;
     };
@@ -93,6 +96,7 @@ fn fill(path: &Path) {
 
 #[test]
 fn a_disk_out_of_inodes_refuses_only_new_values() {
+    directory_only!("the file system");
     let Some(mount) = Mount::tmpfs("size=8m,nr_inodes=30", "PUT without a free inode") else {
         return;
     };
@@ -122,6 +126,7 @@ fn a_disk_out_of_inodes_refuses_only_new_values() {
 
 #[test]
 fn a_disk_that_became_read_only_refuses_writes_and_serves_reads() {
+    directory_only!("the file system");
     let Some(mount) = Mount::ext4("PUT and DELETE on a disk that became read-only") else {
         return;
     };
@@ -143,6 +148,7 @@ fn a_disk_that_became_read_only_refuses_writes_and_serves_reads() {
 
 #[test]
 fn a_file_too_large_for_the_process_fails_only_its_put() {
+    directory_only!("the file system");
     let server = Launch::new(&[])
         .through(&["prlimit", "--fsize=100000:100000"])
         .start();
@@ -160,6 +166,7 @@ fn a_file_too_large_for_the_process_fails_only_its_put() {
 
 #[test]
 fn a_directory_that_cannot_be_written_is_exit_code_1() {
+    directory_only!("the file system");
     let Some(mount) = Mount::tmpfs("size=2m", "starting on a read-only file system") else {
         return;
     };

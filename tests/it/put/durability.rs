@@ -3,7 +3,10 @@
 
 use std::thread;
 
-use crate::support::{Call, DataDir, Launch, TestServer, Trace, eventually, pattern, put_head};
+use crate::support::{
+    Call, DataDir, Launch, TestServer, Trace, clear_only, directory_only, eventually, pattern,
+    put_head,
+};
 
 const CALLS: &str =
     "trace=fsync,fdatasync,linkat,rename,renameat,renameat2,unlinkat,sendto,sendmsg";
@@ -35,6 +38,8 @@ fn directory(server: &TestServer) -> String {
 
 #[test]
 fn the_value_is_synced_then_its_name_then_the_answer_is_sent() {
+    clear_only!("its system calls");
+    directory_only!("durability");
     let Some((trace, mut server)) = traced("the order of syncs") else {
         return;
     };
@@ -96,6 +101,7 @@ fn the_value_is_synced_then_its_name_then_the_answer_is_sent() {
 
 #[test]
 fn a_directory_created_at_the_start_is_synced_first() {
+    directory_only!("durability");
     let left_out = "the syncs of a new directory's name";
     let Some(trace) = Trace::with(&["-e", "trace=fsync,accept4"], left_out) else {
         return;
@@ -119,6 +125,7 @@ fn a_directory_created_at_the_start_is_synced_first() {
 
 #[test]
 fn by_default_nothing_waits_for_the_disk() {
+    directory_only!("durability");
     let left_out = "that nothing is synced by default";
     let Some(trace) = Trace::with(&["-e", CALLS], left_out) else {
         return;
@@ -139,6 +146,7 @@ fn by_default_nothing_waits_for_the_disk() {
 fn concurrent_writers_share_the_syncs_of_names() {
     const CLIENTS: usize = 16;
     const EACH: usize = 20;
+    directory_only!("durability");
     let Some((trace, mut server)) = traced("how writers share syncs") else {
         return;
     };
@@ -180,6 +188,8 @@ fn concurrent_writers_share_the_syncs_of_names() {
 /// Names are made while earlier ones are being synced: each must wait for a sync that begins after it.
 #[test]
 fn each_name_is_synced_between_its_link_and_its_answer() {
+    clear_only!("its system calls");
+    directory_only!("durability");
     let Some((trace, mut server)) = traced("the order of syncs of many writers") else {
         return;
     };
@@ -221,6 +231,7 @@ fn each_name_is_synced_between_its_link_and_its_answer() {
 /// The first sync of each thread fails; strace counts them by thread.
 #[test]
 fn a_sync_that_fails_is_not_acknowledged_and_the_next_put_works() {
+    directory_only!("durability");
     for size in [100, 700_000] {
         let options = ["-e", "trace=fsync", "-e", "inject=fsync:error=EIO:when=1"];
         let Some(trace) = Trace::with(&options, "syncs that fail") else {

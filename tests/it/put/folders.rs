@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{
     Attached, Call, Client, DataDir, Done, Launch, Mount, Response, TestServer, Trace, can_trace,
-    pattern, put_head,
+    clear_only, directory_only, pattern, put_head,
 };
 
 #[track_caller]
@@ -19,6 +19,7 @@ fn assert_refused(got: &Response, status: u16, text: &str) {
 
 #[test]
 fn put_makes_what_is_missing_and_delete_removes_what_it_leaves_empty() {
+    directory_only!("folders of the directory");
     let server = TestServer::start(&[]);
     for size in [10, 300_000] {
         let value = pattern(1, size);
@@ -45,6 +46,7 @@ fn put_makes_what_is_missing_and_delete_removes_what_it_leaves_empty() {
 
 #[test]
 fn folders_have_the_mode_that_mkdir_gives_them() {
+    directory_only!("folders of the directory");
     let umask = "umask 027; exec \"$0\" \"$@\"";
     let server = Launch::new(&[]).through(&["sh", "-c", umask]).start();
     server.store("a/b/k", "v");
@@ -56,6 +58,7 @@ fn folders_have_the_mode_that_mkdir_gives_them() {
 
 #[test]
 fn what_others_have_put_in_a_folder_keeps_it() {
+    directory_only!("folders of the directory");
     let server = TestServer::start(&[]);
     for (name, make) in [
         ("link", (|at| symlink("x", at)) as fn(_) -> _),
@@ -79,6 +82,7 @@ fn what_others_have_put_in_a_folder_keeps_it() {
 
 #[test]
 fn a_key_that_is_a_folder_or_below_a_value_is_refused_with_what_is_there() {
+    directory_only!("folders of the directory");
     let server = TestServer::start(&[]);
     server.store("value", "v");
     server.store("a/value", "v");
@@ -145,6 +149,7 @@ fn preconditions_see_no_value_where_there_is_no_folder() {
 
 #[test]
 fn a_put_that_fails_leaves_no_folder() {
+    directory_only!("system calls on files");
     if !can_trace() {
         eprintln!("left out: failures of calls, for strace does not run here");
         return;
@@ -170,20 +175,21 @@ fn a_put_that_fails_leaves_no_folder() {
     assert_eq!(fail("utimensat:error=EIO"), 500);
 }
 
-/// What a hand does to the folder of a key again and again, while clients write and remove keys in it.
-fn with_a_hand(hand: impl Fn(&TestServer) + Sync) {
+/// Clients write and remove keys in one folder, while a `hand` changes it again and again, if there is one.
+fn write_and_remove(hand: Option<fn(&TestServer)>) {
     const CLIENTS: usize = 4;
     let dir = DataDir::in_memory();
     let server = Launch::new(&["--threads", "2"]).on(&dir).start();
     let (done, until) = (Done::default(), Instant::now() + Duration::from_secs(2));
     thread::scope(|scope| {
         let (server, done) = (&server, &done);
-        let hand = &hand;
-        scope.spawn(move || {
-            while !done.is_said() {
-                hand(server);
-            }
-        });
+        if let Some(hand) = hand {
+            scope.spawn(move || {
+                while !done.is_said() {
+                    hand(server);
+                }
+            });
+        }
         let clients: Vec<_> = (0..CLIENTS)
             .map(|client| {
                 scope.spawn(move || {
@@ -207,7 +213,7 @@ fn with_a_hand(hand: impl Fn(&TestServer) + Sync) {
             .into_iter()
             .map(|c| c.join().expect("a client"))
             .sum();
-        println!("{rounds} rounds beside a hand");
+        println!("{rounds} rounds");
         assert!(rounds > 100, "{rounds} rounds prove little");
     });
     // The hand may have been the last.
@@ -219,21 +225,24 @@ fn with_a_hand(hand: impl Fn(&TestServer) + Sync) {
 
 #[test]
 fn clients_that_write_and_remove_in_one_folder_never_miss_it() {
-    with_a_hand(|_| thread::sleep(Duration::from_millis(1)));
+    directory_only!("folders of the directory");
+    write_and_remove(None);
 }
 
 #[test]
 fn nor_do_they_beside_a_hand_that_removes_and_makes_it() {
-    with_a_hand(|server| {
+    directory_only!("folders of the directory");
+    write_and_remove(Some(|server| {
         let _ = fs::remove_dir(server.dir.file("a/b"));
         let _ = fs::remove_dir(server.dir.file("a"));
         let _ = fs::create_dir_all(server.dir.file("a/b"));
         let _ = fs::remove_dir(server.dir.file("a/b"));
-    });
+    }));
 }
 
 #[test]
 fn a_folder_that_always_vanishes_ends_in_an_answer() {
+    directory_only!("system calls on files");
     if !can_trace() {
         eprintln!("left out: a folder that vanishes each time, for strace does not run here");
         return;
@@ -254,6 +263,7 @@ fn a_folder_that_always_vanishes_ends_in_an_answer() {
 
 #[test]
 fn a_folder_on_another_file_system_is_read_and_not_written() {
+    directory_only!("the file system");
     let Some(mount) = Mount::tmpfs("size=1m", "a file system within the directory") else {
         return;
     };
@@ -289,6 +299,7 @@ fn a_folder_on_another_file_system_is_read_and_not_written() {
 
 #[test]
 fn a_folder_that_the_server_may_not_use_is_its_own_affair() {
+    directory_only!("the file system");
     if rustix::process::geteuid().is_root() && !fs::exists("/usr/bin/setpriv").unwrap_or(false) {
         eprintln!("left out: folders without permission, for setpriv is not here");
         return;
@@ -360,6 +371,8 @@ fn calls_of(calls: &[Call], answer: usize) -> Vec<&Call> {
 
 #[test]
 fn every_folder_made_is_on_the_disk_before_the_answer() {
+    clear_only!("its system calls");
+    directory_only!("durability");
     let options = [
         "-e",
         "trace=fsync,linkat,mkdirat,unlinkat,sendto",
@@ -439,6 +452,8 @@ fn costs(requests: &[(&str, &str)]) -> Option<Vec<Vec<String>>> {
 
 #[test]
 fn a_flat_key_costs_what_it_did_and_a_folder_one_open_more() {
+    clear_only!("its system calls");
+    directory_only!("system calls on files");
     let Some(costs) = costs(&[
         ("PUT", "warm-up"),
         ("PUT", "flat"),

@@ -6,6 +6,7 @@ mod digests;
 mod disk_errors;
 mod durability;
 mod folders;
+mod form_upload;
 mod large_uploads;
 mod publishing;
 mod uploads;

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use crate::support::{Call, Launch, TestServer, Trace, pattern, put_head};
+use crate::support::{Call, Launch, TestServer, Trace, directory_only, pattern, put_head};
 
 /// More new names in a row than it takes before the publisher skips the stat.
 const ROW: usize = 40;
@@ -26,6 +26,7 @@ fn version(etag: &str) -> u128 {
 
 #[test]
 fn after_many_new_names_an_existing_one_is_replaced() {
+    directory_only!("system calls on files");
     let server = TestServer::start(&["--threads", "1"]);
     let future = SystemTime::now() + Duration::from_secs(24 * 3600);
     for size in [100, 300_000] {
@@ -73,6 +74,7 @@ fn after_many_new_names_an_existing_one_is_replaced() {
 
 #[test]
 fn new_names_skip_the_stat_and_existing_ones_skip_the_link() {
+    directory_only!("system calls on files");
     let calls = ["-e", "trace=newfstatat,linkat"];
     let Some(trace) = Trace::with(&calls, "how often names are looked at") else {
         return;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::support::{Launch, TestServer, chunked, pattern, put_head};
+use crate::support::{Launch, TestServer, chunked, directory_only, pattern, put_head};
 
 const MIB: usize = 1024 * 1024;
 const CHUNKED_HEAD: &str = "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -59,6 +59,7 @@ fn forty_megabytes_make_the_round_trip() {
 
 #[test]
 fn a_value_file_has_the_mode_that_the_umask_leaves() {
+    directory_only!("the file system");
     for (umask, mode) in [("027", 0o640), ("022", 0o644), ("000", 0o666)] {
         let script = format!("umask {umask}; exec \"$0\" \"$@\"");
         let server = Launch::new(&[]).through(&["sh", "-c", &script]).start();

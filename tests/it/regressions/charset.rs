@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::support::{LENGTHS, Launch, TestServer, ask, eventually};
+use crate::support::{LENGTHS, Launch, TestServer, ask, directory_only, eventually};
 
 /// How much of a value the server checks.
 const LOOKED_AT: usize = 64 << 10;
@@ -50,6 +50,7 @@ fn each(test: impl Fn(&TestServer)) {
 
 #[test]
 fn guessed_utf8_text_gets_the_charset_at_every_size() {
+    directory_only!("a charset for guessed text");
     each(|server| {
         for length in LENGTHS.into_iter().chain([0, 1, LOOKED_AT, LOOKED_AT + 1]) {
             let value = if length == 0 { vec![] } else { utf8(length) };
@@ -76,6 +77,7 @@ fn guessed_utf8_text_gets_the_charset_at_every_size() {
 
 #[test]
 fn parts_and_compressed_text_get_the_charset_too() {
+    directory_only!("a charset for guessed text");
     let server = TestServer::start(&["--compress"]);
     for length in LENGTHS {
         server.store("k.txt", utf8(length));
@@ -98,6 +100,7 @@ fn parts_and_compressed_text_get_the_charset_too() {
 
 #[test]
 fn other_text_and_stored_types_get_no_charset() {
+    directory_only!("a charset for guessed text");
     each(|server| {
         for length in LENGTHS {
             let mut latin = utf8(length);
@@ -127,6 +130,7 @@ fn other_text_and_stored_types_get_no_charset() {
 
 #[test]
 fn an_edit_by_hand_changes_the_charset() {
+    directory_only!("a charset for guessed text");
     let server = TestServer::start(&[]);
     for length in LENGTHS {
         let (text, mut latin) = (utf8(length), utf8(length));
@@ -147,6 +151,7 @@ fn an_edit_by_hand_changes_the_charset() {
 /// A write whose precondition fails opens and caches the value. Later reads must know its charset.
 #[test]
 fn a_value_cached_by_a_refused_write_gets_the_charset() {
+    directory_only!("a charset for guessed text");
     for length in LENGTHS {
         let server = Launch::new(&["--threads", "1"]).start();
         server.dir.place("k.txt", utf8(length));

@@ -12,7 +12,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::support::{
-    DataDir, Launch, Raw, Scrape, TestServer, Trace, chunked, comes_true, eventually, pattern,
+    DataDir, Launch, Raw, Scrape, TestServer, Trace, by_engine, chunked, comes_true, eventually,
+    is_s3, pattern,
 };
 
 /// How a client ends its side of the connection.
@@ -79,7 +80,7 @@ impl Upload {
         let mut raw = Raw::connect(addr);
         // An early answer means that the connection has failed; then the value will be missing.
         let _ = raw.offer(self.form.request(key, value));
-        thread::sleep(self.waits);
+        thread::sleep(self.waits); // the time of the close is what is tested
         match self.end {
             End::Closed => true,
             End::Reset => {
@@ -166,18 +167,18 @@ fn assert_all_stored(uploads: &[Upload]) {
 
 const LENS: [usize; 6] = [100, 3_000, 50_000, 200_000, 1_000_000, 5_000_000];
 
-/// 240 uploads.
+/// 240 uploads; on a store, 72.
 #[test]
 fn a_put_with_a_length_survives_a_close_or_half_close() {
     let ends = [End::Closed, End::HalfClosed];
-    assert_all_stored(&uploads(&[Form::Length], &LENS, &ends, 10));
+    assert_all_stored(&uploads(&[Form::Length], &LENS, &ends, by_engine(10, 3)));
 }
 
-/// 240 uploads.
+/// 240 uploads; on a store, 72.
 #[test]
 fn a_chunked_put_survives_a_close_or_half_close() {
     let ends = [End::Closed, End::HalfClosed];
-    assert_all_stored(&uploads(&[Form::Chunked], &LENS, &ends, 10));
+    assert_all_stored(&uploads(&[Form::Chunked], &LENS, &ends, by_engine(10, 3)));
 }
 
 #[test]
@@ -203,7 +204,7 @@ fn a_put_survives_a_reset() {
 fn a_body_that_breaks_off_is_never_stored() {
     let server = TestServer::start(&[]);
     server.dir.place("k", "old");
-    let at_rest = server.proc().in_flight();
+    let at_rest = server.in_flight();
     for form in [Form::Length, Form::Chunked, Form::Http10, Form::Noted] {
         for len in [100, 50_000, 1_000_000] {
             let request = form.request("k", &pattern(1, len));
@@ -219,7 +220,7 @@ fn a_body_that_breaks_off_is_never_stored() {
                 let mut raw = server.connect();
                 raw.send(&request[..request.len() - cut]);
                 eventually(&format!("{shown}: accepted"), || {
-                    raw.is_taken() && server.proc().in_flight() > at_rest
+                    raw.is_taken() && server.in_flight() > at_rest
                 });
                 match end {
                     End::Closed => drop(raw),
@@ -232,7 +233,7 @@ fn a_body_that_breaks_off_is_never_stored() {
                     }
                 }
                 eventually(&format!("{shown}: forgotten"), || {
-                    server.proc().in_flight() == at_rest
+                    server.in_flight() == at_rest
                 });
                 assert_eq!(server.dir.read("k"), b"old", "{shown}");
                 server.dir.assert_holds(&["k"]);
@@ -273,7 +274,7 @@ fn stored_by_pipeline(nth: u64) -> [(&'static str, Vec<u8>); 4] {
 
 fn holds(server: &TestServer, values: &[(&str, Vec<u8>)]) -> bool {
     let mut values = values.iter();
-    values.all(|(key, value)| fs::read(server.dir.file(key)).is_ok_and(|stored| stored == *value))
+    values.all(|(key, value)| server.dir.get(key).is_some_and(|stored| stored == *value))
 }
 
 #[test]
@@ -416,8 +417,12 @@ fn every_segment_of_ffmpeg_is_stored() {
     assert!(ffmpeg(&[&hls[..], &[&path("live.m3u8")]].concat()));
     let names = fs::read_dir(place.path()).expect("the files");
     let names = names.map(|entry| entry.expect("a file").file_name());
-    let names: Vec<_> = names.filter(|name| name != "v.mp4").collect();
+    let mut names: Vec<_> = names.filter(|name| name != "v.mp4").collect();
     assert_eq!(names.len(), 6, "five segments and their list: {names:?}");
+    if is_s3() {
+        // It is written again and again by a client that waits for no answer: which is the last, the store decides.
+        names.retain(|name| name != "live.m3u8");
+    }
     let mut stored = 0;
     for _ in 0..RUNS {
         let server = TestServer::start(&[]);
@@ -425,8 +430,8 @@ fn every_segment_of_ffmpeg_is_stored() {
         assert!(ffmpeg(&[&hls[..], &["-method", "PUT", &to]].concat()));
         eventually("all that it left has ended", || connections(&server) == 1);
         let is_same = |name: &&std::ffi::OsString| {
-            let put = fs::read(server.dir.path().join(name));
-            put.ok() == fs::read(place.path().join(name)).ok()
+            let put = server.dir.get(name.to_str().expect("text"));
+            put == fs::read(place.path().join(name)).ok()
         };
         stored += names.iter().filter(is_same).count();
     }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::support::{Ended, Launch, TestServer};
+use crate::support::{Ended, Launch, TestServer, directory_only};
 
 /// The server without `--dir`, with an empty `/tmp` of its own that `prepare` fills; `None` if that is not possible here.
 fn in_own_tmp(prepare: &str, args: &[&str], named: Option<&str>) -> Option<Launch> {
@@ -50,6 +50,7 @@ const DANGLING: &str = "ln -s elsewhere /tmp/data-rs";
 
 #[test]
 fn a_foreign_or_linked_default_directory_is_refused() {
+    directory_only!("the options of a directory");
     for args in [&[][..], &["--read-only"]] {
         for (prepare, what) in [
             (FOREIGN, "another user"),
@@ -66,6 +67,7 @@ fn a_foreign_or_linked_default_directory_is_refused() {
 
 #[test]
 fn a_directory_named_by_an_option_is_accepted() {
+    directory_only!("the options of a directory");
     for prepare in [FOREIGN, LINK] {
         for (args, named) in [
             (&["--dir", "/tmp/data-rs"][..], None),
@@ -90,6 +92,7 @@ fn default_warnings(server: &TestServer) -> Vec<String> {
 
 #[test]
 fn an_own_default_directory_is_used_with_a_warning() {
+    directory_only!("the options of a directory");
     for prepare in ["true", "mkdir /tmp/data-rs"] {
         let Some(launch) = in_own_tmp(prepare, &[], None) else {
             return;

@@ -3,7 +3,9 @@
 
 use std::fs;
 
-use crate::support::{DataDir, Launch, Response, TestServer, eventually, pattern, put_head};
+use crate::support::{
+    DataDir, Launch, Response, TestServer, directory_only, eventually, pattern, put_head,
+};
 
 fn ready(server: &TestServer) -> (u16, String) {
     let answer = server.get("-/ready");
@@ -56,6 +58,7 @@ fn serving_old() -> TestServer {
 
 #[test]
 fn puts_into_a_moved_directory_are_503() {
+    directory_only!("hands in the directory");
     let server = serving_old();
     let (dir, aside) = (server.dir.path(), server.dir.outside("aside"));
     for restored in [true, false] {
@@ -81,6 +84,7 @@ fn puts_into_a_moved_directory_are_503() {
 
 #[test]
 fn a_second_server_on_the_new_directory_stops_the_first() {
+    directory_only!("hands in the directory");
     let server = serving_old();
     let (dir, aside) = (server.dir.path(), server.dir.outside("aside"));
     fs::rename(dir, &aside).expect("DIR moved away");
@@ -98,6 +102,7 @@ fn a_second_server_on_the_new_directory_stops_the_first() {
 
 #[test]
 fn a_server_whose_own_files_were_removed_stops_writing() {
+    directory_only!("hands in the directory");
     let server = serving_old();
     let (own, aside) = (
         server.dir.path().join(".data-server"),
@@ -121,6 +126,7 @@ fn a_server_whose_own_files_were_removed_stops_writing() {
 /// The directory is given as a link, which is switched to another directory, as in a release.
 #[test]
 fn a_switched_link_is_another_directory() {
+    directory_only!("hands in the directory");
     let place = DataDir::temporary();
     let (one, two, link) = (place.file("one"), place.file("two"), place.file("link"));
     fs::create_dir(&one).expect("a directory");
@@ -137,6 +143,7 @@ fn a_switched_link_is_another_directory() {
 
 #[test]
 fn a_read_only_server_on_a_replaced_directory_is_not_ready() {
+    directory_only!("hands in the directory");
     let dir = DataDir::temporary();
     dir.place("k", "old");
     let server = Launch::new(&["--read-only"]).on(&dir).start();

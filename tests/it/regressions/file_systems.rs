@@ -8,8 +8,8 @@ use std::thread;
 use rustix::process::Signal;
 
 use crate::support::{
-    Attached, Done, Fuse, Launch, Mount, Response, TestServer, can_trace, chunked, eventually,
-    pattern, put_head,
+    Attached, Done, Fuse, Launch, Mount, Response, TestServer, can_trace, chunked, directory_only,
+    eventually, pattern, put_head,
 };
 
 fn mounted(program: Fuse) -> Option<Mount> {
@@ -42,9 +42,9 @@ fn put_chunked(server: &TestServer, key: &str, value: &[u8]) -> Response {
 }
 
 /// On some of these file systems a file that is removed while open keeps a name until it is closed.
-fn assert_comes_to_hold(server: &TestServer, keys: &[&str]) {
-    let mut expected: Vec<Vec<u8>> = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
-    expected.sort();
+fn assert_comes_to_hold<K: AsRef<[u8]>>(server: &TestServer, keys: &[K]) {
+    let mut expected: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+    expected.sort_unstable();
     eventually("the directory holds the keys alone", || {
         server.dir.names() == expected
             && fs::read_dir(server.dir.staging()).is_ok_and(|dir| dir.count() == 0)
@@ -54,35 +54,43 @@ fn assert_comes_to_hold(server: &TestServer, keys: &[&str]) {
 /// The contract of the store, with values that stay in memory until they are published, and with larger ones.
 fn assert_contract(server: &TestServer) {
     assert_eq!(ready(server), (200, "ready\n".to_owned()));
+    assert_contract_below(server, "");
+    assert_contract_below(server, "in/folders/");
+}
+
+/// The same, of keys that begin with `folder`.
+fn assert_contract_below(server: &TestServer, folder: &str) {
+    let keys = ["chunked", "created", "k", "typed"].map(|name| format!("{folder}{name}"));
+    let [chunked, created, k, typed] = &keys;
     for size in [0, 100, 20_000, 5_000_000] {
         let (old, new) = (pattern(1, size), pattern(2, size));
-        assert_eq!(server.put("k", &old).status, 200, "a new key, {size}");
-        assert!(server.get("k").body == old, "{size}");
-        assert_eq!(server.put("k", &new).status, 200, "a replaced key, {size}");
-        assert!(server.get("k").body == new && server.dir.read("k") == new);
+        assert_eq!(server.put(k, &old).status, 200, "a new key, {size}");
+        assert!(server.get(k).body == old, "{size}");
+        assert_eq!(server.put(k, &new).status, 200, "a replaced key, {size}");
+        assert!(server.get(k).body == new && server.dir.read(k) == new);
 
         let create = "If-None-Match: *\r\n";
-        assert_eq!(put_with(server, "k", create, &old).status, 412, "{size}");
-        assert_eq!(put_with(server, "created", create, &old).status, 200);
-        let etag = server.get("k").must("etag").to_owned();
+        assert_eq!(put_with(server, k, create, &old).status, 412, "{size}");
+        assert_eq!(put_with(server, created, create, &old).status, 200);
+        let etag = server.get(k).must("etag").to_owned();
         let known = format!("If-Match: {etag}\r\n");
-        assert_eq!(put_with(server, "k", &known, &old).status, 200, "{size}");
-        assert_eq!(put_with(server, "k", &known, &new).status, 412, "{size}");
-        assert!(server.get("k").body == old, "{size}");
+        assert_eq!(put_with(server, k, &known, &old).status, 200, "{size}");
+        assert_eq!(put_with(server, k, &known, &new).status, 412, "{size}");
+        assert!(server.get(k).body == old, "{size}");
 
-        assert_eq!(put_chunked(server, "chunked", &new).status, 200, "{size}");
-        assert!(server.get("chunked").body == new, "{size}");
-        let typed = "Content-Type: text/x-own\r\n";
-        assert_eq!(put_with(server, "typed", typed, &new).status, 200);
-        let got = server.get("typed");
+        assert_eq!(put_chunked(server, chunked, &new).status, 200, "{size}");
+        assert!(server.get(chunked).body == new, "{size}");
+        let own_type = "Content-Type: text/x-own\r\n";
+        assert_eq!(put_with(server, typed, own_type, &new).status, 200);
+        let got = server.get(typed);
         assert!(got.body == new && got.must("content-type") == "text/x-own");
-        assert_comes_to_hold(server, &["chunked", "created", "k", "typed"]);
+        assert_comes_to_hold(server, &keys);
 
-        for key in ["chunked", "created", "k", "typed"] {
+        for key in &keys {
             assert_eq!(server.ask("DELETE", key).status, 200, "{key}, {size}");
             assert_eq!(server.get(key).status, 404, "{key}, {size}");
         }
-        assert_comes_to_hold(server, &[]);
+        assert_comes_to_hold::<&str>(server, &[]);
     }
 }
 
@@ -161,22 +169,26 @@ fn assert_contract_after(server: &TestServer) {
 
 #[test]
 fn new_keys_on_mergerfs_are_stored() {
+    directory_only!("the file system");
     assert_serves(Fuse::Mergerfs);
 }
 
 #[test]
 fn new_keys_on_bindfs_are_stored() {
+    directory_only!("the file system");
     assert_serves(Fuse::Bindfs);
 }
 
 #[test]
 fn fuse_overlayfs_has_the_same_contract() {
+    directory_only!("the file system");
     assert_serves(Fuse::Overlayfs);
 }
 
 /// The kernel reports success for a sync of a directory if the FUSE program does not implement it.
 #[test]
 fn durability_disk_is_refused_without_directory_syncs() {
+    directory_only!("the file system");
     for program in [Fuse::Mergerfs, Fuse::Bindfs] {
         let Some(mount) = mounted(program) else {
             return;
@@ -201,6 +213,7 @@ fn durability_disk_is_refused_without_directory_syncs() {
 /// strace injects the errors of a file system that supports no way to publish.
 #[test]
 fn a_directory_without_a_way_to_publish_is_exit_code_1() {
+    directory_only!("the file system");
     if !can_trace() {
         eprintln!("left out: a directory without a way to publish, for strace does not run here");
         return;
@@ -234,6 +247,7 @@ fn a_directory_without_a_way_to_publish_is_exit_code_1() {
 /// replaced without rest on mergerfs was 500.
 #[test]
 fn a_stale_name_is_looked_up_again() {
+    directory_only!("the file system");
     if !can_trace() {
         eprintln!("left out: stale names, for strace does not run here");
         return;
@@ -256,6 +270,7 @@ fn a_stale_name_is_looked_up_again() {
 /// A server that can stage a value but not publish it is not ready.
 #[test]
 fn a_server_that_cannot_publish_is_not_ready() {
+    directory_only!("the file system");
     if !can_trace() {
         eprintln!("left out: publishing that fails, for strace does not run here");
         return;
@@ -280,6 +295,7 @@ fn a_server_that_cannot_publish_is_not_ready() {
 #[test]
 fn a_server_that_can_no_longer_publish_is_not_ready() {
     const NOBODY: u32 = 65_534;
+    directory_only!("the file system");
     let Some(mount) = Mount::tmpfs("size=8m,mode=755", "a directory that loses its rights") else {
         return;
     };

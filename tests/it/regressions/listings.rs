@@ -12,7 +12,8 @@ use rustix::fs::{Advice, fadvise};
 use tempfile::TempDir;
 
 use crate::support::{
-    Attached, Call, DataDir, Launch, Raw, Scrape, TestServer, can_trace, eventually, pattern,
+    Attached, Call, DataDir, Launch, Raw, Scrape, TestServer, can_trace, directory_only,
+    eventually, pattern,
 };
 
 /// Far longer than a test: a walk continues when strace detaches.
@@ -66,6 +67,7 @@ fn jobs(server: &TestServer) -> [u64; 2] {
 
 #[test]
 fn forty_listings_delay_no_read_write_or_probe() {
+    directory_only!("system calls on files");
     if !is_traceable("what waits for listings") {
         return;
     }
@@ -101,6 +103,7 @@ fn forty_listings_delay_no_read_write_or_probe() {
 #[test]
 fn a_page_of_a_large_directory_needs_no_walk() {
     const KEYS: usize = 20_000;
+    directory_only!("system calls on files");
     if !is_traceable("the walks for pages of a large directory") {
         return;
     }
@@ -150,6 +153,7 @@ fn a_page_of_a_large_directory_needs_no_walk() {
 
 #[test]
 fn clients_of_the_same_page_share_one_walk() {
+    directory_only!("system calls on files");
     if !is_traceable("walks that are shared") {
         return;
     }
@@ -172,6 +176,7 @@ fn clients_of_the_same_page_share_one_walk() {
 
 #[test]
 fn a_listing_whose_client_left_is_not_begun() {
+    directory_only!("system calls on files");
     if !is_traceable("listings without a client") {
         return;
     }
@@ -195,6 +200,7 @@ fn a_listing_whose_client_left_is_not_begun() {
 #[test]
 fn the_index_is_compact_and_bounded() {
     const KEYS: usize = 50_000;
+    directory_only!("the index of listings");
     let server = with_keys(KEYS, &["--threads", "1", "--listing-index", "1MiB"]);
     let told = |name: &str| {
         let name = format!("data_server_listing_index_{name}");
@@ -222,6 +228,7 @@ fn the_index_is_compact_and_bounded() {
 /// On this file system names change without an event of this kernel: here in the directory that it mirrors.
 #[test]
 fn names_created_beneath_a_mount_are_listed_at_once() {
+    directory_only!("the index of listings");
     let place = TempDir::new().expect("a directory");
     let [behind, mount] = ["behind", "mount"].map(|name| place.path().join(name));
     for dir in [&behind, &mount] {

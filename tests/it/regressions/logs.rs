@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::support::{DEADLINE, DataDir, Event, Launch, Mount, Scrape, TestServer, eventually};
+use crate::support::{
+    DEADLINE, DataDir, Event, Launch, Mount, Scrape, TestServer, directory_only, eventually,
+};
 
 const OPTIONS: [&str; 3] = ["--access-log", "--threads", "2"];
 const CLIENTS: usize = 4;
@@ -231,6 +233,7 @@ fn a_panic_whose_line_cannot_be_written_costs_one_request() {
 
 #[test]
 fn an_error_message_that_cannot_be_written_keeps_the_exit_code() {
+    directory_only!("hands in the directory");
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let addr = taken.local_addr().expect("its address").to_string();
     let dir = DataDir::temporary();

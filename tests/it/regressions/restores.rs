@@ -5,7 +5,7 @@ use std::process::Command;
 
 use rustix::fs;
 
-use crate::support::{DataDir, Launch, Response, TestServer, ask, pattern};
+use crate::support::{DataDir, Launch, Response, TestServer, ask, directory_only, pattern};
 
 const VALUES: [(&str, &str, usize); 3] = [
     ("page", "text/x-own; charset=utf-8", 100),
@@ -91,11 +91,13 @@ fn assert_restores(commands: &str) {
 
 #[test]
 fn a_restore_by_cp_keeps_fields_versions_and_digests() {
+    directory_only!("hands in the directory");
     assert_restores(r#"cp -a "$1/." "$2/"; cp -a "$2/." "$3/""#);
 }
 
 #[test]
 fn a_restore_by_rsync_keeps_fields_versions_and_digests() {
+    directory_only!("hands in the directory");
     if is_installed("rsync") {
         assert_restores(
             r#"rsync -aX --exclude=/.data-server/staging/ "$1/" "$2/"; rsync -aX "$2/" "$3/""#,
@@ -105,6 +107,7 @@ fn a_restore_by_rsync_keeps_fields_versions_and_digests() {
 
 #[test]
 fn a_restore_by_tar_keeps_fields_versions_and_digests() {
+    directory_only!("hands in the directory");
     if is_installed("tar") {
         assert_restores(
             r#"tar --create --format=pax --xattrs --directory "$1" --file "$2/backup.tar" .

@@ -2,7 +2,9 @@
 
 use rustix::fs::XattrFlags;
 
-use crate::support::{Attached, Call, DataDir, Launch, TestServer, can_trace, pattern};
+use crate::support::{
+    Attached, Call, DataDir, Launch, TestServer, can_trace, directory_only, pattern,
+};
 
 /// A server with these calls failing from now on; without strace, says what is left out.
 fn failing(args: &[&str], injections: &[&str]) -> Option<(TestServer, Attached)> {
@@ -30,6 +32,7 @@ fn an_interrupted_call_is_repeated_and_not_a_500() {
         "fsetxattr",
         "recvfrom",
     ];
+    directory_only!("system calls on files");
     let injections = CALLS.map(|call| format!("inject={call}:error=EINTR:when=1+2"));
     let injections = injections.each_ref().map(String::as_str);
     let Some((server, tracer)) = failing(&["--threads", "1", "--cache", "0"], &injections) else {
@@ -56,6 +59,7 @@ fn an_interrupted_call_is_repeated_and_not_a_500() {
 
 #[test]
 fn an_interrupted_stat_after_the_directory_sync_is_repeated() {
+    directory_only!("system calls on files");
     let args = ["--threads", "1", "--cache", "0", "--durability", "disk"];
     let Some((server, tracer)) = failing(&args, &["inject=fstat:error=EINTR:when=1+2"]) else {
         return;
@@ -74,6 +78,7 @@ fn an_interrupted_stat_after_the_directory_sync_is_repeated() {
 
 #[test]
 fn without_new_threads_requests_wait_for_existing_ones() {
+    directory_only!("system calls on files");
     let no_threads = "inject=clone3,clone:error=EAGAIN";
     let Some((mut server, tracer)) = failing(&["--threads", "1", "--cache", "0"], &[no_threads])
     else {
@@ -93,6 +98,7 @@ fn without_new_threads_requests_wait_for_existing_ones() {
 
 #[test]
 fn a_media_type_that_cannot_be_read_is_an_error_and_not_a_guess() {
+    directory_only!("system calls on files");
     let args = ["--threads", "1", "--cache", "0"];
     let Some((server, tracer)) = failing(&args, &["inject=fgetxattr:error=EIO"]) else {
         return;

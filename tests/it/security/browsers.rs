@@ -8,7 +8,7 @@ use std::thread;
 
 use tempfile::TempDir;
 
-use crate::support::{Launch, Raw, TestServer, ask, put_head};
+use crate::support::{Launch, Raw, TestServer, ask, clear_only, put_head, taken};
 
 const APP: &str = "https://app.example";
 
@@ -187,7 +187,8 @@ const WRITES: [(&str, bool); 15] = [
 
 #[test]
 fn pages_of_other_origins_write_nothing() {
-    for args in [&[][..], &["--compat"], &["--cors-origin", APP]] {
+    clear_only!("its pages are of http");
+    for args in taken(&[&[], &["--compat"], &["--cors-origin", APP]]) {
         let server = start(args, "127.0.0.1:0");
         let own = server.addr.to_string();
         for (lines, is_own) in WRITES {
@@ -202,9 +203,9 @@ fn pages_of_other_origins_write_nothing() {
                 let got = server.connect().ask(head);
                 let expected = if is_own { status } else { 403 };
                 assert_eq!(got.status, expected, "{args:?} {method} {lines}");
-                let is_there = server.dir.file("k").exists();
+                let is_there = server.dir.get("k").is_some();
                 assert_eq!(is_there, (method == "PUT") == is_own, "{method} {lines}");
-                let _ = std::fs::remove_file(server.dir.file("k"));
+                server.dir.remove("k");
             }
             let request = format!("GET /here HTTP/1.1\r\nHost: {own}\r\n{lines}\r\n");
             let got = server.connect().ask(request);
@@ -329,6 +330,7 @@ const PAGES: [(&str, &str); 3] = [
 
 #[test]
 fn scripts_of_stored_pages_do_not_run_in_a_browser() {
+    clear_only!("its pages are of http");
     let server = start(&[], "127.0.0.1:0");
     for (kind, page) in PAGES {
         let elsewhere = careless(kind, page);
@@ -350,6 +352,7 @@ fn scripts_of_stored_pages_do_not_run_in_a_browser() {
 
 #[test]
 fn a_rebound_name_shows_nothing_in_a_browser() {
+    clear_only!("its pages are of http");
     let server = start(&[], "127.0.0.1:0");
     server.dir.place("secret.txt", "the secret");
     let port = server.addr.port();

@@ -9,10 +9,11 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Done, TestServer, eventually};
+use crate::support::{Done, TestServer, directory_only, eventually};
 
 #[test]
 fn only_regular_files_are_values() {
+    directory_only!("hands in the directory");
     let server = TestServer::start(&[]);
     fs::write(server.dir.outside("canary"), "secret").expect("the canary");
     fs::create_dir(server.dir.outside("outside")).expect("a directory outside");
@@ -97,6 +98,7 @@ fn make_zero(path: &Path) -> bool {
 
 #[test]
 fn with_one_segment_a_directory_is_out_of_reach() {
+    directory_only!("hands in the directory");
     let server = TestServer::start(&["--compat"]);
     fs::create_dir(server.dir.file("dir")).expect("a directory");
     fs::write(server.dir.file("dir/inner"), "secret").expect("a file in it");
@@ -127,6 +129,7 @@ fn with_one_segment_a_directory_is_out_of_reach() {
 /// A name that flips between a file and a symlink to the canary never shows the canary.
 #[test]
 fn a_symlink_swapped_in_is_never_followed() {
+    directory_only!("hands in the directory");
     let server = TestServer::start(&[]);
     fs::write(server.dir.outside("canary"), "secret").expect("the canary");
     server.dir.place("good", "value");

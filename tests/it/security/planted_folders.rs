@@ -8,7 +8,7 @@ use std::thread;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::support::{Client, DataDir, Done, Launch, TestServer, eventually};
+use crate::support::{Client, DataDir, Done, Launch, TestServer, directory_only, eventually};
 
 /// The paths of all that lies below `path`, and what the files hold.
 fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
@@ -31,6 +31,7 @@ fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn a_link_on_any_level_leads_nowhere() {
+    directory_only!("hands in the directory");
     let server = TestServer::start(&[]);
     let outside = server.dir.outside("outside");
     fs::create_dir_all(outside.join("b/c")).expect("folders outside");
@@ -84,6 +85,7 @@ fn a_link_on_any_level_leads_nowhere() {
 /// A folder that flips between itself and a link to one outside: what is written goes to the folder or nowhere.
 #[test]
 fn a_link_swapped_in_for_a_folder_is_never_followed() {
+    directory_only!("hands in the directory");
     let dir = DataDir::in_memory();
     let server = Launch::new(&["--threads", "2"]).on(&dir).start();
     let outside = dir.outside("outside");

@@ -7,7 +7,9 @@ use std::thread;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rustix::process::Signal;
 
-use crate::support::{Client, DataDir, Events, Follower, Launch, Raw, TestServer, ask, eventually};
+use crate::support::{
+    Client, DataDir, Events, Follower, Launch, Raw, TestServer, ask, directory_only, eventually,
+};
 
 /// More changes than the server keeps.
 const MANY: usize = 4200;
@@ -26,6 +28,7 @@ fn open(server: &TestServer, query: &str) -> Events {
 
 #[test]
 fn events_match_a_get_for_every_acknowledged_change() {
+    directory_only!("watching");
     for durability in ["os", "disk"] {
         let server = TestServer::start(&["--durability", durability, "--threads", "2"]);
         let mut events = open(&server, "");
@@ -67,6 +70,7 @@ fn events_match_a_get_for_every_acknowledged_change() {
 
 #[test]
 fn the_answer_is_an_event_stream_that_begins_with_its_position() {
+    directory_only!("watching");
     let server = TestServer::start(&[]);
     let mut events = open(&server, "");
     assert_eq!(events.head.must("content-type"), "text/event-stream");
@@ -86,6 +90,7 @@ fn the_answer_is_an_event_stream_that_begins_with_its_position() {
 
 #[test]
 fn events_have_any_key_unchanged_and_filter_by_prefix() {
+    directory_only!("watching");
     let server = TestServer::start(&[]);
     let mut all = open(&server, "");
     let mut some = open(&server, "?prefix=%D0%BA%20%22");
@@ -118,6 +123,7 @@ fn events_have_any_key_unchanged_and_filter_by_prefix() {
 
 #[test]
 fn a_client_that_reconnects_gets_the_missed_changes() {
+    directory_only!("watching");
     let server = TestServer::start(&["--threads", "3"]);
     let mut events = open(&server, "");
     server.store("a", "1");
@@ -149,6 +155,7 @@ fn a_client_that_reconnects_gets_the_missed_changes() {
 
 #[test]
 fn a_client_that_reconnects_too_late_gets_a_resync() {
+    directory_only!("watching");
     let server = TestServer::start(&[]);
     let mut events = open(&server, "");
     server.store("a", "1");
@@ -176,6 +183,7 @@ fn a_client_that_reconnects_too_late_gets_a_resync() {
 
 #[test]
 fn a_restart_is_a_gap_and_the_order_continues() {
+    directory_only!("watching");
     let dir = DataDir::temporary();
     let mut server = Launch::default().on(&dir).start();
     let mut events = open(&server, "");
@@ -196,6 +204,7 @@ fn a_restart_is_a_gap_and_the_order_continues() {
 #[test]
 fn a_listing_after_the_answer_plus_the_events_miss_no_key() {
     const KEYS: usize = 200;
+    directory_only!("watching");
     let server = TestServer::start(&["--threads", "2"]);
     let mut told_early = 0;
     for round in 0..10 {
@@ -228,6 +237,7 @@ fn a_listing_after_the_answer_plus_the_events_miss_no_key() {
 
 #[test]
 fn malformed_watch_requests_are_refused() {
+    directory_only!("watching");
     let server = TestServer::start(&[]);
     let mut raw = server.connect();
     for query in ["prefix=%zz", "prefix=%D0", "since=x", "since=-1", "since="] {
@@ -253,6 +263,7 @@ fn malformed_watch_requests_are_refused() {
 
 #[test]
 fn pages_of_an_allowed_origin_may_read_events() {
+    directory_only!("watching");
     let server = TestServer::start(&["--cors-origin", "https://app.example"]);
     let lines = "Origin: https://app.example\r\n";
     let events = Events::open(&server, "", lines);
@@ -264,6 +275,7 @@ fn pages_of_an_allowed_origin_may_read_events() {
 
 #[test]
 fn http_1_0_gets_events_until_the_connection_ends() {
+    directory_only!("watching");
     let mut server = TestServer::start(&[]);
     let mut raw = server.connect();
     raw.send("GET /-/watch HTTP/1.0\r\n\r\n");
@@ -280,6 +292,7 @@ fn http_1_0_gets_events_until_the_connection_ends() {
 
 #[test]
 fn a_drain_ends_event_streams_without_delay() {
+    directory_only!("watching");
     let mut server = TestServer::start(&["--threads", "2", "--grace-period", "60s"]);
     let mut quiet: Vec<_> = (0..4).map(|_| open(&server, "")).collect();
     // One subscriber does not read, and has more events than its socket buffer holds.
@@ -302,6 +315,7 @@ fn a_drain_ends_event_streams_without_delay() {
 
 #[test]
 fn a_read_only_server_reports_no_changes() {
+    directory_only!("watching");
     let dir = DataDir::temporary();
     dir.place("k", "v");
     let mut server = Launch::new(&["--read-only"]).on(&dir).start();
@@ -319,6 +333,7 @@ fn a_read_only_server_reports_no_changes() {
 
 #[test]
 fn a_subscriber_that_leaves_is_removed_at_once() {
+    directory_only!("watching");
     let server = TestServer::start(&["--threads", "2"]);
     let rest = server.proc().sockets();
     let events: Vec<_> = (0..20).map(|_| open(&server, "")).collect();

@@ -6,7 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Client, Events, Follower, Raw, Scrape, Socket, TestServer, Told, eventually, put_head,
+    Client, Events, Follower, Raw, Scrape, Socket, TestServer, Told, directory_only, eventually,
+    put_head,
 };
 
 /// A path whose key takes 1.5 KB in an event: 255 bytes that JSON escapes.
@@ -30,6 +31,7 @@ fn burst(server: &TestServer, key: &str, times: usize) {
 fn all_subscribers_see_one_order_that_ends_with_the_current_value() {
     const WRITERS: usize = 4;
     const CHANGES: usize = 150;
+    directory_only!("watching");
     let server = TestServer::start(&["--threads", "3"]);
     let mut followers: Vec<Box<dyn Follower>> = Vec::new();
     for _ in 0..4 {
@@ -96,6 +98,7 @@ fn all_subscribers_see_one_order_that_ends_with_the_current_value() {
 
 #[test]
 fn a_subscriber_that_does_not_read_slows_no_writer() {
+    directory_only!("watching");
     let server = TestServer::start(&["--threads", "2", "--min-rate", "0"]);
     let narrow = || Raw::connect_narrow(server.addr);
     let mut slow: Vec<_> = (0..10).map(|_| Events::over(narrow(), "", "")).collect();
@@ -150,6 +153,7 @@ fn a_subscriber_that_does_not_read_slows_no_writer() {
 #[test]
 fn hundreds_of_subscribers_are_served_while_some_never_read() {
     const MANY: usize = 240;
+    directory_only!("watching");
     let server = TestServer::start(&["--threads", "2"]);
     let rest = server.proc().sockets();
     let mut followers: Vec<Box<dyn Follower>> = Vec::new();
@@ -181,6 +185,7 @@ fn hundreds_of_subscribers_are_served_while_some_never_read() {
 
 #[test]
 fn a_quiet_subscriber_outlives_the_limits_of_other_connections() {
+    directory_only!("watching");
     let args = ["--idle-timeout", "100ms", "--header-timeout", "100ms"];
     let server = TestServer::start(&args);
     let mut events = Events::open(&server, "", "");
@@ -188,11 +193,11 @@ fn a_quiet_subscriber_outlives_the_limits_of_other_connections() {
     let mut idle = server.connect();
     idle.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n");
     let mut silent = server.connect();
-    // Twice as long as it takes to close other connections that are idle.
     let start = Instant::now();
     idle.assert_closed();
     silent.rest();
-    thread::sleep(start.elapsed() + Duration::from_millis(300));
+    // Twice as long as it takes to close other connections that are idle.
+    thread::sleep(start.elapsed() + Duration::from_millis(300)); // the silence is what is tested
     server.store("k", "v");
     assert_eq!(events.next().expect("an event").key, "k");
     assert_eq!(socket.next().expect("a message").key, "k");
@@ -200,6 +205,7 @@ fn a_quiet_subscriber_outlives_the_limits_of_other_connections() {
 
 #[test]
 fn a_subscriber_below_min_rate_is_disconnected() {
+    directory_only!("watching");
     let server = TestServer::start(&["--threads", "1"]);
     let rest = server.proc().sockets();
     let deaf = Events::over(Raw::connect_narrow(server.addr), "", "");
@@ -216,6 +222,7 @@ fn a_subscriber_below_min_rate_is_disconnected() {
 /// The duration of a subscription must not count as the duration of a request.
 #[test]
 fn subscribers_are_counted_but_not_in_request_durations() {
+    directory_only!("watching");
     let server = TestServer::start(&["--threads", "1"]);
     let scrape = || Scrape::of(server.addr);
     let subscribers = || scrape().count("data_server_watch_subscribers", &[]);

@@ -7,7 +7,9 @@ use rustix::process::Signal;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 
-use crate::support::{Events, Follower, Raw, Response, Socket, TestServer, ask, put_head};
+use crate::support::{
+    Events, Follower, Raw, Response, Socket, TestServer, ask, clear_only, directory_only, put_head,
+};
 
 /// The handshake of RFC 6455, section 1.3, but for Host and what a test adds.
 const SHAKE: &str = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
@@ -48,6 +50,7 @@ fn frame(raw: &mut Raw) -> (u8, Vec<u8>) {
 
 #[test]
 fn a_websocket_gets_the_same_changes_as_an_event_stream() {
+    directory_only!("watching");
     let server = TestServer::start(&["--threads", "2"]);
     let mut socket = Socket::open(&server, "?prefix=a");
     let mut events = Events::open(&server, "?prefix=a", "");
@@ -78,6 +81,7 @@ fn a_websocket_gets_the_same_changes_as_an_event_stream() {
 
 #[test]
 fn the_handshake_follows_rfc_6455() {
+    directory_only!("watching");
     let server = TestServer::start(&[]);
     let (_, head) = shake(&server, SHAKE);
     assert_eq!(head.status, 101);
@@ -125,6 +129,8 @@ fn the_handshake_follows_rfc_6455() {
 /// Any page can have its visitor's browser open a WebSocket to this server, so the server must check the origin.
 #[test]
 fn only_own_pages_and_allowed_origins_get_a_websocket() {
+    clear_only!("its pages are of http");
+    directory_only!("watching");
     let server = TestServer::start(&["--cors-origin", "https://app.example"]);
     let (host, port) = (server.addr.to_string(), server.addr.port());
     for (origin, status) in [
@@ -156,6 +162,7 @@ fn only_own_pages_and_allowed_origins_get_a_websocket() {
 
 #[test]
 fn a_client_that_breaks_the_protocol_is_closed_with_a_code() {
+    directory_only!("watching");
     let server = TestServer::start(&["--threads", "1"]);
     let mut other = Socket::open(&server, "");
     let fragments = [masked(0x01, &[b'x'; 4000]), masked(0x80, &[b'x'; 4000])];
@@ -208,6 +215,7 @@ fn a_client_that_breaks_the_protocol_is_closed_with_a_code() {
 
 #[test]
 fn pings_and_close_frames_are_answered() {
+    directory_only!("watching");
     let server = TestServer::start(&[]);
     let mut socket = Socket::open(&server, "");
     let payload = Bytes::from_static(b"are you there");
@@ -225,6 +233,7 @@ fn pings_and_close_frames_are_answered() {
 /// Bytes before the response could be HTTP or frames, so the server processes them as neither.
 #[test]
 fn data_before_the_handshake_is_answered_closes_the_connection() {
+    directory_only!("watching");
     let server = TestServer::start(&[]);
     let put = put_head("smuggled", 1) + "x";
     let early = [masked(0x89, b"ping"), b"G".to_vec(), put.into_bytes()];
@@ -243,6 +252,7 @@ fn data_before_the_handshake_is_answered_closes_the_connection() {
 /// After the handshake the framing of HTTP no longer applies: frames may hold any bytes, and a request is not a frame.
 #[test]
 fn bytes_after_the_handshake_are_never_a_request() {
+    directory_only!("watching");
     let server = TestServer::start(&[]);
     let shake = || {
         let mut raw = server.connect();
@@ -270,6 +280,7 @@ fn bytes_after_the_handshake_are_never_a_request() {
 
 #[test]
 fn framing_stays_strict_after_a_refused_or_ignored_upgrade() {
+    directory_only!("watching");
     let server = TestServer::start(&[]);
     server.store("k", "v");
     let foreign = format!("{SHAKE}Origin: http://evil.example\r\n");
@@ -299,6 +310,7 @@ fn framing_stays_strict_after_a_refused_or_ignored_upgrade() {
 
 #[test]
 fn a_connection_serves_requests_before_it_is_upgraded() {
+    directory_only!("watching");
     let server = TestServer::start(&["--threads", "1"]);
     let mut raw = server.connect();
     assert_eq!(ask(&mut raw, "PUT", "/k", "", b"v").status, 200);
@@ -313,6 +325,7 @@ fn a_connection_serves_requests_before_it_is_upgraded() {
 
 #[test]
 fn a_drain_closes_websockets_with_1001_without_delay() {
+    directory_only!("watching");
     let mut server = TestServer::start(&["--threads", "2", "--grace-period", "60s"]);
     let mut sockets: Vec<_> = (0..6)
         .map(|_| Socket::open(&server, "?prefix=none"))
@@ -336,6 +349,7 @@ fn a_drain_closes_websockets_with_1001_without_delay() {
 /// For any request with `Upgrade`, hyper leaves closing the connection to the server.
 #[test]
 fn a_refused_upload_with_an_upgrade_offer_gets_its_answer() {
+    directory_only!("watching");
     let server = TestServer::start(&["--max-body", "1000"]);
     let offer = "Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAA\r\n";
     for _ in 0..10 {

@@ -1,4 +1,6 @@
 //! The data directory without the server: its content, values that the test places, and the check that staging is empty.
+//!
+//! Where the engine is an S3 store it is a prefix there, and the directory has what waits to be sent.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -9,10 +11,15 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 
+use super::engine::fresh_prefix;
+use super::s3::Bucket;
+use super::wait::eventually;
+
 /// A data directory; the temporary one below it lives as long as its last clone.
 #[derive(Clone)]
 pub struct DataDir {
     path: PathBuf,
+    bucket: Option<Bucket>,
     _owner: Option<Arc<TempDir>>,
 }
 
@@ -27,6 +34,7 @@ impl DataDir {
         fs::create_dir(&path).expect("the data directory");
         Self {
             path,
+            bucket: fresh_prefix(),
             _owner: Some(Arc::new(owner)),
         }
     }
@@ -36,10 +44,11 @@ impl DataDir {
         TempDir::new_in("/dev/shm").map_or_else(|_| Self::temporary(), Self::within)
     }
 
-    /// A directory that the caller owns and removes.
+    /// A directory that the caller owns and removes, whatever the engine.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
+            bucket: None,
             _owner: None,
         }
     }
@@ -48,8 +57,15 @@ impl DataDir {
         &self.path
     }
 
+    /// Where the values are, if not in the directory.
+    pub fn bucket(&self) -> Option<&Bucket> {
+        self.bucket.as_ref()
+    }
+
     /// The path of the file that is this key.
+    #[track_caller]
     pub fn file(&self, key: impl AsRef<[u8]>) -> PathBuf {
+        assert!(self.bucket.is_none(), "no file is a key: directory_only!");
         self.path.join(OsStr::from_bytes(key.as_ref()))
     }
 
@@ -65,23 +81,73 @@ impl DataDir {
         self.path.join(".data-server/staging")
     }
 
+    /// The files of resumable uploads, or the objects.
+    pub fn uploads(&self) -> Vec<String> {
+        if let Some(bucket) = &self.bucket {
+            let objects = bucket.objects().into_iter().map(|object| object.key);
+            return objects.filter(|key| is_of_uploads(key)).collect();
+        }
+        readable(&entries(&self.path.join(".data-server/uploads")))
+    }
+
+    /// Asserts that nothing is left of resumable uploads. Of a store it goes while nothing waits for it.
+    #[track_caller]
+    pub fn assert_no_uploads(&self) {
+        if self.bucket.is_some() {
+            eventually("nothing is left of uploads", || self.uploads().is_empty());
+        }
+        assert_eq!(self.uploads(), [""; 0]);
+    }
+
     /// Places or replaces a value by hand, and makes the folders that it needs.
+    #[track_caller]
     pub fn place(&self, key: &str, value: impl AsRef<[u8]>) {
+        if let Some(bucket) = &self.bucket {
+            return bucket.place(key, value);
+        }
         let file = self.file(key);
         let folder = file.parent().expect("a folder");
         fs::create_dir_all(folder).expect("a folder made by hand");
         fs::write(file, value).expect("a value placed by hand");
     }
 
-    /// The value in the file of this key.
+    /// The value of this key, past the server, if there is one.
+    #[track_caller]
+    pub fn get(&self, key: &str) -> Option<Vec<u8>> {
+        match &self.bucket {
+            Some(bucket) => bucket.read(key),
+            None => fs::read(self.file(key)).ok(),
+        }
+    }
+
+    /// Removes the value of this key, past the server, if there is one.
+    #[track_caller]
+    pub fn remove(&self, key: &str) {
+        match &self.bucket {
+            Some(bucket) => drop(bucket.ask("DELETE", key, "", b"")),
+            None => drop(fs::remove_file(self.file(key))),
+        }
+    }
+
+    /// The value of this key, past the server.
     #[track_caller]
     pub fn read(&self, key: impl AsRef<[u8]>) -> Vec<u8> {
+        if self.bucket.is_some() {
+            let key = str::from_utf8(key.as_ref()).expect("text, as keys are");
+            return self.get(key).unwrap_or_else(|| panic!("no object {key}"));
+        }
         let file = self.file(key);
         fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
     }
 
     /// The path of everything beside the server's own: of a folder, those in it, or its own when it is empty.
+    #[track_caller]
     pub fn names(&self) -> Vec<Vec<u8>> {
+        if let Some(bucket) = &self.bucket {
+            let keys = bucket.objects().into_iter().map(|object| object.key);
+            let keys = keys.filter(|key| !is_of_uploads(key));
+            return keys.map(String::into_bytes).collect();
+        }
         let mut names = Vec::new();
         for name in self.top() {
             collect(&self.path, &name, &mut names);
@@ -106,7 +172,11 @@ impl DataDir {
     }
 
     /// Removes every value by hand.
+    #[track_caller]
     pub fn clear(&self) {
+        if let Some(bucket) = &self.bucket {
+            return bucket.clear();
+        }
         for name in self.top() {
             let path = self.file(name);
             let removed = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
@@ -119,18 +189,19 @@ impl DataDir {
     pub fn assert_holds(&self, keys: &[&str]) {
         let mut expected: Vec<Vec<u8>> = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
         expected.sort();
-        assert_eq!(
-            readable(&self.names()),
-            readable(&expected),
-            "the keys in the directory"
-        );
+        assert_eq!(readable(&self.names()), readable(&expected), "the keys");
         self.assert_nothing_staged();
     }
 
-    /// Asserts that the staging directory is there and empty.
+    /// Asserts that the staging directory, or that of the spool, is there and empty.
     #[track_caller]
     pub fn assert_nothing_staged(&self) {
-        let staged = entries(&self.staging());
+        let is_spool = self.bucket.is_some();
+        let staged = if is_spool {
+            entries(&self.path)
+        } else {
+            entries(&self.staging())
+        };
         assert!(
             staged.is_empty(),
             "left in staging: {:?}",
@@ -167,4 +238,9 @@ fn readable(names: &[Vec<u8>]) -> Vec<String> {
         .iter()
         .map(|name| name.escape_ascii().to_string())
         .collect()
+}
+
+/// Whether this object is what a server keeps of resumable uploads.
+fn is_of_uploads(key: &str) -> bool {
+    key.starts_with(".data-server/uploads/")
 }

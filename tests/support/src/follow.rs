@@ -6,6 +6,7 @@ use serde_json::Value;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
 
+use super::stream::Stream;
 use super::{DEADLINE, Raw, Response, TestServer, chunk};
 
 /// One event that a subscriber got.
@@ -138,7 +139,7 @@ impl Follower for Events {
 }
 
 /// A subscriber over a WebSocket.
-pub struct Socket(pub WebSocket<TcpStream>);
+pub struct Socket(pub WebSocket<Stream>);
 
 impl Socket {
     /// Subscribes with this query (or none); returns once subscribed.
@@ -149,7 +150,7 @@ impl Socket {
         stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
         let address = format!("ws://{}/-/watch{query}", server.addr);
         let request = address.into_client_request().expect("a request");
-        let (socket, answer) = client(request, stream).expect("a handshake");
+        let (socket, answer) = client(request, Stream::over(stream)).expect("a handshake");
         assert_eq!(answer.status(), 101);
         Self(socket)
     }

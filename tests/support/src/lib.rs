@@ -2,29 +2,45 @@
 //!
 //! Nothing here reimplements the server: a test sees what a user sees. Every wait has a deadline.
 
+mod certificates;
 mod client;
 mod dir;
+mod engine;
 mod follow;
+mod html;
 mod http;
 mod lines;
 mod metrics;
 mod mount;
 mod proc;
 mod raw;
+mod report;
+mod resumable;
+pub mod s3;
 mod server;
+pub mod session;
+mod stream;
+mod tls;
 mod trace;
 mod wait;
 
+pub use certificates::Certificates;
 pub use client::{Client, Heard};
 pub use dir::DataDir;
+pub use engine::{by_engine, is_left_out_on_s3, is_s3, taken, takes_key};
 pub use follow::{Events, Follower, Socket, Told};
+pub use html::{Element, HtmlPage, Row};
 pub use http::{Classes, LENGTHS, ask, chunk, chunks};
 pub use lines::Event;
 pub use metrics::{Sample, Scrape};
 pub use mount::{Fuse, Mount};
 pub use proc::Proc;
 pub use raw::{Raw, Response, chunked, put_head};
+pub use report::{is_on_path, left_out, say};
+pub use resumable::Resumable;
 pub use server::{Ended, Launch, TestServer};
+pub use stream::Stream;
+pub use tls::{Authority, Issued, TlsClient, is_left_out_over_tls};
 pub use trace::{Attached, Call, Trace, can_trace};
 pub use wait::{DEADLINE, Done, comes_true, eventually, within};
 

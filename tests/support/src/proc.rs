@@ -137,15 +137,18 @@ impl Proc {
         Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
     }
 
-    /// CPU time used so far by the threads whose names have this prefix.
+    /// CPU time used so far by the threads whose names have this prefix, to the nanosecond (`/proc/PID/task/TID/schedstat`;
+    /// the stat page has steps of 10 ms, for user and system time of each thread).
     pub fn cpu_of(&self, names: &str) -> Duration {
-        let ticks: u64 = self
-            .stats_of(names)
-            .iter()
-            .flat_map(|stat| &stat[11..13])
-            .map(|ticks| ticks.parse::<u64>().expect("clock ticks"))
-            .sum();
-        Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
+        let tasks = fs::read_dir(self.page("task")).expect("the threads");
+        let read = |task: PathBuf| {
+            let name = fs::read_to_string(task.join("comm")).ok()?;
+            let schedstat = fs::read_to_string(task.join("schedstat")).ok()?;
+            let nanos = schedstat.split_whitespace().next()?.parse().ok()?;
+            name.starts_with(names)
+                .then_some(Duration::from_nanos(nanos))
+        };
+        tasks.filter_map(|task| read(task.ok()?.path())).sum()
     }
 
     /// The nice value of each thread whose name has this prefix.

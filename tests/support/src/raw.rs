@@ -3,15 +3,20 @@
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustls::ClientConnection;
 use socket2::{Domain, SockRef, Socket, Type};
 
-use super::DEADLINE;
+use super::stream::Stream;
+use super::{DEADLINE, TlsClient};
 
 /// One connection. Reads and writes give up after [`DEADLINE`].
 pub struct Raw {
-    stream: TcpStream,
+    stream: Stream,
     unread: Vec<u8>,
 }
 
@@ -60,9 +65,63 @@ impl Raw {
         Self::over(socket.into())
     }
 
+    /// A connection to a unix socket. A `TcpStream` owns any socket: only addresses and options of TCP are not to be had.
+    #[track_caller]
+    pub fn connect_unix(path: &Path) -> Self {
+        let stream = UnixStream::connect(path).expect("a connection");
+        Self::of(Stream::clear(OwnedFd::from(stream).into()))
+    }
+
     fn over(stream: TcpStream) -> Self {
         stream.set_nodelay(true).expect("no delay");
+        Self::of(Stream::over(stream))
+    }
+
+    /// A connection with TLS as this client makes it; the handshake comes with the first byte.
+    #[track_caller]
+    pub fn connect_tls(addr: SocketAddr, client: &TlsClient) -> Self {
+        let stream = TcpStream::connect_timeout(&addr, DEADLINE).expect("a connection");
+        Self::of(Stream::sealed(stream, client))
+    }
+
+    /// A connection in the clear, whatever is spoken there.
+    #[track_caller]
+    pub fn connect_clear(addr: SocketAddr) -> Self {
+        let stream = TcpStream::connect_timeout(&addr, DEADLINE).expect("a connection");
+        Self::of(Stream::clear(stream))
+    }
+
+    /// Completes the handshake of TLS.
+    pub fn handshake(&self) -> io::Result<()> {
+        self.stream.handshake()
+    }
+
+    /// What the TLS of the connection is like.
+    pub fn look<T>(&self, look: impl FnOnce(&mut ClientConnection) -> T) -> T {
+        self.stream.look(look)
+    }
+
+    /// Sends bytes past the TLS of the connection.
+    #[track_caller]
+    pub fn send_clear(&mut self, bytes: impl AsRef<[u8]>) {
+        let sent = self.stream.socket.write_all(bytes.as_ref());
+        sent.expect("the server takes the bytes");
+    }
+
+    /// Reads once: how many bytes, 0 at the end.
+    pub fn read_once(&mut self) -> io::Result<usize> {
+        self.fill()
+    }
+
+    /// Ends its own side without saying so in TLS.
+    pub fn truncate(&self) {
+        let ended = self.stream.socket.shutdown(Shutdown::Write);
+        ended.expect("a half-closed connection");
+    }
+
+    fn of(stream: Stream) -> Self {
         stream
+            .socket
             .set_write_timeout(Some(DEADLINE))
             .expect("a write timeout");
         let raw = Self {
@@ -88,12 +147,17 @@ impl Raw {
     /// A second handle of the connection, to send while this one reads.
     #[track_caller]
     pub fn twin(&self) -> Self {
-        Self::over(self.stream.try_clone().expect("a second descriptor"))
+        // Only one of them may read, and a handshake is both.
+        self.stream.handshake().expect("a handshake");
+        Self::of(self.stream.try_clone().expect("a second descriptor"))
     }
 
     /// Whether the server's kernel has acknowledged all that was sent.
     pub fn is_taken(&self) -> bool {
-        let ends = [self.stream.local_addr(), self.stream.peer_addr()];
+        let ends = [
+            self.stream.socket.local_addr(),
+            self.stream.socket.peer_addr(),
+        ];
         let ports = ends.map(|end| format!(":{:04X}", end.expect("an address").port()));
         let table = fs::read_to_string("/proc/self/net/tcp").expect("the connections");
         let own = table.lines().find_map(|line| {
@@ -107,6 +171,7 @@ impl Raw {
     /// Sets a time limit for writes.
     pub fn give_up_after(&self, time: Duration) {
         self.stream
+            .socket
             .set_write_timeout(Some(time))
             .expect("a write timeout");
     }
@@ -230,7 +295,13 @@ impl Raw {
                 break Ok(());
             }
             self.time_limit(left);
-            match self.stream.peek(&mut [0; 1024]) {
+            let heard = if self.stream.is_sealed() {
+                // Tickets are no answer.
+                self.fill()
+            } else {
+                self.stream.socket.peek(&mut [0; 1024])
+            };
+            match heard {
                 Err(error) if is_timeout(&error) || error.kind() == ErrorKind::Interrupted => {}
                 other => break Err(format!("{other:?}, {left:?} too early")),
             }
@@ -241,20 +312,19 @@ impl Raw {
 
     fn time_limit(&self, limit: Duration) {
         self.stream
+            .socket
             .set_read_timeout(Some(limit))
             .expect("a read timeout");
     }
 
     /// Half-closes the connection (FIN); answers can still be read.
     pub fn finish(&self) {
-        self.stream
-            .shutdown(Shutdown::Write)
-            .expect("a half-closed connection");
+        self.stream.finish().expect("a half-closed connection");
     }
 
     /// Ends the connection with a reset (RST).
     pub fn reset(self) {
-        SockRef::from(&self.stream)
+        SockRef::from(&self.stream.socket)
             .set_linger(Some(Duration::ZERO))
             .expect("a linger time");
     }
@@ -308,7 +378,7 @@ impl Response {
 }
 
 /// Reads once, and again when interrupted, which can happen on a socket with a time limit.
-fn read(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+fn read(stream: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match stream.read(buffer) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}

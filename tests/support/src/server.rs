@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -14,7 +15,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::lines::Lines;
-use super::{DEADLINE, DataDir, Event, Proc, Raw, Response, put_head};
+use super::s3::Bucket;
+use super::stream;
+use super::tls::SUITE;
+use super::{DEADLINE, DataDir, Event, Proc, Raw, Response, Scrape, is_s3, put_head};
+
+/// `tests/run --tls` sets it: servers of the tests speak TLS.
+pub(crate) const TLS: &str = "DATA_SERVER_TLS";
 
 /// The one variable that tests inherit: `tests/run --takeover-off` runs them all with hyper alone.
 const TAKEOVER: &str = "DATA_SERVER_TAKEOVER";
@@ -24,12 +31,15 @@ const TAKEOVER: &str = "DATA_SERVER_TAKEOVER";
 pub struct Launch {
     args: Vec<OsString>,
     dir: Option<DataDir>,
+    bucket: Option<Bucket>,
     listen: Option<String>,
     wrapper: Vec<String>,
     env: Vec<(String, OsString)>,
     text_log: bool,
     bare: bool,
+    in_the_clear: bool,
     input: Option<OwnedFd>,
+    patience: Option<Duration>,
 }
 
 impl Launch {
@@ -42,6 +52,12 @@ impl Launch {
 
     pub fn on(mut self, dir: &DataDir) -> Self {
         self.dir = Some(dir.clone());
+        self
+    }
+
+    /// Serves the values of this bucket; the directory is for the spool.
+    pub fn on_bucket(mut self, bucket: &Bucket) -> Self {
+        self.bucket = Some(bucket.clone());
         self
     }
 
@@ -97,6 +113,18 @@ impl Launch {
         self
     }
 
+    /// Listens in the clear, in a run over TLS too: for clients that are other programs.
+    pub fn in_the_clear(mut self) -> Self {
+        self.in_the_clear = true;
+        self
+    }
+
+    /// Waits for this long for its end: for what takes its time.
+    pub fn ends_within(mut self, patience: Duration) -> Self {
+        self.patience = Some(patience);
+        self
+    }
+
     /// Starts it and waits for the line with its address.
     #[track_caller]
     pub fn start(self) -> TestServer {
@@ -108,12 +136,17 @@ impl Launch {
     pub fn start_or_end(mut self) -> Result<TestServer, Ended> {
         let dir = self.dir.clone().unwrap_or_else(DataDir::temporary);
         let process = Process::spawn(self.command(&dir));
-        let addr = process
-            .out
-            .find_map(|line| line.strip_prefix("listening on http://")?.parse().ok());
-        match addr {
-            Some(addr) => Ok(TestServer { process, addr, dir }),
-            None => Err(process.ended()),
+        let place = process.out.find_map(|line| {
+            let (scheme, addr) = line.strip_prefix("listening on ")?.split_once("://")?;
+            Some((scheme == "https", addr.parse().ok()?))
+        });
+        match place {
+            Some((is_sealed, addr)) => {
+                let client = SUITE.as_ref().map(|suite| &suite.client);
+                stream::seal(addr, client.filter(|_| is_sealed));
+                Ok(TestServer { process, addr, dir })
+            }
+            None => Err(process.ended(DEADLINE)),
         }
     }
 
@@ -121,7 +154,8 @@ impl Launch {
     #[track_caller]
     pub fn run(mut self) -> Ended {
         let dir = self.dir.clone().unwrap_or_else(DataDir::temporary);
-        Process::spawn(self.command(&dir)).ended()
+        let patience = self.patience.unwrap_or(DEADLINE);
+        Process::spawn(self.command(&dir)).ended(patience)
     }
 
     /// Starts it and kills it after this time, at any point of its start.
@@ -139,7 +173,9 @@ impl Launch {
         let mut command = Command::new(words.next().expect("a program"));
         command.args(words);
         command.stdin(self.input.take().map_or_else(Stdio::null, Stdio::from));
-        let is_option = |name: &str| name.starts_with("DATA_SERVER_") && name != TAKEOVER;
+        let is_option = |name: &str| {
+            name.starts_with("DATA_SERVER_") && name != TAKEOVER || name.starts_with("AWS_")
+        };
         for (name, _) in env::vars_os().filter(|(name, _)| is_option(&name.to_string_lossy())) {
             command.env_remove(name);
         }
@@ -151,12 +187,33 @@ impl Launch {
         if self.bare {
             return command;
         }
-        if !self.env.iter().any(|(name, _)| name == "DATA_SERVER_DIR") {
+        if let Some(bucket) = self.bucket.as_ref().or(dir.bucket()) {
+            let given = |name: &str| self.env.iter().any(|(set, _)| set == name);
+            let own = bucket.variables().into_iter();
+            command.envs(own.filter(|(name, _)| !given(name)));
+            command
+                .args(bucket.options())
+                .arg("--spool")
+                .arg(dir.path());
+        } else if is_s3() {
+            panic!("a directory is served: directory_only!");
+        } else if !self.env.iter().any(|(name, _)| name == "DATA_SERVER_DIR") {
             command.arg("--dir").arg(dir.path());
         }
         match self.listen.as_deref().unwrap_or("127.0.0.1:0") {
             "" => {}
-            listen => drop(command.args(["--listen", listen])),
+            listen => match &*SUITE {
+                Some(suite) if !self.in_the_clear && !listen.contains("//") => {
+                    let scheme = if listen.contains("fd:") {
+                        "https+"
+                    } else {
+                        "https://"
+                    };
+                    command.args(["--listen", &format!("{scheme}{listen}")]);
+                    command.args(suite.own.options());
+                }
+                _ => drop(command.args(["--listen", listen])),
+            },
         }
         if !self.text_log {
             command.args(["--log-format", "json"]);
@@ -166,7 +223,7 @@ impl Launch {
 }
 
 /// The server that cargo built for this test: only the tests themselves are compiled with its path.
-fn binary() -> PathBuf {
+pub(crate) fn binary() -> PathBuf {
     let test = env::current_exe().expect("the path of this test");
     let profile = test
         .ancestors()
@@ -230,6 +287,39 @@ impl TestServer {
         assert_eq!(self.put(key, value).status, 200, "PUT /{key}");
     }
 
+    /// The connections of clients that it holds, also where it has connections to a store besides.
+    pub fn connections(&self) -> usize {
+        let local = format!(":{:04X}", self.addr.port());
+        let table = fs::read_to_string("/proc/net/tcp").expect("the sockets");
+        let is_held = |line: &&str| {
+            let mut columns = line.split_whitespace().skip(1);
+            let (from, state) = (columns.next(), columns.nth(1));
+            // Not the listener, and with an inode: what is closed has none.
+            from.is_some_and(|from| from.ends_with(&local))
+                && state != Some("0A")
+                && columns.nth(5) != Some("0")
+        };
+        table.lines().filter(is_held).count()
+    }
+
+    /// Connections of clients and uploads under way; to be compared with the count at rest.
+    pub fn in_flight(&self) -> usize {
+        if self.dir.bucket().is_none() {
+            return self.proc().in_flight();
+        }
+        // An upload is a connection until it is over.
+        self.connections()
+    }
+
+    /// Uploads under way that have left memory: their temporary files, or what is sent on to the store.
+    pub fn receiving(&self) -> usize {
+        if self.dir.bucket().is_none() {
+            return self.proc().staged();
+        }
+        let uploads = Scrape::of(self.addr).count("data_server_uploads_in_flight", &[]);
+        usize::try_from(uploads).expect("a few")
+    }
+
     pub fn signal(&self, signal: Signal) {
         pidfd_send_signal(&self.process.pidfd, signal).expect("the server takes a signal");
     }
@@ -286,6 +376,11 @@ impl TestServer {
         self.process.err.all()
     }
 
+    /// The lines on standard output so far.
+    pub fn stdout_so_far(&self) -> Vec<String> {
+        self.process.out.so_far()
+    }
+
     /// Every line on standard output, once the process has ended.
     #[track_caller]
     pub fn stdout(&self) -> Vec<String> {
@@ -334,8 +429,8 @@ impl Process {
     }
 
     /// Waits for its end.
-    fn ended(mut self) -> Ended {
-        let status = self.wait(DEADLINE);
+    fn ended(mut self, patience: Duration) -> Ended {
+        let status = self.wait(patience);
         Ended {
             code: status.and_then(|status| status.code()),
             stdout: self.out.all().join("\n"),

@@ -36,6 +36,8 @@ pub(super) enum Operation {
         hot: bool,
         len: usize,
     },
+    /// A new name, in two requests: a resumable upload.
+    Resume,
     Delete,
     List,
 }
@@ -58,6 +60,7 @@ impl Scene {
             put(false, SMALL),
             put(true, LARGE),
             put(false, LARGE),
+            Operation::Resume,
             Operation::Delete,
         ];
         let reads = [
@@ -112,6 +115,7 @@ impl Operation {
         }
         let (before, wanted) = match self {
             Self::Put { new: true, len } => (None, Some(pattern(2 * seed + 1, len))),
+            Self::Resume => (None, Some(pattern(2 * seed + 1, LARGE))),
             Self::Put { len, .. } => (old(LARGE), Some(pattern(2 * seed + 1, len))),
             Self::Get { len, .. } => (old(len), old(len)),
             Self::List => (old(SMALL), old(SMALL)),
@@ -144,13 +148,16 @@ impl Operation {
     }
 
     fn ask(self, server: &TestServer, state: &State) -> Reply {
+        if self == Self::Resume {
+            return self.resume(server, state.wanted.as_deref().unwrap_or_default());
+        }
         let (method, key, lines) = match self {
             Self::Put { .. } => {
                 let lines = format!("Content-Type: {MEDIA_TYPE}\r\nContent-Encoding: {CODING}\r\n");
                 ("PUT", self.key(), lines)
             }
             Self::Get { .. } => ("GET", self.key(), String::new()),
-            Self::Delete => ("DELETE", self.key(), String::new()),
+            Self::Delete | Self::Resume => ("DELETE", self.key(), String::new()),
             Self::List => ("GET", "", "Accept: text/plain\r\n".to_owned()),
         };
         let body = match (self, &state.wanted) {
@@ -164,11 +171,34 @@ impl Operation {
         }
     }
 
+    /// Uploads `value` in two requests; the response to the first that was not performed, or to the last.
+    fn resume(self, server: &TestServer, value: &[u8]) -> Reply {
+        let hear = |method, path: &str, lines: &str, body: &[u8]| {
+            let lines = format!("{lines}Connection: close\r\n");
+            match Client::new(server.addr).hear(method, path, &lines, body) {
+                Heard::Answer(answer) => Some(answer),
+                _ => None,
+            }
+        };
+        let (first, rest) = value.split_at(value.len() / 2);
+        let created = hear("PUT", self.key(), "Upload-Complete: ?0\r\n", first)?;
+        if created.status != 201 {
+            return Some(created);
+        }
+        let path = created.must("location").trim_start_matches('/').to_owned();
+        let lines = format!(
+            "Content-Length: {}\r\nContent-Type: application/partial-upload\r\nUpload-Offset: {}\r\nUpload-Complete: ?1\r\n",
+            rest.len(),
+            first.len()
+        );
+        hear("PATCH", &path, &lines, rest)
+    }
+
     /// The key that it is about: half of them lie in folders, which a PUT makes and a DELETE removes.
     pub(super) fn key(self) -> &'static str {
         match self {
             Self::Put { new, len } if new == (len == SMALL) => IN_FOLDERS,
-            Self::Get { hot: true, .. } | Self::Delete | Self::List => IN_FOLDERS,
+            Self::Get { hot: true, .. } | Self::Resume | Self::Delete | Self::List => IN_FOLDERS,
             Self::Put { .. } | Self::Get { .. } => FLAT,
         }
     }

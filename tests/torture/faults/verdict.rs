@@ -121,7 +121,7 @@ fn check_body(seen: &Seen<'_>, body: &[u8]) -> Result<(), String> {
         // What lies in a folder that the server may not read is left out.
         Operation::List if body.is_empty() => seen.is_forbidden(),
         Operation::List => body == format!("{}\n", seen.operation.key()).as_bytes(),
-        Operation::Put { .. } | Operation::Delete => true,
+        Operation::Put { .. } | Operation::Resume | Operation::Delete => true,
     };
     same.then_some(()).ok_or("200, and the body lies".into())
 }

@@ -4,11 +4,14 @@
 //!
 //! `DATA_SERVER_TORTURE_SEED=N tests/run --test torture linearizable` draws the same requests and faults again.
 
+mod kills;
+mod planted;
 mod player;
 mod register;
+mod remote;
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,7 +20,7 @@ use rustix::process::Signal;
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
 use crate::support::{Client, DEADLINE, DataDir, Launch, TestServer};
-use player::{Player, Stage};
+use player::{Player, Rules, Stage};
 use register::{Asked, Event, Only, Told, beginning, is_linearizable, lies};
 
 const CLIENTS: usize = 16;
@@ -33,12 +36,7 @@ const PAUSES: usize = 3;
 fn record(args: &[&str], dice: &mut Random, operations: usize) -> Vec<Vec<Event>> {
     let dir = DataDir::in_memory();
     let launch = || Launch::new(args).on(&dir).start();
-    let stage = Stage {
-        writes: AtomicU32::new(1),
-        operations: AtomicUsize::new(0),
-        epoch: Instant::now(),
-        ending: AtomicBool::new(false),
-    };
+    let stage = Stage::new(Rules::All);
     let mut players: Vec<_> = (0..CLIENTS).map(|_| Player::new(dice.fork())).collect();
     for life in 1..=LIVES {
         let mut server = launch();

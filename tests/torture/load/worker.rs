@@ -5,62 +5,12 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use super::change::Change;
 use super::{CLIENTS, KEYS, Load, Progress, Silence};
 use crate::ledger::{Fault, Finding, Ledger, Number};
 use crate::random::Random;
 use crate::support::{Client, Heard, Raw, Response, put_head};
-use crate::value::{length, value};
-
-/// The longest body of a PUT that is to be refused: the server takes no more of it than it must.
-const SMALL: usize = 64 << 10;
-
-/// A change that was begun, and what is told when all is well.
-struct Change {
-    number: Number,
-    removes: bool,
-    condition: String,
-    status: u16,
-}
-
-impl Change {
-    fn draw(random: &mut Random, ledger: &mut Ledger) -> Self {
-        const NEW: &str = "If-None-Match: *\r\n";
-        const STALE: &str = "If-Match: \"stale\"\r\n";
-        let there = ledger.holds();
-        let (removes, condition, status) = match (random.below(12), there) {
-            // Refused before, and made or not: this decides it.
-            (_, None) | (0..=5, _) => (false, String::new(), 200),
-            (6..=7, Some(true)) => (true, String::new(), 200),
-            (6..=7, Some(false)) => (true, String::new(), 404),
-            (8, Some(true)) => (true, STALE.to_owned(), 412),
-            (9, Some(true)) => (false, format!("If-Match: {}\r\n", ledger.tag), 200),
-            (8..=9, Some(false)) => (false, NEW.to_owned(), 200),
-            (_, Some(true)) => return Self::refused(ledger, NEW),
-            (_, Some(false)) => return Self::refused(ledger, STALE),
-        };
-        Self {
-            number: ledger.begin(removes),
-            removes,
-            condition,
-            status,
-        }
-    }
-
-    /// A small write that is to be refused.
-    fn refused(ledger: &mut Ledger, condition: &str) -> Self {
-        let mut number = ledger.begin(false);
-        while length(&ledger.key, number) > SMALL {
-            ledger.refuse(number);
-            number = ledger.begin(false);
-        }
-        Self {
-            number,
-            removes: false,
-            condition: condition.to_owned(),
-            status: 412,
-        }
-    }
-}
+use crate::value::value;
 
 /// What became of a request.
 enum Told {

@@ -257,7 +257,9 @@ impl<'a> Siege<'a> {
             let (goes_on, lived) = (slow.go_on(), slow.opened.elapsed());
             let (kind, limit) = (slow.kind, self.plan.limit(slow.kind));
             let may_be_kept = self.spent.len() < self.plan.connections * 8 / 10;
-            let is_spent = kind == Kind::Reader && lived > limit + SLACK && may_be_kept;
+            // Half as long again as the limit: a server that the machine delays must have had its time too.
+            let must_have_ended = lived > limit * 3 / 2 + SLACK;
+            let is_spent = kind == Kind::Reader && must_have_ended && may_be_kept;
             if goes_on && !is_spent {
                 at += 1;
                 continue;

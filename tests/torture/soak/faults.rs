@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Signal};
 
+use super::level::COMPUTE_THREADS;
 use crate::exhaustion::resources::limit;
 use crate::random::Random;
 use crate::scale::left_out;
@@ -143,7 +144,9 @@ impl Soak {
 /// A server that gives freed memory back at once, from a page up: what glibc keeps after the busiest moment of all would
 /// look like growth, and hide what really grows.
 pub(super) fn serve(dir: &DataDir, addr: SocketAddr) -> TestServer {
-    let args = ["--threads", "2", "--cache", "1MiB", "--log-level", "warn"];
+    let compute = COMPUTE_THREADS.to_string();
+    let pools = ["--threads", "2", "--compute-threads", &compute];
+    let args = [&pools[..], &["--cache", "1MiB", "--log-level", "warn"]].concat();
     let launch = Launch::new(&args).env("MALLOC_MMAP_THRESHOLD_", "4096");
     launch.on(dir).listen(&addr.to_string()).start()
 }

@@ -1,8 +1,9 @@
 //! Whether what the server holds stays level: memory, descriptors and threads, looked at between the faults.
 
-use crate::support::Proc;
+use crate::support::{Scrape, TestServer};
 
-/// What the server held at one moment.
+/// What the server held at one moment, but for what follows the load and has a bound of its own: cached values, each of
+/// which keeps a descriptor, and the threads of the pools.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub(super) rss_kib: u64,
@@ -11,20 +12,41 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    pub(super) fn of(proc: &Proc) -> Self {
+    pub(super) fn of(server: &TestServer) -> Self {
+        let cached = Scrape::of(server.addr).count("data_server_cache_values", &[]);
+        let cached = usize::try_from(cached).expect("a count");
+        let proc = server.proc();
+        let threads = proc.threads();
+        let in_pools = POOLS.iter().map(|&(pool, most)| {
+            let number = |name: &str| name.strip_prefix(pool)?.parse::<usize>().ok();
+            let count = threads.iter().filter(|(name, _)| number(name).is_some());
+            let count = count.count();
+            assert!(count <= most, "{count} threads {pool}");
+            count
+        });
         Self {
             rss_kib: proc.rss_kib(),
-            descriptors: proc.descriptors(),
-            threads: proc.threads().len(),
+            descriptors: proc.descriptors().saturating_sub(cached),
+            threads: threads.len() - in_pools.sum::<usize>(),
         }
     }
 }
 
-/// What may come on top of the first sample by the last one: caches fill, and so do the bounded pools of threads (32 for the
-/// disk, 4 for listings, and those that compute).
+/// The pools: how their threads are named before their number, and how many there may be. They come when they are needed
+/// and stay.
+const POOLS: [(&str, usize); 3] = [
+    ("disk-", 32),
+    ("disk-list-", 4),
+    ("compute-", COMPUTE_THREADS),
+];
+
+/// The server of a soak computes on so many threads.
+pub(super) const COMPUTE_THREADS: usize = 2;
+
+/// What may come on top of the first third of the samples by the last one.
 const MORE_RSS_KIB: f64 = 8.0 * 1024.0;
 const MORE_DESCRIPTORS: f64 = 24.0;
-const MORE_THREADS: f64 = 40.0;
+const MORE_THREADS: f64 = 4.0;
 
 /// What is looked at, how much it may grow, and where it is.
 type Column = (&'static str, f64, fn(&Sample) -> f64);

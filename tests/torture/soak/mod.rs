@@ -70,7 +70,7 @@ fn weather(soak: &mut Soak, faults: &[Fault], progress: &Progress) -> Watch {
             let late = format!("{} requests failed long after {fault:?}", after - before);
             watch.late.push(late);
         }
-        let sample = Sample::of(&soak.server.proc());
+        let sample = Sample::of(&soak.server);
         eprintln!(
             "soak: {} s: {fault:?}: {sample:?}",
             start.elapsed().as_secs()
@@ -209,7 +209,7 @@ fn a_leak_is_found_out() {
             assert_eq!(raw.ask("GET /none HTTP/1.1\r\nHost: t\r\n\r\n").status, 404);
             raw
         }));
-        Sample::of(&server.proc())
+        Sample::of(&server)
     };
     let level: Vec<Sample> = (0..6).map(|_| sample(0)).collect();
     assert!(is_level(&level).is_ok(), "{level:?}");
@@ -222,5 +222,11 @@ fn a_leak_is_found_out() {
     };
     let growing: Vec<Sample> = (0..6).map(growing).collect();
     assert!(is_level(&growing).is_err(), "{growing:?}");
+    let spawning = |n: usize| Sample {
+        threads: level[0].threads + n,
+        ..level[0]
+    };
+    let spawning: Vec<Sample> = (0..6).map(spawning).collect();
+    assert!(is_level(&spawning).is_err(), "{spawning:?}");
     assert!(is_level(&level[..2]).is_err(), "too little to tell");
 }

@@ -1,7 +1,8 @@
 //! What of a PUT is kept, how long, and what is refused.
 
 use crate::support::{
-    Call, DataDir, LENGTHS, Launch, Mount, TestServer, Trace, ask, chunked, pattern,
+    Call, DataDir, LENGTHS, Launch, Mount, TestServer, Trace, ask, chunked, directory_only, is_s3,
+    pattern, taken,
 };
 
 use super::{FIELDS, all_lines, assert_fields, attribute, get, put};
@@ -9,6 +10,9 @@ use super::{FIELDS, all_lines, assert_fields, attribute, get, put};
 /// Directories on several file systems, if the machine can mount them, each with its mount, which the caller keeps.
 fn directories() -> Vec<(DataDir, Option<Mount>)> {
     let mut all = vec![(DataDir::temporary(), None)];
+    if is_s3() {
+        return all;
+    }
     let left_out = "fields of values on this file system";
     all.extend(Mount::tmpfs("size=64m", left_out).map(|mount| (mount.dir(), Some(mount))));
     all.extend(Mount::ext4(left_out).map(|mount| (mount.dir(), Some(mount))));
@@ -18,11 +22,11 @@ fn directories() -> Vec<(DataDir, Option<Mount>)> {
 #[test]
 fn fields_are_answered_as_sent_at_every_size_also_after_a_restart() {
     for (dir, _mount) in directories() {
-        for args in [
-            &[][..],
+        for args in taken(&[
+            &[],
             &["--takeover", "off", "--cache", "0"],
             &["--durability", "disk"],
-        ] {
+        ]) {
             let mut server = Launch::new(args).on(&dir).start();
             for length in LENGTHS {
                 let value = pattern(1, length);
@@ -228,6 +232,7 @@ fn longest() -> (String, Vec<(&'static str, String)>) {
 
 #[test]
 fn the_longest_fields_are_kept_beside_all_other_attributes() {
+    directory_only!("the file system");
     let mount = Mount::tmpfs("size=64m", "the longest fields in memory");
     let in_memory = mount.as_ref().map(Mount::dir);
     for dir in [Some(DataDir::temporary()), in_memory]
@@ -256,6 +261,7 @@ fn the_longest_fields_are_kept_beside_all_other_attributes() {
 /// ext4 keeps the attributes of a file in one block, and the file system of the test has blocks of 1 KiB.
 #[test]
 fn fields_for_which_the_file_system_has_no_room_fail_the_put() {
+    directory_only!("the file system");
     let Some(mount) = Mount::ext4("fields without room") else {
         return;
     };
@@ -278,6 +284,7 @@ fn fields_for_which_the_file_system_has_no_room_fail_the_put() {
 
 #[test]
 fn with_compat_fields_are_ignored_as_the_c_server_ignored_them() {
+    directory_only!("the mode of the C server");
     let dir = DataDir::temporary();
     let mut server = Launch::new(&["--compat"]).on(&dir).start();
     for lines in [
@@ -323,6 +330,7 @@ fn attribute_calls(work: impl Fn(&TestServer)) -> Option<Vec<Call>> {
 
 #[test]
 fn an_attribute_costs_nothing_unless_it_is_set_or_a_value_is_opened() {
+    directory_only!("system calls on files");
     let of = |calls: &[Call], name: &str| calls.iter().filter(|call| call.name == name).count();
     for length in LENGTHS {
         let value = pattern(9, length);
@@ -347,6 +355,7 @@ fn an_attribute_costs_nothing_unless_it_is_set_or_a_value_is_opened() {
 
 #[test]
 fn without_extended_attributes_values_are_stored_without_their_fields() {
+    directory_only!("system calls on files");
     let without = "inject=fsetxattr,fgetxattr:error=EOPNOTSUPP";
     let options = ["-e", "trace=fsetxattr,fgetxattr", "-e", without];
     let Some(trace) = Trace::with(&options, "a file system without extended attributes") else {

@@ -30,8 +30,19 @@ fn all_lines() -> String {
         .concat()
 }
 
-/// The attribute of this key's file.
+/// The attribute of this key's file, or what its object in a store has of it.
 fn attribute(dir: &DataDir, key: &str) -> Option<String> {
+    if let Some(bucket) = dir.bucket() {
+        let head = bucket.ask("HEAD", key, "", b"");
+        let lines = FIELDS.iter().filter_map(|(name, _)| {
+            // VersityGW keeps the framing of an upload as a coding.
+            let kept = head.header(name)?;
+            let kept = kept.strip_prefix("aws-chunked").unwrap_or(kept);
+            let kept = kept.trim_start_matches(',');
+            (!kept.is_empty()).then(|| format!("{name}: {kept}\n"))
+        });
+        return Some(lines.collect()).filter(|text: &String| !text.is_empty());
+    }
     let mut room = [0; 4096];
     let file = File::open(dir.file(key)).expect("the value");
     let len = fgetxattr(&file, NAME, &mut room).ok()?;

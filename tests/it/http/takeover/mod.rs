@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use self::exchange::{Answer, Exchange, assert_same};
-use crate::support::{Event, Launch, Scrape, TestServer, chunked, pattern};
+use crate::support::{Event, Launch, Scrape, TestServer, chunked, directory_only, pattern};
 
 /// Lengths around each limit at which the path of a body changes.
 const LENGTHS: [usize; 11] = [
@@ -352,21 +352,25 @@ fn assert_equal_answers(options: &[&str], lengths: &[usize]) {
 
 #[test]
 fn answers_are_equal() {
+    directory_only!("bodies between sockets and files");
     assert_equal_answers(&[], &LENGTHS);
 }
 
 #[test]
 fn answers_are_equal_without_a_cache() {
+    directory_only!("bodies between sockets and files");
     assert_equal_answers(&["--cache", "0"], &SOME);
 }
 
 #[test]
 fn answers_are_equal_when_compressed() {
+    directory_only!("bodies between sockets and files");
     assert_equal_answers(&["--compress"], &SOME);
 }
 
 #[test]
 fn answers_are_equal_with_log_server_timing_and_cors() {
+    directory_only!("bodies between sockets and files");
     let origin = ["--cors-origin", "https://a.example"];
     let options = [&["--access-log", "--server-timing"], &origin[..]].concat();
     assert_equal_answers(&options, &LENGTHS);
@@ -374,17 +378,20 @@ fn answers_are_equal_with_log_server_timing_and_cors() {
 
 #[test]
 fn answers_are_equal_when_nothing_is_stored() {
+    directory_only!("bodies between sockets and files");
     assert_equal_answers(&["--discard"], &SOME);
     assert_equal_answers(&["--read-only"], &SOME);
 }
 
 #[test]
 fn answers_are_equal_with_compat_and_a_limit() {
+    directory_only!("bodies between sockets and files");
     assert_equal_answers(&["--compat", "--max-body", "300000"], &LENGTHS);
 }
 
 #[test]
 fn answers_with_long_values_are_equal() {
+    directory_only!("bodies between sockets and files");
     for options in [&[][..], &["--discard"]] {
         let pair = Pair::start(options, &[LONG]);
         let long = key(LONG);
@@ -421,6 +428,7 @@ fn answers_with_long_values_are_equal() {
 /// Shows that the comparison itself can fail.
 #[test]
 fn a_difference_in_any_part_of_an_answer_is_found() {
+    directory_only!("bodies between sockets and files");
     let pair = Pair::start(&[], &LENGTHS[..2]);
     let exchange = || Exchange::new("GET").then(&format!("GET /{}", key(1)), "");
     let answers = pair.same(exchange());

@@ -1,0 +1,109 @@
+//! Proves the page without JavaScript: folders are opened, values read and files sent by what the server wrote into it.
+
+use fantoccini::Locator;
+
+use crate::browser::{Browser, Shape, browse_as};
+use crate::support::{TestServer, pattern};
+
+const PLAIN: Shape = Shape {
+    is_phone: false,
+    is_dark: false,
+    is_plain: true,
+};
+
+/// The texts of what this selector finds, as they are seen: nothing of what is hidden. `None` while the page changes.
+async fn seen(browser: &Browser, css: &str) -> Option<Vec<String>> {
+    let mut texts = Vec::new();
+    for element in browser.client.find_all(Locator::Css(css)).await.ok()? {
+        if element.is_displayed().await.ok()? {
+            texts.push(element.text().await.ok()?);
+        }
+    }
+    Some(texts)
+}
+
+async fn until_seen(browser: &Browser, css: &str, expected: &[&str]) {
+    let what = format!("{css} shows {expected:?}");
+    browser
+        .until(&what, async || {
+            seen(browser, css)
+                .await
+                .is_some_and(|texts| texts == expected)
+        })
+        .await;
+}
+
+#[test]
+fn folders_are_opened_and_files_are_sent_without_scripts() {
+    browse_as(PLAIN, async |browser| {
+        let server = TestServer::start(&[]);
+        server.store("a/b/deep.txt", "deep");
+        server.store("top.txt", "top");
+        browser.go(&format!("http://{}/", server.addr)).await;
+        until_seen(browser, "#rows .key", &["a/", "top.txt"]).await;
+        until_seen(browser, "button, #state", &["Upload"]).await;
+        browser.click("#rows .key").await;
+        until_seen(browser, "#rows .key", &["../", "b/"]).await;
+
+        let large = pattern(1, 700_000);
+        let files = [
+            browser.file("new.txt", "new"),
+            browser.file("caf\u{e9}.bin", &large),
+        ];
+        let field = browser.find("#send input[type=file]").await;
+        let paths = files.map(|file| file.display().to_string()).join("\n");
+        field.send_keys(&paths).await.expect("the files");
+        browser.click("#send button").await;
+        until_seen(
+            browser,
+            "#rows .key",
+            &["../", "b/", "caf\u{e9}.bin", "new.txt"],
+        )
+        .await;
+        assert!(server.dir.read("a/caf\u{e9}.bin") == large);
+        assert_eq!(server.get("a/new.txt").must("content-type"), "text/plain");
+
+        // The same once more is refused, until the box is checked.
+        for is_checked in [false, true] {
+            let file = browser.file("new.txt", "newer");
+            let field = browser.find("#send input[type=file]").await;
+            let path = file.display().to_string();
+            field.send_keys(&path).await.expect("the file");
+            if is_checked {
+                browser.click("#send input[type=checkbox]").await;
+            }
+            browser.click("#send button").await;
+            if is_checked {
+                browser
+                    .until("the file is replaced", async || {
+                        server.dir.read("a/new.txt") == b"newer"
+                    })
+                    .await;
+            } else {
+                let why = "a/new.txt: the precondition does not hold; nothing was stored before";
+                until_seen(browser, "pre", &[why]).await;
+                browser.client.back().await.expect("back");
+            }
+        }
+        browser.click("#crumbs a").await;
+        until_seen(browser, "#rows .key", &["a/", "top.txt"]).await;
+    });
+}
+
+/// A browser tells the relation of a page only to servers that it trusts, as those on loopback addresses: to others the
+/// origin alone, which depends on the page's referrer policy.
+#[test]
+fn the_form_is_sent_by_its_own_page_where_the_origin_alone_tells() {
+    browse_as(PLAIN, async |browser| {
+        let server = TestServer::start(&["--allowed-host", "plain.example"]);
+        let url = format!("http://plain.example:{}/f/", server.addr.port());
+        browser.go(&url).await;
+        let file = browser.file("new.txt", "new");
+        let field = browser.find("#send input[type=file]").await;
+        let path = file.display().to_string();
+        field.send_keys(&path).await.expect("the file");
+        browser.click("#send button").await;
+        until_seen(browser, "#rows .key", &["../", "new.txt"]).await;
+        assert_eq!(server.dir.read("f/new.txt"), b"new");
+    });
+}

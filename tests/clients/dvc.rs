@@ -1,0 +1,31 @@
+//! DVC: data that is pushed and pulled.
+
+use crate::client::Client;
+
+/// 2,000 files.
+const MANY: &str = r#"
+mkdir many
+for n in {1..2000}; do echo "file $n" > many/$n; done
+dvc add -q many
+dvc push -q
+rm -r many .dvc/cache
+dvc pull -q
+cat many/* | sort -u | wc -l
+#> 2000
+"#;
+
+#[test]
+fn the_lines_for_dvc_run() {
+    let Some(mut client) = Client::of("DVC") else {
+        return;
+    };
+    client.place(
+        ".config/dvc/config",
+        "[core]\nanalytics = false\ncheck_update = false\n",
+    );
+    client.play();
+    // 20 files and the list of them, by their hashes.
+    assert_eq!(client.server().dir.names().len(), 21);
+    client.server().dir.assert_nothing_staged();
+    client.run_if_full(MANY);
+}

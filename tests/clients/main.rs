@@ -1,0 +1,111 @@
+//! The clients that people already have: the real programs, against the real binary.
+//!
+//! Each client has a section in docs/clients.md, with the lines that a user pastes. The module of the client runs these
+//! lines, then judges what lies in the directory and what else the client can do. A client that is not installed is LEFT
+//! OUT; `tests/clients/install` installs what is no Debian package. `DATA_SERVER_CLIENTS=required`, which `.ci/run` sets,
+//! asks for enough of them; `DATA_SERVER_CLIENTS=full` also runs what takes long.
+
+mod client;
+mod page;
+
+mod aiohttp;
+mod apt;
+mod aria2;
+mod bazel;
+mod cargo;
+mod ccache;
+mod curl;
+mod dvc;
+mod ffmpeg;
+mod git;
+mod go;
+mod go_modules;
+mod gradle;
+mod httpx;
+mod java;
+mod lftp;
+mod maven;
+mod nginx;
+mod nix;
+mod node;
+mod npm;
+mod pip;
+mod rclone;
+mod requests;
+mod tus;
+mod varnish;
+mod w3m;
+mod wget;
+
+use data_server_testing as support;
+
+/// The sections of the page with lines to run, and what each needs: a program, or a command that must succeed.
+const CLIENTS: &[(&str, &[&str])] = &[
+    ("aiohttp", &["python3 -c 'import aiohttp'"]),
+    ("apt", &["apt-get", "dpkg-scanpackages", "curl"]),
+    ("aria2", &["aria2c", "curl"]),
+    ("Bazel", &["bazel"]),
+    ("Cargo", &["cargo --version", "curl"]),
+    ("ccache", &["ccache", "gcc"]),
+    ("curl", &["curl"]),
+    ("DVC", &["dvc", "git"]),
+    ("ffmpeg", &["ffmpeg", "curl"]),
+    ("git", &["git", "curl"]),
+    ("Go", &["go"]),
+    ("Go modules", &["go", "zip", "curl"]),
+    ("Gradle", &["gradle", "javac"]),
+    ("httpx", &["python3 -c 'import httpx'"]),
+    ("Java", &["java", "javac"]),
+    ("lftp", &["lftp", "curl"]),
+    ("Maven", &["mvn", "javac", "test -e $CLIENTS/maven/done"]),
+    ("nginx", &["nginx", "curl", "test $(id -u) = 0"]),
+    ("Nix", &["nix"]),
+    ("Node", &["node -e 'require(\"fs\").openAsBlob.name'"]),
+    ("npm", &["npm", "curl"]),
+    ("pip", &["pip", "curl", "test -e $CLIENTS/venv/done"]),
+    ("rclone", &["rclone", "curl"]),
+    ("requests", &["python3 -c 'import requests'"]),
+    (
+        "tus-js-client",
+        &[
+            "node",
+            "curl",
+            "test -e $CLIENTS/npm/node_modules/tus-js-client",
+        ],
+    ),
+    ("Varnish", &["varnishd", "gcc", "curl"]),
+    ("w3m", &["w3m", "curl"]),
+    ("wget", &["wget", "curl"]),
+];
+
+/// How many clients a run of all tests should have.
+const ENOUGH: usize = 14;
+
+#[test]
+fn every_section_with_lines_is_run() {
+    let mut listed: Vec<&str> = CLIENTS.iter().map(|(name, _)| *name).collect();
+    listed.sort_unstable();
+    let mut sections = page::sections_with_lines();
+    sections.sort_unstable();
+    assert_eq!(listed, sections);
+    let sources = page::sources();
+    for name in listed {
+        let runs = format!("Client::of(\"{name}\")");
+        assert!(sources.contains(&runs), "no module has {runs}");
+    }
+}
+
+#[test]
+fn enough_clients_are_installed_where_they_are_required() {
+    let missing: Vec<String> = CLIENTS
+        .iter()
+        .filter_map(|(name, needs)| Some(format!("{name}: {}", client::missing(needs)?)))
+        .collect();
+    let here = CLIENTS.len() - missing.len();
+    support::say(&format!(
+        "CLIENTS: {here} of {} are installed",
+        CLIENTS.len()
+    ));
+    let is_enough = here >= ENOUGH.min(CLIENTS.len());
+    assert!(is_enough || !client::is_required(), "{missing:#?}");
+}

@@ -1,0 +1,31 @@
+//! Maven: a jar that is deployed and resolved.
+
+use crate::client::{Client, installed};
+
+#[test]
+fn the_lines_for_maven_run() {
+    let Some(mut client) = Client::of("Maven") else {
+        return;
+    };
+    // Its plugins come from a copy on this machine; all else is as in a fresh home.
+    let plugins = installed().join("maven");
+    let mirror = format!(
+        "<settings><mirrors><mirror><id>copy</id><mirrorOf>central</mirrorOf>\
+         <url>file://{}</url></mirror></mirrors></settings>",
+        plugins.display()
+    );
+    client.place(".m2/settings.xml", &mirror);
+    // Java asks the system for the home, not HOME.
+    client.place(".mavenrc", "MAVEN_OPTS=-Duser.home=$HOME\n");
+    client.play();
+    let dir = &client.server().dir;
+    for name in [
+        "greeting-1.0.jar",
+        "greeting-1.0.jar.sha1",
+        "greeting-1.0.pom",
+    ] {
+        let key = format!("maven/org/example/greeting/1.0/{name}");
+        assert!(!dir.read(key).is_empty(), "{name}");
+    }
+    dir.assert_nothing_staged();
+}

@@ -1,0 +1,278 @@
+//! Proves the configuration file: what it may have, what wins over it, and how a fault in it is told.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use clap::CommandFactory;
+use data_server::Args;
+use tempfile::TempDir;
+
+use crate::support::{DataDir, Ended, Launch, directory_only};
+
+/// A directory with a file of options in it.
+struct Written {
+    place: TempDir,
+}
+
+impl Written {
+    fn new(text: impl AsRef<[u8]>) -> Self {
+        let place = TempDir::new().expect("a directory");
+        let written = Self { place };
+        fs::write(written.path(), text).expect("a file");
+        written
+    }
+
+    fn path(&self) -> String {
+        let path = self.place.path().join("options.toml");
+        path.to_str().expect("text").to_owned()
+    }
+
+    fn check(&self) -> Ended {
+        Launch::new(&["config", "check", &self.path()]).bare().run()
+    }
+}
+
+#[test]
+fn a_server_has_the_options_of_its_file() {
+    directory_only!("serves the directory that the file names");
+    let dir = DataDir::temporary();
+    let file = Written::new(format!(
+        "# A comment.\ndir = {:?}\nlisten = \"127.0.0.1:0\"\nmax-body = 10\nread-only = false\nserver-timing = true\n\
+         cors-origin = [\"https://a.example\", 'https://b.example']\nlog-format = \"json\"\n",
+        dir.path()
+    ));
+    let server = Launch::new(&["--config", &file.path()]).bare().start();
+    server.store("k", "10 letters");
+    assert_eq!(dir.read("k"), b"10 letters");
+    assert_eq!(server.put("k", "11 letters!").status, 413);
+    assert!(server.get("k").header("server-timing").is_some());
+    for origin in ["https://a.example", "https://b.example"] {
+        let head =
+            format!("GET /k HTTP/1.1\r\nHost: t\r\nOrigin: {origin}\r\nConnection: close\r\n\r\n");
+        let answer = server.connect().ask(head);
+        let allowed = answer.header("access-control-allow-origin");
+        assert_eq!(allowed, Some(origin));
+    }
+}
+
+#[test]
+fn the_command_line_wins_over_the_environment_and_both_over_the_file() {
+    let file = Written::new("max-body = 1\nread-only = true\n");
+    let allows = |launch: Launch| {
+        let server = launch.env("DATA_SERVER_CONFIG", file.path()).start();
+        let statuses = ["1", "12", "123"].map(|value| server.put("k", value).status);
+        (statuses, server)
+    };
+    let (statuses, server) = allows(Launch::new(&[]));
+    assert_eq!(statuses, [403; 3]);
+    drop(server);
+    // A switch that the file turns on is turned off by its variable.
+    let off = |launch: Launch| allows(launch.env("DATA_SERVER_READ_ONLY", "no")).0;
+    assert_eq!(off(Launch::new(&[])), [200, 413, 413]);
+    let by_variable = Launch::new(&[]).env("DATA_SERVER_MAX_BODY", "2");
+    assert_eq!(off(by_variable), [200, 200, 413]);
+    let by_both = Launch::new(&["--max-body", "3"]).env("DATA_SERVER_MAX_BODY", "2");
+    assert_eq!(off(by_both), [200, 200, 200]);
+}
+
+#[test]
+fn the_file_of_the_command_line_is_read_in_place_of_that_of_the_environment() {
+    let (one, other) = (
+        Written::new("max-body = 1\n"),
+        Written::new("max-body = nonsense"),
+    );
+    let server = Launch::new(&["--config", &one.path()]).env("DATA_SERVER_CONFIG", other.path());
+    assert_eq!(server.start().put("k", "12").status, 413);
+}
+
+/// What is wrong in a file, in which line, and what is said of it.
+const WRONG: [(&str, usize, &str); 25] = [
+    ("nonsense", 1, "expected"),
+    ("threads = 1\nthreads = 2\n", 2, "duplicate key"),
+    ("threads = ", 1, "must be quoted"),
+    ("a = 1\n", 1, "a is no option of a file"),
+    (
+        "# max\n\nmax_body = 1\n",
+        3,
+        "max_body is no option of a file: max-body is",
+    ),
+    ("root = '/tmp'\n", 1, "root is no option"),
+    ("[log]\nlevel = 'info'\n", 1, "log is no option"),
+    ("man = true\n", 1, "man is no option of a file"),
+    (
+        "completions = 'bash'\n",
+        1,
+        "completions is no option of a file",
+    ),
+    (
+        "config = 'other.toml'\n",
+        1,
+        "config is no option of a file",
+    ),
+    ("help = true\n", 1, "help is no option of a file"),
+    ("threads = 0\n", 1, "'--threads <N>': 0 is not in 1..=1024"),
+    ("threads = 'nope'\n", 1, "'--threads <N>': invalid digit"),
+    (
+        "threads = true\n",
+        1,
+        "threads takes a string or an integer, not this boolean",
+    ),
+    (
+        "threads = [1, 2]\n",
+        1,
+        "threads takes a string or an integer, not this array",
+    ),
+    ("max-body = 1.5\n", 1, "not this float"),
+    ("upload-expiry = 1979-05-27\n", 1, "not this datetime"),
+    (
+        "read-only = 'yes'\n",
+        1,
+        "read-only takes true or false, not this string",
+    ),
+    (
+        "allowed-host = ['a', true]\n",
+        1,
+        "allowed-host takes a string or an array of strings",
+    ),
+    ("durability = 'disc'\n", 1, "[possible values: os, disk]"),
+    ("header-timeout = 10\n", 1, "time unit needed"),
+    ("\n\nlisten = 'nowhere'\n", 3, "--listen nowhere: "),
+    ("s3-region = 'x'\n", 1, "s3-region needs --store"),
+    (
+        "pin = true\naccess-log-sample = 2\n",
+        2,
+        "access-log-sample needs --access-log",
+    ),
+    (
+        "store = 's3://values'\ndir = '/tmp'\n",
+        2,
+        "--dir cannot be had with --store",
+    ),
+];
+
+#[test]
+fn a_fault_is_told_with_its_line_and_is_exit_code_2() {
+    for (text, line, why) in WRONG {
+        let file = Written::new(text);
+        let starts_with = format!("data-server: {}:{line}: ", file.path());
+        let start = Launch::new(&["--config", &file.path()]).bare().run();
+        for ended in [start, file.check()] {
+            let said = ended.stderr.trim_end();
+            assert_eq!(
+                (ended.code, ended.stdout.as_str()),
+                (Some(2), ""),
+                "{text}: {said}"
+            );
+            assert!(said.starts_with(&starts_with), "{text}: {said}");
+            assert!(said.contains(why), "{text}: {said}");
+            assert_eq!(said.lines().count(), 1, "{text}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let (bytes, place) = (Written::new(b"dir = '\xff'\n"), Written::new(""));
+    let missing = place.path() + ".missing";
+    let directory = place.place.path().to_str().expect("text").to_owned();
+    for path in [missing, directory, bytes.path()] {
+        let ended = Launch::new(&["--config", &path]).run();
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        let starts_with = format!("data-server: {path}: ");
+        assert!(ended.stderr.starts_with(&starts_with), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_file_is_checked_without_a_start() {
+    let dir = TempDir::new().expect("a directory");
+    let values = dir.path().join("values");
+    // Serving from a descriptor that is not passed would fail, and so would a port that is not free to this user.
+    let file = Written::new(format!("dir = {values:?}\nlisten = 'fd:99'\n"));
+    let ended = file.check();
+    let ok = format!("{}: ok", file.path());
+    assert_eq!(
+        (ended.code, ended.stdout.trim_end(), ended.stderr.as_str()),
+        (Some(0), ok.as_str(), "")
+    );
+    assert!(!values.exists());
+
+    let check = Launch::new(&["config", "check"]).bare();
+    let ended = check.env("DATA_SERVER_CONFIG", file.path()).run();
+    assert_eq!(
+        (ended.code, ended.stdout.trim_end()),
+        (Some(0), ok.as_str())
+    );
+    let ended = Launch::new(&["config", "check"]).bare().run();
+    assert_eq!(ended.code, Some(2), "no file");
+    assert!(
+        ended.stderr.contains("DATA_SERVER_CONFIG"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn options_of_a_file_fit_those_that_are_given_elsewhere() {
+    let check = |text: &str| {
+        let file = Written::new(text);
+        let launch = Launch::new(&["config", "check", &file.path()]).bare();
+        launch.env("DATA_SERVER_STORE", "s3://values").run()
+    };
+    assert_eq!(check("s3-region = 'x'\n").code, Some(0));
+    let ended = check("compress = true\n");
+    assert!(
+        ended
+            .stderr
+            .contains(":1: --compress cannot be had with --store"),
+        "{}",
+        ended.stderr
+    );
+    // What is wrong on the command line is no fault of the file.
+    let file = Written::new("pin = false\n");
+    let ended = Launch::new(&["--config", &file.path(), "--s3-region", "x"])
+        .bare()
+        .run();
+    assert!(!ended.stderr.contains(&file.path()), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(2));
+}
+
+/// A file with every option that has a variable, those of an S3 store or the others, each with a value that it takes.
+fn every_option(of_a_store: bool) -> String {
+    let mut text = String::new();
+    for option in Args::command().get_arguments() {
+        let name = option.get_long().unwrap_or_default();
+        let is_of_a_store = option.get_help_heading() == Some("An S3 store");
+        // A certificate is given, or made.
+        let excludes_another = matches!(name, "config" | "tls-self-signed");
+        if option.get_env().is_none() || excludes_another || is_of_a_store != of_a_store {
+            continue;
+        }
+        let default = option.get_default_values().first();
+        let value = match (default, option.get_possible_values().first()) {
+            _ if !option.get_action().takes_values() => "true".to_owned(),
+            (Some(default), _) => format!("{:?}", default.to_str().expect("text")),
+            (None, Some(possible)) => format!("{:?}", possible.get_name()),
+            (None, None) => match name {
+                "listen" | "admin" => "'https://127.0.0.1:0'".to_owned(),
+                "cors-origin" => "['https://a.example', 'https://b.example']".to_owned(),
+                "s3-endpoint" => "['http://127.0.0.1:1', 'http://127.0.0.1:2']".to_owned(),
+                "store" => "'s3://values'".to_owned(),
+                _ => "'1'".to_owned(),
+            },
+        };
+        writeln!(text, "{name} = {value}").expect("a line");
+    }
+    text
+}
+
+#[test]
+fn a_file_may_have_every_option() {
+    for (of_a_store, at_least) in [(false, 30), (true, 8)] {
+        let text = every_option(of_a_store);
+        let ended = Written::new(&text).check();
+        let said = (ended.code, ended.stderr.as_str());
+        assert_eq!(said, (Some(0), ""), "{text}");
+        assert!(text.lines().count() > at_least, "{text}");
+    }
+}

@@ -1,0 +1,216 @@
+//! Proves that a server listens at several places at once, each under the same rules, and what a unix socket is like: its
+//! file comes and goes with the server, and its clients are known by their processes.
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process;
+
+use rustix::process::{Signal, getuid};
+use tempfile::TempDir;
+
+use crate::support::{Event, Launch, Raw, TestServer, eventually, pattern, put_head};
+
+const GET: &str = "GET /k HTTP/1.1\r\nHost: t\r\n\r\n";
+
+/// A directory for a socket, its path, and the place of it.
+fn place() -> (TempDir, PathBuf, String) {
+    let dir = TempDir::new().expect("a temporary directory");
+    let path = dir.path().join("socket");
+    let place = format!("unix:{}", path.display());
+    (dir, path, place)
+}
+
+/// A server at this unix socket, and on a port of its own.
+fn start(place: &str, args: &[&str]) -> TestServer {
+    Launch::new(&[args, &["--listen", place]].concat()).start()
+}
+
+fn status(raw: &mut Raw, host: &str) -> u16 {
+    let request = format!("GET /none HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    raw.ask(request).status
+}
+
+#[test]
+fn every_place_serves_with_each_dispatch() {
+    for (dispatch, threads) in [
+        ("round-robin", "1"),
+        ("round-robin", "2"),
+        ("least-connections", "2"),
+        ("reuse-port", "1"),
+        ("reuse-port", "2"),
+    ] {
+        let (_dir, path, place) = place();
+        let second = ["--listen", "http://127.0.0.1:0/"];
+        let options = ["--dispatch", dispatch, "--threads", threads];
+        let mut server = start(&place, &[&second[..], &options].concat());
+        server.store("k", "value");
+        eventually("all lines are there", || server.stdout_so_far().len() == 3);
+        let lines = server.stdout_so_far();
+        let ports: Vec<_> = lines
+            .iter()
+            .filter_map(|line| line.strip_prefix("listening on http://"))
+            .collect();
+        assert_eq!(ports.len(), 2, "{lines:?}");
+        assert_eq!(
+            lines[1],
+            format!("listening on {place}"),
+            "in the order of the options"
+        );
+        for _ in 0..8 {
+            for port in &ports {
+                let mut raw = Raw::connect(port.parse().expect("an address"));
+                assert_eq!(raw.ask(GET).body, b"value", "{dispatch} {threads} {port}");
+            }
+            assert_eq!(
+                Raw::connect_unix(&path).ask(GET).body,
+                b"value",
+                "{dispatch}"
+            );
+        }
+        server.stop();
+        assert_eq!(server.stdout().len(), 3);
+        assert!(!path.exists(), "{dispatch} {threads}: the file is left");
+    }
+}
+
+#[test]
+fn long_values_pass_a_unix_socket_both_ways() {
+    let value = pattern(17, 3 << 20);
+    for takeover in ["on", "off"] {
+        let (_dir, path, place) = place();
+        let server = start(&place, &["--takeover", takeover]);
+        let mut raw = Raw::connect_unix(&path);
+        for len in [1, 100 << 10, 300 << 10, 3 << 20] {
+            raw.send(put_head("k", len));
+            raw.send(&value[..len]);
+            assert_eq!(raw.answer().status, 200, "{takeover} {len}");
+            assert!(raw.ask(GET).body == value[..len], "{takeover} {len}");
+        }
+        assert_eq!(server.get("k").body.len(), 3 << 20);
+    }
+}
+
+#[test]
+fn an_upload_to_a_unix_socket_can_be_dropped() {
+    let (_dir, path, place) = place();
+    let _server = start(&place, &["--discard"]);
+    let mut raw = Raw::connect_unix(&path);
+    for _ in 0..2 {
+        raw.send(put_head("k", 3 << 20));
+        raw.send(pattern(1, 3 << 20));
+        assert_eq!(raw.answer().status, 200);
+    }
+}
+
+/// Asserts that a server does not start at `place`, and says why.
+fn assert_refused(place: &str, why: &str) {
+    let ended = Launch::new(&["--listen", place]).run();
+    assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+    let message = format!("cannot listen on {place}: {why}");
+    assert!(ended.stderr.contains(&message), "{}", ended.stderr);
+    assert_eq!(ended.stdout, "");
+}
+
+#[test]
+fn a_socket_left_by_a_dead_server_is_replaced_and_a_live_one_is_not() {
+    let (_dir, path, place) = place();
+    let mut first = start(&place, &[]);
+    assert_refused(&place, "another process listens there");
+    assert!(first.get("none").status == 404 && path.exists());
+    first.signal(Signal::KILL);
+    first.exit();
+    let is_socket =
+        |path: &Path| fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
+    assert!(is_socket(&path), "nobody removed it");
+    let mut second = start(&place, &[]);
+    assert_eq!(status(&mut Raw::connect_unix(&path), "t"), 404);
+    second.stop();
+    assert!(!path.exists());
+    File::create(&path).expect("a file");
+    assert_refused(&place, "there is a file, and it is no socket");
+    assert!(path.exists());
+}
+
+#[test]
+fn the_log_names_the_process_behind_a_unix_socket() {
+    let (_dir, path, place) = place();
+    let mut server = start(&place, &["--access-log"]);
+    status(&mut Raw::connect_unix(&path), "t");
+    server.stop();
+    let log = server.log();
+    let mut events = log.iter().filter_map(|line| Event::parse(line));
+    let event = events
+        .find(|event| event.target == "access")
+        .expect("a line");
+    let peer = format!("unix:uid={},pid={}", getuid().as_raw(), process::id());
+    assert_eq!(event.field("peer"), peer);
+}
+
+#[test]
+fn a_user_has_as_many_connections_to_a_unix_socket_as_an_address_has() {
+    let (_dir, path, place) = place();
+    let server = start(&place, &["--max-connections-per-ip", "2"]);
+    let mut open: Vec<_> = (0..2).map(|_| Raw::connect_unix(&path)).collect();
+    assert!(open.iter_mut().all(|raw| status(raw, "t") == 404));
+    Raw::connect_unix(&path).assert_closed();
+    assert_eq!(server.get("none").status, 404, "another client");
+    let warning = server.event("too many connections from one address");
+    assert!(warning.field("address").starts_with("unix:uid="));
+    open.pop();
+    eventually("there is room again", || {
+        let mut next = Raw::connect_unix(&path);
+        next.offer(GET).is_ok() && next.try_head().is_some()
+    });
+}
+
+#[test]
+fn each_place_has_its_own_rule_for_names() {
+    let (_dir, path, place) = place();
+    for (allowed, elsewhere) in [("", 404), ("other.example", 421)] {
+        let args = ["--listen", "127.0.0.1:0", "--listen", &place];
+        let launch = Launch::new(&args).listen("0.0.0.0:0");
+        let server = launch.env("DATA_SERVER_ALLOWED_HOST", allowed).start();
+        eventually("all lines are there", || server.stdout_so_far().len() == 3);
+        let last = server.stdout_so_far().remove(2);
+        let port = last.strip_prefix("listening on http://0.0.0.0:");
+        let port: u16 = port.and_then(|port| port.parse().ok()).expect("a port");
+        let everywhere = ([127, 0, 0, 1], port).into();
+        let status_of = |raw: Raw, host| status(&mut { raw }, host);
+        for _ in 0..2 {
+            // What one place allows is not remembered for another.
+            let evil = "evil.example";
+            assert_eq!(status_of(Raw::connect(everywhere), evil), elsewhere);
+            assert_eq!(status_of(Raw::connect_unix(&path), evil), elsewhere);
+            assert_eq!(status_of(server.connect(), evil), 421);
+            assert_eq!(status_of(server.connect(), "localhost"), 404);
+        }
+    }
+}
+
+#[test]
+fn a_unix_socket_can_be_passed() {
+    let (_dir, path, place) = place();
+    let held = UnixListener::bind(&path).expect("a socket");
+    let launch = Launch::new(&["--listen", "fd:3"]).with_third("", held.into());
+    let mut server = launch.start();
+    assert_eq!(status(&mut Raw::connect_unix(&path), "t"), 404);
+    server.stop();
+    assert_eq!(server.stdout()[0], format!("listening on {place}"));
+    assert!(path.exists(), "it is not the server's to remove");
+}
+
+#[test]
+fn each_socket_that_is_passed_is_listened_on_but_that_of_the_admin_pages() {
+    for (args, lines) in [(&[][..], 2), (&["--admin", "fd:4"], 1)] {
+        let held = TcpListener::bind("127.0.0.1:0").expect("a socket");
+        let variables = "export LISTEN_PID=$$ LISTEN_FDS=2; exec 4<&0;";
+        let launch = Launch::new(args).with_third(variables, held.into());
+        let mut server = launch.listen("").start();
+        assert_eq!(server.get("none").status, 404);
+        server.stop();
+        assert_eq!(server.stdout().len(), lines, "{:?}", server.stdout());
+    }
+}

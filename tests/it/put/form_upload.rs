@@ -1,0 +1,661 @@
+//! Proves POST of forms with files at `/-/upload`: what a browser sends without scripts is stored, as a PUT stores it, and
+//! what is not understood, not allowed or cut off is not.
+
+use crate::support::{
+    DataDir, HtmlPage, Launch, Raw, Response, Scrape, TestServer, ask, by_engine, chunked,
+    clear_only, directory_only, eventually, pattern, put_head,
+};
+
+const MIB: usize = 1 << 20;
+const BOUNDARY: &str = "----WebKitFormBoundaryo2Jt5";
+const HTML: &str = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n";
+
+/// The body of a form: of each part what follows `form-data; ` in its head, and its data.
+fn form(parts: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (head, data) in parts {
+        let head = format!("--{BOUNDARY}\r\nContent-Disposition: form-data; {head}\r\n\r\n");
+        body.extend([head.as_bytes(), data, b"\r\n"].concat());
+    }
+    body.extend(format!("--{BOUNDARY}--\r\n").as_bytes());
+    body
+}
+
+/// A part that is a file.
+fn file(name: &str) -> String {
+    format!("name=\"file\"; filename=\"{name}\"")
+}
+
+const FOLDER: &str = "name=\"folder\"";
+const REPLACE: &str = "name=\"replace\"";
+
+fn post(raw: &mut Raw, lines: &str, body: &[u8]) -> Response {
+    let lines = format!(
+        "Content-Type: multipart/form-data; boundary={BOUNDARY}\r\nContent-Length: {}\r\n{lines}",
+        body.len()
+    );
+    ask(raw, "POST", "/-/upload", &lines, body)
+}
+
+/// Posts a form of these parts on a connection of its own.
+fn send(server: &TestServer, lines: &str, parts: &[(&str, &[u8])]) -> Response {
+    post(&mut server.connect(), lines, &form(parts))
+}
+
+fn text(got: &Response) -> &str {
+    std::str::from_utf8(&got.body).expect("text").trim_end()
+}
+
+#[test]
+fn files_are_stored_in_the_folder_of_the_form() {
+    let server = TestServer::start(&[]);
+    let mut raw = server.connect();
+    let large = pattern(1, 3 * MIB + 1);
+    let body = form(&[
+        (FOLDER, b"a b/c/"),
+        (&file("small.txt"), b"small"),
+        (&file("large"), &large),
+        (&file("none"), b""),
+    ]);
+    let got = post(&mut raw, "", &body);
+    assert_eq!(
+        (got.status, got.must("content-type")),
+        (200, "application/json")
+    );
+    let keys = ["a b/c/small.txt", "a b/c/large", "a b/c/none"];
+    let expected: Vec<_> = keys
+        .into_iter()
+        .map(|key| {
+            let path = key.replace(' ', "%20");
+            serde_json::json!({"key": key, "etag": server.get(&path).must("etag")})
+        })
+        .collect();
+    let json: serde_json::Value = serde_json::from_slice(&got.body).expect("JSON");
+    assert_eq!(json, serde_json::Value::from(expected));
+    server.dir.assert_holds(&keys);
+    assert!(server.dir.read(keys[1]) == large);
+    assert_eq!(server.dir.read(keys[0]), b"small");
+
+    // The connection goes on, and a person is led to the page of the folder.
+    for (folder, location) in [("a b/d", "../a%20b/d/"), ("", "../"), ("x:y/", "../x%3Ay/")] {
+        let body = form(&[(FOLDER, folder.as_bytes()), (&file("x"), b"1")]);
+        let got = post(&mut raw, HTML, &body);
+        assert_eq!(
+            (got.status, got.must("location")),
+            (303, location),
+            "{folder}"
+        );
+    }
+}
+
+/// A browser without scripts sends the form of the page as it stands there.
+#[test]
+fn the_form_of_the_page_works() {
+    let server = TestServer::start(&[]);
+    for (path, key) in [
+        ("/", "new.txt"),
+        ("/f/", "f/new.txt"),
+        ("/f/%22%26%3C/", "f/\"&</new.txt"),
+    ] {
+        let mut raw = server.connect();
+        let page = HtmlPage::parse(&ask(&mut raw, "GET", path, HTML, b"").body);
+        let form_element = page.within("send").next().expect("a form");
+        let action = form_element.attribute("action").expect("an action");
+        let depth = path.matches('/').count() - 1;
+        assert_eq!(action, format!("{}-/upload", "../".repeat(depth)));
+        let attributes = ["method", "enctype"].map(|name| form_element.attribute(name));
+        assert_eq!(attributes, [Some("post"), Some("multipart/form-data")]);
+        let fields = page.within("send").filter(|it| it.name == "input");
+        let parts: Vec<(String, Vec<u8>)> = fields
+            .filter_map(|field| {
+                let name = field.attribute("name")?;
+                match field.attribute("type")? {
+                    "hidden" => {
+                        Some((format!("name=\"{name}\""), field.attribute("value")?.into()))
+                    }
+                    "file" => Some((
+                        format!("name=\"{name}\"; filename=\"new.txt\""),
+                        b"new".to_vec(),
+                    )),
+                    _ => None, // a box that is not checked
+                }
+            })
+            .collect();
+        let parts: Vec<_> = parts
+            .iter()
+            .map(|(head, data)| (&**head, &**data))
+            .collect();
+        let got = post(&mut raw, HTML, &form(&parts));
+        assert_eq!(
+            (got.status, server.dir.read(key)),
+            (303, b"new".to_vec()),
+            "{path}"
+        );
+        let location = got.must("location").strip_prefix("..").expect("relative");
+        let page = HtmlPage::parse(&ask(&mut raw, "GET", location, HTML, b"").body);
+        assert!(page.rows().iter().any(|row| row.text == "new.txt"));
+    }
+    let server = TestServer::start(&["--read-only"]);
+    let got = ask(&mut server.connect(), "GET", "/", HTML, b"");
+    assert_eq!(HtmlPage::parse(&got.body).within("send").count(), 0);
+}
+
+#[test]
+fn nothing_is_replaced_unless_the_form_or_a_precondition_says_so() {
+    let server = TestServer::start(&[]);
+    server.store("f/b", "old");
+    let parts: [(&str, &[u8]); 4] = [
+        (FOLDER, b"f"),
+        (&file("a,1"), b"new"),
+        (&file("b"), b"new"),
+        (&file("c"), b"new"),
+    ];
+    let got = send(&server, "", &parts);
+    let why = "f/b: the precondition does not hold; stored before: f/a%2C1";
+    assert_eq!((got.status, text(&got)), (412, why));
+    server.dir.assert_holds(&["f/a,1", "f/b"]);
+    assert_eq!(server.dir.read("f/b"), b"old");
+    let got = send(&server, "Accept: application/problem+json\r\n", &parts);
+    let problem: serde_json::Value = serde_json::from_slice(&got.body).expect("JSON");
+    assert_eq!(
+        problem["type"],
+        "urn:data-server:problem:precondition-failed"
+    );
+    assert_eq!(
+        problem["detail"],
+        "f/a%2C1: the precondition does not hold; nothing was stored before"
+    );
+    assert!(problem.get("stored").is_none());
+
+    let replacing = |text: &'static [u8]| [&parts[..1], &[(REPLACE, text)], &parts[1..]].concat();
+    for no in [&b""[..], b"off", b"0"] {
+        assert_eq!(send(&server, "", &replacing(no)).status, 412);
+    }
+    for yes in [&b"on"[..], b"1", b"true"] {
+        assert_eq!(send(&server, "", &replacing(yes)).status, 200);
+    }
+    assert_eq!(server.dir.read("f/b"), b"new");
+
+    // Preconditions of the head are of each file, and take the place of the rule.
+    let etag = server.get("f/b").must("etag").to_owned();
+    let one: [(&str, &[u8]); 2] = [(FOLDER, b"f"), (&file("b"), b"newer")];
+    let status = |lines: &str, parts: &[_]| send(&server, lines, parts).status;
+    assert_eq!(status("If-Match: \"other\"\r\n", &one), 412);
+    assert_eq!(status("If-None-Match: *\r\n", &replacing(b"on")), 412);
+    assert_eq!(server.dir.read("f/b"), b"new");
+    assert_eq!(status(&format!("If-Match: {etag}\r\n"), &one), 200);
+    assert_eq!(server.dir.read("f/b"), b"newer");
+    // It says nothing of writes.
+    let since = "If-Modified-Since: Sat, 21 Nov 2020 00:00:00 GMT\r\n";
+    assert_eq!(status(since, &one), 412);
+}
+
+#[test]
+fn names_become_keys_by_the_rules_of_keys() {
+    let server = TestServer::start(&[]);
+    for (folder, name, key) in [
+        ("", "caf\u{e9} \u{1f980}.txt", "caf\u{e9} \u{1f980}.txt"),
+        ("", "say %22hi%22.txt", "say \"hi\".txt"),
+        ("", "100%25", "100%25"),
+        ("d", "sub/deep.txt", "d/sub/deep.txt"),
+        ("d/", "-", "d/-"),
+    ] {
+        let got = send(
+            &server,
+            "",
+            &[(FOLDER, folder.as_bytes()), (&file(name), b"x")],
+        );
+        assert_eq!(got.status, 200, "{name}: {}", text(&got));
+        assert_eq!(server.dir.read(key), b"x");
+    }
+    server.dir.clear();
+    let long = "x".repeat(256);
+    let deep = format!("{}/", "x".repeat(250)).repeat(4);
+    for (folder, name, status, problem) in [
+        ("", "..", 400, "bad key: "),
+        ("..", "x", 400, "bad key: "),
+        ("/a", "x", 400, "bad key: "),
+        ("a//", "x", 400, "bad key: "),
+        ("a", "b//c", 400, "bad key: "),
+        ("a", "/b", 400, "bad key: "),
+        ("-", "x", 400, "bad key: "),
+        (".data-server", "x", 400, "bad key: "),
+        ("", &long, 414, "bad key: "),
+        (&deep, "123456789012345678901", 414, "bad key: "),
+        (
+            &deep.repeat(2),
+            "x",
+            400,
+            "bad form: the field folder is too long",
+        ),
+    ] {
+        let got = send(
+            &server,
+            "",
+            &[(FOLDER, folder.as_bytes()), (&file(name), b"x")],
+        );
+        assert_eq!(got.status, status, "{folder} {name}");
+        assert!(text(&got).starts_with(problem), "{}", text(&got));
+    }
+    server.store("a", "a value");
+    let got = send(&server, "", &[(FOLDER, b"a"), (&file("x"), b"x")]);
+    assert_eq!(got.status, 409, "{}", text(&got));
+    server.dir.assert_holds(&["a"]);
+}
+
+#[test]
+fn what_is_not_understood_is_refused_with_the_reason() {
+    let server = TestServer::start(&[]);
+    let refused = |parts: &[(&str, &[u8])], why: &str| {
+        let got = send(&server, "", parts);
+        assert_eq!(got.status, 400, "{parts:?}");
+        assert!(text(&got).contains(why), "{}", text(&got));
+        server.dir.assert_holds(&[]);
+    };
+    let x = file("x");
+    let x = &*x;
+    refused(&[], "there is no file in the form");
+    refused(&[(FOLDER, b"a")], "there is no file in the form");
+    refused(&[("name=\"file\"", b"x")], "a file needs a file name");
+    refused(&[(&file(""), b"")], "no file was chosen");
+    refused(
+        &[("name=\"files\"; filename=\"x\"", b"x")],
+        "no field of the name \"files\"",
+    );
+    refused(&[("filename=\"x\"", b"x")], "Content-Disposition");
+    refused(
+        &[(FOLDER, b"a"), (FOLDER, b"b"), (x, b"x")],
+        "folder comes twice",
+    );
+    refused(&[(FOLDER, b"\xff"), (x, b"x")], "not UTF-8");
+    refused(&[(REPLACE, b"maybe"), (x, b"x")], "replace is not one of");
+    for (parts, why) in [
+        (
+            [(x, &b"x"[..]), (FOLDER, b"a")],
+            "folder comes after a file",
+        ),
+        ([(x, b"x"), (REPLACE, b"on")], "replace comes after a file"),
+    ] {
+        let got = send(&server, "", &parts);
+        assert_eq!(got.status, 400);
+        assert!(text(&got).contains(why), "{}", text(&got));
+        assert!(text(&got).ends_with("; stored before: x"), "{}", text(&got));
+        server.dir.assert_holds(&["x"]);
+        server.dir.clear();
+    }
+    let raw_form = |body: &[u8]| post(&mut server.connect(), "", body);
+    let whole = form(&[(x, b"x")]);
+    let end = whole.len() - format!("--{BOUNDARY}--\r\n").len();
+    for malformed in [
+        &b""[..],
+        b"no form",
+        &whole[..end],
+        &whole[..end + 10],
+        format!("--{BOUNDARY}\r\nno head\r\n\r\nx\r\n--{BOUNDARY}--").as_bytes(),
+    ] {
+        let got = raw_form(malformed);
+        assert_eq!(got.status, 400, "{}", malformed.escape_ascii());
+        assert!(
+            text(&got).contains("bad form: a part is malformed"),
+            "{}",
+            text(&got)
+        );
+    }
+    // The delimiter ends the file, whatever follows it.
+    let got = raw_form(&[&whole[..end], format!("--{BOUNDARY}x").as_bytes()].concat());
+    assert_eq!(got.status, 400);
+    assert!(text(&got).ends_with("; stored before: x"), "{}", text(&got));
+    server.dir.assert_holds(&["x"]);
+    server.dir.clear();
+    // A head without end is not kept.
+    let endless = [
+        format!("--{BOUNDARY}\r\nX: ").into_bytes(),
+        vec![b'x'; 4 * MIB],
+    ]
+    .concat();
+    let got = raw_form(&endless);
+    assert_eq!((got.status, got.closes()), (400, true));
+    assert!(
+        text(&got).contains("head of a part is too long"),
+        "{}",
+        text(&got)
+    );
+    server.dir.assert_holds(&[]);
+}
+
+#[test]
+fn other_media_types_are_no_forms() {
+    let server = TestServer::start(&[]);
+    let long = format!("multipart/form-data; boundary={}", "x".repeat(71));
+    for media_type in [
+        "",
+        "application/x-www-form-urlencoded",
+        "multipart/mixed; boundary=x",
+        "multipart/form-data",
+        "multipart/form-data; boundary=",
+        &long,
+    ] {
+        let lines =
+            format!("Content-Type: {media_type}\r\nContent-Length: 5\r\nExpect: 100-continue\r\n");
+        let request = format!("POST /-/upload HTTP/1.1\r\nHost: t\r\n{lines}\r\n");
+        let got = server.connect().ask(request);
+        assert_eq!(
+            (got.status, got.closes()),
+            (415, true),
+            "no 100 before it: {media_type}"
+        );
+    }
+}
+
+#[test]
+fn the_place_for_forms_has_methods_of_its_own() {
+    let methods = ["GET", "HEAD", "PUT", "DELETE", "PATCH", "TRACE"];
+    for (args, allow) in [(&[][..], "POST, OPTIONS"), (&["--read-only"], "OPTIONS")] {
+        let server = TestServer::start(args);
+        let mut raw = server.connect();
+        for method in methods {
+            let got = ask(&mut raw, method, "/-/upload", "", b"");
+            assert_eq!((got.status, got.must("allow")), (405, allow), "{method}");
+        }
+        let got = ask(&mut raw, "OPTIONS", "/-/upload", "", b"");
+        assert_eq!((got.status, got.must("allow")), (204, allow));
+        for target in ["/", "/k", "/a/"] {
+            let got = ask(&mut raw, "POST", target, "", b"");
+            assert_eq!(got.status, 405, "{target}");
+            assert!(!got.must("allow").contains("POST"), "{target}");
+        }
+        for target in ["/-/upload/", "/-/uploadx"] {
+            assert_eq!(
+                ask(&mut raw, "GET", target, "", b"").status,
+                404,
+                "{target}"
+            );
+        }
+    }
+    let parted = TestServer::start(&["--admin", "127.0.0.1:0"]);
+    assert_eq!(send(&parted, "", &[(&file("x"), b"x")]).status, 200);
+    let got = post(
+        &mut Raw::connect(parted.admin()),
+        "",
+        &form(&[(&file("y"), b"x")]),
+    );
+    assert_eq!(got.status, 404);
+    parted.dir.assert_holds(&["x"]);
+}
+
+#[test]
+fn read_only_refuses_and_discard_drops() {
+    let parts: [(&str, &[u8]); 2] = [(FOLDER, b"f"), (&file("x"), b"value")];
+    let server = TestServer::start(&["--read-only"]);
+    let got = send(&server, "", &parts);
+    assert_eq!((got.status, text(&got)), (403, "this server is read-only"));
+    let server = TestServer::start(&["--discard"]);
+    let got = send(&server, "", &parts);
+    assert_eq!((got.status, text(&got)), (200, "[{\"key\":\"f/x\"}]"));
+    assert_eq!(send(&server, HTML, &parts).must("location"), "../f/");
+    server.dir.assert_holds(&[]);
+}
+
+/// A page of another origin can send a form without asking first, so the server has to refuse it.
+#[test]
+fn pages_of_other_origins_send_no_forms() {
+    clear_only!("its pages are of http");
+    let server = TestServer::start(&["--cors-origin", "https://app.example"]);
+    let parts: [(&str, &[u8]); 1] = [(&file("x"), b"x")];
+    for lines in [
+        "Origin: https://evil.example\r\n",
+        "Origin: null\r\n",
+        "Origin: https://evil.example\r\nSec-Fetch-Site: cross-site\r\n",
+        "Sec-Fetch-Site: same-site\r\n",
+    ] {
+        for expect in ["", "Expect: 100-continue\r\n"] {
+            let got = send(&server, &format!("{lines}{expect}"), &parts);
+            assert_eq!(got.status, 403, "{lines}");
+        }
+    }
+    server.dir.assert_holds(&[]);
+    for (at, lines) in [
+        "Origin: http://t\r\n",
+        "Origin: http://t\r\nSec-Fetch-Site: same-origin\r\n",
+        "Origin: https://app.example\r\nSec-Fetch-Site: cross-site\r\n",
+        "",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let got = send(&server, lines, &[(&file(&at.to_string()), b"x")]);
+        assert_eq!(got.status, 200, "{lines}");
+    }
+    let preflight = "Origin: https://app.example\r\nAccess-Control-Request-Method: POST\r\n";
+    let got = ask(
+        &mut server.connect(),
+        "OPTIONS",
+        "/-/upload",
+        preflight,
+        b"",
+    );
+    assert_eq!(got.must("access-control-allow-methods"), "POST, OPTIONS");
+}
+
+/// However the bytes come: in chunks of any size, with a delimiter divided anywhere, and data that look like one.
+#[test]
+fn parts_are_found_however_the_bytes_come() {
+    let server = TestServer::start(&[]);
+    let almost = format!(
+        "\r\n--{}\r\n\r\n--\r\r\n-{BOUNDARY}\r\n--{BOUNDARY}",
+        &BOUNDARY[..20]
+    );
+    let almost = almost.replace(&format!("\r\n--{BOUNDARY}"), "\n--") + "\r";
+    let values = [
+        almost.into_bytes(),
+        b"\r\n".to_vec(),
+        vec![],
+        pattern(3, 200),
+    ];
+    let names = ["a", "b", "c", "d"].map(file);
+    let parts: Vec<_> = names
+        .iter()
+        .zip(&values)
+        .map(|(name, value)| (&**name, &**value))
+        .collect();
+    let body = [
+        b"a preamble\r\n",
+        &*form(&[&[(FOLDER, &b"f"[..]), (REPLACE, b"on")], &parts[..]].concat()),
+        b"an epilogue",
+    ]
+    .concat();
+    let mut raw = server.connect();
+    let head = format!(
+        "POST /-/upload HTTP/1.1\r\nHost: t\r\nContent-Type: multipart/form-data; boundary=\"{BOUNDARY}\"\r\n\
+         Transfer-Encoding: chunked\r\n\r\n"
+    );
+    for size in (1..80).chain([127, 500, body.len()]) {
+        raw.send([head.as_bytes(), &chunked(body.chunks(size)), b"0\r\n\r\n"].concat());
+        let got = raw.answer();
+        assert_eq!(got.status, 200, "chunks of {size}: {}", text(&got));
+        for (name, value) in ["f/a", "f/b", "f/c", "f/d"].into_iter().zip(&values) {
+            assert!(
+                server.dir.read(name) == *value,
+                "{name} in chunks of {size}"
+            );
+        }
+        server.dir.clear();
+    }
+}
+
+#[test]
+fn an_upload_cut_off_leaves_nothing_of_its_file_and_those_before() {
+    let server = TestServer::start(&[]);
+    let at_rest = server.in_flight();
+    let large = pattern(4, MIB);
+    let body = form(&[
+        (&file("first"), b"1"),
+        (&file("second"), &large),
+        (&file("third"), b"3"),
+    ]);
+    let first_ends = 300;
+    for at in [first_ends, body.len() / 2, body.len() - 400] {
+        let mut raw = server.connect();
+        raw.send(format!(
+            "POST /-/upload HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\
+             Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n",
+            body.len()
+        ));
+        raw.send(&body[..at]);
+        eventually("the first file is stored", || {
+            server.get("first").status == 200
+        });
+        if at > first_ends {
+            eventually("the second reaches the disk", || server.receiving() > 0);
+        }
+        raw.reset();
+        eventually("the upload is forgotten", || server.in_flight() == at_rest);
+        server.dir.assert_holds(&["first"]);
+        server.dir.clear();
+    }
+    // Half closed, the client is still told.
+    let mut raw = server.connect();
+    raw.send(format!(
+        "POST /-/upload HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\
+         Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n",
+        body.len()
+    ));
+    raw.send(&body[..first_ends]);
+    raw.finish();
+    let got = raw.answer();
+    let why = "second: the request's body was cut off or malformed; stored before: first";
+    assert_eq!((got.status, text(&got)), (400, why));
+}
+
+#[test]
+fn with_compat_there_is_no_place_for_forms() {
+    directory_only!("the mode of the C server");
+    let compat = TestServer::start(&["--compat"]);
+    for method in ["GET", "POST", "OPTIONS"] {
+        let got = ask(&mut compat.connect(), method, "/-/upload", "", b"");
+        assert_eq!(got.status, 404, "{method}");
+    }
+}
+
+#[test]
+fn limits_are_of_each_value() {
+    let server = TestServer::start(&["--max-body", "1000"]);
+    let (fits, long) = (vec![b'x'; 1000], vec![b'x'; 1001]);
+    let got = send(&server, "", &[(&file("a"), &fits), (&file("b"), &fits)]);
+    assert_eq!(got.status, 200, "more than the limit together");
+    let got = send(
+        &server,
+        "",
+        &[(&file("c"), &fits), (&file("d"), &long), (&file("e"), b"")],
+    );
+    assert_eq!(got.status, 413);
+    assert!(
+        text(&got).ends_with("(1000 bytes); stored before: c"),
+        "{}",
+        text(&got)
+    );
+    server.dir.assert_holds(&["a", "b", "c"]);
+
+    let (quota, all) = by_engine(("1MiB", MIB), ("64KiB", 64 << 10));
+    let server = TestServer::start(&["--max-staged", quota]);
+    let mut other = server.connect();
+    other.send(put_head("other", all));
+    other.send("the beginning");
+    eventually("the other upload has the quota", || {
+        Scrape::of(server.addr).sum("data_server_uploads_in_flight", &[]) > 0.5
+    });
+    let got = send(&server, "", &[(&file("a"), b""), (&file("b"), &fits)]);
+    assert_eq!(got.status, 503, "{}", text(&got));
+    assert!(text(&got).ends_with("stored before: a"), "{}", text(&got));
+    server.dir.assert_holds(&["a"]);
+}
+
+#[test]
+fn a_form_has_a_thousand_files_at_most() {
+    directory_only!("a thousand writes within one request");
+    let server = Launch::new(&[]).on(&DataDir::in_memory()).start();
+    let names: Vec<_> = (0..1001).map(|at| file(&format!("{at}"))).collect();
+    let parts: Vec<_> = names.iter().map(|name| (&**name, &b"x"[..])).collect();
+    assert_eq!(send(&server, "", &parts[..1000]).status, 200);
+    server.dir.clear();
+    let got = send(&server, "", &parts);
+    assert_eq!(got.status, 400);
+    assert!(
+        text(&got).contains("more than 1000 files"),
+        "{}",
+        &text(&got)[..200]
+    );
+    assert_eq!(server.dir.values().len(), 1000);
+}
+
+#[test]
+fn a_client_that_waits_is_told_to_go_on() {
+    let server = TestServer::start(&[]);
+    let body = form(&[(&file("x"), b"value")]);
+    let mut raw = server.connect();
+    raw.send(format!(
+        "POST /-/upload HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\nExpect: 100-continue\r\n\
+         Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n",
+        body.len()
+    ));
+    assert_eq!(raw.head().status, 100);
+    assert_eq!(raw.ask(&body).status, 200);
+    let old = raw.ask("POST /-/upload HTTP/1.0\r\nHost: t\r\nContent-Type: multipart/form-data; boundary=x\r\n\r\n");
+    assert_eq!(old.status, 411);
+    server.dir.assert_holds(&["x"]);
+}
+
+/// The type that a browser says is kept, unless it says that it knows none: then the name tells, as for a PUT without one.
+#[test]
+fn the_media_type_of_a_part_is_kept() {
+    let server = TestServer::start(&[]);
+    for (name, sent, kept) in [
+        ("a.txt", "image/png", "image/png"),
+        ("b.png", "application/octet-stream", "image/png"),
+        ("c.png", "no type", "image/png"),
+    ] {
+        let head = format!("{}\r\nContent-Type: {sent}", file(name));
+        assert_eq!(send(&server, "", &[(&head, b"x")]).status, 200);
+        assert_eq!(server.get(name).must("content-type"), kept, "{name}");
+    }
+}
+
+#[test]
+fn a_form_is_counted_and_logged_as_one_request() {
+    let mut server = TestServer::start(&["--access-log"]);
+    let got = send(
+        &server,
+        "X-Request-Id: of-a-form\r\n",
+        &[(&file("x"), b"x"), (&file("y"), b"y")],
+    );
+    assert_eq!((got.status, got.must("x-request-id")), (200, "of-a-form"));
+    let sum = |name, labels: &[_]| Scrape::of(server.addr).sum(name, labels).to_string();
+    let labels = [("method", "POST"), ("status", "2xx")];
+    eventually("the request is counted", || {
+        sum("data_server_requests_total", &labels) == "1"
+    });
+    assert_eq!(sum("data_server_uploads_in_flight", &[]), "0");
+    server.stop();
+    let log = server.log().join("\n");
+    let line = log.lines().find(|line| line.contains("of-a-form"));
+    let line = line.expect("a line of the access log");
+    assert!(
+        line.contains("POST") && line.contains("/-/upload"),
+        "{line}"
+    );
+}
+
+/// One frame at a time, whatever the rate of the client, and however slow the disk.
+#[test]
+fn memory_does_not_grow_with_the_form() {
+    let server = Launch::new(&["--threads", "1"])
+        .on(&DataDir::in_memory())
+        .start();
+    let warm = form(&[(&file("warm"), &pattern(8, MIB))]);
+    assert_eq!(post(&mut server.connect(), "", &warm).status, 200);
+    let before = server.proc().peak_rss_kib();
+    let body = form(&[(&file("x"), &pattern(9, 64 * MIB))]);
+    assert_eq!(post(&mut server.connect(), "", &body).status, 200);
+    let grown = server.proc().peak_rss_kib() - before;
+    assert!(grown < 8 * 1024, "{grown} KiB");
+}

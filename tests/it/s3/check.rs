@@ -1,0 +1,246 @@
+//! The store is tested at the start, not believed: what it does wrong is found, and said in one line.
+
+use std::time::Duration;
+
+use super::serve_plainly;
+use crate::support::s3::{Bucket, Fault, Lies, Stub, VersityGw};
+use crate::support::{Ended, Launch, TestServer, ask};
+
+fn start(bucket: &Bucket, args: &[&str]) -> Result<TestServer, Ended> {
+    Launch::new(args).on_bucket(bucket).start_or_end()
+}
+
+/// The one line of a server that does not start.
+#[track_caller]
+fn refused(lies: Lies, args: &[&str]) -> String {
+    let stub = Stub::lying(lies);
+    let Err(ended) = start(&stub.bucket, args) else {
+        panic!("it serves a store with {lies:?}");
+    };
+    assert_eq!(ended.code, Some(1));
+    let said = ended.stderr.lines();
+    let said: Vec<&str> = said.filter(|line| line.contains("the store")).collect();
+    assert_eq!(said.len(), 1, "{}", ended.stderr);
+    assert_eq!(stub.bucket.objects(), [], "the check leaves nothing");
+    said[0].to_owned()
+}
+
+#[test]
+fn a_store_that_ignores_conditions_is_refused_with_what_it_does() {
+    let cases = [
+        (
+            Lies {
+                ignores_create: true,
+                ..Lies::default()
+            },
+            "PUT with If-None-Match: * over a value is made all the same",
+        ),
+        (
+            Lies {
+                ignores_swap: true,
+                ..Lies::default()
+            },
+            "PUT with If-Match of another version is made all the same",
+        ),
+        (
+            Lies {
+                races: true,
+                ..Lies::default()
+            },
+            "8 of 8 creations of one object at once are made, in round 1",
+        ),
+    ];
+    for (lies, reason) in cases {
+        let line = refused(lies, &[]);
+        assert!(line.contains(reason), "{line}");
+        assert!(
+            line.contains("--s3-conditions off serves it without them"),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn a_store_that_keeps_the_beginning_of_an_upload_is_refused_in_any_case() {
+    let lies = Lies {
+        keeps_cuts: true,
+        ..Lies::default()
+    };
+    for args in [&[][..], &["--s3-conditions", "off"]] {
+        let line = refused(lies, args);
+        assert!(
+            line.contains("the beginning of an upload that broke off is stored"),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn without_conditions_such_a_store_is_served_and_ignores_none() {
+    let lies = Lies {
+        ignores_create: true,
+        ignores_swap: true,
+        ignores_delete: true,
+        races: true,
+        ..Lies::default()
+    };
+    let stub = Stub::lying(lies);
+    let server = start(&stub.bucket, &["--s3-conditions", "off"])
+        .ok()
+        .expect("it serves");
+    server.store("key", "old");
+    for (method, lines) in [
+        ("PUT", "If-None-Match: *\r\n"),
+        ("PUT", "If-Match: \"x\"\r\n"),
+        ("PUT", "If-Match: *\r\n"),
+        ("PUT", "If-None-Match: \"x\"\r\n"),
+        (
+            "PUT",
+            "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n",
+        ),
+        ("DELETE", "If-Match: \"x\"\r\n"),
+    ] {
+        let answer = ask(&mut server.connect(), method, "/key", lines, b"new");
+        assert_eq!(answer.status, 501, "{method} {lines}");
+    }
+    assert_eq!(server.get("key").body, b"old");
+    assert_eq!(stub.bucket.read("key").as_deref(), Some(&b"old"[..]));
+}
+
+#[test]
+fn a_removal_under_a_condition_is_offered_where_the_store_has_it() {
+    let lies = [
+        Lies {
+            ignores_delete: true,
+            ..Lies::default()
+        },
+        Lies {
+            races_delete: true,
+            ..Lies::default()
+        },
+        Lies::default(),
+    ];
+    for (lies, expected) in lies.into_iter().zip([501, 501, 412]) {
+        let stub = Stub::lying(lies);
+        let server = start(&stub.bucket, &[]).ok().expect("it serves");
+        server.store("key", "value");
+        let mut raw = server.connect();
+        let stale = ask(&mut raw, "DELETE", "/key", "If-Match: \"stale\"\r\n", b"");
+        assert_eq!(stale.status, expected, "{lies:?}");
+        assert_eq!(server.get("key").body, b"value");
+        if expected == 412 {
+            let tag = server.get("key").must("etag").to_owned();
+            let answer = ask(
+                &mut raw,
+                "DELETE",
+                "/key",
+                &format!("If-Match: {tag}\r\n"),
+                b"",
+            );
+            assert_eq!(answer.status, 200);
+            assert_eq!(server.get("key").status, 404);
+        }
+    }
+}
+
+#[test]
+fn a_store_that_takes_wrong_checksums_is_served_with_a_warning() {
+    let lies = Lies {
+        ignores_trailers: true,
+        ..Lies::default()
+    };
+    let stub = Stub::lying(lies);
+    let server = start(&stub.bucket, &[]).ok().expect("it serves");
+    server.event("the store does not check what it receives: it is acknowledged");
+}
+
+#[test]
+fn a_real_store_passes_but_for_removals_and_nothing_is_left_in_it() {
+    let Some(store) = VersityGw::start(2) else {
+        return;
+    };
+    let server = start(&store.bucket, &[]).ok().expect("it serves");
+    let tested = server.event("the store was tested");
+    assert_eq!(tested.field("conditional_put"), "true");
+    assert_eq!(tested.field("conditional_delete"), "false");
+    assert_eq!(store.bucket.objects(), []);
+    assert_eq!(store.bucket.multipart_uploads(), 0);
+}
+
+#[test]
+fn a_store_that_is_only_read_is_not_written() {
+    let stub = Stub::lying(Lies {
+        ignores_create: true,
+        ..Lies::default()
+    });
+    let server = start(&stub.bucket, &["--read-only"])
+        .ok()
+        .expect("it serves");
+    assert_eq!(server.get("key").status, 404);
+    assert!(
+        stub.asked()
+            .iter()
+            .all(|asked| ["HEAD", "GET"].contains(&asked.method.as_str()))
+    );
+}
+
+#[test]
+fn a_store_that_lists_in_another_order_is_refused_in_any_case() {
+    let cases = [
+        (
+            Lies {
+                lists_words: true,
+                ..Lies::default()
+            },
+            "cannot use the store: a list has \"a\" where \"Z\" is next by its bytes",
+        ),
+        (
+            Lies {
+                forgets_absent: true,
+                ..Lies::default()
+            },
+            "cannot use the store: a list after \"b\" has \"10\" where \"b-c\" is next by its bytes",
+        ),
+    ];
+    for (lies, reason) in cases {
+        for args in [&[][..], &["--s3-conditions", "off"]] {
+            let line = refused(lies, args);
+            assert!(line.contains(reason), "{line}");
+        }
+    }
+}
+
+#[test]
+fn what_a_killed_check_leaves_behind_is_removed_an_hour_later() {
+    let stub = Stub::start();
+    stub.bucket.place(".data-server-check-0-old", "left");
+    stub.bucket
+        .place(".data-server-checked", "of another program");
+    stub.bucket.place("old value", "");
+    stub.age(Duration::from_secs(3601));
+    stub.bucket
+        .place(".data-server-check-1-young", "of a check that runs");
+    let server = serve_plainly(&stub.bucket, &[]);
+    let swept = server.event("what a check left behind is removed");
+    assert_eq!(swept.field("objects"), "1");
+    let left = stub.bucket.objects();
+    let left: Vec<&str> = left.iter().map(|object| object.key.as_str()).collect();
+    let stay = [
+        ".data-server-check-1-young",
+        ".data-server-checked",
+        "old value",
+    ];
+    assert_eq!(left, stay);
+}
+
+#[test]
+fn a_store_that_is_busy_during_the_check_is_served() {
+    let stub = Stub::start();
+    for _ in 0..100 {
+        let busy = Fault::Refuse(503, "SlowDown", Some(0));
+        stub.fail_now_and_then("PUT", busy, 1);
+    }
+    let server = start(&stub.bucket, &[]).ok().expect("it serves");
+    let tested = server.event("the store was tested");
+    assert_eq!(tested.field("conditional_put"), "true");
+}

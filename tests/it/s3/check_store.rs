@@ -1,0 +1,132 @@
+//! `data-server check-store`: the long form of the check, which prints a line for each thing, and tries every endpoint.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use crate::support::s3::{Bucket, Lies, Stub, VersityGw};
+use crate::support::{Ended, Launch};
+
+/// How long thousands of requests may take on a busy machine.
+const LONG: Duration = Duration::from_secs(240);
+
+fn check(bucket: &Bucket) -> Ended {
+    let launch = Launch::new(&["check-store"]).on_bucket(bucket);
+    launch.ends_within(LONG).run()
+}
+
+/// What it prints of a store with these faults, which cannot be served.
+#[track_caller]
+fn refused(lies: Lies) -> String {
+    let stub = Stub::lying(lies);
+    let ended = check(&stub.bucket);
+    assert_eq!(ended.code, Some(1), "{}\n{}", ended.stdout, ended.stderr);
+    assert_eq!(stub.bucket.objects(), [], "it leaves nothing");
+    ended.stdout
+}
+
+#[test]
+fn it_prints_what_the_store_does() {
+    let printed = refused(Lies {
+        ignores_create: true,
+        ignores_swap: true,
+        ignores_delete: true,
+        ..Lies::default()
+    });
+    assert_eq!(
+        printed,
+        "an upload that breaks off leaves the old value       yes, 15 times\n\
+         an upload with a wrong checksum is refused           yes, 1 times\n\
+         a list has the names as they are, in byte order      yes, 1111 times\n\
+         a list begins after any name, also an absent one     yes, 7 times\n\
+         PUT with If-None-Match: * creates only               NO: PUT with If-None-Match: * over a value is made all the same\n\
+         PUT with If-Match replaces that version only         NO: PUT with If-Match of another version is made all the same\n\
+         DELETE with If-Match removes that version only       NO: DELETE with If-Match of another version is made all the same"
+    );
+}
+
+#[test]
+fn a_real_store_passes_through_both_its_endpoints() {
+    let Some(store) = VersityGw::start(2) else {
+        return;
+    };
+    let ended = check(&store.bucket);
+    assert_eq!(ended.code, Some(0), "{}\n{}", ended.stdout, ended.stderr);
+    for line in [
+        "a list has the names as they are, in byte order      yes, 1111 times",
+        "of 8 swaps at once, one is made                      yes, 300 times",
+        "a change through one endpoint is so for all others   yes, 100 times",
+        "of 8 creations through all endpoints, one is made    yes, 100 times",
+        "of 8 swaps through all endpoints, one is made        yes, 100 times",
+    ] {
+        let mut printed = ended.stdout.lines();
+        assert!(
+            printed.any(|printed| printed == line),
+            "{line}\n{}",
+            ended.stdout
+        );
+    }
+    assert_eq!(store.bucket.objects(), []);
+}
+
+#[test]
+fn an_endpoint_that_answers_what_was_before_is_named() {
+    let lies = Lies {
+        stale_second: true,
+        ..Lies::default()
+    };
+    let stub = Stub::lying(lies);
+    let [first, second] = stub.bucket.endpoints[..] else {
+        panic!("two endpoints");
+    };
+    let ended = check(&stub.bucket);
+    assert_eq!(ended.code, Some(1), "{}\n{}", ended.stdout, ended.stderr);
+    let line = format!(
+        "a change through one endpoint is so for all others   \
+         NO: http://{second} answers what was there before a write through http://{first}"
+    );
+    assert!(
+        ended.stdout.lines().any(|printed| printed == line),
+        "{}",
+        ended.stdout
+    );
+}
+
+#[test]
+fn an_endpoint_through_which_writes_race_is_found() {
+    let printed = refused(Lies {
+        races_across: true,
+        ..Lies::default()
+    });
+    let line = |what: &str| printed.lines().find(|line| line.starts_with(what));
+    let alone = line("of 8 swaps at once, one is made").expect("a line");
+    assert!(alone.ends_with("yes, 300 times"), "{printed}");
+    let across = line("of 8 swaps through all endpoints, one is made").expect("a line");
+    assert!(
+        across.contains("NO: ") && across.contains(" are made, in round "),
+        "{printed}"
+    );
+}
+
+#[test]
+fn an_endpoint_that_cannot_be_reached_is_named() {
+    let stub = Stub::start();
+    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let gone = free.local_addr().expect("its address");
+    drop(free);
+    let ended = check(&stub.bucket.at(&[stub.bucket.endpoints[0], gone]));
+    assert_eq!(ended.code, Some(1), "{}\n{}", ended.stdout, ended.stderr);
+    let named = format!("NO: http://{gone}: the store cannot be reached");
+    assert!(ended.stdout.contains(&named), "{}", ended.stdout);
+}
+
+#[test]
+fn it_is_a_command_of_a_store() {
+    for (args, reason) in [
+        (&["check-store"][..], "--store"),
+        (&["check-stores", "--store", "s3://values"], "check-store"),
+    ] {
+        let ended = Launch::new(args).bare().run();
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(ended.stderr.contains(reason), "{}", ended.stderr);
+    }
+}

@@ -1,0 +1,106 @@
+//! Listings: the objects below the prefix, in byte order, in pages, and by folder.
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+
+use super::{each, send, serve_plainly};
+use crate::support::TestServer;
+use crate::support::s3::Stub;
+
+#[track_caller]
+fn list(server: &TestServer, query: &str) -> Value {
+    let page = send(server, "GET", query, "Accept: application/json\r\n", b"");
+    assert_eq!(
+        page.status,
+        200,
+        "{query}: {}",
+        String::from_utf8_lossy(&page.body)
+    );
+    serde_json::from_slice(&page.body).expect("JSON")
+}
+
+fn keys(page: &Value) -> Vec<&str> {
+    let keys = page["keys"].as_array().expect("keys").iter();
+    keys.map(|key| key["key"].as_str().expect("a key"))
+        .collect()
+}
+
+#[test]
+fn keys_come_in_byte_order_by_prefix_and_by_folder() {
+    each("listed", |server, bucket| {
+        let all = [
+            "A",
+            "a b",
+            "a&<\u{e9}>",
+            "dir/one",
+            "dir/sub/two",
+            "dir2",
+            "z\u{1f600}",
+        ];
+        for key in all {
+            bucket.place(key, key);
+        }
+        // What is beside the prefix is none of its keys.
+        bucket.beneath("elsewhere").place("other", "");
+        bucket.place(".data-server-check-left", "");
+        let page = list(server, "");
+        assert_eq!(keys(&page), all);
+        let first = &page["keys"][0];
+        assert_eq!(
+            (first["size"].as_u64(), first["etag"].as_str()),
+            (Some(1), Some(server.get("A").must("etag")))
+        );
+        assert_eq!(
+            keys(&list(server, "?prefix=dir")),
+            ["dir/one", "dir/sub/two", "dir2"]
+        );
+        assert_eq!(
+            keys(&list(server, "?after=dir%2Fone")),
+            ["dir/sub/two", "dir2", "z\u{1f600}"]
+        );
+        assert_eq!(
+            keys(&list(server, "?after=b")),
+            ["dir/one", "dir/sub/two", "dir2", "z\u{1f600}"]
+        );
+        let folders = list(server, "?delimiter=/");
+        assert_eq!(
+            keys(&folders),
+            ["A", "a b", "a&<\u{e9}>", "dir2", "z\u{1f600}"]
+        );
+        assert_eq!(folders["prefixes"], serde_json::json!(["dir/"]));
+        let inside = list(server, "?delimiter=/&prefix=dir/");
+        assert_eq!(
+            (keys(&inside), &inside["prefixes"]),
+            (vec!["dir/one"], &serde_json::json!(["dir/sub/"]))
+        );
+        let mut found = Vec::new();
+        let mut after = String::new();
+        loop {
+            let page = list(server, &format!("?limit=2&after={after}"));
+            found.extend(keys(&page).into_iter().map(str::to_owned));
+            let Some(next) = page["next"].as_str() else {
+                break;
+            };
+            after = utf8_percent_encode(next, NON_ALPHANUMERIC).to_string();
+        }
+        assert_eq!(found, all, "page by page");
+    });
+}
+
+#[test]
+fn more_keys_than_the_store_lists_at_once_come_as_one_page() {
+    let stub = Stub::start();
+    let all: Vec<String> = (0..2_345).map(|n| format!("{n:05}")).collect();
+    for key in &all {
+        stub.bucket.place(key, "");
+    }
+    let server = serve_plainly(&stub.bucket, &[]);
+    let page = list(&server, "?limit=10000");
+    assert!(keys(&page) == all, "{} keys", keys(&page).len());
+    assert!(page["next"].is_null());
+    let page = list(&server, "?limit=2000");
+    assert_eq!(
+        (keys(&page).len(), page["next"].as_str()),
+        (2000, Some("01999"))
+    );
+}

@@ -1,0 +1,70 @@
+//! Values in an S3 store: the contract through the socket, and what the server does when the store fails or lies.
+
+mod check;
+mod check_store;
+mod contract;
+mod credentials;
+mod faults;
+mod features;
+mod listing;
+mod moved;
+mod redirect;
+mod statuses;
+mod stores;
+mod tls;
+mod upload_counts;
+mod upload_faults;
+mod uploads;
+
+use crate::support::s3::{Bucket, OtherStore, Stub, VersityGw};
+use crate::support::{Launch, Response, TestServer, ask};
+
+/// Runs `test` on a server over a real store, where there is one, and over the store in memory. `name` is a prefix that no
+/// other test has.
+fn each(name: &str, test: impl Fn(&TestServer, &Bucket)) {
+    each_with(name, &[], test);
+}
+
+/// The same, of servers with these options.
+fn each_with(name: &str, args: &[&str], test: impl Fn(&TestServer, &Bucket)) {
+    let named = OtherStore::named().map(|store| &store.bucket);
+    let stub = Stub::start();
+    let real = named.or_else(|| VersityGw::shared().map(|store| &store.bucket));
+    for bucket in real.into_iter().chain([&stub.bucket]) {
+        let bucket = bucket.beneath(name);
+        test(&serve(&bucket, args), &bucket);
+    }
+}
+
+/// A server over this bucket.
+#[track_caller]
+fn serve(bucket: &Bucket, args: &[&str]) -> TestServer {
+    Launch::new(args).on_bucket(bucket).start()
+}
+
+/// A server over this bucket of a store whose conditions are not of interest: it starts faster.
+#[track_caller]
+fn serve_plainly(bucket: &Bucket, args: &[&str]) -> TestServer {
+    serve(bucket, &[args, &["--s3-conditions", "off"]].concat())
+}
+
+/// One request on a connection of its own, with these header lines, each ending in CRLF.
+#[track_caller]
+fn send(server: &TestServer, method: &str, key: &str, lines: &str, body: &[u8]) -> Response {
+    let lines = format!("{lines}Accept: application/problem+json, */*\r\n");
+    ask(
+        &mut server.connect(),
+        method,
+        &format!("/{key}"),
+        &lines,
+        body,
+    )
+}
+
+/// The short name of the reason in a refusal.
+#[track_caller]
+fn reason(answer: &Response) -> String {
+    let problem: serde_json::Value = serde_json::from_slice(&answer.body).expect("a problem");
+    let kind = problem["type"].as_str().expect("its type");
+    kind.rsplit(':').next().expect("its name").to_owned()
+}

@@ -1,0 +1,303 @@
+//! What the server answers when the store refuses, fails or does not answer: each status, its reason, and how long it takes.
+
+use std::time::{Duration, Instant};
+
+use super::{reason, send, serve, serve_plainly};
+use crate::support::s3::{Fault, Stub};
+use crate::support::{Launch, eventually};
+
+use Fault::{FailDone, LoseDone, LoseUndone, Refuse, StallDone, StallUndone};
+
+/// More often than any request is sent.
+const ALWAYS: usize = 1000;
+
+#[test]
+fn each_failure_of_the_store_has_its_status() {
+    let stub = Stub::start();
+    let server = serve(&stub.bucket, &["--s3-timeout", "1s"]);
+    server.store("key", "old");
+    let cases = [
+        (
+            Refuse(403, "AccessDenied", None),
+            [500, 500],
+            ["store-refused"; 2],
+        ),
+        (
+            Refuse(404, "NoSuchBucket", None),
+            [500, 500],
+            ["store-refused"; 2],
+        ),
+        (
+            Refuse(301, "PermanentRedirect", None),
+            [500, 500],
+            ["store-refused"; 2],
+        ),
+        (
+            Refuse(503, "SlowDown", Some(9)),
+            [503, 503],
+            ["store-busy"; 2],
+        ),
+        (
+            Refuse(429, "TooManyRequests", None),
+            [503, 503],
+            ["store-busy"; 2],
+        ),
+        (
+            Refuse(409, "ConditionalRequestConflict", None),
+            [503, 503],
+            ["store-busy"; 2],
+        ),
+        (
+            Refuse(409, "ObjectParentIsFile", None),
+            [409, 409],
+            ["occupied"; 2],
+        ),
+        (
+            Refuse(507, "InsufficientStorage", None),
+            [507, 507],
+            ["no-space"; 2],
+        ),
+        (
+            Refuse(400, "QuotaExceeded", None),
+            [507, 507],
+            ["no-space"; 2],
+        ),
+        (
+            Refuse(400, "EntityTooLarge", None),
+            [507, 507],
+            ["no-space"; 2],
+        ),
+        (
+            Refuse(500, "InternalError", None),
+            [502, 502],
+            ["store-failed", "outcome-unknown"],
+        ),
+        (
+            Refuse(502, "", None),
+            [502, 502],
+            ["store-failed", "outcome-unknown"],
+        ),
+        (LoseUndone, [502, 502], ["store-failed", "outcome-unknown"]),
+        (
+            StallUndone,
+            [504, 504],
+            ["store-timeout", "outcome-unknown"],
+        ),
+    ];
+    for (fault, statuses, reasons) in cases {
+        for ((method, status), expected) in ["GET", "PUT"].into_iter().zip(statuses).zip(reasons) {
+            stub.fail(method, "key", fault.clone(), ALWAYS);
+            let since = Instant::now();
+            let answer = send(&server, method, "key", "", b"new");
+            let took = since.elapsed();
+            stub.heal();
+            assert_eq!(
+                (answer.status, &*reason(&answer)),
+                (status, expected),
+                "{method}: {fault:?}"
+            );
+            assert!(
+                took < Duration::from_secs(10),
+                "{method}: {fault:?} took {took:?}"
+            );
+            assert_eq!(
+                answer.header("retry-after").is_some(),
+                status == 503,
+                "{method}: {fault:?}"
+            );
+            if let Refuse(503, _, Some(_)) = fault {
+                assert_eq!(answer.must("retry-after"), "9");
+            }
+            assert_eq!(server.get("key").body, b"old", "{method}: {fault:?}");
+        }
+    }
+}
+
+#[test]
+fn a_refusal_says_its_code_to_the_log_alone() {
+    let stub = Stub::start();
+    let mut server = serve_plainly(&stub.bucket, &[]);
+    stub.fail(
+        "GET",
+        "key",
+        Refuse(403, "AccessDeniedForThisKey", None),
+        ALWAYS,
+    );
+    let answer = send(&server, "GET", "key", "", b"");
+    assert!(!String::from_utf8_lossy(&answer.body).contains("AccessDeniedForThisKey"));
+    server.stop();
+    assert!(
+        server
+            .log()
+            .iter()
+            .any(|line| line.contains("AccessDeniedForThisKey"))
+    );
+}
+
+#[test]
+fn a_failure_that_passes_is_waited_out() {
+    let stub = Stub::start();
+    let server = serve(&stub.bucket, &[]);
+    for fault in [
+        Refuse(503, "SlowDown", Some(0)),
+        Refuse(409, "OperationAborted", Some(0)),
+    ] {
+        for method in ["PUT", "GET", "DELETE"] {
+            stub.fail(method, "key", fault.clone(), 1);
+            assert_eq!(
+                send(&server, method, "key", "", b"value").status,
+                200,
+                "{method}: {fault:?}"
+            );
+        }
+    }
+    server.store("key", "value");
+    for fault in [Refuse(500, "InternalError", None), LoseUndone] {
+        stub.fail("GET", "key", fault.clone(), 1);
+        assert_eq!(server.get("key").body, b"value", "{fault:?}");
+    }
+}
+
+#[test]
+fn a_write_that_was_made_is_acknowledged_although_its_answer_is_lost() {
+    let stub = Stub::start();
+    let server = serve(&stub.bucket, &["--s3-timeout", "1s"]);
+    for len in [10, 300_000] {
+        for (n, fault) in [FailDone(500), FailDone(504), LoseDone, StallDone]
+            .into_iter()
+            .enumerate()
+        {
+            let key = format!("key-{len}-{n}");
+            let value = vec![b'v'; len];
+            stub.fail("PUT", &key, fault.clone(), 1);
+            let answer = send(&server, "PUT", &key, "If-None-Match: *\r\n", &value);
+            assert_eq!(
+                answer.status,
+                200,
+                "{len} {fault:?}: {}",
+                String::from_utf8_lossy(&answer.body)
+            );
+            assert_eq!(answer.must("etag"), server.get(&key).must("etag"));
+            assert_eq!(
+                stub.asked_for("PUT", &key).len(),
+                1,
+                "{fault:?}: it is sent once"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_write_that_was_perhaps_made_is_never_sent_again() {
+    let stub = Stub::start();
+    let server = serve(&stub.bucket, &["--s3-timeout", "1s"]);
+    for len in [10, 300_000] {
+        for (n, (fault, status)) in [
+            (Refuse(500, "InternalError", None), 502),
+            (LoseUndone, 502),
+            (StallUndone, 504),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let key = format!("key-{len}-{n}");
+            // The same bytes by another writer are not this write.
+            let value = vec![b'v'; len];
+            stub.bucket.place(&key, &value);
+            stub.fail("PUT", &key, fault.clone(), 1);
+            let answer = send(&server, "PUT", &key, "", &value);
+            assert_eq!(
+                (answer.status, &*reason(&answer)),
+                (status, "outcome-unknown"),
+                "{len} {fault:?}"
+            );
+            assert_eq!(
+                stub.asked_for("PUT", &key).len(),
+                2,
+                "{fault:?}: that of the test, and one"
+            );
+        }
+    }
+    stub.bucket.place("gone", "value");
+    stub.fail("DELETE", "gone", LoseDone, 1);
+    let removed = send(&server, "DELETE", "gone", "", b"");
+    assert_eq!(stub.asked_for("DELETE", "gone").len(), 1);
+    assert!([200, 502].contains(&removed.status), "{}", removed.status);
+}
+
+#[test]
+fn a_store_that_comes_back_is_used_at_once() {
+    let Some(mut store) = crate::support::s3::VersityGw::start(1) else {
+        return;
+    };
+    let server = serve_plainly(&store.bucket, &[]);
+    server.store("key", "value");
+    store.kill(0);
+    for method in ["GET", "PUT", "DELETE"] {
+        let since = Instant::now();
+        let answer = send(&server, method, "key", "", b"new");
+        assert_eq!(
+            (answer.status, &*reason(&answer)),
+            (503, "store-unreachable"),
+            "{method}"
+        );
+        assert_eq!(answer.must("retry-after"), "1");
+        assert!(since.elapsed() < Duration::from_secs(5), "{method}");
+    }
+    store.restart(0);
+    let since = Instant::now();
+    eventually("the store is used", || server.get("key").status == 200);
+    assert!(
+        since.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        since.elapsed()
+    );
+    assert_eq!(server.get("key").body, b"value");
+}
+
+#[test]
+fn one_gateway_of_two_is_enough() {
+    let Some(mut store) = crate::support::s3::VersityGw::start(2) else {
+        return;
+    };
+    let server = serve_plainly(&store.bucket, &[]);
+    server.store("key", "value");
+    store.kill(0);
+    for n in 0..10 {
+        assert_eq!(server.get("key").body, b"value");
+        server.store("key", "value");
+        assert_eq!(
+            send(&server, "PUT", &format!("new-{n}"), "", b"x").status,
+            200
+        );
+    }
+}
+
+#[test]
+fn a_store_that_cannot_be_used_keeps_the_server_from_starting() {
+    let stub = Stub::start();
+    let launch = |bucket| Launch::new(&["--s3-timeout", "1s"]).on_bucket(bucket).run();
+    stub.fail("HEAD", "", Refuse(404, "NoSuchBucket", None), ALWAYS);
+    let missing = launch(&stub.bucket);
+    assert_eq!(missing.code, Some(1));
+    assert!(
+        missing.stderr.contains("cannot use the store"),
+        "{}",
+        missing.stderr
+    );
+    stub.heal();
+    let mut other = stub.bucket.clone();
+    other.keys = crate::support::s3::Keys::new("unknown", "top-secret-key");
+    let refused = launch(&other);
+    assert_eq!(refused.code, Some(1));
+    assert!(
+        refused.stderr.contains("cannot use the store"),
+        "{}",
+        refused.stderr
+    );
+    assert!(
+        !refused.stderr.contains("top-secret-key"),
+        "{}",
+        refused.stderr
+    );
+}

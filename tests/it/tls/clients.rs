@@ -1,0 +1,37 @@
+//! Proves which clients are served where certificates of clients are asked for.
+
+use super::{NAMES, is_served, start};
+use crate::support::{Authority, Issued, Raw, TestServer, TlsClient};
+use rustls::version;
+
+fn server(own: &Issued, clients: &Authority, auth: &str) -> TestServer {
+    let file = clients.file();
+    let file = file.to_str().expect("text");
+    start(own, &["--tls-client-ca", file, "--tls-client-auth", auth])
+}
+
+#[test]
+fn a_client_is_served_by_its_certificate() {
+    let (authority, clients, foreign) = (Authority::new(), Authority::new(), Authority::new());
+    let own = authority.issue("own", &NAMES);
+    let good = clients.issue("good", &["alice.example"]);
+    let expired = clients.issue_until("expired", &["alice.example"], 2020);
+    let foreign = foreign.issue("foreign", &["alice.example"]);
+    for auth in ["require", "allow"] {
+        let server = server(&own, &clients, auth);
+        let client = authority.client();
+        let is_served = |client: &TlsClient| is_served(Raw::connect_tls(server.addr, client));
+        assert!(is_served(&client.with(&good)), "{auth}");
+        assert!(!is_served(&client.with(&expired)), "{auth}: expired");
+        assert!(
+            !is_served(&client.with(&foreign)),
+            "{auth}: of another authority"
+        );
+        assert_eq!(is_served(&client), auth == "allow", "{auth}: none");
+        let old = client.versions(&[&version::TLS12]);
+        assert_eq!(is_served(&old), auth == "allow", "{auth}: none, by TLS 1.2");
+        // A session of one that was served is resumed.
+        let good = client.with(&good);
+        assert!((0..3).all(|_| is_served(&good)), "{auth}");
+    }
+}

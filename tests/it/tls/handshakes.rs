@@ -1,0 +1,118 @@
+//! Proves what a handshake settles: the version, the certificate by name, the protocol, and that sessions are resumed by
+//! any reactor.
+
+use std::sync::Arc;
+
+use rustls::{HandshakeKind, ProtocolVersion, version};
+
+use super::{GET, NAMES, start, started};
+use crate::support::{Authority, Launch, Raw, ask};
+
+#[test]
+fn both_versions_are_spoken_and_http_1_is_chosen() {
+    let (authority, _own, server) = started(&[]);
+    for (versions, expected) in [
+        (&[&version::TLS13][..], ProtocolVersion::TLSv1_3),
+        (&[&version::TLS12], ProtocolVersion::TLSv1_2),
+        (rustls::ALL_VERSIONS, ProtocolVersion::TLSv1_3),
+    ] {
+        let mut client = authority.client().versions(versions);
+        let config = Arc::make_mut(&mut client.config);
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let mut raw = Raw::connect_tls(server.addr, &client);
+        assert_eq!(raw.ask(GET).status, 404);
+        let is = raw.look(|tls| tls.protocol_version());
+        assert_eq!(is, Some(expected));
+        let protocol = raw.look(|tls| tls.alpn_protocol().map(<[u8]>::to_vec));
+        assert_eq!(protocol.as_deref(), Some(&b"http/1.1"[..]));
+    }
+}
+
+#[test]
+fn the_certificate_with_the_name_is_shown_and_the_first_for_no_match() {
+    let authority = Authority::new();
+    let first = authority.issue("first", &NAMES);
+    let second = authority.issue("second", &["two.example", "127.0.0.1"]);
+    let third = authority.issue("third", &["*.three.example"]);
+    let (two, three) = (second.options(), third.options());
+    let server = start(&first, &[two, three].concat());
+    for (name, expected) in [
+        ("localhost", &first),
+        ("two.example", &second),
+        ("TWO.example", &second),
+        ("a.three.example", &third),
+    ] {
+        let raw = Raw::connect_tls(server.addr, &authority.client().asking_for(name));
+        raw.handshake().expect("a certificate of that name");
+        let shown = raw.look(|tls| tls.peer_certificates().map(|chain| chain[0].clone()));
+        assert_eq!(shown.as_ref(), Some(expected.der()), "{name}");
+    }
+    // Without a name, by an address, the first is shown: it has that address.
+    let raw = Raw::connect_tls(server.addr, &authority.client());
+    raw.handshake().expect("the first certificate");
+    let shown = raw.look(|tls| tls.peer_certificates().map(|chain| chain[0].clone()));
+    assert_eq!(shown.as_ref(), Some(first.der()));
+    let other = Raw::connect_tls(server.addr, &authority.client().asking_for("a.b.example"));
+    assert!(other.handshake().is_err(), "the first is not of that name");
+}
+
+#[test]
+fn sessions_are_resumed_by_any_of_four_reactors() {
+    for versions in [&[&version::TLS13][..], &[&version::TLS12]] {
+        let (authority, _own, server) = started(&["--threads", "4"]);
+        let client = authority.client().versions(versions);
+        let mut resumed = 0;
+        for _ in 0..200 {
+            let mut raw = Raw::connect_tls(server.addr, &client);
+            assert_eq!(raw.ask(GET).status, 404);
+            let kind = raw.look(|tls| tls.handshake_kind());
+            resumed += usize::from(kind == Some(HandshakeKind::Resumed));
+        }
+        assert_eq!(resumed, 199, "all but the first");
+    }
+}
+
+#[test]
+fn a_page_of_http_is_of_another_origin() {
+    let (authority, _own, server) = started(&[]);
+    let mut raw = Raw::connect_tls(server.addr, &authority.client());
+    let mut put = |origin: String| {
+        let lines = format!("Host: store.example\r\nOrigin: {origin}\r\n");
+        let request = format!("PUT /k HTTP/1.1\r\n{lines}Content-Length: 1\r\n\r\nv");
+        raw.ask(request).status
+    };
+    assert_eq!(put("https://store.example".to_owned()), 200);
+    assert_eq!(put("http://store.example".to_owned()), 403);
+    let mut raw = Raw::connect_tls(server.addr, &authority.client());
+    let mut watch = |origin: &str| {
+        let lines = format!(
+            "Upgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Version: 13\r\n\
+             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: {origin}\r\n"
+        );
+        raw.send(format!(
+            "GET /-/watch HTTP/1.1\r\nHost: store.example\r\n{lines}\r\n"
+        ));
+        raw.head().status
+    };
+    assert_eq!(watch("http://store.example"), 403);
+}
+
+#[test]
+fn names_are_as_in_the_clear() {
+    let authority = Authority::new();
+    let own = authority.issue("own", &NAMES);
+    let launch = Launch::new(&own.options()).env("DATA_SERVER_ALLOWED_HOST", "");
+    let server = launch.listen("https://127.0.0.1:0").start();
+    let status = |host: &str| {
+        let mut raw = Raw::connect_tls(server.addr, &authority.client());
+        raw.ask(format!("GET /none HTTP/1.1\r\nHost: {host}\r\n\r\n"))
+            .status
+    };
+    assert_eq!((status("localhost"), status("evil.example")), (404, 421));
+    let mut raw = Raw::connect_tls(server.addr, &authority.client());
+    assert_eq!(
+        ask(&mut raw, "GET", "/none", "", b"").status,
+        421,
+        "Host: t"
+    );
+}

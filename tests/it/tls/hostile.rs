@@ -1,0 +1,155 @@
+//! Proves that peers which do not keep to the protocol are closed in time, cost nothing that stays, and make no upload
+//! whole.
+
+use std::time::{Duration, Instant};
+
+use super::{GET, is_served, started};
+use crate::support::{Raw, TestServer, TlsClient, eventually, pattern, put_head};
+
+/// The beginning of a `ClientHello`: a record of 512 bytes, of which few come.
+const BEGUN: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
+
+fn assert_serves(server: &TestServer, client: &TlsClient) {
+    assert!(is_served(Raw::connect_tls(server.addr, client)));
+}
+
+#[test]
+fn a_stalled_handshake_is_closed_at_the_limit_for_heads_and_delays_nobody() {
+    let (authority, _own, server) = started(&["--header-timeout", "1s", "--threads", "1"]);
+    let client = authority.client();
+    let start = Instant::now();
+    let mut stalled: Vec<Raw> = [&b""[..], b"\x16", BEGUN]
+        .into_iter()
+        .map(|begun| {
+            let mut raw = Raw::connect_clear(server.addr);
+            raw.send(begun);
+            raw
+        })
+        .collect();
+    // One that is through, and asks nothing.
+    let silent = Raw::connect_tls(server.addr, &client);
+    silent.handshake().expect("a handshake");
+    assert_serves(&server, &client);
+    assert!(
+        start.elapsed() < Duration::from_secs(1),
+        "it waited for another"
+    );
+    stalled.push(silent);
+    for mut raw in stalled {
+        raw.rest();
+        let after = start.elapsed();
+        assert!(after > Duration::from_millis(700), "{after:?} is too early");
+        assert!(after < Duration::from_secs(5), "{after:?} is too late");
+    }
+}
+
+#[test]
+fn what_is_no_tls_is_closed_unanswered() {
+    let (authority, _own, server) = started(&[]);
+    for sent in [
+        GET.as_bytes().to_vec(),
+        b"\r\n\r\n".to_vec(),
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
+        b"\x80\x2e\x01\x00\x02".to_vec(),
+        b"\x16\x03\x01\xff\xff".to_vec(),
+        b"\x17\x03\x03\x00\x10aaaaaaaaaaaaaaaa".to_vec(),
+        pattern(7, 100_000),
+    ] {
+        let mut raw = Raw::connect_clear(server.addr);
+        let _ = raw.offer(&sent);
+        let answer = raw.rest();
+        assert!(answer.len() < 8, "an alert at most: {answer:?}");
+    }
+    assert_serves(&server, &authority.client());
+}
+
+#[test]
+fn garbage_in_a_session_ends_it() {
+    let (authority, _own, server) = started(&[]);
+    let client = authority.client();
+    let mut raw = Raw::connect_tls(server.addr, &client);
+    assert_eq!(raw.ask(GET).status, 404);
+    raw.send_clear(pattern(3, 2000));
+    raw.rest();
+    assert_serves(&server, &client);
+}
+
+#[test]
+fn an_upload_that_is_cut_is_never_whole() {
+    let (authority, _own, server) = started(&[]);
+    let client = authority.client();
+    let value = pattern(5, 1 << 20);
+    let head = "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n80000\r\n";
+    let connections = server.connections();
+    for begun in [
+        [put_head("k", 1 << 20).as_bytes(), &value[..1 << 19]].concat(),
+        [put_head("k", 1000).as_bytes(), &value[..999]].concat(),
+        [head.as_bytes(), &value[..1 << 18]].concat(),
+        [head.as_bytes(), &value[..1 << 19]].concat(),
+        [head.as_bytes(), &value[..1 << 19], b"\r\n"].concat(),
+        b"PUT /k HTTP/1.0\r\n\r\nno length".to_vec(),
+    ] {
+        for is_announced in [false, true] {
+            let mut raw = Raw::connect_tls(server.addr, &client);
+            raw.send(&begun);
+            if is_announced {
+                raw.finish();
+            } else {
+                raw.truncate();
+            }
+            raw.rest();
+            eventually("it is over", || server.connections() == connections);
+            let mut raw = Raw::connect_tls(server.addr, &client);
+            let status = raw.ask(GET).status;
+            if begun.starts_with(b"PUT /k HTTP/1.0") {
+                // Refused, or a value without bytes, as in the clear: none of what followed.
+                assert!(status == 404 || raw.ask(GET).body.is_empty());
+                raw.ask("DELETE /k HTTP/1.1\r\nHost: t\r\n\r\n");
+            } else {
+                assert_eq!(status, 404, "{is_announced}: {:?}", &begun[..60]);
+            }
+        }
+    }
+    // What came whole is stored, however the connection ends.
+    let mut raw = Raw::connect_tls(server.addr, &client);
+    raw.send([put_head("k", 1000).as_bytes(), &value[..1000]].concat());
+    raw.truncate();
+    eventually("it is stored", || {
+        Raw::connect_tls(server.addr, &client).ask(GET).status == 200
+    });
+}
+
+#[test]
+fn handshakes_that_are_begun_and_left_leave_nothing() {
+    let (authority, _own, server) = started(&["--threads", "2"]);
+    let client = authority.client();
+    let round = |count: usize| {
+        for n in 0..count {
+            let begun: Vec<_> = (0..50)
+                .map(|_| {
+                    let mut raw = Raw::connect_clear(server.addr);
+                    let _ = raw.offer(if n % 2 == 0 { BEGUN } else { b"\x16\x03" });
+                    raw
+                })
+                .collect();
+            drop(begun);
+        }
+        eventually("all are closed", || server.connections() == 0);
+        assert_serves(&server, &client);
+        server.proc().rss_kib()
+    };
+    let before = round(20);
+    let after = round(180);
+    let most = before + 2048;
+    assert!(
+        after < most,
+        "{before} KiB, and {after} KiB after 9,000 more"
+    );
+    let mut raw = Raw::connect_tls(server.addr, &client);
+    let metrics = raw.ask("GET /-/metrics HTTP/1.1\r\nHost: t\r\n\r\n").body;
+    let metrics = String::from_utf8(metrics).expect("text");
+    let mut panics = metrics
+        .lines()
+        .filter(|line| line.starts_with("data_server_panics_total"));
+    assert!(panics.all(|line| line.ends_with(" 0")));
+}

@@ -1,0 +1,119 @@
+//! Proves what the options of TLS mean, and that what does not fit is refused with its reason.
+
+use std::fs;
+
+use super::NAMES;
+use crate::support::{Authority, DataDir, Ended, Launch, Raw};
+
+fn refused(args: &[&str], listen: &str) -> Ended {
+    Launch::new(args).listen(listen).run()
+}
+
+#[test]
+fn options_that_do_not_fit_are_refused() {
+    let authority = Authority::new();
+    let own = authority.issue("own", &NAMES);
+    let (pair, sealed) = (own.options(), "https://127.0.0.1:0");
+    for (args, listen, why) in [
+        (
+            &[][..],
+            sealed,
+            "give --tls-cert and --tls-key, or --tls-self-signed",
+        ),
+        (
+            &[],
+            "https+fd:3",
+            "give --tls-cert and --tls-key, or --tls-self-signed",
+        ),
+        (&pair[..2], sealed, "as many --tls-key as --tls-cert"),
+        (
+            &[pair[0], pair[1], pair[2], pair[3], "--tls-self-signed"],
+            sealed,
+            "exclude each other",
+        ),
+        (&pair, "http://127.0.0.1:0", "no place to show it"),
+    ] {
+        let ended = refused(args, listen);
+        assert_eq!(ended.code, Some(2), "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(why), "{args:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_used_is_named() {
+    let authority = Authority::new();
+    let (own, other) = (
+        authority.issue("own", &NAMES),
+        authority.issue("other", &NAMES),
+    );
+    let text = |path: &std::path::Path| path.to_str().expect("text").to_owned();
+    let (certificate, key) = (text(&own.certificate), text(&own.key));
+    let dir = DataDir::temporary();
+    let empty = text(&dir.path().join("../empty.pem"));
+    fs::write(&empty, "").expect("a file");
+    let missing = "/nonexistent/own.pem";
+    for (certificate, key, named) in [
+        (missing, &*key, missing),
+        (&certificate, missing, missing),
+        (&empty, &key, &empty),
+        (&certificate, &empty, &empty),
+        (&certificate, &text(&other.key), &certificate),
+    ] {
+        let ended = refused(
+            &["--tls-cert", certificate, "--tls-key", key],
+            "https://127.0.0.1:0",
+        );
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        assert!(ended.stderr.contains(named), "{named}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_certificate_is_made_and_its_fingerprint_printed() {
+    let args = ["--tls-self-signed", "--allowed-host", "store.example"];
+    let server = Launch::new(&args).listen("https://127.0.0.1:0").start();
+    let event = server.event("self-signed certificate");
+    assert_eq!(
+        event.field("names"),
+        "localhost, 127.0.0.1, ::1, store.example"
+    );
+    let connected = std::process::Command::new("sh")
+        .args(["-c", "openssl s_client -connect \"$0\" < /dev/null 2> /dev/null | openssl x509 -noout -fingerprint -sha256 -ext subjectAltName -text"])
+        .arg(server.addr.to_string())
+        .output();
+    let printed = String::from_utf8(connected.expect("openssl runs").stdout).expect("text");
+    assert!(printed.contains(&event.field("sha256")), "{printed}");
+    for part in ["DNS:store.example", "IP Address:127.0.0.1", "prime256v1"] {
+        assert!(printed.contains(part), "{printed}");
+    }
+}
+
+#[test]
+fn a_server_speaks_tls_at_some_places_and_none_at_others() {
+    let authority = Authority::new();
+    let own = authority.issue("own", &NAMES);
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let socket = dir.path().join("socket");
+    let (clear, sealed) = (
+        "http://127.0.0.1:0",
+        format!("https+unix:{}", socket.display()),
+    );
+    let args = [own.options(), vec!["--listen", &sealed, "--listen", clear]].concat();
+    let mut server = Launch::new(&args).listen("https://127.0.0.1:0").start();
+    crate::support::eventually("all lines are there", || server.stdout_so_far().len() == 3);
+    let lines = server.stdout_so_far();
+    assert_eq!(lines[0], format!("listening on {sealed}"));
+    let clear = lines[1]
+        .strip_prefix("listening on http://")
+        .expect("a place in the clear");
+    let sealed = lines[2]
+        .strip_prefix("listening on https://")
+        .expect("one with TLS");
+    let clear = Raw::connect_clear(clear.parse().expect("an address"));
+    let client = authority.client();
+    let sealed = Raw::connect_tls(sealed.parse().expect("an address"), &client);
+    for mut raw in [clear, sealed] {
+        assert_eq!(raw.ask(super::GET).status, 404);
+    }
+    server.stop();
+}

@@ -1,0 +1,113 @@
+//! Proves that values pass a connection with TLS whole, both ways, and what a connection costs that waits.
+
+use super::{GET, is_served, started};
+use crate::support::{Raw, chunked, pattern, put_head};
+
+#[test]
+fn values_of_all_lengths_pass_both_ways() {
+    let value = pattern(17, 5 << 20);
+    for takeover in ["on", "off"] {
+        let (authority, _own, server) = started(&["--takeover", takeover]);
+        let mut raw = Raw::connect_tls(server.addr, &authority.client());
+        for len in [
+            0,
+            1,
+            16 << 10,
+            17_000,
+            100 << 10,
+            256 << 10,
+            300_001,
+            5 << 20,
+        ] {
+            raw.send(put_head("k", len));
+            raw.send(&value[..len]);
+            assert_eq!(raw.answer().status, 200, "{takeover} {len}");
+            assert!(raw.ask(GET).body == value[..len], "{takeover} {len}");
+            let head = "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
+            raw.send(head);
+            raw.send(chunked(value[..len].chunks(70_000)));
+            assert_eq!(raw.ask("0\r\n\r\n").status, 200, "{takeover} {len}");
+            assert!(raw.ask(GET).body == value[..len], "{takeover} {len}");
+        }
+        let range = "GET /k HTTP/1.1\r\nHost: t\r\nRange: bytes=70000-2999999\r\n\r\n";
+        assert!(raw.ask(range).body == value[70_000..3_000_000]);
+    }
+}
+
+#[test]
+fn an_upload_can_be_dropped() {
+    let (authority, _own, server) = started(&["--discard"]);
+    let mut raw = Raw::connect_tls(server.addr, &authority.client());
+    for _ in 0..2 {
+        raw.send(put_head("k", 3 << 20));
+        raw.send(pattern(1, 3 << 20));
+        assert_eq!(raw.answer().status, 200);
+    }
+}
+
+#[test]
+fn requests_that_come_together_are_answered_in_order() {
+    let (authority, _own, server) = started(&[]);
+    let client = authority.client();
+    let value = pattern(2, 600_000);
+    let mut raw = Raw::connect_tls(server.addr, &client);
+    let mut sent = Vec::new();
+    for _ in 0..4 {
+        sent.extend_from_slice(put_head("k", value.len()).as_bytes());
+        sent.extend_from_slice(&value);
+        sent.extend_from_slice(GET.as_bytes());
+        sent.extend_from_slice(b"HEAD /k HTTP/1.1\r\nHost: t\r\n\r\n");
+    }
+    let mut writer = raw.twin();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            writer.send(&sent);
+            writer.finish();
+        });
+        for _ in 0..4 {
+            assert_eq!(raw.answer().status, 200);
+            assert!(raw.answer().body == value);
+            assert_eq!(raw.head().length(), value.len());
+        }
+        raw.assert_closed();
+    });
+}
+
+#[test]
+fn the_end_of_a_connection_is_announced() {
+    let (authority, _own, server) = started(&[]);
+    let mut raw = Raw::connect_tls(server.addr, &authority.client());
+    let answer = raw.ask("GET /k HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+    assert!(answer.closes());
+    // An end that is not announced is an error.
+    assert_eq!(raw.read_once().expect("an announced end"), 0);
+}
+
+/// Connections that are open and idle.
+const IDLE: usize = 400;
+
+#[test]
+fn an_idle_connection_takes_12_kib() {
+    let (authority, _own, server) = started(&["--threads", "1", "--header-timeout", "5m"]);
+    let open = |count: usize| -> Vec<Raw> {
+        let connect = |_| {
+            let mut raw = Raw::connect_tls(server.addr, &authority.client());
+            assert_eq!(raw.ask(GET).status, 404);
+            raw
+        };
+        (0..count).map(connect).collect()
+    };
+    // So many may keep the buffers of HTTP between requests: these do, in the middle of one.
+    let mut first = open(300);
+    for raw in &mut first {
+        raw.send("GET /k HTTP/1.1\r\n");
+    }
+    // The one reactor answers these after it has read those.
+    drop(open(2));
+    let before = server.proc().rss_kib();
+    let idle = open(IDLE);
+    let each = (server.proc().rss_kib() - before) * 1024 / IDLE as u64;
+    eprintln!("an idle connection with TLS costs {each} bytes");
+    assert!(each <= 12 << 10, "{each} bytes for each");
+    assert!(idle.into_iter().all(is_served));
+}

@@ -1,0 +1,151 @@
+//! Proves that one request at a time has an upload, that a later one ends it, and that races leave a whole value or none.
+
+use std::thread;
+
+use crate::support::{Raw, Resumable, Scrape, TestServer, eventually, pattern};
+
+/// An upload, and a connection on which a part of it hangs in the middle: `sent` bytes of it have been sent.
+fn hanging(server: &TestServer, value: &[u8], sent: usize) -> (Resumable, Raw) {
+    let upload = Resumable::create(&mut server.connect(), "k", "", b"");
+    let mut raw = server.connect();
+    raw.send(upload.append_head(0, true, value.len()));
+    raw.send(&value[..sent]);
+    let in_flight = || Scrape::of(server.addr).count("data_server_uploads_in_flight", &[]);
+    eventually("the part is being received", || {
+        raw.is_taken() && in_flight() == 1
+    });
+    (upload, raw)
+}
+
+/// Longer than what is taken over, and not.
+const LENGTHS: [usize; 2] = [100_000, 2_500_000];
+
+#[test]
+fn a_request_for_the_offset_ends_a_part_that_hangs() {
+    let server = TestServer::start(&[]);
+    for length in LENGTHS {
+        let value = pattern(1, length);
+        let (upload, mut hangs) = hanging(&server, &value, length / 2);
+        let raw = &mut server.connect();
+        let offset = upload.offset(raw);
+        assert!(offset <= length / 2);
+        let ended = hangs.head();
+        assert_eq!(ended.status, 409, "{ended:?}");
+        assert!(ended.closes());
+        assert_eq!(upload.offset(raw), offset, "nothing is appended any more");
+        let stored = upload.append(raw, offset, true, &value[offset..]);
+        assert_eq!(stored.status, 200);
+        assert!(server.get("k").body == value);
+    }
+}
+
+#[test]
+fn another_part_ends_a_part_that_hangs() {
+    let server = TestServer::start(&[]);
+    for length in LENGTHS {
+        let value = pattern(1, length);
+        let (upload, mut hangs) = hanging(&server, &value, length / 2);
+        let refused = upload.append(&mut server.connect(), length, true, b"");
+        assert_eq!(refused.status, 409);
+        let offset: usize = refused.must("upload-offset").parse().expect("an offset");
+        assert!(offset <= length / 2);
+        assert_eq!(hangs.head().status, 409);
+        let stored = upload.append(&mut server.connect(), offset, true, &value[offset..]);
+        assert_eq!(stored.status, 200);
+        assert!(server.get("k").body == value);
+    }
+}
+
+#[test]
+fn cancelling_ends_a_part_that_hangs() {
+    let server = TestServer::start(&[]);
+    for length in LENGTHS {
+        let (upload, mut hangs) = hanging(&server, &pattern(1, length), length / 2);
+        assert_eq!(upload.cancel(&mut server.connect()).status, 204);
+        assert!(hangs.head().status >= 400);
+        server.dir.assert_no_uploads();
+    }
+    server.dir.assert_holds(&[]);
+}
+
+#[test]
+fn of_many_that_append_the_same_part_one_succeeds() {
+    let server = TestServer::start(&["--threads", "2"]);
+    for round in 0..10 {
+        let value = pattern(round, 300_000);
+        let upload = Resumable::create(&mut server.connect(), "k", "", &value[..7]);
+        let statuses: Vec<u16> = thread::scope(|scope| {
+            let append = || {
+                let answer = upload.append(&mut server.connect(), 7, true, &value[7..]);
+                answer.status
+            };
+            let racers: Vec<_> = (0..6).map(|_| scope.spawn(append)).collect();
+            let racers = racers.into_iter();
+            racers
+                .map(|racer| racer.join().expect("an answer"))
+                .collect()
+        });
+        let stored = statuses.iter().filter(|&&status| status == 200).count();
+        assert!(
+            statuses.iter().all(|status| [200, 409].contains(status)),
+            "{statuses:?}"
+        );
+        if stored == 0 {
+            // Each was ended by a later one, the last by the answer to an earlier one.
+            let raw = &mut server.connect();
+            let offset = upload.offset(raw);
+            assert_eq!(
+                upload.append(raw, offset, true, &value[offset..]).status,
+                200
+            );
+        }
+        assert!(stored <= 1, "{statuses:?}");
+        assert!(server.get("k").body == value, "round {round}");
+    }
+}
+
+#[test]
+fn cancelling_and_completing_race_to_a_whole_value_or_none() {
+    let server = TestServer::start(&["--threads", "2"]);
+    for round in 0..30 {
+        let key = format!("k{round}");
+        let value = pattern(round, 200_000);
+        let upload = Resumable::create(&mut server.connect(), &key, "", &value[..100_000]);
+        let (completed, cancelled) = thread::scope(|scope| {
+            let cancel = scope.spawn(|| upload.cancel(&mut server.connect()).status);
+            let raw = &mut server.connect();
+            let completed = upload.append(raw, 100_000, true, &value[100_000..]).status;
+            (completed, cancel.join().expect("an answer"))
+        });
+        let got = server.get(&key);
+        match completed {
+            200 => assert!(got.body == value, "round {round}"),
+            _ => assert_eq!(got.status, 404, "round {round}: {completed} {cancelled}"),
+        }
+        assert_eq!(cancelled, 204);
+    }
+    server.dir.assert_no_uploads();
+    server.dir.assert_nothing_staged();
+}
+
+#[test]
+fn uploads_of_one_key_are_apart() {
+    let server = TestServer::start(&["--threads", "2"]);
+    let values: Vec<_> = (1..=8).map(|seed| pattern(seed, 500_000)).collect();
+    thread::scope(|scope| {
+        for value in &values {
+            let server = &server;
+            scope.spawn(move || {
+                let raw = &mut server.connect();
+                let upload = Resumable::create(raw, "k", "", b"");
+                for (at, part) in (0..).step_by(100_000).zip(value.chunks(100_000)) {
+                    let is_last = at + part.len() == value.len();
+                    let answer = upload.append(raw, at, is_last, part);
+                    assert_eq!(answer.status, if is_last { 200 } else { 204 });
+                }
+            });
+        }
+    });
+    assert!(values.contains(&server.get("k").body));
+    server.dir.assert_holds(&["k"]);
+}

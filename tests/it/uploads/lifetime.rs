@@ -1,0 +1,292 @@
+//! Proves that an upload survives its connection, its server and what is promised of the machine, and no longer than it may.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, SystemTime};
+
+use rustix::process::Signal;
+
+use crate::support::{
+    DataDir, Event, Launch, Resumable, Scrape, TestServer, directory_only, eventually, pattern,
+};
+
+fn start(dir: &DataDir, args: &[&str]) -> TestServer {
+    Launch::new(args).on(dir).start()
+}
+
+fn kill(mut server: TestServer) {
+    server.signal(Signal::KILL);
+    assert_eq!(server.exit(), None);
+}
+
+/// The file of `upload`, or its record.
+fn file(dir: &DataDir, upload: &Resumable, suffix: &str) -> std::path::PathBuf {
+    let id = upload.path.rsplit('/').next().expect("an id");
+    dir.path()
+        .join(format!(".data-server/uploads/{id}{suffix}"))
+}
+
+/// Makes it look as if nothing had been done to `upload` for two days.
+fn age(dir: &DataDir, upload: &Resumable) {
+    let long_ago = SystemTime::now() - Duration::from_secs(48 * 3600);
+    let data = fs::File::options().write(true).open(file(dir, upload, ""));
+    data.expect("the file")
+        .set_modified(long_ago)
+        .expect("a time");
+}
+
+#[test]
+fn an_upload_goes_on_after_a_restart_and_after_a_kill() {
+    directory_only!("the files of uploads");
+    for durability in ["os", "disk"] {
+        let dir = DataDir::temporary();
+        let args = ["--durability", durability];
+        let value = pattern(1, 1_500_000);
+        let lines = "Content-Type: text/x-own\r\nUpload-Length: 1500000\r\n";
+        let mut server = start(&dir, &args);
+        let upload = Resumable::create(&mut server.connect(), "a/k", lines, &value[..400_000]);
+        server.stop();
+        drop(server);
+
+        let server = start(&dir, &args);
+        let raw = &mut server.connect();
+        let state = upload.state(raw);
+        assert_eq!(state.must("upload-offset"), "400000");
+        assert_eq!(state.must("upload-length"), "1500000");
+        assert_eq!(
+            upload
+                .append(raw, 400_000, false, &value[400_000..900_000])
+                .status,
+            204
+        );
+        kill(server);
+
+        let server = start(&dir, &args);
+        let raw = &mut server.connect();
+        assert_eq!(upload.offset(raw), 900_000);
+        assert_eq!(
+            upload.append(raw, 900_000, true, &value[900_000..]).status,
+            200
+        );
+        kill(server);
+
+        let server = start(&dir, &args);
+        let state = upload.state(&mut server.connect());
+        assert_eq!(
+            state.must("upload-complete"),
+            "?1",
+            "the client may have lost the answer"
+        );
+        assert_eq!(state.must("upload-offset"), "1500000");
+        let got = server.get("a/k");
+        assert!(got.body == value);
+        assert_eq!(got.must("content-type"), "text/x-own");
+        dir.assert_holds(&["a/k"]);
+    }
+}
+
+#[test]
+fn what_was_written_of_a_part_is_there_after_a_kill() {
+    directory_only!("the files of uploads");
+    let dir = DataDir::temporary();
+    let value = pattern(1, 8_000_000);
+    let server = start(&dir, &[]);
+    let upload = Resumable::create(&mut server.connect(), "k", "", b"");
+    let mut raw = server.connect();
+    raw.send(upload.append_head(0, true, value.len()));
+    raw.send(&value[..5_000_000]);
+    let written = || {
+        fs::metadata(file(&dir, &upload, ""))
+            .expect("the file")
+            .len()
+    };
+    eventually("some of it is written", || written() >= 4_000_000);
+    kill(server);
+    let server = start(&dir, &[]);
+    let raw = &mut server.connect();
+    let offset = upload.offset(raw);
+    assert!((4_000_000..=5_000_000).contains(&offset), "{offset}");
+    assert_eq!(
+        upload.append(raw, offset, true, &value[offset..]).status,
+        200
+    );
+    assert!(server.get("k").body == value);
+}
+
+#[test]
+fn a_restart_of_the_machine_leaves_what_was_synced() {
+    directory_only!("the files of uploads");
+    let value = pattern(1, 300_000);
+    for durability in ["os", "disk"] {
+        let dir = DataDir::temporary();
+        let args = ["--durability", durability];
+        let server = start(&dir, &args);
+        let upload = Resumable::create(&mut server.connect(), "k", "", &value[..200_000]);
+        kill(server);
+        // As if the machine had been started later than it was, and more had been written than synced.
+        let record = file(&dir, &upload, ".json");
+        let text = fs::read_to_string(&record).expect("a record");
+        let mut json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        json["started"] = 1.into();
+        fs::write(&record, json.to_string()).expect("another record");
+        let data = file(&dir, &upload, "");
+        let bytes = [fs::read(&data).expect("the bytes"), vec![0; 5000]].concat();
+        fs::write(&data, bytes).expect("zeros");
+
+        let server = start(&dir, &args);
+        let raw = &mut server.connect();
+        if durability == "os" {
+            assert_eq!(upload.state(raw).status, 404, "nothing was promised");
+            assert_eq!(dir.uploads(), [""; 0]);
+        } else {
+            assert_eq!(upload.offset(raw), 200_000);
+            assert_eq!(
+                upload.append(raw, 200_000, true, &value[200_000..]).status,
+                200
+            );
+            assert!(server.get("k").body == value);
+        }
+    }
+}
+
+#[test]
+fn an_upload_that_was_published_by_a_link_is_never_appended_to() {
+    directory_only!("the files of uploads");
+    let dir = DataDir::temporary();
+    let server = start(&dir, &[]);
+    let upload = Resumable::create(&mut server.connect(), "k", "Upload-Length: 5\r\n", b"whole");
+    kill(server);
+    // The server ended between the link and the removal of the first name.
+    fs::hard_link(file(&dir, &upload, ""), dir.file("k")).expect("a link");
+    let server = start(&dir, &[]);
+    let raw = &mut server.connect();
+    assert_eq!(upload.state(raw).must("upload-complete"), "?1");
+    assert_eq!(upload.append(raw, 5, false, b"more").status, 409);
+    assert_eq!(server.get("k").body, b"whole");
+    assert_eq!(fs::metadata(dir.file("k")).expect("the value").nlink(), 1);
+}
+
+#[test]
+fn the_start_removes_what_is_no_upload() {
+    directory_only!("the files of uploads");
+    let dir = DataDir::temporary();
+    let server = start(&dir, &[]);
+    let upload = Resumable::create(&mut server.connect(), "k", "", b"x");
+    kill(server);
+    let uploads = dir.path().join(".data-server/uploads");
+    let id = "0123456789abcdef0123456789abcdef";
+    for name in ["x", id, "0123456789abcdef0123456789abcdee.json"] {
+        fs::write(uploads.join(name), "not a record").expect("a file");
+    }
+    let server = start(&dir, &[]);
+    assert_eq!(upload.offset(&mut server.connect()), 1);
+    assert_eq!(dir.uploads().len(), 2);
+}
+
+#[test]
+fn unfinished_uploads_expire() {
+    directory_only!("the files of uploads");
+    let dir = DataDir::temporary();
+    let server = start(&dir, &["--upload-expiry", "1s"]);
+    let raw = &mut server.connect();
+    let upload = Resumable::create(raw, "k", "Upload-Length: 300000\r\n", &pattern(1, 200_000));
+    let limit = upload.state(raw).must("upload-limit").to_owned();
+    assert_eq!(limit, "max-age=1");
+    let metric = |name: &str| Scrape::of(server.addr).count(name, &[]);
+    assert_eq!(metric("data_server_uploads_unfinished"), 1);
+    assert_eq!(metric("data_server_staged_bytes"), 300_000);
+    eventually("the upload expires", || dir.uploads().is_empty());
+    assert_eq!(upload.state(&mut server.connect()).status, 404);
+    eventually("it is counted", || {
+        metric("data_server_uploads_expired_total") == 1
+    });
+    assert_eq!(metric("data_server_uploads_unfinished"), 0);
+    assert_eq!(metric("data_server_staged_bytes"), 0);
+}
+
+#[test]
+fn an_upload_expires_also_while_no_server_runs_and_never_without_expiry() {
+    directory_only!("the files of uploads");
+    let dir = DataDir::temporary();
+    let server = start(&dir, &["--upload-expiry", "0s"]);
+    let upload = Resumable::create(&mut server.connect(), "k", "", b"x");
+    let limit = upload
+        .state(&mut server.connect())
+        .must("upload-limit")
+        .to_owned();
+    assert_eq!(limit, "min-size=0");
+    kill(server);
+    age(&dir, &upload);
+    let server = start(&dir, &["--upload-expiry", "0s"]);
+    assert_eq!(upload.offset(&mut server.connect()), 1);
+    kill(server);
+    age(&dir, &upload);
+    let server = start(&dir, &[]);
+    eventually("the upload expires", || dir.uploads().is_empty());
+    assert_eq!(upload.state(&mut server.connect()).status, 404);
+}
+
+#[test]
+fn an_upload_that_its_client_never_heard_of_goes_with_its_request() {
+    directory_only!("the files of uploads");
+    let server = TestServer::start(&["--min-rate", "1000"]);
+    let head =
+        "PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: 3000000\r\nUpload-Complete: ?0\r\n\r\n";
+    // It breaks off; it is too slow, and the connection is cut.
+    let (mut broken, mut slow) = (server.connect(), server.connect());
+    for raw in [&mut broken, &mut slow] {
+        raw.send(head);
+        raw.send(pattern(1, 1_000_000));
+    }
+    eventually("both are there", || server.dir.uploads().len() == 4);
+    broken.finish();
+    assert_eq!(broken.head().status, 400);
+    eventually("the one is removed", || server.dir.uploads().len() == 2);
+    eventually("the other is removed", || server.dir.uploads().is_empty());
+    assert_eq!(
+        Scrape::of(server.addr).count("data_server_uploads_unfinished", &[]),
+        0
+    );
+}
+
+#[test]
+fn asking_for_the_offset_keeps_an_upload() {
+    directory_only!("the files of uploads");
+    let dir = DataDir::temporary();
+    let server = start(&dir, &["--upload-expiry", "0s"]);
+    let upload = Resumable::create(&mut server.connect(), "k", "", b"x");
+    age(&dir, &upload);
+    assert_eq!(upload.offset(&mut server.connect()), 1);
+    kill(server);
+    let server = start(&dir, &[]);
+    assert_eq!(upload.offset(&mut server.connect()), 1);
+}
+
+#[test]
+fn the_requests_of_an_upload_are_counted_and_logged() {
+    let mut server = TestServer::start(&["--access-log"]);
+    let raw = &mut server.connect();
+    let upload = Resumable::create(raw, "k", "", b"x");
+    assert_eq!(upload.append(raw, 1, false, b"y").status, 204);
+    assert_eq!(upload.append(raw, 1, true, b"z").status, 409);
+    assert_eq!(
+        upload.append(&mut server.connect(), 2, true, b"z").status,
+        200
+    );
+    let counted = |status| {
+        let labels = [("method", "PATCH"), ("status", status)];
+        Scrape::of(server.addr).count("data_server_requests_total", &labels)
+    };
+    eventually("they are counted", || {
+        (counted("2xx"), counted("4xx")) == (2, 1)
+    });
+    server.stop();
+    let log = server.log();
+    let events = log.iter().filter_map(|line| Event::parse(line));
+    let lines: Vec<_> = events.filter(|event| event.target == "access").collect();
+    let of = |method: &str| {
+        let methods = lines.iter().map(|line| line.field("method"));
+        methods.filter(|logged| logged == method).count()
+    };
+    assert_eq!((of("PUT"), of("PATCH")), (1, 3));
+}

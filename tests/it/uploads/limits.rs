@@ -1,0 +1,186 @@
+//! Proves that uploads keep to the options of the server: sizes, room, what may be written, and which pages may.
+
+use crate::support::{
+    DataDir, Launch, Resumable, Scrape, TestServer, ask, chunked, directory_only, pattern,
+};
+
+#[test]
+fn a_value_is_held_to_max_body_over_all_its_parts() {
+    let server = TestServer::start(&["--max-body", "1000"]);
+    for lines in [
+        "Upload-Complete: ?0\r\nUpload-Length: 1001\r\n",
+        "Upload-Complete: ?1\r\n",
+    ] {
+        let body = vec![0; if lines.contains("Length") { 0 } else { 1001 }];
+        let refused = Resumable::ask_to_create(&mut server.connect(), "k", lines, &body);
+        assert_eq!(refused.status, 413);
+        assert!(refused.must("upload-limit").starts_with("max-size=1000"));
+    }
+    let upload = Resumable::create(&mut server.connect(), "k", "", &[1; 600]);
+    let refused = upload.append(&mut server.connect(), 600, true, &[2; 401]);
+    assert_eq!(refused.status, 413, "{refused:?}");
+    let stored = upload.append(&mut server.connect(), 600, true, &[2; 400]);
+    assert_eq!(
+        stored.status, 200,
+        "a length that is announced costs nothing"
+    );
+    let upload = Resumable::create(&mut server.connect(), "k", "", &[1; 600]);
+    let body = [&chunked([&[2; 401][..]])[..], b"0\r\n\r\n"].concat();
+    let lines = "Transfer-Encoding: chunked\r\n";
+    let refused = upload.append_with(&mut server.connect(), 600, true, lines, &body);
+    assert_eq!(refused.status, 413);
+    assert_eq!(upload.state(&mut server.connect()).status, 404);
+}
+
+#[test]
+fn what_is_received_counts_in_max_staged_also_after_a_restart() {
+    directory_only!("what waits in a store is not staged");
+    let dir = DataDir::temporary();
+    let args = ["--max-staged", "1MiB"];
+    let mut server = Launch::new(&args).on(&dir).start();
+    let lines = "Upload-Complete: ?0\r\nUpload-Length: 600000\r\n";
+    let known = Resumable::ask_to_create(&mut server.connect(), "k", lines, b"x");
+    assert_eq!(known.status, 201);
+    let refused = Resumable::ask_to_create(&mut server.connect(), "l", lines, b"x");
+    assert_eq!(refused.status, 503, "announced is as good as received");
+    let grows = Resumable::create(&mut server.connect(), "l", "", &pattern(1, 300_000));
+    let part = pattern(2, 200_000);
+    let refused = grows.append(&mut server.connect(), 300_000, false, &part);
+    assert_eq!(refused.status, 503);
+    let staged =
+        |server: &TestServer| Scrape::of(server.addr).count("data_server_staged_bytes", &[]);
+    let before = staged(&server);
+    assert_eq!(before, 900_000);
+    server.stop();
+    drop(server);
+
+    let server = Launch::new(&args).on(&dir).start();
+    assert_eq!(staged(&server), before);
+    let refused = Resumable::ask_to_create(&mut server.connect(), "m", lines, b"x");
+    assert_eq!(refused.status, 503);
+    assert_eq!(server.put("m", pattern(1, 200_000)).status, 503);
+    assert_eq!(grows.cancel(&mut server.connect()).status, 204);
+    server.store("m", pattern(1, 200_000));
+    assert_eq!(staged(&server), 600_000);
+    let first = Resumable::of(&known);
+    let stored = first.append(&mut server.connect(), 1, true, &vec![0; 599_999]);
+    assert_eq!(stored.status, 200);
+    assert_eq!(staged(&server), 0);
+}
+
+#[test]
+fn a_server_that_is_read_only_has_no_uploads() {
+    let dir = DataDir::temporary();
+    let server = Launch::new(&[]).on(&dir).start();
+    let upload = Resumable::create(&mut server.connect(), "k", "", b"x");
+    drop(server);
+    let server = Launch::new(&["--read-only"]).on(&dir).start();
+    let lines = "Upload-Complete: ?0\r\n";
+    let refused = Resumable::ask_to_create(&mut server.connect(), "k", lines, b"x");
+    assert_eq!(refused.status, 403);
+    assert_eq!(upload.state(&mut server.connect()).status, 404);
+    for method in ["PATCH", "DELETE"] {
+        let refused = ask(&mut server.connect(), method, &upload.path, "", b"");
+        assert!(
+            [403, 404, 405].contains(&refused.status),
+            "{method}: {}",
+            refused.status
+        );
+    }
+    let options = ask(&mut server.connect(), "OPTIONS", "/k", "", b"");
+    assert_eq!(options.header("upload-limit"), None);
+    assert_eq!(dir.uploads().len(), 2, "it stays for a server that writes");
+}
+
+#[test]
+fn with_compat_or_discard_an_upload_is_a_put_like_any_other() {
+    directory_only!("the mode of the C server");
+    for arg in ["--compat", "--discard"] {
+        let server = TestServer::start(&[arg]);
+        let lines = "Upload-Complete: ?0\r\nUpload-Draft-Interop-Version: 8\r\n";
+        let stored = Resumable::ask_to_create(&mut server.connect(), "k", lines, b"x");
+        assert_eq!(stored.status, 200, "{arg}");
+        assert_eq!(stored.header("upload-complete"), None);
+        server.dir.assert_no_uploads();
+        let path = "/-/uploads/00000000000000000000000000000000";
+        assert_eq!(
+            ask(&mut server.connect(), "HEAD", path, "", b"").status,
+            404
+        );
+        let post = "Content-Length: 0\r\nUpload-Complete: ?0\r\n";
+        let refused = ask(&mut server.connect(), "POST", "/k", post, b"");
+        assert_eq!(refused.status, if arg == "--compat" { 404 } else { 405 });
+    }
+}
+
+#[test]
+fn pages_of_other_origins_need_leave() {
+    let page = "Origin: https://app.example\r\nSec-Fetch-Site: cross-site\r\n";
+    let server = TestServer::start(&[]);
+    let upload = Resumable::create(&mut server.connect(), "k", "", b"x");
+    let lines = format!("Upload-Complete: ?0\r\n{page}");
+    let refused = Resumable::ask_to_create(&mut server.connect(), "k", &lines, b"x");
+    assert_eq!(refused.status, 403);
+    let refused = upload.append_with(&mut server.connect(), 1, true, page, b"y");
+    assert_eq!(refused.status, 403);
+    let lines = format!("Content-Length: 0\r\n{lines}");
+    assert_eq!(
+        ask(&mut server.connect(), "POST", "/k", &lines, b"").status,
+        403
+    );
+    assert_eq!(
+        ask(&mut server.connect(), "DELETE", &upload.path, page, b"").status,
+        403
+    );
+
+    let server = TestServer::start(&["--cors-origin", "https://app.example"]);
+    let raw = &mut server.connect();
+    let created = ask(raw, "POST", "/k", &lines, b"");
+    assert_eq!(created.status, 201);
+    for field in [
+        "location",
+        "upload-offset",
+        "upload-complete",
+        "upload-length",
+        "upload-limit",
+    ] {
+        let exposed = created.must("access-control-expose-headers");
+        assert!(exposed.contains(field), "{field}: {exposed}");
+    }
+    let path = created.must("location").to_owned();
+    let asks = format!("{page}Access-Control-Request-Method: PATCH\r\n");
+    let preflight = ask(raw, "OPTIONS", &path, &asks, b"");
+    assert_eq!(preflight.status, 204);
+    assert!(
+        preflight
+            .must("access-control-allow-methods")
+            .contains("PATCH")
+    );
+    for field in [
+        "upload-offset",
+        "upload-complete",
+        "upload-length",
+        "upload-draft-interop-version",
+    ] {
+        let sent = preflight.must("access-control-allow-headers");
+        assert!(sent.contains(field), "{field}: {sent}");
+    }
+}
+
+#[test]
+fn the_number_of_uploads_is_bounded() {
+    directory_only!("the files of uploads");
+    let server = Launch::new(&[]).on(&DataDir::in_memory()).start();
+    let raw = &mut server.connect();
+    // Those that are complete make room.
+    for _ in 0..20 {
+        let upload = Resumable::create(raw, "k", "", b"");
+        assert_eq!(upload.append(raw, 0, true, b"x").status, 200);
+    }
+    for _ in 0..10_000 {
+        Resumable::create(raw, "k", "", b"");
+    }
+    let refused = Resumable::ask_to_create(raw, "k", "Upload-Complete: ?0\r\n", b"");
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert_eq!(server.dir.uploads().len(), 20_000);
+}

@@ -1,0 +1,7 @@
+//! Resumable uploads (draft-ietf-httpbis-resumable-upload), through the socket.
+
+mod concurrency;
+mod lifetime;
+mod limits;
+mod protocol;
+mod published;

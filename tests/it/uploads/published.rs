@@ -1,0 +1,208 @@
+//! Proves that what the last part publishes is what one PUT would have: preconditions, digests, fields, version, changes.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+
+use crate::support::{
+    Events, Follower, Launch, Resumable, TestServer, ask, chunked, directory_only, pattern,
+};
+
+fn digest(value: &[u8]) -> String {
+    format!("sha-256=:{}:", STANDARD.encode(Sha256::digest(value)))
+}
+
+#[test]
+fn preconditions_of_the_first_request_are_decided_at_the_last() {
+    let server = TestServer::start(&[]);
+    server.store("k", "old");
+    let etag = server.get("k").must("etag").to_owned();
+    let raw = &mut server.connect();
+    let if_match = format!("If-Match: {etag}\r\n");
+    let (first, second) = (
+        Resumable::create(raw, "k", &if_match, b"fir"),
+        Resumable::create(raw, "k", &if_match, b"sec"),
+    );
+    let only_new = Resumable::create(raw, "new", "If-None-Match: *\r\n", b"n");
+    server.store("new", "there meanwhile");
+    assert_eq!(first.append(raw, 3, true, b"st").status, 200);
+    for (upload, part) in [(&second, "ond"), (&only_new, "ew")] {
+        let offset = upload.offset(raw);
+        let refused = upload.append(raw, offset, true, part.as_bytes());
+        assert_eq!(refused.status, 412, "{refused:?}");
+        assert_eq!(
+            refused.must("upload-complete"),
+            "?1",
+            "the value's own answer"
+        );
+        assert_eq!(upload.state(raw).status, 404, "it cannot be resumed");
+    }
+    assert_eq!(server.get("k").body, b"first");
+    assert_eq!(server.get("new").body, b"there meanwhile");
+    server.dir.assert_holds(&["k", "new"]);
+}
+
+#[test]
+fn a_precondition_that_fails_already_refuses_the_upload() {
+    let server = TestServer::start(&[]);
+    server.store("k", "old");
+    let lines = "Upload-Complete: ?0\r\nIf-None-Match: *\r\n";
+    let refused = Resumable::ask_to_create(&mut server.connect(), "k", lines, b"x");
+    assert_eq!(refused.status, 412);
+    server.dir.assert_no_uploads();
+}
+
+#[test]
+fn fields_of_the_first_request_are_kept_with_the_value() {
+    let server = TestServer::start(&[]);
+    let raw = &mut server.connect();
+    let lines = "Content-Type: text/x-own\r\nContent-Encoding: br\r\nContent-Language: de\r\n\
+        Cache-Control: max-age=60\r\nContent-Disposition: inline; filename=\"\u{e9}\"\r\n";
+    let upload = Resumable::create(raw, "k", lines, b"a");
+    assert_eq!(upload.append(raw, 1, true, b"b").status, 200);
+    let got = server.get("k");
+    assert_eq!(got.must("content-type"), "text/x-own");
+    assert_eq!(got.must("content-encoding"), "br");
+    assert_eq!(got.must("content-language"), "de");
+    assert_eq!(got.must("cache-control"), "max-age=60");
+    assert_eq!(
+        got.must("content-disposition"),
+        "inline; filename=\"\u{e9}\""
+    );
+    let lines = "Upload-Complete: ?0\r\nContent-Language: not a language!\r\n";
+    let refused = Resumable::ask_to_create(&mut server.connect(), "k", lines, b"x");
+    assert_eq!(refused.status, 400, "a bad field is refused at once");
+}
+
+#[test]
+fn a_part_that_has_not_its_digest_is_taken_back() {
+    let server = TestServer::start(&[]);
+    let value = pattern(1, 700_000);
+    let (first, last) = value.split_at(300_000);
+    for is_chunked in [false, true] {
+        let frame = |part: &[u8]| {
+            if is_chunked {
+                [&chunked([part])[..], b"0\r\n\r\n"].concat()
+            } else {
+                part.to_vec()
+            }
+        };
+        let coding = if is_chunked {
+            "Transfer-Encoding: chunked\r\n"
+        } else {
+            ""
+        };
+        let raw = &mut server.connect();
+        let lines = format!("{coding}Content-Digest: {}\r\n", digest(first));
+        let upload = Resumable::create(raw, "k", &lines, &frame(first));
+        let wrong = format!("{coding}Content-Digest: {}\r\n", digest(b"other"));
+        let refused = upload.append_with(raw, 300_000, true, &wrong, &frame(last));
+        assert_eq!(refused.status, 400, "{refused:?}");
+        assert_eq!(refused.must("upload-complete"), "?0");
+        assert_eq!(refused.must("upload-offset"), "300000");
+        let raw = &mut server.connect();
+        assert_eq!(upload.offset(raw), 300_000);
+        let right = format!("{coding}Content-Digest: {}\r\n", digest(last));
+        let stored = upload.append_with(raw, 300_000, true, &right, &frame(last));
+        assert_eq!(stored.status, 200, "{stored:?}");
+        assert!(server.get("k").body == value);
+    }
+}
+
+#[test]
+fn a_digest_may_follow_a_part_as_a_trailer() {
+    let server = TestServer::start(&[]);
+    let body = |of: &[u8]| {
+        let trailer = format!("0\r\nContent-Digest: {}\r\n\r\n", digest(of));
+        [&chunked([&b"part"[..]])[..], trailer.as_bytes()].concat()
+    };
+    let lines = "Transfer-Encoding: chunked\r\nTrailer: Content-Digest\r\n";
+    let upload = Resumable::create(&mut server.connect(), "k", "", b"");
+    let refused = upload.append_with(&mut server.connect(), 0, true, lines, &body(b"other"));
+    assert_eq!(refused.status, 400);
+    let stored = upload.append_with(&mut server.connect(), 0, true, lines, &body(b"part"));
+    assert_eq!(stored.status, 200);
+}
+
+#[test]
+fn a_value_that_has_not_its_digest_is_not_published() {
+    let server = TestServer::start(&[]);
+    let value = pattern(1, 600_000);
+    let (first, last) = value.split_at(200_000);
+    // The digest of the whole comes with the first request, or with the last.
+    for (at_first, at_last) in [(true, false), (false, true)] {
+        for right in [false, true] {
+            let of = if right { &value[..] } else { b"other" };
+            let field = format!("Repr-Digest: {}\r\n", digest(of));
+            let lines = |given| if given { field.as_str() } else { "" };
+            let raw = &mut server.connect();
+            let upload = Resumable::create(raw, "k", lines(at_first), first);
+            let answer = upload.append_with(raw, 200_000, true, lines(at_last), last);
+            assert_eq!(answer.must("upload-complete"), "?1");
+            assert_eq!(answer.status, if right { 200 } else { 400 }, "{answer:?}");
+            if right {
+                assert!(server.get("k").body == value);
+                let want = ask(raw, "GET", "/k", "Want-Repr-Digest: sha-256=1\r\n", b"");
+                assert_eq!(want.must("repr-digest"), digest(&value));
+                assert_eq!(server.ask("DELETE", "k").status, 200);
+            } else {
+                assert_eq!(upload.state(raw).status, 404);
+                assert_eq!(server.get("k").status, 404);
+            }
+        }
+    }
+    server.dir.assert_holds(&[]);
+}
+
+#[test]
+fn versions_grow_and_watchers_hear_of_it() {
+    directory_only!("watching");
+    let server = TestServer::start(&[]);
+    let mut events = Events::open(&server, "", "");
+    let raw = &mut server.connect();
+    let mut seen = Vec::new();
+    for round in 0..3 {
+        let upload = Resumable::create(raw, "k", "", b"x");
+        let part = format!("{round}");
+        let stored = upload.append(raw, 1, true, part.as_bytes());
+        seen.push(stored.must("etag").to_owned());
+        let told = events.next().expect("a change");
+        assert_eq!((told.key.as_str(), told.etag.as_ref()), ("k", seen.last()));
+    }
+    seen.dedup();
+    assert_eq!(seen.len(), 3);
+}
+
+#[test]
+fn every_method_of_publishing_takes_an_upload() {
+    directory_only!("methods of publishing");
+    // Over a value, and where there is none; with and without syncs.
+    for durability in ["os", "disk"] {
+        let server = Launch::new(&["--durability", durability]).start();
+        let raw = &mut server.connect();
+        for round in 0..3 {
+            let value = pattern(round, 400_000);
+            let upload = Resumable::create(raw, "a/b/k", "", &value[..1]);
+            assert_eq!(upload.append(raw, 1, true, &value[1..]).status, 200);
+            assert!(server.get("a/b/k").body == value);
+        }
+        server.dir.assert_holds(&["a/b/k"]);
+        // What remains of each is the record that says that it is complete.
+        assert_eq!(server.dir.uploads().len(), 3);
+    }
+}
+
+#[test]
+fn a_key_that_is_taken_ends_the_upload() {
+    let server = TestServer::start(&[]);
+    let raw = &mut server.connect();
+    let upload = Resumable::create(raw, "a", "", b"x");
+    server.store("a/b", "v");
+    let refused = upload.append(raw, 1, true, b"y");
+    assert_eq!(
+        (refused.status, refused.must("upload-complete")),
+        (409, "?1")
+    );
+    assert_eq!(upload.state(raw).status, 404);
+    server.dir.assert_holds(&["a/b"]);
+}

@@ -1,0 +1,73 @@
+//! Certificates of this machine's loopback address, made by `openssl` for one test.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// An authority, and a certificate of 127.0.0.1 that it has issued.
+pub struct Certificates {
+    dir: TempDir,
+}
+
+impl Certificates {
+    #[track_caller]
+    pub fn new() -> Self {
+        let dir = TempDir::new().expect("a temporary directory");
+        let authority = "-x509 -subj /CN=authority -keyout ca.key -out ca.pem";
+        let own = "-x509 -subj /CN=store -CA ca.pem -CAkey ca.key -keyout own.key -out own.pem \
+                   -addext subjectAltName=IP:127.0.0.1 -addext basicConstraints=critical,CA:FALSE";
+        for what in [authority, own] {
+            openssl(dir.path(), what);
+        }
+        Self { dir }
+    }
+
+    /// The certificate of the authority, in PEM.
+    pub fn authority(&self) -> PathBuf {
+        self.dir.path().join("ca.pem")
+    }
+
+    /// The options that have a gateway show the certificate.
+    pub(crate) fn options(&self) -> [OsString; 4] {
+        let file = |name| self.dir.path().join(name).into_os_string();
+        [
+            "--cert".into(),
+            file("own.pem"),
+            "--key".into(),
+            file("own.key"),
+        ]
+    }
+}
+
+/// The status of this page, if it is there and proves itself by a certificate of this authority.
+pub(crate) fn status_by_tls(url: &str, authority: &Path) -> Option<u16> {
+    let curl = Command::new("curl")
+        .args(["--silent", "--output", "/dev/null"])
+        .args(["--write-out", "%{http_code}", "--noproxy", "*", "--cacert"])
+        .arg(authority)
+        .arg(url)
+        .output();
+    let printed = curl.expect("curl runs").stdout;
+    String::from_utf8(printed).ok()?.parse().ok()
+}
+
+impl Default for Certificates {
+    #[track_caller]
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[track_caller]
+fn openssl(dir: &Path, what: &str) {
+    let made = Command::new("openssl")
+        .args("req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2".split(' '))
+        .args(what.split_whitespace())
+        .current_dir(dir)
+        .output()
+        .expect("openssl runs");
+    let said = String::from_utf8_lossy(&made.stderr);
+    assert!(made.status.success(), "openssl req {what}: {said}");
+}

@@ -1,0 +1,88 @@
+//! The engine of the servers that `tests/it` starts: a directory, or with `DATA_SERVER_ENGINE=s3` a store that all tests of the
+//! process share, where each directory of a test is a prefix of its own.
+//!
+//! A test of what a directory alone has says so by [`directory_only!`](crate::directory_only), and one whose answer differs
+//! where `docs/s3.md` says that it does, by [`by_engine`].
+
+use std::env;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use super::left_out;
+use super::s3::{Bucket, VersityGw};
+
+/// Names the engine.
+const ENGINE: &str = "DATA_SERVER_ENGINE";
+
+/// Options that a server of a store refuses.
+const OF_A_DIRECTORY: [&str; 7] = [
+    "--dir",
+    "--cache",
+    "--durability",
+    "--min-free",
+    "--listing-index",
+    "--compress",
+    "--compat",
+];
+
+static STORE: LazyLock<Option<Bucket>> = LazyLock::new(|| {
+    let engine = env::var(ENGINE).ok()?;
+    match &*engine {
+        "directory" => None,
+        "s3" => {
+            let store = VersityGw::shared().expect("versitygw, which .ci/run setup installs");
+            Some(store.bucket.clone())
+        }
+        _ => panic!("{ENGINE}={engine}: it is directory or s3"),
+    }
+});
+
+/// Whether the values are in an S3 store.
+pub fn is_s3() -> bool {
+    STORE.is_some()
+}
+
+/// What is expected of this run's engine, where `docs/s3.md` says that they differ.
+pub fn by_engine<T>(directory: T, s3: T) -> T {
+    if is_s3() { s3 } else { directory }
+}
+
+/// Those of these sets of options that a server of this run's engine takes.
+pub fn taken<'a>(all: &[&'a [&'a str]]) -> Vec<&'a [&'a str]> {
+    let is_taken = |args: &&[&str]| !args.iter().any(|arg| OF_A_DIRECTORY.contains(arg));
+    let all = all.iter().copied();
+    all.filter(|args| !is_s3() || is_taken(args)).collect()
+}
+
+/// Whether this run's engine takes this key: no listing of a store can show control characters.
+pub fn takes_key(key: &str) -> bool {
+    let cannot_be_listed = |c: char| matches!(c, '\0'..' ' | '\u{7f}' | '\u{fffe}' | '\u{ffff}');
+    !(is_s3() && key.contains(cannot_be_listed))
+}
+
+/// An empty prefix of the store; `None` where a directory is the engine.
+pub(crate) fn fresh_prefix() -> Option<Bucket> {
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
+    let store = STORE.as_ref()?;
+    Some(store.beneath(&format!("of-test-{}", NEXT.fetch_add(1, Ordering::Relaxed))))
+}
+
+/// Whether this test is left out in this run, and says so with its reason.
+pub fn is_left_out_on_s3(why: &str) -> bool {
+    if is_s3() {
+        let test = thread::current().name().unwrap_or("a test").to_owned();
+        left_out(&format!("directory only: {test}"), why);
+    }
+    is_s3()
+}
+
+/// Ends the test where the engine is an S3 store: it is of what a directory alone has.
+#[macro_export]
+macro_rules! directory_only {
+    ($why:literal) => {
+        if $crate::is_left_out_on_s3($why) {
+            return;
+        }
+    };
+}

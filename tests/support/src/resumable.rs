@@ -1,0 +1,110 @@
+//! A client of resumable uploads (draft-ietf-httpbis-resumable-upload).
+
+use super::{Raw, Response};
+
+/// An upload resource.
+#[derive(Clone, Debug)]
+pub struct Resumable {
+    /// The path of its URI.
+    pub path: String,
+}
+
+impl Resumable {
+    /// Creates one that waits for more, with these header lines, each ending in CRLF, and the first bytes of the value.
+    #[track_caller]
+    pub fn create(raw: &mut Raw, key: &str, lines: &str, first: &[u8]) -> Self {
+        let created =
+            Self::ask_to_create(raw, key, &format!("Upload-Complete: ?0\r\n{lines}"), first);
+        assert_eq!(created.status, 201, "{created:?}");
+        Self::of(&created)
+    }
+
+    /// The one that a response leads to.
+    #[track_caller]
+    pub fn of(response: &Response) -> Self {
+        let path = response.must("location").to_owned();
+        Self { path }
+    }
+
+    /// Sends a PUT with these header lines, and reads the final response.
+    #[track_caller]
+    pub fn ask_to_create(raw: &mut Raw, key: &str, lines: &str, body: &[u8]) -> Response {
+        exchange(raw, "PUT", &format!("/{key}"), lines, body)
+    }
+
+    /// Appends a part that begins at `offset`, the last one if `is_last`.
+    #[track_caller]
+    pub fn append(&self, raw: &mut Raw, offset: usize, is_last: bool, part: &[u8]) -> Response {
+        self.append_with(raw, offset, is_last, "", part)
+    }
+
+    /// As [`Self::append`], with these header lines.
+    #[track_caller]
+    pub fn append_with(
+        &self,
+        raw: &mut Raw,
+        offset: usize,
+        is_last: bool,
+        lines: &str,
+        part: &[u8],
+    ) -> Response {
+        let lines = format!("{}{lines}", append_lines(offset, is_last));
+        exchange(raw, "PATCH", &self.path, &lines, part)
+    }
+
+    /// The head of a request that appends `len` bytes from `offset` on.
+    pub fn append_head(&self, offset: usize, is_last: bool, len: usize) -> String {
+        let (path, lines) = (&self.path, append_lines(offset, is_last));
+        format!("PATCH {path} HTTP/1.1\r\nHost: t\r\nContent-Length: {len}\r\n{lines}\r\n")
+    }
+
+    /// Asks how much has been received.
+    #[track_caller]
+    pub fn state(&self, raw: &mut Raw) -> Response {
+        exchange(raw, "HEAD", &self.path, "", b"")
+    }
+
+    /// How much has been received.
+    #[track_caller]
+    pub fn offset(&self, raw: &mut Raw) -> usize {
+        let state = self.state(raw);
+        assert_eq!(state.status, 204, "{state:?}");
+        state.must("upload-offset").parse().expect("an offset")
+    }
+
+    #[track_caller]
+    pub fn cancel(&self, raw: &mut Raw) -> Response {
+        exchange(raw, "DELETE", &self.path, "", b"")
+    }
+}
+
+fn append_lines(offset: usize, is_last: bool) -> String {
+    let complete = u8::from(is_last);
+    format!(
+        "Content-Type: application/partial-upload\r\nUpload-Offset: {offset}\r\nUpload-Complete: ?{complete}\r\n"
+    )
+}
+
+/// Sends a request and reads its final response.
+#[track_caller]
+fn exchange(raw: &mut Raw, method: &str, path: &str, lines: &str, body: &[u8]) -> Response {
+    let length = match method {
+        "PUT" | "PATCH" | "POST" if !lines.contains("Transfer-Encoding") => {
+            format!("Content-Length: {}\r\n", body.len())
+        }
+        _ => String::new(),
+    };
+    let head = format!("{method} {path} HTTP/1.1\r\nHost: t\r\n{length}{lines}\r\n");
+    // A refusal may come before all was sent.
+    let _ = raw.offer([head.as_bytes(), body].concat());
+    loop {
+        let mut response = raw.head();
+        if matches!(response.status, 100..=199) {
+            continue;
+        }
+        if method != "HEAD" && !matches!(response.status, 204 | 304) {
+            response.body = raw.take(response.length());
+        }
+        return response;
+    }
+}

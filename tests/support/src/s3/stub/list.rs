@@ -1,0 +1,125 @@
+//! Listings (`ListObjectsV2`).
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::Lies;
+use super::objects::{Object, Objects};
+
+/// Items of a page at most.
+const MOST: usize = 1000;
+
+enum Item<'a> {
+    Key(&'a str, &'a Object),
+    Prefix(&'a str),
+}
+
+impl Item<'_> {
+    /// What the next page begins after.
+    fn token(&self) -> String {
+        match self {
+            Self::Key(key, _) => format!("key:{key}"),
+            Self::Prefix(prefix) => format!("prefix:{prefix}"),
+        }
+    }
+}
+
+/// One page, as XML.
+pub(super) fn page(objects: &Objects, query: &HashMap<String, String>, lies: &Lies) -> String {
+    let text = |name: &str| query.get(name).map_or("", String::as_str);
+    let most = text("max-keys").parse().unwrap_or(MOST).min(MOST);
+    let mut items = Vec::new();
+    let mut stored: Vec<_> = objects.stored.iter().collect();
+    if lies.lists_words {
+        stored.sort_by_key(|(key, _)| key.to_lowercase());
+    }
+    let text = |name: &str| match text(name) {
+        after if name == "start-after" && lies.forgets_absent => Some(after)
+            .filter(|after| objects.stored.contains_key(*after))
+            .unwrap_or(""),
+        text => text,
+    };
+    for (key, object) in stored {
+        let Some(rest) = key
+            .strip_prefix(text("prefix"))
+            .filter(|_| is_after(key, text))
+        else {
+            continue;
+        };
+        let cut = Some(text("delimiter")).filter(|cut| !cut.is_empty());
+        let item = match cut.and_then(|cut| Some((rest.find(cut)?, cut))) {
+            None => Item::Key(key, object),
+            Some((at, cut)) => Item::Prefix(&key[..key.len() - rest.len() + at + cut.len()]),
+        };
+        let is_same =
+            |last: &Item<'_>| matches!((last, &item), (Item::Prefix(a), Item::Prefix(b)) if a == b);
+        if !items.last().is_some_and(is_same) {
+            items.push(item);
+        }
+    }
+    let is_truncated = items.len() > most;
+    items.truncate(most);
+    write(&items, is_truncated, text("encoding-type") == "url")
+}
+
+fn is_after<'a>(key: &str, text: impl Fn(&str) -> &'a str) -> bool {
+    let token = text("continuation-token");
+    match token.split_once(':') {
+        Some(("prefix", prefix)) => key > prefix && !key.starts_with(prefix),
+        Some((_, last)) => key > last,
+        None => key > text("start-after") || text("start-after").is_empty(),
+    }
+}
+
+fn write(items: &[Item<'_>], is_truncated: bool, is_encoded: bool) -> String {
+    let mut xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<ListBucketResult>".to_owned();
+    if is_encoded {
+        xml.push_str("<EncodingType>url</EncodingType>");
+    }
+    let name = |name: &str| {
+        if is_encoded {
+            utf8_percent_encode(name, NON_ALPHANUMERIC).to_string()
+        } else {
+            escaped(name)
+        }
+    };
+    for item in items {
+        let _ = match item {
+            Item::Prefix(prefix) => {
+                write!(
+                    xml,
+                    "<CommonPrefixes><Prefix>{}</Prefix></CommonPrefixes>",
+                    name(prefix)
+                )
+            }
+            Item::Key(key, object) => write!(
+                xml,
+                "<Contents><Key>{}</Key><LastModified>{}</LastModified><ETag>{}</ETag><Size>{}</Size></Contents>",
+                name(key),
+                humantime::format_rfc3339_millis(object.modified),
+                object.etag.replace('"', "&quot;"),
+                object.bytes.len()
+            ),
+        };
+    }
+    let _ = write!(
+        xml,
+        "<KeyCount>{}</KeyCount><IsTruncated>{is_truncated}</IsTruncated>",
+        items.len()
+    );
+    if let Some(last) = items.last().filter(|_| is_truncated) {
+        let _ = write!(
+            xml,
+            "<NextContinuationToken>{}</NextContinuationToken>",
+            escaped(&last.token())
+        );
+    }
+    xml + "</ListBucketResult>"
+}
+
+fn escaped(text: &str) -> String {
+    let text = text.replace('&', "&amp;");
+    text.replace('<', "&lt;").replace('>', "&gt;")
+}

@@ -1,0 +1,214 @@
+//! Certificates that tests make, and clients that look at them.
+
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
+use std::thread;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    date_time_ymd,
+};
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+use tempfile::TempDir;
+
+use super::left_out;
+use super::server::TLS;
+
+/// Who issues certificates, and the directory with all of them.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    certificate: CertificateDer<'static>,
+    dir: TempDir,
+}
+
+/// A certificate with its key, in memory and in files.
+pub struct Issued {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    chain: Vec<CertificateDer<'static>>,
+    der: PrivatePkcs8KeyDer<'static>,
+}
+
+impl Authority {
+    #[track_caller]
+    pub fn new() -> Self {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new([]).expect("no names");
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let certificate = params.self_signed(&key).expect("a certificate");
+        let dir = TempDir::new().expect("a temporary directory");
+        std::fs::write(dir.path().join("ca.pem"), certificate.pem()).expect("a file");
+        Self {
+            certificate: certificate.der().clone(),
+            issuer: Issuer::new(params, key),
+            dir,
+        }
+    }
+
+    /// The file of its own certificate.
+    pub fn file(&self) -> PathBuf {
+        self.dir.path().join("ca.pem")
+    }
+
+    /// A certificate of these names, in files called `file`.
+    #[track_caller]
+    pub fn issue(&self, file: &str, names: &[&str]) -> Issued {
+        self.issue_until(file, names, 2100)
+    }
+
+    /// One that ends with the beginning of this year.
+    #[track_caller]
+    pub fn issue_until(&self, file: &str, names: &[&str], year: i32) -> Issued {
+        let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
+        let mut params = CertificateParams::new(names).expect("names");
+        params.not_before = date_time_ymd(2000, 1, 1);
+        params.not_after = date_time_ymd(year, 1, 1);
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
+        let key = KeyPair::generate().expect("a key");
+        let made = params.signed_by(&key, &self.issuer).expect("a certificate");
+        let place = |end| self.dir.path().join(format!("{file}.{end}"));
+        std::fs::write(place("pem"), made.pem()).expect("a file");
+        std::fs::write(place("key"), key.serialize_pem()).expect("a file");
+        Issued {
+            certificate: place("pem"),
+            key: place("key"),
+            chain: vec![made.der().clone()],
+            der: key.serialize_der().into(),
+        }
+    }
+
+    /// A client that trusts this authority.
+    pub fn client(&self) -> TlsClient {
+        TlsClient::new(&self.certificate, rustls::ALL_VERSIONS, None)
+    }
+}
+
+impl Default for Authority {
+    #[track_caller]
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Issued {
+    /// The options that have a server show it.
+    pub fn options(&self) -> Vec<&str> {
+        vec![
+            "--tls-cert",
+            self.certificate.to_str().expect("text"),
+            "--tls-key",
+            self.key.to_str().expect("text"),
+        ]
+    }
+
+    pub fn der(&self) -> &CertificateDer<'static> {
+        &self.chain[0]
+    }
+}
+
+/// How a client makes connections.
+#[derive(Clone)]
+pub struct TlsClient {
+    pub config: Arc<ClientConfig>,
+    pub name: ServerName<'static>,
+    authority: CertificateDer<'static>,
+}
+
+impl TlsClient {
+    fn new(
+        authority: &CertificateDer<'static>,
+        versions: &[&'static SupportedProtocolVersion],
+        own: Option<&Issued>,
+    ) -> Self {
+        let mut roots = RootCertStore::empty();
+        roots
+            .add(authority.clone())
+            .expect("a certificate of an authority");
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+        let config = ClientConfig::builder_with_provider(provider);
+        let config = config.with_protocol_versions(versions).expect("versions");
+        let config = config.with_webpki_verifier(verifier.build().expect("a verifier"));
+        let config = match own {
+            Some(own) => {
+                let key = PrivateKeyDer::Pkcs8(own.der.clone_key());
+                let config = config.with_client_auth_cert(own.chain.clone(), key);
+                config.expect("a certificate and its key")
+            }
+            None => config.with_no_client_auth(),
+        };
+        Self {
+            config: Arc::new(config),
+            name: ServerName::try_from("127.0.0.1").expect("a name"),
+            authority: authority.clone(),
+        }
+    }
+
+    /// The same, with these versions alone.
+    pub fn versions(&self, versions: &[&'static SupportedProtocolVersion]) -> Self {
+        Self::new(&self.authority, versions, None)
+    }
+
+    /// The same, with a certificate of its own.
+    pub fn with(&self, own: &Issued) -> Self {
+        Self::new(&self.authority, rustls::ALL_VERSIONS, Some(own))
+    }
+
+    /// The same, which asks for this name.
+    pub fn asking_for(&self, name: &str) -> Self {
+        let name = ServerName::try_from(name.to_owned()).expect("a name");
+        Self {
+            name,
+            ..self.clone()
+        }
+    }
+}
+
+/// What all servers show in a run of the suite over TLS.
+pub(crate) struct Suite {
+    _authority: Authority,
+    pub(crate) own: Issued,
+    pub(crate) client: TlsClient,
+}
+
+pub(crate) static SUITE: LazyLock<Option<Suite>> = LazyLock::new(|| {
+    std::env::var_os(TLS).filter(|on| on == "1")?;
+    let authority = Authority::new();
+    let own = authority.issue("own", &["127.0.0.1", "::1", "localhost"]);
+    let client = authority.client();
+    Some(Suite {
+        _authority: authority,
+        own,
+        client,
+    })
+});
+
+/// Whether this test is left out in this run, and says so with its reason.
+pub fn is_left_out_over_tls(why: &str) -> bool {
+    let is_tls = SUITE.is_some();
+    if is_tls {
+        let test = thread::current().name().unwrap_or("a test").to_owned();
+        left_out(&format!("in the clear only: {test}"), why);
+    }
+    is_tls
+}
+
+/// Ends the test in a run over TLS: it is of what the clear path alone has.
+#[macro_export]
+macro_rules! clear_only {
+    ($why:literal) => {
+        if $crate::is_left_out_over_tls($why) {
+            return;
+        }
+    };
+}

@@ -1,0 +1,46 @@
+//! The network between a server and its store, each of whose connections breaks while it is bad.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::proxy::{Fault, Faults, Relay};
+use crate::random::Random;
+
+/// The bytes of some answers.
+const ANSWERS: usize = 12_000;
+
+pub(crate) struct BreakingNetwork {
+    pub(crate) relay: Relay,
+    is_bad: Arc<AtomicBool>,
+}
+
+impl BreakingNetwork {
+    /// Once it is bad, each new connection breaks somewhere in its first bytes: in one direction, in as many as one of `within`
+    /// says where that is to the store, whose answers are short.
+    pub(crate) fn to(endpoint: SocketAddr, dice: Random, within: &'static [usize]) -> Self {
+        let (dice, is_bad) = (Mutex::new(dice), Arc::<AtomicBool>::default());
+        let breaks = Arc::clone(&is_bad);
+        let relay = Relay::to(endpoint, move || {
+            let mut dice = dice.lock().expect("no panic");
+            let within = dice.one_of(within);
+            let at = 1 + dice.place(within);
+            let bad = [Fault::Fin, Fault::Reset][dice.place(2)];
+            let (up, down) = match breaks.load(Ordering::Acquire) {
+                false => (Fault::None, Fault::None),
+                true if dice.below(2) == 0 => (bad(at), Fault::None),
+                true => (Fault::None, bad(1 + at % ANSWERS)),
+            };
+            Faults { up, down }
+        });
+        Self { relay, is_bad }
+    }
+
+    pub(crate) fn become_bad(&self) {
+        self.is_bad.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn become_good(&self) {
+        self.is_bad.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,219 @@
+//! The same registers in an S3 store, through two servers, with a bad network between servers and store.
+//!
+//! On `VersityGW` each server has a gateway of its own; there, nothing is removed, because its conditional DELETE is not
+//! atomic. The store in memory has an atomic one, and loses answers by order.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::player::{Player, Remote, Rules, Stage};
+use super::register::{Asked, Event, Told};
+use super::{CLIENTS, KEYS, check, gather, refuses_lies};
+use crate::breaking::BreakingNetwork;
+use crate::random::{Random, seed};
+use crate::scale::{counted, scaled};
+use crate::support::s3::{self, Bucket, Stub, VersityGw};
+use crate::support::{Client, Launch, TestServer};
+
+/// What of the requests the network breaks at least, in percent.
+const FAULTS: usize = 10;
+
+/// The store is exact about everything but removals, and answers as long as the servers live.
+pub(super) const REMOTE: Remote = Remote {
+    deletes: false,
+    kills: false,
+};
+
+/// What was counted over all histories.
+#[derive(Default)]
+pub(super) struct Counts {
+    pub(super) histories: usize,
+    pub(super) operations: usize,
+    made: usize,
+    refused: usize,
+    unknown: usize,
+    /// Entity tags that are not of the bytes that they came with.
+    mistaken: usize,
+    lies: usize,
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            histories,
+            operations,
+            made,
+            refused,
+            unknown,
+            mistaken,
+            lies,
+        } = self;
+        write!(
+            f,
+            "{histories} histories, {operations} operations: {made} made, {refused} refused, {unknown} unknown, \
+             {mistaken} entity tags of another version; an order for each key of each; {lies} planted lies refused"
+        )
+    }
+}
+
+impl Counts {
+    /// Adds what a history comes to, which has an order.
+    pub(super) fn add(&mut self, (keys, mistaken): (Vec<Vec<Event>>, usize)) {
+        for (key, events) in keys.iter().enumerate() {
+            check(key, events);
+            self.lies += refuses_lies(key, events);
+        }
+        let told = |told: Told| {
+            let events = keys.iter().flatten();
+            events.filter(|event| event.told == told).count()
+        };
+        self.histories += 1;
+        self.operations += keys.iter().flatten().count();
+        self.made += told(Told::Done);
+        self.refused += told(Told::Refused);
+        self.unknown += told(Told::Unknown);
+        self.mistaken += mistaken;
+    }
+
+    /// Refuses to have proved anything by histories in which little happened.
+    pub(super) fn assert_proves(&self) {
+        let least = self.histories.max(1);
+        let is_enough = self.made > 100 * least && self.refused > 20 * least && self.lies > 0;
+        assert!(is_enough, "too few to prove anything: {self}");
+    }
+}
+
+/// Plays a history through the servers at these addresses while `meanwhile` runs. Returns what all saw, by key, and how many
+/// entity tags were of other bytes than those that they came with.
+pub(super) fn record(
+    addrs: &[SocketAddr],
+    remote: Remote,
+    dice: &mut Random,
+    meanwhile: impl FnOnce(&Stage),
+) -> (Vec<Vec<Event>>, usize) {
+    let stage = Stage::new(Rules::Remote(remote));
+    let mut players: Vec<_> = (0..CLIENTS).map(|_| Player::new(dice.fork())).collect();
+    thread::scope(|scope| {
+        for (n, player) in players.iter_mut().enumerate() {
+            let (stage, addr) = (&stage, addrs[n % addrs.len()]);
+            scope.spawn(move || player.play(stage, &mut Client::new(addr)));
+        }
+        let _ending = stage.ends_when_dropped();
+        meanwhile(&stage);
+    });
+    // The last word on each key, of every server.
+    for addr in addrs {
+        let mut client = Client::new(*addr);
+        for key in 0..KEYS {
+            players[0].round(key, Asked::Get, "", &stage, &mut client);
+        }
+    }
+    (gather(players), stage.mistaken.into_inner())
+}
+
+/// Waits for so many operations more.
+pub(super) fn operations(stage: &Stage, count: usize) {
+    let made = || stage.operations.load(Ordering::Relaxed);
+    let (enough, deadline) = (made() + count, Instant::now() + Duration::from_secs(120));
+    while made() < enough {
+        assert!(
+            Instant::now() < deadline,
+            "only {} of {enough} operations",
+            made()
+        );
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+pub(super) fn two_servers(buckets: [Bucket; 2]) -> [TestServer; 2] {
+    buckets.map(|bucket| {
+        Launch::new(&["--threads", "2", "--s3-timeout", "2s"])
+            .on_bucket(&bucket)
+            .start()
+    })
+}
+
+pub(super) fn addrs(servers: &[TestServer; 2]) -> [SocketAddr; 2] {
+    [servers[0].addr, servers[1].addr]
+}
+
+#[test]
+fn registers_in_a_real_store_are_linearizable_through_two_servers_and_a_bad_network() {
+    let Some(store) = VersityGw::start(2) else {
+        return;
+    };
+    let mut dice = Random::new(seed("linearizable-s3"));
+    let (began, time) = (
+        Instant::now(),
+        scaled(Duration::ZERO, Duration::from_secs(600)),
+    );
+    let (mut counts, mut connections, mut broken) = (Counts::default(), 0, 0);
+    while counts.histories == 0 || began.elapsed() < time {
+        let bucket = store
+            .bucket
+            .beneath(&format!("history-{}", counts.histories));
+        let to = |n: usize| BreakingNetwork::to(bucket.endpoints[n], dice.fork(), &[12_000]);
+        let networks = [0, 1].map(to);
+        let servers = two_servers([0, 1].map(|n: usize| bucket.at(&[networks[n].relay.addr])));
+        // The store is tested over a good network.
+        networks.iter().for_each(BreakingNetwork::become_bad);
+        let history = record(&addrs(&servers), REMOTE, &mut dice, |stage| {
+            operations(stage, 1_500);
+        });
+        counts.add(history);
+        for network in &networks {
+            let (all, faulty) = network.relay.counts();
+            connections += all;
+            broken += faulty;
+        }
+    }
+    counted(
+        "linearizable on VersityGW",
+        &format!(
+            "{:.0?}: {counts}; {broken} of {connections} connections broken",
+            began.elapsed()
+        ),
+    );
+    counts.assert_proves();
+    assert!(broken * 100 >= counts.operations * FAULTS, "too few faults");
+}
+
+#[test]
+fn registers_in_a_store_that_loses_answers_are_linearizable_with_removals() {
+    let mut dice = Random::new(seed("linearizable-stub"));
+    let (remote, mut counts) = (
+        Remote {
+            deletes: true,
+            ..REMOTE
+        },
+        Counts::default(),
+    );
+    for _ in 0..scaled(1, 20) {
+        let stub = Stub::start();
+        let servers = two_servers([stub.bucket.clone(), stub.bucket.clone()]);
+        for _ in 0..200 {
+            let method = ["PUT", "PUT", "GET", "HEAD", "DELETE"][dice.place(5)];
+            let fault = match dice.below(5) {
+                0 => s3::Fault::LoseDone,
+                1 => s3::Fault::LoseUndone,
+                2 => s3::Fault::FailDone(500),
+                3 => s3::Fault::Refuse(503, "SlowDown", Some(0)),
+                _ => s3::Fault::Refuse(409, "ConditionalRequestConflict", Some(0)),
+            };
+            stub.fail_now_and_then(method, fault, 3 + dice.place(30));
+        }
+        let history = record(&addrs(&servers), remote, &mut dice, |stage| {
+            operations(stage, scaled(1_500, 10_000));
+        });
+        assert_eq!(history.1, 0, "entity tags of other bytes");
+        counts.add(history);
+    }
+    counted(
+        "linearizable on a store that loses answers",
+        &counts.to_string(),
+    );
+    counts.assert_proves();
+}

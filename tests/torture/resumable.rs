@@ -1,0 +1,266 @@
+//! A resumable upload that is cut at every sixteenth of its length, by its client or by SIGKILL of the server, in parts and
+//! in one request: no offset that was answered is taken back, and the value is published whole.
+//!
+//! `DATA_SERVER_TORTURE_SEED=N tests/run --test torture resumable` draws the same cuts again.
+
+mod power;
+
+use std::fs;
+use std::io::{Seek, SeekFrom, Write};
+
+use rustix::process::Signal;
+
+use crate::random::{Random, seed};
+use crate::scale::{counted, scaled};
+use crate::support::{DataDir, Launch, Raw, Resumable, TestServer, pattern};
+
+/// What is sent at a time.
+const BLOCK: usize = 1 << 20;
+
+/// How often an upload is cut.
+const CUTS: usize = 16;
+
+/// One upload.
+#[derive(Clone, Copy)]
+struct Case {
+    blocks: usize,
+    durability: &'static str,
+    takeover: &'static str,
+    /// Whether a byte of what lies in the directory is changed by hand.
+    is_planted: bool,
+}
+
+/// What was counted.
+#[derive(Default)]
+struct Counts {
+    kills: usize,
+    hang_ups: usize,
+    resets: usize,
+    /// Bytes that had been sent when the upload was cut, and were not there.
+    sent_again: usize,
+}
+
+/// A client and its server.
+struct Run {
+    case: Case,
+    dir: DataDir,
+    server: Option<TestServer>,
+    dice: Random,
+    counts: Counts,
+}
+
+fn block(n: usize) -> Vec<u8> {
+    pattern(n as u64 + 1, BLOCK)
+}
+
+impl Run {
+    fn start(case: Case, dice: Random) -> Self {
+        let mut run = Self {
+            case,
+            dir: DataDir::temporary(),
+            server: None,
+            dice,
+            counts: Counts::default(),
+        };
+        run.restart();
+        run
+    }
+
+    fn restart(&mut self) {
+        let Case {
+            durability,
+            takeover,
+            ..
+        } = self.case;
+        let args = ["--durability", durability, "--takeover", takeover];
+        self.server = Some(Launch::new(&args).on(&self.dir).start());
+    }
+
+    fn server(&self) -> &TestServer {
+        self.server.as_ref().expect("a server")
+    }
+
+    fn length(&self) -> usize {
+        self.case.blocks * BLOCK
+    }
+
+    /// Sends the bytes of the value in this range, as far as the server takes them; how far.
+    fn send(raw: &mut Raw, from: usize, to: usize) -> usize {
+        let mut at = from;
+        while at < to {
+            let block = block(at / BLOCK);
+            let end = to.min(at - at % BLOCK + BLOCK);
+            let bytes = &block[at % BLOCK..=(end - 1) % BLOCK];
+            if raw.offer(bytes).is_err() {
+                break;
+            }
+            at = end;
+        }
+        at
+    }
+
+    /// Ends what is under way on `raw`.
+    fn cut(&mut self, raw: Raw) {
+        match self.dice.below(3) {
+            0 => {
+                self.counts.kills += 1;
+                let mut server = self.server.take().expect("a server");
+                server.signal(Signal::KILL);
+                server.exit();
+                self.restart();
+            }
+            1 => {
+                self.counts.hang_ups += 1;
+                drop(raw);
+            }
+            _ => {
+                self.counts.resets += 1;
+                raw.reset();
+            }
+        }
+    }
+
+    /// Uploads the value, cut at every sixteenth.
+    fn upload(&mut self) -> Result<(), String> {
+        let length = self.length();
+        let mut raw = self.server().connect();
+        let with_interim = self.case.takeover == "on";
+        let upload = if with_interim {
+            let head = format!(
+                "PUT /big HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\nUpload-Complete: ?1\r\n\
+                 Upload-Draft-Interop-Version: 8\r\n\r\n"
+            );
+            raw.send(head);
+            Resumable::of(&raw.head())
+        } else {
+            Resumable::create(
+                &mut raw,
+                "big",
+                &format!("Upload-Length: {length}\r\n"),
+                b"",
+            )
+        };
+        let (mut offset, mut is_sending) = (0, with_interim);
+        for cut in 1..CUTS {
+            let to = length / CUTS * cut - self.dice.place(BLOCK / 2);
+            if !is_sending {
+                raw = self.server().connect();
+                raw.send(upload.append_head(offset, true, length - offset));
+            }
+            is_sending = false;
+            let sent = Self::send(&mut raw, offset, to);
+            self.cut(raw);
+            raw = self.server().connect();
+            let there = upload.offset(&mut raw);
+            if there < offset || there > sent {
+                return Err(format!("cut at {sent}: {there} are there, {offset} were"));
+            }
+            self.counts.sent_again += sent - there;
+            offset = there;
+            if self.case.is_planted && cut == CUTS / 2 {
+                self.plant();
+            }
+            // What was answered is there, whatever becomes of the server.
+            if self.dice.below(4) == 0 {
+                self.cut(raw);
+                raw = self.server().connect();
+                let still = upload.offset(&mut raw);
+                if still != there {
+                    return Err(format!("{there} were answered, and {still} are there"));
+                }
+            }
+        }
+        let mut raw = self.server().connect();
+        raw.send(upload.append_head(offset, true, length - offset));
+        Self::send(&mut raw, offset, length);
+        let stored = raw.answer();
+        if stored.status != 200 {
+            return Err(format!("the last part: {stored:?}"));
+        }
+        self.check()
+    }
+
+    /// Changes a byte that has been received.
+    fn plant(&self) {
+        let uploads = self.dir.path().join(".data-server/uploads");
+        let data = self.dir.uploads().into_iter().find(|name| name.len() == 32);
+        let path = uploads.join(data.expect("the file of the upload"));
+        let mut file = fs::File::options()
+            .write(true)
+            .open(path)
+            .expect("the file");
+        file.seek(SeekFrom::Start(12_345)).expect("a place");
+        file.write_all(&[!block(0)[12_345]]).expect("a byte");
+    }
+
+    /// Reads the value, and what lies in the directory.
+    fn check(&self) -> Result<(), String> {
+        let mut raw = self.server().connect();
+        raw.send("GET /big HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+        let head = raw.head();
+        if head.status != 200 || head.length() != self.length() {
+            return Err(format!("the value: {head:?}"));
+        }
+        for n in 0..self.case.blocks {
+            if raw.take(BLOCK) != block(n) {
+                return Err(format!("block {n} is another"));
+            }
+        }
+        self.dir.assert_holds(&["big"]);
+        Ok(())
+    }
+}
+
+#[test]
+fn an_upload_that_is_cut_at_every_sixteenth_is_published_whole() {
+    let blocks = scaled(16, 1024);
+    let mut dice = Random::new(seed("resumable"));
+    let mut all = Counts::default();
+    let mut uploads = 0;
+    for durability in ["os", "disk"] {
+        for takeover in ["on", "off"] {
+            let case = Case {
+                blocks,
+                durability,
+                takeover,
+                is_planted: false,
+            };
+            let mut run = Run::start(case, dice.fork());
+            run.upload()
+                .unwrap_or_else(|why| panic!("{durability}, {takeover}: {why}"));
+            uploads += 1;
+            all.kills += run.counts.kills;
+            all.hang_ups += run.counts.hang_ups;
+            all.resets += run.counts.resets;
+            all.sent_again += run.counts.sent_again;
+        }
+    }
+    let cuts = all.kills + all.hang_ups + all.resets;
+    assert!(cuts >= uploads * (CUTS - 1));
+    let Counts {
+        kills,
+        hang_ups,
+        resets,
+        sent_again,
+    } = all;
+    counted(
+        "resumable",
+        &format!(
+            "{uploads} uploads of {blocks} MiB: {kills} kills, {hang_ups} connections closed, {resets} reset; each whole, no \
+             answered offset taken back, {} KiB sent again",
+            sent_again >> 10
+        ),
+    );
+}
+
+#[test]
+fn a_byte_that_is_changed_by_hand_is_found() {
+    let case = Case {
+        blocks: 16,
+        durability: "os",
+        takeover: "on",
+        is_planted: true,
+    };
+    let found = Run::start(case, Random::new(seed("resumable, planted"))).upload();
+    assert_eq!(found, Err("block 0 is another".to_owned()));
+}

@@ -1,0 +1,142 @@
+//! Power is cut while a part of an upload arrives: with `--durability disk` every offset that was answered is there
+//! afterwards, and so are the bytes before it; with `os` the upload is gone, and nothing is taken for its bytes.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::PathBuf;
+
+use rustix::process::Signal;
+
+use crate::disk::{Disk, Image, Kind};
+use crate::random::{Random, seed};
+use crate::scale::{available, counted, scaled};
+use crate::support::{DataDir, Launch, Resumable, TestServer, eventually, pattern};
+
+const LENGTH: usize = 3_000_000;
+
+/// What cuts of power did.
+#[derive(Default)]
+struct Report {
+    cuts: usize,
+    answered: usize,
+    /// Bytes beyond the answered offsets that had been written, and were cut off.
+    unanswered: u64,
+}
+
+fn start(dir: &DataDir, durability: &str) -> TestServer {
+    Launch::new(&["--durability", durability]).on(dir).start()
+}
+
+/// The file of `upload`.
+fn file(dir: &DataDir, upload: &Resumable) -> PathBuf {
+    let id = upload.path.rsplit('/').next().expect("an id");
+    dir.path().join(".data-server/uploads").join(id)
+}
+
+/// The machine of this test is not started anew by the cut: makes it look so to the next server. A record that is no
+/// longer whole is left to the server.
+fn start_the_machine_anew(dir: &DataDir) {
+    let uploads = dir.path().join(".data-server/uploads");
+    for name in dir.uploads() {
+        let text = fs::read_to_string(uploads.join(&name)).unwrap_or_default();
+        let json = serde_json::from_str::<serde_json::Value>(&text);
+        if let Ok(mut record) = json
+            && record.get("started").is_some()
+        {
+            record["started"] = 1.into();
+            fs::write(uploads.join(&name), record.to_string()).expect("another record");
+        }
+    }
+}
+
+impl Report {
+    fn cut(&mut self, disk: &mut impl Disk, durability: &str, mut dice: Random) {
+        let (dir, value) = (disk.dir(), pattern(dice.draw(), LENGTH));
+        let mut server = start(&dir, durability);
+        let raw = &mut server.connect();
+        let upload = Resumable::create(raw, "a/k", "", b"");
+        let mut answered = 0;
+        for _ in 0..=dice.place(5) {
+            let part = &value[answered..answered + dice.place(400_000)];
+            let appended = upload.append(raw, answered, false, part);
+            assert_eq!(appended.status, 204, "{appended:?}");
+            answered += part.len();
+        }
+        // Bytes that nothing was promised of.
+        let mut hangs = server.connect();
+        hangs.send(upload.append_head(answered, true, LENGTH - answered));
+        hangs.send(&value[answered..LENGTH - 1000]);
+        let written = || fs::metadata(file(&dir, &upload)).map_or(0, |meta| meta.len());
+        eventually("more is written", || {
+            written() > answered as u64 + 256 * 1024
+        });
+        let before = written();
+        if dice.below(2) == 0 {
+            let stranger = File::create(dir.outside("stranger"));
+            let synced =
+                stranger.and_then(|mut file| file.write_all(b"?").and_then(|()| file.sync_all()));
+            synced.expect("a stranger's sync");
+        }
+        disk.cut();
+        server.signal(Signal::KILL);
+        server.exit();
+        disk.revive();
+        start_the_machine_anew(&dir);
+
+        let mut server = start(&dir, durability);
+        let raw = &mut server.connect();
+        if durability == "disk" {
+            assert_eq!(upload.offset(raw), answered, "what was answered");
+            let stored = upload.append(raw, answered, true, &value[answered..]);
+            assert_eq!(stored.status, 200, "{stored:?}");
+            assert!(server.get("a/k").body == value, "the value is whole");
+            assert_eq!(server.ask("DELETE", "a/k").status, 200);
+        } else {
+            assert_eq!(upload.state(raw).status, 404);
+            assert!(!file(&dir, &upload).exists(), "its bytes are removed");
+        }
+        server.stop();
+        dir.assert_nothing_staged();
+        self.cuts += 1;
+        self.answered += answered;
+        self.unanswered += before - answered as u64;
+    }
+}
+
+fn cuts_of_power_on(kind: Kind) {
+    let what = format!("cuts of power under uploads on {}", kind.name());
+    let Some(mut disk) = available(&what, Image::new(kind)) else {
+        return;
+    };
+    let mut dice = Random::new(seed("power, uploads"));
+    for (durability, cuts) in [("disk", scaled(4, 100)), ("os", scaled(1, 10))] {
+        let mut report = Report::default();
+        for _ in 0..cuts {
+            report.cut(&mut disk, durability, dice.fork());
+        }
+        let Report {
+            cuts,
+            answered,
+            unanswered,
+        } = report;
+        counted(
+            &format!("power cut, uploads, {durability}, {}", kind.name()),
+            &format!("{cuts} cuts, {answered} bytes answered, {unanswered} more cut off"),
+        );
+    }
+}
+
+#[test]
+fn answered_offsets_survive_a_power_cut_on_ext4() {
+    cuts_of_power_on(Kind::Ext4);
+}
+
+#[test]
+fn answered_offsets_survive_a_power_cut_on_xfs() {
+    cuts_of_power_on(Kind::Xfs);
+}
+
+#[test]
+fn answered_offsets_survive_a_power_cut_on_btrfs() {
+    cuts_of_power_on(Kind::Btrfs);
+}

@@ -1,0 +1,143 @@
+//! An S3 store under a load that does not fit in memory.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use super::serve;
+use crate::scale::{counted, scaled};
+use crate::support::s3::VersityGw;
+use crate::support::{Launch, Raw, TestServer, eventually, pattern, put_head};
+
+const BLOCK: usize = 64 << 10;
+const LIMIT_KIB: u64 = 96 << 10;
+
+/// Clients at once, and the length of their values.
+fn load() -> (usize, usize) {
+    scaled((16, 10_000_000), (64, 40_000_000))
+}
+
+#[test]
+fn uploads_and_downloads_at_once_stay_under_96_mib() {
+    let Some(store) = VersityGw::start(1) else {
+        return;
+    };
+    // On a busy machine the store takes long to answer so many at once.
+    let server = Launch::new(&["--threads", "2", "--s3-timeout", "60s"])
+        .on_bucket(&store.bucket)
+        .start();
+    let (clients, len) = load();
+    let block = pattern(1, BLOCK);
+    let mut peaks = Vec::new();
+    let mut note = |what: &str| {
+        peaks.push(format!(
+            "{} MiB after {what}",
+            server.proc().peak_rss_kib() >> 10
+        ));
+    };
+    at_once(clients, |client, here| {
+        upload(&server, client % 4, len, &block, here);
+    });
+    note("PUTs of known length");
+    at_once(clients, |client, here| {
+        download(&server, &format!("key-{}", client % 4), len, here);
+    });
+    note("GETs");
+    at_once(clients, |client, here| {
+        upload_chunked(&server, client % 4, len, &block, here);
+    });
+    note("PUTs of unknown length");
+    let peak = server.proc().peak_rss_kib();
+    counted(
+        "s3 memory",
+        &format!(
+            "{clients} clients at once, {len} bytes each: {}",
+            peaks.join(", ")
+        ),
+    );
+    assert!(peak < LIMIT_KIB, "{peak} KiB resident");
+    assert_eq!(store.bucket.multipart_uploads(), 0);
+}
+
+/// Runs every client on a thread of its own. Each calls its second argument to wait until all have reached that point.
+fn at_once(clients: usize, client: impl Fn(usize, &dyn Fn()) + Sync) {
+    let here = AtomicUsize::new(0);
+    let all_are_here = || {
+        here.fetch_add(1, Ordering::AcqRel);
+        eventually("all clients are in the middle", || {
+            here.load(Ordering::Acquire) == clients
+        });
+    };
+    thread::scope(|scope| {
+        for n in 0..clients {
+            let (client, all_are_here) = (&client, &all_are_here);
+            scope.spawn(move || client(n, all_are_here));
+        }
+    });
+}
+
+fn upload(server: &TestServer, key: usize, len: usize, block: &[u8], here: &dyn Fn()) {
+    let mut raw = server.connect();
+    raw.send(put_head(&format!("key-{key}"), len));
+    for (n, from) in (0..len).step_by(BLOCK).enumerate() {
+        if n == 8 {
+            here();
+        }
+        raw.send(&block[..BLOCK.min(len - from)]);
+    }
+    assert_eq!(raw.answer().status, 200);
+}
+
+fn upload_chunked(server: &TestServer, key: usize, len: usize, block: &[u8], here: &dyn Fn()) {
+    let mut raw = server.connect();
+    raw.send(format!(
+        "PUT /key-{key} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
+    ));
+    for n in 0..len / BLOCK {
+        if n == 8 {
+            here();
+        }
+        raw.send(format!("{BLOCK:x}\r\n"));
+        raw.send(block);
+        raw.send("\r\n");
+    }
+    raw.send("0\r\n\r\n");
+    assert_eq!(raw.answer().status, 200);
+}
+
+fn download(server: &TestServer, key: &str, len: usize, here: &dyn Fn()) {
+    let mut raw = server.connect();
+    raw.send(format!("GET /{key} HTTP/1.1\r\nHost: t\r\n\r\n"));
+    assert_eq!(raw.head().length(), len);
+    here();
+    assert_eq!(raw.stream_to(len, &mut vec![0; BLOCK], |_| {}), len);
+}
+
+#[test]
+fn a_reader_that_stops_holds_less_than_a_mebibyte() {
+    let Some(store) = VersityGw::start(1) else {
+        return;
+    };
+    let server = serve(&store.bucket);
+    let (len, readers) = (scaled(20_000_000, 200_000_000), 16);
+    store.bucket.place("key", pattern(1, len));
+    // A first one has made what all of them share.
+    download(&server, "key", len, &|| {});
+    let before = server.proc().peak_rss_kib();
+    let stopped: Vec<_> = (0..readers)
+        .map(|_| {
+            let mut raw = Raw::connect_narrow(server.addr);
+            raw.send("GET /key HTTP/1.1\r\nHost: t\r\n\r\n");
+            assert_eq!(raw.head().length(), len);
+            raw
+        })
+        .collect();
+    // While one reads all of it, the others are sent what they do not read.
+    download(&server, "key", len, &|| {});
+    let more = server.proc().peak_rss_kib() - before;
+    let each = more / readers;
+    counted(
+        "s3 readers",
+        &format!("{} stopped in {len} bytes: {each} KiB each", stopped.len()),
+    );
+    assert!(each < 1 << 10, "{each} KiB each");
+}

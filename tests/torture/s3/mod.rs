@@ -1,0 +1,53 @@
+//! Values in an S3 store: what breaks off in the middle, what a killed server leaves, and what many long ones cost.
+
+mod cuts;
+mod memory;
+mod others;
+mod sweep;
+mod uploads;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use crate::proxy::{Fault, Faults, Relay};
+use crate::support::s3::Bucket;
+use crate::support::{Launch, TestServer};
+
+/// The network between the server and the store.
+struct Network {
+    relay: Relay,
+    faults: Arc<Mutex<Faults>>,
+}
+
+const GOOD: Faults = Faults {
+    up: Fault::None,
+    down: Fault::None,
+};
+
+impl Network {
+    fn to(store: SocketAddr) -> Self {
+        let faults = Arc::new(Mutex::new(GOOD));
+        let drawn = Arc::clone(&faults);
+        let relay = Relay::to(store, move || *drawn.lock().expect("no panic"));
+        Self { relay, faults }
+    }
+
+    /// From now on, every new connection has these.
+    fn have(&self, faults: Faults) {
+        *self.faults.lock().expect("no panic") = faults;
+    }
+
+    /// A new server over this bucket, with no connection from before: those that it makes have these faults.
+    fn serve(&self, bucket: &Bucket, faults: Faults) -> TestServer {
+        self.have(GOOD);
+        let server = serve(&bucket.at(&[self.relay.addr]));
+        self.have(faults);
+        server
+    }
+}
+
+/// A server without conditional writes: it starts faster.
+fn serve(bucket: &Bucket) -> TestServer {
+    let args = ["--s3-conditions", "off", "--s3-timeout", "2s"];
+    Launch::new(&args).on_bucket(bucket).start()
+}
