@@ -2,8 +2,8 @@
  * load: the client of the benches. One thread, one epoll, a closed loop: every connection has one request under
  * way and sends the next as soon as the answer is complete.
  *
- *   load --port P --get|--head|--put --size N [--prefix NAME] [--keys N | --new] [--connections N] [--fresh]
- *        [--header LINE ...] [--rate R] [--cold DIR] [--seconds S] [--requests N] [--patience S] [--share K/N] [--spin]
+ *   load --port P --get|--head|--put --size N [--prefix NAME] [--keys N | --new] [--targets FILE] [--connections N]
+ *        [--fresh] [--header LINE ...] [--rate R] [--cold DIR] [--seconds S] [--requests N] [--patience S] [--share K/N] [--spin]
  *
  * Requests name /<prefix><number>: numbers cycle below --keys, or with --new never repeat. --fresh takes a new
  * connection for each request (Connection: close) and waits for the server to close it. The run ends after --seconds
@@ -12,6 +12,8 @@
  *
  * With --rate the loop is open: R requests a second, evenly spaced, each on a connection that rests, whatever became of
  * those before it. Latencies then run from when a request was due, also when it had to wait for a connection.
+ *
+ * With --targets the file has a line for each number, the request target to send for it: presigned ones, for example.
  *
  * --header adds a line to each request, and may be given several times. Of an answer without a Content-Length (--fresh
  * only) all until the connection is closed is taken, whatever its length. --cold has the kernel forget DIR/<prefix><number> before each request for it.
@@ -52,6 +54,7 @@
 
 enum {
     HEAD_MAX = 1024,        /* bytes of a request line or of the head of an answer */
+    TARGET_MAX = 1000,      /* of a target in the file of --targets */
     FIELDS_MAX = 4096,      /* bytes of the fields of a request */
     SMALL_MAX = 64 * 1024,  /* bodies up to this size are sent and received together with their head */
     SHARED = 1024 * 1024,   /* memory that larger bodies are sent from */
@@ -68,7 +71,7 @@ static struct {
     uint64_t size, keys, requests;
     int connections, share, shares;
     double seconds, rate, patience;
-    const char *prefix, *cold;
+    const char *prefix, *cold, *targets;
 } options = {.keys = 1, .requests = UINT64_MAX, .connections = 1, .shares = 1, .seconds = 1, .patience = 30,
              .prefix = "key-"};
 
@@ -101,6 +104,7 @@ static struct connection *queue_first, *queue_last, *resting;
 static char answer[HEAD_MAX + SMALL_MAX], small_body[SMALL_MAX];
 static char headers[FIELDS_MAX], fields[2 * FIELDS_MAX]; /* the lines of --header; the fields of every request */
 static size_t headers_len, fields_len;
+static char **targets; /* the lines of --targets, one for each of --keys */
 
 _Noreturn static void die(const char *what)
 {
@@ -177,8 +181,29 @@ static bool connect_to_server(struct connection *c)
 static void write_line(struct connection *c, uint64_t number)
 {
     const char *method = options.put ? "PUT" : options.head ? "HEAD" : "GET";
-    c->head_len = (size_t)snprintf(c->head, HEAD_MAX, "%s /%s%llu HTTP/1.1\r\n", method, options.prefix,
-                                   (unsigned long long)number);
+    if (targets)
+        c->head_len = (size_t)snprintf(c->head, HEAD_MAX, "%s %s HTTP/1.1\r\n", method, targets[number]);
+    else
+        c->head_len = (size_t)snprintf(c->head, HEAD_MAX, "%s /%s%llu HTTP/1.1\r\n", method, options.prefix,
+                                       (unsigned long long)number);
+}
+
+static void read_targets(void)
+{
+    FILE *file = fopen(options.targets, "re");
+    targets = calloc(options.keys, sizeof *targets);
+    if (!file || !targets)
+        die(options.targets);
+    for (uint64_t i = 0; i < options.keys; i++) {
+        size_t room = 0;
+        ssize_t len = getline(&targets[i], &room, file);
+        if (len < 1 || len > TARGET_MAX) {
+            fprintf(stderr, "load: %s: line %llu is missing or too long\n", options.targets, (unsigned long long)i + 1);
+            exit(2);
+        }
+        targets[i][strcspn(targets[i], "\n")] = '\0';
+    }
+    fclose(file);
 }
 
 /* What every request has behind its line, made once: it may be long. */
@@ -509,8 +534,8 @@ static void report(void)
 
 _Noreturn static void usage(void)
 {
-    fputs("usage: load --port P --get|--head|--put --size N [--prefix NAME] [--keys N | --new] [--connections N]\n"
-          "            [--fresh] [--header LINE ...] [--rate R] [--cold DIR] [--seconds S] [--requests N]\n"
+    fputs("usage: load --port P --get|--head|--put --size N [--prefix NAME] [--keys N | --new] [--targets FILE]\n"
+          "            [--connections N] [--fresh] [--header LINE ...] [--rate R] [--cold DIR] [--seconds S] [--requests N]\n"
           "            [--patience S] [--share K/N] [--spin]\n",
           stderr);
     exit(2);
@@ -536,7 +561,7 @@ static void parse_options(int argc, char **argv)
         {"new", no_argument, NULL, 'n'},               {"connections", required_argument, NULL, 'c'},
         {"fresh", no_argument, NULL, 'f'},             {"seconds", required_argument, NULL, 't'},
         {"requests", required_argument, NULL, 'r'},    {"spin", no_argument, NULL, 'i'},
-        {"share", required_argument, NULL, 'a'},
+        {"share", required_argument, NULL, 'a'},       {"targets", required_argument, NULL, 'o'},
         {NULL, 0, NULL, 0}};
     int option;
     while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
@@ -553,6 +578,7 @@ static void parse_options(int argc, char **argv)
         case 'x': options.prefix = optarg; break;
         case 'k': options.keys = strtoull(optarg, NULL, 10); break;
         case 'n': options.new_names = true; break;
+        case 'o': options.targets = optarg; break;
         case 'c': options.connections = atoi(optarg); break;
         case 'f': options.fresh = true; break;
         case 'a':
@@ -567,7 +593,8 @@ static void parse_options(int argc, char **argv)
     }
     bool sane = options.port && options.size && options.keys && options.connections > 0 &&
                 options.connections <= 10000 && options.share >= 0 && options.share < options.shares &&
-                strlen(options.prefix) < 200 && options.rate >= 0 && (!options.cold || strlen(options.cold) < 500);
+                strlen(options.prefix) < 200 && options.rate >= 0 && (!options.cold || strlen(options.cold) < 500) &&
+                !(options.targets && options.new_names);
     if (optind != argc || !sane)
         usage();
 }
@@ -578,6 +605,8 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     memset(small_body, 'x', sizeof small_body);
     write_fields();
+    if (options.targets)
+        read_targets();
     epoll = epoll_create1(EPOLL_CLOEXEC);
     shared = memfd_create("body", MFD_CLOEXEC);
     struct connection *connections = calloc((size_t)options.connections, sizeof *connections);

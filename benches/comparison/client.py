@@ -92,6 +92,8 @@ class Load:
         command += ["--new"] if workload.new else ["--keys", str(workload.keys)]
         command += ["--fresh"] if workload.fresh else []
         command += [part for line in workload.fields for part in ("--header", line)]
+        if targets := server.targets(workload):
+            command += ["--targets", str(targets)]
         return command + ([] if workload.shared else ["--spin"])
 
     def run(self, server, workload, seconds, cpu_list, requests=None):

@@ -50,7 +50,7 @@ def table(summary):
         compared = f"   {OURS} is {ratio['rate']:.2f} by rate, {ratio['cpu']:.2f} by CPU" if ratio else ""
         lines.append(
             f"  {name:<12}{_amount(server, summary['size']):>16}{server['cpu_us']:>12,.1f} us CPU"
-            f"{server['p50_us']:>12,.0f} us p50{server['p99_us']:>12,.0f} us p99"
+            f"{_latency(server['p50_us'])} us p50{_latency(server['p99_us'])} us p99"
             f"{server['server_share']:>7.0%} busy{compared}"
         )
     lines += [f"  {name:<12}{'-':>16}   takes no part: it {why}" for name, why in summary["absent"].items()]
@@ -64,6 +64,11 @@ def table(summary):
             f"  note: other work took the client's CPU in {summary['disturbed']} points; trust the CPU figures only"
         )
     return "\n".join(lines)
+
+
+def _latency(us):
+    """What the client has not measured is told as such."""
+    return f"{us:>12,.0f}" if us else f"{'-':>12}"
 
 
 def _amount(server, size):
@@ -84,6 +89,18 @@ def markdown(summaries):
         return ""
     lines = [f"| work | bodies by | {OURS} | against nginx | against the C server |", "|---|---|---|---|---|", *lines]
     lines.append("\nBy rate; in brackets by CPU time per request of the server. * Neither server was the bottleneck.")
+    return "\n".join(lines)
+
+
+def markdown_over_store(summaries):
+    """The table that docs/s3.md shows."""
+    lines = ["| work | data-server | by rate, of asking the store itself | CPU of data-server |", "|---|---|---|---|"]
+    for summary in summaries:
+        ours = summary["servers"][OURS]
+        per = summary["size"] / 1e6
+        cpu = f"{ours['cpu_us'] / 1e3 / per:.2f} ms a MB" if per >= 1 else f"{ours['cpu_us']:.0f} us a request"
+        rate = summary["ratios"]["direct"]["rate"]
+        lines.append(f"| {summary['title']} | {_amount(ours, summary['size'])} | {rate:.2f} | {cpu} |")
     return "\n".join(lines)
 
 

@@ -1,7 +1,6 @@
 """One workload: its servers side by side, measured in turn."""
 
 import contextlib
-import http.client
 import os
 import shutil
 
@@ -62,14 +61,14 @@ class Bench:
         if workload.new and not bounds:
             bounds = {"requests": workload.slice}
             server.asked += self.client.run(server, workload, seconds, cpu_list, **bounds).requests
-            remove_new(server.data)
+            remove_new(server.values)
         point = None
         while point is None or (workload.new and point.valid and point.seconds < seconds):
             left = seconds - point.seconds if point else seconds
             found = self.client.run(server, workload, left, cpu_list, **bounds)
             server.asked += found.requests
             point = point + found if point else found
-            remove_new(server.data)
+            remove_new(server.values)
         return point
 
     def problem(self, text):
@@ -159,19 +158,19 @@ def check(server, workload):
     """Ask for one value, or store one and ask for it: a server that answers fast but wrong has no figures."""
     if workload.method == "GET":
         name = f"{workload.prefix}0"
-        path = server.data / name
+        path = server.values / name
         want = path.read_bytes() if path.exists() else None
     else:
         name, want = "new-check", os.urandom(workload.size)
-        status, _ = _request(server.port, "PUT", name, want)
+        status, _ = request(server, "PUT", name, want)
         _insist(server, status in (200, 201, 204), f"PUT /{name}: {status}")
     if workload.discard:
         return
-    status, got = _request(server.port, "GET", name)
+    status, got = request(server, "GET", name)
     _insist(server, status == 200, f"GET /{name}: {status}")
     _insist(server, want in (None, got), f"GET /{name}: not the bytes stored")
     _insist(server, workload.size == len(got), f"GET /{name}: {len(got)} bytes instead of {workload.size}")
-    remove_new(server.data)
+    remove_new(server.values)
 
 
 def _insist(server, holds, otherwise):
@@ -179,10 +178,11 @@ def _insist(server, holds, otherwise):
         raise ServerFailed(f"{server.name}: {otherwise}")
 
 
-def _request(port, method, name, body=None):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+def request(server, method, name, body=None):
+    """Ask for a name once; returns the status and the body."""
+    connection = server.connection()
     try:
-        connection.request(method, f"/{name}", body)
+        connection.request(method, server.target(method, name), body)
         answer = connection.getresponse()
         return answer.status, answer.read()
     finally:

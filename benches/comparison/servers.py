@@ -35,6 +35,7 @@ class Server:
         self.logged, self.access_log = logged, None
         self.asked = 0  # requests that the load has had answered
         self.data = home / "data"
+        self.values = self.data  # where a value is the file of its name
         self.port = None
         self.process = None
 
@@ -61,10 +62,29 @@ class Server:
         """Wait for the line that tells the port."""
         ready, _, _ = select.select([self.process.stdout], [], [], START_SECONDS)
         line = self.process.stdout.readline().decode() if ready else ""
-        found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
+        found = re.search(r"https?://127\.0\.0\.1:(\d+)", line)
         if not found:
             raise ServerFailed(f"{self.name} did not start: {self.log_tail()}")
         self.port = int(found.group(1))
+
+    def await_port(self):
+        """Of a server that says nothing: connect until it answers."""
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline and self.process.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                time.sleep(0.02)
+        raise ServerFailed(f"{self.name} did not start: {self.log_tail()}")
+
+    def target(self, _method, name):
+        """The target of a request for a name."""
+        return f"/{name}"
+
+    def targets(self, _workload):
+        """A file with a target for each name of a load, where the load can't make them itself."""
+        return None
 
     def processes(self):
         """The processes whose CPU time is the server's."""
@@ -89,6 +109,10 @@ class Server:
     def access_mark(method):
         """What only the lines of requests of this method have."""
         return f'"{method} /'.encode()
+
+    def connection(self):
+        """A connection of its own, for a request by hand."""
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
 
     def _end(self):
         if self.process.poll() is None:
@@ -127,7 +151,7 @@ class DataServer(Server):
 
     def bodies(self):
         """What it has counted so far; None where it does not count bodies that are taken over."""
-        asking = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        asking = self.connection()
         try:
             asking.request("GET", "/-/metrics")
             return Bodies.read(asking.getresponse().read().decode())
@@ -211,11 +235,14 @@ class Nginx(Server):
             scgi_temp_path {home}/unused;
             server {{
                 listen 127.0.0.1:{port} backlog=4096 deferred {listen};
+                {tls}
                 root {data};
                 location / {{ dav_methods PUT DELETE; }}
             }}
         }}
     """
+
+    tls = ""  # how it does TLS, if it does
 
     def command(self):
         self.port = machine.free_port()
@@ -223,7 +250,8 @@ class Nginx(Server):
         config = self.CONFIG.format(
             home=self.home, data=self.data, port=self.port, threads=self.threads,
             user="user root;" if os.geteuid() == 0 else "",
-            listen="reuseport" if self.threads > 1 else "",
+            listen=" ".join(["reuseport"] * (self.threads > 1) + ["ssl"] * bool(self.tls)),
+            tls=self.tls,
             # Without a buffer, which is what nginx does unless told otherwise.
             access_log=f"{self.access_log} combined" if self.logged else "off",
         )  # fmt: skip
@@ -231,15 +259,7 @@ class Nginx(Server):
         return [self.program, "-p", str(self.home), "-c", str(self.home / "nginx.conf"), "-e", "stderr"]
 
     def await_start(self):
-        """It says nothing: connect until it answers."""
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline and self.process.poll() is None:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return
-            except OSError:
-                time.sleep(0.02)
-        raise ServerFailed(f"{self.name} did not start: {self.log_tail()}")
+        self.await_port()
 
     def processes(self):
         return machine.children(self.process.pid)
