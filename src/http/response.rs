@@ -65,6 +65,18 @@ pub(super) fn render(
     response
 }
 
+/// What tells a client over HTTP/2 that it may send its body; over HTTP/1 it is [`interim::CONTINUE`].
+pub fn go_on() -> Response<()> {
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::CONTINUE;
+    response
+}
+
+/// Whether a response says how long its body is (RFC 9110, section 8.6).
+fn has_length(status: StatusCode) -> bool {
+    !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+}
+
 /// The response to `outcome`, without what every response has.
 fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) -> Response<Body> {
     match outcome {

@@ -85,7 +85,7 @@ async fn begin(
     let mut builder = Builder::new();
     builder
         .max_concurrent_streams(MOST_STREAMS)
-        .max_header_list_size(MAX_HEAD as u32)
+        .max_header_list_size(u32::try_from(MAX_HEAD).unwrap_or(u32::MAX))
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_pending_accept_reset_streams(MOST_UNSEEN_RESETS)
@@ -216,14 +216,14 @@ impl<'a> Multiplexer<'a> {
         let request = Request::from_parts(head, body.into());
         let service = reactor.service();
         // HTTP/2 has no upgrades.
-        let stage = match service.call(&state, self.context.client, request, &Upgraded::default()) {
+        let begun = match service.call(&state, self.context.client, request, &Upgraded::default()) {
             Answer::Ready(response) => match exchange.try_send(response) {
-                Ok(()) => return,
-                Err(response) => Stage::Ready(response),
+                None => return,
+                Some(response) => Stage::Ready(response),
             },
             Answer::Working(work) => Stage::Working(work),
             Answer::Upload(task) => Stage::Working(task.with_frames()),
         };
-        tokio::task::spawn_local(exchange.run(stage));
+        tokio::task::spawn_local(exchange.run(begun));
     }
 }

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use crate::http::exchange::progress::Progress;
 use crate::http::exchange::request_metrics::RequestMetrics;
 use crate::metrics::ReactorCounters;
 
@@ -229,42 +230,7 @@ impl ConnectionState {
     /// Whether it is the peer that holds up a body: it sends nothing of one, or takes nothing.
     pub fn waits_for_peer(&self) -> bool {
         let progress = &self.progress;
-        progress.writing.get() || (progress.reading.get() && self.phase.get() == Phase::Serving)
-    }
-}
-
-/// What has moved on a connection, and whether a side of its socket waits for the peer.
-#[derive(Debug, Default)]
-pub struct Progress {
-    moved: Cell<u64>,
-    reading: Cell<bool>,
-    writing: Cell<bool>,
-}
-
-impl Progress {
-    /// Body bytes moved so far, both ways.
-    pub fn moved(&self) -> u64 {
-        self.moved.get()
-    }
-
-    /// Counts body bytes that were received or sent.
-    pub fn count(&self, bytes: usize) {
-        self.moved.set(self.moved.get() + bytes as u64);
-    }
-
-    /// Bytes are wanted of the socket, and it has none at the moment; or no longer so.
-    pub fn set_reading(&self, waits: bool) {
-        self.reading.set(waits);
-    }
-
-    /// Bytes wait to be sent, and the socket takes none at the moment; or no longer so.
-    pub fn set_writing(&self, waits: bool) {
-        self.writing.set(waits);
-    }
-
-    /// Whether bytes wait for the peer to take them.
-    pub fn is_writing(&self) -> bool {
-        self.writing.get()
+        progress.is_writing() || (progress.is_reading() && self.phase.get() == Phase::Serving)
     }
 }
 

@@ -136,12 +136,10 @@ impl StreamBody {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
-        match ready!(self.stream.poll_data(cx)) {
-            Some(data) => Poll::Ready(Some(data.map(Frame::data))),
-            None => {
-                let trailers = ready!(self.stream.poll_trailers(cx)).transpose();
-                Poll::Ready(trailers.map(|trailers| trailers.map(Frame::trailers)))
-            }
+        if let Some(data) = ready!(self.stream.poll_data(cx)) {
+            return Poll::Ready(Some(data.map(Frame::data)));
         }
+        let trailers = ready!(self.stream.poll_trailers(cx)).transpose();
+        Poll::Ready(trailers.map(|trailers| trailers.map(Frame::trailers)))
     }
 }

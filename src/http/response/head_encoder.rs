@@ -4,9 +4,10 @@
 
 use hyper::header::{CONNECTION, CONTENT_LENGTH, DATE, HeaderValue};
 use hyper::http::response::Parts;
-use hyper::{Response, StatusCode, Version};
+use hyper::{Response, Version};
 
 use crate::http::response::clock::Clock;
+use crate::http::response::has_length;
 
 /// Room for a head, in bytes: more than most need.
 const ROOM: usize = 512;
@@ -44,11 +45,7 @@ impl Encoder {
         parts.version = Version::HTTP_2;
         let headers = &mut parts.headers;
         headers.remove(CONNECTION);
-        let has_length = !matches!(
-            parts.status,
-            StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
-        );
-        if let Some(len) = len.filter(|_| has_length) {
+        if let Some(len) = len.filter(|_| has_length(parts.status)) {
             headers.entry(CONTENT_LENGTH).or_insert_with(|| len.into());
         }
         headers.entry(DATE).or_insert_with(|| self.clock.date());

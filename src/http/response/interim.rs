@@ -1,7 +1,6 @@
 //! Interim responses, as the bytes that a connection sends: hyper sends none but 100.
 
 use bytes::Bytes;
-use hyper::{Response, StatusCode};
 
 use crate::http::request::uploads::location;
 use crate::http::response::uploads::limit;
@@ -11,13 +10,6 @@ use crate::store::UploadId;
 
 /// What tells a client that waits to send its body (RFC 9110, section 10.1.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-
-/// The same for HTTP/2.
-pub fn go_on() -> Response<()> {
-    let mut response = Response::new(());
-    *response.status_mut() = StatusCode::CONTINUE;
-    response
-}
 
 /// What tells a client where its upload can be resumed (draft-ietf-httpbis-resumable-upload, "Status Code 104").
 pub(in crate::http) fn resumption_supported(id: UploadId, config: &ServiceConfig) -> Bytes {

@@ -1,7 +1,7 @@
 //! One stream: from the work on its request to the last frame of its response.
 //!
 //! A body is read as the client makes room for it, a piece at a time, so a stream whose client takes nothing holds nothing.
-//! Promises that what goes wrong ends this stream alone (RST_STREAM), and that what changes something is done although the
+//! Promises that what goes wrong ends this stream alone (`RST_STREAM`), and that what changes something is done although the
 //! client has gone.
 
 use std::future::poll_fn;
@@ -57,10 +57,10 @@ impl From<h2::Error> for Gone {
 }
 
 impl Exchange {
-    /// Sends a response that is in memory, unless something of the request is left to receive.
-    pub(super) fn try_send(&self, mut response: Response<Body>) -> Result<(), Response<Body>> {
+    /// Sends a response that is in memory; gives it back if it is not, or something of the request is left to receive.
+    pub(super) fn try_send(&self, mut response: Response<Body>) -> Option<Response<Body>> {
         if self.state.left_unread() && !self.stream.is_received() {
-            return Err(response);
+            return Some(response);
         }
         let len = response.body().known_len();
         let bytes = if self.is_head_alone {
@@ -68,7 +68,7 @@ impl Exchange {
         } else {
             match response.body_mut().take_short() {
                 Some(bytes) => bytes,
-                None => return Err(response),
+                None => return Some(response),
             }
         };
         let (head, body) = response.into_parts();
@@ -82,7 +82,7 @@ impl Exchange {
         // The record of the request ends with its body.
         drop(body);
         self.state.flushed();
-        Ok(())
+        None
     }
 
     /// Answers the request, and ends the stream.

@@ -52,7 +52,9 @@ impl Output {
             ready!(self.writer.poll_send(cx, bufs, Follows::More))?
         } else {
             let mut gathered = self.gathered.borrow_mut();
-            bufs.iter().for_each(|buf| gathered.extend_from_slice(buf));
+            for buf in bufs {
+                gathered.extend_from_slice(buf);
+            }
             all
         };
         self.outstanding.left(taken);

@@ -53,6 +53,7 @@ sessions! {
     the_sessions_of_operations_run: "docs/operations.md",
     the_sessions_of_s3_run: "docs/s3.md",
     the_sessions_of_tls_run: "docs/tls.md",
+    the_session_of_http2_runs: "docs/http2.md",
 }
 
 fn play(page: &str) {

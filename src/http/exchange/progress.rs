@@ -1,0 +1,45 @@
+//! What has moved on a connection or a stream, and whether one of its sides waits for the peer.
+//!
+//! Both sides write it, and the time limits read it. Judges nothing.
+
+use std::cell::Cell;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Progress {
+    moved: Cell<u64>,
+    reading: Cell<bool>,
+    writing: Cell<bool>,
+}
+
+impl Progress {
+    /// Body bytes moved so far, both ways.
+    pub fn moved(&self) -> u64 {
+        self.moved.get()
+    }
+
+    /// Counts body bytes that were received or sent.
+    pub fn count(&self, bytes: usize) {
+        self.moved.set(self.moved.get() + bytes as u64);
+    }
+
+    /// Bytes are wanted of the socket, and it has none at the moment; or no longer so.
+    pub fn set_reading(&self, waits: bool) {
+        self.reading.set(waits);
+    }
+
+    /// Whether bytes are wanted that the peer has not sent.
+    pub fn is_reading(&self) -> bool {
+        self.reading.get()
+    }
+
+    /// Bytes wait to be sent, and the socket takes none at the moment; or no longer so.
+    pub fn set_writing(&self, waits: bool) {
+        self.writing.set(waits);
+    }
+
+    /// Whether bytes wait for the peer to take them.
+    pub fn is_writing(&self) -> bool {
+        self.writing.get()
+    }
+}
