@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use fantoccini::key::Key;
 use serde_json::{Value, json};
 
-use crate::browser::{Browser, Shape, browse, browse_as};
+use crate::browser::{Browser, Shape, browse, browse_as, origin};
 use crate::support::{Launch, TestServer, pattern};
 
 /// What is operated, or stands for something that is not text: each has to have a name.
@@ -75,7 +75,7 @@ const CONTROLS: &str = "[...document.querySelectorAll('a[href], button, input, [
 const NAME: &str = "const name = (it) => it.getAttribute('aria-label') ?? it.labels?.[0]?.textContent ?? it.textContent.trim();";
 
 async fn open(browser: &Browser, server: &TestServer, keys: &[&str]) {
-    browser.go(&format!("http://{}/", server.addr)).await;
+    browser.go(&format!("{}/", origin(server.addr))).await;
     browser.until_keys(keys).await;
     browser.until_text("#state", "Live").await;
 }
@@ -204,7 +204,7 @@ fn changes_and_faults_are_said() {
         let first = TestServer::start(&[]);
         first.store("a", "x");
         let server = Launch::new(&["--read-only"]).on(&first.dir).start();
-        browser.go(&format!("http://{}/", server.addr)).await;
+        browser.go(&format!("{}/", origin(server.addr))).await;
         browser.until_keys(&["a"]).await;
         let is_live = |id: &str| {
             format!("document.querySelector('#{id}').matches('[role=status], [aria-live=polite]')")
@@ -337,7 +337,7 @@ fn text_stands_out_in_light_and_in_dark() {
                 .await;
             assert_stands_out(browser, 20).await;
             browser
-                .go(&format!("http://{}/?prefix=none", server.addr))
+                .go(&format!("{}/?prefix=none", origin(server.addr)))
                 .await;
             browser
                 .until_text("#empty-title", "No key begins with")

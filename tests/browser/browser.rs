@@ -2,6 +2,7 @@
 //!
 //! Every wait asks again until a deadline.
 
+use std::fmt::Display;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::driver::{Driver, Session};
-use crate::support::DEADLINE;
+use crate::support::{DEADLINE, scheme};
 
 /// How the browser is made.
 #[derive(Clone, Copy, Default)]
@@ -23,6 +24,11 @@ pub(crate) struct Shape {
     pub(crate) is_dark: bool,
     /// No page runs scripts.
     pub(crate) is_plain: bool,
+}
+
+/// The origin of what is served at `host`: over TLS, and so by HTTP/2, in a run over TLS.
+pub(crate) fn origin(host: impl Display) -> String {
+    format!("{}://{host}", scheme())
 }
 
 /// A browser with one window.
@@ -267,5 +273,7 @@ fn capabilities(home: &TempDir, shape: Shape) -> Value {
         "goog:chromeOptions": options,
         "goog:loggingPrefs": {"browser": "ALL"},
         "unhandledPromptBehavior": "accept",
+        // The certificate of the run is of no issuer that it knows.
+        "acceptInsecureCerts": true,
     })
 }

@@ -3,7 +3,7 @@
 use std::fs::{File, FileTimes};
 use std::time::{Duration, SystemTime};
 
-use crate::browser::browse;
+use crate::browser::{browse, origin};
 use crate::support::TestServer;
 
 /// Without Cache-Control, Chromium takes a value to be fresh for a tenth of its age.
@@ -21,7 +21,7 @@ fn place(server: &TestServer, key: &str, value: &str) {
 fn fetch_shows_a_replaced_value() {
     browse(async |browser| {
         let server = TestServer::start(&[]);
-        browser.go(&format!("http://{}/", server.addr)).await;
+        browser.go(&format!("{}/", origin(server.addr))).await;
         for key in ["k.txt", "k"] {
             place(&server, key, "old");
             let fetched = format!("fetch('/{key}').then((answer) => answer.text())");
@@ -38,7 +38,7 @@ fn fetch_shows_a_replaced_value() {
 fn a_navigation_shows_a_replaced_value() {
     browse(async |browser| {
         let server = TestServer::start(&[]);
-        let url = |key: &str| format!("http://{}/{key}", server.addr);
+        let url = |key: &str| format!("{}/{key}", origin(server.addr));
         place(&server, "k.txt", "old");
         place(&server, "other.txt", "other");
         let shown = "document.body.textContent";
@@ -58,7 +58,7 @@ fn a_navigation_shows_a_replaced_value() {
 fn a_value_that_appears_is_seen_after_a_404() {
     browse(async |browser| {
         let server = TestServer::start(&[]);
-        browser.go(&format!("http://{}/", server.addr)).await;
+        browser.go(&format!("{}/", origin(server.addr))).await;
         let status = "fetch('/k').then((answer) => answer.status)";
         for _ in 0..2 {
             assert_eq!(browser.eval(status).await, 404);

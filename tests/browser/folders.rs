@@ -4,7 +4,7 @@
 use fantoccini::key::Key;
 use serde_json::json;
 
-use crate::browser::{Browser, browse};
+use crate::browser::{Browser, browse, origin};
 use crate::support::TestServer;
 
 /// A server with keys in folders, at its root and at two depths.
@@ -25,7 +25,7 @@ fn start() -> TestServer {
 
 async fn open(browser: &Browser, server: &TestServer, address: &str) {
     browser
-        .go(&format!("http://{}{address}", server.addr))
+        .go(&format!("{}{address}", origin(server.addr)))
         .await;
 }
 

@@ -4,11 +4,11 @@
 use fantoccini::key::Key;
 use serde_json::json;
 
-use crate::browser::{Browser, browse};
+use crate::browser::{Browser, browse, origin};
 use crate::support::{Launch, TestServer};
 
 async fn open(browser: &Browser, server: &TestServer, keys: &[&str]) {
-    browser.go(&format!("http://{}/", server.addr)).await;
+    browser.go(&format!("{}/", origin(server.addr))).await;
     browser.until_keys(keys).await;
 }
 

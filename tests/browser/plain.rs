@@ -2,7 +2,7 @@
 
 use fantoccini::Locator;
 
-use crate::browser::{Browser, Shape, browse_as};
+use crate::browser::{Browser, Shape, browse_as, origin};
 use crate::support::{TestServer, pattern};
 
 const PLAIN: Shape = Shape {
@@ -39,7 +39,7 @@ fn folders_are_opened_and_files_are_sent_without_scripts() {
         let server = TestServer::start(&[]);
         server.store("a/b/deep.txt", "deep");
         server.store("top.txt", "top");
-        browser.go(&format!("http://{}/", server.addr)).await;
+        browser.go(&format!("{}/", origin(server.addr))).await;
         until_seen(browser, "#rows .key", &["a/", "top.txt"]).await;
         until_seen(browser, "button, #state", &["Upload"]).await;
         browser.click("#rows .key").await;
@@ -96,7 +96,10 @@ fn folders_are_opened_and_files_are_sent_without_scripts() {
 fn the_form_is_sent_by_its_own_page_where_the_origin_alone_tells() {
     browse_as(PLAIN, async |browser| {
         let server = TestServer::start(&["--allowed-host", "plain.example"]);
-        let url = format!("http://plain.example:{}/f/", server.addr.port());
+        let url = format!(
+            "{}/f/",
+            origin(format_args!("plain.example:{}", server.addr.port()))
+        );
         browser.go(&url).await;
         let file = browser.file("new.txt", "new");
         let field = browser.find("#send input[type=file]").await;

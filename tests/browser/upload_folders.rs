@@ -3,13 +3,13 @@
 
 use serde_json::json;
 
-use crate::browser::{Browser, browse};
+use crate::browser::{Browser, browse, origin};
 use crate::relay::Relay;
 use crate::support::TestServer;
 
 async fn open(browser: &Browser, server: &TestServer, address: &str) {
     browser
-        .go(&format!("http://{}{address}", server.addr))
+        .go(&format!("{}{address}", origin(server.addr)))
         .await;
     browser
         .until_true("document.getElementById('keys').ariaBusy === 'false'")
@@ -136,7 +136,7 @@ fn all_uploads_are_cancelled_at_once() {
     browse(async |browser| {
         let server = TestServer::start(&["--min-rate", "0"]);
         let relay = Relay::to(server.addr, 8 << 20);
-        browser.go(&format!("http://{}/", relay.addr)).await;
+        browser.go(&format!("{}/", origin(relay.addr))).await;
         browser
             .until_true("document.getElementById('keys').ariaBusy === 'false'")
             .await;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::browser::{Browser, browse};
+use crate::browser::{Browser, browse, origin};
 use crate::relay::Relay;
 use crate::support::{Launch, TestServer, eventually, pattern};
 
@@ -18,7 +18,7 @@ async fn choose(browser: &Browser, files: &[&std::path::Path]) {
 }
 
 async fn open(browser: &Browser, server: &TestServer) {
-    browser.go(&format!("http://{}/", server.addr)).await;
+    browser.go(&format!("{}/", origin(server.addr))).await;
     browser
         .until_true("document.getElementById('keys').ariaBusy === 'false'")
         .await;
@@ -108,7 +108,7 @@ fn an_upload_shows_its_progress_and_is_cancelled() {
         let server = TestServer::start(&["--min-rate", "0"]);
         let relay = Relay::to(server.addr, 8 << 20);
         let file = browser.file("large.bin", pattern(3, LARGE));
-        browser.go(&format!("http://{}/", relay.addr)).await;
+        browser.go(&format!("{}/", origin(relay.addr))).await;
         choose(browser, &[&file]).await;
         browser
             .until_true("document.querySelector('#uploads progress').value >= 8 * 2 ** 20")

@@ -38,7 +38,7 @@ pub use proc::Proc;
 pub use raw::{Raw, Response, chunked, put_head};
 pub use report::{is_on_path, left_out, say};
 pub use resumable::Resumable;
-pub use server::{Ended, Launch, TestServer};
+pub use server::{Ended, Launch, TestServer, scheme};
 pub use stream::Stream;
 pub use tls::{Authority, Issued, TlsClient, is_left_out_over_tls};
 pub use trace::{Attached, Call, Trace, can_trace};

@@ -222,6 +222,11 @@ impl Launch {
     }
 }
 
+/// The scheme of what servers of the tests listen on where the test does not say it.
+pub fn scheme() -> &'static str {
+    if SUITE.is_some() { "https" } else { "http" }
+}
+
 /// The server that cargo built for this test: only the tests themselves are compiled with its path.
 pub(crate) fn binary() -> PathBuf {
     let test = env::current_exe().expect("the path of this test");
