@@ -10,6 +10,7 @@ mod connection;
 mod connection_context;
 mod connection_limit;
 mod connections;
+mod cork;
 mod event_loop_lag;
 mod http1;
 mod http2;

@@ -4,21 +4,21 @@
 //! still performed, so responses to it are thrown away, and are no errors. One send never keeps a reactor for
 //! longer than [`BURST`] bytes take.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use rustix::fs::sendfile;
-use rustix::net::sockopt::{set_tcp_cork, tcp_congestion};
 use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
 use tokio::io::Interest;
 
+use super::cork::Cork;
 use super::raw_socket::is_again;
 use super::socket::Socket;
 use super::splice;
-use super::tls_session::{TlsSession, cut_short};
+use super::tls_session::{PIECE, TlsSession, cut_short};
 use crate::http::{ConnectionState, Piped, Region};
 
 /// Bytes sent before other connections of the reactor have their turn: this bounds how long one response can delay them.
@@ -39,6 +39,8 @@ pub(super) enum Follows {
     Nothing,
     /// More of the same response, at once: they may wait for it.
     More,
+    /// More, or a flush: what is sealed may be kept until then, as long as it is less than a [`PIECE`].
+    Flush,
 }
 
 /// See the module.
@@ -46,17 +48,7 @@ pub(super) enum Follows {
 pub(super) struct SocketWriter {
     socket: Rc<Socket>,
     connection: Rc<ConnectionState>,
-    cork: Cell<Cork>,
-}
-
-/// Whether the kernel holds packets back until they are full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cork {
-    Untried,
-    /// Under a paced connection, holding back costs more than it gains; a unix socket has no packets: never.
-    Useless,
-    In,
-    Out,
+    cork: Cork,
 }
 
 /// A peer that is gone is an error, not a signal, and a reactor never waits in the kernel.
@@ -67,7 +59,7 @@ impl SocketWriter {
         Self {
             socket: Rc::clone(socket),
             connection: Rc::clone(connection),
-            cork: Cell::new(Cork::Untried),
+            cork: Cork::default(),
         }
     }
 
@@ -110,7 +102,7 @@ impl SocketWriter {
 
     fn flags(&self, follows: Follows) -> SendFlags {
         // What ends a connection leaves together with the end: one packet for both.
-        if follows == Follows::More || self.connection.is_ending() {
+        if follows != Follows::Nothing || self.connection.is_ending() {
             AT_ONCE | SendFlags::MORE
         } else {
             AT_ONCE
@@ -126,12 +118,17 @@ impl SocketWriter {
         seal: impl FnOnce() -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         let flags = self.flags(follows);
-        ready!(self.poll_send_all(tls, cx, flags))?;
+        let may_wait = || follows == Follows::Flush && tls.sealed() < PIECE;
+        if !may_wait() {
+            ready!(self.poll_send_all(tls, cx, flags))?;
+        }
         let sealed = seal()?;
-        let more = sealed < all || follows == Follows::More;
+        let more = sealed < all || follows != Follows::Nothing;
         self.connection.sent(sealed, more);
-        // What the socket does not take now is sent before the next.
-        let _ = self.poll_send_all(tls, cx, flags)?;
+        if !may_wait() {
+            // What the socket does not take now is sent before the next.
+            let _ = self.poll_send_all(tls, cx, flags)?;
+        }
         Poll::Ready(Ok(sealed))
     }
 
@@ -215,7 +212,7 @@ impl SocketWriter {
     /// Counts what was `sent` of `all`, which is thrown away when the client is gone.
     fn count(&self, sent: io::Result<usize>, all: usize, follows: Follows) -> io::Result<usize> {
         let sent = self.count_moved(sent, all)?;
-        let more = sent < all || follows == Follows::More;
+        let more = sent < all || follows != Follows::Nothing;
         self.connection.sent(sent, more);
         Ok(sent)
     }
@@ -236,23 +233,9 @@ impl SocketWriter {
         Ok(sent)
     }
 
-    /// Has the kernel send full packets only, or what it holds and from then on at once. Failing costs packets, not bytes.
+    /// Has the kernel send full packets only, or what it holds and from then on at once.
     pub(super) fn cork(&self, corked: bool) {
-        if self.cork.get() == Cork::Untried && corked {
-            self.cork.set(if gains_by_cork(&self.socket) {
-                Cork::Out
-            } else {
-                Cork::Useless
-            });
-        }
-        let wanted = if corked { Cork::In } else { Cork::Out };
-        if matches!(self.cork.get(), Cork::In | Cork::Out) && self.cork.get() != wanted {
-            let _ = self
-                .socket
-                .raw()
-                .with(|socket| Ok(set_tcp_cork(socket, corked)?));
-            self.cork.set(wanted);
-        }
+        self.cork.set(&self.socket, corked);
     }
 
     /// Runs `send` when the socket takes bytes, until it moves some or the socket is full.
@@ -281,12 +264,6 @@ impl SocketWriter {
             }
         }
     }
-}
-
-/// Whether the congestion control does not send by a timer, as BBR does; a unix socket has none, and sends no packets.
-fn gains_by_cork(socket: &Socket) -> bool {
-    let name = socket.raw().with(|socket| Ok(tcp_congestion(socket)?));
-    name.is_ok_and(|name| !name.starts_with("bbr"))
 }
 
 /// One step of `region`; a file that ends before the region does has been cut short by another program.

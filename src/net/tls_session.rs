@@ -4,7 +4,7 @@
 //! stream is told from a connection that was cut (`UnexpectedEof`). Holds no buffer while nothing moves: the socket is read
 //! into memory of the reactor's thread, and what was sealed is freed once it has been sent.
 
-use std::cell::{RefCell, RefMut};
+use std::cell::{Cell, RefCell, RefMut};
 use std::io::{self, BufRead, IoSlice, Write};
 use std::os::fd::BorrowedFd;
 use std::task::{Context, Poll, ready};
@@ -25,7 +25,7 @@ const MOST_READ: usize = 64 << 10;
 const LEAST_READ: usize = 1 << 10;
 
 /// The most that is sealed before it is sent, in bytes: for a peer that takes nothing so much is held.
-const PIECE: usize = 64 << 10;
+pub(super) const PIECE: usize = 64 << 10;
 
 thread_local! {
     /// Where sealed bytes are received, on their reactor's thread: [`MOST_READ`] of them.
@@ -37,13 +37,20 @@ thread_local! {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct TlsSession(RefCell<ServerConnection>);
+pub(super) struct TlsSession {
+    connection: RefCell<ServerConnection>,
+    /// Bytes that were sealed and have not been sent, about: what sealing adds is not counted.
+    sealed: Cell<usize>,
+}
 
 impl TlsSession {
     pub(super) fn new(mut connection: ServerConnection) -> Self {
         // What is sealed is bounded by `seal`.
         connection.set_buffer_limit(None);
-        Self(RefCell::new(connection))
+        Self {
+            connection: RefCell::new(connection),
+            sealed: Cell::new(0),
+        }
     }
 
     /// Whether both sides have agreed on this protocol (RFC 7301). Known once the handshake is over.
@@ -52,7 +59,7 @@ impl TlsSession {
     }
 
     fn connection(&self) -> RefMut<'_, ServerConnection> {
-        self.0.borrow_mut()
+        self.connection.borrow_mut()
     }
 
     /// Receives into `dest`, which has room: how many bytes, 0 at the end of the stream.
@@ -132,13 +139,18 @@ impl TlsSession {
         let mut connection = self.connection();
         let mut writer = connection.writer();
         let all: usize = bufs.iter().map(|buf| buf.len()).sum();
-        if all <= PIECE {
-            return writer.write_vectored(bufs);
-        }
         let first = bufs.iter().find(|buf| !buf.is_empty());
-        first.map_or(Ok(0), |first| {
-            writer.write(&first[..first.len().min(PIECE)])
-        })
+        let sealed = match first {
+            Some(first) if all > PIECE => writer.write(&first[..first.len().min(PIECE)])?,
+            _ => writer.write_vectored(bufs)?,
+        };
+        self.sealed.set(self.sealed.get() + sealed);
+        Ok(sealed)
+    }
+
+    /// How many bytes are sealed that have not been sent.
+    pub(super) fn sealed(&self) -> usize {
+        self.sealed.get()
     }
 
     /// Seals one piece of `region`: how many bytes. Its pages are in memory: the body sees to that.
@@ -175,7 +187,9 @@ impl TlsSession {
 
     /// Sends of that what the socket takes: how many bytes.
     pub(super) fn write_to(&self, socket: BorrowedFd<'_>, flags: SendFlags) -> io::Result<usize> {
-        self.connection().write_tls(&mut Sender(socket, flags))
+        let sent = self.connection().write_tls(&mut Sender(socket, flags))?;
+        self.sealed.set(self.sealed.get().saturating_sub(sent));
+        Ok(sent)
     }
 
     /// Says that nothing follows.

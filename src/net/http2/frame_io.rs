@@ -46,10 +46,10 @@ impl Output {
         let is_sealed = self.writer.socket().tls().is_some();
         let is_long = is_sealed && all >= LONG;
         if is_long || self.gathered.borrow().len() >= MOST_GATHERED {
-            ready!(self.poll_send_gathered(cx, Follows::More))?;
+            ready!(self.poll_send_gathered(cx, Follows::Flush))?;
         }
         let taken = if is_long {
-            ready!(self.writer.poll_send(cx, bufs, Follows::More))?
+            ready!(self.writer.poll_send(cx, bufs, Follows::Flush))?
         } else {
             let mut gathered = self.gathered.borrow_mut();
             for buf in bufs {

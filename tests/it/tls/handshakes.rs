@@ -9,22 +9,43 @@ use super::{GET, NAMES, start, started};
 use crate::support::{Authority, Launch, Raw, ask};
 
 #[test]
-fn both_versions_are_spoken_and_http_1_is_chosen() {
+fn both_versions_are_spoken() {
     let (authority, _own, server) = started(&[]);
     for (versions, expected) in [
         (&[&version::TLS13][..], ProtocolVersion::TLSv1_3),
         (&[&version::TLS12], ProtocolVersion::TLSv1_2),
         (rustls::ALL_VERSIONS, ProtocolVersion::TLSv1_3),
     ] {
-        let mut client = authority.client().versions(versions);
-        let config = Arc::make_mut(&mut client.config);
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let client = authority.client().versions(versions);
         let mut raw = Raw::connect_tls(server.addr, &client);
         assert_eq!(raw.ask(GET).status, 404);
         let is = raw.look(|tls| tls.protocol_version());
         assert_eq!(is, Some(expected));
-        let protocol = raw.look(|tls| tls.alpn_protocol().map(<[u8]>::to_vec));
-        assert_eq!(protocol.as_deref(), Some(&b"http/1.1"[..]));
+    }
+}
+
+#[test]
+fn http_2_is_chosen_where_the_client_offers_it() {
+    let (authority, _own, server) = started(&[]);
+    for (offered, expected) in [
+        (&["http/1.1", "h2"][..], Some("h2")),
+        (&["http/1.1", "spdy/3"], Some("http/1.1")),
+        (&[], None),
+    ] {
+        let mut client = authority.client();
+        let config = Arc::make_mut(&mut client.config);
+        config.alpn_protocols = offered
+            .iter()
+            .map(|name| name.as_bytes().to_vec())
+            .collect();
+        let raw = Raw::connect_tls(server.addr, &client);
+        raw.handshake().expect("a handshake");
+        let chosen = raw.look(|tls| tls.alpn_protocol().map(<[u8]>::to_vec));
+        assert_eq!(
+            chosen.as_deref(),
+            expected.map(str::as_bytes),
+            "{offered:?}"
+        );
     }
 }
 
