@@ -35,4 +35,6 @@ pub struct Client {
     pub by_loopback: bool,
     /// What is sent on the connection is sealed, by TLS.
     pub by_tls: bool,
+    /// The version of TLS, once both sides have agreed on one.
+    pub tls_version: Option<&'static str>,
 }

@@ -27,8 +27,8 @@ use hyper::{Method, Request, Response};
 
 use crate::failpoint;
 use crate::http::admin::Admin;
-use crate::http::client::{Client, Peer};
-use crate::http::exchange::access_log::{Line, Sampling};
+use crate::http::client::Client;
+use crate::http::exchange::access_log::{Line, Sampling, protocol};
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::exchange::panics::{RequestInfo, caught};
 use crate::http::exchange::record::RequestRecord;
@@ -131,7 +131,7 @@ impl Service {
         let (head, body) = request.into_parts();
         let begun = caught(|| self.begin(&head, body.len(), client, connection, &record));
         let (context, begun) = begun.unwrap_or_else(|panicked| {
-            let id = record.request_id(|| self.notes(Some(&head), client.peer));
+            let id = record.request_id(|| self.notes(Some(&head), client));
             RequestInfo::new(&head, client.peer).panicked(panicked, &id, connection);
             (ResponseContext::default(), Begun::Done(Outcome::Panicked))
         });
@@ -191,7 +191,7 @@ impl Service {
     ) -> Response<Body> {
         let record = RequestRecord::begin(connection, &Method::CONNECT);
         if self.handler.config.access_log.is_some() {
-            record.note(self.notes(None, client.peer));
+            record.note(self.notes(None, client));
         }
         connection.leave_unread();
         let context = ResponseContext {
@@ -217,7 +217,7 @@ impl Service {
             || self.handler.config.server_timing
             || context.identified
         {
-            record.note(self.notes(Some(head), client.peer));
+            record.note(self.notes(Some(head), client));
         }
         if context.closes {
             connection.close_after_response();
@@ -243,15 +243,16 @@ impl Service {
     }
 
     /// What the log says of a request; without a `head`, it could not be understood.
-    fn notes(&self, head: Option<&Parts>, peer: Peer) -> Notes {
+    fn notes(&self, head: Option<&Parts>, client: Client) -> Notes {
         let line = self.handler.config.access_log.map(|Sampling { one_of }| {
             let turn = self.logged.get();
             self.logged.set((turn + 1) % one_of);
             Line {
-                peer,
+                client,
                 reactor: self.handler.reactor,
                 method: head.map_or("-", |head| head.method.as_str()).to_owned(),
                 target: head.map_or("-", |head| head.uri.path()).to_owned(),
+                protocol: head.map_or("-", |head| protocol(head.version)),
                 is_sampled: turn == 0,
                 bytes: 0,
             }

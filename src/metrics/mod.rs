@@ -12,7 +12,7 @@ mod store;
 
 pub use counter::{Counter, SharedCounter};
 pub use histogram::{Histogram, Scale};
-pub use reactor::{Direction, Method, ReactorCounters, STATUSES};
+pub use reactor::{Direction, Handshake, Method, ReactorCounters, STATUSES};
 pub use s3::{S3Counters, StoreOperation};
 pub use store::{Jobs, Listings, StoreCounters};
 

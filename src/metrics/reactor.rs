@@ -51,6 +51,26 @@ impl Direction {
     pub const ALL: [(Self, &'static str); 2] = [(Self::Receive, "receive"), (Self::Send, "send")];
 }
 
+/// How a handshake of TLS ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handshake {
+    /// A session has begun.
+    Full,
+    /// A session goes on that was begun by a connection before.
+    Resumed,
+    /// The connection ends before there is a session.
+    Failed,
+}
+
+impl Handshake {
+    /// All of them, with their names.
+    pub const ALL: [(Self, &'static str); 3] = [
+        (Self::Full, "full"),
+        (Self::Resumed, "resumed"),
+        (Self::Failed, "failed"),
+    ];
+}
+
 /// The classes of statuses, by their first digit. No status at all: the client left before there was an answer.
 pub const STATUSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
@@ -72,6 +92,7 @@ pub struct ReactorCounters {
     /// Values that clients send.
     pub uploads: UploadCounters,
     takeovers: [Counter; Direction::ALL.len()],
+    handshakes: [Counter; Handshake::ALL.len()],
     requests: [[Counter; STATUSES.len()]; Method::ALL.len()],
 }
 
@@ -157,6 +178,16 @@ impl ReactorCounters {
     /// Long bodies that connections took over, by the way they moved.
     pub fn takeovers(&self, direction: Direction) -> u64 {
         self.takeovers[direction as usize].get()
+    }
+
+    /// A handshake of TLS has ended so.
+    pub fn shakes_hands(&self, handshake: Handshake) {
+        self.handshakes[handshake as usize].add(1);
+    }
+
+    /// Handshakes of TLS that ended so.
+    pub fn handshakes(&self, handshake: Handshake) -> u64 {
+        self.handshakes[handshake as usize].get()
     }
 
     /// All requests answered.

@@ -159,6 +159,7 @@ impl<T: Target> AcceptLoop<T> {
                 peer,
                 by_loopback: self.listener.is_loopback(),
                 by_tls: self.listener.is_tls(),
+                tls_version: None,
             },
             permit,
         });

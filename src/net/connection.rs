@@ -7,6 +7,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -16,6 +17,7 @@ use hyper_util::rt::TokioIo;
 use super::closing;
 use super::command::Command;
 use super::connection_context::ConnectionContext;
+use super::handshake::Uncounted;
 use super::http1::{self, Next};
 use super::http2::{self, PREFACE};
 use super::hyper_io::HyperIo;
@@ -25,6 +27,7 @@ use super::socket::Socket;
 use super::socket_reader::SocketReader;
 use super::takeover::{self, Taken};
 use super::tls::HTTP2;
+use super::tls_session::TlsSession;
 use crate::http::{Client, Session};
 
 /// What broke a connection.
@@ -40,8 +43,8 @@ enum ConnectionError {
 
 /// Serves `socket` until it is closed.
 pub(super) async fn serve(socket: Socket, client: Client, reactor: &Rc<Reactor>) {
-    let context = ConnectionContext::new(socket, client, reactor);
-    if let Err(error) = run(&context).await {
+    let mut context = ConnectionContext::new(socket, client, reactor);
+    if let Err(error) = run(&mut context).await {
         if matches!(&error, ConnectionError::Protocol(error) if error.is_parse()) {
             context.state.refused_head();
         }
@@ -49,7 +52,7 @@ pub(super) async fn serve(socket: Socket, client: Client, reactor: &Rc<Reactor>)
     }
 }
 
-async fn run(context: &ConnectionContext<'_>) -> Result<(), ConnectionError> {
+async fn run(context: &mut ConnectionContext<'_>) -> Result<(), ConnectionError> {
     let mut received = BytesMut::new();
     // Boxed, so that a connection at rest has no room set aside for what comes then.
     let is_orderly = match protocol(context, &mut received).await? {
@@ -72,12 +75,13 @@ enum Protocol {
 /// Waits for the first bytes, and says what they are of: the handshake of TLS agreed on it, or a client in the clear begins
 /// with it. `None` when no bytes come.
 async fn protocol(
-    context: &ConnectionContext<'_>,
+    context: &mut ConnectionContext<'_>,
     received: &mut BytesMut,
 ) -> io::Result<Option<Protocol>> {
-    if !rest(context, received).await? {
+    if !begin(context, received).await? {
         return Ok(None);
     }
+    context.client.tls_version = context.socket.tls().and_then(TlsSession::version);
     let is_http2 = match context.socket.tls() {
         Some(tls) => tls.has_agreed_on(HTTP2),
         None if context.reactor.http2() == Http2::Sealed => false,
@@ -95,6 +99,18 @@ async fn protocol(
     } else {
         Protocol::Http1
     }))
+}
+
+/// Waits for the first bytes of a connection, and counts the handshake before them; false when none come.
+async fn begin(context: &ConnectionContext<'_>, received: &mut BytesMut) -> io::Result<bool> {
+    let mut handshake = Uncounted::of(context);
+    let mut resting = pin!(rest(context, received));
+    poll_fn(|cx| {
+        let polled = resting.as_mut().poll(cx);
+        handshake.look();
+        polled
+    })
+    .await
 }
 
 /// Serves HTTP/1, whose first bytes are `received`; false when the connection is cut.

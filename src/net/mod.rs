@@ -12,6 +12,7 @@ mod connection_limit;
 mod connections;
 mod cork;
 mod event_loop_lag;
+mod handshake;
 mod http1;
 mod http2;
 mod hyper_io;

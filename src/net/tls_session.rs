@@ -12,11 +12,12 @@ use std::task::{Context, Poll, ready};
 use bytes::BufMut;
 use rustix::io::pread;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
-use rustls::ServerConnection;
+use rustls::{HandshakeKind, ProtocolVersion, ServerConnection};
 use tokio::io::Interest;
 
 use super::raw_socket::{RawSocket, is_again};
 use crate::http::{Piped, Region};
+use crate::metrics::Handshake;
 
 /// The most that is read from a socket at once, in bytes.
 const MOST_READ: usize = 64 << 10;
@@ -56,6 +57,27 @@ impl TlsSession {
     /// Whether both sides have agreed on this protocol (RFC 7301). Known once the handshake is over.
     pub(super) fn has_agreed_on(&self, protocol: &[u8]) -> bool {
         self.connection().alpn_protocol() == Some(protocol)
+    }
+
+    /// The version that both sides have agreed on.
+    pub(super) fn version(&self) -> Option<&'static str> {
+        match self.connection().protocol_version()? {
+            ProtocolVersion::TLSv1_2 => Some("TLSv1.2"),
+            ProtocolVersion::TLSv1_3 => Some("TLSv1.3"),
+            _ => None,
+        }
+    }
+
+    /// How the handshake was done, once it is over.
+    pub(super) fn handshake(&self) -> Option<Handshake> {
+        let connection = self.connection();
+        if connection.is_handshaking() {
+            return None;
+        }
+        Some(match connection.handshake_kind()? {
+            HandshakeKind::Resumed => Handshake::Resumed,
+            _ => Handshake::Full,
+        })
     }
 
     fn connection(&self) -> RefMut<'_, ServerConnection> {

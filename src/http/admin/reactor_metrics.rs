@@ -11,7 +11,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
 use crate::http::admin::metric_writer::{MetricWriter, encode_counter, encode_histogram};
-use crate::metrics::{Direction, Histogram, Method, ReactorCounters, STATUSES};
+use crate::metrics::{Direction, Handshake, Histogram, Method, ReactorCounters, STATUSES};
 
 #[derive(Debug)]
 pub(super) struct ReactorMetrics(pub(super) Vec<Arc<ReactorCounters>>);
@@ -57,6 +57,17 @@ impl ReactorMetrics {
             "Connections closed at once, for --max-connections-per-ip.",
             self.sum(|reactor| reactor.accepting.refused.get()),
         )?;
+        to.metric(
+            "data_server_tls_handshakes",
+            None,
+            "Handshakes of TLS, by how they ended.",
+            MetricType::Counter,
+            |metric| {
+                self.encode_each(metric, "result", Handshake::ALL, |reactor, handshake| {
+                    reactor.handshakes(handshake)
+                })
+            },
+        )?;
         to.counter(
             "data_server_panics",
             "Panics that were caught.",
@@ -77,7 +88,11 @@ impl ReactorMetrics {
             None,
             "Long bodies for which the connection took its socket over from hyper.",
             MetricType::Counter,
-            |metric| self.encode_takeovers(metric),
+            |metric| {
+                self.encode_each(metric, "direction", Direction::ALL, |reactor, direction| {
+                    reactor.takeovers(direction)
+                })
+            },
         )?;
         let bytes = Some(&Unit::Bytes);
         self.counters(
@@ -109,13 +124,19 @@ impl ReactorMetrics {
         Ok(())
     }
 
-    fn encode_takeovers(&self, metric: &mut MetricEncoder<'_>) -> Result {
+    /// A count for each of `all`, whose name is the value of `label`.
+    fn encode_each<T: Copy, const N: usize>(
+        &self,
+        metric: &mut MetricEncoder<'_>,
+        label: &str,
+        all: [(T, &str); N],
+        count: impl Fn(&ReactorCounters, T) -> u64,
+    ) -> Result {
         for (index, reactor) in self.0.iter().enumerate() {
             let index = index.to_string();
-            for (direction, name) in Direction::ALL {
-                let labels = [("reactor", &*index), ("direction", name)];
-                let takeovers = reactor.takeovers(direction);
-                encode_counter(&mut metric.encode_family(&labels)?, takeovers)?;
+            for (one, name) in all {
+                let labels = [("reactor", &*index), (label, name)];
+                encode_counter(&mut metric.encode_family(&labels)?, count(reactor, one))?;
             }
         }
         Ok(())

@@ -5,7 +5,9 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::http::client::Peer;
+use hyper::Version;
+
+use crate::http::client::Client;
 use crate::http::request::identity::Identity;
 
 /// What the access log has.
@@ -18,14 +20,25 @@ pub struct Sampling {
 /// What a line will say of a request, as far as its head tells.
 #[derive(Debug)]
 pub(in crate::http) struct Line {
-    pub(in crate::http) peer: Peer,
+    pub(in crate::http) client: Client,
     pub(in crate::http) reactor: usize,
     pub(in crate::http) method: String,
     pub(in crate::http) target: String,
+    pub(in crate::http) protocol: &'static str,
     /// Whether it is the one of many to be logged.
     pub(in crate::http) is_sampled: bool,
     /// Of the answer's body, handed to the socket so far.
     pub(in crate::http) bytes: u64,
+}
+
+/// The name of a version of HTTP.
+pub(in crate::http) fn protocol(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_10 => "HTTP/1.0",
+        Version::HTTP_11 => "HTTP/1.1",
+        Version::HTTP_2 => "HTTP/2.0",
+        _ => "-",
+    }
 }
 
 impl Line {
@@ -35,10 +48,13 @@ impl Line {
             return;
         }
         let Self {
-            peer,
+            client: Client {
+                peer, tls_version, ..
+            },
             reactor,
             method,
             target,
+            protocol,
             bytes,
             ..
         } = self;
@@ -49,7 +65,8 @@ impl Line {
         let span_id = trace.map(|(_, span)| span.as_str());
         tracing::info!(
             target: "access",
-            %peer, method, key = target, status, bytes, ms, reactor, request_id, trace_id, span_id
+            %peer, method, key = target, protocol, tls = tls_version, status, bytes, ms, reactor, request_id, trace_id,
+            span_id
         );
     }
 }

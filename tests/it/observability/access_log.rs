@@ -1,7 +1,12 @@
-//! Proves ids and traces in the access log, that clients cannot forge lines, sampling, and Server-Timing.
+//! Proves ids, traces and protocols in the access log, that clients cannot forge lines, sampling, and Server-Timing.
+
+use std::process::Command;
+
+use rustls::version;
 
 use crate::support::{
-    Event, Launch, Mount, Response, TestServer, Trace, ask, by_engine, directory_only, put_head,
+    Authority, Event, Launch, Mount, Raw, Response, TestServer, Trace, ask, by_engine,
+    directory_only, put_head,
 };
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -123,7 +128,7 @@ fn a_line_of_text_has_every_field() {
     for field in [
         "peer=127.0.0.1:",
         "method=\"GET\"",
-        "key=\"/k\"",
+        "key=\"/k\" protocol=\"HTTP/1.1\"",
         "status=200",
         "bytes=5",
         "ms=",
@@ -134,6 +139,64 @@ fn a_line_of_text_has_every_field() {
     ] {
         assert!(line.contains(field), "no {field} in {line}");
     }
+}
+
+/// The protocol and the version of TLS, as lines of a JSON log have them.
+fn protocols(server: &mut TestServer) -> Vec<(String, Option<String>)> {
+    let events = access(server);
+    let tls = |event: &Event| event.has("tls").then(|| event.field("tls"));
+    let both = |event| (Event::field(event, "protocol"), tls(event));
+    events.iter().map(both).collect()
+}
+
+/// The status of the answer to curl, whose own protocol this is.
+fn status_by_curl(server: &TestServer, scheme: &str, protocol: &str) -> String {
+    let curl = Command::new("curl")
+        .args(["--silent", "--output", "/dev/null", "--insecure"])
+        .args(["--write-out", "%{http_code} %{http_version}"])
+        .args(["--noproxy", "*", protocol])
+        .arg(format!("{scheme}://{}/k", server.addr))
+        .output();
+    String::from_utf8(curl.expect("curl runs").stdout).expect("text")
+}
+
+#[test]
+fn the_protocol_is_logged() {
+    let launch = Launch::new(&["--access-log", "--http2-clear", "--threads", "1"]);
+    let mut server = launch.in_the_clear().start();
+    let ask = |head: &str| Raw::connect_clear(server.addr).ask(head).status;
+    assert_eq!(ask("GET /k HTTP/1.1\r\nHost: t\r\n\r\n"), 404);
+    assert_eq!(ask("GET /k HTTP/1.0\r\n\r\n"), 404);
+    assert_eq!(
+        status_by_curl(&server, "http", "--http2-prior-knowledge"),
+        "404 2"
+    );
+    assert_eq!(ask("GET /k\0 HTTP/1.1\r\nHost: t\r\n\r\n"), 400);
+    let named = ["HTTP/1.1", "HTTP/1.0", "HTTP/2.0", "-"];
+    let expected = named.map(|protocol| (protocol.to_owned(), None));
+    assert_eq!(protocols(&mut server), expected);
+}
+
+#[test]
+fn the_version_of_tls_is_logged() {
+    let authority = Authority::new();
+    let own = authority.issue("own", &["127.0.0.1"]);
+    let options = [&own.options()[..], &["--access-log", "--threads", "1"]].concat();
+    let launch = Launch::new(&options).listen("https://127.0.0.1:0");
+    let mut server = launch.start();
+    for versions in [&[&version::TLS12], &[&version::TLS13]] {
+        let client = authority.client().versions(versions);
+        let mut raw = Raw::connect_tls(server.addr, &client);
+        assert_eq!(raw.ask("GET /k HTTP/1.1\r\nHost: t\r\n\r\n").status, 404);
+    }
+    assert_eq!(status_by_curl(&server, "https", "--http2"), "404 2");
+    let expected = [
+        ("HTTP/1.1", "TLSv1.2"),
+        ("HTTP/1.1", "TLSv1.3"),
+        ("HTTP/2.0", "TLSv1.3"),
+    ];
+    let expected = expected.map(|(protocol, tls)| (protocol.to_owned(), Some(tls.to_owned())));
+    assert_eq!(protocols(&mut server), expected);
 }
 
 /// The line has the status of such a head, and none of its content.

@@ -238,6 +238,7 @@ fn every_promised_metric_is_there_from_the_start() {
         "data_server_connections_finished_total",
         "data_server_requests_total",
         "data_server_takeovers_total",
+        "data_server_tls_handshakes_total",
         "data_server_received_bytes_total",
         "data_server_sent_bytes_total",
         "data_server_request_duration_seconds",
@@ -435,7 +436,15 @@ fn no_client_can_add_a_series() {
     assert_eq!(series(&scrape), before);
     let others = [("method", "other"), ("status", "4xx")];
     assert_eq!(scrape.sum("data_server_requests_total", &others), 50.0);
-    let known = ["reactor", "method", "status", "direction", "version", "le"];
+    let known = [
+        "reactor",
+        "method",
+        "status",
+        "direction",
+        "result",
+        "version",
+        "le",
+    ];
     for sample in &scrape.samples {
         assert!(
             sample.labels.keys().all(|key| known.contains(&&**key)),

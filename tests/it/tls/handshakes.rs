@@ -1,12 +1,12 @@
-//! Proves what a handshake settles: the version, the certificate by name, the protocol, and that sessions are resumed by
-//! any reactor.
+//! Proves what a handshake settles: the version, the certificate by name, the protocol, that sessions are resumed by any
+//! reactor, and how handshakes are counted.
 
 use std::sync::Arc;
 
 use rustls::{HandshakeKind, ProtocolVersion, version};
 
 use super::{GET, NAMES, start, started};
-use crate::support::{Authority, Launch, Raw, ask};
+use crate::support::{Authority, Launch, Raw, Scrape, ask, eventually};
 
 #[test]
 fn both_versions_are_spoken() {
@@ -91,6 +91,38 @@ fn sessions_are_resumed_by_any_of_four_reactors() {
         }
         assert_eq!(resumed, 199, "all but the first");
     }
+}
+
+#[test]
+fn handshakes_are_counted_by_how_they_end() {
+    let (authority, _own, server) = started(&["--threads", "2"]);
+    let mut watching = Raw::connect_tls(server.addr, &authority.client());
+    let mut counts = || {
+        let scrape = Scrape::over(&mut watching, "");
+        ["full", "resumed", "failed"]
+            .map(|result| scrape.count("data_server_tls_handshakes_total", &[("result", result)]))
+    };
+    assert_eq!(counts(), [1, 0, 0]);
+    for versions in [&[&version::TLS13], &[&version::TLS12]] {
+        let client = authority.client().versions(versions);
+        for _ in 0..3 {
+            assert_eq!(Raw::connect_tls(server.addr, &client).ask(GET).status, 404);
+        }
+    }
+    assert_eq!(counts(), [3, 4, 0]);
+    // One that takes the certificate for a wrong one, one that speaks no TLS, and one that says nothing.
+    let wary = Raw::connect_tls(server.addr, &Authority::new().client());
+    assert!(wary.handshake().is_err());
+    drop(wary);
+    let mut plain = Raw::connect_clear(server.addr);
+    let _ = plain.offer(GET);
+    plain.rest();
+    drop(Raw::connect_clear(server.addr));
+    eventually("the failed ones are counted", || counts() == [3, 4, 3]);
+    // A session is counted before its first request.
+    let rests = Raw::connect_tls(server.addr, &authority.client());
+    rests.handshake().expect("a session");
+    eventually("it is counted", || counts() == [4, 4, 3]);
 }
 
 #[test]

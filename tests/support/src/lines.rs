@@ -121,6 +121,11 @@ impl Event {
         }
     }
 
+    /// Whether it has such a field.
+    pub fn has(&self, name: &str) -> bool {
+        self.fields.get(name).is_some()
+    }
+
     /// A field that must be a whole number.
     #[track_caller]
     pub fn number(&self, name: &str) -> u64 {

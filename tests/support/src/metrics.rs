@@ -29,9 +29,14 @@ impl Scrape {
 
     #[track_caller]
     pub fn accepting(addr: SocketAddr, accept: &str) -> Self {
-        let answer = Raw::connect(addr).ask(format!(
-            "GET /-/metrics HTTP/1.1\r\nHost: t\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
-        ));
+        let lines = format!("Accept: {accept}\r\nConnection: close\r\n");
+        Self::over(&mut Raw::connect(addr), &lines)
+    }
+
+    /// By this connection, with these header lines.
+    #[track_caller]
+    pub fn over(connection: &mut Raw, lines: &str) -> Self {
+        let answer = connection.ask(format!("GET /-/metrics HTTP/1.1\r\nHost: t\r\n{lines}\r\n"));
         assert_eq!(answer.status, 200);
         let media_type = answer.must("content-type").to_owned();
         let text = String::from_utf8(answer.body).expect("text");
