@@ -1,6 +1,8 @@
 //! Asks a server whether it is well, as `data-server health` does for containers and monitors.
 //!
-//! One GET over plain TCP or a unix socket, and the status decides. Whatever answers there, or nothing, the wait is bounded. It speaks no TLS.
+//! One GET over TCP, TLS or a unix socket, and the status decides. Whatever answers there, or nothing, the wait is bounded.
+
+mod tls;
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -15,6 +17,8 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
+pub use tls::Trust;
+
 /// What is asked where the URL has no path.
 const PATH: &str = "/-/healthz";
 
@@ -26,21 +30,29 @@ pub struct Unwell {
     why: String,
 }
 
-/// Fails unless `url` is answered 200 within `timeout`.
-pub fn check(url: &str, timeout: Duration) -> Result<(), Unwell> {
-    answer(url, timeout).map_err(|why| Unwell {
+/// Fails unless `url` is answered 200 within `timeout`, over TLS by a server that `trust` lets in.
+pub fn check(url: &str, trust: &Trust, timeout: Duration) -> Result<(), Unwell> {
+    answer(url, trust, timeout).map_err(|why| Unwell {
         url: url.to_owned(),
-        why: why.to_string(),
+        why: with_causes(&*why),
     })
 }
 
-fn answer(url: &str, timeout: Duration) -> Result<(), Box<dyn Error>> {
+/// An error, and what it comes from.
+fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |&error| error.source());
+    let causes: Vec<_> = causes.map(ToString::to_string).collect();
+    causes.join(": ")
+}
+
+fn answer(url: &str, trust: &Trust, timeout: Duration) -> Result<(), Box<dyn Error>> {
     let target = Target::new(url)
         .ok_or("give a URL such as http://127.0.0.1:8080/-/healthz, or unix:PATH")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let answer = runtime.block_on(async { tokio::time::timeout(timeout, target.status()).await });
+    let answer =
+        runtime.block_on(async { tokio::time::timeout(timeout, target.status(trust)).await });
     // A name that is still looked up is left to its thread.
     runtime.shutdown_background();
     let nothing = |_| format!("no answer within {}", humantime::format_duration(timeout));
@@ -68,26 +80,36 @@ impl Target {
         let uri: Uri = url.parse().ok()?;
         let has_host = uri.host().is_some_and(|host| !host.is_empty());
         let has_path = uri.path() != "/" || uri.query().is_some();
-        if uri.scheme_str() != Some("http") || !has_host {
+        let scheme = uri
+            .scheme_str()
+            .filter(|scheme| ["http", "https"].contains(scheme))?;
+        if !has_host {
             return None;
         }
         if has_path {
             return Some(Self::Tcp(uri));
         }
-        let uri = format!("http://{}{PATH}", uri.authority()?);
+        let uri = format!("{scheme}://{}{PATH}", uri.authority()?);
         uri.parse().ok().map(Self::Tcp)
     }
 
     /// The status of the answer, with its reason.
-    async fn status(self) -> Result<String, Box<dyn Error>> {
+    async fn status(self, trust: &Trust) -> Result<String, Box<dyn Error>> {
         match self {
             Self::Unix(path) => status(UnixStream::connect(path).await?, "localhost", PATH).await,
             Self::Tcp(uri) => {
                 let authority = uri.authority().ok_or("no host")?;
                 let host = authority.host().trim_matches(['[', ']']);
-                let port = authority.port_u16().unwrap_or(80);
+                let by_tls = uri.scheme_str() == Some("https");
+                let port = authority
+                    .port_u16()
+                    .unwrap_or(if by_tls { 443 } else { 80 });
                 let path = uri.path_and_query().map_or(PATH, |path| path.as_str());
                 let stream = TcpStream::connect((host, port)).await?;
+                if by_tls {
+                    let stream = tls::connect(stream, host, trust).await?;
+                    return status(stream, authority.as_str(), path).await;
+                }
                 status(stream, authority.as_str(), path).await
             }
         }
@@ -121,6 +143,7 @@ mod tests {
             ("http://a/", "http://a/-/healthz"),
             ("http://[::1]:80/-/ready", "http://[::1]:80/-/ready"),
             ("http://a/?prefix=b", "http://a/?prefix=b"),
+            ("https://a:8443", "https://a:8443/-/healthz"),
             ("unix:/run/a", "the page on /run/a"),
         ] {
             assert_eq!(asked(url).as_deref(), Some(expected), "{url}");
@@ -129,7 +152,8 @@ mod tests {
             "",
             "a",
             "127.0.0.1:8080",
-            "https://a",
+            "ftp://a",
+            "https://",
             "/-/healthz",
             "http://",
             "http://:80",

@@ -25,6 +25,7 @@ pub mod metrics;
 pub mod net;
 pub mod server;
 pub mod store;
+mod trust;
 
 pub use config::{Args, Config};
 pub use server::{Server, StartError, check_store};

@@ -61,7 +61,7 @@ fn ask(asked: &Health, config: &Config) -> ExitCode {
             USAGE,
         );
     };
-    match health::check(&url, asked.timeout) {
+    match health::check(&url, &asked.trust, asked.timeout) {
         Ok(()) => ExitCode::SUCCESS,
         Err(unwell) => fail_unlogged(&unwell, OTHER),
     }

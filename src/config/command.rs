@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Subcommand;
 
 use super::network::ListenConfig;
+use crate::health::Trust;
 use crate::net::{At, Listen};
 
 #[derive(Clone, Debug, Subcommand)]
@@ -23,6 +24,12 @@ pub(super) enum Commands {
         /// Longest wait for the answer
         #[arg(long, value_name = "DURATION", default_value = "5s")]
         timeout: humantime::Duration,
+        /// File of certificates, in PEM, that the one of an https server must be issued by [default: those of the system]
+        #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+        ca: Option<PathBuf>,
+        /// Take any certificate of an https server, as is done without a URL and --ca
+        #[arg(long)]
+        insecure: bool,
     },
 }
 
@@ -52,35 +59,62 @@ pub enum Task {
 #[derive(Clone, Debug)]
 pub struct Health {
     pub(super) url: Option<String>,
+    /// Which certificate it may show.
+    pub trust: Trust,
     /// Longest wait for its answer.
     pub timeout: Duration,
 }
 
 impl Health {
+    /// Of what the user typed. A server that is found by its own options is on this machine, and shows the certificate of
+    /// another name than it is asked by.
+    pub(super) fn new(
+        url: Option<&String>,
+        ca: Option<&PathBuf>,
+        insecure: bool,
+        timeout: Duration,
+    ) -> Self {
+        let trust = match ca {
+            Some(file) => Trust::File(file.clone()),
+            None if insecure || url.is_none() => Trust::Any,
+            None => Trust::System,
+        };
+        Self {
+            url: url.cloned(),
+            trust,
+            timeout,
+        }
+    }
+
     /// What to ask: the server that listens so, if none is named. It may have no address that can be known.
     pub fn url(&self, listen: &ListenConfig) -> Option<String> {
+        let in_the_clear = listen.at.iter().filter(|at| !at.by_tls);
+        let sealed = listen.at.iter().filter(|at| at.by_tls);
         let own = || match &listen.admin {
             Some(admin) => own_url(admin),
-            None => listen.at.iter().find_map(own_url),
+            None => in_the_clear.chain(sealed).find_map(own_url),
         };
         self.url.clone().or_else(own)
     }
 }
 
-/// The URL of a server on this machine that listens there, in the clear.
+/// The URL of a server on this machine that listens there.
 fn own_url(listen: &Listen) -> Option<String> {
     match &listen.at {
-        _ if listen.by_tls => None,
         At::Address(address) if address.port() != 0 => {
             let ip = match address.ip() {
                 IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
                 IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
                 ip => ip,
             };
-            Some(format!("http://{}", SocketAddr::new(ip, address.port())))
+            let scheme = if listen.by_tls { "https" } else { "http" };
+            Some(format!(
+                "{scheme}://{}",
+                SocketAddr::new(ip, address.port())
+            ))
         }
-        At::Unix(_) => Some(listen.to_string()),
-        At::Address(_) | At::Fd(_) => None,
+        At::Unix(_) if !listen.by_tls => Some(listen.to_string()),
+        At::Address(_) | At::Unix(_) | At::Fd(_) => None,
     }
 }
 
@@ -102,7 +136,8 @@ mod tests {
                 by_tls,
             };
             assert_eq!(own_url(&listen(false)).as_deref(), expected, "{address}");
-            assert_eq!(own_url(&listen(true)), None, "{address}");
+            let sealed = expected.map(|url| url.replace("http:", "https:"));
+            assert_eq!(own_url(&listen(true)), sealed, "{address}");
         }
     }
 }

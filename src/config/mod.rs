@@ -99,10 +99,15 @@ impl Args {
     /// What to do.
     pub fn task(&self) -> Task {
         match (&self.command, &self.file) {
-            (Some(Commands::Health { url, timeout }), _) => Task::Health(Health {
-                url: url.clone(),
-                timeout: **timeout,
-            }),
+            (
+                Some(Commands::Health {
+                    url,
+                    timeout,
+                    ca,
+                    insecure,
+                }),
+                _,
+            ) => Task::Health(Health::new(url.as_ref(), ca.as_ref(), *insecure, **timeout)),
             (Some(Commands::Config { .. }), Some(file)) => Task::CheckFile(file.path().to_owned()),
             _ if self.print.checks_store() => Task::CheckStore,
             _ => Task::Serve,

@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{CertificateError, ClientConfig, RootCertStore};
+use rustls::{CertificateError, ClientConfig};
 
 use super::lending::Lending;
+use crate::trust;
 
 /// What makes connections.
 pub(super) type Connector = HttpsConnector<Lending>;
@@ -28,22 +27,11 @@ pub(super) fn connector(tls: &Arc<ClientConfig>, open_within: Duration) -> Conne
 
 /// TLS with the certificates of the system and those of the file `ca`; the reason, where there is none.
 pub(super) fn tls(ca: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
-    let mut roots = RootCertStore::empty();
-    // One that cannot be read is left out: it is seen when it is needed.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let mut roots = trust::of_system();
     if let Some(ca) = ca {
-        let unreadable =
-            |error: &dyn std::fmt::Display| format!("--s3-ca {}: {error}", ca.display());
-        let certificates = CertificateDer::pem_file_iter(ca).map_err(|e| unreadable(&e))?;
-        for certificate in certificates {
-            let certificate = certificate.map_err(|e| unreadable(&e))?;
-            roots.add(certificate).map_err(|e| unreadable(&e))?;
-        }
+        trust::add_file(&mut roots, ca).map_err(|why| format!("--s3-ca {why}"))?;
     }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider);
-    let config = config.with_safe_default_protocol_versions();
-    let config = config.map_err(|error| error.to_string())?;
+    let config = trust::client().map_err(|error| error.to_string())?;
     let config = config.with_root_certificates(roots);
     Ok(Arc::new(config.with_no_client_auth()))
 }
@@ -87,6 +75,8 @@ mod tests {
         )
         .unwrap();
         assert!(tls(Some(&file)).is_err());
+        std::fs::write(&file, "no certificate").unwrap();
+        assert!(tls(Some(&file)).unwrap_err().contains("no certificate in"));
         assert!(tls(None).is_ok());
     }
 }

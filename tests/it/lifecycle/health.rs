@@ -6,7 +6,7 @@ use std::thread;
 
 use tempfile::TempDir;
 
-use crate::support::{Ended, Launch, TestServer};
+use crate::support::{Authority, Ended, Issued, Launch, TestServer};
 
 fn health(words: &[&str]) -> Launch {
     Launch::new(&[&["health"], words].concat()).bare()
@@ -69,6 +69,92 @@ fn a_server_on_a_unix_socket_is_asked_there() {
     assert_well(&health(&[]).env("DATA_SERVER_LISTEN", places).run());
 }
 
+/// A server that listens over TLS alone.
+fn sealed(own: &Issued, options: &[&str]) -> TestServer {
+    let options = [&own.options()[..], options].concat();
+    Launch::new(&options).listen("https://127.0.0.1:0").start()
+}
+
+#[test]
+fn over_tls_the_certificate_decides_too() {
+    let authority = Authority::new();
+    let file = authority.file();
+    let ca = ["--ca", file.to_str().expect("text")];
+    let issued = "invalid peer certificate: UnknownIssuer; --ca FILE";
+    let server = sealed(&authority.issue("own", &["127.0.0.1", "localhost"]), &[]);
+    let port = server.addr.port();
+    for host in ["127.0.0.1", "localhost"] {
+        let url = &*format!("https://{host}:{port}");
+        assert_well(&health(&[url, ca[0], ca[1]]).run());
+        assert_well(&health(&[url, "--insecure"]).run());
+        assert_well(&health(&[url]).env("SSL_CERT_FILE", &file).run());
+        assert_unwell(&health(&[url]).run(), issued);
+        assert_unwell(
+            &health(&[&format!("{url}/missing"), ca[0], ca[1]]).run(),
+            "404",
+        );
+        let none = health(&[url, "--ca", "/nonexistent/ca.pem"]).run();
+        assert_unwell(&none, "--ca /nonexistent/ca.pem: ");
+        assert_eq!(
+            health(&[url, ca[0], ca[1], "--insecure"]).run().code,
+            Some(2)
+        );
+    }
+    assert_unwell(&health(&[&format!("http://127.0.0.1:{port}")]).run(), "");
+    for (own, why) in [
+        (
+            authority.issue("named", &["other.example"]),
+            "certificate not valid for name",
+        ),
+        (
+            authority.issue_until("expired", &["127.0.0.1"], 2020),
+            "certificate expired",
+        ),
+        (
+            Authority::new().issue("foreign", &["127.0.0.1"]),
+            "invalid peer certificate: ",
+        ),
+    ] {
+        let server = sealed(&own, &[]);
+        let url = &*format!("https://{}", server.addr);
+        assert_unwell(&health(&[url, ca[0], ca[1]]).run(), why);
+        assert_well(&health(&[url, "--insecure"]).run());
+    }
+    let wary = ["--tls-client-ca", ca[1]];
+    let server = sealed(&authority.issue("own", &["127.0.0.1"]), &wary);
+    let url = &*format!("https://{}", server.addr);
+    // Whether the alert arrives is a race with the request.
+    assert_unwell(&health(&[url, "--insecure"]).run(), "");
+}
+
+#[test]
+fn a_server_over_tls_alone_is_asked_without_a_url() {
+    let authority = Authority::new();
+    let own = authority.issue("own", &["store.example"]);
+    let server = sealed(&own, &[]);
+    let asked = |place: &str, options: &[&str]| {
+        health(options)
+            .env("DATA_SERVER_LISTEN", place)
+            .env("DATA_SERVER_TLS_CERT", &own.certificate)
+            .env("DATA_SERVER_TLS_KEY", &own.key)
+            .run()
+    };
+    let place = format!("https://{}", server.addr);
+    assert_well(&asked(&place, &[]));
+    let everywhere = format!("https://0.0.0.0:{}", server.addr.port());
+    assert_well(&asked(&everywhere, &[]));
+    let file = authority.file();
+    let strictly = asked(&place, &["--ca", file.to_str().expect("text")]);
+    assert_unwell(&strictly, "certificate not valid for name");
+    // What is in the clear is asked first.
+    let gone = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let gone = gone.expect("a port");
+    assert_unwell(
+        &asked(&format!("{place},{gone}"), &[]),
+        &format!("http://{gone}: "),
+    );
+}
+
 #[test]
 fn a_port_where_nobody_listens_is_unwell() {
     let address = TcpListener::bind("127.0.0.1:0")
@@ -118,7 +204,8 @@ fn what_does_not_answer_rightly_is_unwell() {
 #[test]
 fn a_url_of_another_kind_is_refused() {
     for url in [
-        "https://127.0.0.1:8443",
+        "ftp://127.0.0.1",
+        "https://",
         "127.0.0.1:8080",
         "unix:",
         "http://",
