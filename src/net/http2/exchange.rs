@@ -167,7 +167,12 @@ impl Exchange {
         is_last: bool,
     ) -> Result<(), Gone> {
         while piece.len() > 0 {
-            let wanted = piece.len().min(PIECE);
+            // Of one that is a little longer than a piece nothing is left.
+            let wanted = if piece.len() < PIECE + FRAME {
+                piece.len()
+            } else {
+                PIECE
+            };
             let room = poll_fn(|cx| self.poll_room(sending, wanted, cx)).await?;
             let Ok(mut bytes) = take(&mut piece, room.min(wanted)) else {
                 sending.send_reset(Reason::INTERNAL_ERROR);
