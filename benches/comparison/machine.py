@@ -70,6 +70,13 @@ def _route_with_cubic():
     return subprocess.run(route.split(), stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
+def traffic_control(*words):
+    """`tc qdisc` with these words, where it is there and allowed; says whether it did."""
+    if not shutil.which("tc"):
+        return False
+    return subprocess.run(["tc", "qdisc", *words], stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
 def facts(directory, network):
     """The machine, for the results. No name and no path of it."""
     return {

@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import os
 import re
 import shutil
 import socket
@@ -29,6 +30,7 @@ class Secure(Workload):
     operations: int = 1
     key: str = "P-256"
     handshakes: str = ""  # full or resumed: a connection for each request
+    streams: int = 0  # requests of a connection at once, by HTTP/2; 0 is HTTP/1.1
 
 
 def workloads():
@@ -80,7 +82,7 @@ class SecureDataServer(DataServer):
 
 
 class SecureNginx(Nginx):
-    """nginx likewise; it speaks TLS 1.3 only when told to."""
+    """nginx likewise; it speaks TLS 1.3 and HTTP/2 only when told to."""
 
     def __init__(self, *rest, files, **options):
         super().__init__(*rest, **options)
@@ -90,37 +92,48 @@ class SecureNginx(Nginx):
         )
 
     connection = SecureDataServer.connection
+    listen_options = ("ssl", "http2")
 
 
-def measure(bench, workload):
-    """The points of both servers, in turn."""
+KINDS = {OURS: SecureDataServer, NGINX: SecureNginx}
+
+
+@contextlib.contextmanager
+def started(bench, workload):
+    """Both servers with one certificate, and a directory that goes with them."""
     home = bench.directory / workload.name
     home.mkdir()
     files = certificate(home, workload.key)
     cpu_list = bench.cpu_lists(shared=False)[0]
-    kinds = {OURS: SecureDataServer, NGINX: SecureNginx}
     try:
         with contextlib.ExitStack() as running:
-            servers = [
+            yield [
                 running.enter_context(kind(name, bench.programs[name], home / name, cpu_list=cpu_list, files=files))
-                for name, kind in kinds.items()
+                for name, kind in KINDS.items()
             ]
-            points = {server.name: [] for server in servers}
-            for server in servers:
-                fill(bench, server, workload)
-                check(server, workload)
-                _point(bench, server, workload)
-            for _ in range(bench.rounds):
-                for server in servers:
-                    points[server.name].append(_point(bench, server, workload))
-            for server in servers:
-                server.stop()
-            return points
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
 
+def measure(bench, workload):
+    """The points of both servers, in turn."""
+    with started(bench, workload) as servers:
+        points = {server.name: [] for server in servers}
+        for server in servers:
+            fill(bench, server, workload)
+            check(server, workload)
+            _point(bench, server, workload)
+        for _ in range(bench.rounds):
+            for server in servers:
+                points[server.name].append(_point(bench, server, workload))
+        for server in servers:
+            server.stop()
+        return points
+
+
 def _point(bench, server, workload):
+    if workload.writes:
+        os.sync()
     before, began = server.cpu_seconds(), time.monotonic()
     if workload.handshakes:
         failures = _handshakes(server, workload)
@@ -138,16 +151,29 @@ def _point(bench, server, workload):
 
 def _load(bench, server, workload):
     """h2load, which speaks HTTP/1.1 too; the requests that failed."""
-    uris = (f"https://127.0.0.1:{server.port}/{workload.prefix}{number}" for number in range(workload.keys))
+    return workload.operations - h2load(bench, server, workload)[0]
+
+
+def h2load(bench, server, workload, port=None):
+    """The requests that h2load has answered by 2xx, and the seconds that it took."""
+    uris = (f"https://127.0.0.1:{port or server.port}/{workload.prefix}{number}" for number in range(workload.keys))
     command = [
-        "taskset", "--cpu-list", bench.cpu_lists(shared=False)[1], bench.programs["h2load"], "--h1", "--threads", "1",
-        "--clients", str(workload.connections), "--requests", str(workload.operations), *uris,
+        "taskset", "--cpu-list", bench.cpu_lists(shared=False)[1], bench.programs["h2load"], "--threads", "1",
+        "--clients", str(workload.connections), "--requests", str(workload.operations),
     ]  # fmt: skip
+    command += ["--max-concurrent-streams", str(workload.streams)] if workload.streams else ["--h1"]
+    if workload.method == "PUT":
+        body = bench.directory / f"{workload.size}.body"
+        if not body.exists():
+            body.write_bytes(os.urandom(workload.size))
+        command += ["--data", body, "--header", ":method: PUT"]
+    command += uris
     run = subprocess.run(command, capture_output=True, text=True, timeout=LOAD_SECONDS, check=False)
-    found = re.search(r"(\d+) 2xx", run.stdout)
-    if not found:
+    found, seconds = (re.search(what, run.stdout) for what in (r"(\d+) 2xx", r"finished in ([\d.]+)(m?s),"))
+    if not found or not seconds:
         raise LoadFailed(f"h2load: {run.stdout[-300:]} {run.stderr[-300:]}")
-    return workload.operations - int(found.group(1))
+    number, unit = seconds.groups()
+    return int(found.group(1)), float(number) / (1000 if unit == "ms" else 1)
 
 
 def _handshakes(server, workload):
@@ -171,7 +197,7 @@ def idle(bench):
     home.mkdir()
     files, found = certificate(home, "P-256"), {OURS: [], NGINX: []}
     for number in range(bench.rounds):
-        for name, kind in {OURS: SecureDataServer, NGINX: SecureNginx}.items():
+        for name, kind in KINDS.items():
             path = home / f"{name}-{number}"
             with kind(name, bench.programs[name], path, cpu_list=bench.cpu_lists(shared=True)[0], files=files) as server:
                 (server.data / "key").write_bytes(b"value")
@@ -207,9 +233,9 @@ def _private(pid):
         return sum(int(words[1]) for words in lines if words[0].startswith("Private_"))
 
 
-def markdown(summaries, idle_kib):
-    """The table that docs/tls.md shows."""
-    lines = ["| over TLS, CPU of the server for one | data-server | nginx | data-server / nginx |", "|---|---|---|---|"]
+def markdown(summaries, idle_kib=None, by="TLS"):
+    """The table that docs/tls.md shows, and docs/http2.md."""
+    lines = [f"| over {by}, CPU of the server for one | data-server | nginx | data-server / nginx |", "|---|---|---|---|"]
     for summary in summaries:
         ours, theirs = (summary["servers"][name]["cpu_us"] for name in (OURS, NGINX))
         ratio = 1 / summary["ratios"][NGINX]["cpu"]

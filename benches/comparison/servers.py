@@ -243,6 +243,7 @@ class Nginx(Server):
     """
 
     tls = ""  # how it does TLS, if it does
+    listen_options = ()
 
     def command(self):
         self.port = machine.free_port()
@@ -250,7 +251,7 @@ class Nginx(Server):
         config = self.CONFIG.format(
             home=self.home, data=self.data, port=self.port, threads=self.threads,
             user="user root;" if os.geteuid() == 0 else "",
-            listen=" ".join(["reuseport"] * (self.threads > 1) + ["ssl"] * bool(self.tls)),
+            listen=" ".join([*["reuseport"] * (self.threads > 1), *self.listen_options]),
             tls=self.tls,
             # Without a buffer, which is what nginx does unless told otherwise.
             access_log=f"{self.access_log} combined" if self.logged else "off",
