@@ -18,13 +18,12 @@ pub(super) const LINGER: Duration = Duration::from_secs(2);
 /// How much of what such a client sends is read and dropped, in bytes.
 pub(super) const MOST_DROPPED: usize = 1 << 20;
 
-/// Shuts the connection down in order. A client that has sent more than was read, `received` among it, or is still
-/// sending, is read for a while: closing with bytes unread would reset the connection, and the client might never see
-/// its response.
+/// Shuts the connection down in order. A client that has sent more than was read, or `may_send_on`, is read for a while:
+/// closing with bytes unread would reset the connection, and the client might never see its response.
 pub(super) async fn close(
     writer: &SocketWriter,
     state: &ConnectionState,
-    received: &[u8],
+    may_send_on: bool,
 ) -> io::Result<()> {
     let socket = writer.socket();
     if socket.tls().is_some() {
@@ -34,7 +33,7 @@ pub(super) async fn close(
         }
     }
     let is_read = || socket.raw().with(|socket| Ok(ioctl_fionread(socket)? == 0));
-    if !state.left_unread() && received.is_empty() && is_read()? {
+    if !state.left_unread() && !may_send_on && is_read()? {
         // To close is to shut down in order here: the socket has no other owner.
         return Ok(());
     }

@@ -55,13 +55,16 @@ pub(super) async fn serve(socket: Socket, client: Client, reactor: &Rc<Reactor>)
 async fn run(context: &mut ConnectionContext<'_>) -> Result<(), ConnectionError> {
     let mut received = BytesMut::new();
     // Boxed, so that a connection at rest has no room set aside for what comes then.
-    let is_orderly = match protocol(context, &mut received).await? {
+    let protocol = protocol(context, &mut received).await?;
+    let is_orderly = match protocol {
         Some(Protocol::Http1) => Box::pin(serve_http1(context, &mut received)).await?,
         Some(Protocol::Http2) => Box::pin(http2::serve(context, received.split())).await?,
         None => true,
     };
+    // A client of HTTP/2 says this and that (PING, WINDOW_UPDATE) when its last request has been answered.
+    let may_send_on = !received.is_empty() || matches!(protocol, Some(Protocol::Http2));
     if is_orderly {
-        closing::close(&context.writer, &context.state, &received).await?;
+        closing::close(&context.writer, &context.state, may_send_on).await?;
     }
     Ok(())
 }

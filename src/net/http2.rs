@@ -7,6 +7,7 @@
 
 mod exchange;
 mod frame_io;
+mod input;
 mod keepalive;
 mod outstanding;
 
@@ -29,11 +30,12 @@ use super::socket_reader::SocketReader;
 use crate::http::{Answer, ConnectionState, MAX_HEAD, Phase, Stream, StreamBody, Upgraded, go_on};
 use exchange::{Exchange, Stage};
 use frame_io::{FrameIo, Output};
+use input::Input;
 use keepalive::Keepalive;
 use outstanding::Outstanding;
 
-/// What a client begins with that knows the server speaks HTTP/2 (RFC 9113, section 3.4).
-pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// What a client begins with that knows the server speaks HTTP/2.
+pub(super) const PREFACE: &[u8] = input::PREFACE;
 
 /// Requests of a connection at once.
 const MOST_STREAMS: u32 = 100;
@@ -64,10 +66,12 @@ pub(super) async fn serve(
     let outstanding = Rc::new(Outstanding::default());
     let output = Rc::new(Output::new(&context.writer, &outstanding));
     let reader = SocketReader::raw(&context.socket, &context.state, received);
-    let io = FrameIo::new(reader, &output);
+    let input = Rc::new(Input::new(reader));
+    let io = FrameIo::new(&input, &output);
     let ended = match begin(context, io).await {
         Ok(connection) => {
-            let mut connection = Multiplexer::new(context, connection?, &outstanding, output);
+            let connection = connection?;
+            let mut connection = Multiplexer::new(context, connection, &outstanding, input, output);
             poll_fn(|cx| connection.poll(cx)).await
         }
         Err(Cut) => Ok(Err(Cut)),
@@ -109,10 +113,19 @@ struct Multiplexer<'a> {
     context: &'a ConnectionContext<'a>,
     connection: Connection<FrameIo, Bytes>,
     outstanding: Rc<Outstanding>,
+    input: Rc<Input>,
     output: Rc<Output>,
     keepalive: Keepalive,
-    /// The client has been told that the connection ends: how long it has to say that it knows.
-    leaving: Option<Pin<Box<Sleep>>>,
+    leaving: Leaving,
+}
+
+/// How far the end of a connection is.
+enum Leaving {
+    No,
+    /// The client has been told, and has so long to say that it knows.
+    Told(Pin<Box<Sleep>>),
+    /// The connection ends without that.
+    Now,
 }
 
 impl<'a> Multiplexer<'a> {
@@ -120,6 +133,7 @@ impl<'a> Multiplexer<'a> {
         context: &'a ConnectionContext<'a>,
         mut connection: Connection<FrameIo, Bytes>,
         outstanding: &Rc<Outstanding>,
+        input: Rc<Input>,
         output: Rc<Output>,
     ) -> Self {
         Self {
@@ -127,8 +141,9 @@ impl<'a> Multiplexer<'a> {
             keepalive: Keepalive::new(connection.ping_pong()),
             connection,
             outstanding: Rc::clone(outstanding),
+            input,
             output,
-            leaving: None,
+            leaving: Leaving::No,
         }
     }
 
@@ -142,9 +157,7 @@ impl<'a> Multiplexer<'a> {
             return Poll::Ready(Ok(Err(Cut)));
         }
         let polled = self.poll_streams(cx);
-        if self.outstanding.streams() == 0 && self.context.state.phase() == Phase::Multiplexing {
-            self.context.state.end_streams();
-        }
+        self.rest();
         self.give_up_waiting(cx);
         // All that the streams had to say by now leaves together.
         if let Poll::Ready(Err(error)) = self.output.poll_flush(cx) {
@@ -154,15 +167,30 @@ impl<'a> Multiplexer<'a> {
         polled.map_ok(Ok)
     }
 
+    /// Notes that no stream is under way: the connection rests, or receives a frame.
+    fn rest(&self) {
+        if self.outstanding.streams() > 0 {
+            return;
+        }
+        let state = &self.context.state;
+        let is_between_frames = self.input.is_between_frames();
+        if is_between_frames || state.phase() == Phase::Multiplexing {
+            state.end_streams();
+        }
+        if !is_between_frames {
+            state.begin_head();
+        }
+    }
+
     /// Does what the reactor asks; false when the connection is to be cut.
     fn follow(&mut self, cx: &Context<'_>) -> bool {
         let command = self.context.commands.next(cx);
         let is_asked = self.context.state.is_draining()
             || matches!(command, Some(Command::Finish | Command::Last));
-        if is_asked && self.leaving.is_none() {
+        if is_asked && matches!(self.leaving, Leaving::No) {
             self.context.state.drain();
             self.connection.graceful_shutdown();
-            self.leaving = Some(Box::pin(sleep(LINGER)));
+            self.leaving = Leaving::Told(Box::pin(sleep(LINGER)));
         }
         match command {
             Some(Command::TooSlow) => return false,
@@ -175,11 +203,11 @@ impl<'a> Multiplexer<'a> {
 
     /// Ends a connection whose client should have said that it knows of the end.
     fn give_up_waiting(&mut self, cx: &mut Context<'_>) {
-        if let Some(leaving) = &mut self.leaving
+        if let Leaving::Told(time) = &mut self.leaving
             && !self.connection.has_streams()
-            && !leaving.is_elapsed()
-            && leaving.as_mut().poll(cx).is_ready()
+            && time.as_mut().poll(cx).is_ready()
         {
+            self.leaving = Leaving::Now;
             self.connection.abrupt_shutdown(Reason::NO_ERROR);
             cx.waker().wake_by_ref();
         }
@@ -219,7 +247,7 @@ impl<'a> Multiplexer<'a> {
         let begun = match service.call(&state, self.context.client, request, &Upgraded::default()) {
             Answer::Ready(response) => match exchange.try_send(response) {
                 None => return,
-                Some(response) => Stage::Ready(response),
+                Some(begun) => begun,
             },
             Answer::Working(work) => Stage::Working(work),
             Answer::Upload(task) => Stage::Working(task.with_frames()),

@@ -35,6 +35,8 @@ pub(super) enum Stage {
     Ready(Response<Body>),
     /// It is being worked on.
     Working(Work),
+    /// Its head has left, and the client makes no room for these bytes, which are all of the body.
+    Begun(SendStream<Bytes>, Bytes, Body),
 }
 
 /// A request on its stream.
@@ -57,10 +59,11 @@ impl From<h2::Error> for Gone {
 }
 
 impl Exchange {
-    /// Sends a response that is in memory; gives it back if it is not, or something of the request is left to receive.
-    pub(super) fn try_send(&self, mut response: Response<Body>) -> Option<Response<Body>> {
+    /// Sends a response that is in memory; says what is left to do if it is not, if the client does not take it, or if
+    /// something of the request is left to receive.
+    pub(super) fn try_send(&self, mut response: Response<Body>) -> Option<Stage> {
         if self.state.left_unread() && !self.stream.is_received() {
-            return Some(response);
+            return Some(Stage::Ready(response));
         }
         let len = response.body().known_len();
         let bytes = if self.is_head_alone {
@@ -68,7 +71,7 @@ impl Exchange {
         } else {
             match response.body_mut().take_short() {
                 Some(bytes) => bytes,
-                None => return Some(response),
+                None => return Some(Stage::Ready(response)),
             }
         };
         let (head, body) = response.into_parts();
@@ -76,6 +79,10 @@ impl Exchange {
         if let Ok(mut sending) = self.stream.respond(head, bytes.is_empty())
             && !bytes.is_empty()
         {
+            sending.reserve_capacity(bytes.len());
+            if sending.capacity() < bytes.len() {
+                return Some(Stage::Begun(sending, bytes, body));
+            }
             self.state.progress().count(bytes.len());
             let _ = sending.send_data(bytes, true);
         }
@@ -105,14 +112,18 @@ impl Exchange {
     }
 
     async fn serve(&self, stage: Stage) {
-        let response = match stage {
-            Stage::Ready(response) => response,
+        let sent = match stage {
+            Stage::Ready(response) => self.send(response).await,
             Stage::Working(work) => match self.perform(work).await {
-                Ok(response) => response,
+                Ok(response) => self.send(response).await,
                 Err(Gone) => return,
             },
+            Stage::Begun(mut sending, bytes, _body) => {
+                let all = Piece::Bytes(bytes);
+                self.send_piece(&mut sending, all, true).await
+            }
         };
-        if self.send(response).await.is_err() {
+        if sent.is_err() {
             self.state.lose_client();
         }
         self.state.flushed();

@@ -12,8 +12,8 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::input::Input;
 use super::outstanding::Outstanding;
-use crate::net::socket_reader::SocketReader;
 use crate::net::socket_writer::{Follows, SocketWriter};
 
 /// The most that is gathered before it is sent, in bytes.
@@ -85,14 +85,14 @@ impl Output {
 /// Both sides, for the protocol.
 #[derive(Debug)]
 pub(super) struct FrameIo {
-    reader: SocketReader,
+    input: Rc<Input>,
     output: Rc<Output>,
 }
 
 impl FrameIo {
-    pub(super) fn new(reader: SocketReader, output: &Rc<Output>) -> Self {
+    pub(super) fn new(input: &Rc<Input>, output: &Rc<Output>) -> Self {
         Self {
-            reader,
+            input: Rc::clone(input),
             output: Rc::clone(output),
         }
     }
@@ -100,11 +100,11 @@ impl FrameIo {
 
 impl AsyncRead for FrameIo {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.reader).poll_read(cx, buf)
+        self.input.poll_read(cx, buf)
     }
 }
 
