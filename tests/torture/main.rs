@@ -13,6 +13,7 @@ mod eio;
 mod exhaustion;
 mod faults;
 mod folders;
+mod http2;
 mod keys;
 mod ledger;
 mod linearizable;

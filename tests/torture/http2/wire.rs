@@ -1,0 +1,190 @@
+//! Frames of HTTP/2 as bytes, sound or not, and a client that sends and reads them (RFC 9113, section 4).
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use crate::support::DEADLINE;
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+pub(super) const DATA: u8 = 0;
+pub(super) const HEADERS: u8 = 1;
+pub(super) const PRIORITY: u8 = 2;
+pub(super) const RST_STREAM: u8 = 3;
+pub(super) const SETTINGS: u8 = 4;
+pub(super) const PING: u8 = 6;
+pub(super) const GOAWAY: u8 = 7;
+pub(super) const WINDOW_UPDATE: u8 = 8;
+pub(super) const CONTINUATION: u8 = 9;
+
+pub(super) const ACK: u8 = 1;
+pub(super) const END_STREAM: u8 = 1;
+pub(super) const END_HEADERS: u8 = 4;
+pub(super) const PADDED: u8 = 8;
+
+/// The identifier of the setting that is the window of each stream.
+pub(super) const INITIAL_WINDOW: u16 = 4;
+
+pub(super) const PROTOCOL_ERROR: u32 = 1;
+pub(super) const CANCEL: u32 = 8;
+pub(super) const ENHANCE_YOUR_CALM: u32 = 11;
+
+/// One frame.
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(payload.len()).expect("a short frame");
+    let head = [
+        &len.to_be_bytes()[1..],
+        &[kind, flags],
+        &stream.to_be_bytes(),
+    ];
+    [&head.concat(), payload].concat()
+}
+
+/// SETTINGS with these identifiers and values.
+pub(super) fn settings(values: &[(u16, u32)]) -> Vec<u8> {
+    let pair = |(id, value): &(u16, u32)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat();
+    let payload: Vec<u8> = values.iter().flat_map(pair).collect();
+    frame(SETTINGS, 0, 0, &payload)
+}
+
+/// What a connection begins with.
+pub(super) fn opening(values: &[(u16, u32)]) -> Vec<u8> {
+    [PREFACE, &settings(values)].concat()
+}
+
+pub(super) fn window_update(stream: u32, more: u32) -> Vec<u8> {
+    frame(WINDOW_UPDATE, 0, stream, &more.to_be_bytes())
+}
+
+pub(super) fn reset(stream: u32) -> Vec<u8> {
+    frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes())
+}
+
+pub(super) fn ping(data: [u8; 8]) -> Vec<u8> {
+    frame(PING, 0, 0, &data)
+}
+
+/// A text as HPACK has it without Huffman's code (RFC 7541, section 5.2).
+fn text(text: &str) -> Vec<u8> {
+    let len = u8::try_from(text.len()).expect("a short text");
+    assert!(len < 127, "a short text");
+    [&[len], text.as_bytes()].concat()
+}
+
+/// A field that no table gets (RFC 7541, section 6.2.2).
+pub(super) fn field(name: &str, value: &str) -> Vec<u8> {
+    [&[0], &text(name)[..], &text(value)].concat()
+}
+
+/// The fields that each request has.
+pub(super) fn request_fields(method: &str, path: &str) -> Vec<u8> {
+    // `:scheme: http` is number 6 of the static table, and `:method`, `:path`, `:authority` are names in it.
+    let named = |name: u8, value: &str| [&[name], &text(value)[..]].concat();
+    [named(2, method), vec![0x86], named(4, path), named(1, "t")].concat()
+}
+
+/// The head of a request; the whole of it, when it `ends`.
+pub(super) fn request(stream: u32, method: &str, path: &str, ends: bool) -> Vec<u8> {
+    let flags = END_HEADERS | if ends { END_STREAM } else { 0 };
+    frame(HEADERS, flags, stream, &request_fields(method, path))
+}
+
+/// The identifier of the `n`th stream that a client begins.
+pub(super) fn id(n: u32) -> u32 {
+    2 * n + 1
+}
+
+/// A frame that was received.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) kind: u8,
+    pub(super) flags: u8,
+    pub(super) stream: u32,
+    pub(super) payload: Vec<u8>,
+}
+
+impl Frame {
+    /// The number at this place of its payload.
+    pub(super) fn number(&self, at: usize) -> u32 {
+        let bytes = self.payload[at..at + 4].try_into().expect("four bytes");
+        u32::from_be_bytes(bytes)
+    }
+
+    pub(super) fn ends_stream(&self) -> bool {
+        matches!(self.kind, DATA | HEADERS) && self.flags & END_STREAM != 0
+    }
+}
+
+/// A client, in the clear.
+#[derive(Debug)]
+pub(super) struct Peer(pub(super) TcpStream);
+
+impl Peer {
+    /// A connection on which nothing has been sent.
+    pub(super) fn connect(addr: SocketAddr) -> Self {
+        let stream = TcpStream::connect_timeout(&addr, DEADLINE).expect("a connection");
+        stream.set_nodelay(true).expect("no delay");
+        stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+        stream.set_write_timeout(Some(DEADLINE)).expect("a timeout");
+        Self(stream)
+    }
+
+    /// A connection that has begun, with these settings of the client.
+    pub(super) fn open(addr: SocketAddr, values: &[(u16, u32)]) -> Self {
+        let mut peer = Self::connect(addr);
+        peer.send(opening(values));
+        peer
+    }
+
+    #[track_caller]
+    pub(super) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        let sent = self.0.write_all(bytes.as_ref());
+        sent.expect("the server takes the bytes");
+    }
+
+    /// A second handle, to send while this one reads.
+    pub(super) fn twin(&self) -> Self {
+        Self(self.0.try_clone().expect("a second descriptor"))
+    }
+
+    /// The next frame; `None` at the end of the connection. Panics when it is silent.
+    #[track_caller]
+    pub(super) fn next(&mut self) -> Option<Frame> {
+        let mut head = [0; 9];
+        self.fill(&mut head)?;
+        let [_, a, b] = [head[0], head[1], head[2]];
+        let len = usize::from(u16::from_be_bytes([a, b]));
+        let mut payload = vec![0; len];
+        self.fill(&mut payload)?;
+        let stream = head[5..].try_into().expect("four bytes");
+        Some(Frame {
+            kind: head[3],
+            flags: head[4],
+            stream: u32::from_be_bytes(stream),
+            payload,
+        })
+    }
+
+    #[track_caller]
+    fn fill(&mut self, buffer: &mut [u8]) -> Option<()> {
+        use std::io::ErrorKind::{TimedOut, WouldBlock};
+        match self.0.read_exact(buffer) {
+            Ok(()) => Some(()),
+            Err(error) if matches!(error.kind(), WouldBlock | TimedOut) => {
+                panic!("still open and silent after {DEADLINE:?}")
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// Frames up to one that `is_wanted`, which is returned; `None` when the connection ends before it.
+    #[track_caller]
+    pub(super) fn until(&mut self, mut is_wanted: impl FnMut(&Frame) -> bool) -> Option<Frame> {
+        loop {
+            let frame = self.next()?;
+            if is_wanted(&frame) {
+                return Some(frame);
+            }
+        }
+    }
+}
