@@ -36,7 +36,7 @@ pub(super) enum Stage {
     /// It is being worked on.
     Working(Work),
     /// Its head has left, and the client makes no room for these bytes, which are all of the body.
-    Begun(SendStream<Bytes>, Bytes, Body),
+    Begun(SendStream<Bytes>, Piece, Body),
 }
 
 /// A request on its stream.
@@ -81,7 +81,7 @@ impl Exchange {
         {
             sending.reserve_capacity(bytes.len());
             if sending.capacity() < bytes.len() {
-                return Some(Stage::Begun(sending, bytes, body));
+                return Some(Stage::Begun(sending, Piece::Bytes(bytes), body));
             }
             self.state.progress().count(bytes.len());
             let _ = sending.send_data(bytes, true);
@@ -118,10 +118,7 @@ impl Exchange {
                 Ok(response) => self.send(response).await,
                 Err(Gone) => return,
             },
-            Stage::Begun(mut sending, bytes, _body) => {
-                let all = Piece::Bytes(bytes);
-                self.send_piece(&mut sending, all, true).await
-            }
+            Stage::Begun(mut sending, all, _body) => self.send_piece(&mut sending, all, true).await,
         };
         if sent.is_err() {
             self.state.lose_client();

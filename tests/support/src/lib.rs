@@ -36,7 +36,7 @@ pub use metrics::{Sample, Scrape};
 pub use mount::{Fuse, Mount};
 pub use proc::Proc;
 pub use raw::{Raw, Response, chunked, put_head};
-pub use report::{is_on_path, left_out, say};
+pub use report::{is_on_path, left_out, say, tool};
 pub use resumable::Resumable;
 pub use server::{Ended, Launch, TestServer, scheme};
 pub use stream::Stream;

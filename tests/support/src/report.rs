@@ -1,7 +1,9 @@
-//! What a test says although it passes: what it left out and why, and figures that the log of a run keeps.
+//! What a test says although it passes: what it left out and why, and figures that the log of a run keeps; and whether a
+//! program is there that it needs.
 
 use std::env;
 use std::io::Write as _;
+use std::path::PathBuf;
 
 /// Says that something was not tested here, and why: nothing is left out in silence.
 pub fn left_out(what: &str, why: &str) {
@@ -17,4 +19,15 @@ pub fn say(line: &str) {
 pub fn is_on_path(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
+
+/// Where a program is: among the tools of this project, or on the path.
+pub fn tool(name: &str) -> Option<PathBuf> {
+    let test = env::current_exe().expect("the path of this test");
+    let target = test.ancestors().nth(3).expect("the directory of builds");
+    let own = target.join("tools").join(name);
+    if own.is_file() {
+        return Some(own);
+    }
+    is_on_path(name).then(|| name.into())
 }

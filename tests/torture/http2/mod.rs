@@ -2,6 +2,7 @@
 //! garbage. Each costs its own connection alone: it is ended, or costs next to nothing, and another client of the same
 //! reactor is answered meanwhile.
 
+mod conformance;
 mod floods;
 mod stalls;
 mod strike;

@@ -11,9 +11,9 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-use super::process::{Process, Program, free_addr, tool};
+use super::process::{Process, Program, free_addr};
 use super::{Bucket, Keys};
-use crate::left_out;
+use crate::{left_out, tool};
 
 /// A store that is known for what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! A process that serves S3. It ends with the test, also when that is killed: a shell beside it waits for the end of its input.
 
-use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,7 +9,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use crate::certificates::status_by_tls;
-use crate::{Raw, is_on_path, within};
+use crate::{Raw, within};
 
 /// What runs a program, says its process id, and ends it when standard input ends.
 const KEEPER: &str = r#""$@" >/dev/null & echo $!; read -r _; kill -9 $!; wait"#;
@@ -122,15 +121,4 @@ impl Drop for Process {
 pub(super) fn free_addr() -> SocketAddr {
     let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
     free.local_addr().expect("its address")
-}
-
-/// Where a program is: among the tools of this project, or on the path.
-pub(super) fn tool(name: &str) -> Option<PathBuf> {
-    let test = env::current_exe().expect("the path of this test");
-    let target = test.ancestors().nth(3).expect("the directory of builds");
-    let own = target.join("tools").join(name);
-    if own.is_file() {
-        return Some(own);
-    }
-    is_on_path(name).then(|| name.into())
 }

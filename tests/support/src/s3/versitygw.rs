@@ -12,9 +12,9 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-use super::process::{Process, Program, tool};
+use super::process::{Process, Program};
 use super::{Bucket, Keys};
-use crate::{Certificates, Proc, left_out};
+use crate::{Certificates, Proc, left_out, tool};
 
 /// What removes a directory when its standard input ends. A gateway that ends at the same time may still make a file.
 const SWEEPER: &str = r#"read -r _; rm -rf -- "$1" || rm -rf -- "$1""#;
