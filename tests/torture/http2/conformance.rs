@@ -8,9 +8,9 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::server;
+use super::{sealed_server, server};
 use crate::scale::{counted, left_out, scaled};
-use crate::support::{Authority, Launch, TestServer, pattern, tool};
+use crate::support::{TestServer, tool};
 
 /// h2spec 2.2.1 has so many cases; later ones have more.
 const CASES: usize = 146;
@@ -83,12 +83,7 @@ fn conforms(name: &str, server: &TestServer, options: &[&str], expected: &[&str]
 
 #[test]
 fn each_case_of_h2spec_passes_over_tls() {
-    let authority = Authority::new();
-    let own = authority.issue("own", &["127.0.0.1"]);
-    let server = Launch::new(&own.options())
-        .listen("https://127.0.0.1:0")
-        .start();
-    server.dir.place("large", pattern(2, 1 << 20));
+    let (_authority, server) = sealed_server(&[]);
     conforms("TLS", &server, &["--tls", "--insecure"], &[]);
 }
 

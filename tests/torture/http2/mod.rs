@@ -4,11 +4,17 @@
 
 mod conformance;
 mod floods;
+mod greedy;
 mod stalls;
 mod strike;
 mod wire;
 
-use crate::support::{DataDir, Launch, TestServer, pattern};
+use std::sync::Arc;
+
+use crate::support::{Authority, DataDir, Launch, TestServer, TlsClient, pattern};
+
+/// What a long value has, in bytes.
+const LONG: usize = 40_000_000;
 
 /// A server of one reactor, so that what holds it up holds up everybody, with values in memory.
 fn server(more: &[&str]) -> TestServer {
@@ -20,5 +26,26 @@ fn server(more: &[&str]) -> TestServer {
         .start();
     server.dir.place("here", pattern(1, 1024));
     server.dir.place("large", pattern(2, 1 << 20));
+    server.dir.place("long", pattern(3, LONG));
     server
+}
+
+/// The same on a port of TLS alone, and who has issued its certificate.
+fn sealed_server(more: &[&str]) -> (Authority, TestServer) {
+    let authority = Authority::new();
+    let own = authority.issue("own", &["127.0.0.1"]);
+    let args = [&["--threads", "1"], &own.options()[..], more].concat();
+    let server = Launch::new(&args).on(&DataDir::in_memory());
+    let server = server.listen("https://127.0.0.1:0").start();
+    server.dir.place("large", pattern(2, 1 << 20));
+    (authority, server)
+}
+
+/// A client that offers this protocol alone.
+fn choosing(client: &TlsClient, protocol: &[u8]) -> TlsClient {
+    let mut config = (*client.config).clone();
+    config.alpn_protocols = vec![protocol.to_vec()];
+    let mut choosing = client.clone();
+    choosing.config = Arc::new(config);
+    choosing
 }
