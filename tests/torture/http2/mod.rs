@@ -5,6 +5,7 @@
 mod conformance;
 mod floods;
 mod greedy;
+mod port;
 mod stalls;
 mod strike;
 mod wire;

@@ -1,0 +1,293 @@
+//! The port of TLS against random bytes: sound beginnings of a handshake and sound frames within a session, changed at
+//! random, and records that no session has made.
+//!
+//! Held against them: each connection ends with its client, nothing panics, memory stays as it was, and a sound client is
+//! served. The seed is printed.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::ops::Range;
+use std::time::Instant;
+
+use super::wire::{
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, INITIAL_WINDOW, PADDED, PING,
+    PRIORITY, Peer, RST_STREAM, SETTINGS, WINDOW_UPDATE, field, frame, id, opening, ping, request,
+    request_fields, reset, settings, window_update,
+};
+use super::{choosing, sealed_server};
+use crate::random::{Random, seed};
+use crate::scale::{counted, scaled};
+use crate::support::{Raw, TestServer, TlsClient, eventually};
+
+/// How much memory may grow, in KiB.
+const GROWTH: u64 = 8 << 10;
+
+/// Frames of these types, and one that is unknown.
+const KINDS: &[u8] = &[
+    DATA,
+    HEADERS,
+    PRIORITY,
+    RST_STREAM,
+    SETTINGS,
+    5,
+    PING,
+    GOAWAY,
+    WINDOW_UPDATE,
+    CONTINUATION,
+    0xbe,
+];
+
+/// The port, and its clients.
+struct Port {
+    server: TestServer,
+    client: TlsClient,
+    /// One that speaks HTTP/2.
+    by_http2: TlsClient,
+    /// What a sound client begins with.
+    hello: Vec<u8>,
+}
+
+impl Port {
+    fn open() -> Self {
+        let (authority, server) = sealed_server(&[]);
+        let client = authority.client();
+        let hello = Raw::connect_tls(server.addr, &client).look(|tls| {
+            let mut hello = Vec::new();
+            tls.write_tls(&mut hello).expect("room");
+            hello
+        });
+        Self {
+            by_http2: choosing(&client, b"h2"),
+            server,
+            client,
+            hello,
+        }
+    }
+
+    /// That a sound client is served, and nothing has panicked.
+    #[track_caller]
+    fn assert_well(&self) {
+        let mut raw = Raw::connect_tls(self.server.addr, &self.client);
+        let head = "HEAD /large HTTP/1.1\r\nHost: t\r\n\r\n";
+        assert_eq!(raw.ask(head).status, 200);
+        let metrics = raw.ask("GET /-/metrics HTTP/1.1\r\nHost: t\r\n\r\n").body;
+        let metrics = String::from_utf8(metrics).expect("text");
+        let panics = metrics
+            .lines()
+            .filter(|line| line.starts_with("data_server_panics_total"));
+        let panics: Vec<_> = panics.collect();
+        assert!(!panics.is_empty(), "no count of panics");
+        assert!(panics.iter().all(|line| line.ends_with(" 0")), "{panics:?}");
+    }
+
+    /// Sends inputs of these numbers, each on a connection of its own; how many were answered.
+    fn attack(&self, seed: u64, inputs: Range<u64>, by: fn(&Self, &mut Random) -> bool) -> u64 {
+        let mut answered = 0;
+        for number in inputs {
+            let own = seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            answered += u64::from(by(self, &mut Random::new(own)));
+        }
+        eventually("all are closed", || self.server.connections() == 0);
+        self.assert_well();
+        answered
+    }
+
+    /// The same in two parts: the second leaves memory as it was.
+    fn withstands(&self, what: &str, inputs: u64, by: fn(&Self, &mut Random) -> bool) {
+        let (seed, start) = (seed("http2::port"), Instant::now());
+        let warm_up = inputs / 4;
+        let answered = self.attack(seed, 0..warm_up, by);
+        let before = self.server.proc().rss_kib();
+        let answered = answered + self.attack(seed, warm_up..inputs, by);
+        let growth = self.server.proc().rss_kib().saturating_sub(before);
+        let counts = format!(
+            "{what}: {inputs} inputs, {answered} answered, {growth} KiB more memory, {:.1?}; seed {seed}",
+            start.elapsed()
+        );
+        counted("http2", &counts);
+        assert!(growth <= GROWTH, "{counts}");
+        assert!(answered > 0, "{counts}: too tame, or too wild, to tell");
+    }
+
+    /// Sends the beginning of a handshake, changed, or nothing like it.
+    fn handshake(&self, random: &mut Random) -> bool {
+        let mut hello = self.hello.clone();
+        if random.below(10) == 0 {
+            hello = (0..random.below(600)).map(|_| byte(random)).collect();
+        }
+        for _ in 0..random.below(6) {
+            mutate(random, &mut hello);
+        }
+        let mut peer = Peer::connect(self.server.addr);
+        // A server that has heard enough closes.
+        let _ = peer.0.write_all(&hello);
+        let _ = peer.0.shutdown(Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = peer.0.read_to_end(&mut answer);
+        !answer.is_empty()
+    }
+
+    /// Sends frames in a session, changed.
+    fn frames(&self, random: &mut Random) -> bool {
+        let mut raw = Raw::connect_tls(self.server.addr, &self.by_http2);
+        let mut bytes = frames(random);
+        for _ in 0..random.below(6) {
+            mutate(random, &mut bytes);
+        }
+        if raw.offer(&bytes).is_err() {
+            return false;
+        }
+        raw.finish();
+        !raw.rest().is_empty()
+    }
+
+    /// Sends records past a session, sound in their heads.
+    fn records(&self, random: &mut Random) -> bool {
+        let mut raw = Raw::connect_tls(self.server.addr, &self.by_http2);
+        raw.handshake().expect("a handshake");
+        let payload: Vec<u8> = (0..random.below(300)).map(|_| byte(random)).collect();
+        let len = u16::try_from(payload.len()).expect("a short record");
+        let kind = random.one_of(&[20, 21, 22, 23, 24, 0x80]);
+        let mut bytes = [&[kind, 3, 3][..], &len.to_be_bytes(), &payload].concat();
+        if random.below(3) == 0 {
+            mutate(random, &mut bytes);
+        }
+        raw.send_clear(&bytes);
+        raw.finish();
+        raw.rest();
+        true
+    }
+}
+
+fn byte(random: &mut Random) -> u8 {
+    u8::try_from(random.below(256)).expect("a byte")
+}
+
+/// A connection of sound frames, and some that are not.
+fn frames(random: &mut Random) -> Vec<u8> {
+    let window = random.one_of(&[0, 1, 65_535, (1 << 31) - 1, u32::MAX]);
+    let mut bytes = opening(&[(INITIAL_WINDOW, window)]);
+    for _ in 0..=random.below(12) {
+        let stream = id(u32::try_from(random.below(6)).expect("a few"));
+        let more = random.one_of(&[0, 1, 1 << 20, (1 << 31) - 1]);
+        let next = match random.below(12) {
+            0 | 1 => request(
+                stream,
+                random.one_of(&["GET", "HEAD", "DELETE"]),
+                "/large",
+                true,
+            ),
+            2 | 3 => request(stream, random.one_of(&["PUT", "POST", "GET"]), "/k", false),
+            4 => frame(
+                DATA,
+                random.one_of(&[0, END_STREAM, PADDED]),
+                stream,
+                &[3; 100],
+            ),
+            5 => window_update(random.one_of(&[0, stream]), more),
+            6 => reset(stream),
+            7 => ping([byte(random); 8]),
+            8 => settings(&[(u16::from(byte(random) % 8), more)]),
+            9 => {
+                let fields = [request_fields("PUT", "/k"), field("content-length", "5")].concat();
+                let at = random.place(fields.len());
+                let head = frame(HEADERS, 0, stream, &fields[..at]);
+                [
+                    head,
+                    frame(CONTINUATION, END_HEADERS, stream, &fields[at..]),
+                ]
+                .concat()
+            }
+            _ => {
+                let payload: Vec<u8> = (0..random.below(60)).map(|_| byte(random)).collect();
+                frame(random.one_of(KINDS), byte(random), stream, &payload)
+            }
+        };
+        bytes.extend(next);
+    }
+    bytes
+}
+
+fn mutate(random: &mut Random, input: &mut Vec<u8>) {
+    if input.is_empty() {
+        return;
+    }
+    let at = random.place(input.len());
+    let end = input.len().min(at + 1 + random.place(12));
+    match random.below(6) {
+        0 => drop(input.drain(at..end)),
+        1 => input.truncate(at),
+        2 => {
+            let span = input[at..end].to_vec();
+            let times = 1 + random.place(40);
+            input.splice(at..at, span.repeat(times));
+        }
+        3 => input[at] ^= 1 << random.below(8),
+        4 => input[at] = random.one_of(&[0, 1, 0x7f, 0x80, 0xff]),
+        _ => input[at] = byte(random),
+    }
+}
+
+#[test]
+fn random_handshakes_do_no_harm() {
+    Port::open().withstands("handshakes", scaled(10_000, 100_000), Port::handshake);
+}
+
+#[test]
+fn random_frames_in_a_session_do_no_harm() {
+    Port::open().withstands("frames in sessions", scaled(1_500, 50_000), Port::frames);
+}
+
+#[test]
+fn random_records_in_a_session_do_no_harm() {
+    Port::open().withstands("records in sessions", scaled(500, 20_000), Port::records);
+}
+
+/// How a client leaves.
+type End = fn(&mut Raw);
+
+#[test]
+fn an_upload_that_is_cut_is_never_whole() {
+    let port = Port::open();
+    let addr = port.server.addr;
+    let ends: [(&str, End); 4] = [
+        ("the end of the session", |raw| raw.finish()),
+        ("the end of the connection", |raw| raw.truncate()),
+        ("RST_STREAM", |raw| {
+            raw.send(reset(1));
+            raw.finish();
+        }),
+        ("GOAWAY", |raw| {
+            raw.send(frame(GOAWAY, 0, 0, &[0; 8]));
+            raw.truncate();
+        }),
+    ];
+    for (what, end) in ends {
+        for length in [None, Some("20000")] {
+            let length = length.map(|length| field("content-length", length));
+            let fields = [request_fields("PUT", "/cut"), length.unwrap_or_default()].concat();
+            let begun = [
+                opening(&[]),
+                frame(HEADERS, END_HEADERS, 1, &fields),
+                frame(DATA, 0, 1, &[7; 10_000]),
+                // The last byte is missing.
+                frame(DATA, 0, 1, &[7; 9_999]),
+            ];
+            let mut raw = Raw::connect_tls(addr, &port.by_http2);
+            raw.send(begun.concat());
+            end(&mut raw);
+            raw.rest();
+            eventually("it is over", || port.server.connections() == 0);
+            let mut raw = Raw::connect_tls(addr, &port.client);
+            let head = raw.ask("HEAD /cut HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+            assert_eq!(
+                head.status,
+                404,
+                "{what}, {length:?}",
+                length = fields.len()
+            );
+            raw.rest();
+        }
+    }
+    port.server.dir.assert_nothing_staged();
+}
