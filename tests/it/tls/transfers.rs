@@ -1,7 +1,9 @@
 //! Proves that values pass a connection with TLS whole, both ways, and what a connection costs that waits.
 
-use super::{GET, is_served, started};
-use crate::support::{Raw, chunked, pattern, put_head};
+use std::process::Command;
+
+use super::{GET, NAMES, is_served, started};
+use crate::support::{Authority, Launch, Raw, Trace, chunked, left_out, pattern, put_head};
 
 #[test]
 fn values_of_all_lengths_pass_both_ways() {
@@ -32,6 +34,37 @@ fn values_of_all_lengths_pass_both_ways() {
         let range = "GET /k HTTP/1.1\r\nHost: t\r\nRange: bytes=70000-2999999\r\n\r\n";
         assert!(raw.ask(range).body == value[70_000..3_000_000]);
     }
+}
+
+/// A frame of HTTP/2 ends behind the record that has most of it: to receive no more than the frame wants were a system call
+/// for each KiB.
+#[test]
+fn an_upload_over_http2_is_received_in_long_pieces() {
+    const LEN: usize = 8 << 20;
+    let why = "how often an upload over HTTP/2 is received";
+    let Some(trace) = Trace::with(&["-e", "trace=recvfrom"], why) else {
+        return;
+    };
+    let authority = Authority::new();
+    let own = authority.issue("own", &NAMES);
+    let launch = Launch::new(&own.options()).listen("https://127.0.0.1:0");
+    let mut server = trace.around(launch).start();
+    let value = own.key.with_extension("value");
+    std::fs::write(&value, pattern(3, LEN)).expect("a file");
+    let load = Command::new("h2load")
+        .args(["-n", "1", "-H", ":method: PUT", "-d"])
+        .arg(value)
+        .arg(format!("https://{}/k", server.addr))
+        .output();
+    let Ok(load) = load else {
+        left_out("h2load", why);
+        return;
+    };
+    let said = String::from_utf8_lossy(&load.stdout);
+    assert!(said.contains(" 1 2xx"), "{said}");
+    server.stop();
+    let calls = trace.calls().len();
+    assert!(calls < LEN >> 12, "{calls} calls of recvfrom");
 }
 
 #[test]
