@@ -78,11 +78,16 @@ def build_c(source, target):
     return program
 
 
-def build_rust(target):
-    """`cargo build --release`; returns data-server and the constant answer."""
-    command = ["cargo", "build", "--release", "--bin", "data-server", "--example", "constant"]
+def build_rust(target, is_smoke=False):
+    """`cargo build --release`; returns data-server and the constant answer.
+
+    To see that all works, the profile of the tests will do: what takes longest is to build the other.
+    """
+    profile = "dev" if is_smoke else "release"
+    command = ["cargo", "build", "--locked", "--profile", profile, "--bin", "data-server", "--example", "constant"]
     subprocess.run(command, cwd=PROJECT, check=True)
-    return target / "release" / "data-server", target / "release" / "examples" / "constant"
+    built = target / ("debug" if is_smoke else "release")
+    return built / "data-server", built / "examples" / "constant"
 
 
 def versions(programs):

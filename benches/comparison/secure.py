@@ -9,7 +9,7 @@ import socket
 import ssl
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from .client import LoadFailed, Point
@@ -19,7 +19,7 @@ from .workloads import FORTY_MB, KIB, MIB, Workload
 
 OURS, NGINX = "data-server", "nginx"
 KEYS = {"P-256": ["ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"], "RSA-2048": ["rsa:2048"]}
-IDLE_CONNECTIONS = 1_000
+IDLE_CONNECTIONS, FEW_CONNECTIONS = 1_000, 100
 LOAD_SECONDS = 120
 
 
@@ -31,6 +31,10 @@ class Secure(Workload):
     key: str = "P-256"
     handshakes: str = ""  # full or resumed: a connection for each request
     streams: int = 0  # requests of a connection at once, by HTTP/2; 0 is HTTP/1.1
+
+    def shortened(self):
+        """The same by few requests, to see that all works."""
+        return replace(self, operations=max(1, self.operations // 20))
 
 
 def workloads():
@@ -191,8 +195,9 @@ def _handshakes(server, workload):
     return failures
 
 
-def idle(bench):
+def idle(bench, is_smoke):
     """KiB of memory that an idle connection takes from each server, medians over the rounds."""
+    connections = FEW_CONNECTIONS if is_smoke else IDLE_CONNECTIONS
     home = bench.directory / "idle"
     home.mkdir()
     files, found = certificate(home, "P-256"), {OURS: [], NGINX: []}
@@ -201,18 +206,18 @@ def idle(bench):
             path = home / f"{name}-{number}"
             with kind(name, bench.programs[name], path, cpu_list=bench.cpu_lists(shared=True)[0], files=files) as server:
                 (server.data / "key").write_bytes(b"value")
-                found[name].append(_idle(server))
+                found[name].append(_idle(server, connections))
     return {name: round(median(runs), 1) for name, runs in found.items()}
 
 
-def _idle(server):
+def _idle(server, connections):
     """What the connections add to the server's own memory, when each has served one request."""
     with contextlib.ExitStack() as opened:
         _ask_once(server, opened)
         before = _memory(server)
-        for _ in range(IDLE_CONNECTIONS):
+        for _ in range(connections):
             _ask_once(server, opened)
-        return (_memory(server) - before) / IDLE_CONNECTIONS
+        return (_memory(server) - before) / connections
 
 
 def _ask_once(server, opened):
