@@ -10,6 +10,7 @@ mod frame_io;
 mod input;
 mod keepalive;
 mod outstanding;
+mod piece;
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use hyper::body::{Body as _, Frame, Incoming};
-use hyper::header::HeaderMap;
+use hyper::{HeaderMap, Response};
 
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::request::rejection::Rejection;
@@ -167,6 +167,20 @@ impl<'a> Received<'a> {
             connection,
             since: None,
         })
+    }
+
+    /// Whether the client can be told something before the response.
+    pub(in crate::http) fn has_interim(&self) -> bool {
+        !matches!(&self.body, RequestBody::Frames(Frames(Protocol::Http1(_))))
+    }
+
+    /// Sends an interim response, if it can; `bytes` are what it is in HTTP/1.1.
+    pub(in crate::http) fn announce(&mut self, interim: Response<()>, bytes: Bytes) {
+        match &mut self.body {
+            RequestBody::Source(source) => source.announce(bytes),
+            RequestBody::Frames(Frames(Protocol::Http2(body))) => body.announce(interim),
+            RequestBody::Frames(_) => {}
+        }
     }
 
     async fn frame(&mut self) -> Option<Result<Frame<Bytes>, Rejection>> {

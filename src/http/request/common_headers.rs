@@ -156,8 +156,9 @@ impl<'a> CommonHeaders<'a> {
         if is_host_missing || self.host.count > 1 || !is_valid(self.host.last) {
             return Err(Rejection::BadHost);
         }
-        // Section 3.2.2: a target in absolute form has the last word.
-        let target = head.uri.scheme().and_then(|_| head.uri.host());
+        // Section 3.2.2: a target in absolute form has the last word. In HTTP/2 all are: it is the authority.
+        let is_absolute = head.version < Version::HTTP_2 && head.uri.scheme().is_some();
+        let target = head.uri.host().filter(|_| is_absolute);
         let asked = target.map_or(self.host.last, str::as_bytes);
         if !hosts.allow(asked, client.by_loopback) {
             return Err(Rejection::WrongHost(Unlisted::host(asked)));

@@ -118,6 +118,11 @@ impl StreamBody {
         self.stream.is_received()
     }
 
+    /// Sends an interim response.
+    pub(super) fn announce(&self, interim: Response<()>) {
+        self.stream.announce(interim);
+    }
+
     pub(super) fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,

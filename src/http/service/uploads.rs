@@ -10,7 +10,7 @@ use crate::http::request::body::Received;
 use crate::http::request::operation::PutOptions;
 use crate::http::request::rejection::Rejection;
 use crate::http::request::uploads::{Part, UploadRequest};
-use crate::http::response::interim::resumption_supported;
+use crate::http::response::interim::{in_http1, in_http2, resumption_supported};
 use crate::http::response::outcome::{Outcome, Published, UploadState};
 use crate::http::semantics::conditional::Preconditions;
 use crate::http::semantics::digest_fields::Expected;
@@ -22,7 +22,7 @@ use crate::http::service::remote::publish_under;
 use crate::http::service::value_upload::condition;
 use crate::metrics::ReactorCounters;
 use crate::store::s3::{Exact, Gateway, RemoteResumable};
-use crate::store::{self, BlockingPool, BodySource, Directory, Error, Key, Resumable, UploadId};
+use crate::store::{self, BlockingPool, Directory, Error, Key, Resumable, UploadId};
 
 impl Handler {
     /// Performs a PUT that creates an upload.
@@ -37,7 +37,7 @@ impl Handler {
             return self.put(key, None, options, body, counters).await;
         };
         let part = creation.part;
-        let can_tell = creation.takes_interim && body.source().is_some() && self.resumes().is_ok();
+        let can_tell = creation.takes_interim && body.has_interim() && self.resumes().is_ok();
         if part.is_last && !can_tell {
             // The client never learns where it could resume: this is a PUT like any other.
             let stored = self.put(key, part.len, options, body, counters).await;
@@ -46,8 +46,10 @@ impl Handler {
         let mut upload = self
             .begin_resumable(key, part.length, creation.fields, &options)
             .await?;
-        if can_tell && let Some(mut source) = body.source() {
-            source.announce(resumption_supported(upload.announce(), &self.config));
+        if can_tell {
+            let fields = resumption_supported(upload.announce(), &self.config);
+            let bytes = in_http1(&fields);
+            body.announce(in_http2(fields), bytes);
         }
         self.receive_part(&mut upload, &part, body, counters)
             .await?;
