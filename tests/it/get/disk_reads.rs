@@ -8,7 +8,9 @@ use std::thread;
 
 use rustix::fs::{Advice, fadvise};
 
-use crate::support::{Done, Launch, TestServer, Trace, clear_only, directory_only, pattern};
+use crate::support::{
+    Done, Launch, TestServer, Trace, clear_only, directory_only, http1_only, pattern,
+};
 
 /// Places the value on the disk under `key`, and drops it from the page cache.
 fn place_cold(server: &TestServer, key: &str, value: &[u8]) {
@@ -39,6 +41,7 @@ fn a_cold_value_of_any_size_is_served_whole() {
 /// The value is open, in the page cache or not. The body is in hyper's buffer, or still in the socket.
 #[test]
 fn the_body_of_a_get_is_no_request_and_leaves_its_answer_whole() {
+    http1_only!("where a body ends");
     directory_only!("reads of files");
     let server = TestServer::start(&["--threads", "1"]);
     let value = pattern(1, 4 << 20);
@@ -67,6 +70,7 @@ fn the_body_of_a_get_is_no_request_and_leaves_its_answer_whole() {
 #[test]
 fn a_slow_disk_delays_only_its_reader() {
     const SIZE: usize = 4 << 20;
+    http1_only!("each read is delayed, also that of what is in memory and is framed");
     directory_only!("reads of files");
     clear_only!("each read is delayed, also that of what is in memory and is sealed");
     let options = [

@@ -5,7 +5,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use crate::support::{
-    Launch, Raw, Scrape, TestServer, Trace, clear_only, directory_only, eventually, pattern,
+    Launch, Raw, Scrape, TestServer, Trace, clear_only, directory_only, eventually, http1_only,
+    pattern,
 };
 
 const GET: &str = "GET /a/b/k HTTP/1.1\r\nHost: t\r\n\r\n";
@@ -150,6 +151,7 @@ fn a_value_that_is_kept_goes_and_changes_with_its_folders() {
 #[test]
 fn a_hot_value_in_a_folder_costs_a_walk_to_it_and_no_read() {
     const REQUESTS: usize = 200;
+    http1_only!("its system calls");
     clear_only!("its system calls");
     directory_only!("the cache");
     let calls = ["-e", "trace=openat2,fstat,close,pread64,preadv2,sendto"];

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::support::{Call, Launch, Trace, clear_only, directory_only, eventually, pattern};
+use crate::support::{
+    Call, Launch, Trace, clear_only, directory_only, eventually, http1_only, pattern,
+};
 
 /// Calls of the reactor between the requests for two keys that are not there, by name; waiting for sockets left out.
 fn between_marks(calls: &[Call]) -> BTreeMap<&str, usize> {
@@ -96,6 +98,7 @@ fn assert_calls(size: usize, expected: &[(&str, usize)], periodic: &[(&str, usiz
 
 #[test]
 fn a_hot_kibibyte_costs_one_receive_one_look_at_the_file_and_one_send() {
+    http1_only!("its system calls");
     clear_only!("its system calls");
     directory_only!("system calls on files");
     let calls = [("recvfrom", 1), ("fstat", 1), ("sendto", 1)];
@@ -104,6 +107,7 @@ fn a_hot_kibibyte_costs_one_receive_one_look_at_the_file_and_one_send() {
 
 #[test]
 fn a_hot_value_above_16_kib_is_sent_from_its_file_without_opening_it_again() {
+    http1_only!("its system calls");
     clear_only!("its system calls");
     directory_only!("system calls on files");
     let calls = [
@@ -117,6 +121,7 @@ fn a_hot_value_above_16_kib_is_sent_from_its_file_without_opening_it_again() {
 
 #[test]
 fn the_last_answer_of_a_connection_leaves_with_its_end() {
+    http1_only!("its system calls");
     clear_only!("its system calls");
     let Some(trace) = Trace::with(&[], "the system calls of a last answer") else {
         return;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::support::{Raw, Response, TestServer, eventually, pattern, put_head, taken};
+use crate::support::{Raw, Response, TestServer, eventually, is_http2, pattern, put_head, taken};
 
 const SIZES: [usize; 7] = [0, 1, 1000, 16 << 10, (16 << 10) + 1, 256 << 10, 1 << 20];
 
@@ -214,7 +214,12 @@ fn neutral_fields_change_no_upload() {
                     if !ends.is_empty() {
                         raw.assert_closed();
                     }
-                    essence_of_upload(answer)
+                    let mut essence = essence_of_upload(answer);
+                    // Over HTTP/2 the client's own end says when the connection closes.
+                    essence
+                        .1
+                        .retain(|(name, _)| !is_http2() || name != "connection");
+                    essence
                 };
                 assert_eq!(
                     put("short", ""),
@@ -258,9 +263,8 @@ fn a_small_upload_that_breaks_off_leaves_the_old_value() {
     for sent in [0, 1, 99] {
         let mut raw = server.connect();
         raw.send([put_head("k", 100).as_bytes(), &pattern(1, sent)].concat());
-        raw.finish();
-        assert_eq!(raw.answer().status, 400, "{sent} of 100 bytes");
-        raw.assert_closed();
+        raw.break_off();
+        raw.rest();
         let mut raw = server.connect();
         raw.send([put_head("k", 100).as_bytes(), &pattern(1, sent)].concat());
         drop(raw);

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::support::{Raw, Response, TestServer, chunked, clear_only, pattern, put_head, taken};
+use crate::support::{
+    Raw, Response, TestServer, chunked, clear_only, http1_only, pattern, put_head, taken,
+};
 
 fn server_with_here() -> TestServer {
     let server = TestServer::start(&[]);
@@ -65,6 +67,7 @@ fn the_last_answer_arrives_whole_despite_bytes_behind_its_request() {
 
 #[test]
 fn pipelined_requests_are_answered_in_order() {
+    http1_only!("pipelining");
     let server = TestServer::start(&[]);
     let mut connection = server.connect();
     let mut requests = Vec::new();

@@ -3,31 +3,22 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use socket2::{Domain, Socket, Type};
 use tempfile::TempDir;
 
 use crate::support::{
-    DEADLINE, DataDir, Done, Launch, Raw, TestServer, by_engine, eventually, pattern, put_head,
+    DEADLINE, DataDir, Done, Launch, Raw, TestServer, by_engine, eventually, held_socket,
+    http1_only, pattern, put_head,
 };
 
 /// How long a client may be silent, at least, before the drain closes its connection as idle.
 const NOTICE: Duration = Duration::from_millis(450);
-
-/// A socket as a service manager holds it: it listens for the whole test.
-fn held_socket() -> TcpListener {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-    let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    socket.bind(&any.into()).expect("a port");
-    socket.listen(1024).expect("a queue");
-    socket.into()
-}
 
 #[test]
 fn a_socket_that_is_passed_serves_by_option_and_by_environment() {
@@ -93,6 +84,7 @@ fn a_client_that_connects_between_servers_is_served_by_the_next() {
 
 #[test]
 fn an_active_client_gets_connection_close_before_the_end() {
+    http1_only!("HTTP/2 has GOAWAY for it");
     let get = "GET /k HTTP/1.1\r\nHost: t\r\n\r\n";
     let socket = held_socket();
     for _ in 0..5 {

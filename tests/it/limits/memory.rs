@@ -6,7 +6,9 @@ use std::thread;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::support::{Raw, TestServer, directory_only, eventually, pattern, put_head};
+use crate::support::{
+    Raw, TestServer, by_protocol, directory_only, eventually, http1_only, pattern, put_head,
+};
 
 const CLIENTS: usize = 64;
 const KEYS: usize = 4;
@@ -27,7 +29,9 @@ fn uploads_and_downloads_of_40_mb_at_once_stay_under_96_mb() {
         after_puts / 1024,
         after_gets / 1024
     );
-    assert!(after_gets < LIMIT_KIB, "{after_gets} KiB resident");
+    // A client of HTTP/2 may be a window ahead of the disk.
+    let most = by_protocol(LIMIT_KIB, LIMIT_KIB + 32 * 1024);
+    assert!(after_gets < most, "{after_gets} KiB resident");
     server.dir.assert_holds(&["0", "1", "2", "3"]);
 }
 
@@ -86,6 +90,7 @@ const IDLE_LIMIT: u64 = 8 * 1024;
 
 #[test]
 fn an_idle_connection_costs_little_memory() {
+    http1_only!("a connection of HTTP/2 keeps tables and windows");
     directory_only!("the cache");
     let room = IDLE as u64 + 500;
     if getrlimit(Resource::Nofile)

@@ -5,7 +5,7 @@ use std::process::Command;
 use rustls::version;
 
 use crate::support::{
-    Authority, Event, Launch, Mount, Raw, Response, TestServer, Trace, ask, by_engine,
+    Authority, Event, Launch, Mount, Raw, Response, TestServer, Trace, ask, by_engine, by_protocol,
     directory_only, put_head,
 };
 
@@ -128,7 +128,10 @@ fn a_line_of_text_has_every_field() {
     for field in [
         "peer=127.0.0.1:",
         "method=\"GET\"",
-        "key=\"/k\" protocol=\"HTTP/1.1\"",
+        by_protocol(
+            "key=\"/k\" protocol=\"HTTP/1.1\"",
+            "key=\"/k\" protocol=\"HTTP/2.0\"",
+        ),
         "status=200",
         "bytes=5",
         "ms=",

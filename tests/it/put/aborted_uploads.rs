@@ -1,6 +1,6 @@
 //! Proves that uploads that are cut off or malformed leave the old value in place and nothing behind.
 
-use crate::support::{Raw, TestServer, chunked, eventually, pattern, put_head};
+use crate::support::{Raw, TestServer, chunked, eventually, http1_only, pattern, put_head};
 
 const MIB: usize = 1024 * 1024;
 const CHUNKED_HEAD: &str = "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -93,6 +93,7 @@ fn a_chunked_upload_without_the_last_chunk_is_not_stored() {
 
 #[test]
 fn a_malformed_chunk_stores_nothing() {
+    http1_only!("chunks");
     let server = TestServer::start(&[]);
     server.dir.place("k", "old");
     let bodies: [&[u8]; 9] = [

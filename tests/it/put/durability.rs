@@ -4,8 +4,8 @@
 use std::thread;
 
 use crate::support::{
-    Call, DataDir, Launch, TestServer, Trace, clear_only, directory_only, eventually, pattern,
-    put_head,
+    Call, DataDir, Launch, TestServer, Trace, clear_only, directory_only, eventually, http1_only,
+    pattern, put_head,
 };
 
 const CALLS: &str =
@@ -38,6 +38,7 @@ fn directory(server: &TestServer) -> String {
 
 #[test]
 fn the_value_is_synced_then_its_name_then_the_answer_is_sent() {
+    http1_only!("its system calls");
     clear_only!("its system calls");
     directory_only!("durability");
     let Some((trace, mut server)) = traced("the order of syncs") else {
@@ -188,6 +189,7 @@ fn concurrent_writers_share_the_syncs_of_names() {
 /// Names are made while earlier ones are being synced: each must wait for a sync that begins after it.
 #[test]
 fn each_name_is_synced_between_its_link_and_its_answer() {
+    http1_only!("its system calls");
     clear_only!("its system calls");
     directory_only!("durability");
     let Some((trace, mut server)) = traced("the order of syncs of many writers") else {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{
     Attached, Call, Client, DataDir, Done, Launch, Mount, Response, TestServer, Trace, can_trace,
-    clear_only, directory_only, pattern, put_head,
+    clear_only, directory_only, http1_only, pattern, put_head,
 };
 
 #[track_caller]
@@ -371,6 +371,7 @@ fn calls_of(calls: &[Call], answer: usize) -> Vec<&Call> {
 
 #[test]
 fn every_folder_made_is_on_the_disk_before_the_answer() {
+    http1_only!("its system calls");
     clear_only!("its system calls");
     directory_only!("durability");
     let options = [
@@ -452,6 +453,7 @@ fn costs(requests: &[(&str, &str)]) -> Option<Vec<Vec<String>>> {
 
 #[test]
 fn a_flat_key_costs_what_it_did_and_a_folder_one_open_more() {
+    http1_only!("its system calls");
     clear_only!("its system calls");
     directory_only!("system calls on files");
     let Some(costs) = costs(&[

@@ -3,7 +3,7 @@
 
 use crate::support::{
     DataDir, HtmlPage, Launch, Raw, Response, Scrape, TestServer, ask, by_engine, chunked,
-    clear_only, directory_only, eventually, pattern, put_head,
+    clear_only, directory_only, eventually, is_http2, pattern, put_head,
 };
 
 const MIB: usize = 1 << 20;
@@ -512,6 +512,9 @@ fn an_upload_cut_off_leaves_nothing_of_its_file_and_those_before() {
         eventually("the upload is forgotten", || server.in_flight() == at_rest);
         server.dir.assert_holds(&["first"]);
         server.dir.clear();
+    }
+    if is_http2() {
+        return; // a request that its client takes back has no answer
     }
     // Half closed, the client is still told.
     let mut raw = server.connect();

@@ -15,6 +15,7 @@ fn half_put(server: &TestServer) -> Raw {
     let mut writer = server.connect();
     writer.send(put_head("k", 4));
     writer.send("va");
+    eventually("the server's kernel has it", || writer.is_taken());
     writer
 }
 
@@ -37,7 +38,7 @@ fn doubled(again: Signal) -> (Duration, Option<i32>) {
     eventually("the drain has begun", || refuses_connections(&server));
     server.signal(again);
     let apart = start.elapsed();
-    writer.send("lu");
+    let _ = writer.offer("lu");
     // Not an assertion: the exit code shows whether the server has ended.
     let _ = writer.try_head();
     (apart, server.exit())

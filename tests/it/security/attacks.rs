@@ -5,7 +5,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::support::{DataDir, Launch, Raw, TestServer, eventually, pattern};
+use crate::support::{DataDir, Launch, Raw, TestServer, eventually, http1_only, pattern};
 
 const GET_HERE: &str = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
 const PUT_CHUNKED: &str = "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -179,6 +179,7 @@ const TABLE: &[(u8, &str, u16)] = &[
 /// Each gets one answer, and what follows it none: nothing is stored, nothing is removed.
 #[test]
 fn each_attack_is_refused_and_smuggles_nothing() {
+    http1_only!("requests by their bytes");
     let server = TestServer::start(&["--max-body", "1000"]);
     std::fs::write(server.dir.outside("outside"), "secret").expect("a file outside");
     let mut faults = Vec::new();
@@ -279,6 +280,7 @@ fn class_7_keys_that_differ_in_case_are_two_keys() {
 /// Class 12: one under, at, and one over each limit; nothing over a limit is kept.
 #[test]
 fn class_12_heads_are_held_to_their_limits() {
+    http1_only!("how long a head is");
     let server = TestServer::start(&["--threads", "1"]);
     server.dir.place("here", "value");
     let padded = |len: usize| {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::support::{Launch, Raw, Response, Resumable, TestServer, ask, chunked, pattern};
+use crate::support::{
+    Launch, Raw, Response, Resumable, TestServer, ask, chunked, is_http2, pattern,
+};
 
 /// Longer than what is taken over, and not.
 const LENGTHS: [usize; 3] = [10, 100_000, 2_500_000];
@@ -308,12 +310,15 @@ fn an_upload_that_breaks_off_goes_on_where_it_was() {
     let upload = Resumable::of(&raw.head());
     assert_eq!(raw.head().status, 100, "104 does not stand for it");
     raw.send(&value[..1_000_000]);
-    raw.finish();
-    let broken = raw.head();
-    assert_eq!(broken.status, 400);
+    raw.break_off();
     let raw = &mut server.connect();
-    assert_eq!(upload.offset(raw), 1_000_000, "all that arrived is kept");
-    let stored = upload.append(raw, 1_000_000, true, &value[1_000_000..]);
+    let kept = upload.offset(raw);
+    // A request that HTTP/2 takes back takes with it what has not been read.
+    assert!(
+        kept == 1_000_000 || is_http2() && kept < 1_000_000,
+        "{kept}: all that arrived is kept"
+    );
+    let stored = upload.append(raw, kept, true, &value[kept..]);
     assert_eq!(stored.status, 200);
     assert!(server.get("k").body == value);
 }
@@ -338,6 +343,9 @@ fn no_interim_response_goes_to_others() {
         [""; 0],
         "such a PUT is one like any other"
     );
+    if is_http2() {
+        return; // it has interim responses of its own
+    }
     let off = Launch::new(&["--takeover", "off"]).start();
     let lines = "Upload-Complete: ?1\r\nUpload-Draft-Interop-Version: 8\r\n";
     let stored = Resumable::ask_to_create(&mut off.connect(), "k", lines, b"x");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{
     Client, Events, Follower, Raw, Scrape, Socket, TestServer, Told, directory_only, eventually,
-    put_head,
+    http1_only, put_head,
 };
 
 /// A path whose key takes 1.5 KB in an event: 255 bytes that JSON escapes.
@@ -205,6 +205,7 @@ fn a_quiet_subscriber_outlives_the_limits_of_other_connections() {
 
 #[test]
 fn a_subscriber_below_min_rate_is_disconnected() {
+    http1_only!("a slow stream ends alone");
     directory_only!("watching");
     let server = TestServer::start(&["--threads", "1"]);
     let rest = server.proc().sockets();

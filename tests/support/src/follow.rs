@@ -138,7 +138,7 @@ impl Follower for Events {
     }
 }
 
-/// A subscriber over a WebSocket.
+/// A subscriber over a WebSocket, which is of HTTP/1.1.
 pub struct Socket(pub WebSocket<Stream>);
 
 impl Socket {
@@ -150,7 +150,7 @@ impl Socket {
         stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
         let address = format!("ws://{}/-/watch{query}", server.addr);
         let request = address.into_client_request().expect("a request");
-        let (socket, answer) = client(request, Stream::over(stream)).expect("a handshake");
+        let (socket, answer) = client(request, Stream::over_http1(stream)).expect("a handshake");
         assert_eq!(answer.status(), 101);
         Self(socket)
     }

@@ -12,7 +12,7 @@ use rustls::ClientConnection;
 use socket2::{Domain, SockRef, Socket, Type};
 
 use super::stream::Stream;
-use super::{DEADLINE, TlsClient};
+use super::{DEADLINE, TlsClient, by_protocol};
 
 /// One connection. Reads and writes give up after [`DEADLINE`].
 pub struct Raw {
@@ -154,6 +154,9 @@ impl Raw {
 
     /// Whether the server's kernel has acknowledged all that was sent.
     pub fn is_taken(&self) -> bool {
+        if let Some(is_passed_on) = self.stream.is_passed_on() {
+            return is_passed_on;
+        }
         let ends = [
             self.stream.socket.local_addr(),
             self.stream.socket.peer_addr(),
@@ -320,6 +323,18 @@ impl Raw {
     /// Half-closes the connection (FIN); answers can still be read.
     pub fn finish(&self) {
         self.stream.finish().expect("a half-closed connection");
+    }
+
+    /// Half-closes the connection within a body: the answer is 400. In HTTP/2 the request is taken back, and has none.
+    #[track_caller]
+    pub fn break_off(&mut self) {
+        self.finish();
+        let status = self.try_head().map(|answer| answer.status);
+        assert_eq!(
+            status,
+            by_protocol(Some(400), None),
+            "a body that breaks off"
+        );
     }
 
     /// Ends the connection with a reset (RST).

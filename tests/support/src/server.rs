@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use socket2::{Domain, Socket, Type};
 
 use super::lines::Lines;
 use super::s3::Bucket;
-use super::stream;
+use super::stream::{self, Way};
 use super::tls::SUITE;
-use super::{DEADLINE, DataDir, Event, Proc, Raw, Response, Scrape, is_s3, put_head};
+use super::{DEADLINE, DataDir, Event, Proc, Raw, Response, Scrape, is_http2, is_s3, put_head};
 
 /// `tests/run --tls` sets it: servers of the tests speak TLS.
 pub(crate) const TLS: &str = "DATA_SERVER_TLS";
@@ -142,8 +143,12 @@ impl Launch {
         });
         match place {
             Some((is_sealed, addr)) => {
-                let client = SUITE.as_ref().map(|suite| &suite.client);
-                stream::seal(addr, client.filter(|_| is_sealed));
+                let tls = SUITE.as_ref().map(|suite| suite.client.clone());
+                let way = Way {
+                    tls: tls.filter(|_| is_sealed),
+                    http2: is_http2() && !self.bare && (is_sealed || !self.in_the_clear),
+                };
+                stream::set_way(addr, way);
                 Ok(TestServer { process, addr, dir })
             }
             None => Err(process.ended(DEADLINE)),
@@ -215,6 +220,9 @@ impl Launch {
                 _ => drop(command.args(["--listen", listen])),
             },
         }
+        if is_http2() && !self.in_the_clear && SUITE.is_none() {
+            command.arg("--http2-clear");
+        }
         if !self.text_log {
             command.args(["--log-format", "json"]);
         }
@@ -235,6 +243,16 @@ pub(crate) fn binary() -> PathBuf {
         .nth(2)
         .expect("the directory of the profile");
     profile.join("data-server")
+}
+
+/// A socket as a service manager holds it: it listens for the whole test.
+#[track_caller]
+pub fn held_socket() -> TcpListener {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    socket.bind(&any.into()).expect("a port");
+    socket.listen(1024).expect("a queue");
+    socket.into()
 }
 
 /// How a server ended that did not start.

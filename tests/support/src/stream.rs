@@ -1,24 +1,29 @@
-//! The stream of a test client: a socket, in the clear or with TLS over it.
+//! The stream of a test client: a socket, in the clear or with TLS over it, or one whose HTTP/1.1 is sent on as HTTP/2.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use rustls::ClientConnection;
 
-use super::TlsClient;
+use super::{TlsClient, http2};
 
-/// The places that speak TLS, and how clients do.
-static SEALED: LazyLock<Mutex<HashMap<u16, TlsClient>>> = LazyLock::new(Mutex::default);
+/// How clients speak with a server.
+#[derive(Clone, Default)]
+pub(crate) struct Way {
+    /// With TLS, made so.
+    pub(crate) tls: Option<TlsClient>,
+    pub(crate) http2: bool,
+}
 
-/// From now on connections to this address are made with TLS, or in the clear.
-pub(crate) fn seal(addr: SocketAddr, client: Option<&TlsClient>) {
-    let mut sealed = lock(&SEALED);
-    match client {
-        Some(client) => drop(sealed.insert(addr.port(), client.clone())),
-        None => drop(sealed.remove(&addr.port())),
-    }
+/// The ways of the servers, by their ports; in the clear and by HTTP/1.1 where there is none.
+static WAYS: LazyLock<Mutex<HashMap<u16, Way>>> = LazyLock::new(Mutex::default);
+
+/// From now on connections to this address are made so.
+pub(crate) fn set_way(addr: SocketAddr, way: Way) {
+    lock(&WAYS).insert(addr.port(), way);
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -29,6 +34,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct Stream {
     pub(crate) socket: TcpStream,
     session: Option<Arc<Session>>,
+    translated: Option<Translated>,
+}
+
+/// What is sent on as HTTP/2.
+#[derive(Clone)]
+struct Translated {
+    written: Arc<AtomicU64>,
+    passed_on: Arc<AtomicU64>,
 }
 
 /// The TLS of a connection, which its twins share.
@@ -43,15 +56,40 @@ struct Session {
 impl Stream {
     /// As the address asks for.
     pub(crate) fn over(socket: TcpStream) -> Self {
-        let to = socket.peer_addr().ok();
-        let client = to.and_then(|to| lock(&SEALED).get(&to.port()).cloned());
-        match client {
-            Some(client) => Self::sealed(socket, &client),
-            None => Self {
+        let way = Self::way(&socket);
+        if way.http2 {
+            let translated = http2::translated(socket, way.tls);
+            let (socket, passed_on) = translated.expect("a pair of sockets");
+            Self {
                 socket,
                 session: None,
-            },
+                translated: Some(Translated {
+                    written: Arc::default(),
+                    passed_on,
+                }),
+            }
+        } else {
+            Self::of_http1(socket, way.tls.as_ref())
         }
+    }
+
+    /// The same, by HTTP/1.1: for what HTTP/2 has not.
+    pub(crate) fn over_http1(socket: TcpStream) -> Self {
+        let way = Self::way(&socket);
+        Self::of_http1(socket, way.tls.as_ref())
+    }
+
+    fn of_http1(socket: TcpStream, client: Option<&TlsClient>) -> Self {
+        match client {
+            Some(client) => Self::sealed(socket, client),
+            None => Self::clear(socket),
+        }
+    }
+
+    fn way(socket: &TcpStream) -> Way {
+        let to = socket.peer_addr().ok();
+        let way = to.and_then(|to| lock(&WAYS).get(&to.port()).cloned());
+        way.unwrap_or_default()
     }
 
     pub(crate) fn sealed(socket: TcpStream, client: &TlsClient) -> Self {
@@ -64,6 +102,7 @@ impl Stream {
         Self {
             socket,
             session: Some(Arc::new(session)),
+            translated: None,
         }
     }
 
@@ -71,7 +110,14 @@ impl Stream {
         Self {
             socket,
             session: None,
+            translated: None,
         }
+    }
+
+    /// Whether all that was written has been sent on; `None` where it is sent as it is.
+    pub(crate) fn is_passed_on(&self) -> Option<bool> {
+        let Translated { written, passed_on } = self.translated.as_ref()?;
+        Some(written.load(Ordering::Acquire) <= passed_on.load(Ordering::Acquire))
     }
 
     pub(crate) fn is_sealed(&self) -> bool {
@@ -88,6 +134,7 @@ impl Stream {
         Ok(Self {
             socket: self.socket.try_clone()?,
             session: self.session.clone(),
+            translated: self.translated.clone(),
         })
     }
 
@@ -191,7 +238,13 @@ impl Read for Stream {
 impl Write for Stream {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         let Some(session) = &self.session else {
-            return self.socket.write(buf);
+            let written = self.socket.write(buf)?;
+            if let Some(translated) = &self.translated {
+                translated
+                    .written
+                    .fetch_add(written as u64, Ordering::AcqRel);
+            }
+            return Ok(written);
         };
         session.handshake(&self.socket)?;
         let written = lock(&session.connection).writer().write(buf)?;

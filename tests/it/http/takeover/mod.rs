@@ -12,7 +12,9 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use self::exchange::{Answer, Exchange, assert_same};
-use crate::support::{Event, Launch, Scrape, TestServer, chunked, directory_only, pattern};
+use crate::support::{
+    Event, Launch, Scrape, TestServer, chunked, directory_only, http1_only, pattern,
+};
 
 /// Lengths around each limit at which the path of a body changes.
 const LENGTHS: [usize; 11] = [
@@ -352,24 +354,28 @@ fn assert_equal_answers(options: &[&str], lengths: &[usize]) {
 
 #[test]
 fn answers_are_equal() {
+    http1_only!("no socket is taken over");
     directory_only!("bodies between sockets and files");
     assert_equal_answers(&[], &LENGTHS);
 }
 
 #[test]
 fn answers_are_equal_without_a_cache() {
+    http1_only!("no socket is taken over");
     directory_only!("bodies between sockets and files");
     assert_equal_answers(&["--cache", "0"], &SOME);
 }
 
 #[test]
 fn answers_are_equal_when_compressed() {
+    http1_only!("no socket is taken over");
     directory_only!("bodies between sockets and files");
     assert_equal_answers(&["--compress"], &SOME);
 }
 
 #[test]
 fn answers_are_equal_with_log_server_timing_and_cors() {
+    http1_only!("no socket is taken over");
     directory_only!("bodies between sockets and files");
     let origin = ["--cors-origin", "https://a.example"];
     let options = [&["--access-log", "--server-timing"], &origin[..]].concat();
@@ -378,6 +384,7 @@ fn answers_are_equal_with_log_server_timing_and_cors() {
 
 #[test]
 fn answers_are_equal_when_nothing_is_stored() {
+    http1_only!("no socket is taken over");
     directory_only!("bodies between sockets and files");
     assert_equal_answers(&["--discard"], &SOME);
     assert_equal_answers(&["--read-only"], &SOME);
@@ -385,12 +392,14 @@ fn answers_are_equal_when_nothing_is_stored() {
 
 #[test]
 fn answers_are_equal_with_compat_and_a_limit() {
+    http1_only!("no socket is taken over");
     directory_only!("bodies between sockets and files");
     assert_equal_answers(&["--compat", "--max-body", "300000"], &LENGTHS);
 }
 
 #[test]
 fn answers_with_long_values_are_equal() {
+    http1_only!("no socket is taken over");
     directory_only!("bodies between sockets and files");
     for options in [&[][..], &["--discard"]] {
         let pair = Pair::start(options, &[LONG]);
@@ -428,6 +437,7 @@ fn answers_with_long_values_are_equal() {
 /// Shows that the comparison itself can fail.
 #[test]
 fn a_difference_in_any_part_of_an_answer_is_found() {
+    http1_only!("no socket is taken over");
     directory_only!("bodies between sockets and files");
     let pair = Pair::start(&[], &LENGTHS[..2]);
     let exchange = || Exchange::new("GET").then(&format!("GET /{}", key(1)), "");

@@ -1,0 +1,158 @@
+//! A client of HTTP/2 with several requests at once on one connection, in the clear.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::client::{Builder, ResponseFuture, SendRequest};
+use h2::{RecvStream, SendStream};
+use http::Request;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::RUNTIME;
+use super::connection::broken;
+use crate::{DEADLINE, Response};
+
+/// One connection.
+pub struct Http2 {
+    sender: SendRequest<Bytes>,
+    moving: JoinHandle<Result<(), h2::Error>>,
+}
+
+/// One request, and what comes of it.
+pub struct Asked {
+    response: Option<ResponseFuture>,
+    sending: SendStream<Bytes>,
+    body: Option<RecvStream>,
+}
+
+impl Http2 {
+    #[track_caller]
+    pub fn connect(addr: SocketAddr) -> Self {
+        Self::try_connect(addr).expect("a connection")
+    }
+
+    /// A connection with windows of 64 KiB, as they are by default, and a large one for all requests together.
+    pub fn try_connect(addr: SocketAddr) -> io::Result<Self> {
+        wait(async {
+            let socket = TcpStream::connect(addr).await?;
+            socket.set_nodelay(true)?;
+            let mut builder = Builder::new();
+            builder.initial_connection_window_size(16 << 20);
+            let (sender, connection) = builder.handshake(socket).await.map_err(broken)?;
+            let moving = tokio::spawn(connection);
+            Ok(Self { sender, moving })
+        })
+    }
+
+    /// Sends a head; `ends` when it has no body. Fails when the connection takes no more requests.
+    pub fn ask(
+        &mut self,
+        method: &str,
+        uri: &str,
+        fields: &[(&str, &str)],
+        ends: bool,
+    ) -> Result<Asked, h2::Error> {
+        let mut request = Request::builder().method(method).uri(uri);
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(()).expect("a request");
+        let sender = &mut self.sender;
+        RUNTIME.block_on(async { poll_fn(|cx| sender.poll_ready(cx)).await })?;
+        let (response, sending) = self.sender.send_request(request, ends)?;
+        Ok(Asked {
+            response: Some(response),
+            sending,
+            body: None,
+        })
+    }
+
+    /// A request of `http://t` without a body, and its whole response.
+    #[track_caller]
+    pub fn get(&mut self, path: &str) -> Response {
+        let asked = self.ask("GET", &format!("http://t/{path}"), &[], true);
+        asked.expect("a request").answer().expect("a response")
+    }
+}
+
+impl Drop for Http2 {
+    fn drop(&mut self) {
+        self.moving.abort();
+    }
+}
+
+impl Asked {
+    /// Sends a part of the body.
+    pub fn send(&mut self, part: impl Into<Bytes>, ends: bool) -> Result<(), h2::Error> {
+        self.sending.send_data(part.into(), ends)
+    }
+
+    /// Waits for the next interim response.
+    pub fn interim(&mut self) -> Result<Response, h2::Error> {
+        let response = self.response.as_mut().expect("no head was read");
+        let interim = poll_fn(|cx| response.poll_informational(cx));
+        let interim = RUNTIME.block_on(async { wait_for(interim).await });
+        Ok(told(&interim.expect("an interim response")?))
+    }
+
+    /// Waits so long for the head of the response.
+    pub fn ends_within(&mut self, time: Duration) -> Option<Result<Response, h2::Error>> {
+        let response = self.response.as_mut().expect("no head was read");
+        let head = RUNTIME.block_on(async { timeout(time, response).await });
+        Some(head.ok()?.map(|response| told(&response)))
+    }
+
+    /// Waits for the head of the response.
+    pub fn head(&mut self) -> Result<Response, h2::Error> {
+        let response = self.response.take().expect("the head is read once");
+        let response = RUNTIME.block_on(async { wait_for(response).await })?;
+        let head = told(&response);
+        self.body = Some(response.into_body());
+        Ok(head)
+    }
+
+    /// Waits for the next bytes of the response; `None` at its end.
+    pub fn data(&mut self) -> Result<Option<Bytes>, h2::Error> {
+        let body = self.body.as_mut().expect("the head is read first");
+        let data = RUNTIME.block_on(async { wait_for(body.data()).await });
+        let data = data.transpose()?;
+        if let Some(data) = &data {
+            body.flow_control().release_capacity(data.len())?;
+        }
+        Ok(data)
+    }
+
+    /// Waits for the whole response.
+    pub fn answer(mut self) -> Result<Response, h2::Error> {
+        let mut head = self.head()?;
+        while let Some(data) = self.data()? {
+            head.body.extend_from_slice(&data);
+        }
+        Ok(head)
+    }
+}
+
+fn told<T>(response: &http::Response<T>) -> Response {
+    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into();
+    let fields = response.headers().iter();
+    let headers = fields.map(|(name, value)| (name.to_string(), text(value)));
+    Response {
+        status: response.status().as_u16(),
+        headers: headers.collect(),
+        body: Vec::new(),
+    }
+}
+
+fn wait<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    RUNTIME.block_on(async { timeout(DEADLINE, work).await })?
+}
+
+async fn wait_for<T>(work: impl Future<Output = T>) -> T {
+    let done = timeout(DEADLINE, work).await;
+    done.unwrap_or_else(|_| panic!("nothing within {DEADLINE:?}"))
+}
