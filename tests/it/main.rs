@@ -4,6 +4,7 @@ mod architecture;
 mod docs;
 mod get;
 mod http;
+mod http2;
 mod lifecycle;
 mod limits;
 mod observability;

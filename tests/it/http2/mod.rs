@@ -1,0 +1,18 @@
+//! HTTP/2 with clients that were not written for these tests: curl, and the client of the h2 crate with several requests at
+//! once. What HTTP/2 has in common with HTTP/1.1 is tested by all of tests/it, run over HTTP/2 (`tests/run --http2`).
+
+mod curl;
+mod heads;
+mod restarts;
+mod streams;
+
+use crate::support::{Launch, TestServer};
+
+/// A server that speaks HTTP/2 in the clear.
+fn server(args: &[&str]) -> TestServer {
+    launch(args).start()
+}
+
+fn launch(args: &[&str]) -> Launch {
+    Launch::new(&[args, &["--http2-clear"]].concat()).in_the_clear()
+}

@@ -1,0 +1,211 @@
+//! What goes wrong on one stream, or takes its time there, is of no matter to the others of the connection.
+
+use std::time::Duration;
+
+use h2::Reason;
+use rustix::process::Signal;
+
+use super::{launch, server};
+use crate::support::{Asked, Http2, Scrape, directory_only, eventually, left_out, pattern};
+
+const LARGE: usize = 8 << 20;
+
+fn ask(client: &mut Http2, method: &str, path: &str, ends: bool) -> Asked {
+    let asked = client.ask(method, &format!("http://t{path}"), &[], ends);
+    asked.expect("a request")
+}
+
+#[test]
+fn requests_at_once_are_answered_as_they_are_ready() {
+    let server = server(&["--threads", "1"]);
+    let large = pattern(1, LARGE);
+    server.dir.place("large", &large);
+    server.dir.place("small", "value");
+    let mut client = Http2::connect(server.addr);
+    let mut slow = ask(&mut client, "GET", "/large", true);
+    assert_eq!(slow.head().expect("a head").status, 200);
+    let mut put = ask(&mut client, "PUT", "/new", false);
+    put.send("half ", false).expect("room");
+    assert_eq!(client.get("small").body, b"value", "between two long ones");
+    put.send("value", true).expect("room");
+    assert_eq!(put.answer().expect("an answer").status, 200);
+    let mut body = Vec::new();
+    while let Some(data) = slow.data().expect("more") {
+        body.extend_from_slice(&data);
+    }
+    assert!(body == large, "{} bytes", body.len());
+    assert_eq!(server.dir.read("new"), b"half value");
+}
+
+#[test]
+fn a_panic_costs_its_stream_alone() {
+    if !cfg!(debug_assertions) {
+        return left_out("panics over HTTP/2", "a release does not panic by order");
+    }
+    for place in ["answer:/boom", "work:/boom"] {
+        let launch = launch(&["--threads", "1"]).env("DATA_SERVER_PANIC", place);
+        let server = launch.start();
+        server.dir.place("here", "value");
+        let mut client = Http2::connect(server.addr);
+        let mut other = ask(&mut client, "PUT", "/other", false);
+        other.send("val", false).expect("room");
+        for _ in 0..3 {
+            let failed = ask(&mut client, "GET", "/boom", true).answer();
+            let failed = failed.expect("an answer");
+            assert_eq!(failed.status, 500, "{place}: {failed:?}");
+            assert_eq!(client.get("here").body, b"value", "{place}");
+        }
+        other.send("ue", true).expect("room");
+        assert_eq!(other.answer().expect("an answer").status, 200, "{place}");
+        let counted = Scrape::of(server.addr).count("data_server_panics_total", &[]);
+        assert_eq!(counted, 3, "{place}");
+    }
+}
+
+#[test]
+fn a_slow_stream_is_cancelled_and_another_of_its_connection_goes_on() {
+    let server = server(&["--threads", "1", "--min-rate", "1000"]);
+    let mut client = Http2::connect(server.addr);
+    let mut silent = ask(&mut client, "PUT", "/silent", false);
+    silent.send("some", false).expect("room");
+    // As fast as is asked for, and longer than the time over which a rate is measured.
+    let mut steady = ask(&mut client, "PUT", "/steady", false);
+    let mut sent = 0;
+    let ended = loop {
+        steady.send(vec![b'x'; 4_000], false).expect("room");
+        sent += 4_000;
+        let ended = silent.ends_within(Duration::from_secs(1));
+        if ended.is_some() || sent > 60 * 4_000 {
+            break ended;
+        }
+    };
+    let error = ended.expect("a slow stream ends").expect_err("no answer");
+    assert_eq!(error.reason(), Some(Reason::CANCEL), "{error}");
+    steady.send("end", true).expect("room");
+    assert_eq!(steady.answer().expect("an answer").status, 200);
+    assert_eq!(server.dir.read("steady").len(), sent + 3);
+    assert!(server.dir.get("silent").is_none());
+}
+
+#[test]
+fn events_come_as_they_happen_until_the_drain_ends_them() {
+    directory_only!("watching");
+    let mut server = server(&["--threads", "1"]);
+    let mut client = Http2::connect(server.addr);
+    let mut events = ask(&mut client, "GET", "/-/watch", true);
+    let head = events.head().expect("a head");
+    assert_eq!(head.must("content-type"), "text/event-stream");
+    let mut told = String::new();
+    for key in ["one", "two", "three", "four"] {
+        let mut put = ask(&mut client, "PUT", &format!("/{key}"), false);
+        put.send("value", true).expect("room");
+        assert_eq!(put.answer().expect("an answer").status, 200);
+        while !told.contains(&format!("\"key\":\"{key}\"")) {
+            let data = events.data().expect("the stream").expect("an event");
+            told.push_str(std::str::from_utf8(&data).expect("text"));
+        }
+    }
+    server.signal(Signal::TERM);
+    while events.data().expect("an orderly end").is_some() {}
+    assert_eq!(server.exit(), Some(0));
+}
+
+/// It held up the drain until its rate was found too low.
+#[test]
+fn a_subscriber_that_does_not_read_holds_up_no_drain() {
+    directory_only!("watching");
+    let mut server = server(&["--threads", "1", "--grace-period", "60s", "--min-rate", "0"]);
+    let mut client = Http2::connect(server.addr);
+    let mut events = ask(&mut client, "GET", "/-/watch", true);
+    assert_eq!(events.head().expect("a head").status, 200);
+    // More than its window holds.
+    for n in 0..400 {
+        server.store(&format!("{n}{}", "%01".repeat(240)), "v");
+    }
+    let sent = || Scrape::of(server.addr).only("data_server_sent_bytes_total");
+    eventually("the window is full", || sent() > 65_535.0);
+    server.stop();
+}
+
+#[test]
+fn an_upload_is_told_where_it_can_resume() {
+    directory_only!("the files of uploads");
+    let server = server(&["--takeover", "off"]);
+    let mut client = Http2::connect(server.addr);
+    let fields = [
+        ("upload-complete", "?1"),
+        ("upload-draft-interop-version", "8"),
+    ];
+    let put = client.ask("PUT", "http://t/k", &fields, false);
+    let mut put = put.expect("a request");
+    put.send("half ", false).expect("room");
+    let interim = put.interim().expect("an interim response");
+    assert_eq!(interim.status, 104);
+    let place = interim.must("location").to_owned();
+    put.send("value", true).expect("room");
+    assert_eq!(put.answer().expect("an answer").status, 200);
+    let state = ask(&mut client, "HEAD", &place, true).answer();
+    assert_eq!(state.expect("a state").must("upload-complete"), "?1");
+}
+
+#[test]
+fn a_client_that_waits_is_told_to_go_on() {
+    let server = server(&[]);
+    let mut client = Http2::connect(server.addr);
+    let waits = [("expect", "100-continue"), ("content-length", "5")];
+    let put = client.ask("PUT", "http://t/k", &waits, false);
+    let mut put = put.expect("a request");
+    assert_eq!(put.interim().expect("an interim response").status, 100);
+    put.send("value", true).expect("room");
+    assert_eq!(put.answer().expect("an answer").status, 200);
+    assert_eq!(server.dir.read("k"), b"value");
+    // Refused instead.
+    let fields = [("expect", "100-continue"), ("if-match", "\"x\"")];
+    let put = client.ask("PUT", "http://t/k", &fields, false);
+    let refused = put.expect("a request").answer().expect("an answer");
+    assert_eq!(refused.status, 412);
+    assert_eq!(client.get("k").body, b"value");
+}
+
+/// With one reactor and one connection the counts are exact.
+#[test]
+fn each_stream_is_counted_once() {
+    let server = server(&["--threads", "1"]);
+    let value = pattern(1, 300_000);
+    let mut client = Http2::connect(server.addr);
+    let mut put = ask(&mut client, "PUT", "/k", false);
+    put.send(value.clone(), true).expect("room");
+    assert_eq!(put.answer().expect("an answer").status, 200);
+    for _ in 0..5 {
+        assert!(client.get("k").body == value);
+    }
+    let mut at_once: Vec<_> = (0..20)
+        .map(|_| ask(&mut client, "GET", "/gone", true))
+        .collect();
+    for asked in at_once.drain(..) {
+        assert_eq!(asked.answer().expect("an answer").status, 404);
+    }
+    let scrape = Scrape::of(server.addr);
+    let requests = |method, status| {
+        let labels = [("method", method), ("status", status)];
+        scrape.count("data_server_requests_total", &labels)
+    };
+    let counted = [
+        requests("PUT", "2xx"),
+        requests("GET", "2xx"),
+        requests("GET", "4xx"),
+    ];
+    assert_eq!(counted, [1, 5, 20]);
+    let accepted = scrape.count("data_server_connections_accepted_total", &[]);
+    assert_eq!(accepted, 2, "that of the scrape is the other");
+    // What is beside the bodies: frames, and fields that were sent before are short.
+    let bytes = |name: &str| scrape.count(&format!("data_server_{name}_bytes_total"), &[]);
+    let len = value.len() as u64;
+    assert!(
+        (len..len + 5_000).contains(&bytes("received")),
+        "{}",
+        bytes("received")
+    );
+    let sent = bytes("sent");
+    assert!((5 * len..5 * len + 20_000).contains(&sent), "{sent}");
+}
