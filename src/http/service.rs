@@ -3,6 +3,7 @@
 //! Every request comes through [`Service::call`], whatever brings it. What takes no work (a rejection, a value in the
 //! cache) is answered at once; everything else is performed in a future. Decides no status and reads no header.
 
+pub(super) mod builder;
 mod claimed;
 pub(super) mod execute;
 mod form;
@@ -18,7 +19,6 @@ mod value_upload;
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use hyper::header::EXPECT;
 use hyper::http::request::Parts;
@@ -26,7 +26,6 @@ use hyper::http::response;
 use hyper::{Method, Request, Response};
 
 use crate::failpoint;
-use crate::http::admin::Admin;
 use crate::http::client::Client;
 use crate::http::exchange::access_log::{Line, Sampling, protocol};
 use crate::http::exchange::connection_state::ConnectionState;
@@ -35,10 +34,8 @@ use crate::http::exchange::record::RequestRecord;
 use crate::http::exchange::request_metrics::{Notes, Timing};
 use crate::http::request::body::Frames;
 use crate::http::request::head::{FramingError, accept_fields};
-use crate::http::request::identity::Ids;
 use crate::http::request::operation::{Intent, Operation, ResponseContext};
 use crate::http::request::rejection::Rejection;
-use crate::http::request::rejection_log::RejectionLog;
 use crate::http::request::understand::understand;
 use crate::http::request::watch_request::WatchRequest;
 use crate::http::response::body::Body;
@@ -48,9 +45,7 @@ use crate::http::semantics::accept::prefers_problem;
 use crate::http::service::execute::{RequestContext, Task, Work};
 use crate::http::service::handler::{Handler, seal};
 use crate::http::service::subscribe::{NO_WATCH, subscribe};
-use crate::http::service_config::ServiceConfig;
 use crate::http::watch::{Subscribers, Subscription, Upgraded};
-use crate::store::Store;
 
 /// The service of one reactor.
 #[derive(Debug)]
@@ -72,40 +67,6 @@ pub enum Answer {
     Upload(Box<Task>),
 }
 
-/// What a service is made of. It goes to the thread of a reactor, which a service itself cannot.
-#[derive(Debug)]
-pub struct ServiceBuilder {
-    /// What keeps the values.
-    pub store: Arc<Store>,
-    /// How requests are answered.
-    pub config: ServiceConfig,
-    /// The number of the reactor.
-    pub reactor: usize,
-    /// What the server's own pages tell of.
-    pub admin: Arc<Admin>,
-}
-
-impl ServiceBuilder {
-    /// The service, for the thread that this is called on.
-    pub fn build(self) -> Service {
-        let changes = self.store.changes().map(Arc::clone);
-        let handler = Handler {
-            store: self.store,
-            reactor: self.reactor,
-            config: self.config,
-            admin: self.admin,
-            ids: Ids::default(),
-            rejection_log: RejectionLog::default(),
-        };
-        Service {
-            handler: Rc::new(handler),
-            logged: Cell::new(0),
-            subscribers: changes.map(|changes| Rc::new(Subscribers::new(changes))),
-            encoder: Encoder::default(),
-        }
-    }
-}
-
 impl Service {
     /// The head of a response, for a connection that sends it itself, with a body of `len` bytes.
     pub fn encode(&self, parts: &response::Parts, len: u64) -> Vec<u8> {
@@ -117,8 +78,8 @@ impl Service {
         self.encoder.complete(parts, len)
     }
 
-    /// Answers one request of `connection`, or of one of its streams. A session left in `upgraded` takes the connection over once the response has
-    /// been sent.
+    /// Answers one request of `connection`, or of one of its streams. A session left in `upgraded` takes the connection
+    /// over once the response has been sent.
     pub fn call(
         self: &Rc<Self>,
         connection: &Rc<ConnectionState>,

@@ -1,0 +1,49 @@
+//! What makes the service of a reactor, on the thread of that reactor.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::http::admin::Admin;
+use crate::http::request::identity::Ids;
+use crate::http::request::rejection_log::RejectionLog;
+use crate::http::response::head_encoder::Encoder;
+use crate::http::service::Service;
+use crate::http::service::handler::Handler;
+use crate::http::service_config::ServiceConfig;
+use crate::http::watch::Subscribers;
+use crate::store::Store;
+
+/// What a service is made of. It goes to the thread of a reactor, which a service itself cannot.
+#[derive(Debug)]
+pub struct ServiceBuilder {
+    /// What keeps the values.
+    pub store: Arc<Store>,
+    /// How requests are answered.
+    pub config: ServiceConfig,
+    /// The number of the reactor.
+    pub reactor: usize,
+    /// What the server's own pages tell of.
+    pub admin: Arc<Admin>,
+}
+
+impl ServiceBuilder {
+    /// The service, for the thread that this is called on.
+    pub fn build(self) -> Service {
+        let changes = self.store.changes().map(Arc::clone);
+        let handler = Handler {
+            store: self.store,
+            reactor: self.reactor,
+            config: self.config,
+            admin: self.admin,
+            ids: Ids::default(),
+            rejection_log: RejectionLog::default(),
+        };
+        Service {
+            handler: Rc::new(handler),
+            logged: Cell::new(0),
+            subscribers: changes.map(|changes| Rc::new(Subscribers::new(changes))),
+            encoder: Encoder::default(),
+        }
+    }
+}
