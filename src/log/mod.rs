@@ -11,7 +11,10 @@ use std::time::Duration;
 
 use tracing::Metadata;
 use tracing::level_filters::LevelFilter;
+use tracing::subscriber::set_global_default;
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
 
 use self::queue::{HEADROOM, Queue, ROOM};
 
@@ -56,10 +59,14 @@ pub fn install(options: Options) -> io::Result<Log> {
         .with_writer(Lines(Arc::clone(&queue)))
         .log_internal_errors(false)
         .with_ansi(false);
+    // The library warns of what clients send: one could fill the log.
+    let is_for_debugging = options.level >= LevelFilter::DEBUG;
+    let filter = filter_fn(move |event| is_for_debugging || !event.target().starts_with("h2::"));
+    let filter = filter.with_max_level_hint(options.level);
     let installed = if options.json {
-        log.json().try_init()
+        set_global_default(log.json().finish().with(filter))
     } else {
-        log.try_init()
+        set_global_default(log.finish().with(filter))
     };
     if installed.is_ok() {
         std::panic::set_hook(Box::new(|panic| {
