@@ -79,7 +79,14 @@ pub(super) async fn serve(
     };
     // What was begun is finished, also for a client that has gone.
     poll_fn(|cx| outstanding.poll_ended(cx)).await;
-    Ok(ended?.is_ok())
+    match ended {
+        // One side has told the other why.
+        Err(error) if error.is_go_away() => {
+            tracing::debug!(peer = %context.client.peer, %error, "connection ended");
+            Ok(true)
+        }
+        ended => Ok(ended?.is_ok()),
+    }
 }
 
 /// Waits for the preface.
