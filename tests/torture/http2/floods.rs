@@ -225,7 +225,7 @@ impl Cost {
 
 fn all_are_withstood(kind: &str, attacks: &[Attack]) {
     const TRIES: usize = 6;
-    let server = server(&[]);
+    let mut server = server(&[]);
     let count = scaled(5_000, 20_000);
     for attack in attacks {
         // What is done for the first time takes memory that stays.
@@ -238,10 +238,11 @@ fn all_are_withstood(kind: &str, attacks: &[Attack]) {
         assert_eq!(cost.ends, attack.ends, "{counts}");
         counted("http2", &counts);
     }
-    assert_eq!(
-        Scrape::of(server.addr).count("data_server_panics_total", &[]),
-        0
-    );
+    let panics = Scrape::of(server.addr).count("data_server_panics_total", &[]);
+    assert_eq!(panics, 0);
+    server.stop();
+    let lines = server.log().len();
+    assert!(lines < 10, "{lines} lines in the log");
 }
 
 #[test]

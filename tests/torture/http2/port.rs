@@ -50,6 +50,7 @@ struct Port {
 impl Port {
     fn open() -> Self {
         let (authority, server) = sealed_server(&[]);
+        server.dir.place("sound", "sound");
         let client = authority.client();
         let hello = Raw::connect_tls(server.addr, &client).look(|tls| {
             let mut hello = Vec::new();
@@ -68,7 +69,7 @@ impl Port {
     #[track_caller]
     fn assert_well(&self) {
         let mut raw = Raw::connect_tls(self.server.addr, &self.client);
-        let head = "HEAD /large HTTP/1.1\r\nHost: t\r\n\r\n";
+        let head = "HEAD /sound HTTP/1.1\r\nHost: t\r\n\r\n";
         assert_eq!(raw.ask(head).status, 200);
         let metrics = raw.ask("GET /-/metrics HTTP/1.1\r\nHost: t\r\n\r\n").body;
         let metrics = String::from_utf8(metrics).expect("text");

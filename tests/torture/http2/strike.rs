@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::io::Write;
+use std::net::Shutdown;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -125,7 +126,8 @@ impl Attack {
                 |frame: &Frame| frame.kind == GOAWAY || frame.kind == PING && frame.payload == LAST;
             match peer.until(is_end) {
                 Some(frame) if frame.kind == GOAWAY => {
-                    while peer.next().is_some() {}
+                    // The server would read on for a while.
+                    let _ = peer.0.shutdown(Shutdown::Both);
                     Ends::GoAway(frame.number(4))
                 }
                 Some(_) => Ends::Flat,
