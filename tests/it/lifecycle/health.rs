@@ -6,7 +6,7 @@ use std::thread;
 
 use tempfile::TempDir;
 
-use crate::support::{Authority, Ended, Issued, Launch, TestServer};
+use crate::support::{Authority, Ended, Issued, Launch, TestServer, clear_only};
 
 fn health(words: &[&str]) -> Launch {
     Launch::new(&[&["health"], words].concat()).bare()
@@ -28,6 +28,7 @@ fn assert_unwell(ended: &Ended, why: &str) {
 
 #[test]
 fn a_server_that_answers_is_well() {
+    clear_only!("its URL is of http");
     let server = TestServer::start(&[]);
     let url = format!("http://{}", server.addr);
     for path in ["", "/", "/-/healthz", "/-/ready"] {
@@ -38,6 +39,7 @@ fn a_server_that_answers_is_well() {
 
 #[test]
 fn without_a_url_the_server_with_the_same_options_is_asked() {
+    clear_only!("its URL is of http");
     let server = TestServer::start(&["--admin", "127.0.0.1:0"]);
     let (address, admin) = (server.addr.to_string(), server.admin().to_string());
     let by = |name: &str, value: &str| health(&[]).env(name, value);

@@ -11,7 +11,7 @@ use std::process;
 use rustix::process::{Signal, getuid};
 use tempfile::TempDir;
 
-use crate::support::{Event, Launch, Raw, TestServer, eventually, pattern, put_head};
+use crate::support::{Event, Launch, Raw, TestServer, clear_only, eventually, pattern, put_head};
 
 const GET: &str = "GET /k HTTP/1.1\r\nHost: t\r\n\r\n";
 
@@ -168,6 +168,7 @@ fn a_user_has_as_many_connections_to_a_unix_socket_as_an_address_has() {
 
 #[test]
 fn each_place_has_its_own_rule_for_names() {
+    clear_only!("its places are of http");
     let (_dir, path, place) = place();
     for (allowed, elsewhere) in [("", 404), ("other.example", 421)] {
         let args = ["--listen", "127.0.0.1:0", "--listen", &place];

@@ -9,7 +9,8 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 use crate::support::{
-    Classes, Event, Launch, Raw, Response, TestServer, ask, by_engine, eventually, is_s3, taken,
+    Classes, Event, Launch, Raw, Response, TestServer, ask, by_engine, clear_only, eventually,
+    is_s3, taken,
 };
 
 #[test]
@@ -237,6 +238,7 @@ fn assert_replacements_show(server: &TestServer, addr: SocketAddr) {
 
 #[test]
 fn varnish_with_built_in_rules_shows_a_new_value_at_once() {
+    clear_only!("its client is another program");
     let server = TestServer::start(&[]);
     let Some(varnish) = Varnish::start(&server, "", "a replacement behind Varnish") else {
         return;
@@ -246,6 +248,7 @@ fn varnish_with_built_in_rules_shows_a_new_value_at_once() {
 
 #[test]
 fn varnish_that_stores_values_revalidates_them() {
+    clear_only!("its client is another program");
     let mut server = TestServer::start(&["--access-log"]);
     // Store and revalidate, as in RFC 9111: the built-in rules do not store a response with no-cache. Varnish revalidates
     // only a response that was once fresh, if only for a microsecond.

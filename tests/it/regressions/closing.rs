@@ -12,8 +12,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::support::{
-    DataDir, Launch, Raw, Scrape, TestServer, Trace, by_engine, by_protocol, chunked, comes_true,
-    eventually, http1_only, is_s3, pattern,
+    DataDir, Launch, Raw, Scrape, TestServer, Trace, by_engine, by_protocol, chunked, clear_only,
+    comes_true, eventually, http1_only, is_s3, pattern,
 };
 
 /// How a client ends its side of the connection.
@@ -358,6 +358,7 @@ fn say(program: &[&str], addr: SocketAddr, input: &str) -> Option<String> {
 
 #[test]
 fn nc_and_socat_get_whole_answers() {
+    clear_only!("its clients are other programs");
     let server = TestServer::start(&[]);
     for nth in 0..50 {
         server.dir.place(&format!("k{nth:02}"), "value");
@@ -403,6 +404,7 @@ fn ffmpeg(words: &[&str]) -> bool {
 #[test]
 fn every_segment_of_ffmpeg_is_stored() {
     const RUNS: usize = 5;
+    clear_only!("its client is another program");
     let place = TempDir::new().expect("a directory");
     let path = |name: &str| place.path().join(name).to_str().expect("text").to_owned();
     let source = "testsrc=duration=10:size=320x240:rate=10";

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::support::{DEADLINE, Launch, Raw, TestServer, by_engine, eventually, put_head};
+use crate::support::{
+    DEADLINE, Launch, Raw, TestServer, by_engine, clear_only, eventually, put_head,
+};
 
 const STOPS: usize = 25;
 
@@ -90,6 +92,7 @@ fn sigquit_drains() {
 
 #[test]
 fn sighup_sigusr1_and_sigusr2_are_logged_and_ignored() {
+    clear_only!("SIGHUP rereads the certificates");
     let mut server = TestServer::start(&[]);
     let mut writer = half_put(&server);
     server.signal(Signal::HUP);

@@ -220,7 +220,7 @@ impl Launch {
                 _ => drop(command.args(["--listen", listen])),
             },
         }
-        if is_http2() && !self.in_the_clear && SUITE.is_none() {
+        if is_http2() && !self.in_the_clear {
             command.arg("--http2-clear");
         }
         if !self.text_log {
