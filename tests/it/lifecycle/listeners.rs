@@ -35,6 +35,7 @@ fn status(raw: &mut Raw, host: &str) -> u16 {
 
 #[test]
 fn every_place_serves_with_each_dispatch() {
+    clear_only!("its places are of http");
     for (dispatch, threads) in [
         ("round-robin", "1"),
         ("round-robin", "2"),

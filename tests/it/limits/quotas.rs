@@ -80,9 +80,11 @@ fn one_ipv6_network_of_64_bits_is_one_address() {
 fn by_default_one_address_has_no_limit_of_its_own() {
     let server = TestServer::start(&[]);
     server.dir.place("here", "value");
-    let mut open: Vec<Raw> = (0..by_engine(300, 100)).map(|_| server.connect()).collect();
-    for connection in &mut open {
+    let mut open: Vec<Raw> = Vec::new();
+    for _ in 0..by_engine(300, 100) {
+        let mut connection = server.connect();
         assert_eq!(connection.ask(GET).body, b"value");
+        open.push(connection);
     }
 }
 
