@@ -370,7 +370,11 @@ impl TestServer {
             let addr = message.strip_prefix("admin listening on http://")?;
             addr.parse().ok()
         });
-        found.unwrap_or_else(|| panic!("no admin address in {:#?}", self.process.err.so_far()))
+        let addr =
+            found.unwrap_or_else(|| panic!("no admin address in {:#?}", self.process.err.so_far()));
+        // A server of another test may have had the port.
+        stream::set_way(addr, Way::default());
+        addr
     }
 
     /// Waits for an event with this message.
