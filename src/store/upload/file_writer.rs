@@ -20,12 +20,18 @@ const TURN: u64 = 4 << 20;
 
 type Writing = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
 
+/// Gives the pipe back, empty, and how many bytes the disk thread took from the socket itself.
+type Passing = Pin<Box<dyn Future<Output = Result<(Pipe, u64), Error>>>>;
+
 /// A temporary file that is being written.
 pub(super) struct FileWriter {
     file: TempFile,
     /// Bytes written, or being written.
     len: u64,
     writing: Option<Writing>,
+    /// A disk thread takes bytes from a socket. It is waited for also when [`FileWriter::receive`] is given up: two that take
+    /// from one socket would leave a hole.
+    passing: Option<Passing>,
 }
 
 impl FileWriter {
@@ -45,6 +51,7 @@ impl FileWriter {
             file: writer.disk().run(job).await?,
             len: 0,
             writing: None,
+            passing: None,
         })
     }
 
@@ -54,6 +61,7 @@ impl FileWriter {
             file,
             len,
             writing: None,
+            passing: None,
         }
     }
 
@@ -81,8 +89,13 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Waits until all is written.
+    /// Waits until all is written, and nothing is taken from a socket any more.
     pub(super) async fn written(&mut self) -> Result<(), Error> {
+        if let Some(passing) = &mut self.passing {
+            let passed = passing.await;
+            self.passing = None;
+            passed?;
+        }
         match self.writing.take() {
             Some(writing) => writing.await,
             None => Ok(()),
@@ -97,7 +110,7 @@ impl FileWriter {
 
     /// Takes all that `source` has, through `pipe`. A reactor moves what has arrived into the pipe, and a disk thread passes
     /// that on to the file; while more is there it goes on by itself, so that a fast sender costs one hand-over for some
-    /// megabytes. Dropped, what had arrived is lost, as is the upload.
+    /// megabytes. Given up, what had arrived is lost, but for what [`FileWriter::written`] waits for.
     pub(super) async fn receive(
         &mut self,
         mut pipe: Pipe,
@@ -126,7 +139,10 @@ impl FileWriter {
                 };
                 Ok((pipe, taken))
             };
-            let (emptied, taken) = self.file.disk().run(job).await?;
+            let job = Box::pin(self.file.disk().spawn(job));
+            let passed = self.passing.insert(job).await;
+            self.passing = None;
+            let (emptied, taken) = passed?;
             source.taken(taken);
             self.len += held + taken;
             pipe = emptied;

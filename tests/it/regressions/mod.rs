@@ -7,6 +7,7 @@ mod default_directory;
 mod descriptors;
 mod directory;
 mod file_systems;
+mod holes;
 mod listings;
 mod logs;
 mod options;
