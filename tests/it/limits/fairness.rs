@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use crate::support::{
-    Call, Done, Launch, TestServer, Trace, by_engine, directory_only, http1_only, pattern,
+    Call, Done, Launch, TestServer, Trace, by_engine, clear_only, directory_only, http1_only,
+    pattern,
 };
 
 const SIZE: usize = 40_000_000;
@@ -73,6 +74,7 @@ fn is_sending(call: &Call) -> bool {
 #[test]
 fn a_reactor_looks_at_its_other_sockets_during_a_download() {
     http1_only!("its system calls");
+    clear_only!("its system calls");
     directory_only!("bodies between sockets and files");
     let left_out = "what a reactor sends between two looks at its sockets";
     let calls = "trace=sendfile,splice,epoll_wait,epoll_pwait";

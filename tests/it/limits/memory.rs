@@ -7,7 +7,8 @@ use std::thread;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::support::{
-    Raw, TestServer, by_protocol, directory_only, eventually, http1_only, pattern, put_head,
+    Raw, TestServer, by_protocol, clear_only, directory_only, eventually, http1_only, pattern,
+    put_head,
 };
 
 const CLIENTS: usize = 64;
@@ -91,6 +92,7 @@ const IDLE_LIMIT: u64 = 8 * 1024;
 #[test]
 fn an_idle_connection_costs_little_memory() {
     http1_only!("a connection of HTTP/2 keeps tables and windows");
+    clear_only!("a session of TLS has a bound of its own");
     directory_only!("the cache");
     let room = IDLE as u64 + 500;
     if getrlimit(Resource::Nofile)

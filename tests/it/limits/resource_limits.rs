@@ -6,7 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::support::{
-    Launch, Raw, TestServer, chunked, directory_only, eventually, http1_only, pattern, put_head,
+    Launch, Raw, TestServer, chunked, clear_only, directory_only, eventually, http1_only, pattern,
+    put_head,
 };
 
 const LARGE: usize = 32 * 1024 * 1024;
@@ -55,6 +56,7 @@ const WHO_ACCEPTS: [&str; 2] = ["1", "2"];
 #[test]
 fn connections_beyond_the_maximum_wait_for_their_turn() {
     http1_only!("a client is busy with half a head");
+    clear_only!("a client that waits to be accepted cannot ask by TLS");
     for threads in WHO_ACCEPTS {
         connections_beyond_three_wait(&["--threads", threads, "--max-connections", "3"]);
     }
@@ -92,6 +94,7 @@ fn connections_beyond_three_wait(args: &[&str]) {
 #[test]
 fn running_out_of_descriptors_pauses_accepting_and_recovers() {
     http1_only!("a client is busy with half a head");
+    clear_only!("a client that waits to be accepted cannot ask by TLS");
     directory_only!("the cache");
     thread::scope(|scope| {
         for threads in WHO_ACCEPTS {
