@@ -239,6 +239,26 @@ fn lost_answers_of_the_store_cost_no_upload() {
     }
 }
 
+/// It was 500, in a store behind a network that breaks.
+#[test]
+fn a_tail_that_goes_while_it_is_read_belongs_to_an_upload_that_was_taken() {
+    let stub = Stub::start();
+    let server = serve(&stub.bucket, &[]);
+    let value = pattern(1, 300_000);
+    let upload = Resumable::create(&mut server.connect(), "k", "", &value[..200_000]);
+    let id = upload.path.rsplit('/').next().expect("a name");
+    let tail = format!("{id}.");
+    stub.fail("GET", &tail, Fault::CutAt(100_000), 1);
+    stub.fail("GET", &tail, Fault::Refuse(404, "NoSuchKey", None), 9);
+    let part = upload.append(&mut server.connect(), 200_000, true, &value[200_000..]);
+    assert_eq!(part.status, 409, "{part:?}");
+    stub.heal();
+    let offset = upload.offset(&mut server.connect());
+    let stored = upload.append(&mut server.connect(), offset, true, &value[offset..]);
+    assert_eq!(stored.status, 200, "{stored:?}");
+    assert!(server.get("k").body == value);
+}
+
 #[test]
 fn a_client_that_lost_the_answer_of_the_last_part_learns_that_it_was_published() {
     for len in [1000, 7 * MIB] {

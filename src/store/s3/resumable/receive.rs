@@ -145,6 +145,11 @@ impl RemoteResumable {
             return Err(Error::Taken);
         };
         while let Some(data) = poll_fn(|cx| body.poll_next(cx)).await {
+            // A tail never changes: where it goes while it is read, another server has the upload.
+            let data = data.map_err(|error| match error {
+                Error::Truncated => Error::Taken,
+                error => error,
+            });
             receiving.buffer.copy(&data?, PIECE);
             if receiving.buffer.len() >= PIECE {
                 receiving.flush(false).await?;
