@@ -97,8 +97,9 @@ impl Browser {
     /// The file that was downloaded under this name, once it is complete.
     pub(crate) async fn downloaded(&self, name: &str) -> Vec<u8> {
         let path = self.home.path().join("downloads").join(name);
-        // A download has another name until it is complete.
-        self.until(&format!("the download of {name}"), async || path.exists())
+        // A download has another name until it is complete; just before, an empty file may keep its place.
+        let is_there = async || fs::metadata(&path).is_ok_and(|file| file.len() > 0);
+        self.until(&format!("the download of {name}"), is_there)
             .await;
         fs::read(path).expect("the download")
     }
