@@ -6,14 +6,15 @@
 //! ```
 //!
 //! Three rooms, and data flows one way: [`net`] holds sockets and threads and knows no key and no status; [`http`] is
-//! the protocol and opens no file; [`store`] keeps values and knows no HTTP. [`config`] says what is wanted, [`server`]
-//! puts it together, [`drain`] takes it apart in order, [`metrics`] counts.
+//! the protocol and opens no file; [`store`] keeps values and knows no HTTP. [`access`] says who may do
+//! what, [`config`] what is wanted. [`server`] puts it together, [`drain`] takes it apart in order, [`metrics`] counts.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
     "data-server needs Linux: openat2, O_TMPFILE, sendfile and preadv2 have no equal elsewhere"
 );
 
+pub mod access;
 pub mod config;
 mod cpus;
 pub mod drain;
