@@ -12,5 +12,5 @@ mod policy;
 mod rights;
 
 pub use current::Access;
-pub use policy::{Policy, Rule, Subject, TokenDigest, Who};
+pub use policy::{Policy, Rule, Subject, TokenDigest};
 pub use rights::{Grant, Right, RightSet};

@@ -46,24 +46,17 @@ impl Rule {
     }
 }
 
-/// One who has a name: a user or a program.
+/// Who asks: a user or a program with a name, or a client that proves nothing.
 #[derive(Debug)]
 pub struct Subject {
     /// The name, as it stands in the access log.
     pub name: Box<str>,
+    /// It is any client that proves nothing.
+    pub is_anonymous: bool,
     /// When it ends; what proves the subject is worth nothing from then on.
     pub not_after: Option<SystemTime>,
     /// What it may do.
     pub grant: Grant,
-}
-
-/// Who asks.
-#[derive(Clone, Debug)]
-pub enum Who {
-    /// A client that proved nothing.
-    Anonymous,
-    /// A client that proved to be this subject.
-    Subject(Arc<Subject>),
 }
 
 /// See the module.
@@ -71,7 +64,7 @@ pub enum Who {
 pub struct Policy {
     realm: Box<str>,
     rules: Vec<Rule>,
-    anonymous: Grant,
+    anonymous: Arc<Subject>,
     subjects: HashMap<Box<str>, Arc<Subject>>,
     tokens: HashMap<TokenDigest, Arc<Subject>>,
     certificates: HashMap<Box<str>, Arc<Subject>>,
@@ -80,9 +73,15 @@ pub struct Policy {
 impl Policy {
     /// A policy of `rules`, without subjects yet.
     pub fn new(realm: &str, rules: Vec<Rule>) -> Self {
+        let anonymous = Subject {
+            name: Rule::ANONYMOUS.into(),
+            is_anonymous: true,
+            not_after: None,
+            grant: grant(&rules, None),
+        };
         Self {
             realm: realm.into(),
-            anonymous: grant(&rules, None),
+            anonymous: Arc::new(anonymous),
             rules,
             subjects: HashMap::new(),
             tokens: HashMap::new(),
@@ -101,6 +100,7 @@ impl Policy {
     ) -> bool {
         let subject = Arc::new(Subject {
             name: name.into(),
+            is_anonymous: false,
             not_after,
             grant: grant(&self.rules, Some(name)),
         });
@@ -155,12 +155,9 @@ impl Policy {
         found.find(|subject| subject.is_valid(now))
     }
 
-    /// What `who` may do.
-    pub fn grant<'a>(&'a self, who: &'a Who) -> &'a Grant {
-        match who {
-            Who::Anonymous => &self.anonymous,
-            Who::Subject(subject) => &subject.grant,
-        }
+    /// Clients that prove nothing.
+    pub fn anonymous(&self) -> &Arc<Subject> {
+        &self.anonymous
     }
 
     /// The first rule that allows `right` on `key` to the subject `name`, or to clients that prove nothing.
@@ -177,16 +174,6 @@ impl Subject {
     /// Whether it has not ended at the time `now`.
     pub fn is_valid(&self, now: SystemTime) -> bool {
         self.not_after.is_none_or(|end| now < end)
-    }
-}
-
-impl Who {
-    /// The name of the subject, if one was proved.
-    pub fn name(&self) -> Option<&str> {
-        match self {
-            Self::Anonymous => None,
-            Self::Subject(subject) => Some(&subject.name),
-        }
     }
 }
 
@@ -236,16 +223,8 @@ mod tests {
         assert!(ann.grant.allows(Right::Write, "ann/x"));
         assert!(!ann.grant.allows(Right::Write, "carl/x"));
         assert!(!ann.grant.allows(Right::Read, "public/x"));
-        assert!(
-            policy
-                .grant(&Who::Anonymous)
-                .allows(Right::Read, "public/x")
-        );
-        assert!(
-            !policy
-                .grant(&Who::Anonymous)
-                .allows(Right::Write, "anonymous/x")
-        );
+        assert!(policy.anonymous().grant.allows(Right::Read, "public/x"));
+        assert!(!policy.anonymous().grant.allows(Right::Write, "anonymous/x"));
         assert!(policy.by_token(b"other", ends).is_none());
         assert!(
             policy.by_certificate(["ann.example"], ends).is_none(),
