@@ -60,6 +60,7 @@ impl Server {
             at,
             admin,
             dispatch,
+            allow_anonymous,
         } = &config.listen;
         let cannot = |at: &Listen| {
             let at = at.clone();
@@ -73,9 +74,9 @@ impl Server {
         let admin_listener = admin.as_ref().map(bind_admin).transpose()?;
         let tls = config.tls.clone().map(Tls::new).transpose()?.map(Arc::new);
         for address in listeners.addresses().filter(|address| address.is_exposed()) {
-            if !config.service.read_only {
+            if *allow_anonymous && !config.service.read_only {
                 tracing::warn!(
-                    "no authentication: anyone who reaches {address} can write and delete"
+                    "--allow-anonymous: anyone who reaches {address} can write and delete"
                 );
             }
         }

@@ -26,6 +26,15 @@ pub enum BadConfig {
         /// Which socket.
         listen: Listen,
     },
+    /// Other machines reach a place, and nothing says who may do what.
+    #[error(
+        "--listen {listen}: other machines reach it, and anyone could write and delete; give --access FILE to say who may, or \
+         --read-only, or --allow-anonymous to let anyone"
+    )]
+    Exposed {
+        /// Which place.
+        listen: Listen,
+    },
     /// The options of TLS do not fit each other.
     #[error("{0}")]
     Tls(&'static str),

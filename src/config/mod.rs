@@ -7,6 +7,7 @@
 mod command;
 mod descriptors;
 mod error;
+mod exposure;
 mod file;
 mod gather;
 mod listen;
@@ -171,13 +172,15 @@ impl TryFrom<Args> for Config {
     type Error = BadConfig;
 
     fn try_from(mut args: Args) -> Result<Self, BadConfig> {
+        let is_to_serve = matches!(args.task(), Task::Serve | Task::CheckFile(_));
         let file = args.file.take();
-        Self::checked(args).map_err(|error| error.at(|message| file?.place(message)))
+        Self::checked(args, is_to_serve).map_err(|error| error.at(|message| file?.place(message)))
     }
 }
 
 impl Config {
-    fn checked(args: Args) -> Result<Self, BadConfig> {
+    /// What else is done, such as asking another server, listens nowhere: its options need not fit a server that does.
+    fn checked(args: Args, is_to_serve: bool) -> Result<Self, BadConfig> {
         let Args {
             network,
             tls,
@@ -194,6 +197,9 @@ impl Config {
         let mut hosts = protocol.hosts()?;
         network.own_names().for_each(|name| hosts.add_own(name));
         let service = protocol.service_config(logging.sampling(), storage.staging(), hosts)?;
+        if is_to_serve {
+            listen.check_exposure(service.read_only)?;
+        }
         let values = match s3.settings()? {
             Some(mut settings) => {
                 let most = descriptors.store_connections(network.threads());

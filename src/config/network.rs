@@ -22,6 +22,8 @@ pub struct ListenConfig {
     pub admin: Option<Listen>,
     /// How connections come to reactors.
     pub dispatch: net::Dispatch,
+    /// Whether it was said in words that anyone who reaches the server may change values.
+    pub allow_anonymous: bool,
 }
 
 /// What connections may do.
@@ -63,6 +65,11 @@ pub(super) struct Network {
     /// leave the places of --listen
     #[arg(long, value_name = "PLACE", env = "DATA_SERVER_ADMIN")]
     admin: Option<String>,
+
+    /// Let anyone who reaches the server read, write and delete, also from other machines: without this, --access or --read-only
+    /// it listens on the loopback network and unix sockets alone
+    #[arg(long, env = "DATA_SERVER_ALLOW_ANONYMOUS", value_parser = FalseyValueParser::new())]
+    allow_anonymous: bool,
 
     /// How connections come to reactors: in turn, to the one with the fewest, or by the kernel to a listener of each
     #[arg(
@@ -203,6 +210,7 @@ impl Network {
             at,
             admin,
             dispatch: self.dispatch(),
+            allow_anonymous: self.allow_anonymous,
         })
     }
 }

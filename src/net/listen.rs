@@ -36,6 +36,16 @@ pub enum At {
 }
 
 impl Listen {
+    /// Whether other machines may reach it. A socket that is no listener is none that they reach; to bind it fails.
+    pub fn is_exposed(&self) -> bool {
+        let address = match &self.at {
+            &At::Address(address) => Ok(Address::Tcp(address)),
+            At::Unix(_) => return false,
+            &At::Fd(fd) => socket_activation::listener(fd).and_then(|socket| Address::of(&socket)),
+        };
+        address.is_ok_and(|address| address.is_exposed())
+    }
+
     /// Listens, on as many sockets as are accepted from each by its own; `shared` when those of one address are several.
     pub(super) fn bind(&self, sockets: usize, shared: bool) -> io::Result<Place> {
         let (first, file) = match &self.at {

@@ -86,7 +86,7 @@ fn the_file_of_the_command_line_is_read_in_place_of_that_of_the_environment() {
 }
 
 /// What is wrong in a file, in which line, and what is said of it.
-const WRONG: [(&str, usize, &str); 25] = [
+const WRONG: [(&str, usize, &str); 26] = [
     ("nonsense", 1, "expected"),
     ("threads = 1\nthreads = 2\n", 2, "duplicate key"),
     ("threads = ", 1, "must be quoted"),
@@ -137,6 +137,11 @@ const WRONG: [(&str, usize, &str); 25] = [
     ("durability = 'disc'\n", 1, "[possible values: os, disk]"),
     ("header-timeout = 10\n", 1, "time unit needed"),
     ("\n\nlisten = 'nowhere'\n", 3, "--listen nowhere: "),
+    (
+        "durability = 'os'\nlisten = '0.0.0.0:0'\n",
+        2,
+        "give --access FILE to say who may, or --read-only, or --allow-anonymous",
+    ),
     ("s3-region = 'x'\n", 1, "s3-region needs --store"),
     (
         "pin = true\naccess-log-sample = 2\n",

@@ -173,6 +173,7 @@ fn each_place_has_its_own_rule_for_names() {
     let (_dir, path, place) = place();
     for (allowed, elsewhere) in [("", 404), ("other.example", 421)] {
         let args = ["--listen", "127.0.0.1:0", "--listen", &place];
+        let args = [&args[..], &["--allow-anonymous"]].concat();
         let launch = Launch::new(&args).listen("0.0.0.0:0");
         let server = launch.env("DATA_SERVER_ALLOWED_HOST", allowed).start();
         eventually("all lines are there", || server.stdout_so_far().len() == 3);

@@ -9,11 +9,11 @@ use crate::support::{
 
 #[test]
 fn listening_beyond_loopback_logs_one_warning() {
-    let warning = "no authentication: anyone who reaches";
+    let warning = "--allow-anonymous: anyone who reaches";
     let cases: [(&str, &[&str], usize); 3] = [
-        ("0.0.0.0:0", &[], 1),
-        ("0.0.0.0:0", &["--read-only"], 0),
-        ("127.0.0.1:0", &[], 0),
+        ("0.0.0.0:0", &["--allow-anonymous"], 1),
+        ("0.0.0.0:0", &["--allow-anonymous", "--read-only"], 0),
+        ("127.0.0.1:0", &["--allow-anonymous"], 0),
     ];
     for (addr, args, warnings) in cases {
         let mut server = Launch::new(args).listen(addr).start();

@@ -80,7 +80,7 @@ fn status(ip: IpAddr, port: u16, page: &str) -> u16 {
 
 #[test]
 fn a_port_alone_is_all_addresses() {
-    let launch = Launch::new(&["--admin", ":0"]).listen(":0");
+    let launch = Launch::new(&["--admin", ":0", "--allow-anonymous"]).listen(":0");
     let server = launch.env("DATA_SERVER_ALLOWED_HOST", "").start();
     let (values, pages) = (server.addr, server.admin());
     assert!(values.ip().is_unspecified() && pages.ip().is_unspecified());

@@ -122,9 +122,10 @@ fn options_environment_and_listen_address_add_names() {
 
 #[test]
 fn a_server_beyond_loopback_accepts_any_name_by_default() {
-    let open = start(&[], "0.0.0.0:0");
+    let open = start(&["--allow-anonymous"], "0.0.0.0:0");
     assert_eq!(status_for(&open, "store.example"), 200);
-    let named = start(&["--allowed-host", "store.example"], "0.0.0.0:0");
+    let args = ["--allow-anonymous", "--allowed-host", "store.example"];
+    let named = start(&args, "0.0.0.0:0");
     assert_eq!(status_for(&named, "store.example"), 200);
     assert_eq!(status_for(&named, "127.0.0.1:PORT"), 200);
     assert_eq!(status_for(&named, "evil.example"), 421);
