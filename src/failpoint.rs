@@ -1,18 +1,27 @@
-//! Panics by order, so that tests can have the real binary panic: in debug builds alone, a release has no such door.
+//! Panics and misdeeds by order, so that tests can have the real binary fail: in debug builds alone, a release has no such door.
 //!
-//! `DATA_SERVER_PANIC=PLACE:WHAT` in the environment asks for a panic whenever `PLACE` comes to deal with `WHAT`. Why not
-//! a library for it: there is one kind of failure and there are few places; what the kernel refuses, strace shows better.
+//! `DATA_SERVER_PANIC=PLACE:WHAT` in the environment asks for a panic whenever `PLACE` comes to deal with `WHAT`, and
+//! `DATA_SERVER_MISBEHAVE` for what `misdeeds` does. Why not a library for it: there is little that is to happen, and there are few
+//! places; what the kernel refuses, strace shows better.
 
-/// Panics if that was asked for, of this `place` and `what`.
+#[cfg(debug_assertions)]
+mod misdeeds;
+
+/// Panics or misbehaves if that was asked for, of this `place` and `what`.
 #[cfg(debug_assertions)]
 pub(crate) fn reach(place: &str, what: &str) {
-    static ASKED: std::sync::LazyLock<Option<String>> =
+    static PANIC: std::sync::LazyLock<Option<String>> =
         std::sync::LazyLock::new(|| std::env::var("DATA_SERVER_PANIC").ok());
-    let asked = ASKED.as_deref().and_then(|asked| asked.split_once(':'));
-    assert!(
-        asked != Some((place, what)),
-        "asked for by DATA_SERVER_PANIC"
-    );
+    static MISBEHAVE: std::sync::LazyLock<Option<String>> =
+        std::sync::LazyLock::new(|| std::env::var("DATA_SERVER_MISBEHAVE").ok());
+    let is_asked = |variable: &Option<String>| {
+        let asked = variable.as_deref().and_then(|asked| asked.split_once(':'));
+        asked == Some((place, what))
+    };
+    assert!(!is_asked(&PANIC), "asked for by DATA_SERVER_PANIC");
+    if is_asked(&MISBEHAVE) {
+        misdeeds::commit();
+    }
 }
 
 /// Does nothing: this is a release.

@@ -7,7 +7,8 @@
 //!
 //! Three rooms, and data flows one way: [`net`] holds sockets and threads and knows no key and no status; [`http`] is
 //! the protocol and opens no file; [`store`] keeps values and knows no HTTP. [`access`] says who may do
-//! what, [`config`] what is wanted. [`server`] puts it together, [`drain`] takes it apart in order, [`metrics`] counts.
+//! what, [`config`] what is wanted. [`sandbox`] what the
+//! process may do to the system. [`server`] puts it together, [`drain`] takes it apart in order, [`metrics`] counts.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
@@ -24,9 +25,10 @@ pub mod http;
 pub mod log;
 pub mod metrics;
 pub mod net;
+pub mod sandbox;
 pub mod server;
 pub mod store;
 mod trust;
 
 pub use config::{Args, Config};
-pub use server::{Server, StartError, check_store};
+pub use server::{Server, StartError, check_store, prepare};

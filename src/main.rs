@@ -43,7 +43,13 @@ fn main() -> ExitCode {
         Err(error) => return fail_unlogged(&error, USAGE),
     };
     match task {
-        Task::Serve => logged(config, run),
+        Task::Serve => match data_server::prepare(&config) {
+            Ok(confined) => logged(config, |config, log| {
+                confined.report();
+                run(config, log)
+            }),
+            Err(error) => fail_unlogged(&error, OTHER),
+        },
         Task::CheckStore => logged(config, |config, log| check_store(&config, log)),
         Task::CheckFile(file) => {
             let _ = writeln!(std::io::stdout(), "{}: ok", file.display());
@@ -114,6 +120,7 @@ fn run(config: Config, log: &Log) -> u8 {
                 StartError::Listen { .. } => CANNOT_LISTEN,
                 StartError::Directory(_)
                 | StartError::S3(_)
+                | StartError::Sandbox(_)
                 | StartError::Descriptors(_)
                 | StartError::Tls(_)
                 | StartError::System(_) => OTHER,

@@ -3,6 +3,7 @@
 //! Its states are types: a [`Config`] is data, a [`Server`] owns the directory and the socket and knows its address, and
 //! [`Running`] has every thread and serves until it is told to end. The caller owns signals and standard output.
 
+mod confine;
 mod error;
 mod open_store;
 
@@ -19,6 +20,7 @@ use crate::metrics::ReactorCounters;
 use crate::net::{self, Address, AdminListener, Listen, Listeners, Peers, ReactorConfig, Tls};
 use crate::store::Store;
 
+pub use confine::prepare;
 pub use error::StartError;
 pub use open_store::check_store;
 use open_store::open_store;

@@ -16,11 +16,12 @@ mod network;
 mod print;
 mod protocol;
 mod s3;
+mod sandbox;
 mod storage;
 mod timeouts;
 mod tls;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{CommandFactory, Parser};
@@ -38,6 +39,8 @@ pub use self::network::{ConnectionConfig, ListenConfig};
 use self::print::Print;
 use self::protocol::Protocol;
 use self::s3::S3Store;
+use self::sandbox::Sandbox;
+pub use self::sandbox::SandboxConfig;
 pub use self::storage::DirectoryConfig;
 use self::storage::Storage;
 use self::tls::Tls;
@@ -69,6 +72,8 @@ pub struct Args {
     s3: S3Store,
     #[command(flatten)]
     protocol: Protocol,
+    #[command(flatten)]
+    sandbox: Sandbox,
     #[command(flatten)]
     logging: Logging,
     #[command(flatten)]
@@ -155,6 +160,8 @@ pub struct Config {
     pub service: ServiceConfig,
     /// Time for requests in flight to finish.
     pub grace_period: Duration,
+    /// Which rights the process keeps.
+    pub sandbox: SandboxConfig,
     /// What is logged, and how.
     pub log: log::Options,
 }
@@ -166,6 +173,16 @@ pub enum Values {
     Directory(DirectoryConfig, store::Options),
     /// In an S3 store.
     S3(Settings, Share),
+}
+
+impl Values {
+    /// The directory that is written to: that of the values, or of what is on its way to the store.
+    fn directory(&self) -> &Path {
+        match self {
+            Self::Directory(directory, _) => &directory.path,
+            Self::S3(settings, _) => &settings.spool,
+        }
+    }
 }
 
 impl TryFrom<Args> for Config {
@@ -187,6 +204,7 @@ impl Config {
             storage,
             s3,
             protocol,
+            sandbox,
             logging,
             ..
         } = args;
@@ -208,6 +226,13 @@ impl Config {
             }
             None => Values::Directory(storage.directory(), storage.options(&descriptors)),
         };
+        let sandbox = sandbox.config(
+            values.directory(),
+            service.read_only,
+            &listen,
+            tls.as_ref(),
+            None,
+        );
         Ok(Self {
             values,
             listen,
@@ -218,6 +243,7 @@ impl Config {
             descriptors,
             service,
             grace_period: network.timeouts.grace_period(),
+            sandbox,
             log: logging.options(),
         })
     }

@@ -4,6 +4,7 @@ use std::io;
 
 use crate::config::TooFew;
 use crate::net::{Listen, TlsError};
+use crate::sandbox::NotConfined;
 use crate::store::{OpenError, s3};
 
 /// Why a server does not start.
@@ -15,6 +16,9 @@ pub enum StartError {
     /// The S3 store cannot be served.
     #[error(transparent)]
     S3(#[from] s3::OpenError),
+    /// The rights of the process could not be given up, as was demanded.
+    #[error(transparent)]
+    Sandbox(#[from] NotConfined),
     /// The limit on descriptors is too low.
     #[error(transparent)]
     Descriptors(#[from] TooFew),

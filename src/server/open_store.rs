@@ -41,7 +41,22 @@ pub(super) fn open_store(config: &Config, cpus: &Cpus) -> Result<Store, StartErr
     }
 }
 
-/// Opens the directory. The default one, which lies where any user may write, has to be this user's own.
+/// Makes the directory if it is missing. The default one, which lies where any user may write, has to be this user's own.
+pub(super) fn make_directory(config: &Config) -> Result<(), OpenError> {
+    let Values::Directory(directory, options) = &config.values else {
+        return Ok(());
+    };
+    let (dir, may_make) = (&directory.path, !config.service.read_only);
+    if !directory.is_named {
+        store::claim(dir, may_make)?;
+    }
+    if may_make {
+        store::make(dir, options.durability)?;
+    }
+    Ok(())
+}
+
+/// Opens the directory. The default one is looked at again: what serves need not have made it.
 fn open_directory(
     config: &DirectoryConfig,
     options: store::Options,

@@ -20,10 +20,13 @@ use super::writer::Durability;
 mod claim;
 mod error;
 mod file_system;
+mod make;
 mod trial;
 
 pub use claim::claim;
 pub use error::OpenError;
+pub use make::make;
+use make::sync_names;
 use trial::{Capabilities, Unsupported};
 
 /// The directory, opened and ours until the lock is dropped.
@@ -52,11 +55,9 @@ impl StateDir {
                 source,
             }
         };
+        make(dir, durability)?;
         let own = dir.join(RESERVED);
-        let absolute = std::path::absolute(&own).map_err(failed("name", own.clone()))?;
         let is_new = !own.join("clock").exists();
-        let there = absolute.ancestors().find(|path| path.exists());
-        let there = there.unwrap_or(&absolute).to_owned();
         for name in ["staging", "uploads"] {
             fs::create_dir_all(own.join(name)).map_err(failed("create", own.join(name)))?;
         }
@@ -97,7 +98,7 @@ impl StateDir {
         .and_then(Clock::resume)
         .map_err(|e| failed("read", own.join("clock"))(e.into()))?;
         if is_new && durability == Durability::Disk {
-            sync_names(&absolute, &there).map_err(failed("sync", own))?;
+            sync_names(&own, dir).map_err(failed("sync", own))?;
         }
         Ok(Self {
             root,
@@ -109,15 +110,6 @@ impl StateDir {
             clock,
         })
     }
-}
-
-/// Puts names on the disk: those in `own`, and its own and those above it, as far as they lie in `there` or below. A
-/// sync of a directory promises nothing of the directory's own name.
-fn sync_names(own: &Path, there: &Path) -> std::io::Result<()> {
-    for made in own.ancestors().take_while(|path| path.starts_with(there)) {
-        fs::File::open(made)?.sync_all()?;
-    }
-    Ok(())
 }
 
 /// Takes the lock for as long as the file stays open, and writes our process id into it for the error message of the next server.

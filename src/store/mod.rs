@@ -64,7 +64,7 @@ pub use directory::{Directory, Options};
 pub use engine::{Probe, Store};
 pub use error::Error;
 pub use key::{BadKey, Key, MAX_LEN, MAX_SEGMENT, RESERVED};
-pub use layout::{OpenError, claim};
+pub use layout::{OpenError, claim, make};
 pub use limits::IN_MEMORY;
 pub use list::{Listing, Page};
 pub use meta::{Meta, Version};

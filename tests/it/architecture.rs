@@ -27,18 +27,21 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "health",
             "metrics",
             "log",
+            "sandbox",
             "trust",
         ],
     ),
     (
         "server",
         &[
-            "access", "config", "cpus", "net", "http", "store", "drain", "metrics",
+            "access", "config", "cpus", "net", "http", "sandbox", "store", "drain", "metrics",
         ],
     ),
     (
         "config",
-        &["access", "net", "http", "store", "server", "log", "health"],
+        &[
+            "access", "net", "http", "sandbox", "store", "server", "log", "health",
+        ],
     ),
     ("net", &["http", "drain", "metrics"]),
     ("http", &["access", "store", "metrics", "failpoint"]),
@@ -50,6 +53,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("health", &["trust"]),
     ("metrics", &[]),
     ("log", &["metrics"]),
+    ("sandbox", &[]),
     ("trust", &[]),
 ];
 
@@ -58,6 +62,7 @@ const LEAVES: &[&str] = &[
     "cpus.rs",
     "drain.rs",
     "failpoint.rs",
+    "sandbox.rs",
     "trust.rs",
     "store/key.rs",
     "store/error.rs",

@@ -12,6 +12,7 @@ mod source;
 mod variables;
 mod web_identity;
 
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
@@ -34,6 +35,11 @@ const REREAD: Duration = Duration::from_secs(30);
 
 /// The pause before the next try after a failed one, and the longest that it grows to.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// The files that secrets are read from in the environment of this process, and the addresses that are asked for them.
+pub(super) fn reach(region: &str) -> (Vec<PathBuf>, Vec<String>) {
+    Source::reach(&Variables::of_process(), region)
+}
 
 /// Why there are no secrets.
 #[derive(Debug, thiserror::Error)]

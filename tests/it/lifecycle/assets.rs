@@ -78,7 +78,7 @@ fn the_units_start_this_server_with_little_exposure() {
         .collect();
     assert!(about_us.is_empty(), "{about_us:#?}");
     // In tenths: 0 is no exposure, 100 is full exposure.
-    systemd_analyze(&["security", "--offline=true", "--threshold=15", &service_at]);
+    systemd_analyze(&["security", "--offline=true", "--threshold=10", &service_at]);
 }
 
 #[test]

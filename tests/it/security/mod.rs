@@ -5,3 +5,4 @@ mod browsers;
 mod exposure;
 mod planted_files;
 mod planted_folders;
+mod sandbox;

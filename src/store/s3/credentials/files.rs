@@ -30,6 +30,12 @@ impl Profile {
         }
     }
 
+    /// Where they are.
+    pub(super) fn files(&self) -> impl Iterator<Item = PathBuf> + use<> {
+        let files = [self.credentials.clone(), self.config.clone()];
+        files.into_iter().flatten()
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.name
     }

@@ -23,9 +23,9 @@ const INSTANCE: &str = "http://169.254.169.254";
 
 /// The service of a container.
 pub(super) struct Container {
-    uri: String,
+    pub(super) uri: String,
     token: Option<String>,
-    token_file: Option<String>,
+    pub(super) token_file: Option<String>,
 }
 
 impl Container {
@@ -83,7 +83,7 @@ fn is_trusted(uri: &str) -> bool {
 
 /// The service of an instance (version 2).
 pub(super) struct Instance {
-    endpoint: String,
+    pub(super) endpoint: String,
 }
 
 impl Instance {

@@ -1,5 +1,7 @@
 //! Where secrets come from: the first of the usual places that has any. It is found once, and asked again later.
 
+use std::path::PathBuf;
+
 use super::super::secrets::Secrets;
 use super::fetch::Fetcher;
 use super::files::{Profile, Settings};
@@ -61,6 +63,28 @@ impl Source {
             return Ok(Some(Self::WebIdentity(identity)));
         }
         Ok(Container::new(variables)?.map(Self::Container))
+    }
+
+    /// The files that it is read from, and the addresses that it is asked at: those of the place that has secrets, and the
+    /// files that are looked into before it.
+    pub(super) fn reach(variables: &Variables, region: &str) -> (Vec<PathBuf>, Vec<String>) {
+        let (file, url) = match Self::configured(variables, region) {
+            // Why there is none is said when they are looked for.
+            Ok(Some(Self::Environment(_))) | Err(_) => return Default::default(),
+            Ok(Some(Self::Profile(_))) => (None, None),
+            Ok(Some(Self::WebIdentity(identity))) => {
+                (Some(identity.token_file), Some(identity.endpoint))
+            }
+            Ok(Some(Self::Container(container))) => (container.token_file, Some(container.uri)),
+            Ok(Some(Self::Instance(instance))) => (None, Some(instance.endpoint)),
+            Ok(None) => (
+                None,
+                Instance::new(variables).map(|instance| instance.endpoint),
+            ),
+        };
+        let profile = Profile::new(variables);
+        let files = profile.files().chain(file.map(PathBuf::from));
+        (files.collect(), url.into_iter().collect())
     }
 
     /// Whether it may have others later.

@@ -1,0 +1,248 @@
+//! The sandbox: the rights that this process gives up before its first thread, by Landlock.
+//!
+//! Owns what is asked of the kernel, and what is said of it. Promises that no thread of this process, whatever code it comes to
+//! run, opens, makes, changes or removes a file outside what [`Allowed`] names, runs a program, or opens a TCP connection to
+//! another port than named, as far as the kernel enforces that: [`Confined`] says how far. Does not take back what is open
+//! already, and does not restrict UDP, names and times of files, memory or processors. What a server needs is not known here.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, NetPort,
+    PathBeneath, PathFd, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetCreatedAttr, RulesetError, Scope, make_bitflags,
+};
+
+/// The newest rights that are given up. Later ones have to be tried first: a program that does not know a right gives up what it
+/// may need.
+const NEWEST: ABI = ABI::V6;
+
+/// The first Landlock that has renames between directories, and that of all that changes files, of TCP, of signals.
+const RENAMES: ABI = ABI::V2;
+const FILES: ABI = ABI::V3;
+const NETWORK: ABI = ABI::V4;
+const SIGNALS: ABI = ABI::V6;
+
+/// What a store does in its directory.
+const STORE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
+    ReadFile | ReadDir | WriteFile | Truncate | MakeReg | MakeDir | RemoveFile | RemoveDir | Refer
+});
+const READ: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | ReadDir});
+/// What a unix socket's file comes and goes by.
+const SOCKET: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeSock | RemoveFile});
+
+/// What the process needs of the system, wherever its values are: its own figures and descriptors, and where bytes are dropped.
+const OWN: [(&str, BitFlags<AccessFs>); 2] = [
+    ("/proc", READ),
+    (
+        "/dev/null",
+        make_bitflags!(AccessFs::{ReadFile | WriteFile}),
+    ),
+];
+
+/// What begins the name of a service manager's socket that has no file.
+const ABSTRACT: &str = "@";
+
+/// Whether rights are given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// As far as the kernel can.
+    Auto,
+    /// Those of files and the network; fails where the kernel cannot.
+    Require,
+    /// None.
+    Off,
+}
+
+/// What a process may still do. What is not there when the rights are given up stays out of reach.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Allowed {
+    /// Directories of values.
+    pub values: Vec<PathBuf>,
+    /// Files and directories that are only read.
+    pub read: Vec<PathBuf>,
+    /// Files that are read again when another has their name: their directories are read, and those that links lead to.
+    pub reread: Vec<PathBuf>,
+    /// Files of unix sockets, which are made and removed.
+    pub sockets: Vec<PathBuf>,
+    /// Ports that connections are opened to.
+    pub connect: Vec<u16>,
+    /// Ports that it may listen on; `None` for any.
+    pub bind: Option<Vec<u16>>,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Confined {
+    /// The rights that this Landlock knows were given up, but these.
+    By(ABI, Allowed),
+    /// None was, for this reason.
+    No(&'static str),
+    /// None was, for an error.
+    Failed(String),
+    /// None was to be.
+    Off,
+}
+
+/// Why a process that must give up rights keeps them.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "--sandbox require: {0}; start it on Linux 6.7 or later with Landlock among its security modules (lsm= of the kernel), or \
+     give --sandbox auto"
+)]
+pub struct NotConfined(String);
+
+/// Gives up all rights but these, for this thread and those that it starts: for good. Call it while there is no other.
+pub fn confine(mode: Mode, allowed: Allowed) -> Result<Confined, NotConfined> {
+    if mode == Mode::Off {
+        return Ok(Confined::Off);
+    }
+    let confined = match restrict(&allowed) {
+        Ok(status) => Confined::of(&status, allowed),
+        Err(error) => Confined::Failed(error.to_string()),
+    };
+    if mode == Mode::Require && !confined.is_full() {
+        return Err(NotConfined(confined.to_string()));
+    }
+    Ok(confined)
+}
+
+fn restrict(allowed: &Allowed) -> Result<RestrictionStatus, RulesetError> {
+    // Landlock without the right to rename between directories lets no process do it that gives up any right of files: then a
+    // PUT into a folder would fail, so nothing is given up.
+    let ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::SoftRequirement)
+        .handle_access(AccessFs::Refer)?
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(NEWEST))?
+        .handle_access(AccessNet::ConnectTcp)?
+        .scope(scopes())?;
+    let ruleset = match allowed.bind {
+        Some(_) => ruleset.handle_access(AccessNet::BindTcp)?,
+        None => ruleset,
+    };
+    let own = OWN.map(|(path, access)| (PathBuf::from(path), access));
+    let paths = allowed.paths().chain(own);
+    let mut created = ruleset.create()?;
+    for (path, access) in paths {
+        created = with_path(created, &path, access)?;
+    }
+    for &port in &allowed.connect {
+        created = created.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;
+    }
+    for &port in allowed.bind.iter().flatten() {
+        created = created.add_rule(NetPort::new(port, AccessNet::BindTcp))?;
+    }
+    created.restrict_self()
+}
+
+/// Allows `access` at `path` and below. What cannot be opened here cannot be opened later either, so it is left out.
+fn with_path(
+    ruleset: RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, RulesetError> {
+    match PathFd::new(path) {
+        Ok(fd) => ruleset.add_rule(PathBeneath::new(fd, access)),
+        Err(_) => Ok(ruleset),
+    }
+}
+
+/// Processes outside are out of reach of signals, and their sockets without a file too, unless the service manager has one.
+fn scopes() -> BitFlags<Scope> {
+    let manager = std::env::var("NOTIFY_SOCKET").unwrap_or_default();
+    if manager.starts_with(ABSTRACT) {
+        Scope::Signal.into()
+    } else {
+        Scope::from_all(NEWEST)
+    }
+}
+
+impl Allowed {
+    /// Every path, with what is allowed at it and below.
+    fn paths(&self) -> impl Iterator<Item = (PathBuf, BitFlags<AccessFs>)> {
+        let with = |access| move |path: &PathBuf| (path.clone(), access);
+        let values = self.values.iter().map(with(STORE));
+        let read = self.read.iter().map(with(READ));
+        let reread = self.reread.iter().flat_map(|file| folders(file));
+        let sockets = self.sockets.iter().map(|file| (folder(file), SOCKET));
+        let reread = reread.map(|folder| (folder, READ));
+        values.chain(read).chain(reread).chain(sockets)
+    }
+}
+
+/// The directories that `file` is found by: its own, and that of what a link leads to.
+fn folders(file: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let target = file.canonicalize().ok();
+    let target = target.map(|target| folder(&target));
+    std::iter::once(folder(file)).chain(target)
+}
+
+/// The directory that `file` is in.
+fn folder(file: &Path) -> PathBuf {
+    match file.parent() {
+        Some(folder) if folder.as_os_str().is_empty() => PathBuf::from("."),
+        Some(folder) => folder.to_owned(),
+        None => file.to_owned(),
+    }
+}
+
+impl Confined {
+    fn of(status: &RestrictionStatus, allowed: Allowed) -> Self {
+        match status.landlock {
+            LandlockStatus::Available { effective_abi, .. } if effective_abi >= RENAMES => {
+                Self::By(effective_abi, allowed)
+            }
+            LandlockStatus::Available { .. } => {
+                Self::No("its Landlock has no renames between directories, as Linux 5.19 has")
+            }
+            LandlockStatus::NotEnabled => Self::No("it has Landlock, which is not enabled (lsm=)"),
+            LandlockStatus::NotImplemented => Self::No("it has no Landlock, or refuses its calls"),
+        }
+    }
+
+    /// Whether files and the network are out of reach.
+    fn is_full(&self) -> bool {
+        matches!(self, Self::By(abi, _) if *abi >= NETWORK)
+    }
+
+    /// Logs what is enforced, and what is left.
+    pub fn report(&self) {
+        match self {
+            Self::By(_, allowed) => {
+                let paths: Vec<_> = allowed.paths().map(|(path, _)| path).collect();
+                let connect = &allowed.connect;
+                tracing::info!(?paths, ?connect, "sandbox: {self}");
+            }
+            Self::Off => tracing::info!("sandbox: {self}"),
+            Self::No(_) | Self::Failed(_) => tracing::warn!("sandbox: {self}"),
+        }
+    }
+}
+
+impl fmt::Display for Confined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let abi = match self {
+            Self::By(abi, _) => *abi,
+            Self::No(why) => return write!(f, "nothing is enforced by this kernel: {why}"),
+            Self::Failed(why) => return write!(f, "nothing is enforced: {why}"),
+            Self::Off => return f.write_str("nothing is enforced, as --sandbox off says"),
+        };
+        let files = if abi >= FILES {
+            "files"
+        } else {
+            "files, but truncate(2)"
+        };
+        let network = if abi >= NETWORK {
+            "network"
+        } else {
+            "not the network"
+        };
+        write!(f, "{files}, {network}")?;
+        if abi >= SIGNALS {
+            f.write_str(", signals")?;
+        }
+        write!(f, "; Landlock ABI {abi}")
+    }
+}

@@ -1,0 +1,29 @@
+//! Proves the sandbox: a handler that turns bad reaches nothing outside, the server does all of its work, and each kernel gives
+//! what its start line says. `tests/run --sandbox` runs all other tests with it.
+
+mod kernels;
+mod misdeeds;
+mod work;
+
+use data_server_testing::left_out;
+
+use crate::support::Launch;
+
+const REQUIRE: [&str; 2] = ["--sandbox", "require"];
+
+/// Whether this kernel has a sandbox; says so where a test is left out.
+fn is_possible() -> bool {
+    let started = Launch::new(&REQUIRE).in_the_clear().start_or_end();
+    match started {
+        Ok(_) => true,
+        Err(ended) => {
+            assert!(
+                ended.stderr.contains("--sandbox require: "),
+                "{}",
+                ended.stderr
+            );
+            left_out("the sandbox", &ended.stderr);
+            false
+        }
+    }
+}

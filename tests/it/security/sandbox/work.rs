@@ -1,0 +1,172 @@
+//! The server's work in the sandbox: what it makes, reads again, removes and reaches.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use super::{REQUIRE, is_possible};
+use crate::support::{
+    Authority, DataDir, Events, Follower, Launch, Raw, TestServer, ask, chunked, directory_only,
+    pattern,
+};
+
+/// Stores, reads, lists and removes values in every way.
+fn use_all(server: &TestServer) {
+    for len in [0, 1, 1 << 10, 20_000, 1 << 20, 5 << 20] {
+        let value = pattern(len as u64, len);
+        server.store("k", &value);
+        assert_eq!(server.get("k").body, value, "{len}");
+        server.store("a/b/c", &value);
+        assert_eq!(server.get("a/b/c").body, value, "{len}");
+    }
+    let mut raw = server.connect();
+    raw.send("PUT /chunked HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
+    raw.send(chunked([&b"in "[..], b"pieces", b""]));
+    assert_eq!(raw.answer().status, 200);
+    let ask = |method: &str, path: &str, lines: &str, body: &[u8]| {
+        ask(&mut server.connect(), method, path, lines, body).status
+    };
+    assert_eq!(ask("PUT", "/k", "If-None-Match: *\r\n", b"x"), 412);
+    assert_eq!(ask("PUT", "/new", "If-None-Match: *\r\n", b"x"), 200);
+    let fields = "Want-Repr-Digest: sha-256=1\r\nRange: bytes=0-9\r\n";
+    assert_eq!(ask("GET", "/k", fields, b""), 206);
+    assert_eq!(
+        ask(
+            "PUT",
+            "/typed",
+            "Content-Type: text/x\r\nCache-Control: no-store\r\n",
+            b"x"
+        ),
+        200
+    );
+    assert_eq!(ask("GET", "/?delimiter=/", "", b""), 200);
+    assert_eq!(
+        ask("PUT", "/later", "Upload-Complete: ?0\r\n", b"some"),
+        201
+    );
+    for page in ["/-/metrics", "/-/ready", "/-/healthz"] {
+        assert_eq!(ask("GET", page, "", b""), 200, "{page}");
+    }
+    for key in ["/a/b/c", "/new"] {
+        assert_eq!(ask("DELETE", key, "", b""), 200, "{key}");
+    }
+    assert_eq!(ask("GET", "/a/", "", b""), 200);
+}
+
+#[test]
+fn everything_works_in_a_directory_that_is_made_at_the_start() {
+    directory_only!("the values are in a directory");
+    if !is_possible() {
+        return;
+    }
+    let place = TempDir::new().expect("a directory");
+    let made = place.path().join("made/with/parents");
+    for durability in ["disk", "os"] {
+        let args = [&REQUIRE[..], &["--durability", durability]].concat();
+        let mut server = Launch::new(&args).on(&DataDir::at(&made)).start();
+        let mut events = Events::open(&server, "", "");
+        use_all(&server);
+        assert!(events.next().is_some(), "a change is told");
+        server.stop();
+    }
+    // A link to it, from where the process stands.
+    symlink(&made, place.path().join("link")).expect("a link");
+    let in_place = format!("cd {} && exec \"$@\"", place.path().display());
+    let launch = Launch::new(&REQUIRE).through(&["sh", "-c", &in_place, "sh"]);
+    let server = launch.env("DATA_SERVER_DIR", "link").start();
+    use_all(&server);
+}
+
+#[test]
+fn certificates_are_read_again_where_links_lead_to_others() {
+    if !is_possible() {
+        return;
+    }
+    let names = ["localhost", "127.0.0.1"];
+    let (authority, place) = (Authority::new(), TempDir::new().expect("a directory"));
+    let at = |name: &str| place.path().join(name);
+    for folder in ["live", "archive"] {
+        fs::create_dir(at(folder)).expect("a directory");
+    }
+    // As certbot has them: links, which are replaced, to new files of another directory.
+    let renew = |file: &str| {
+        let issued = authority.issue(file, &names);
+        for (kind, from) in [("cert", &issued.certificate), ("key", &issued.key)] {
+            let kept = at(&format!("archive/{kind}-{file}"));
+            fs::copy(from, &kept).expect("a copy");
+            symlink(&kept, at("live/next")).expect("a link");
+            fs::rename(at("live/next"), at(&format!("live/{kind}"))).expect("it replaces the old");
+        }
+        issued
+    };
+    renew("first");
+    let (cert, key) = (at("live/cert"), at("live/key"));
+    let text = |path: &Path| path.to_str().expect("text").to_owned();
+    let (cert, key) = (text(&cert), text(&key));
+    let args = [&REQUIRE[..], &["--tls-cert", &cert, "--tls-key", &key]].concat();
+    let server = Launch::new(&args)
+        .in_the_clear()
+        .listen("https://127.0.0.1:0")
+        .start();
+    let second = renew("second");
+    server.signal(Signal::HUP);
+    server.event("SIGHUP: certificates reread");
+    let mut raw = Raw::connect_tls(server.addr, &authority.client());
+    assert_eq!(
+        raw.ask("GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .status,
+        404
+    );
+    let shown = raw.look(|tls| tls.peer_certificates().expect("a certificate")[0].to_vec());
+    assert_eq!(shown, second.der().to_vec());
+}
+
+#[test]
+fn a_unix_socket_comes_and_goes() {
+    if !is_possible() {
+        return;
+    }
+    let place = TempDir::new().expect("a directory");
+    let path = place.path().join("socket");
+    let socket = format!("unix:{}", path.display());
+    let args = [&REQUIRE[..], &["--listen", &socket]].concat();
+    for _ in 0..2 {
+        let mut server = Launch::new(&args).start();
+        let mut raw = Raw::connect_unix(&path);
+        assert_eq!(raw.ask("GET /none HTTP/1.1\r\nHost: t\r\n\r\n").status, 404);
+        server.stop();
+        assert!(!path.exists());
+    }
+    // One that a dead server left.
+    drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
+    Launch::new(&args).start().stop();
+}
+
+#[test]
+fn every_dispatch_listens_on_ports_that_are_picked() {
+    if !is_possible() {
+        return;
+    }
+    for dispatch in ["round-robin", "reuse-port"] {
+        let options = [
+            "--dispatch",
+            dispatch,
+            "--threads",
+            "3",
+            "--admin",
+            "127.0.0.1:0",
+        ];
+        let args = [&REQUIRE[..], &options].concat();
+        let server = Launch::new(&args).start();
+        assert_eq!(server.get("none").status, 404);
+        assert_eq!(
+            Raw::connect(server.admin())
+                .ask("GET /-/ready HTTP/1.1\r\nHost: t\r\n\r\n")
+                .status,
+            200
+        );
+    }
+}
