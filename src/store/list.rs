@@ -28,6 +28,7 @@ mod walk;
 use entries::Entries;
 use index::Index;
 use page::Failure;
+pub(in crate::store) use page::Part;
 pub use page::{Listing, Page};
 use walk::Cut;
 
@@ -120,7 +121,7 @@ impl Lister {
         is_wanted: &dyn Fn() -> Result<(), Failure>,
     ) -> Result<Listing, Failure> {
         is_wanted()?;
-        let mut smallest = self.smallest(page, is_wanted)?;
+        let mut smallest = self.visible(page, is_wanted)?;
         let more = smallest.len() > page.limit;
         smallest.truncate(page.limit);
         let next = smallest.last().filter(|_| more).cloned();
@@ -144,6 +145,33 @@ impl Lister {
             folders,
             next,
         })
+    }
+
+    /// The `limit + 1` smallest items of what may be seen of `page`.
+    fn visible(
+        &self,
+        page: &Page,
+        is_wanted: &dyn Fn() -> Result<(), Failure>,
+    ) -> Result<Vec<String>, Failure> {
+        let mut found: Vec<String> = Vec::new();
+        for part in page.parts() {
+            if found.len() > page.limit {
+                break;
+            }
+            match part {
+                Part::Items(part) => {
+                    let limit = page.limit - found.len();
+                    found.extend(self.smallest(&Page { limit, ..part }, is_wanted)?);
+                }
+                Part::Folder(folder, _) if found.last() == Some(&folder) => {}
+                Part::Folder(folder, below) => {
+                    if !self.smallest(&below, is_wanted)?.is_empty() {
+                        found.push(folder);
+                    }
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// The `limit + 1` smallest items of the page.
@@ -189,6 +217,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use crate::store::location::Location;
+    use crate::store::prefixes::Prefixes;
     use rustix::fs::{Mode, OFlags};
 
     /// A lister without an index, all of whose threads wait until what is returned is dropped.
@@ -214,6 +243,7 @@ mod tests {
             after: String::new(),
             limit,
             by_folder: false,
+            within: Prefixes::all(),
         }
     }
 

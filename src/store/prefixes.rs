@@ -52,6 +52,13 @@ impl Prefixes {
                 .is_some_and(|prefix| prefix.starts_with(start))
     }
 
+    /// Those of its prefixes that begin with `start`, in byte order.
+    pub fn below<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a str> {
+        let from = self.0.partition_point(|prefix| **prefix < *start);
+        let below = self.0[from..].iter().map(|prefix| &**prefix);
+        below.take_while(move |prefix| prefix.starts_with(start))
+    }
+
     /// Its prefixes, in byte order; none is the beginning of another.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|prefix| &**prefix)
@@ -76,6 +83,8 @@ mod tests {
             prop_assert_eq!(set.may_have_below(&key), meets);
             prop_assert_eq!(set.is_all(), has(""));
             prop_assert_eq!(set.is_empty(), given.is_empty());
+            let below: Vec<_> = set.iter().filter(|prefix| prefix.starts_with(&key)).collect();
+            prop_assert_eq!(set.below(&key).collect::<Vec<_>>(), below);
             let kept: Vec<_> = set.iter().collect();
             prop_assert!(kept.windows(2).all(|pair| pair[0] < pair[1] && !pair[1].starts_with(pair[0])));
         }

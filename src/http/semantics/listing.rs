@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::http::response::representation::etag;
 use crate::http::semantics::accept::media_type;
 use crate::http::semantics::address::encoded;
+use crate::store::Prefixes;
 use crate::store::s3::RemoteValue;
 use crate::store::{Listing, Meta, Page};
 
@@ -181,6 +182,7 @@ impl Place {
             after: String::new(),
             limit: MAX_LIMIT,
             by_folder: true,
+            within: Prefixes::all(),
         };
         let page = read(page, query)?;
         Ok(Self { folder, page })
@@ -221,6 +223,7 @@ pub(in crate::http) fn page(folder: String, query: &str) -> Result<Page, BadQuer
         after: String::new(),
         limit: DEFAULT_LIMIT,
         by_folder: false,
+        within: Prefixes::all(),
     };
     read(page, query)
 }
@@ -306,6 +309,7 @@ mod tests {
             after: String::new(),
             limit: 1000,
             by_folder: false,
+            within: Prefixes::all(),
         };
         let root = |query| page(String::new(), query);
         assert_eq!(root(""), Ok(whole.clone()));
@@ -316,6 +320,7 @@ mod tests {
             after: "a/c".into(),
             limit: 7,
             by_folder: true,
+            within: Prefixes::all(),
         };
         let query = "prefix=a+b&after=a%2Fc&limit=7&delimiter=%2F";
         assert_eq!(root(query), Ok(some.clone()));

@@ -224,6 +224,7 @@ mod tests {
     use crate::store::blocking_pool::BlockingPool;
     use crate::store::list::walk;
     use crate::store::location::Location;
+    use crate::store::prefixes::Prefixes;
     use proptest::prelude::*;
     use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
     use std::collections::BTreeSet;
@@ -244,6 +245,7 @@ mod tests {
             after: after.to_owned(),
             limit,
             by_folder: false,
+            within: Prefixes::all(),
         }
     }
 
@@ -348,6 +350,7 @@ mod tests {
             after,
             limit,
             by_folder,
+            within: Prefixes::all(),
         })
     }
 
@@ -419,7 +422,7 @@ mod tests {
             }
             let index = index(dir.path(), 1 << 20);
             for prefix in [String::new(), prefix] {
-                let mut page = Page { prefix, after: String::new(), limit, by_folder };
+                let mut page = Page { prefix, after: String::new(), limit, by_folder, within: Prefixes::all() };
                 let whole = expected(&values(dir.path()), &Page { limit: 1000, ..page.clone() });
                 let mut all = Vec::new();
                 loop {

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use super::super::error::Error;
 use super::super::key::Key;
 use super::super::meta::Meta;
+use super::super::prefixes::Prefixes;
 
 /// Which keys are asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -20,9 +21,47 @@ pub struct Page {
     pub limit: usize,
     /// Keys that have a `/` behind the prefix are answered as what they have in common up to the first one.
     pub by_folder: bool,
+    /// Only these keys: for the client there are no others.
+    pub within: Prefixes,
+}
+
+/// A part of a page, of which all keys may be seen.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::store) enum Part {
+    /// The items of this page.
+    Items(Page),
+    /// This folder, if this page has a key.
+    Folder(String, Page),
 }
 
 impl Page {
+    /// What of this page may be seen, in the order of its items. A folder may come several times, once for each prefix in it.
+    pub(in crate::store) fn parts(&self) -> Vec<Part> {
+        let all = |prefix: &str| Self {
+            prefix: prefix.to_owned(),
+            within: Prefixes::all(),
+            ..self.clone()
+        };
+        if self.within.has(&self.prefix) {
+            return vec![Part::Items(all(&self.prefix))];
+        }
+        let part = |prefix| {
+            let Some(folder) = self.common(prefix) else {
+                let has_more = prefix > self.after.as_str() || self.after.starts_with(prefix);
+                return has_more.then(|| Part::Items(all(prefix)));
+            };
+            let one = || Self {
+                after: String::new(),
+                limit: 0,
+                by_folder: false,
+                ..all(prefix)
+            };
+            self.has(folder)
+                .then(|| Part::Folder(folder.to_owned(), one()))
+        };
+        self.within.below(&self.prefix).filter_map(part).collect()
+    }
+
     /// What `key`, which begins with the prefix, is on this page: itself, or a part of it that ends with `/`.
     pub(super) fn item<'k>(&self, key: &'k str) -> &'k str {
         self.common(key).unwrap_or(key)
@@ -89,5 +128,54 @@ impl Failure {
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         Self::new(failure.doing, failure.errno)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// The `limit + 1` smallest items of `page` among `keys`, whichever may be seen.
+    fn smallest(keys: &BTreeSet<String>, page: &Page) -> Vec<String> {
+        let keys = keys.iter().filter(|key| key.starts_with(&page.prefix));
+        let items: BTreeSet<&str> = keys.map(|key| page.item(key)).collect();
+        let items = items.into_iter().filter(|item| page.has(item));
+        items.take(page.limit + 1).map(str::to_owned).collect()
+    }
+
+    /// The same of the parts that may be seen, as an engine puts them together.
+    fn visible(keys: &BTreeSet<String>, page: &Page) -> Vec<String> {
+        let mut found: Vec<String> = Vec::new();
+        for part in page.parts() {
+            match part {
+                Part::Items(part) => found.extend(smallest(keys, &part)),
+                Part::Folder(folder, _) if found.last() == Some(&folder) => {}
+                Part::Folder(folder, below) if !smallest(keys, &below).is_empty() => {
+                    found.push(folder);
+                }
+                Part::Folder(..) => {}
+            }
+        }
+        found.truncate(page.limit + 1);
+        found
+    }
+
+    const TEXT: &str = "[ab0/-]{0,4}";
+
+    proptest! {
+        #[test]
+        fn the_parts_of_a_page_have_what_may_be_seen_in_order(
+            keys in prop::collection::btree_set("[ab0-](/?[ab0-]){0,4}", 0..20),
+            prefixes in prop::collection::vec(TEXT, 0..4),
+            (prefix, after) in (TEXT, TEXT),
+            (limit, by_folder) in (0_usize..5, any::<bool>()),
+        ) {
+            let within = Prefixes::new(prefixes.iter().map(String::as_str));
+            let seen = keys.iter().filter(|key| within.has(key)).cloned().collect();
+            let page = Page { prefix, after, limit, by_folder, within };
+            prop_assert_eq!(visible(&keys, &page), smallest(&seen, &page));
+        }
     }
 }

@@ -8,6 +8,7 @@ use hyper::Method;
 
 use super::super::error::Error;
 use super::super::list::Page;
+use super::super::prefixes::Prefixes;
 use super::call::Call;
 use super::client::Client;
 use super::escape;
@@ -27,6 +28,7 @@ pub(super) async fn sweep(client: &Client, old: Duration) -> Result<usize, Error
         after: String::new(),
         limit: AT_ONCE,
         by_folder: false,
+        within: Prefixes::all(),
     };
     let (mut found, mut token) = (0, None);
     loop {

@@ -11,7 +11,7 @@ use super::super::blocking_pool::BlockingPool;
 use super::super::error::Error;
 use super::super::key::{Key, RESERVED};
 use super::super::limits::COPIED;
-use super::super::list::{Listing, Page};
+use super::super::list::{Listing, Page, Part};
 use super::call::Call;
 use super::client::{Client, Found};
 use super::contract::RemoteValue;
@@ -67,6 +67,29 @@ pub(super) async fn list(
     compute: &BlockingPool,
     page: &Page,
 ) -> Result<Listing<RemoteValue>, Error> {
+    let mut items: Vec<Item> = Vec::new();
+    for part in page.parts() {
+        if items.len() > page.limit {
+            break;
+        }
+        match part {
+            Part::Items(part) => {
+                let limit = page.limit - items.len();
+                items.extend(collect(client, compute, &Page { limit, ..part }).await?);
+            }
+            Part::Folder(folder, _) if items.last().is_some_and(|last| last.name() == folder) => {}
+            Part::Folder(folder, below) => {
+                if !collect(client, compute, &below).await?.is_empty() {
+                    items.push(Item::Folder(folder));
+                }
+            }
+        }
+    }
+    Ok(listing(items, page.limit))
+}
+
+/// More items of `page` than its limit, or all.
+async fn collect(client: &Client, compute: &BlockingPool, page: &Page) -> Result<Vec<Item>, Error> {
     let mut items = Vec::new();
     let mut token: Option<String> = None;
     loop {
@@ -83,7 +106,7 @@ pub(super) async fn list(
         }
         token = more.next;
         if token.is_none() || items.len() > page.limit {
-            return Ok(listing(items, page.limit));
+            return Ok(items);
         }
     }
 }
@@ -218,6 +241,7 @@ fn listing(mut items: Vec<Item>, limit: usize) -> Listing<RemoteValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::prefixes::Prefixes;
 
     fn page(after: &str, limit: usize) -> Page {
         Page {
@@ -225,6 +249,7 @@ mod tests {
             after: after.to_owned(),
             limit,
             by_folder: true,
+            within: Prefixes::all(),
         }
     }
 

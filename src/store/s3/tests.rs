@@ -11,6 +11,7 @@ use data_server_testing::s3::Bucket;
 use super::super::error::Error;
 use super::super::key::Key;
 use super::super::list::Page;
+use super::super::prefixes::Prefixes;
 use super::credentials::Credentials;
 use super::secrets::Secrets;
 use super::*;
@@ -113,6 +114,7 @@ async fn items(gateway: Gateway<'_>, limit: usize, by_folder: bool) -> Vec<Strin
             after,
             limit,
             by_folder,
+            within: Prefixes::all(),
         };
         let listing = gateway.list(&page).await.unwrap();
         let mut items = listing.folders;

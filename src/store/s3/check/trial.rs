@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::super::super::error::Error;
 use super::super::super::list::Page;
+use super::super::super::prefixes::Prefixes;
 use super::super::answer::Failure;
 use super::super::call::Call;
 use super::super::client::{Client, Found};
@@ -156,6 +157,7 @@ impl Trial {
             limit: most - 1,
             by_folder: false,
             prefix,
+            within: Prefixes::all(),
         };
         let found = names(&self.client, &page, token).await?;
         let name = |(name, _): &(String, _)| Some(name.strip_prefix(&page.prefix)?.to_owned());

@@ -7,6 +7,7 @@ use hyper::Method;
 
 use super::super::super::error::Error;
 use super::super::super::list::Page;
+use super::super::super::prefixes::Prefixes;
 use super::super::super::resumable::UploadId;
 use super::super::call::Call;
 use super::super::client::Client;
@@ -85,6 +86,7 @@ async fn all(client: &Client) -> Result<Vec<(String, SystemTime)>, Error> {
         after: String::new(),
         limit: AT_ONCE,
         by_folder: false,
+        within: Prefixes::all(),
     };
     let (mut found, mut token) = (Vec::new(), None);
     loop {
