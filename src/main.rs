@@ -122,6 +122,7 @@ fn run(config: Config, log: &Log) -> u8 {
                 | StartError::S3(_)
                 | StartError::Sandbox(_)
                 | StartError::Descriptors(_)
+                | StartError::Access(_)
                 | StartError::Tls(_)
                 | StartError::System(_) => OTHER,
             };

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::access::Access;
 use crate::config::{Config, ListenConfig, Values};
 use crate::cpus::Cpus;
 use crate::drain::{self, Drain};
@@ -45,6 +46,7 @@ pub struct Server {
     listeners: Listeners,
     admin_listener: Option<AdminListener>,
     tls: Option<Arc<Tls>>,
+    access: Option<Arc<Access>>,
 }
 
 impl Server {
@@ -57,6 +59,8 @@ impl Server {
         } else {
             Cpus::default()
         };
+        let access = config.access.clone().map(Access::read);
+        let access = access.transpose()?.map(Arc::new);
         let store = Arc::new(open_store(&config, &cpus)?);
         let ListenConfig {
             at,
@@ -75,11 +79,13 @@ impl Server {
         let bind_admin = |at| AdminListener::bind(at).map_err(cannot(at));
         let admin_listener = admin.as_ref().map(bind_admin).transpose()?;
         let tls = config.tls.clone().map(Tls::new).transpose()?.map(Arc::new);
-        for address in listeners.addresses().filter(|address| address.is_exposed()) {
-            if *allow_anonymous && !config.service.read_only {
+        for at in at.iter().filter(|at| at.is_exposed()) {
+            if access.is_some() && !at.by_tls {
                 tracing::warn!(
-                    "--allow-anonymous: anyone who reaches {address} can write and delete"
+                    "--access: tokens and passwords sent to {at} can be read on the way; give --listen https://..."
                 );
+            } else if access.is_none() && *allow_anonymous && !config.service.read_only {
+                tracing::warn!("--allow-anonymous: anyone who reaches {at} can write and delete");
             }
         }
         Ok(Self {
@@ -89,6 +95,7 @@ impl Server {
             listeners,
             admin_listener,
             tls,
+            access,
         })
     }
 
@@ -108,7 +115,7 @@ impl Server {
             Values::Directory(directory, _) => directory.min_free,
             Values::S3(..) => 0,
         };
-        let admin = Admin::new(counters.clone(), &self.store, min_free);
+        let admin = Admin::new(counters.clone(), &self.store, min_free, self.access.clone());
         let admin = Arc::new(admin);
         let routes = match &self.admin_listener {
             Some(_) => Routes::Values,
@@ -139,6 +146,7 @@ impl Server {
             admin,
             peers,
             tls: self.tls,
+            access: self.access,
             drain,
             admin_drain,
         })
@@ -175,6 +183,7 @@ impl Server {
             config,
             reactor: index,
             admin: Arc::clone(admin),
+            access: self.access.clone(),
         };
         ReactorConfig {
             index,
@@ -206,18 +215,31 @@ impl Server {
     }
 }
 
-/// Rereads what can change while the server runs: certificates.
+/// Rereads what can change while the server runs: certificates, and who may do what.
 #[derive(Clone, Debug)]
-pub struct Reloader(Option<Arc<Tls>>);
+pub struct Reloader {
+    tls: Option<Arc<Tls>>,
+    access: Option<Arc<Access>>,
+}
 
 impl Reloader {
     /// Rereads, and logs what came of it. What cannot be used leaves all as it was.
     pub fn reload(&self) {
-        match self.0.as_deref().map(Tls::reload) {
-            None => tracing::info!("SIGHUP: nothing to reread; options change with a restart"),
+        if self.tls.is_none() && self.access.is_none() {
+            tracing::info!("SIGHUP: nothing to reread; options change with a restart");
+        }
+        match self.tls.as_deref().map(Tls::reload) {
+            None => {}
             Some(Ok(())) => tracing::info!("SIGHUP: certificates reread"),
             Some(Err(error)) => {
                 tracing::error!(%error, "SIGHUP: certificates not reread: the old ones stay");
+            }
+        }
+        match self.access.as_deref().map(Access::reload) {
+            None => {}
+            Some(Ok(())) => tracing::info!("SIGHUP: access reread"),
+            Some(Err(error)) => {
+                tracing::error!(%error, "SIGHUP: access not reread: the old rules stay");
             }
         }
     }
@@ -231,6 +253,7 @@ pub struct Running {
     admin: Arc<Admin>,
     peers: Peers,
     tls: Option<Arc<Tls>>,
+    access: Option<Arc<Access>>,
     drain: Drain,
     admin_drain: Option<Drain>,
 }
@@ -238,7 +261,10 @@ pub struct Running {
 impl Running {
     /// What rereads files while it serves.
     pub fn reloader(&self) -> Reloader {
-        Reloader(self.tls.clone())
+        Reloader {
+            tls: self.tls.clone(),
+            access: self.access.clone(),
+        }
     }
 
     /// Serves until `shutdown` resolves, then drains: accepts no more, closes idle connections, lets busy ones finish,
@@ -250,6 +276,7 @@ impl Running {
             admin,
             peers,
             tls: _,
+            access: _,
             drain,
             admin_drain,
         } = self;

@@ -2,30 +2,50 @@
 //!
 //! Promises that each request sees one policy, and that a file which cannot be used leaves the old one.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::watch;
 
+use super::failures::Failures;
+use super::file::{self, BadAccess};
+use super::passwords::Passwords;
 use super::policy::Policy;
+use crate::metrics::AccessCounters;
 
 /// See the module.
 #[derive(Debug)]
 pub struct Access {
+    path: PathBuf,
     policy: RwLock<Arc<Policy>>,
     /// How often the policy was replaced; what was decided by an earlier one is decided anew.
     generation: AtomicU64,
     replaced: watch::Sender<u64>,
+    passwords: Arc<Passwords>,
+    counters: Arc<AccessCounters>,
+    failures: Failures,
 }
 
 impl Access {
-    /// With `policy`, to begin with.
-    pub fn new(policy: Policy) -> Self {
-        Self {
+    /// With the policy that the file at `path` is.
+    pub fn read(path: PathBuf) -> Result<Self, BadAccess> {
+        let policy = file::read(&path)?;
+        let no_random = |error: std::io::Error| BadAccess {
+            place: "random bytes".to_owned(),
+            why: error.to_string(),
+        };
+        let counters = Arc::<AccessCounters>::default();
+        let passwords = Passwords::new(Arc::clone(&counters)).map_err(no_random)?;
+        Ok(Self {
+            path,
             policy: RwLock::new(Arc::new(policy)),
             generation: AtomicU64::new(0),
             replaced: watch::Sender::new(0),
-        }
+            passwords: Arc::new(passwords),
+            counters,
+            failures: Failures::default(),
+        })
     }
 
     /// The policy that holds now.
@@ -40,11 +60,33 @@ impl Access {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Puts `policy` in place of the one that holds.
-    pub fn replace(&self, policy: Policy) {
+    /// Reads the file again. What cannot be used leaves the policy as it is.
+    pub fn reload(&self) -> Result<(), BadAccess> {
+        let read = file::read(&self.path);
+        self.counters.reloads[usize::from(read.is_err())].add(1);
+        self.replace(read?);
+        Ok(())
+    }
+
+    fn replace(&self, policy: Policy) {
         *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
         let generation = 1 + self.generation.fetch_add(1, Ordering::Release);
         self.replaced.send_replace(generation);
+    }
+
+    /// What is counted.
+    pub fn counters(&self) -> &AccessCounters {
+        &self.counters
+    }
+
+    /// What checks passwords.
+    pub fn passwords(&self) -> &Arc<Passwords> {
+        &self.passwords
+    }
+
+    /// How often clients failed.
+    pub fn failures(&self) -> &Failures {
+        &self.failures
     }
 
     /// Tells of each replacement, by its generation.

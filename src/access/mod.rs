@@ -1,16 +1,29 @@
 //! Who may do what: subjects, what they prove themselves by, and their rights.
 //!
-//! Pure but for the file that it is read from and the pointer that a reload replaces. Knows no HTTP: what a request says of
+//! Pure but for the files that it is read from and the pointer that a reload replaces. Knows no HTTP: what a request says of
 //! its client is a claim here, and what it asks for a [`Right`] on a key.
 //!
 //! - `rights`: what may be done, and to which keys.
+//! - `file`: the file, in TOML, with an htpasswd file beside it.
 //! - `policy`: the subjects of one reading of the file.
+//! - `passwords`, `failures`: what proving who one is may cost, and how often it may fail.
 //! - `current`: the policy that holds now.
 
 mod current;
+mod failures;
+mod file;
+mod htpasswd;
+mod password_hash;
+mod passwords;
 mod policy;
 mod rights;
+mod source;
 
 pub use current::Access;
-pub use policy::{Policy, Rule, Subject, TokenDigest};
+pub use failures::Failures;
+pub use file::BadAccess;
+pub use password_hash::{BadHash, PasswordHash};
+pub use passwords::{Passwords, Unchecked};
+pub use policy::{Credentials, Evidence, LinkKey, Policy, Rule, Subject, Taken, TokenDigest};
 pub use rights::{Grant, Right, RightSet};
+pub use source::Source;

@@ -3,15 +3,20 @@
 //! Immutable: a request is decided by one policy as a whole, and never by parts of two.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 
+use super::password_hash::PasswordHash;
 use super::rights::{Grant, Right, RightSet};
 
 /// SHA-256 of a token: what is kept of it.
 pub type TokenDigest = [u8; 32];
+
+/// The longest name of a subject, in bytes: it may be a part of keys.
+const LONGEST_NAME: usize = 64;
 
 /// A rule: who may do what to keys that begin with a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +64,74 @@ pub struct Subject {
     pub grant: Grant,
 }
 
+/// What proves a subject, and for how long.
+#[derive(Debug, Default)]
+pub struct Credentials {
+    /// Digests of its tokens.
+    pub tokens: Vec<TokenDigest>,
+    /// The hash of its password.
+    pub password: Option<PasswordHash>,
+    /// DNS names of its client certificates.
+    pub certificates: Vec<String>,
+    /// When it ends.
+    pub not_after: Option<SystemTime>,
+}
+
+/// What a client proved who it is by. It can be held against other rules later, without what was secret in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// Nothing was claimed.
+    Nothing,
+    /// A token.
+    Token(TokenDigest),
+    /// A password, which was right by this hash.
+    Password {
+        /// Of the subject of this name.
+        name: Box<str>,
+        /// The hash.
+        hash: PasswordHash,
+    },
+    /// A client certificate of this name, in lower case.
+    Certificate(Box<str>),
+}
+
+impl Evidence {
+    /// A token. The digest of what an attacker sends tells nothing of the one that it is looked up among, so looking it up
+    /// needs no constant time.
+    pub fn token(token: &[u8]) -> Self {
+        Self::Token(Sha256::digest(token).into())
+    }
+}
+
+/// What is another subject's already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Taken(&'static str);
+
+/// A key of signed links, for keys that begin with a prefix.
+pub struct LinkKey {
+    /// What signatures are made with.
+    pub secret: Box<[u8]>,
+    /// What the keys begin with.
+    pub prefix: Box<str>,
+}
+
+impl LinkKey {
+    /// Of this secret.
+    pub fn new(secret: &[u8], prefix: &str) -> Self {
+        Self {
+            secret: secret.into(),
+            prefix: prefix.into(),
+        }
+    }
+}
+
+impl fmt::Debug for LinkKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinkKey").finish_non_exhaustive()
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Policy {
@@ -68,6 +141,8 @@ pub struct Policy {
     subjects: HashMap<Box<str>, Arc<Subject>>,
     tokens: HashMap<TokenDigest, Arc<Subject>>,
     certificates: HashMap<Box<str>, Arc<Subject>>,
+    passwords: HashMap<Box<str>, PasswordHash>,
+    link_keys: HashMap<Box<str>, LinkKey>,
 }
 
 impl Policy {
@@ -86,37 +161,45 @@ impl Policy {
             subjects: HashMap::new(),
             tokens: HashMap::new(),
             certificates: HashMap::new(),
+            passwords: HashMap::new(),
+            link_keys: HashMap::new(),
         }
     }
 
-    /// Adds a subject, by what proves it: digests of tokens, and names of client certificates. False where the name or one
-    /// of them is another's already.
-    pub fn add(
-        &mut self,
-        name: &str,
-        not_after: Option<SystemTime>,
-        tokens: &[TokenDigest],
-        certificates: &[String],
-    ) -> bool {
+    /// Adds a subject and what proves it.
+    pub fn add(&mut self, name: &str, credentials: Credentials) -> Result<(), Taken> {
+        let Credentials {
+            tokens,
+            password,
+            certificates,
+            not_after,
+        } = credentials;
         let subject = Arc::new(Subject {
             name: name.into(),
             is_anonymous: false,
             not_after,
             grant: grant(&self.rules, Some(name)),
         });
-        let mut is_new = self
-            .subjects
-            .insert(name.into(), Arc::clone(&subject))
-            .is_none();
+        if self.subjects.contains_key(name) {
+            return Err(Taken("the name"));
+        }
+        self.subjects.insert(name.into(), Arc::clone(&subject));
         for token in tokens {
-            is_new &= self.tokens.insert(*token, Arc::clone(&subject)).is_none();
+            if self.tokens.insert(token, Arc::clone(&subject)).is_some() {
+                return Err(Taken("a token"));
+            }
         }
         for certificate in certificates {
-            let certificate = certificate.as_str().into();
+            let certificate = certificate.to_ascii_lowercase().into();
             let other = self.certificates.insert(certificate, Arc::clone(&subject));
-            is_new &= other.is_none();
+            if other.is_some() {
+                return Err(Taken("the name of a certificate"));
+            }
         }
-        is_new
+        if let Some(hash) = password {
+            self.passwords.insert(name.into(), hash);
+        }
+        Ok(())
     }
 
     /// What the server is called where a client is asked who it is.
@@ -134,25 +217,47 @@ impl Policy {
         self.subjects.get(name)
     }
 
-    /// Whom `token` proves, at the time `now`.
-    pub fn by_token(&self, token: &[u8], now: SystemTime) -> Option<&Arc<Subject>> {
-        // The digest of what an attacker sends tells nothing of the one that is looked for: no constant time is needed.
-        let digest: TokenDigest = Sha256::digest(token).into();
-        self.tokens
-            .get(&digest)
-            .filter(|subject| subject.is_valid(now))
+    /// Whom `evidence` proves, at the time `now`.
+    pub fn prove(&self, evidence: &Evidence, now: SystemTime) -> Option<&Arc<Subject>> {
+        let subject = match evidence {
+            Evidence::Nothing => Some(&self.anonymous),
+            Evidence::Token(digest) => self.tokens.get(digest),
+            Evidence::Certificate(name) => self.certificates.get(name),
+            Evidence::Password { name, hash } => {
+                let is_hash = self.passwords.get(name) == Some(hash);
+                self.subjects.get(name).filter(|_| is_hash)
+            }
+        };
+        subject.filter(|subject| subject.is_valid(now))
     }
 
-    /// Whom a client certificate of one of these `names` proves, at the time `now`.
-    pub fn by_certificate<'n>(
-        &self,
-        names: impl IntoIterator<Item = &'n str>,
-        now: SystemTime,
-    ) -> Option<&Arc<Subject>> {
-        let mut found = names
-            .into_iter()
-            .filter_map(|name| self.certificates.get(name));
-        found.find(|subject| subject.is_valid(now))
+    /// What a client certificate of one of these `names` is evidence of, if it is of a subject's.
+    pub fn certificate<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Option<Evidence> {
+        let mut names = names.into_iter().map(str::to_ascii_lowercase);
+        let found = names.find(|name| self.certificates.contains_key(name.as_str()));
+        found.map(|name| Evidence::Certificate(name.into()))
+    }
+
+    /// The hash of the password of the subject `name`.
+    pub fn password(&self, name: &str) -> Option<&PasswordHash> {
+        self.passwords.get(name)
+    }
+
+    /// A hash that the password of an unknown name is held against, so that it takes as long as one of a known name; `None`
+    /// where no subject has a password.
+    pub fn stand_in(&self) -> Option<&PasswordHash> {
+        let first = self.passwords.iter().min_by_key(|(name, _)| *name);
+        first.map(|(_, hash)| hash)
+    }
+
+    /// The key of signed links of this name.
+    pub fn link_key(&self, name: &str) -> Option<&LinkKey> {
+        self.link_keys.get(name)
+    }
+
+    /// Adds a key of signed links; false where there is one of this name.
+    pub fn add_link_key(&mut self, name: &str, key: LinkKey) -> bool {
+        self.link_keys.insert(name.into(), key).is_none()
     }
 
     /// Clients that prove nothing.
@@ -174,6 +279,20 @@ impl Subject {
     /// Whether it has not ended at the time `now`.
     pub fn is_valid(&self, now: SystemTime) -> bool {
         self.not_after.is_none_or(|end| now < end)
+    }
+}
+
+/// Whether a subject may have this name, which may stand in keys and in lines of a log.
+pub(super) fn check_name(name: &str) -> Result<(), &'static str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.@+".contains(&byte);
+    match name {
+        Rule::ANONYMOUS | "." | ".." => Err("this name has a meaning of its own"),
+        "" => Err("a name has one character or more"),
+        _ if name.len() > LONGEST_NAME => Err("a name has at most 64 characters"),
+        _ if !name.bytes().all(is_plain) => {
+            Err("a name has letters and digits of ASCII, and -_.@+")
+        }
+        _ => Ok(()),
     }
 }
 
@@ -212,12 +331,19 @@ mod tests {
         let mut policy = Policy::new("r", rules);
         let ends = SystemTime::UNIX_EPOCH + Duration::from_secs(10);
         let token = Sha256::digest(b"secret").into();
-        assert!(policy.add("ann", Some(ends), &[token], &["ann.example".to_owned()]));
-        assert!(
-            !policy.add("bob", None, &[token], &[]),
-            "a token of two subjects"
-        );
-        assert!(policy.add("carl", None, &[], &[]));
+        let ann = Credentials {
+            tokens: vec![token],
+            certificates: vec!["Ann.example".to_owned()],
+            not_after: Some(ends),
+            ..Credentials::default()
+        };
+        let bob = Credentials {
+            tokens: vec![token],
+            ..Credentials::default()
+        };
+        assert_eq!(policy.add("ann", ann), Ok(()));
+        assert!(policy.add("bob", bob).is_err(), "a token of two subjects");
+        assert_eq!(policy.add("carl", Credentials::default()), Ok(()));
 
         let ann = policy.subject("ann").unwrap();
         assert!(ann.grant.allows(Right::Write, "ann/x"));
@@ -225,14 +351,18 @@ mod tests {
         assert!(!ann.grant.allows(Right::Read, "public/x"));
         assert!(policy.anonymous().grant.allows(Right::Read, "public/x"));
         assert!(!policy.anonymous().grant.allows(Right::Write, "anonymous/x"));
-        assert!(policy.by_token(b"other", ends).is_none());
-        assert!(
-            policy.by_certificate(["ann.example"], ends).is_none(),
-            "after its end"
-        );
         let before = ends - Duration::from_secs(1);
-        let by_certificate = policy.by_certificate(["x", "ann.example"], before);
-        assert_eq!(by_certificate.map(|subject| &*subject.name), Some("ann"));
+        let proved = |evidence: &Evidence, now| {
+            let subject = policy.prove(evidence, now);
+            subject.map(|subject| subject.name.clone().into_string())
+        };
+        let token = Evidence::token(b"secret");
+        assert_eq!(proved(&token, before).as_deref(), Some("ann"));
+        assert_eq!(proved(&token, ends), None, "after its end");
+        assert_eq!(proved(&Evidence::token(b"other"), before), None);
+        let shown = policy.certificate(["x", "ANN.example"]).unwrap();
+        assert_eq!(proved(&shown, before).as_deref(), Some("ann"));
+        assert_eq!(policy.certificate(["bob.example"]), None);
         assert_eq!(
             policy
                 .deciding(Some("carl"), Right::Create, "carl/x")

@@ -4,6 +4,7 @@
 //! options stand in one file for each room they belong to; each room's options type belongs to that room, so no room knows
 //! this one.
 
+mod access;
 mod command;
 mod descriptors;
 mod error;
@@ -26,6 +27,7 @@ use std::time::Duration;
 
 use clap::{CommandFactory, Parser};
 
+use self::access::AccessOptions;
 use self::command::Commands;
 pub use self::command::{Health, Task};
 pub use self::descriptors::{Descriptors, TooFew};
@@ -66,6 +68,8 @@ pub struct Args {
     network: Network,
     #[command(flatten)]
     tls: Tls,
+    #[command(flatten)]
+    access: AccessOptions,
     #[command(flatten)]
     storage: Storage,
     #[command(flatten)]
@@ -148,6 +152,8 @@ pub struct Config {
     pub listen: ListenConfig,
     /// What TLS is made of, where some of them have it.
     pub tls: Option<TlsOptions>,
+    /// The file of who may do what, if that is restricted.
+    pub access: Option<PathBuf>,
     /// Number of reactors, at least 1.
     pub threads: usize,
     /// Whether each reactor keeps to one CPU.
@@ -201,6 +207,7 @@ impl Config {
         let Args {
             network,
             tls,
+            access,
             storage,
             s3,
             protocol,
@@ -216,7 +223,7 @@ impl Config {
         network.own_names().for_each(|name| hosts.add_own(name));
         let service = protocol.service_config(logging.sampling(), storage.staging(), hosts)?;
         if is_to_serve {
-            listen.check_exposure(service.read_only)?;
+            listen.check_exposure(service.read_only || access.file().is_some())?;
         }
         let values = match s3.settings()? {
             Some(mut settings) => {
@@ -237,6 +244,7 @@ impl Config {
             values,
             listen,
             tls,
+            access: access.file(),
             threads: network.threads(),
             pin: network.pin,
             connections: network.connections(&descriptors),

@@ -3,6 +3,7 @@
 //! One set of counters per reactor, written by its thread alone and read by anybody: nothing is shared on the way of a
 //! request, and a sum is made when a reader asks for it. Knows no format: [`crate::http`] shows the counts.
 
+mod access;
 mod counter;
 mod histogram;
 pub mod process;
@@ -10,6 +11,7 @@ mod reactor;
 mod s3;
 mod store;
 
+pub use access::{AccessCounters, AuthResult};
 pub use counter::{Counter, SharedCounter};
 pub use histogram::{Histogram, Scale};
 pub use reactor::{Direction, Handshake, Method, ReactorCounters, STATUSES};

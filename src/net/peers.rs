@@ -6,40 +6,16 @@
 //! remembered, so the table is never longer than the connections are many. Without a bound there is no table.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::access::Source;
 use crate::http::Peer;
 
 /// The log has a line about refused connections at most this often.
 const LOG_EVERY: Duration = Duration::from_secs(10);
-
-/// What one client is known by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Identity {
-    /// Its address, without the host's half of an IPv6 address.
-    Network(IpAddr),
-    /// Its user.
-    User(u32),
-}
-
-impl Identity {
-    fn of(peer: Peer) -> Self {
-        match peer {
-            Peer::Address(address) => Self::Network(match address.ip().to_canonical() {
-                IpAddr::V6(v6) => {
-                    let network = u128::from(v6) & !u128::from(u64::MAX);
-                    Ipv6Addr::from(network).into()
-                }
-                v4 @ IpAddr::V4(_) => v4,
-            }),
-            Peer::Process { uid, .. } => Self::User(uid),
-        }
-    }
-}
 
 /// The clients that have connections open. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +24,7 @@ pub struct Peers(Option<Arc<Bounded>>);
 #[derive(Debug)]
 struct Bounded {
     max: NonZeroU32,
-    open: Mutex<HashMap<Identity, u32>>,
+    open: Mutex<HashMap<Source, u32>>,
     refused: AtomicU64,
     logged: Mutex<Logged>,
 }
@@ -62,7 +38,7 @@ struct Logged {
 
 /// One connection of a client, until it is dropped.
 #[derive(Debug)]
-pub(super) struct PeerPermit(Option<(Arc<Bounded>, Identity)>);
+pub(super) struct PeerPermit(Option<(Arc<Bounded>, Source)>);
 
 impl Peers {
     /// With at most `max` connections of each client, if there is a bound.
@@ -82,7 +58,7 @@ impl Peers {
         let Some(bounded) = &self.0 else {
             return Some(PeerPermit(None));
         };
-        let client = Identity::of(peer);
+        let client = peer.source();
         if bounded.enter(client) {
             return Some(PeerPermit(Some((Arc::clone(bounded), client))));
         }
@@ -98,11 +74,11 @@ impl Peers {
 }
 
 impl Bounded {
-    fn open(&self) -> MutexGuard<'_, HashMap<Identity, u32>> {
+    fn open(&self) -> MutexGuard<'_, HashMap<Source, u32>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(&self, client: Identity) -> bool {
+    fn enter(&self, client: Source) -> bool {
         let mut open = self.open();
         let connections = open.entry(client).or_insert(0);
         let enters = *connections < self.max.get();
@@ -110,7 +86,7 @@ impl Bounded {
         enters
     }
 
-    fn leave(&self, client: Identity) {
+    fn leave(&self, client: Source) {
         let mut open = self.open();
         if let Some(connections) = open.get_mut(&client) {
             *connections -= 1;
@@ -160,7 +136,7 @@ mod tests {
     }
 
     fn address(text: &str) -> Peer {
-        Peer::Address((text.parse::<IpAddr>().unwrap(), 1).into())
+        Peer::Address((text.parse::<std::net::IpAddr>().unwrap(), 1).into())
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::access::BadAccess;
 use crate::config::TooFew;
 use crate::net::{Listen, TlsError};
 use crate::sandbox::NotConfined;
@@ -30,6 +31,9 @@ pub enum StartError {
         /// The cause.
         source: io::Error,
     },
+    /// Who may do what is not known.
+    #[error("--access: {0}")]
+    Access(#[from] BadAccess),
     /// There is no TLS.
     #[error(transparent)]
     Tls(#[from] TlsError),

@@ -1,0 +1,105 @@
+//! How often one client may fail to prove who it is.
+//!
+//! Ten times, and once more each second. Only clients that failed lately are remembered, and no more than a bounded number of
+//! them; while there is no room, others that fail are refused too, and those that prove who they are never are.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::source::Source;
+
+/// Failures at once.
+const BURST: u32 = 10;
+
+/// How long one failure counts.
+const EACH: Duration = Duration::from_secs(1);
+
+/// Clients remembered: a few megabytes.
+const MOST: usize = 1 << 16;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Failures {
+    /// When the failures of a client will all have been forgotten.
+    forgotten: Mutex<HashMap<Source, Instant>>,
+}
+
+impl Failures {
+    /// Counts a failure of `source` at `now`; else how long it has to wait.
+    pub fn count(&self, source: Source, now: Instant) -> Result<(), Duration> {
+        let mut forgotten = self.forgotten();
+        if forgotten.len() >= MOST {
+            forgotten.retain(|_, end| *end > now);
+        }
+        let next = next(&forgotten, source, now)?;
+        forgotten.insert(source, next);
+        Ok(())
+    }
+
+    /// Whether a failure of `source` at `now` would be counted; else how long it has to wait.
+    pub fn admits(&self, source: Source, now: Instant) -> Result<(), Duration> {
+        next(&self.forgotten(), source, now).map(drop)
+    }
+
+    fn forgotten(&self) -> MutexGuard<'_, HashMap<Source, Instant>> {
+        self.forgotten
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// When the failures of `source` will have been forgotten, with one more at `now`.
+fn next(
+    forgotten: &HashMap<Source, Instant>,
+    source: Source,
+    now: Instant,
+) -> Result<Instant, Duration> {
+    let end = match forgotten.get(&source) {
+        Some(end) => (*end).max(now),
+        None if forgotten.len() >= MOST => return Err(EACH),
+        None => now,
+    };
+    let next = end + EACH;
+    match next.checked_duration_since(now + BURST * EACH) {
+        Some(wait) if !wait.is_zero() => Err(wait),
+        _ => Ok(next),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_fails_ten_times_and_then_once_a_second() {
+        let (failures, now) = (Failures::default(), Instant::now());
+        let source = Source::of([192, 0, 2, 1].into());
+        let other = Source::of([192, 0, 2, 2].into());
+        let counted = |source, now| {
+            (0..100)
+                .filter(|_| failures.count(source, now).is_ok())
+                .count()
+        };
+        assert_eq!(counted(source, now), 10);
+        let wait = failures.count(source, now).unwrap_err();
+        assert_eq!(wait, EACH);
+        assert_eq!(counted(source, now + EACH), 1);
+        assert_eq!(counted(other, now), 10);
+        assert_eq!(failures.admits(other, now), Err(EACH));
+        assert_eq!(failures.admits(other, now + EACH), Ok(()));
+        assert_eq!(counted(source, now + Duration::from_secs(60)), 10);
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_and_room_is_made() {
+        let (failures, now) = (Failures::default(), Instant::now());
+        let most = u32::try_from(MOST).unwrap();
+        for user in 0..most + 10 {
+            assert_eq!(failures.count(Source::User(user), now).is_ok(), user < most);
+        }
+        assert_eq!(failures.forgotten().len(), MOST);
+        assert!(failures.count(Source::User(most), now + 2 * EACH).is_ok());
+        assert_eq!(failures.forgotten().len(), 1);
+    }
+}

@@ -1,0 +1,327 @@
+//! The file of `--access`: TOML, read whole and checked whole.
+//!
+//! A mistake is told with its line, an unknown field is one. Secrets stand in other files or as digests and hashes, and none of
+//! them is in a message.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::value::Datetime;
+
+use super::htpasswd;
+use super::password_hash::PasswordHash;
+use super::policy::{Credentials, LinkKey, Policy, Rule, TokenDigest, check_name};
+use super::rights::{Right, RightSet};
+use crate::store::Key;
+
+/// The realm of a file that names none.
+const REALM: &str = "data-server";
+
+/// The shortest secret of signed links, in bytes.
+const SHORTEST_SECRET: usize = 32;
+
+/// What is wrong with the file, or with one that it names.
+#[derive(Debug, thiserror::Error)]
+#[error("{place}: {why}")]
+pub struct BadAccess {
+    /// The file, with the line where it is known.
+    pub place: String,
+    /// What is wrong there.
+    pub why: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct File {
+    realm: Option<Spanned<String>>,
+    htpasswd: Option<Spanned<PathBuf>>,
+    #[serde(default)]
+    subject: Vec<SubjectEntry>,
+    #[serde(default)]
+    link_key: Vec<LinkKeyEntry>,
+    #[serde(default)]
+    rule: Vec<RuleEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct SubjectEntry {
+    name: Spanned<String>,
+    token: Option<Spanned<OneOrMore>>,
+    password: Option<Spanned<String>>,
+    certificate: Option<Spanned<OneOrMore>>,
+    not_after: Option<Spanned<Datetime>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct LinkKeyEntry {
+    name: Spanned<String>,
+    secret_file: Spanned<PathBuf>,
+    prefix: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct RuleEntry {
+    who: Spanned<OneOrMore>,
+    prefix: Option<Spanned<String>>,
+    may: Spanned<OneOrMore>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+impl OneOrMore {
+    fn all(&self) -> &[String] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::More(more) => more,
+        }
+    }
+}
+
+/// Reads the policy that the file at `path` is.
+pub(super) fn read(path: &Path) -> Result<Policy, BadAccess> {
+    let text = text_of(path)?;
+    let read = Reading { path, text: &text };
+    let file: File = toml::from_str(&text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        read.wrong(at, error.message().trim().replace('\n', ", "))
+    })?;
+    read.policy(&file)
+}
+
+/// A file that is being read.
+struct Reading<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl Reading<'_> {
+    fn wrong(&self, at: usize, why: impl Into<String>) -> BadAccess {
+        let before = self.text.bytes().take(at);
+        let line = 1 + before.filter(|&byte| byte == b'\n').count();
+        BadAccess {
+            place: format!("{}:{line}", self.path.display()),
+            why: why.into(),
+        }
+    }
+
+    fn policy(&self, file: &File) -> Result<Policy, BadAccess> {
+        let realm = match &file.realm {
+            None => REALM,
+            Some(realm) if is_quotable(realm.get_ref()) => realm.get_ref(),
+            Some(realm) => {
+                let why = "a realm is printable ASCII without quotes and backslashes";
+                return Err(self.wrong(realm.span().start, why));
+            }
+        };
+        let mut hashes = self.hashes(file)?;
+        let rules = file.rule.iter().map(|rule| self.rule(rule));
+        let rules: Vec<Rule> = rules.collect::<Result<_, _>>()?;
+        let mut policy = Policy::new(realm, rules);
+        for entry in &file.subject {
+            let name = self.name(&entry.name)?;
+            let mut credentials = self.credentials(entry)?;
+            credentials.password = credentials.password.or(hashes.remove(name));
+            policy.add(name, credentials).map_err(|taken| {
+                let why = format!("{taken} is another subject's already");
+                self.wrong(entry.name.span().start, why)
+            })?;
+        }
+        for (name, hash) in hashes {
+            let credentials = Credentials {
+                password: Some(hash),
+                ..Credentials::default()
+            };
+            // The names of that file are unique, and those of subjects are taken out.
+            let _ = policy.add(&name, credentials);
+        }
+        for entry in &file.link_key {
+            let key = self.link_key(entry)?;
+            if !policy.add_link_key(entry.name.get_ref(), key) {
+                return Err(self.wrong(entry.name.span().start, "two link keys of one name"));
+            }
+        }
+        self.check_names(file, &policy)?;
+        Ok(policy)
+    }
+
+    fn hashes(&self, file: &File) -> Result<HashMap<String, PasswordHash>, BadAccess> {
+        let Some(named) = &file.htpasswd else {
+            return Ok(HashMap::new());
+        };
+        let path = self.beside(named.get_ref());
+        let text = text_of(&path)?;
+        htpasswd::parse(&text).map_err(|(line, why)| BadAccess {
+            place: format!("{}:{line}", path.display()),
+            why,
+        })
+    }
+
+    fn name<'n>(&self, name: &'n Spanned<String>) -> Result<&'n str, BadAccess> {
+        check_name(name.get_ref()).map_err(|why| self.wrong(name.span().start, why))?;
+        Ok(name.get_ref())
+    }
+
+    fn credentials(&self, entry: &SubjectEntry) -> Result<Credentials, BadAccess> {
+        let mut credentials = Credentials::default();
+        if let Some(tokens) = &entry.token {
+            for token in tokens.get_ref().all() {
+                let why = "a token is given by its digest, as `data-server new-token` prints it: sha256: and 64 digits";
+                let digest = digest(token).ok_or_else(|| self.wrong(tokens.span().start, why))?;
+                credentials.tokens.push(digest);
+            }
+        }
+        if let Some(password) = &entry.password {
+            let hash = PasswordHash::new(password.get_ref());
+            let wrong = |why: super::BadHash| self.wrong(password.span().start, why.to_string());
+            credentials.password = Some(hash.map_err(wrong)?);
+        }
+        if let Some(names) = &entry.certificate {
+            credentials.certificates = names.get_ref().all().to_vec();
+        }
+        if let Some(end) = &entry.not_after {
+            let why = "not-after is a time of UTC, as 2027-06-30T00:00:00Z";
+            let time = time(end.get_ref()).ok_or_else(|| self.wrong(end.span().start, why))?;
+            credentials.not_after = Some(time);
+        }
+        Ok(credentials)
+    }
+
+    fn rule(&self, entry: &RuleEntry) -> Result<Rule, BadAccess> {
+        let named = entry.may.get_ref().all().iter();
+        let may: Option<RightSet> = named.map(|name| Right::named(name)).collect();
+        let Some(may) = may.filter(|_| !entry.may.get_ref().all().is_empty()) else {
+            let all = Right::ALL.map(Right::name).join(", ");
+            return Err(self.wrong(
+                entry.may.span().start,
+                format!("may has one or more of {all}"),
+            ));
+        };
+        let prefix = match &entry.prefix {
+            None => "",
+            Some(prefix) => self.prefix(prefix)?,
+        };
+        Ok(Rule {
+            who: entry.who.get_ref().all().to_vec(),
+            prefix: prefix.to_owned(),
+            may,
+        })
+    }
+
+    fn prefix<'p>(&self, prefix: &'p Spanned<String>) -> Result<&'p str, BadAccess> {
+        let sample = format!("{}x", prefix.get_ref().replace(Rule::NAME, "x"));
+        match Key::new(sample) {
+            Ok(_) => Ok(prefix.get_ref()),
+            Err(why) => {
+                let why = format!("no key begins with this prefix: {why}");
+                Err(self.wrong(prefix.span().start, why))
+            }
+        }
+    }
+
+    fn link_key(&self, entry: &LinkKeyEntry) -> Result<LinkKey, BadAccess> {
+        self.name(&entry.name)?;
+        let prefix = match &entry.prefix {
+            None => "",
+            Some(prefix) => self.prefix(prefix)?,
+        };
+        let path = self.beside(entry.secret_file.get_ref());
+        let wrong = |why: String| self.wrong(entry.secret_file.span().start, why);
+        let unreadable = |error| wrong(format!("{}: {error}", path.display()));
+        let secret = fs::read(&path).map_err(unreadable)?;
+        check_mode(&path)?;
+        let secret = secret.trim_ascii();
+        if secret.len() < SHORTEST_SECRET {
+            let why = format!(
+                "{}: a secret has {SHORTEST_SECRET} bytes or more",
+                path.display()
+            );
+            return Err(wrong(why));
+        }
+        Ok(LinkKey::new(secret, prefix))
+    }
+
+    /// Whether each rule is for names that there are.
+    fn check_names(&self, file: &File, policy: &Policy) -> Result<(), BadAccess> {
+        let reserved = HashSet::from([Rule::EVERY_SUBJECT, Rule::ANONYMOUS]);
+        for entry in &file.rule {
+            let who = entry.who.get_ref().all();
+            let is_known =
+                |name: &&String| reserved.contains(name.as_str()) || policy.subject(name).is_some();
+            let unknown = who.iter().find(|name| !is_known(name));
+            let why = match unknown {
+                Some(name) => format!("there is no subject {name:?}"),
+                None if who.is_empty() => "who has one name or more".to_owned(),
+                None => continue,
+            };
+            return Err(self.wrong(entry.who.span().start, why));
+        }
+        Ok(())
+    }
+
+    /// A file that this one names.
+    fn beside(&self, named: &Path) -> PathBuf {
+        self.path
+            .parent()
+            .map_or_else(|| named.into(), |folder| folder.join(named))
+    }
+}
+
+fn is_quotable(realm: &str) -> bool {
+    let is_plain = |byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+    !realm.is_empty() && realm.bytes().all(is_plain)
+}
+
+/// The digest of `sha256:` and 64 hexadecimal digits.
+fn digest(text: &str) -> Option<TokenDigest> {
+    let digits = text.strip_prefix("sha256:")?.as_bytes();
+    let mut digest = TokenDigest::default();
+    if digits.len() != 2 * digest.len() || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    for (byte, pair) in digest.iter_mut().zip(digits.chunks_exact(2)) {
+        let pair = std::str::from_utf8(pair).ok()?;
+        *byte = u8::from_str_radix(pair, 16).ok()?;
+    }
+    Some(digest)
+}
+
+fn time(given: &Datetime) -> Option<SystemTime> {
+    given.offset?;
+    humantime::parse_rfc3339(&given.to_string()).ok()
+}
+
+fn text_of(path: &Path) -> Result<String, BadAccess> {
+    let text = fs::read_to_string(path).map_err(|error| BadAccess {
+        place: path.display().to_string(),
+        why: error.to_string(),
+    })?;
+    check_mode(path)?;
+    Ok(text)
+}
+
+/// Refuses a file that others may write: they could give themselves any right. One that others may read is told of.
+fn check_mode(path: &Path) -> Result<(), BadAccess> {
+    let mode = rustix::fs::stat(path).map_or(0, |stat| stat.st_mode);
+    if mode & 0o002 != 0 {
+        return Err(BadAccess {
+            place: path.display().to_string(),
+            why: "every user of this machine may write it: chmod o-w".to_owned(),
+        });
+    }
+    if mode & 0o004 != 0 {
+        tracing::warn!(file = %path.display(), "every user of this machine may read this file: chmod o-r");
+    }
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! Hashes of passwords: argon2id, and bcrypt for files that other programs made.
+//!
+//! Both take long by design. A hash that would take far more than others do is refused when it is read. The text of a hash is
+//! in no `Debug` output.
+
+use std::fmt;
+
+use argon2::password_hash::phc;
+use argon2::{Argon2, Params, PasswordHasher, PasswordVerifier};
+
+/// The most memory that a check may take, in KiB.
+const MOST_MEMORY: u32 = 256 << 10;
+
+/// The most passes of argon2id over it.
+const MOST_PASSES: u32 = 16;
+
+/// The highest cost of bcrypt: each step doubles the time, and this one takes about two seconds.
+const HIGHEST_COST: u32 = 15;
+
+/// What a hash of bcrypt begins with; the three say which program made it, and mean the same.
+const BCRYPT: [&str; 3] = ["$2a$", "$2b$", "$2y$"];
+
+/// The hash of a password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PasswordHash(Box<str>);
+
+/// Why a text is no hash that is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadHash {
+    /// It is of no known kind.
+    #[error(
+        "no hash of a password: `data-server hash-password` makes one; $argon2id$, $2a$, $2b$ and $2y$ are known"
+    )]
+    Kind,
+    /// It is of a known kind, and malformed.
+    #[error("a malformed hash of a password")]
+    Malformed,
+    /// Checking it takes too much.
+    #[error(
+        "a hash that takes too much to check: at most 256 MiB and 16 passes of argon2id, and cost 15 of bcrypt"
+    )]
+    Expensive,
+}
+
+impl PasswordHash {
+    /// The hash that `text` is.
+    pub fn new(text: &str) -> Result<Self, BadHash> {
+        if BCRYPT.iter().any(|start| text.starts_with(start)) {
+            let parts: bcrypt::HashParts = text.parse().map_err(|_| BadHash::Malformed)?;
+            if parts.get_cost() > HIGHEST_COST {
+                return Err(BadHash::Expensive);
+            }
+        } else if text.starts_with("$argon2id$") {
+            let hash = phc::PasswordHash::new(text).map_err(|_| BadHash::Malformed)?;
+            let params = Params::try_from(&hash).map_err(|_| BadHash::Malformed)?;
+            if hash.salt.is_none() || hash.hash.is_none() {
+                return Err(BadHash::Malformed);
+            }
+            if params.m_cost() > MOST_MEMORY || params.t_cost() > MOST_PASSES {
+                return Err(BadHash::Expensive);
+            }
+        } else {
+            return Err(BadHash::Kind);
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// A hash of `password`: argon2id with 19 MiB, two passes and one lane (OWASP's least), and a salt of its own. `None`
+    /// where the system has no random bytes.
+    pub fn make(password: &[u8]) -> Option<Self> {
+        let made = Argon2::default().hash_password(password).ok()?;
+        Some(Self(made.to_string().into()))
+    }
+
+    /// Whether it is the hash of `password`. Takes tens of milliseconds or more of a processor.
+    pub fn verify(&self, password: &[u8]) -> bool {
+        if self.0.starts_with("$argon2id$") {
+            return Argon2::default()
+                .verify_password(password, &*self.0)
+                .is_ok();
+        }
+        bcrypt::verify(password, &self.0).unwrap_or(false)
+    }
+
+    /// Its text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for PasswordHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PasswordHash").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_is_of_its_password_alone() {
+        let made = PasswordHash::make(b"secret").unwrap();
+        assert!(
+            made.as_str().starts_with("$argon2id$v=19$m=19456,t=2,p=1$"),
+            "{}",
+            made.as_str()
+        );
+        let bcrypt = bcrypt::hash(b"secret", 4).unwrap();
+        for text in [made.as_str(), &bcrypt, &bcrypt.replacen("$2b$", "$2y$", 1)] {
+            let hash = PasswordHash::new(text).unwrap();
+            assert!(hash.verify(b"secret"), "{text}");
+            assert!(!hash.verify(b"Secret"), "{text}");
+            assert!(!format!("{hash:?}").contains('$'));
+        }
+        assert_ne!(PasswordHash::make(b"secret"), Some(made));
+    }
+
+    #[test]
+    fn what_is_no_hash_or_takes_too_long_is_refused() {
+        let salt = "c29tZXNhbHQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+        for (text, why) in [
+            ("secret", BadHash::Kind),
+            ("$6$salt$hash", BadHash::Kind),
+            (
+                "$argon2i$v=19$m=19456,t=2,p=1$c29tZXNhbHQ$AAAA",
+                BadHash::Kind,
+            ),
+            ("$argon2id$", BadHash::Malformed),
+            ("$argon2id$v=19$m=19456,t=2,p=1", BadHash::Malformed),
+            ("$2y$10$short", BadHash::Malformed),
+            (
+                &format!("$argon2id$v=19$m=1000000,t=2,p=1${salt}"),
+                BadHash::Expensive,
+            ),
+            (
+                &format!("$argon2id$v=19$m=19456,t=100,p=1${salt}"),
+                BadHash::Expensive,
+            ),
+            (
+                "$2y$20$abcdefghijklmnopqrstuu5s9mQ6rW2vXyZ0123456789ABCDEFGHI",
+                BadHash::Expensive,
+            ),
+        ] {
+            assert_eq!(PasswordHash::new(text), Err(why), "{text}");
+        }
+    }
+}

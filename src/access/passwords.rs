@@ -1,0 +1,226 @@
+//! Passwords: checked by hashes that take long by design, and remembered for a while.
+//!
+//! Promises that few are checked at once and few wait, so that guessing takes neither the processor nor the memory from
+//! others; that equal ones share a check; and that one name is checked once at a time. What is remembered cannot be turned
+//! back into a password, and says nothing in another process.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared, WeakShared};
+use hmac::{Hmac, KeyInit, Mac};
+use rustix::rand::{GetRandomFlags, getrandom};
+use sha2::Sha256;
+use tokio::sync::{Mutex as AsyncMutex, Semaphore};
+
+use super::password_hash::PasswordHash;
+use super::policy::{Evidence, Policy};
+use crate::metrics::AccessCounters;
+use crate::store::{BlockingPool, Error};
+
+/// Checks at once: each takes the memory that its hash asks for.
+const AT_ONCE: usize = 2;
+
+/// Checks that wait.
+const WAITING: usize = 16;
+
+/// Checks of one name, under way and waiting: guesses of one do not keep the others out.
+const OF_ONE_NAME: usize = 4;
+
+/// How long a right password is remembered.
+const REMEMBERED: Duration = Duration::from_secs(60);
+
+/// Right passwords remembered.
+const MOST: usize = 1024;
+
+/// A name with its password and the hash that it was held against, by the key of this process.
+type Tag = [u8; 32];
+
+/// A check that several requests may wait for; it says whether the password is right.
+type Check = Shared<BoxFuture<'static, bool>>;
+
+/// Why a password is not checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unchecked {
+    /// There are too many checks under way.
+    Busy,
+    /// No subject has a password.
+    NoPasswords,
+}
+
+/// See the module.
+pub struct Passwords {
+    keyed: Hmac<Sha256>,
+    counters: Arc<AccessCounters>,
+    verified: Mutex<HashMap<Tag, Instant>>,
+    under_way: Mutex<HashMap<Tag, UnderWay>>,
+    turns: Arc<Semaphore>,
+}
+
+struct UnderWay {
+    check: WeakShared<BoxFuture<'static, bool>>,
+    name: Box<str>,
+    /// Whose turn it is among the checks of the name.
+    turn: Weak<AsyncMutex<()>>,
+}
+
+impl Passwords {
+    /// None remembered, to begin with. A process that gets no random bytes cannot be told from another one, so it does not
+    /// start.
+    pub fn new(counters: Arc<AccessCounters>) -> std::io::Result<Self> {
+        let mut key = [0; 32];
+        let mut filled = 0;
+        while filled < key.len() {
+            filled += getrandom(&mut key[filled..], GetRandomFlags::empty())?;
+        }
+        let keyed = Hmac::new_from_slice(&key);
+        Ok(Self {
+            keyed: keyed.map_err(std::io::Error::other)?,
+            counters,
+            verified: Mutex::default(),
+            under_way: Mutex::default(),
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+        })
+    }
+
+    /// The evidence that this is the password of `name`, if it was right a short while ago, at `now`.
+    pub fn remembered(
+        &self,
+        policy: &Policy,
+        name: &str,
+        password: &[u8],
+        now: Instant,
+    ) -> Option<Evidence> {
+        let hash = policy.password(name)?;
+        let tag = self.tag(name, password, hash);
+        let verified = self.verified();
+        verified.get(&tag).filter(|end| now < **end)?;
+        self.counters.remembered.add(1);
+        Some(evidence(name, hash))
+    }
+
+    /// Checks `password` on the `compute` threads: the future resolves to the evidence that it is right. A name that is not
+    /// known takes as long as one that is.
+    pub fn check(
+        self: &Arc<Self>,
+        policy: &Policy,
+        name: &str,
+        password: Vec<u8>,
+        compute: &BlockingPool,
+    ) -> Result<impl Future<Output = Option<Evidence>> + use<>, Unchecked> {
+        let known = policy.password(name).map(|hash| evidence(name, hash));
+        let hash = policy.password(name).or(policy.stand_in());
+        let hash = hash.ok_or(Unchecked::NoPasswords)?.clone();
+        let tag = self.tag(name, &password, &hash);
+        let (compute, counters) = (compute.clone(), Arc::clone(&self.counters));
+        let verify = move || {
+            let began = Instant::now();
+            let is_right = hash.verify(&password);
+            counters.checked(began.elapsed());
+            Ok(is_right)
+        };
+        let check = self.start(tag, name, async move { compute.run(verify).await })?;
+        let passwords = Arc::clone(self);
+        Ok(async move {
+            if !check.await {
+                return None;
+            }
+            if known.is_some() {
+                passwords.remember(tag, Instant::now());
+            }
+            known
+        })
+    }
+
+    /// The check of `tag` under way, or one that begins.
+    fn start(
+        &self,
+        tag: Tag,
+        name: &str,
+        verify: impl Future<Output = Result<bool, Error>> + Send + 'static,
+    ) -> Result<Check, Unchecked> {
+        let mut under_way = self.under_way();
+        under_way.retain(|_, other| other.check.upgrade().is_some());
+        if let Some(same) = under_way.get(&tag).and_then(|same| same.check.upgrade()) {
+            return Ok(same);
+        }
+        let of_name = || under_way.values().filter(|other| *other.name == *name);
+        if under_way.len() >= AT_ONCE + WAITING || of_name().count() >= OF_ONE_NAME {
+            return Err(Unchecked::Busy);
+        }
+        let turn = of_name().find_map(|other| other.turn.upgrade());
+        let (turn, turns) = (turn.unwrap_or_default(), Arc::clone(&self.turns));
+        let entry = (name.into(), Arc::downgrade(&turn));
+        let check = async move {
+            let _turn = turn.lock().await;
+            let _one = turns.acquire().await;
+            verify.await.unwrap_or_else(|error| {
+                tracing::error!(%error, "a password could not be checked");
+                false
+            })
+        };
+        let check = check.boxed().shared();
+        if let Some(weak) = check.downgrade() {
+            let (name, turn) = entry;
+            under_way.insert(
+                tag,
+                UnderWay {
+                    check: weak,
+                    name,
+                    turn,
+                },
+            );
+        }
+        Ok(check)
+    }
+
+    fn remember(&self, tag: Tag, now: Instant) {
+        let mut verified = self.verified();
+        if verified.len() >= MOST {
+            verified.retain(|_, end| *end > now);
+        }
+        if verified.len() >= MOST
+            && let Some(oldest) = verified.iter().min_by_key(|(_, end)| **end)
+        {
+            let oldest = *oldest.0;
+            verified.remove(&oldest);
+        }
+        verified.insert(tag, now + REMEMBERED);
+    }
+
+    /// Of a hash that was replaced it is another one.
+    fn tag(&self, name: &str, password: &[u8], hash: &PasswordHash) -> Tag {
+        let mut tag = self.keyed.clone();
+        for part in [name.as_bytes(), password, hash.as_str().as_bytes()] {
+            tag.update(&(part.len() as u64).to_le_bytes());
+            tag.update(part);
+        }
+        tag.finalize().into_bytes().into()
+    }
+
+    fn verified(&self) -> MutexGuard<'_, HashMap<Tag, Instant>> {
+        self.verified.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, HashMap<Tag, UnderWay>> {
+        self.under_way
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn evidence(name: &str, hash: &PasswordHash) -> Evidence {
+    Evidence::Password {
+        name: name.into(),
+        hash: hash.clone(),
+    }
+}
+
+impl fmt::Debug for Passwords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Passwords").finish_non_exhaustive()
+    }
+}
