@@ -3,6 +3,8 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use crate::access::Source;
+
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
@@ -15,6 +17,16 @@ pub enum Peer {
         /// Its number.
         pid: i32,
     },
+}
+
+impl Peer {
+    /// Which client it is, whatever connections that has.
+    pub fn source(&self) -> Source {
+        match self {
+            Self::Address(address) => Source::of(address.ip()),
+            Self::Process { uid, .. } => Source::User(*uid),
+        }
+    }
 }
 
 impl fmt::Display for Peer {

@@ -4,7 +4,7 @@
 //! - `semantics`: the rules of HTTP that are pure functions.
 //! - `service`: one door for every request; what performs it.
 //! - `response`: from an outcome to status, headers and body.
-//! - `client`: who asks.
+//! - `client`: who is at the other end; `guard`: who that is, and what they may do.
 //! - `exchange`: the state of a connection, and the record of the request under way.
 //! - `watch`, `ui` and `admin`: changes as they come, the page for browsers, the server's own pages.
 
@@ -14,6 +14,7 @@ mod exchange;
 #[cfg(any(test, fuzzing))]
 #[path = "../../tests/checks/mod.rs"]
 pub mod fuzz;
+mod guard;
 mod request;
 mod response;
 mod semantics;
@@ -27,6 +28,7 @@ pub use admin::Admin;
 pub use client::{Client, Peer};
 pub use exchange::access_log::Sampling;
 pub use exchange::connection_state::{ConnectionState, Phase};
+pub use exchange::proven::Proven;
 pub use request::body::Frames;
 pub use request::framing::Framing;
 pub use request::head::{FramingError, MAX_HEAD};
@@ -43,6 +45,7 @@ pub use semantics::media::is_guessed_text;
 pub use semantics::{conditional, range};
 pub use service::builder::ServiceBuilder;
 pub use service::execute::{Task, Work};
+pub use service::proving::{Arrived, Proving};
 pub use service::{Answer, Service};
 pub use service_config::{AllowLists, Routes, ServiceConfig, UploadLimits};
 pub use watch::{Session, Upgraded};

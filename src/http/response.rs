@@ -14,6 +14,7 @@ pub(super) mod interim;
 pub(super) mod outcome;
 mod pages;
 pub(super) mod plain;
+mod privacy;
 mod refusal;
 pub(super) mod remote_part;
 pub(super) mod representation;
@@ -62,6 +63,7 @@ pub(super) fn render(
         headers.insert(SERVER, NAME);
     }
     cross_origin::share(headers, context);
+    privacy::protect(headers, context.proof.as_deref());
     response
 }
 
@@ -223,6 +225,10 @@ fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -
         Rejection::Method if config.compat => (S::NOT_FOUND, "method"),
         Rejection::Method | Rejection::PageMethod(_) => (S::METHOD_NOT_ALLOWED, "method"),
         Rejection::ReadOnly => (S::FORBIDDEN, "read-only"),
+        Rejection::Unauthenticated { .. } => (S::UNAUTHORIZED, "unauthenticated"),
+        Rejection::NotAllowed(_) => (S::FORBIDDEN, "not-allowed"),
+        Rejection::TooManyFailures { .. } => (S::TOO_MANY_REQUESTS, "too-many-failures"),
+        Rejection::ChecksBusy => (S::SERVICE_UNAVAILABLE, "checks-busy"),
         Rejection::BadQuery(_)
         | Rejection::BadWatchRequest(BadWatchRequest::Prefix | BadWatchRequest::Since) => {
             (S::BAD_REQUEST, "bad-query")

@@ -11,8 +11,10 @@ mod get;
 mod handler;
 mod list;
 mod part;
+pub(super) mod proving;
 mod put;
 mod remote;
+mod rights;
 mod subscribe;
 mod uploads;
 mod value_upload;
@@ -30,6 +32,7 @@ use crate::http::client::Client;
 use crate::http::exchange::access_log::{Line, Sampling, protocol};
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::exchange::panics::{RequestInfo, caught};
+use crate::http::exchange::proven::Proof;
 use crate::http::exchange::record::RequestRecord;
 use crate::http::exchange::request_metrics::{Notes, Timing};
 use crate::http::request::body::Frames;
@@ -44,8 +47,9 @@ use crate::http::response::outcome::Outcome;
 use crate::http::semantics::accept::prefers_problem;
 use crate::http::service::execute::{RequestContext, Task, Work};
 use crate::http::service::handler::{Handler, seal};
+use crate::http::service::proving::{Arrived, Check, Proving};
 use crate::http::service::subscribe::{NO_WATCH, subscribe};
-use crate::http::watch::{Subscribers, Subscription, Upgraded};
+use crate::http::watch::{Asked, Permission, Subscribers, Subscription, Upgraded};
 
 /// The service of one reactor.
 #[derive(Debug)]
@@ -65,6 +69,8 @@ pub enum Answer {
     Working(Work),
     /// The body of an upload decides, and has not been touched: it can be received in more than one way.
     Upload(Box<Task>),
+    /// It is being found out who asks; then the request goes on by [`Service::go_on`].
+    Proving(Proving),
 }
 
 impl Service {
@@ -90,14 +96,40 @@ impl Service {
         failpoint::reach("connection", request.uri().path());
         let record = RequestRecord::begin(connection, request.method());
         let (head, body) = request.into_parts();
+        self.answer(
+            Arrived {
+                connection: Rc::clone(connection),
+                client,
+                head,
+                body,
+                record,
+            },
+            upgraded,
+        )
+    }
+
+    /// Goes on with a request when it is known who asks, as [`Service::call`] does.
+    pub fn go_on(self: &Rc<Self>, arrived: Box<Arrived>, upgraded: &Upgraded) -> Answer {
+        self.answer(*arrived, upgraded)
+    }
+
+    fn answer(self: &Rc<Self>, arrived: Arrived, upgraded: &Upgraded) -> Answer {
+        let Arrived {
+            connection,
+            client,
+            head,
+            body,
+            record,
+        } = arrived;
+        let connection = &connection;
         let begun = caught(|| self.begin(&head, body.len(), client, connection, &record));
         let (context, begun) = begun.unwrap_or_else(|panicked| {
-            let id = record.request_id(|| self.notes(Some(&head), client));
+            let id = record.request_id(|| self.notes(Some(&head), client, None));
             RequestInfo::new(&head, client.peer).panicked(panicked, &id, connection);
             (ResponseContext::default(), Begun::Done(Outcome::Panicked))
         });
         // Only work reads what comes with a request.
-        if !matches!(begun, Begun::Work(_)) && !body.is_empty() {
+        if matches!(begun, Begun::Done(_) | Begun::Watch(..)) && !body.is_empty() {
             connection.leave_unread();
         }
         match begun {
@@ -108,10 +140,26 @@ impl Service {
                 }
                 Answer::Working(self.when_resident(response, context, connection, record))
             }
+            Begun::Proving(check) => {
+                let connection = Rc::clone(connection);
+                let arrived = Arrived {
+                    connection,
+                    client,
+                    head,
+                    body,
+                    record,
+                };
+                Answer::Proving(Proving::new(check, arrived))
+            }
             Begun::Watch(ask, subscribers) => {
                 // Before there is a response, so that a client that acts on the response misses nothing.
-                let subscription =
-                    Subscription::new(&subscribers, connection, ask.prefix, ask.since);
+                let access = self.handler.guard.access();
+                let asked = Asked {
+                    prefix: ask.prefix,
+                    since: ask.since,
+                    permission: Permission::new(access, context.proof.as_ref()),
+                };
+                let subscription = Subscription::new(&subscribers, connection, asked);
                 Answer::Ready(subscribe(
                     &self.handler,
                     subscription,
@@ -152,7 +200,7 @@ impl Service {
     ) -> Response<Body> {
         let record = RequestRecord::begin(connection, &Method::CONNECT);
         if self.handler.config.access_log.is_some() {
-            record.note(self.notes(None, client));
+            record.note(self.notes(None, client, None));
         }
         connection.leave_unread();
         let context = ResponseContext {
@@ -173,12 +221,13 @@ impl Service {
         record: &RequestRecord,
     ) -> (ResponseContext, Begun) {
         failpoint::reach("answer", head.uri.path());
-        let (context, understood) = understand(head, len, client, &self.handler.config);
-        if self.handler.config.access_log.is_some()
-            || self.handler.config.server_timing
-            || context.identified
-        {
-            record.note(self.notes(Some(head), client));
+        let Handler { config, guard, .. } = &*self.handler;
+        let proven = connection.proven();
+        let (context, understood) = understand(head, len, client, config, guard, proven);
+        let is_noted = config.access_log.is_some() || config.server_timing || context.identified;
+        // A request that is asked again is noted then.
+        if is_noted && !matches!(understood, Ok(Intent::Prove(_))) {
+            record.note(self.notes(Some(head), client, context.proof.as_deref()));
         }
         if context.closes {
             connection.close_after_response();
@@ -187,6 +236,13 @@ impl Service {
             Err(rejection) => {
                 self.handler.rejection_log.refused(&rejection, client.peer);
                 Begun::Done(Outcome::Refused(rejection))
+            }
+            Ok(Intent::Prove(unchecked)) => {
+                let compute = self.handler.store.compute();
+                match guard.check(*unchecked, Rc::clone(proven), compute) {
+                    Ok(check) => Begun::Proving(Box::pin(check)),
+                    Err(rejection) => Begun::Done(Outcome::Refused(rejection)),
+                }
             }
             Ok(Intent::Watch(ask)) => match &self.subscribers {
                 Some(subscribers) => Begun::Watch(ask, Rc::clone(subscribers)),
@@ -204,7 +260,7 @@ impl Service {
     }
 
     /// What the log says of a request; without a `head`, it could not be understood.
-    fn notes(&self, head: Option<&Parts>, client: Client) -> Notes {
+    fn notes(&self, head: Option<&Parts>, client: Client, proof: Option<&Proof>) -> Notes {
         let line = self.handler.config.access_log.map(|Sampling { one_of }| {
             let turn = self.logged.get();
             self.logged.set((turn + 1) % one_of);
@@ -213,6 +269,7 @@ impl Service {
                 reactor: self.handler.reactor,
                 method: head.map_or("-", |head| head.method.as_str()).to_owned(),
                 target: head.map_or("-", |head| head.uri.path()).to_owned(),
+                subject: proof.map(|proof| proof.subject.name.clone()),
                 protocol: head.map_or("-", |head| protocol(head.version)),
                 is_sampled: turn == 0,
                 bytes: 0,
@@ -258,6 +315,7 @@ impl Service {
 /// What became of a request at once.
 enum Begun {
     Done(Outcome),
+    Proving(Check),
     Watch(WatchRequest, Rc<Subscribers>),
     Work(Operation<'static>),
 }

@@ -85,6 +85,9 @@ async fn protocol(
         return Ok(None);
     }
     context.client.tls_version = context.socket.tls().and_then(TlsSession::version);
+    if let Some(tls) = context.socket.tls() {
+        context.state.proven().set_certificate(tls.client_names());
+    }
     let is_http2 = match context.socket.tls() {
         Some(tls) => tls.has_agreed_on(HTTP2),
         None if context.reactor.http2() == Http2::Sealed => false,

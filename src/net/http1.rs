@@ -23,7 +23,9 @@ use super::hyper_io::HyperIo;
 use super::reactor::Takeover;
 use super::socket_reader::SocketReader;
 use super::takeover::{self, Taken};
-use crate::http::{Answer, Body, Frames, FramingError, MAX_HEAD, Phase, Session, Upgraded, Work};
+use crate::http::{
+    Answer, Body, Frames, FramingError, MAX_HEAD, Phase, Proving, Session, Upgraded, Work,
+};
 
 /// The protocol's settings, the same for all connections. hyper holds up to `receive_buffer` bytes of a request that is being
 /// received.
@@ -153,31 +155,28 @@ fn call<'c>(
     context: &'c ConnectionContext<'_>,
     request: Request<Incoming>,
     taken: &'c RefCell<Option<Taken>>,
-    upgraded: &Upgraded,
+    upgraded: &'c Upgraded,
 ) -> Pending<'c> {
     let can_take = context.reactor.takeover() == Takeover::On
         && request.version() == Version::HTTP_11
         && request.method() != Method::HEAD;
     let service = context.reactor.service();
     let request = request.map(Frames::from);
-    let progress = match service.call(&context.state, context.client, request, upgraded) {
-        Answer::Ready(response) => Stage::Ready(Some(response)),
-        Answer::Working(work) => Stage::Working(work),
-        Answer::Upload(task) if can_take && takeover::is_worth(&task) => {
-            *taken.borrow_mut() = Some(Taken::Upload(task));
-            Stage::Ready(None)
-        }
-        Answer::Upload(task) => Stage::Working(task.with_frames()),
-    };
-    Pending {
-        stage: progress,
+    let mut pending = Pending {
+        stage: Stage::Ready(None),
+        context,
+        upgraded,
         taken: can_take.then_some(taken),
-    }
+    };
+    pending.begin(service.call(&context.state, context.client, request, upgraded));
+    pending
 }
 
 /// The answer to a request, for hyper. Stays pending when the connection takes it over.
 struct Pending<'a> {
     stage: Stage,
+    context: &'a ConnectionContext<'a>,
+    upgraded: &'a Upgraded,
     /// Where a response is left that the connection sends itself, if it may.
     taken: Option<&'a RefCell<Option<Taken>>>,
 }
@@ -186,18 +185,42 @@ enum Stage {
     /// Known already; empty once it has been given.
     Ready(Option<Response<Body>>),
     Working(Work),
+    Proving(Proving),
+}
+
+impl Pending<'_> {
+    fn begin(&mut self, answer: Answer) {
+        self.stage = match (answer, self.taken) {
+            (Answer::Ready(response), _) => Stage::Ready(Some(response)),
+            (Answer::Working(work), _) => Stage::Working(work),
+            (Answer::Proving(proving), _) => Stage::Proving(proving),
+            (Answer::Upload(task), Some(taken)) if takeover::is_worth(&task) => {
+                *taken.borrow_mut() = Some(Taken::Upload(task));
+                Stage::Ready(None)
+            }
+            (Answer::Upload(task), _) => Stage::Working(task.with_frames()),
+        };
+    }
 }
 
 impl Future for Pending<'_> {
     type Output = Result<Response<Body>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let response = match &mut self.stage {
-            Stage::Ready(response) => match response.take() {
-                Some(response) => response,
-                None => return Poll::Pending,
-            },
-            Stage::Working(work) => ready!(work.as_mut().poll(cx)),
+        let response = loop {
+            match &mut self.stage {
+                Stage::Ready(response) => match response.take() {
+                    Some(response) => break response,
+                    None => return Poll::Pending,
+                },
+                Stage::Working(work) => break ready!(work.as_mut().poll(cx)),
+                Stage::Proving(proving) => {
+                    let arrived = ready!(Pin::new(proving).poll(cx));
+                    let service = self.context.reactor.service();
+                    let answer = service.go_on(arrived, self.upgraded);
+                    self.begin(answer);
+                }
+            }
         };
         match self.taken {
             Some(taken) if response.body().is_long() => {

@@ -15,20 +15,21 @@ mod piece;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
-use hyper::{Method, Request};
+use hyper::{Method, Request, Response};
 use tokio::time::{Sleep, sleep};
 
 use super::closing::LINGER;
 use super::command::Command;
 use super::connection_context::ConnectionContext;
 use super::socket_reader::SocketReader;
-use crate::http::{Answer, ConnectionState, MAX_HEAD, Phase, Stream, StreamBody, Upgraded, go_on};
+use crate::http::{
+    Answer, Body, MAX_HEAD, Phase, Proving, Service, Stream, StreamBody, Upgraded, go_on,
+};
 use exchange::{Exchange, Stage};
 use frame_io::{FrameIo, Output};
 use input::Input;
@@ -238,7 +239,7 @@ impl<'a> Multiplexer<'a> {
     fn accept(&self, request: Request<RecvStream>, response: SendResponse<Bytes>) {
         let (head, body) = request.into_parts();
         let reactor = self.context.reactor;
-        let state = Rc::new(ConnectionState::new(Arc::clone(reactor.counters())));
+        let state = Rc::new(self.context.state.of_stream());
         let stream = Rc::new(Stream::new(body, response));
         let body = StreamBody::new(&stream, &state, &head.headers, go_on);
         let exchange = Exchange {
@@ -258,8 +259,26 @@ impl<'a> Multiplexer<'a> {
                 Some(begun) => begun,
             },
             Answer::Working(work) => Stage::Working(work),
+            Answer::Proving(proving) => Stage::Working(Box::pin(prove(reactor.service(), proving))),
             Answer::Upload(task) => Stage::Working(task.with_frames()),
         };
         tokio::task::spawn_local(exchange.run(begun));
+    }
+}
+
+/// The response to a request that begins when it is known who asks.
+fn prove(service: &Rc<Service>, proving: Proving) -> impl Future<Output = Response<Body>> + use<> {
+    let service = Rc::clone(service);
+    async move {
+        let mut proving = proving;
+        loop {
+            let arrived = proving.await;
+            match service.go_on(arrived, &Upgraded::default()) {
+                Answer::Ready(response) => return response,
+                Answer::Working(work) => return work.await,
+                Answer::Upload(task) => return task.with_frames().await,
+                Answer::Proving(again) => proving = again,
+            }
+        }
     }
 }

@@ -14,6 +14,7 @@ use rustix::io::pread;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use rustls::{HandshakeKind, ProtocolVersion, ServerConnection};
 use tokio::io::Interest;
+use webpki::EndEntityCert;
 
 use super::raw_socket::{RawSocket, is_again};
 use crate::http::{Piped, Region};
@@ -66,6 +67,17 @@ impl TlsSession {
             ProtocolVersion::TLSv1_3 => Some("TLSv1.3"),
             _ => None,
         }
+    }
+
+    /// The DNS names in the certificate of the client, if it showed one. Known once the handshake is over.
+    pub(super) fn client_names(&self) -> Vec<String> {
+        let connection = self.connection();
+        let shown = connection
+            .peer_certificates()
+            .and_then(|shown| shown.first());
+        let shown = shown.and_then(|shown| EndEntityCert::try_from(shown).ok());
+        let names = shown.iter().flat_map(|shown| shown.valid_dns_names());
+        names.map(str::to_owned).collect()
     }
 
     /// How the handshake was done, once it is over.

@@ -43,7 +43,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "access", "net", "http", "sandbox", "store", "server", "log", "health",
         ],
     ),
-    ("net", &["http", "drain", "metrics"]),
+    ("net", &["access", "http", "drain", "metrics"]),
     ("http", &["access", "store", "metrics", "failpoint"]),
     ("access", &["store", "metrics"]),
     ("store", &["metrics", "trust"]),

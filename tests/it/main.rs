@@ -1,5 +1,6 @@
 //! The integration tests: the real binary, real sockets, one module per behaviour.
 
+mod access;
 mod architecture;
 mod docs;
 mod get;

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 
+use crate::access::Access;
+use crate::http::admin::access_metrics::AccessMetrics;
 use crate::http::admin::process_metrics::ProcessMetrics;
 use crate::http::admin::reactor_metrics::ReactorMetrics;
 use crate::http::admin::store_metrics::StoreMetrics;
@@ -19,11 +21,18 @@ use crate::store::Store;
 pub(super) struct Exposition(Registry);
 
 impl Exposition {
-    pub(super) fn new(reactors: Vec<Arc<ReactorCounters>>, store: Arc<Store>) -> Self {
+    pub(super) fn new(
+        reactors: Vec<Arc<ReactorCounters>>,
+        store: Arc<Store>,
+        access: Option<Arc<Access>>,
+    ) -> Self {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(ProcessMetrics::new()));
         registry.register_collector(Box::new(ReactorMetrics(reactors)));
         registry.register_collector(Box::new(StoreMetrics(store)));
+        if let Some(access) = access {
+            registry.register_collector(Box::new(AccessMetrics(access)));
+        }
         Self(registry)
     }
 

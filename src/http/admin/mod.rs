@@ -2,6 +2,7 @@
 //!
 //! They say how the server is, and change nothing. None of them touches a value, and none is a key: a key is one segment.
 
+mod access_metrics;
 mod exposition;
 mod health;
 mod metric_writer;
@@ -13,6 +14,7 @@ mod store_metrics;
 
 use std::sync::Arc;
 
+use crate::access::Access;
 use crate::http::admin::exposition::Exposition;
 use crate::http::admin::health::{Lifecycle, Phase, Probe, Readiness};
 use crate::http::request::page::{MetricsFormat, Page};
@@ -32,11 +34,16 @@ pub struct Admin {
 
 impl Admin {
     /// The pages of a server that is starting; it is not ready with less than `min_free` bytes free for values.
-    pub fn new(reactors: Vec<Arc<ReactorCounters>>, store: &Arc<Store>, min_free: u64) -> Self {
+    pub fn new(
+        reactors: Vec<Arc<ReactorCounters>>,
+        store: &Arc<Store>,
+        min_free: u64,
+        access: Option<Arc<Access>>,
+    ) -> Self {
         Self {
             lifecycle: Lifecycle::default(),
             probe: Probe::new(Arc::clone(store), min_free),
-            exposition: Exposition::new(reactors, Arc::clone(store)),
+            exposition: Exposition::new(reactors, Arc::clone(store), access),
         }
     }
 

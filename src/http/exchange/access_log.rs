@@ -24,6 +24,8 @@ pub(in crate::http) struct Line {
     pub(in crate::http) reactor: usize,
     pub(in crate::http) method: String,
     pub(in crate::http) target: String,
+    /// Who asked, where that matters.
+    pub(in crate::http) subject: Option<Box<str>>,
     pub(in crate::http) protocol: &'static str,
     /// Whether it is the one of many to be logged.
     pub(in crate::http) is_sampled: bool,
@@ -54,6 +56,7 @@ impl Line {
             reactor,
             method,
             target,
+            subject,
             protocol,
             bytes,
             ..
@@ -65,7 +68,7 @@ impl Line {
         let span_id = trace.map(|(_, span)| span.as_str());
         tracing::info!(
             target: "access",
-            %peer, method, key = target, protocol, tls = tls_version, status, bytes, ms, reactor, request_id, trace_id,
+            %peer, subject, method, key = target, protocol, tls = tls_version, status, bytes, ms, reactor, request_id, trace_id,
             span_id
         );
     }

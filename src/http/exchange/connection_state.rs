@@ -4,10 +4,12 @@
 //! moved and whether they wait for the peer. The time limits read both. All of it stays on one reactor: plain cells.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use crate::http::exchange::progress::Progress;
+use crate::http::exchange::proven::Proven;
 use crate::http::exchange::request_metrics::RequestMetrics;
 use crate::metrics::ReactorCounters;
 
@@ -57,12 +59,26 @@ pub struct ConnectionState {
     client: Cell<Client>,
     draining: Cell<bool>,
     flush: Flush,
+    proven: Rc<Proven>,
     metrics: RequestMetrics,
 }
 
 impl ConnectionState {
     /// The state of a new connection, whose requests are counted in `counters`.
     pub fn new(counters: Arc<ReactorCounters>) -> Self {
+        Self::with(counters, Rc::default())
+    }
+
+    /// That of a new stream of this connection: what the client proved on one holds for all.
+    #[must_use]
+    pub fn of_stream(&self) -> Self {
+        Self::with(
+            Arc::clone(self.metrics.shared_counters()),
+            Rc::clone(&self.proven),
+        )
+    }
+
+    fn with(counters: Arc<ReactorCounters>, proven: Rc<Proven>) -> Self {
         Self {
             phase: Cell::new(Phase::Head),
             requests: Cell::new(0),
@@ -71,12 +87,18 @@ impl ConnectionState {
             client: Cell::new(Client::Present),
             draining: Cell::new(false),
             flush: Flush::default(),
+            proven,
             metrics: RequestMetrics::new(counters),
         }
     }
 
     pub(in crate::http) fn metrics(&self) -> &RequestMetrics {
         &self.metrics
+    }
+
+    /// What its client has proved.
+    pub fn proven(&self) -> &Rc<Proven> {
+        &self.proven
     }
 
     /// What has moved, and who is waited for.

@@ -4,5 +4,6 @@ pub(super) mod access_log;
 pub(super) mod connection_state;
 pub(super) mod panics;
 pub(super) mod progress;
+pub(super) mod proven;
 pub(super) mod record;
 pub(super) mod request_metrics;

@@ -219,6 +219,10 @@ impl RequestMetrics {
         }
     }
 
+    pub(in crate::http) fn shared_counters(&self) -> &Arc<ReactorCounters> {
+        &self.counters
+    }
+
     pub(in crate::http) fn counters(&self) -> &ReactorCounters {
         &self.counters
     }

@@ -4,14 +4,15 @@
 //! (`head`).
 
 use hyper::header::{
-    ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName,
-    IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, ORIGIN, RANGE,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap,
+    HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, ORIGIN, RANGE,
     TRANSFER_ENCODING, USER_AGENT,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
 use crate::http::client::Client;
+use crate::http::guard::Presented;
 use crate::http::request::head::{FramingError, MAX_FIELDS};
 use crate::http::request::hosts::{Hosts, is_own};
 use crate::http::request::identity::REQUEST_ID;
@@ -28,6 +29,8 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 #[derive(Debug)]
 pub(in crate::http) struct CommonHeaders<'a> {
     host: Host<'a>,
+    /// What says who asks.
+    pub(in crate::http) presented: Presented<'a>,
     origin: Option<&'a [u8]>,
     /// What Sec-Fetch-Site says: the page that asks is of another origin.
     is_site_foreign: Option<bool>,
@@ -79,6 +82,7 @@ impl<'a> CommonHeaders<'a> {
     fn of_fields(headers: &'a HeaderMap) -> Self {
         let mut common = Self {
             host: Host::default(),
+            presented: Presented::Nothing,
             origin: None,
             is_site_foreign: None,
             is_expectation_met: true,
@@ -108,6 +112,7 @@ impl<'a> CommonHeaders<'a> {
                 self.stores_plainly = false;
             }
             CONTENT_LENGTH | TRANSFER_ENCODING | USER_AGENT => {}
+            AUTHORIZATION => self.presented = self.presented.and(value),
             ORIGIN => self.origin = Some(value),
             CONNECTION => self.closes |= has_member(value, "close"),
             ACCEPT_ENCODING => self.codings_accepted = true,
@@ -223,7 +228,13 @@ mod tests {
         ] {
             assert!(!stores_plainly(name), "{name}");
         }
-        for name in ["accept", "content-length", "host", "user-agent"] {
+        for name in [
+            "accept",
+            "authorization",
+            "content-length",
+            "host",
+            "user-agent",
+        ] {
             assert!(stores_plainly(name), "{name}");
         }
     }

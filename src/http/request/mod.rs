@@ -2,9 +2,11 @@
 //!
 //! Headers of requests are read here alone, and the raw head of a request by the framing guard alone.
 
+pub(super) mod authorize;
 pub(super) mod body;
 mod chunks;
 mod common_headers;
+pub(super) mod credentials;
 mod escape;
 pub(super) mod form;
 pub(super) mod framing;

@@ -1,7 +1,11 @@
 //! The typed request: what the parser hands to the executor.
 
+use std::rc::Rc;
+
 use hyper::header::{HeaderMap, HeaderValue};
 
+use crate::http::exchange::proven::Proof;
+use crate::http::guard::Unchecked;
 use crate::http::request::form::FormRequest;
 use crate::http::request::page::{MetricsFormat, Page, Target};
 use crate::http::request::uploads::{Creation, UploadRequest};
@@ -13,11 +17,13 @@ use crate::http::semantics::listing::{ListFormat, Place};
 use crate::http::semantics::stored_fields::StoredFields;
 use crate::store::{self, Key, UploadId};
 
-/// What a request asks for: something to be done, or to be told of what others do.
+/// What a request asks for: something to be done, or to be told of what others do; unless it is not known yet who asks.
 #[derive(Debug)]
 pub(in crate::http) enum Intent<'a> {
     Operation(Operation<'a>),
     Watch(WatchRequest),
+    /// To be asked again once the password has been checked.
+    Prove(Box<Unchecked>),
 }
 
 /// What is to be done.
@@ -82,6 +88,8 @@ pub(in crate::http) struct PutOptions {
     pub(in crate::http) expected: Expected,
     /// Digests may follow as trailers, by algorithms not known before.
     pub(in crate::http) digests_follow: bool,
+    /// It is stored only where there is no value, for its client may create and not replace.
+    pub(in crate::http) is_only_new: bool,
     /// The value may come in several requests, of which this is the first.
     pub(in crate::http) creation: Option<Box<Creation>>,
 }
@@ -91,6 +99,8 @@ pub(in crate::http) struct PutOptions {
 pub(in crate::http) struct ResponseContext {
     /// Errors as `application/problem+json`.
     pub(in crate::http) problem: bool,
+    /// Who asks, where that matters.
+    pub(in crate::http) proof: Option<Rc<Proof>>,
     /// The page that asks, if it is of an origin that may.
     pub(in crate::http) origin: Option<HeaderValue>,
     /// Answers depend on who asks.

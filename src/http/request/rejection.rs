@@ -1,5 +1,6 @@
 //! Why a request is not done. Which status that is, `response` knows.
 
+use crate::access::Right;
 use crate::http::request::head::FramingError;
 use crate::http::request::unlisted::Unlisted;
 use crate::http::request::watch_request::BadWatchRequest;
@@ -62,6 +63,14 @@ pub(in crate::http) enum Rejection {
     PageMethod(&'static str),
     #[error("{0}")]
     BadWatchRequest(#[from] BadWatchRequest),
+    #[error("who asks? send a token or a name and a password that this server knows")]
+    Unauthenticated { realm: Box<str> },
+    #[error("not allowed: it takes the right to {} here", .0.name())]
+    NotAllowed(Right),
+    #[error("too many wrong tokens or passwords from this address: wait {retry_after} s")]
+    TooManyFailures { retry_after: u64 },
+    #[error("too many passwords are being checked: try again in a moment")]
+    ChecksBusy,
     #[error("this server is read-only")]
     ReadOnly,
     #[error("the value is larger than this server takes ({limit} bytes)")]

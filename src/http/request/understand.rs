@@ -11,6 +11,9 @@ use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
 use crate::http::client::Client;
+use crate::http::exchange::proven::{Proof, Proven};
+use crate::http::guard::{Guard, Identified};
+use crate::http::request::authorize::{Denied, authorize, authorize_watch, is_open};
 use crate::http::request::common_headers::CommonHeaders;
 use crate::http::request::form::FormRequest;
 use crate::http::request::operation::{
@@ -30,34 +33,81 @@ use crate::http::service_config::{Routes, ServiceConfig};
 use crate::http::ui;
 use crate::store::UploadId;
 
-/// Understands `head`, of `client`; `len` is the body's length where the framing tells it.
+/// Understands `head`, of `client`; `len` is the body's length where the framing tells it. Whom the request is of, `guard`
+/// says, by what its connection has `proven`.
 pub(in crate::http) fn understand<'a>(
     head: &'a Parts,
     len: Option<u64>,
     client: Client,
     config: &ServiceConfig,
+    guard: &Guard,
+    proven: &Proven,
 ) -> (ResponseContext, Result<Intent<'a>, Rejection>) {
     let common = CommonHeaders::of(head);
     let origin = || allowed_origin(&head.headers, config);
-    let context = ResponseContext {
+    let mut context = ResponseContext {
         problem: common.problem && prefers_problem(&head.headers),
+        proof: None,
         varies: !config.allowed.origins.is_empty(),
         identified: common.identified,
         closes: common.closes,
         form: None,
         origin: (!config.allowed.origins.is_empty()).then(origin).flatten(),
     };
-    let is_refused =
-        || !head.method.is_safe() && context.origin.is_none() && common.is_foreign(client);
-    let intent = match common.check(head, client, &config.allowed.hosts) {
-        Ok(()) if is_refused() => Err(Rejection::CrossSite(common.unlisted())),
-        Ok(()) if head.uri.path() == WATCH && config.routes != Routes::Values => {
-            subscription(head, len, client, config).map(Intent::Watch)
+    let is_foreign = || context.origin.is_none() && common.is_foreign(client);
+    let checked = common.check(head, client, &config.allowed.hosts);
+    let identified = checked.and_then(|()| {
+        if !head.method.is_safe() && is_foreign() {
+            return Err(Rejection::CrossSite(common.unlisted()));
         }
-        Ok(()) => operation(head, len, &common, config).map(Intent::Operation),
-        Err(rejection) => Err(rejection),
-    };
+        if is_open(page(head.uri.path(), config.routes), config.routes) {
+            return Ok(Identified::Anyone);
+        }
+        match guard.identify(common.presented, client, proven)? {
+            // The browser says who asks by itself, whichever page it is that asks.
+            Identified::Proved(proof) if proof.is_ambient() && is_foreign() => {
+                Err(Rejection::CrossSite(common.unlisted()))
+            }
+            identified => Ok(identified),
+        }
+    });
+    let intent = identified.and_then(|identified| match identified {
+        Identified::Anyone => intent(head, len, client, &common, config),
+        Identified::Unchecked(unchecked) => Ok(Intent::Prove(unchecked)),
+        Identified::Proved(proof) => {
+            let proof = context.proof.insert(proof);
+            let mut intent = intent(head, len, client, &common, config)?;
+            match permit(&mut intent, proof) {
+                Ok(()) => Ok(intent),
+                Err(Denied(right)) => Err(guard.deny(&proof.subject, right)),
+            }
+        }
+    });
     (context, intent)
+}
+
+/// Narrows `intent` to what the client of `proof` may do.
+fn permit(intent: &mut Intent<'_>, proof: &Proof) -> Result<(), Denied> {
+    let grant = &proof.subject.grant;
+    match intent {
+        Intent::Operation(operation) => authorize(operation, grant),
+        Intent::Watch(request) => authorize_watch(request, grant),
+        Intent::Prove(_) => Ok(()),
+    }
+}
+
+/// What is asked for.
+fn intent<'a>(
+    head: &'a Parts,
+    len: Option<u64>,
+    client: Client,
+    common: &CommonHeaders<'_>,
+    config: &ServiceConfig,
+) -> Result<Intent<'a>, Rejection> {
+    if head.uri.path() == WATCH && config.routes != Routes::Values {
+        return subscription(head, len, client, config).map(Intent::Watch);
+    }
+    operation(head, len, common, config).map(Intent::Operation)
 }
 
 fn subscription(

@@ -8,7 +8,7 @@ use hyper::header::{
 use crate::http::request::operation::ResponseContext;
 
 /// Headers of requests and answers that pages of other origins may send and read.
-const SENT: &str = "content-type, content-encoding, content-language, \
+const SENT: &str = "authorization, content-type, content-encoding, content-language, \
     content-disposition, cache-control, content-md5, content-digest, repr-digest, want-repr-digest, if-match, if-none-match, \
     if-modified-since, if-unmodified-since, if-range, range, last-event-id, x-request-id, traceparent, upload-complete, upload-offset, \
     upload-length, upload-draft-interop-version";

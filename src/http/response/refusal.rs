@@ -1,6 +1,9 @@
 //! What a refusal says besides its status and its text, and what may be done instead.
 
-use hyper::header::{ALLOW, CONTENT_RANGE, HeaderMap, HeaderValue, SEC_WEBSOCKET_VERSION};
+use hyper::header::{
+    ALLOW, CONTENT_RANGE, HeaderMap, HeaderValue, RETRY_AFTER, SEC_WEBSOCKET_VERSION,
+    WWW_AUTHENTICATE,
+};
 
 use crate::http::request::operation::ResponseContext;
 use crate::http::request::page::Target;
@@ -68,7 +71,24 @@ pub(super) fn explain(headers: &mut HeaderMap, why: &Rejection, config: &Service
             uploads::tell_limit(headers, config);
         }
         Rejection::NotPartialUpload => uploads::accept_parts(headers),
+        Rejection::Unauthenticated { realm } => challenge(headers, realm),
+        Rejection::TooManyFailures { retry_after } => {
+            headers.insert(RETRY_AFTER, (*retry_after).into());
+        }
+        Rejection::ChecksBusy => {
+            headers.insert(RETRY_AFTER, 1.into());
+        }
         _ => {}
+    }
+}
+
+/// Says by what a client may prove who it is (RFC 9110, section 11.6.1). The realm is printable, and holds no quote.
+fn challenge(headers: &mut HeaderMap, realm: &str) {
+    for (scheme, rest) in [("Basic", ", charset=\"UTF-8\""), ("Bearer", "")] {
+        let challenge = format!("{scheme} realm=\"{realm}\"{rest}");
+        if let Ok(challenge) = HeaderValue::try_from(challenge) {
+            headers.append(WWW_AUTHENTICATE, challenge);
+        }
     }
 }
 

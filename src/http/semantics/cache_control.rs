@@ -45,6 +45,35 @@ fn are_directives(mut text: &str) -> bool {
     }
 }
 
+/// What `given` says, for one client alone (RFC 9111, section 5.2.2.7): without what lets a cache keep it for others.
+pub(in crate::http) fn private(given: Option<&HeaderValue>) -> HeaderValue {
+    let text = given.and_then(|given| given.to_str().ok());
+    let Some(text) = text.filter(|text| are_directives(text)) else {
+        return HeaderValue::from_static("private");
+    };
+    let mut private = String::new();
+    let mut rest = text;
+    while let Some(behind) = skip_directive(rest.trim_matches(' ')) {
+        let directive = rest.trim_matches(' ');
+        let directive = &directive[..directive.len() - behind.len()];
+        let name = directive.split('=').next().unwrap_or_default();
+        let is_for_all = ["public", "s-maxage", "private"];
+        if !is_for_all
+            .iter()
+            .any(|other| name.eq_ignore_ascii_case(other))
+        {
+            private.push_str(", ");
+            private.push_str(directive);
+        }
+        match behind.trim_matches(' ').strip_prefix(',') {
+            Some(next) => rest = next,
+            None => break,
+        }
+    }
+    HeaderValue::try_from(format!("private{private}"))
+        .unwrap_or(HeaderValue::from_static("private"))
+}
+
 /// What stands behind the directive at the front.
 fn skip_directive(text: &str) -> Option<&str> {
     let rest = skip_token(text)?;
@@ -67,6 +96,28 @@ fn skip_token(text: &str) -> Option<&str> {
 mod tests {
     use crate::http::semantics::cache_control::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn what_is_for_one_client_is_kept_for_no_other() {
+        for (given, expected) in [
+            ("no-cache", "private, no-cache"),
+            ("public, max-age=60", "private, max-age=60"),
+            (
+                "Public,S-MaxAge=3 , no-cache=\"a, b\"",
+                "private, no-cache=\"a, b\"",
+            ),
+            ("private", "private"),
+            ("private=\"x\", no-store", "private, no-store"),
+            ("not, = valid", "private"),
+        ] {
+            assert_eq!(
+                private(Some(&HeaderValue::from_static(given))),
+                expected,
+                "{given}"
+            );
+        }
+        assert_eq!(private(None), "private");
+    }
 
     #[test]
     fn directives_are_sent_as_given() {

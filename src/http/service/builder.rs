@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::access::Access;
 use crate::http::admin::Admin;
+use crate::http::guard::Guard;
 use crate::http::request::identity::Ids;
 use crate::http::request::rejection_log::RejectionLog;
 use crate::http::response::head_encoder::Encoder;
@@ -25,6 +27,8 @@ pub struct ServiceBuilder {
     pub reactor: usize,
     /// What the server's own pages tell of.
     pub admin: Arc<Admin>,
+    /// Who may do what, where that matters.
+    pub access: Option<Arc<Access>>,
 }
 
 impl ServiceBuilder {
@@ -38,11 +42,12 @@ impl ServiceBuilder {
             admin: self.admin,
             ids: Ids::default(),
             rejection_log: RejectionLog::default(),
+            guard: Guard::new(self.access.clone()),
         };
         Service {
             handler: Rc::new(handler),
             logged: Cell::new(0),
-            subscribers: changes.map(|changes| Rc::new(Subscribers::new(changes))),
+            subscribers: changes.map(|changes| Rc::new(Subscribers::new(changes, self.access))),
             encoder: Encoder::default(),
         }
     }

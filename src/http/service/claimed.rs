@@ -108,6 +108,14 @@ impl Claimed<'_> {
         })
     }
 
+    /// The key that its value is to have.
+    pub(super) fn key(&self) -> Result<Key<'static>, Error> {
+        match self {
+            Self::Directory(_, upload) => Ok(upload.key().clone()),
+            Self::Remote(_, upload) => upload.key(),
+        }
+    }
+
     pub(super) fn length(&self) -> Option<u64> {
         match self {
             Self::Directory(_, upload) => upload.length(),

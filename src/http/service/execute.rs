@@ -12,6 +12,7 @@ use hyper::Response;
 use crate::failpoint;
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::exchange::panics::{RequestInfo, caught_in};
+use crate::http::exchange::proven::Proof;
 use crate::http::exchange::record::RequestRecord;
 use crate::http::exchange::request_metrics::Notes;
 use crate::http::request::body::{Frames, Received, RequestBody};
@@ -111,7 +112,10 @@ fn perform(context: RequestContext, operation: Operation<'static>, body: Request
                 } else {
                     Wants::Value
                 };
-                handler.perform(operation, wants, body, &connection).await
+                let proof = context.proof.as_deref();
+                handler
+                    .perform(operation, wants, body, &connection, proof)
+                    .await
             });
             let outcome = handler
                 .survive(performed, &info, &connection, &record)
@@ -152,6 +156,7 @@ impl Handler {
         wants: Wants,
         mut body: Received<'_>,
         connection: &ConnectionState,
+        proof: Option<&Proof>,
     ) -> Result<Outcome, Outcome> {
         match operation {
             Operation::Put { .. } if self.config.discard => {
@@ -167,18 +172,24 @@ impl Handler {
             }
             Operation::Put { key, len, options } => {
                 let counters = connection.metrics().counters();
-                if options.creation.is_some() {
-                    return Box::pin(self.create_upload(key, options, &mut body, counters)).await;
+                let is_only_new = options.is_only_new;
+                let stored = if options.creation.is_some() {
+                    Box::pin(self.create_upload(key, options, &mut body, counters, proof)).await
+                } else {
+                    self.put(key, len, options, &mut body, counters).await
+                };
+                if is_only_new {
+                    return self.without_replacing(stored, proof);
                 }
-                self.put(key, len, options, &mut body, counters).await
+                stored
             }
             Operation::Upload(id, request) => {
                 let counters = connection.metrics().counters();
-                Box::pin(self.upload(id, request, &mut body, counters)).await
+                Box::pin(self.upload(id, request, &mut body, counters, proof)).await
             }
             Operation::Form(request) => {
                 let counters = connection.metrics().counters();
-                Box::pin(self.form(*request, &mut body, counters)).await
+                Box::pin(self.form(*request, &mut body, counters, proof)).await
             }
             Operation::Delete { key, preconditions } => {
                 let deleted = match &*self.store {

@@ -5,8 +5,10 @@
 
 use bytes::Bytes;
 
+use crate::http::exchange::proven::Proof;
 use crate::http::request::body::Received;
 use crate::http::request::form::{Form, FormRequest};
+use crate::http::request::operation::PutOptions;
 use crate::http::request::rejection::Rejection;
 use crate::http::response::outcome::{FormHalted, FormStored, Outcome, StoredFile};
 use crate::http::semantics::conditional::Preconditions;
@@ -21,6 +23,7 @@ use crate::store::Key;
 struct FormUpload<'h, 'f, 'b> {
     handler: &'h Handler,
     counters: &'h ReactorCounters,
+    proof: Option<&'h Proof>,
     form: Form<'f, Received<'b>>,
     preconditions: Option<Preconditions>,
     state: FormState,
@@ -35,10 +38,12 @@ impl Handler {
         request: FormRequest,
         body: &mut Received<'_>,
         counters: &ReactorCounters,
+        proof: Option<&Proof>,
     ) -> Result<Outcome, Outcome> {
         let mut upload = FormUpload {
             handler: self,
             counters,
+            proof,
             form: Form::new(request.boundary, body),
             preconditions: request.preconditions,
             state: FormState::default(),
@@ -96,6 +101,12 @@ impl FormUpload<'_, '_, '_> {
         key: Key<'static>,
         media_type: Option<Box<str>>,
     ) -> Result<(), Outcome> {
+        let mut options = PutOptions {
+            preconditions: self.preconditions(),
+            media_type,
+            ..PutOptions::default()
+        };
+        self.handler.permit_put(self.proof, &key, &mut options)?;
         let _in_flight = InFlight::begin(self.counters);
         if self.handler.config.discard {
             let mut len = 0;
@@ -106,9 +117,23 @@ impl FormUpload<'_, '_, '_> {
             });
             return Ok(());
         }
+        let is_only_new = options.is_only_new;
+        let stored = self.receive_file(key, options).await;
+        if is_only_new {
+            let stored = stored.map(|()| Outcome::Nothing);
+            return self.handler.without_replacing(stored, self.proof).map(drop);
+        }
+        stored
+    }
+
+    async fn receive_file(
+        &mut self,
+        key: Key<'static>,
+        options: PutOptions,
+    ) -> Result<(), Outcome> {
         let announced = Announced {
-            media_type: media_type.as_deref(),
-            preconditions: self.preconditions(),
+            media_type: options.media_type.as_deref(),
+            preconditions: options.preconditions.as_ref(),
             ..Announced::default()
         };
         let mut upload = self.handler.begin_value(&key, announced).await?;
@@ -116,8 +141,8 @@ impl FormUpload<'_, '_, '_> {
         while let Some(data) = self.data(&mut len).await? {
             upload.push(data).await?;
         }
-        let preconditions = self.preconditions().cloned();
-        let published = Some(upload.publish(key.clone(), preconditions).await?);
+        let published = upload.publish(key.clone(), options.preconditions).await?;
+        let published = Some(published);
         self.stored.push(StoredFile { key, published });
         Ok(())
     }
@@ -134,8 +159,8 @@ impl FormUpload<'_, '_, '_> {
     }
 
     /// On what condition files are stored: what the head asks, else that there is nothing, unless the form replaces.
-    fn preconditions(&self) -> Option<&Preconditions> {
-        let asked = self.preconditions.as_ref();
-        asked.or((!self.state.replaces()).then_some(&Preconditions::NEW))
+    fn preconditions(&self) -> Option<Preconditions> {
+        let asked = self.preconditions.clone();
+        asked.or((!self.state.replaces()).then_some(Preconditions::NEW))
     }
 }

@@ -9,6 +9,7 @@ use hyper::Response;
 use crate::http::admin::Admin;
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::exchange::record::RequestRecord;
+use crate::http::guard::Guard;
 use crate::http::request::identity::Ids;
 use crate::http::request::operation::ResponseContext;
 use crate::http::request::rejection_log::RejectionLog;
@@ -29,6 +30,7 @@ pub(in crate::http) struct Handler {
     pub(in crate::http) admin: Arc<Admin>,
     pub(in crate::http) ids: Ids,
     pub(in crate::http) rejection_log: RejectionLog,
+    pub(in crate::http) guard: Guard,
 }
 
 impl Handler {

@@ -6,6 +6,8 @@
 
 use hyper::header::HeaderMap;
 
+use crate::access::Right;
+use crate::http::exchange::proven::Proof;
 use crate::http::request::body::Received;
 use crate::http::request::operation::PutOptions;
 use crate::http::request::rejection::Rejection;
@@ -32,6 +34,7 @@ impl Handler {
         mut options: Box<PutOptions>,
         body: &mut Received<'_>,
         counters: &ReactorCounters,
+        proof: Option<&Proof>,
     ) -> Result<Outcome, Outcome> {
         let Some(creation) = options.creation.take() else {
             return self.put(key, None, options, body, counters).await;
@@ -54,7 +57,7 @@ impl Handler {
         self.receive_part(&mut upload, &part, body, counters)
             .await?;
         if part.is_last {
-            return self.publish(&mut upload, part.of_value).await;
+            return self.publish(&mut upload, part.of_value, proof).await;
         }
         let state = UploadState {
             location: Some(upload.announce()),
@@ -70,16 +73,20 @@ impl Handler {
         request: UploadRequest,
         body: &mut Received<'_>,
         counters: &ReactorCounters,
+        proof: Option<&Proof>,
     ) -> Result<Outcome, Outcome> {
         let claimed = self.resume(id).await?;
         let mut upload = claimed.ok_or(Rejection::NoSuchUpload)?;
+        // Rights may have been revoked since it began, and its identifier may have reached another client.
+        self.guard
+            .allow(proof, Right::Create, upload.key()?.as_str())?;
         match request {
             UploadRequest::Offset => {
                 upload.secure().await?;
                 Ok(Outcome::Upload(Box::new(Outcome::Nothing), state(&upload)))
             }
             UploadRequest::Append(offset, part) => {
-                self.append(&mut upload, offset, *part, body, counters)
+                self.append(&mut upload, offset, *part, body, counters, proof)
                     .await
             }
             UploadRequest::Cancel => {
@@ -96,6 +103,7 @@ impl Handler {
         part: Part,
         body: &mut Received<'_>,
         counters: &ReactorCounters,
+        proof: Option<&Proof>,
     ) -> Result<Outcome, Outcome> {
         let of_upload = |why: Rejection, state| Outcome::Upload(Box::new(why.into()), state);
         if upload.is_complete() {
@@ -127,7 +135,7 @@ impl Handler {
         }
         self.receive_part(upload, &part, body, counters).await?;
         if part.is_last {
-            return self.publish(upload, part.of_value).await;
+            return self.publish(upload, part.of_value, proof).await;
         }
         Ok(Outcome::Upload(Box::new(Outcome::Nothing), state(upload)))
     }
@@ -137,6 +145,7 @@ impl Handler {
         &self,
         upload: &mut Claimed<'_>,
         of_value: Expected,
+        proof: Option<&Proof>,
     ) -> Result<Outcome, Outcome> {
         let offset = upload.offset();
         match upload.length() {
@@ -148,7 +157,7 @@ impl Handler {
             }
         }
         let headers = upload.headers().await?;
-        let stored = self.publish_with(upload, &headers, of_value).await;
+        let stored = self.publish_with(upload, &headers, of_value, proof).await;
         if let Err(why) = &stored
             && let Outcome::Failed(error) = why
             && may_be_mended(error)
@@ -174,20 +183,27 @@ impl Handler {
         upload: &mut Claimed<'_>,
         headers: &HeaderMap,
         of_value: Expected,
+        proof: Option<&Proof>,
     ) -> Result<Outcome, Outcome> {
-        let options = PutOptions::of(headers, &self.config)?;
+        let mut options = PutOptions::of(headers, &self.config)?;
+        self.permit_put(proof, &upload.key()?, &mut options)?;
+        let is_only_new = options.is_only_new;
         let expected = options.expected.and(of_value).map_err(Rejection::from)?;
         let published = match upload {
             Claimed::Directory(directory, upload) => {
                 let compute = self.store.compute();
-                publish_file(directory, upload, options, &expected, compute).await?
+                publish_file(directory, upload, options, &expected, compute).await
             }
             Claimed::Remote(gateway, upload) => {
                 let preconditions = options.preconditions.as_ref();
-                publish_remote(*gateway, upload, preconditions, &expected).await?
+                publish_remote(*gateway, upload, preconditions, &expected).await
             }
         };
-        Ok(Outcome::Stored(published))
+        let stored = published.map(Outcome::Stored);
+        if is_only_new {
+            return self.without_replacing(stored, proof);
+        }
+        stored
     }
 }
 

@@ -45,9 +45,9 @@ impl Events {
 }
 
 impl EndlessBody for Events {
-    /// The next bytes, or `None` when the server drains.
+    /// The next bytes, or `None` when the server drains, or the client may be told of nothing any more.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if self.subscription.connection().is_draining() {
+        if self.subscription.connection().is_draining() || self.subscription.is_revoked() {
             return Poll::Ready(None);
         }
         ready!(self.subscription.connection().flush().poll_taken(cx));

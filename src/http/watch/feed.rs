@@ -13,9 +13,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 use slab::Slab;
+use tokio::sync::watch;
 
+use crate::access::Access;
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::response::representation::etag;
+use crate::http::watch::permission::Permission;
 use crate::store::{Change, Changes, Gap};
 
 /// How often a subscriber hears that the connection is alive, and that none that does is forgotten.
@@ -31,15 +34,17 @@ pub(super) const BATCH: usize = 16 << 10;
 #[derive(Debug)]
 pub(in crate::http) struct Subscribers {
     changes: Arc<Changes>,
+    access: Option<Arc<Access>>,
     waiting: RefCell<Slab<Option<Waker>>>,
     is_relaying: Cell<bool>,
 }
 
 impl Subscribers {
     /// None, to begin with.
-    pub(in crate::http) fn new(changes: Arc<Changes>) -> Self {
+    pub(in crate::http) fn new(changes: Arc<Changes>, access: Option<Arc<Access>>) -> Self {
         Self {
             changes,
+            access,
             waiting: RefCell::default(),
             is_relaying: Cell::new(false),
         }
@@ -61,20 +66,36 @@ impl Subscribers {
     }
 }
 
-/// Passes on to the subscribers of this reactor that there are changes, as long as there are subscribers.
+/// Passes on to the subscribers of this reactor that there are changes, or other rules, as long as there are subscribers.
 fn relay(subscribers: &Rc<Subscribers>) {
     if subscribers.is_relaying.replace(true) {
         return;
     }
     let mut latest = subscribers.changes.latest();
+    let access = subscribers.access.as_ref();
+    let mut rules = access.map(|access| access.replacements());
     let subscribers = Rc::clone(subscribers);
     tokio::task::spawn_local(async move {
-        while !subscribers.waiting.borrow().is_empty() && latest.changed().await.is_ok() {
+        while !subscribers.waiting.borrow().is_empty() {
+            tokio::select! {
+                changed = latest.changed() => if changed.is_err() { break },
+                () = replaced(&mut rules) => {}
+            }
             latest.mark_unchanged();
             subscribers.wake();
         }
         subscribers.is_relaying.set(false);
     });
+}
+
+/// Resolves when the rules have been replaced, where there are any.
+async fn replaced(rules: &mut Option<watch::Receiver<u64>>) {
+    if let Some(rules) = rules
+        && rules.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending::<()>().await;
 }
 
 /// What a subscriber is told.
@@ -140,17 +161,31 @@ pub(in crate::http) struct Subscription {
     connection: Rc<ConnectionState>,
     place: usize,
     prefix: Box<str>,
+    permission: Permission,
     seen: u64,
 }
 
+/// What a subscriber asks for, and may have.
+pub(in crate::http) struct Asked {
+    /// Changes of keys that begin with this.
+    pub(in crate::http) prefix: Box<str>,
+    /// Those after the one of this number, or from now on.
+    pub(in crate::http) since: Option<u64>,
+    pub(in crate::http) permission: Permission,
+}
+
 impl Subscription {
-    /// Subscribes to changes of keys that begin with `prefix`: those after the one numbered `since`, or from now on.
+    /// Subscribes to the changes that are `asked` for.
     pub(in crate::http) fn new(
         subscribers: &Rc<Subscribers>,
         connection: &Rc<ConnectionState>,
-        prefix: Box<str>,
-        since: Option<u64>,
+        asked: Asked,
     ) -> Self {
+        let Asked {
+            prefix,
+            since,
+            permission,
+        } = asked;
         let place = subscribers.waiting.borrow_mut().insert(None);
         // Listens before changes are kept: none can come between.
         relay(subscribers);
@@ -160,6 +195,7 @@ impl Subscription {
             connection: Rc::clone(connection),
             place,
             prefix,
+            permission,
             seen: since.unwrap_or(latest),
         }
     }
@@ -172,6 +208,11 @@ impl Subscription {
     /// The number of the last change that it has been told of, or that did not concern it.
     pub(super) fn seen(&self) -> u64 {
         self.seen
+    }
+
+    /// Whether its client has no right any more to be told of anything.
+    pub(super) fn is_revoked(&mut self) -> bool {
+        !self.permission.holds()
     }
 
     /// The next events, at least one and about [`BATCH`] bytes at most; else has `cx` woken when there are more changes.
@@ -192,7 +233,8 @@ impl Subscription {
             let mut bytes = 0;
             for change in changes {
                 self.seen = change.seq;
-                if change.key.as_str().starts_with(&*self.prefix) {
+                let key = change.key.as_str();
+                if key.starts_with(&*self.prefix) && self.permission.covers(key) {
                     let event = Event::change(&change);
                     bytes += event.json.len();
                     events.push(event);

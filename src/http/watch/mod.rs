@@ -2,6 +2,7 @@
 
 mod events;
 mod feed;
+mod permission;
 #[cfg(test)]
 mod testing;
 mod websocket;
@@ -9,7 +10,8 @@ mod websocket;
 use std::cell::Cell;
 
 pub(super) use crate::http::watch::events::Events;
-pub(super) use crate::http::watch::feed::{Subscribers, Subscription};
+pub(super) use crate::http::watch::feed::{Asked, Subscribers, Subscription};
+pub(super) use crate::http::watch::permission::Permission;
 pub use crate::http::watch::websocket::Session;
 
 /// Where a session is left that is to take a connection over.

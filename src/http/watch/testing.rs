@@ -1,7 +1,8 @@
 //! A subscription for unit tests of what is done with one.
 
 use crate::http::ConnectionState;
-use crate::http::watch::feed::{Subscribers, Subscription};
+use crate::http::watch::feed::{Asked, Subscribers, Subscription};
+use crate::http::watch::permission::Permission;
 use crate::store::{Durability, Options, Store};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,13 +23,18 @@ pub(super) fn subscribed(test: impl AsyncFnOnce(Subscription, Rc<ConnectionState
         is_text: |_, _| false,
     };
     let store = Store::open(dir.path(), options).unwrap();
-    let subscribers = Rc::new(Subscribers::new(Arc::clone(store.changes().unwrap())));
+    let subscribers = Rc::new(Subscribers::new(Arc::clone(store.changes().unwrap()), None));
     let connection = Rc::new(ConnectionState::new(Arc::default()));
     let mut builder = Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true);
     let runtime = runtime.build_local(LocalOptions::default()).unwrap();
     runtime.block_on(async {
-        let subscription = Subscription::new(&subscribers, &connection, Box::default(), None);
+        let asked = Asked {
+            prefix: Box::default(),
+            since: None,
+            permission: Permission::new(None, None),
+        };
+        let subscription = Subscription::new(&subscribers, &connection, asked);
         test(subscription, connection).await;
     });
 }

@@ -88,6 +88,10 @@ impl Session {
         if self.subscription.connection().is_draining() {
             return Poll::Ready(Ending::Close(CloseCode::Away, "the server is going away"));
         }
+        if self.subscription.is_revoked() {
+            let reason = "the right to watch has been revoked";
+            return Poll::Ready(Ending::Close(CloseCode::Policy, reason));
+        }
         if let Poll::Ready(ending) = self.poll_receive(socket, cx) {
             return Poll::Ready(ending);
         }

@@ -145,11 +145,21 @@ impl Socket {
     /// Subscribes with this query (or none); returns once subscribed.
     #[track_caller]
     pub fn open(server: &TestServer, query: &str) -> Self {
+        Self::open_with(server, query, &[])
+    }
+
+    /// With these fields, too.
+    #[track_caller]
+    pub fn open_with(server: &TestServer, query: &str, fields: &[(&'static str, &str)]) -> Self {
         let stream = TcpStream::connect_timeout(&server.addr, DEADLINE).expect("a connection");
         stream.set_nodelay(true).expect("no delay");
         stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
         let address = format!("ws://{}/-/watch{query}", server.addr);
-        let request = address.into_client_request().expect("a request");
+        let mut request = address.into_client_request().expect("a request");
+        for (name, value) in fields {
+            let value = value.parse().expect("a value");
+            request.headers_mut().insert(*name, value);
+        }
         let (socket, answer) = client(request, Stream::over_http1(stream)).expect("a handshake");
         assert_eq!(answer.status(), 101);
         Self(socket)

@@ -1,0 +1,104 @@
+//! What the client of a connection has proved, kept with the connection: it is the same for each request that claims the same.
+//!
+//! Promises that what is kept counts for nothing once the policy has been replaced, or the subject has ended.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::access::{Evidence, Subject};
+
+/// By what a client proved who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::http) enum By {
+    /// By nothing: it is anyone.
+    Nothing,
+    /// By a token in a field that programs set.
+    Bearer,
+    /// By a name and a password, which browsers send by themselves.
+    Basic,
+    /// By the certificate of its connection.
+    Certificate,
+}
+
+/// Who asks, and by what that was proved.
+#[derive(Debug)]
+pub(in crate::http) struct Proof {
+    pub(in crate::http) subject: Arc<Subject>,
+    pub(in crate::http) by: By,
+    /// What it can be proved by again, by other rules.
+    pub(in crate::http) evidence: Evidence,
+}
+
+impl Proof {
+    /// Whether browsers send it by themselves, also on behalf of pages of other origins.
+    pub(in crate::http) fn is_ambient(&self) -> bool {
+        matches!(self.by, By::Basic | By::Certificate)
+    }
+}
+
+/// What was proved last, and by which field Authorization.
+#[derive(Debug)]
+struct Kept {
+    field: Option<Box<[u8]>>,
+    generation: u64,
+    proof: Rc<Proof>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Proven {
+    kept: RefCell<Option<Kept>>,
+    is_refused: Cell<bool>,
+    certificate: OnceCell<Box<[String]>>,
+}
+
+impl Proven {
+    /// The client has shown a certificate of these names, which was verified.
+    pub fn set_certificate(&self, names: Vec<String>) {
+        let _ = self.certificate.set(names.into());
+    }
+
+    /// The names of the client's certificate.
+    pub(in crate::http) fn certificate_names(&self) -> impl Iterator<Item = &str> {
+        let names = self.certificate.get().map(|names| &**names);
+        names.unwrap_or_default().iter().map(String::as_str)
+    }
+
+    /// What `field` proved before, by the policy of this `generation`.
+    pub(in crate::http) fn kept(&self, field: Option<&[u8]>, generation: u64) -> Option<Rc<Proof>> {
+        let kept = self.kept.borrow();
+        let kept = kept.as_ref()?;
+        let is_same = kept.generation == generation && kept.field.as_deref() == field;
+        let subject = &kept.proof.subject;
+        let is_valid = || subject.not_after.is_none() || subject.is_valid(SystemTime::now());
+        (is_same && is_valid()).then(|| Rc::clone(&kept.proof))
+    }
+
+    /// Keeps what `field` proves by the policy of this `generation`.
+    pub(in crate::http) fn keep(
+        &self,
+        field: Option<&[u8]>,
+        generation: u64,
+        proof: Proof,
+    ) -> Rc<Proof> {
+        let proof = Rc::new(proof);
+        *self.kept.borrow_mut() = Some(Kept {
+            field: field.map(Box::from),
+            generation,
+            proof: Rc::clone(&proof),
+        });
+        proof
+    }
+
+    /// The password of the request under way turned out to be wrong.
+    pub(in crate::http) fn refuse(&self) {
+        self.is_refused.set(true);
+    }
+
+    /// Whether it did; asked once.
+    pub(in crate::http) fn take_refused(&self) -> bool {
+        self.is_refused.take()
+    }
+}

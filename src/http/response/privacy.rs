@@ -1,0 +1,16 @@
+//! What keeps the answer to one client from another: for caches between (RFC 9111, section 3.5) and in browsers.
+
+use hyper::header::{AUTHORIZATION, CACHE_CONTROL, HeaderMap, VARY};
+
+use crate::http::exchange::proven::Proof;
+use crate::http::semantics::cache_control::private;
+
+/// Says in `headers` for whom the answer is, where that matters.
+pub(super) fn protect(headers: &mut HeaderMap, proof: Option<&Proof>) {
+    let Some(proof) = proof else { return };
+    headers.append(VARY, AUTHORIZATION.into());
+    if !proof.subject.is_anonymous {
+        let private = private(headers.get(CACHE_CONTROL));
+        headers.insert(CACHE_CONTROL, private);
+    }
+}

@@ -1,0 +1,252 @@
+//! Proves how clients are told: challenges, the order of refusals, what caches may keep, and what pages of others may see.
+
+use super::{basic, bearer, rule, serve, subject, token};
+use crate::support::{DataDir, Event, Launch, ask};
+
+fn policy() -> String {
+    let rules = rule("ann", "", &["read", "write", "delete", "list", "watch"])
+        + &rule("anonymous", "public/", &["read"]);
+    format!("realm = \"a realm\"\n{}{rules}", subject("ann"))
+}
+
+#[test]
+fn a_client_is_asked_who_it_is_in_the_two_ways_that_are_understood() {
+    let dir = DataDir::temporary();
+    let server = serve(&dir, &policy(), &[]);
+    let answer = ask(
+        &mut server.connect(),
+        "GET",
+        "/key",
+        "Accept: application/problem+json\r\n",
+        b"",
+    );
+    assert_eq!(answer.status, 401);
+    let challenges: Vec<_> = answer
+        .headers
+        .iter()
+        .filter(|(name, _)| name == "www-authenticate")
+        .collect();
+    let challenges: Vec<_> = challenges.iter().map(|(_, value)| value.as_str()).collect();
+    assert_eq!(
+        challenges,
+        [
+            "Basic realm=\"a realm\", charset=\"UTF-8\"",
+            "Bearer realm=\"a realm\""
+        ]
+    );
+    let problem = String::from_utf8(answer.body).unwrap();
+    assert!(
+        problem.contains("urn:data-server:problem:unauthenticated"),
+        "{problem}"
+    );
+    let denied = ask(
+        &mut server.connect(),
+        "GET",
+        "/-/metrics",
+        &bearer("ann"),
+        b"",
+    );
+    assert_eq!(denied.status, 403);
+    let denied = String::from_utf8(denied.body).unwrap();
+    assert!(denied.contains("the right to metrics"), "{denied}");
+}
+
+#[test]
+fn a_token_is_taken_as_bearer_and_as_the_password_of_any_name() {
+    let dir = DataDir::temporary();
+    dir.place("key", "v");
+    let server = serve(&dir, &policy(), &[]);
+    let mut connection = server.connect();
+    let mut get = |lines: &str| ask(&mut connection, "GET", "/key", lines, b"").status;
+    assert_eq!(get(&bearer("ann")), 200);
+    assert_eq!(get(&basic("ann", &token("ann"))), 200);
+    assert_eq!(get(&basic("", &token("ann"))), 200);
+    assert_eq!(get(&basic("bob", &token("ann"))), 200);
+    assert_eq!(get(&basic("ann", "wrong")), 401);
+    assert_eq!(get(&basic(&token("ann"), "")), 401);
+    assert_eq!(get("Authorization: Negotiate abc\r\n"), 401);
+    // Two fields say nothing together, also where both are right.
+    assert_eq!(get(&(bearer("ann") + &bearer("ann"))), 401);
+}
+
+#[test]
+fn what_one_may_not_read_is_answered_in_the_same_bytes_whether_it_is_there_or_not() {
+    let dir = DataDir::temporary();
+    dir.place("hidden", "v");
+    let text = format!(
+        "{}{}",
+        subject("bob"),
+        rule("bob", "mine/", &["read", "write", "delete"])
+    );
+    let server = serve(&dir, &text, &[]);
+    let mut connection = server.connect();
+    for (method, lines) in [
+        ("GET", ""),
+        ("HEAD", ""),
+        ("PUT", ""),
+        ("PUT", "If-Match: *\r\n"),
+        ("DELETE", ""),
+        ("GET", "Want-Repr-Digest: sha-256=1\r\n"),
+        ("GET", "If-None-Match: *\r\n"),
+    ] {
+        let lines = bearer("bob") + lines;
+        let mut answer = |target| {
+            let mut answer = ask(&mut connection, method, target, &lines, b"");
+            answer.headers.retain(|(name, _)| name != "date");
+            (answer.status, answer.headers, answer.body)
+        };
+        let there = answer("/hidden");
+        assert_eq!(there.0, 403, "{method} {lines}");
+        assert_eq!(there, answer("/absent"), "{method} {lines}");
+    }
+}
+
+#[test]
+fn a_body_is_not_asked_for_before_it_is_known_who_sends_it() {
+    let dir = DataDir::temporary();
+    let server = serve(&dir, &policy(), &[]);
+    for (lines, status) in [(String::new(), 401), (bearer("unknown"), 401)] {
+        let mut connection = server.connect();
+        connection.send(format!(
+            "PUT /key HTTP/1.1\r\nHost: t\r\n{lines}Expect: 100-continue\r\nContent-Length: 5\r\n\r\n"
+        ));
+        assert_eq!(connection.head().status, status, "{lines}");
+    }
+    let mut connection = server.connect();
+    let ann = bearer("ann");
+    connection.send(format!(
+        "PUT /key HTTP/1.1\r\nHost: t\r\n{ann}Expect: 100-continue\r\nContent-Length: 5\r\n\r\n"
+    ));
+    assert_eq!(connection.head().status, 100);
+    connection.send("value");
+    assert_eq!(connection.answer().status, 200);
+    assert_eq!(dir.read("key"), b"value");
+}
+
+#[test]
+fn a_wrong_host_and_another_site_are_refused_before_it_is_asked_who_it_is() {
+    let dir = DataDir::temporary();
+    dir.place("key", "v");
+    dir.place("public/key", "v");
+    let allowed = [
+        "--allowed-host",
+        "t",
+        "--cors-origin",
+        "https://app.example",
+    ];
+    let server = serve(&dir, &policy(), &allowed);
+    let get = |host: &str, lines: &str, target: &str| {
+        let mut connection = server.connect();
+        connection.send(format!(
+            "GET {target} HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n"
+        ));
+        connection.answer().status
+    };
+    let ann = basic("ann", &token("ann"));
+    let (foreign, own) = (
+        "Sec-Fetch-Site: cross-site\r\n",
+        "Sec-Fetch-Site: same-origin\r\n",
+    );
+    let friend = "Sec-Fetch-Site: cross-site\r\nOrigin: https://app.example\r\n";
+    assert_eq!(get("other.example", &ann, "/key"), 421);
+    assert_eq!(get("other.example", "", "/key"), 421);
+    // Browsers send Basic by themselves, whichever page asks; a program sets a token.
+    assert_eq!(get("t", &(ann.clone() + foreign), "/key"), 403);
+    assert_eq!(get("t", &(ann.clone() + own), "/key"), 200);
+    assert_eq!(
+        get("t", &(ann.clone() + "Sec-Fetch-Site: none\r\n"), "/key"),
+        200
+    );
+    assert_eq!(get("t", &(ann.clone() + friend), "/key"), 200);
+    assert_eq!(get("t", &(bearer("ann") + foreign), "/key"), 200);
+    assert_eq!(get("t", foreign, "/public/key"), 200);
+}
+
+#[test]
+fn a_preflight_proves_nothing_and_no_page_may_send_what_the_browser_knows() {
+    let dir = DataDir::temporary();
+    let server = serve(&dir, &policy(), &["--cors-origin", "https://app.example"]);
+    let mut connection = server.connect();
+    let origin = "Origin: https://app.example\r\n";
+    let lines = format!(
+        "{origin}Access-Control-Request-Method: PUT\r\nAccess-Control-Request-Headers: authorization\r\n"
+    );
+    let preflight = ask(&mut connection, "OPTIONS", "/key", &lines, b"");
+    assert_eq!(preflight.status, 204);
+    let allowed = preflight.header("access-control-allow-headers").unwrap();
+    assert!(
+        allowed.split(", ").any(|name| name == "authorization"),
+        "{allowed}"
+    );
+    let asked = ask(
+        &mut connection,
+        "PUT",
+        "/key",
+        &(bearer("ann") + origin),
+        b"v",
+    );
+    assert_eq!(asked.status, 200);
+    for answer in [preflight, asked] {
+        assert_eq!(answer.header("access-control-allow-credentials"), None);
+    }
+}
+
+#[test]
+fn caches_keep_what_anonymous_clients_may_read_and_nothing_else() {
+    let dir = DataDir::temporary();
+    let server = serve(&dir, &policy(), &[]);
+    let mut connection = server.connect();
+    let ann = bearer("ann");
+    let lines = ann.clone() + "Cache-Control: public, max-age=60\r\n";
+    assert_eq!(
+        ask(&mut connection, "PUT", "/public/key", &lines, b"v").status,
+        200
+    );
+    let mut get = |lines: &str| {
+        let answer = ask(&mut connection, "GET", "/public/key", lines, b"");
+        assert_eq!(answer.status, 200);
+        let all = |name| {
+            let values = answer.headers.iter().filter(|(n, _)| n == name);
+            values
+                .map(|(_, value)| value.clone())
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        (all("cache-control"), all("vary").contains("authorization"))
+    };
+    assert_eq!(get(""), ("public, max-age=60".to_owned(), true));
+    assert_eq!(get(&ann), ("private, max-age=60".to_owned(), true));
+    let open = Launch::new(&[]).on(&dir);
+    drop(server);
+    let answer = open.start().get("public/key");
+    assert_eq!(answer.header("vary"), None, "without --access");
+}
+
+#[test]
+fn the_access_log_names_the_subject_and_no_secret() {
+    let dir = DataDir::temporary();
+    let mut server = serve(&dir, &policy(), &["--access-log", "--threads", "1"]);
+    let mut connection = server.connect();
+    ask(
+        &mut connection,
+        "PUT",
+        "/key",
+        &basic("x", &token("ann")),
+        b"v",
+    );
+    ask(&mut connection, "GET", "/key", "", b"");
+    ask(&mut connection, "GET", "/key", &bearer("unknown"), b"");
+    server.stop();
+    let log = server.log();
+    let events = log.iter().filter_map(|line| Event::parse(line));
+    let lines: Vec<_> = events.filter(|event| event.target == "access").collect();
+    let subject = |line: &Event| line.has("subject").then(|| line.field("subject"));
+    let subjects: Vec<_> = lines.iter().map(subject).collect();
+    assert_eq!(
+        subjects,
+        [Some("ann".to_owned()), Some("anonymous".to_owned()), None]
+    );
+    for secret in [token("ann"), token("unknown")] {
+        assert!(log.iter().all(|line| !line.contains(&secret)), "{log:#?}");
+    }
+}

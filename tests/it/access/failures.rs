@@ -1,0 +1,261 @@
+//! Proves what it costs to fail, and to be another than one says: limits, equal answers, passwords that take long to check.
+
+use std::time::Duration;
+
+use super::{basic, bearer, rule, serve, subject};
+use crate::support::{DataDir, Events, Follower, Raw, Scrape, Socket, TestServer, ask, say};
+
+/// The hash of "secret": cost 8, some ten milliseconds.
+fn hash(password: &str) -> String {
+    bcrypt::hash(password, 8).expect("a hash")
+}
+
+fn with_password(name: &str, hash: &str) -> String {
+    format!("[[subject]]\nname = \"{name}\"\npassword = \"{hash}\"\n")
+}
+
+fn policy() -> String {
+    let all = ["read", "write", "watch", "metrics"];
+    [
+        subject("ann"),
+        with_password("bob", &hash("secret")),
+        with_password("carl", &hash("other")),
+        rule("*", "", &all),
+    ]
+    .concat()
+}
+
+fn get(server: &TestServer, lines: &str) -> (u16, Option<u64>) {
+    let answer = ask(&mut server.connect(), "GET", "/key", lines, b"");
+    let wait = answer
+        .header("retry-after")
+        .map(|wait| wait.parse().expect("seconds"));
+    (answer.status, wait)
+}
+
+fn scrape(server: &TestServer) -> Scrape {
+    Scrape::over(&mut server.connect(), &bearer("ann"))
+}
+
+/// Passwords checked so far.
+fn checks(server: &TestServer) -> u64 {
+    scrape(server).count("data_server_password_checks_seconds_count", &[])
+}
+
+#[test]
+fn a_client_that_guesses_has_to_wait_and_keeps_no_other_out() {
+    let dir = DataDir::temporary();
+    let server = serve(&dir, &policy(), &[]);
+    let guesses: Vec<_> = (0..30).map(|_| get(&server, &bearer("guess"))).collect();
+    let wrong = guesses.iter().filter(|(status, _)| *status == 401).count();
+    let limited: Vec<_> = guesses
+        .iter()
+        .filter(|(status, _)| *status == 429)
+        .collect();
+    assert_eq!(wrong + limited.len(), 30);
+    assert!((10..=20).contains(&wrong), "{wrong} of 30 were answered");
+    assert!(
+        limited.iter().all(|(_, wait)| matches!(wait, Some(1..=11))),
+        "{limited:?}"
+    );
+    // From the same address: who proves to be somebody is let through, and who asks as anyone is asked who it is.
+    assert_eq!(get(&server, &bearer("ann")).0, 404);
+    assert_eq!(get(&server, "").0, 401);
+    // A password that is not known yet has to wait: whether it is right takes a check.
+    assert_eq!(get(&server, &basic("bob", "secret")).0, 429);
+    // Another address has failures of its own.
+    let mut other = Raw::connect_from([127, 0, 0, 2], server.addr);
+    assert_eq!(
+        ask(&mut other, "GET", "/key", &bearer("guess"), b"").status,
+        401
+    );
+    let limited = scrape(&server).sum("data_server_auth_total", &[("result", "limited")]);
+    assert!(limited >= 10.0, "{limited}");
+    say(&format!("{wrong} of 30 guesses answered"));
+}
+
+#[test]
+fn a_password_is_checked_once_and_remembered() {
+    let dir = DataDir::temporary();
+    let server = serve(&dir, &policy(), &[]);
+    let bob = basic("bob", "secret");
+    for _ in 0..5 {
+        assert_eq!(get(&server, &bob).0, 404);
+    }
+    assert_eq!(checks(&server), 1);
+    assert_eq!(
+        scrape(&server).count("data_server_auth_cache_hits_total", &[]),
+        4
+    );
+    assert_eq!(get(&server, &basic("bob", "other")).0, 401);
+    assert_eq!(get(&server, &basic("carl", "secret")).0, 401);
+    assert_eq!(get(&server, &basic("dora", "secret")).0, 401);
+    assert_eq!(
+        checks(&server),
+        4,
+        "an unknown name is checked as a known one is"
+    );
+    assert_eq!(get(&server, &basic("carl", "other")).0, 404);
+}
+
+#[test]
+fn a_burst_of_equal_passwords_takes_one_check() {
+    let dir = DataDir::temporary();
+    let server = serve(&dir, &policy(), &["--threads", "2"]);
+    let request = format!(
+        "GET /key HTTP/1.1\r\nHost: t\r\n{}\r\n",
+        basic("bob", "secret")
+    );
+    let mut connections: Vec<_> = (0..200).map(|_| server.connect()).collect();
+    for connection in &mut connections {
+        connection.send(&request);
+    }
+    // All of them on five requests each: 1,000.
+    for _ in 0..4 {
+        for connection in &mut connections {
+            assert_eq!(connection.answer().status, 404);
+            connection.send(&request);
+        }
+    }
+    for connection in &mut connections {
+        assert_eq!(connection.answer().status, 404);
+    }
+    assert_eq!(checks(&server), 1);
+}
+
+#[test]
+fn checks_that_wait_are_bounded_and_one_name_keeps_no_other_out() {
+    let dir = DataDir::temporary();
+    // Long enough for all requests to arrive meanwhile.
+    let slow = bcrypt::hash("secret", 13).expect("a hash");
+    let text = [
+        subject("ann"),
+        with_password("bob", &slow),
+        with_password("carl", &slow),
+        rule("*", "", &["read", "metrics"]),
+    ]
+    .concat();
+    let server = serve(&dir, &text, &["--threads", "1"]);
+    let begin = |name: &str, password: String| {
+        let mut connection = server.connect();
+        let lines = basic(name, &password);
+        connection.send(format!("GET /key HTTP/1.1\r\nHost: t\r\n{lines}\r\n"));
+        connection
+    };
+    let mut guesses: Vec<_> = (0..8)
+        .map(|at| begin("bob", format!("guess {at}")))
+        .collect();
+    let mut carl = begin("carl", "secret".to_owned());
+    // A request of others waits for none of them.
+    assert_eq!(get(&server, &bearer("ann")).0, 404);
+    let answers: Vec<_> = guesses
+        .iter_mut()
+        .map(|guess| guess.answer().status)
+        .collect();
+    assert_eq!(carl.answer().status, 404);
+    let busy = answers.iter().filter(|status| **status == 503).count();
+    assert_eq!(busy, 4, "{answers:?}: 4 of one name at most");
+    assert!(
+        answers.iter().all(|status| matches!(status, 401 | 503)),
+        "{answers:?}"
+    );
+}
+
+#[test]
+fn a_request_of_any_kind_waits_for_its_password() {
+    let dir = DataDir::temporary();
+    let value = vec![b'v'; 3_000_000];
+    let names: Vec<_> = (0..6).map(|at| format!("user{at}")).collect();
+    let subjects: String = names
+        .iter()
+        .map(|name| with_password(name, &hash(name)))
+        .collect();
+    let text = subjects + &rule("*", "", &["read", "write", "watch", "list"]);
+    let server = serve(&dir, &text, &[]);
+    // Each of another name: no password is remembered.
+    let line = |at: usize| basic(&names[at], &names[at]);
+    let mut connection = server.connect();
+    assert_eq!(
+        ask(&mut connection, "PUT", "/long", &line(0), &value).status,
+        200
+    );
+    let got = ask(&mut server.connect(), "GET", "/long", &line(1), b"");
+    assert!(got.body == value);
+    let mut connection = server.connect();
+    let lines = line(2) + "Expect: 100-continue\r\n";
+    connection.send(format!(
+        "PUT /short HTTP/1.1\r\nHost: t\r\n{lines}Content-Length: 5\r\n\r\n"
+    ));
+    assert_eq!(connection.head().status, 100);
+    connection.send("value");
+    assert_eq!(connection.answer().status, 200);
+    // Two requests at once on one connection, the second behind a body.
+    let mut connection = server.connect();
+    let lines = line(3);
+    connection.send(format!(
+        "PUT /short HTTP/1.1\r\nHost: t\r\n{lines}Content-Length: 6\r\n\r\nvalue2GET /short HTTP/1.1\r\nHost: t\r\n{lines}\r\n"
+    ));
+    assert_eq!(connection.answer().status, 200);
+    assert_eq!(connection.answer().body, b"value2");
+    let events = Events::open(&server, "?prefix=s", &line(4));
+    assert_eq!(events.head.status, 200);
+    let refused = ask(
+        &mut server.connect(),
+        "PUT",
+        "/short",
+        &basic(&names[5], "wrong"),
+        b"w",
+    );
+    assert_eq!(refused.status, 401);
+    assert_eq!(dir.read("short"), b"value2");
+}
+
+#[test]
+fn a_websocket_waits_for_its_password() {
+    let dir = DataDir::temporary();
+    let server = serve(&dir, &policy(), &[]);
+    let mut socket = Socket::open_with(
+        &server,
+        "",
+        &[("Authorization", &basic_value("bob", "secret"))],
+    );
+    assert_eq!(
+        ask(&mut server.connect(), "PUT", "/key", &bearer("ann"), b"v").status,
+        200
+    );
+    let told = socket.next().expect("an event");
+    assert_eq!(told.key, "key");
+}
+
+fn basic_value(name: &str, password: &str) -> String {
+    let line = basic(name, password);
+    line.trim_start_matches("Authorization: ")
+        .trim_end()
+        .to_owned()
+}
+
+/// Medians of the time that wrong passwords take, of a name that is known and of one that is not.
+#[test]
+fn a_known_name_takes_as_long_as_an_unknown_one() {
+    let dir = DataDir::temporary();
+    let server = serve(&dir, &policy(), &[]);
+    let time = |name: &str, at: u8| {
+        // From an address of its own each: none has failed before.
+        let mut connection =
+            Raw::connect_from([127, 0, 1 + u8::from(name == "bob"), at], server.addr);
+        let lines = basic(name, &format!("wrong {at}"));
+        let began = std::time::Instant::now();
+        assert_eq!(ask(&mut connection, "GET", "/key", &lines, b"").status, 401);
+        began.elapsed()
+    };
+    let (mut known, mut unknown): (Vec<Duration>, Vec<Duration>) = (1..=60)
+        .map(|at| (time("bob", at), time("nobody", at)))
+        .unzip();
+    known.sort();
+    unknown.sort();
+    let (known, unknown) = (known[30], unknown[30]);
+    let ratio = known.as_secs_f64() / unknown.as_secs_f64();
+    say(&format!("known {known:?}, unknown {unknown:?}: {ratio:.3}"));
+    // A name that took no check would be a hundred times faster.
+    assert!((0.5..2.0).contains(&ratio), "{ratio}");
+}

@@ -1,0 +1,73 @@
+//! Proves who may do what: `--access FILE`, by every way in which a client proves who it is.
+
+mod answers;
+mod failures;
+mod hidden;
+mod reload;
+mod rights;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+
+use crate::support::{DataDir, Launch, TestServer};
+
+/// The token of the subject `name`.
+fn token(name: &str) -> String {
+    format!("dst_{name}-0123456789abcdef0123456789abcdef")
+}
+
+/// What the file has of the token of `name`.
+fn digest(name: &str) -> String {
+    let digest = Sha256::digest(token(name));
+    digest.iter().fold("sha256:".to_owned(), |text, byte| {
+        format!("{text}{byte:02x}")
+    })
+}
+
+/// A subject with a token.
+fn subject(name: &str) -> String {
+    let digest = digest(name);
+    format!("[[subject]]\nname = \"{name}\"\ntoken = \"{digest}\"\n")
+}
+
+/// A rule.
+fn rule(who: &str, prefix: &str, may: &[&str]) -> String {
+    format!("[[rule]]\nwho = [\"{who}\"]\nprefix = \"{prefix}\"\nmay = {may:?}\n")
+}
+
+/// The line by which a program proves that it is `name`.
+fn bearer(name: &str) -> String {
+    format!("Authorization: Bearer {}\r\n", token(name))
+}
+
+/// The line by which a browser or curl sends a name and a password.
+fn basic(name: &str, password: &str) -> String {
+    let pair = STANDARD.encode(format!("{name}:{password}"));
+    format!("Authorization: Basic {pair}\r\n")
+}
+
+/// Writes the file of a policy beside the directory.
+fn write(dir: &DataDir, text: &str) -> PathBuf {
+    let path = dir.outside("access.toml");
+    // As an operator does it: whole or not at all.
+    let next = dir.outside("access.toml.next");
+    fs::write(&next, text).expect("the file");
+    fs::set_permissions(&next, fs::Permissions::from_mode(0o600)).expect("its mode");
+    fs::rename(&next, &path).expect("the file in its place");
+    path
+}
+
+/// A server with this policy, and `args` besides.
+#[track_caller]
+fn serve(dir: &DataDir, text: &str, args: &[&str]) -> TestServer {
+    let path = write(dir, text);
+    let path = path.to_str().expect("text");
+    Launch::new(&[&["--access", path], args].concat())
+        .on(dir)
+        .start()
+}

@@ -1,0 +1,180 @@
+//! Proves that SIGHUP replaces all rules at once, that a bad file replaces none, and that what was revoked holds no longer.
+
+use rustix::process::Signal;
+
+use super::{bearer, rule, serve, subject, write};
+use crate::support::{DataDir, Done, Launch, Scrape, TestServer, ask, eventually, say};
+
+fn policy(names: &[&str]) -> String {
+    let subjects: String = names.iter().map(|name| subject(name)).collect();
+    subjects + &rule("*", "", &["read", "write", "metrics"])
+}
+
+/// Has the server read the file again, and waits until it has.
+fn reread(server: &TestServer) {
+    let before = server.events("SIGHUP: access reread").len();
+    server.signal(Signal::HUP);
+    eventually("it is reread", || {
+        server.events("SIGHUP: access reread").len() > before
+    });
+}
+
+#[test]
+fn a_revoked_token_counts_for_nothing_from_the_next_request_on() {
+    let dir = DataDir::temporary();
+    let server = serve(&dir, &policy(&["ann", "bob"]), &[]);
+    let mut connection = server.connect();
+    let mut get = |name| ask(&mut connection, "GET", "/key", &bearer(name), b"").status;
+    assert_eq!(get("ann"), 404);
+    write(&dir, &policy(&["bob", "carl"]));
+    reread(&server);
+    assert_eq!(get("ann"), 401);
+    assert_eq!(get("bob"), 404);
+    assert_eq!(get("carl"), 404);
+}
+
+#[test]
+fn a_bad_file_changes_nothing_and_is_told() {
+    let dir = DataDir::temporary();
+    let server = serve(&dir, &policy(&["ann"]), &[]);
+    write(&dir, "[[rule]]\nwho = [\"nobody\"]\nmay = [\"read\"]\n");
+    server.signal(Signal::HUP);
+    let event = server.event("SIGHUP: access not reread: the old rules stay");
+    let error = event.field("error");
+    assert!(
+        error.contains("access.toml:2: there is no subject \"nobody\""),
+        "{error}"
+    );
+    let mut connection = server.connect();
+    assert_eq!(
+        ask(&mut connection, "GET", "/key", &bearer("ann"), b"").status,
+        404
+    );
+    write(&dir, &policy(&["ann"]));
+    reread(&server);
+    let scrape = Scrape::over(&mut server.connect(), &bearer("ann"));
+    for result in ["ok", "failed"] {
+        let count = scrape.count("data_server_access_reloads_total", &[("result", result)]);
+        assert_eq!(count, 1, "{result}");
+    }
+}
+
+#[test]
+fn a_bad_file_keeps_the_server_from_starting() {
+    let hash = "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHQ";
+    for (text, line, why) in [
+        ("who = 1\n", 1, "unknown field"),
+        ("[[subject]]\nname = \"a b\"\n", 2, "letters and digits"),
+        (
+            "[[subject]]\nname = \"anonymous\"\n",
+            2,
+            "a meaning of its own",
+        ),
+        (
+            "[[subject]]\nname = \"a\"\n[[subject]]\nname = \"a\"\n",
+            4,
+            "another subject's",
+        ),
+        (
+            "[[subject]]\nname = \"a\"\ntoken = \"plain\"\n",
+            3,
+            "by its digest",
+        ),
+        (
+            "[[subject]]\nname = \"a\"\npassword = \"plain\"\n",
+            3,
+            "no hash",
+        ),
+        (
+            &format!("[[subject]]\nname = \"a\"\npassword = \"{hash}\"\n"),
+            3,
+            "malformed",
+        ),
+        (
+            "[[subject]]\nname = \"a\"\nnot-after = 2027-01-01\n",
+            3,
+            "a time of UTC",
+        ),
+        (
+            "[[rule]]\nwho = \"*\"\nmay = [\"Read\"]\n",
+            3,
+            "may has one or more of read, create",
+        ),
+        (
+            "[[rule]]\nwho = \"*\"\nmay = []\n",
+            3,
+            "may has one or more",
+        ),
+        (
+            "[[rule]]\nwho = \"*\"\nprefix = \"/a\"\nmay = [\"read\"]\n",
+            3,
+            "no key begins",
+        ),
+        (
+            "[[rule]]\nwho = []\nmay = [\"read\"]\n",
+            2,
+            "one name or more",
+        ),
+        ("realm = \"a\\\"b\"\n", 1, "without quotes"),
+        (
+            "[[link-key]]\nname = \"k\"\nsecret-file = \"absent\"\n",
+            3,
+            "No such file",
+        ),
+    ] {
+        let dir = DataDir::temporary();
+        let path = write(&dir, text);
+        let path = path.to_str().expect("text");
+        let ended = Launch::new(&["--access", path]).on(&dir).start_or_end();
+        let Err(ended) = ended else {
+            panic!("it serves: {text}")
+        };
+        assert_eq!(ended.code, Some(1), "{text}");
+        let place = format!("access.toml:{line}: ");
+        assert!(ended.stderr.contains(&place), "{text}: {}", ended.stderr);
+        assert!(ended.stderr.contains(why), "{text}: {}", ended.stderr);
+    }
+}
+
+/// Each of two files gives both names the same one right: a mixture of them would give both or none.
+#[test]
+fn no_request_fails_and_none_sees_two_files_while_rules_are_replaced() {
+    let dir = DataDir::temporary();
+    let files = ["a/", "b/"].map(|prefix| {
+        let rules = rule("ann", prefix, &["read"]) + &rule("bob", prefix, &["read"]);
+        [subject("ann"), subject("bob"), rules].concat()
+    });
+    let server = serve(&dir, &files[0], &["--threads", "2"]);
+    let done = Done::default();
+    let asked = std::thread::scope(|scope| {
+        let asking: Vec<_> = ["ann", "bob"]
+            .map(|name| {
+                let (server, lines) = (&server, bearer(name));
+                scope.spawn(move || {
+                    let mut connection = server.connect();
+                    for at in 0..1000 {
+                        let target = ["/a/key", "/b/key"][at % 2];
+                        let status = ask(&mut connection, "GET", target, &lines, b"").status;
+                        assert!(matches!(status, 403 | 404), "{status}");
+                    }
+                    1000
+                })
+            })
+            .into();
+        scope.spawn(|| {
+            let mut rounds = 0;
+            while !done.is_said() {
+                rounds += 1;
+                write(&dir, &files[rounds % 2]);
+                reread(&server);
+            }
+            say(&format!("{rounds} files"));
+        });
+        let _done = done.when_dropped();
+        let joined = asking
+            .into_iter()
+            .map(|asking| asking.join().expect("no failure"));
+        joined.sum::<usize>()
+    });
+    say(&format!("{asked} requests"));
+}

@@ -1,0 +1,219 @@
+//! Proves that what each subject may do is what the rules say, for each right, each operation and each kind of key, by an
+//! oracle that knows the rules alone.
+
+use super::{bearer, rule, serve, subject};
+use crate::support::{DataDir, Raw, ask, say};
+
+const RIGHTS: [&str; 8] = [
+    "read", "create", "write", "delete", "list", "watch", "link", "metrics",
+];
+
+/// Who asks in these tests: each has one right below `in/`.
+fn policy() -> String {
+    let mut text = String::from("realm = \"tests\"\n");
+    for right in RIGHTS {
+        text += &subject(right);
+    }
+    text += &subject("nothing");
+    for right in RIGHTS {
+        text += &rule(right, "in/", &[right]);
+    }
+    text += &rule("anonymous", "in/open/", &["read"]);
+    text
+}
+
+/// One request, and the right that it takes on its key, if it takes one.
+struct Case {
+    method: &'static str,
+    target: &'static str,
+    lines: &'static str,
+    /// Any of these is enough; none is needed where there are none.
+    needs: &'static [&'static str],
+    /// What it is answered when it is allowed.
+    good: u16,
+}
+
+const fn case(
+    method: &'static str,
+    target: &'static str,
+    lines: &'static str,
+    needs: &'static [&'static str],
+    good: u16,
+) -> Case {
+    Case {
+        method,
+        target,
+        lines,
+        needs,
+        good,
+    }
+}
+
+const FORM: &str = "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 0\r\n";
+
+const CASES: &[Case] = &[
+    case("GET", "/in/there", "", &["read"], 200),
+    case("GET", "/in/absent", "", &["read"], 404),
+    case("GET", "/in%2Fthere", "", &["read"], 200),
+    case("GET", "/out/there", "", &["never"], 200),
+    case("GET", "/out/absent", "", &["never"], 404),
+    case("HEAD", "/in/there", "", &["read"], 200),
+    case("HEAD", "/out/absent", "", &["never"], 404),
+    case("GET", "/in/there", "Range: bytes=0-0\r\n", &["read"], 206),
+    case("GET", "/in/there", "If-None-Match: *\r\n", &["read"], 304),
+    case("PUT", "/in/new", "", &["create", "write"], 200),
+    case("PUT", "/in/there", "", &["write"], 200),
+    case(
+        "PUT",
+        "/in/there",
+        "If-None-Match: *\r\n",
+        &["create", "write"],
+        412,
+    ),
+    case("PUT", "/in/there", "If-Match: *\r\n", &["never"], 200),
+    case("PUT", "/out/new", "", &["never"], 200),
+    case(
+        "PUT",
+        "/out/there",
+        "Expect: 100-continue\r\n",
+        &["never"],
+        200,
+    ),
+    case("DELETE", "/in/gone", "", &["delete"], 404),
+    case(
+        "DELETE",
+        "/in/there",
+        "If-Match: \"x\"\r\n",
+        &["never"],
+        412,
+    ),
+    case("DELETE", "/out/gone", "", &["never"], 404),
+    case("GET", "/?prefix=in/", "", &["list"], 200),
+    case("GET", "/", "", &["list"], 200),
+    case("GET", "/in/", "", &["list"], 200),
+    case("GET", "/in/", "Accept: text/html\r\n", &["list"], 200),
+    case("GET", "/?prefix=out/", "", &["never"], 200),
+    case("GET", "/out/", "", &["never"], 200),
+    case("GET", "/-/watch?prefix=out", "", &["never"], 200),
+    case("GET", "/-/metrics", "", &["metrics"], 200),
+    case("GET", "/-/healthz", "", &[], 200),
+    case("GET", "/-/ready", "", &[], 200),
+    case("OPTIONS", "/in/there", "", &[], 204),
+    case("POST", "/-/upload", FORM, &[], 400),
+    case("GET", "/-/none", "", &[], 404),
+    case("PATCH", "/in/there", "Content-Length: 0\r\n", &[], 405),
+];
+
+/// What the rules say of `case`, for the client of this name, or one that proves nothing.
+fn expected(case: &Case, who: Option<&str>) -> u16 {
+    let is_allowed = match who {
+        Some(name) => case.needs.contains(&name),
+        None => false,
+    };
+    match who {
+        _ if is_allowed || case.needs.is_empty() => case.good,
+        Some(_) => 403,
+        None => 401,
+    }
+}
+
+#[test]
+fn each_subject_may_do_what_the_rules_say_and_nothing_else() {
+    let dir = DataDir::temporary();
+    let server = serve(&dir, &policy(), &[]);
+    for key in ["in/there", "out/there"] {
+        dir.place(key, "v");
+    }
+    let mut asked = 0;
+    let mut who = RIGHTS.map(Some).to_vec();
+    who.extend([Some("nothing"), None]);
+    for who in who {
+        // One connection for all: what it proved once is not what it may do.
+        let mut connection = server.connect();
+        for case in CASES {
+            let lines = who.map_or(String::new(), bearer) + case.lines;
+            let body: &[u8] = if case.method == "PUT" { b"w" } else { b"" };
+            let answer = ask(&mut connection, case.method, case.target, &lines, body);
+            let Case {
+                method,
+                target,
+                lines,
+                ..
+            } = case;
+            let asks = format!("{method} {target} {lines:?} by {who:?}");
+            assert_eq!(answer.status, expected(case, who), "{asks}");
+            let challenged = answer.header("www-authenticate").is_some();
+            assert_eq!(challenged, answer.status == 401, "{asks}");
+            if answer.closes() {
+                connection = server.connect();
+            }
+            asked += 1;
+            dir.remove("in/new");
+            dir.place("in/there", "v");
+        }
+    }
+    assert_eq!(dir.read("out/there"), b"v");
+    say(&format!("{asked} requests answered as the rules say"));
+}
+
+#[test]
+fn anonymous_clients_have_the_rights_of_anonymous_alone() {
+    let dir = DataDir::temporary();
+    let server = serve(&dir, &policy(), &[]);
+    dir.place("in/open/key", "v");
+    dir.place("in/key", "v");
+    let mut connection = server.connect();
+    let mut get = |target, lines: &str| ask(&mut connection, "GET", target, lines, b"").status;
+    assert_eq!(get("/in/open/key", ""), 200);
+    assert_eq!(get("/in/key", ""), 401);
+    // Another subject has them only where a rule says so; one that fails to prove itself has none.
+    assert_eq!(get("/in/open/key", &bearer("list")), 403);
+    assert_eq!(get("/in/open/key", &bearer("unknown")), 401);
+    assert_eq!(get("/in/open/key", ""), 200);
+    assert_eq!(get("/in/key", &bearer("read")), 200);
+}
+
+#[test]
+fn one_who_may_create_never_replaces() {
+    let dir = DataDir::temporary();
+    let server = serve(&dir, &policy(), &[]);
+    let create = bearer("create");
+    // A refused upload is not read: its connection ends.
+    let put = |target, lines: &str, body: &[u8]| {
+        let lines = create.clone() + lines;
+        ask(&mut server.connect(), "PUT", target, &lines, body).status
+    };
+    assert_eq!(put("/in/a", "", b"first"), 200);
+    assert_eq!(put("/in/a", "", b"second"), 403);
+    assert_eq!(put("/in/a", "If-None-Match: *\r\n", b"second"), 412);
+    assert_eq!(put("/in/a", "If-None-Match: \"x\"\r\n", b"second"), 403);
+    assert_eq!(put("/in/a", "If-Match: *\r\n", b"second"), 403);
+    assert_eq!(put("/in/b", "If-None-Match: *\r\n", b"first"), 200);
+    let long = vec![b'x'; 3_000_000];
+    assert_eq!(put("/in/c", "", &long), 200);
+    assert_eq!(dir.read("in/a"), b"first");
+    assert_eq!(dir.read("in/c"), long);
+}
+
+/// Two writers of a key that is not there, of which neither may replace: one of them stores it.
+#[test]
+fn of_two_who_may_create_one_does() {
+    let dir = DataDir::temporary();
+    let server = serve(&dir, &policy(), &[]);
+    let begin = |body: &str| {
+        let mut raw: Raw = server.connect();
+        let create = bearer("create");
+        raw.send(format!(
+            "PUT /in/one HTTP/1.1\r\nHost: t\r\n{create}Content-Length: 2\r\n\r\n{body}"
+        ));
+        raw
+    };
+    let (mut first, mut second) = (begin("a"), begin("b"));
+    first.send("a");
+    second.send("b");
+    let mut answers = [first.answer().status, second.answer().status];
+    answers.sort_unstable();
+    assert_eq!(answers, [200, 403]);
+    let stored = dir.read("in/one");
+    assert!(stored == b"aa" || stored == b"bb", "{stored:?}");
+}
