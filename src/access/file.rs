@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::Deserialize;
@@ -160,7 +160,7 @@ impl Reading<'_> {
         let Some(named) = &file.htpasswd else {
             return Ok(HashMap::new());
         };
-        let path = self.beside(named.get_ref());
+        let path = self.beside(named)?;
         let text = text_of(&path)?;
         htpasswd::parse(&text).map_err(|(line, why)| BadAccess {
             place: format!("{}:{line}", path.display()),
@@ -236,7 +236,7 @@ impl Reading<'_> {
             None => "",
             Some(prefix) => self.prefix(prefix)?,
         };
-        let path = self.beside(entry.secret_file.get_ref());
+        let path = self.beside(&entry.secret_file)?;
         let wrong = |why: String| self.wrong(entry.secret_file.span().start, why);
         let unreadable = |error| wrong(format!("{}: {error}", path.display()));
         let secret = fs::read(&path).map_err(unreadable)?;
@@ -270,11 +270,15 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// A file that this one names.
-    fn beside(&self, named: &Path) -> PathBuf {
-        self.path
-            .parent()
-            .map_or_else(|| named.into(), |folder| folder.join(named))
+    /// A file that this one names: beside it or below, where a server in its sandbox can read it again.
+    fn beside(&self, named: &Spanned<PathBuf>) -> Result<PathBuf, BadAccess> {
+        let mut parts = named.get_ref().components();
+        if !parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+            let why = "this file lies beside the file of --access or below, by a relative path";
+            return Err(self.wrong(named.span().start, why));
+        }
+        let folder = self.path.parent().unwrap_or(Path::new(""));
+        Ok(folder.join(named.get_ref()))
     }
 }
 

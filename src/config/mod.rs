@@ -238,7 +238,7 @@ impl Config {
             service.read_only,
             &listen,
             tls.as_ref(),
-            None,
+            access.file(),
         );
         Ok(Self {
             values,
