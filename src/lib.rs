@@ -16,6 +16,7 @@ compile_error!(
 );
 
 pub mod access;
+pub mod commands;
 pub mod config;
 mod cpus;
 pub mod drain;

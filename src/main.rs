@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use data_server::commands::{self, Command, Failure};
 use data_server::config::{Health, Misuse, Task};
 use data_server::health;
 use data_server::log::{self, Log};
@@ -37,6 +38,9 @@ fn main() -> ExitCode {
         let _ = std::io::stdout().write_all(&text);
         return ExitCode::SUCCESS;
     }
+    if let Some(command) = args.offline() {
+        return run_offline(&command);
+    }
     let task = args.task();
     let config = match Config::try_from(args) {
         Ok(config) => config,
@@ -56,6 +60,18 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Task::Health(asked) => ask(&asked, &config),
+    }
+}
+
+/// Does what takes no server.
+fn run_offline(command: &Command) -> ExitCode {
+    match commands::run(command) {
+        Ok((text, is_yes)) => {
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            ExitCode::from(if is_yes { DRAINED } else { OTHER })
+        }
+        Err(failure @ Failure::Misuse(_)) => fail_unlogged(&failure, USAGE),
+        Err(failure) => fail_unlogged(&failure, OTHER),
     }
 }
 

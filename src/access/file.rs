@@ -13,8 +13,9 @@ use toml::Spanned;
 use toml::value::Datetime;
 
 use super::htpasswd;
+use super::link::LinkKey;
 use super::password_hash::PasswordHash;
-use super::policy::{Credentials, LinkKey, Policy, Rule, TokenDigest, check_name};
+use super::policy::{Credentials, Policy, Rule, TokenDigest, check_name};
 use super::rights::{Right, RightSet};
 use crate::store::Key;
 
@@ -22,7 +23,7 @@ use crate::store::Key;
 const REALM: &str = "data-server";
 
 /// The shortest secret of signed links, in bytes.
-const SHORTEST_SECRET: usize = 32;
+pub const SHORTEST_SECRET: usize = 32;
 
 /// What is wrong with the file, or with one that it names.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +64,7 @@ struct LinkKeyEntry {
     name: Spanned<String>,
     secret_file: Spanned<PathBuf>,
     prefix: Option<Spanned<String>>,
+    subject: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -148,6 +150,12 @@ impl Reading<'_> {
         }
         for entry in &file.link_key {
             let key = self.link_key(entry)?;
+            if let Some(name) = &entry.subject
+                && policy.subject(name.get_ref()).is_none()
+            {
+                let why = format!("there is no subject {:?}", name.get_ref());
+                return Err(self.wrong(name.span().start, why));
+            }
             if !policy.add_link_key(entry.name.get_ref(), key) {
                 return Err(self.wrong(entry.name.span().start, "two link keys of one name"));
             }
@@ -249,7 +257,8 @@ impl Reading<'_> {
             );
             return Err(wrong(why));
         }
-        Ok(LinkKey::new(secret, prefix))
+        let subject = entry.subject.as_ref().map(|name| name.get_ref().as_str());
+        Ok(LinkKey::new(secret, prefix, subject))
     }
 
     /// Whether each rule is for names that there are.

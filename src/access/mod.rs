@@ -6,6 +6,7 @@
 //! - `rights`: what may be done, and to which keys.
 //! - `file`: the file, in TOML, with an htpasswd file beside it.
 //! - `policy`: the subjects of one reading of the file.
+//! - `link`: signed links.
 //! - `passwords`, `failures`: what proving who one is may cost, and how often it may fail.
 //! - `current`: the policy that holds now.
 
@@ -13,6 +14,7 @@ mod current;
 mod failures;
 mod file;
 mod htpasswd;
+mod link;
 mod password_hash;
 mod passwords;
 mod policy;
@@ -21,9 +23,10 @@ mod source;
 
 pub use current::Access;
 pub use failures::Failures;
-pub use file::BadAccess;
+pub use file::{BadAccess, SHORTEST_SECRET};
+pub use link::{LinkKey, LinkKind, LinkTerms};
 pub use password_hash::{BadHash, PasswordHash};
 pub use passwords::{Passwords, Unchecked};
-pub use policy::{Credentials, Evidence, LinkKey, Policy, Rule, Subject, Taken, TokenDigest};
+pub use policy::{Credentials, Evidence, Policy, Rule, Subject, Taken, TokenDigest};
 pub use rights::{Grant, Right, RightSet};
 pub use source::Source;

@@ -3,12 +3,12 @@
 //! Immutable: a request is decided by one policy as a whole, and never by parts of two.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 
+use super::link::{LinkKey, LinkKind, LinkTerms};
 use super::password_hash::PasswordHash;
 use super::rights::{Grant, Right, RightSet};
 
@@ -107,30 +107,6 @@ impl Evidence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Taken(&'static str);
-
-/// A key of signed links, for keys that begin with a prefix.
-pub struct LinkKey {
-    /// What signatures are made with.
-    pub secret: Box<[u8]>,
-    /// What the keys begin with.
-    pub prefix: Box<str>,
-}
-
-impl LinkKey {
-    /// Of this secret.
-    pub fn new(secret: &[u8], prefix: &str) -> Self {
-        Self {
-            secret: secret.into(),
-            prefix: prefix.into(),
-        }
-    }
-}
-
-impl fmt::Debug for LinkKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LinkKey").finish_non_exhaustive()
-    }
-}
 
 /// See the module.
 #[derive(Debug)]
@@ -253,6 +229,38 @@ impl Policy {
     /// The key of signed links of this name.
     pub fn link_key(&self, name: &str) -> Option<&LinkKey> {
         self.link_keys.get(name)
+    }
+
+    /// Whom a link of the key `by` with these terms and this `signature` makes of its bearer, at the time `now`: a subject
+    /// that may do what the link says, and nothing else.
+    pub fn by_link(
+        &self,
+        by: &str,
+        terms: &LinkTerms<'_>,
+        signature: &str,
+        now: SystemTime,
+    ) -> Option<Subject> {
+        let link_key = self.link_key(by)?;
+        if !link_key.verify(terms, signature) {
+            return None;
+        }
+        let right = match terms.kind {
+            LinkKind::Read => Right::Read,
+            LinkKind::Create => Right::Create,
+        };
+        if let Some(name) = &link_key.subject {
+            let subject = self.subjects.get(name)?;
+            let may = |right| subject.grant.allows(right, terms.key);
+            if !subject.is_valid(now) || !may(Right::Link) || !may(right) {
+                return None;
+            }
+        }
+        Some(Subject {
+            name: format!("link:{by}").into(),
+            is_anonymous: false,
+            not_after: None,
+            grant: Grant::new(&[(terms.key, RightSet::from_iter([right]))]),
+        })
     }
 
     /// Adds a key of signed links; false where there is one of this name.

@@ -4,9 +4,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bytesize::ByteSize;
 use clap::Subcommand;
 
 use super::network::ListenConfig;
+use crate::commands::{Command, LinkOrder};
 use crate::health::Trust;
 use crate::net::{At, Listen};
 
@@ -31,6 +33,100 @@ pub(super) enum Commands {
         #[arg(long)]
         insecure: bool,
     },
+    /// Make a token: on the first line for its user, on the second its digest for the file of --access
+    NewToken,
+    /// Hash the password on the first line of standard input, for the file of --access
+    HashPassword,
+    /// Look at a file of --access
+    Access {
+        #[command(subcommand)]
+        command: AccessCommand,
+    },
+    /// Sign a link, by which one value may be read, or stored once, without a token
+    Sign {
+        /// The URL or the path of the value
+        url: String,
+        /// Name of the link-key in the file of --access
+        #[arg(long, value_name = "NAME")]
+        by: String,
+        /// File of its secret
+        #[arg(long, value_name = "FILE")]
+        secret_file: PathBuf,
+        /// For how long the link counts
+        #[arg(long, value_name = "DURATION", default_value = "1h")]
+        lasts: humantime::Duration,
+        /// For one PUT, where there is no value, and not for GET
+        #[arg(long)]
+        put: bool,
+        /// With --put, the most that may be stored
+        #[arg(long, value_name = "SIZE", requires = "put")]
+        max: Option<ByteSize>,
+    },
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(super) enum AccessCommand {
+    /// Check a file, as a start would: `FILE: ok`, or what is wrong
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+    /// Say which rule decides; 0 when the request is allowed, else 1
+    Explain {
+        /// The file
+        file: PathBuf,
+        /// Name of a subject, or anonymous
+        subject: String,
+        /// GET, HEAD, PUT, POST or DELETE
+        method: String,
+        /// Path of a value (/a/b), a folder (/a/), /-/watch or /-/metrics
+        path: String,
+    },
+}
+
+impl Commands {
+    /// What is to be done without a server and its options, if that is asked for.
+    pub(super) fn offline(&self) -> Option<Command> {
+        Some(match self {
+            Self::Config { .. } | Self::Health { .. } => return None,
+            Self::NewToken => Command::NewToken,
+            Self::HashPassword => Command::HashPassword,
+            Self::Access {
+                command: AccessCommand::Check { file },
+            } => Command::CheckAccess(file.clone()),
+            Self::Access {
+                command:
+                    AccessCommand::Explain {
+                        file,
+                        subject,
+                        method,
+                        path,
+                    },
+            } => Command::Explain {
+                file: file.clone(),
+                who: subject.clone(),
+                method: method.clone(),
+                path: path.clone(),
+            },
+            Self::Sign {
+                url,
+                by,
+                secret_file,
+                lasts,
+                put,
+                max,
+            } => {
+                let order = LinkOrder {
+                    url: url.clone(),
+                    by: by.clone(),
+                    lasts: **lasts,
+                    is_put: *put,
+                    max: max.map(|max| max.as_u64()),
+                };
+                Command::Sign(secret_file.clone(), order)
+            }
+        })
+    }
 }
 
 #[derive(Clone, Debug, Subcommand)]

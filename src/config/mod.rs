@@ -46,6 +46,7 @@ pub use self::sandbox::SandboxConfig;
 pub use self::storage::DirectoryConfig;
 use self::storage::Storage;
 use self::tls::Tls;
+use crate::commands;
 use crate::http::ServiceConfig;
 use crate::log;
 use crate::net::TlsOptions;
@@ -106,6 +107,11 @@ impl Args {
         self.print.text(Self::command())
     }
 
+    /// What is to be done instead, without a server and its options, if that was asked for.
+    pub fn offline(&self) -> Option<commands::Command> {
+        self.command.as_ref().and_then(Commands::offline)
+    }
+
     /// What to do.
     pub fn task(&self) -> Task {
         match (&self.command, &self.file) {
@@ -141,6 +147,7 @@ Examples:
   curl http://127.0.0.1:8080/key
   data-server config check /etc/data-server.toml
   data-server health http://127.0.0.1:8080
+  data-server access explain access.toml alice GET /alice/key
   data-server check-store --store s3://BUCKET --s3-endpoint http://127.0.0.1:7070";
 
 /// A checked configuration: pure data.

@@ -6,13 +6,14 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::access::{self, Access, Evidence, Policy, Right, Source, Subject};
+use crate::access::{self, Access, Evidence, LinkKind, LinkTerms, Policy, Right, Source, Subject};
 use crate::http::client::Client;
 use crate::http::exchange::proven::{By, Proof, Proven};
 use crate::http::request::credentials::{Claim, NameAndPassword, claim};
 use crate::http::request::rejection::Rejection;
+use crate::http::request::signed_link::{BadLink, SignedLink};
 use crate::metrics::AuthResult;
 use crate::store::BlockingPool;
 
@@ -102,6 +103,26 @@ impl Guard {
             return Ok(Identified::Proved(proof));
         }
         guarding.identify(field, generation, client, proven)
+    }
+
+    /// Who follows a signed link to `key`.
+    pub(in crate::http) fn follow(
+        &self,
+        link: Result<SignedLink, BadLink>,
+        kind: LinkKind,
+        key: &str,
+    ) -> Result<Identified, Rejection> {
+        let Some(guarding) = &self.0 else {
+            return Ok(Identified::Anyone);
+        };
+        let followed = link.and_then(|link| guarding.follow(&link, kind, key));
+        let result = if followed.is_ok() {
+            AuthResult::Link
+        } else {
+            AuthResult::Wrong
+        };
+        guarding.count(result);
+        Ok(Identified::Proved(followed?))
     }
 
     /// Checks a password, on the `compute` threads; what came of it is kept with the connection.
@@ -226,7 +247,7 @@ impl Guarding {
             None => return Err(self.fails(source)),
         };
         match by {
-            By::Nothing => {}
+            By::Nothing | By::Link { .. } => {}
             By::Bearer => self.count(AuthResult::Token),
             By::Basic => self.count(AuthResult::Password),
             By::Certificate => self.count(AuthResult::Certificate),
@@ -254,6 +275,28 @@ impl Guarding {
         }
         let passwords = self.access.passwords();
         passwords.remembered(policy, name, password, Instant::now())
+    }
+
+    fn follow(&self, link: &SignedLink, kind: LinkKind, key: &str) -> Result<Rc<Proof>, BadLink> {
+        let policy = self.policy(self.access.generation());
+        let now = SystemTime::now();
+        let terms = LinkTerms {
+            kind,
+            key,
+            expires: link.expires,
+            max: link.max,
+        };
+        let subject = policy.by_link(&link.by, &terms, &link.signature, now);
+        let subject = subject.ok_or(BadLink::Invalid)?;
+        let is_over = |now: Duration| now.as_secs() >= link.expires;
+        if now.duration_since(UNIX_EPOCH).is_ok_and(is_over) {
+            return Err(BadLink::Expired);
+        }
+        Ok(Rc::new(Proof {
+            subject: Arc::new(subject),
+            by: By::Link { max: link.max },
+            evidence: Evidence::Nothing,
+        }))
     }
 
     fn policy(&self, generation: u64) -> Arc<Policy> {

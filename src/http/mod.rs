@@ -34,6 +34,7 @@ pub use request::framing::Framing;
 pub use request::head::{FramingError, MAX_HEAD};
 pub use request::hosts::{BadName, Hosts};
 pub use request::origins::{BadOrigin, Origins};
+pub use request::path::key_of_path;
 pub use request::stream::{Stream, StreamBody};
 pub use response::body::{Body, Piece};
 pub use response::file_body::Region;

@@ -227,6 +227,7 @@ fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -
         Rejection::ReadOnly => (S::FORBIDDEN, "read-only"),
         Rejection::Unauthenticated { .. } => (S::UNAUTHORIZED, "unauthenticated"),
         Rejection::NotAllowed(_) => (S::FORBIDDEN, "not-allowed"),
+        Rejection::BadLink(_) => (S::FORBIDDEN, "bad-link"),
         Rejection::TooManyFailures { .. } => (S::TOO_MANY_REQUESTS, "too-many-failures"),
         Rejection::ChecksBusy => (S::SERVICE_UNAVAILABLE, "checks-busy"),
         Rejection::BadQuery(_)

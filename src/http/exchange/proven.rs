@@ -20,6 +20,11 @@ pub(in crate::http) enum By {
     Basic,
     /// By the certificate of its connection.
     Certificate,
+    /// By the signed link that it follows.
+    Link {
+        /// The most of a value that it may store, in bytes.
+        max: Option<u64>,
+    },
 }
 
 /// Who asks, and by what that was proved.

@@ -21,6 +21,7 @@ pub(super) mod path;
 mod put_options;
 pub(super) mod rejection;
 pub(super) mod rejection_log;
+pub(super) mod signed_link;
 pub(super) mod stream;
 pub(super) mod understand;
 mod unlisted;

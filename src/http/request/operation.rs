@@ -88,6 +88,8 @@ pub(in crate::http) struct PutOptions {
     pub(in crate::http) expected: Expected,
     /// Digests may follow as trailers, by algorithms not known before.
     pub(in crate::http) digests_follow: bool,
+    /// The most bytes that its client may store, where that is less than others may.
+    pub(in crate::http) most: Option<u64>,
     /// It is stored only where there is no value, for its client may create and not replace.
     pub(in crate::http) is_only_new: bool,
     /// The value may come in several requests, of which this is the first.

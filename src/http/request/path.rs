@@ -56,6 +56,12 @@ pub(in crate::http) fn key(path: &str, segments: Segments) -> Result<Key<'_>, Re
     Ok(key)
 }
 
+/// The key that the path of a URL names; else why there is none.
+pub fn key_of_path(path: &str) -> Result<String, String> {
+    let key = key(path, Segments::Any).map_err(|why| why.to_string())?;
+    Ok(key.as_str().to_owned())
+}
+
 /// What the keys begin with whose folder `path` names: a path that ends with `/`; `None` where it is none.
 pub(in crate::http) fn folder(path: &str) -> Result<Option<String>, Rejection> {
     let name = path.strip_prefix('/').unwrap_or(path);

@@ -33,6 +33,7 @@ impl PutOptions {
             },
             expected: Expected::of(headers)?,
             digests_follow: are_announced(headers),
+            most: None,
             is_only_new: false,
             creation: None,
         })

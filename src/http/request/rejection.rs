@@ -2,6 +2,7 @@
 
 use crate::access::Right;
 use crate::http::request::head::FramingError;
+use crate::http::request::signed_link::BadLink;
 use crate::http::request::unlisted::Unlisted;
 use crate::http::request::watch_request::BadWatchRequest;
 use crate::http::semantics::conditional::PreconditionFailed;
@@ -67,6 +68,8 @@ pub(in crate::http) enum Rejection {
     Unauthenticated { realm: Box<str> },
     #[error("not allowed: it takes the right to {} here", .0.name())]
     NotAllowed(Right),
+    #[error("{0}")]
+    BadLink(#[from] BadLink),
     #[error("too many wrong tokens or passwords from this address: wait {retry_after} s")]
     TooManyFailures { retry_after: u64 },
     #[error("too many passwords are being checked: try again in a moment")]

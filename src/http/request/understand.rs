@@ -10,8 +10,9 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
+use crate::access::{LinkKind, Right};
 use crate::http::client::Client;
-use crate::http::exchange::proven::{Proof, Proven};
+use crate::http::exchange::proven::{By, Proof, Proven};
 use crate::http::guard::{Guard, Identified};
 use crate::http::request::authorize::{Denied, authorize, authorize_watch, is_open};
 use crate::http::request::common_headers::CommonHeaders;
@@ -22,6 +23,7 @@ use crate::http::request::operation::{
 use crate::http::request::page::{MetricsFormat, Target};
 use crate::http::request::path::{FORMS, Segments, WATCH, folder, key, page};
 use crate::http::request::rejection::Rejection;
+use crate::http::request::signed_link::signed_link;
 use crate::http::request::uploads::{Creation, UploadRequest, upload};
 use crate::http::request::watch_request::WatchRequest;
 use crate::http::semantics::accept::prefers_problem;
@@ -63,6 +65,12 @@ pub(in crate::http) fn understand<'a>(
         if is_open(page(head.uri.path(), config.routes), config.routes) {
             return Ok(Identified::Anyone);
         }
+        if let Some(link) = signed_link(head.uri.query())
+            && let Some(kind) = link_kind(&head.method)
+            && let Ok(key) = key(head.uri.path(), segments(config))
+        {
+            return guard.follow(link, kind, key.as_str());
+        }
         match guard.identify(common.presented, client, proven)? {
             // The browser says who asks by itself, whichever page it is that asks.
             Identified::Proved(proof) if proof.is_ambient() && is_foreign() => {
@@ -77,13 +85,22 @@ pub(in crate::http) fn understand<'a>(
         Identified::Proved(proof) => {
             let proof = context.proof.insert(proof);
             let mut intent = intent(head, len, client, &common, config)?;
-            match permit(&mut intent, proof) {
-                Ok(()) => Ok(intent),
-                Err(Denied(right)) => Err(guard.deny(&proof.subject, right)),
-            }
+            let permitted = permit(&mut intent, proof);
+            permitted.map_err(|Denied(right)| guard.deny(&proof.subject, right))?;
+            limit(&mut intent, proof)?;
+            Ok(intent)
         }
     });
     (context, intent)
+}
+
+/// What a signed link has to allow for this method.
+fn link_kind(method: &Method) -> Option<LinkKind> {
+    match *method {
+        Method::GET | Method::HEAD => Some(LinkKind::Read),
+        Method::PUT => Some(LinkKind::Create),
+        _ => None,
+    }
 }
 
 /// Narrows `intent` to what the client of `proof` may do.
@@ -94,6 +111,25 @@ fn permit(intent: &mut Intent<'_>, proof: &Proof) -> Result<(), Denied> {
         Intent::Watch(request) => authorize_watch(request, grant),
         Intent::Prove(_) => Ok(()),
     }
+}
+
+/// Holds an upload to what its link allows: so many bytes, in one request.
+fn limit(intent: &mut Intent<'_>, proof: &Proof) -> Result<(), Rejection> {
+    let By::Link { max } = proof.by else {
+        return Ok(());
+    };
+    if let Intent::Operation(Operation::Put { options, len, .. }) = intent {
+        if options.creation.is_some() {
+            return Err(Rejection::NotAllowed(Right::Write));
+        }
+        options.most = max;
+        if let (Some(limit), Some(len)) = (max, *len)
+            && len > limit
+        {
+            return Err(Rejection::TooLarge { limit });
+        }
+    }
+    Ok(())
 }
 
 /// What is asked for.

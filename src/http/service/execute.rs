@@ -99,10 +99,12 @@ fn perform(context: RequestContext, operation: Operation<'static>, body: Request
             ..
         } = context;
         let response = {
-            // Each value of a form is held to the limit, not their sum.
-            let limit = match operation {
+            let max_body = handler.config.limits.max_body;
+            let limit = match &operation {
+                // Each value of a form is held to the limit, not their sum.
                 Operation::Form(_) => u64::MAX,
-                _ => handler.config.limits.max_body,
+                Operation::Put { options, .. } => options.most.unwrap_or(max_body).min(max_body),
+                _ => max_body,
             };
             let body = Received::new(body, limit, &connection);
             let performed = pin!(async {

@@ -1,8 +1,10 @@
 //! Proves who may do what: `--access FILE`, by every way in which a client proves who it is.
 
 mod answers;
+mod commands;
 mod failures;
 mod hidden;
+mod links;
 mod reload;
 mod rights;
 

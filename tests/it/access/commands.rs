@@ -1,0 +1,158 @@
+//! Proves the commands: tokens, hashes of passwords, and what the rules say.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use sha2::{Digest, Sha256};
+
+use super::{basic, rule, serve, subject, write};
+use crate::support::{DataDir, ask};
+
+fn run(words: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_data-server"))
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut stdin = child.stdin.take().expect("its input");
+    // One that reads none may be gone by now.
+    let _ = stdin.write_all(input.as_bytes());
+    drop(stdin);
+    child.wait_with_output().expect("its end")
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+#[test]
+fn a_new_token_comes_with_its_digest() {
+    let [first, second] = [(); 2].map(|()| text(&run(&["new-token"], "")));
+    let (token, digest) = first.trim_end().split_once('\n').expect("two lines");
+    assert!(token.starts_with("dst_") && token.len() == 47, "{token}");
+    let expected = Sha256::digest(token);
+    let expected = expected.iter().fold("sha256:".to_owned(), |text, byte| {
+        format!("{text}{byte:02x}")
+    });
+    assert_eq!(digest, expected);
+    assert_ne!(first, second);
+}
+
+#[test]
+fn a_hashed_password_is_one_that_the_server_takes() {
+    let hash = text(&run(&["hash-password"], "open sesame\n"));
+    let hash = hash.trim_end();
+    assert!(
+        hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"),
+        "{hash}"
+    );
+    let dir = DataDir::temporary();
+    let bob = format!("[[subject]]\nname = \"bob\"\npassword = \"{hash}\"\n");
+    let server = serve(&dir, &(bob + &rule("bob", "", &["read"])), &[]);
+    let get = |password| {
+        ask(
+            &mut server.connect(),
+            "GET",
+            "/key",
+            &basic("bob", password),
+            b"",
+        )
+        .status
+    };
+    assert_eq!(get("open sesame"), 404);
+    assert_eq!(get("open sesame\n"), 401);
+    let none = run(&["hash-password"], "\n");
+    assert_eq!(none.status.code(), Some(2));
+}
+
+#[test]
+fn it_is_explained_which_rule_decides() {
+    let dir = DataDir::temporary();
+    let rules = [
+        rule("ann", "a/", &["read", "create"]),
+        rule("*", "{name}/", &["list"]),
+        rule("anonymous", "public/", &["read"]),
+    ];
+    let path = write(&dir, &(subject("ann") + &rules.concat()));
+    let path = path.to_str().expect("text");
+    let checked = run(&["access", "check", path], "");
+    assert_eq!(text(&checked), format!("{path}: ok, 3 rules\n"));
+    for (who, method, target, expected, code) in [
+        (
+            "ann",
+            "GET",
+            "/a/b",
+            "read: allowed by rule 1, for ann with the prefix \"a/\"\n",
+            0,
+        ),
+        (
+            "ann",
+            "GET",
+            "/a%2Fb",
+            "read: allowed by rule 1, for ann with the prefix \"a/\"\n",
+            0,
+        ),
+        (
+            "ann",
+            "PUT",
+            "/a/b",
+            "write: refused, no rule allows it\ncreate: allowed by rule 1, for ann with the prefix \"a/\"\n",
+            0,
+        ),
+        (
+            "ann",
+            "DELETE",
+            "/a/b",
+            "delete: refused, no rule allows it\n",
+            1,
+        ),
+        (
+            "ann",
+            "GET",
+            "/ann/",
+            "list: allowed by rule 2, for * with the prefix \"{name}/\"\n",
+            0,
+        ),
+        (
+            "anonymous",
+            "GET",
+            "/ann/x",
+            "read: refused, no rule allows it\n",
+            1,
+        ),
+        (
+            "ann",
+            "GET",
+            "/-/metrics",
+            "metrics: refused, no rule allows it\n",
+            1,
+        ),
+    ] {
+        let output = run(&["access", "explain", path, who, method, target], "");
+        assert_eq!(output.status.code(), Some(code), "{who} {method} {target}");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            expected,
+            "{who} {method} {target}"
+        );
+    }
+    for (who, method, target) in [
+        ("bob", "GET", "/a"),
+        ("ann", "TRACE", "/a"),
+        ("ann", "GET", "/.."),
+    ] {
+        let output = run(&["access", "explain", path, who, method, target], "");
+        assert_eq!(output.status.code(), Some(2), "{who} {method} {target}");
+    }
+    write(&dir, "[[rule]]\nwho = \"bob\"\nmay = \"read\"\n");
+    let checked = run(&["access", "check", path], "");
+    assert_eq!(checked.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+    assert!(
+        said.contains("access.toml:2: there is no subject \"bob\""),
+        "{said}"
+    );
+}

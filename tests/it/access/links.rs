@@ -1,0 +1,170 @@
+//! Proves that a signed link allows what it says, for as long as it says, and nothing else.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use super::{bearer, rule, serve, subject, write};
+use crate::support::{DataDir, TestServer, ask};
+
+const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
+fn policy() -> String {
+    let key = |name: &str, rest: &str| {
+        format!("[[link-key]]\nname = \"{name}\"\nsecret-file = \"{name}.key\"\n{rest}")
+    };
+    [
+        subject("ann"),
+        subject("bob"),
+        rule("ann", "", &["read", "write", "link"]),
+        rule("bob", "", &["read"]),
+        key("k1", ""),
+        key("in", "prefix = \"in/\"\n"),
+        key("of-ann", "subject = \"ann\"\n"),
+        key("of-bob", "subject = \"bob\"\n"),
+    ]
+    .concat()
+}
+
+fn start(dir: &DataDir) -> TestServer {
+    for name in ["k1", "in", "of-ann", "of-bob"] {
+        place_secret(dir, name, SECRET);
+    }
+    serve(dir, &policy(), &["--access-log"])
+}
+
+fn place_secret(dir: &DataDir, name: &str, secret: &str) {
+    let path = dir.outside(&format!("{name}.key"));
+    fs::write(&path, secret).expect("a secret");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its mode");
+}
+
+/// The target that `data-server sign` makes of `target`.
+fn sign(dir: &DataDir, by: &str, target: &str, options: &[&str]) -> String {
+    let secret = dir.outside(&format!("{by}.key"));
+    let made = Command::new(env!("CARGO_BIN_EXE_data-server"))
+        .args(["sign", "--by", by, "--secret-file"])
+        .arg(secret)
+        .args(options)
+        .arg(target)
+        .output()
+        .expect("it runs");
+    assert!(made.status.success(), "{made:?}");
+    String::from_utf8(made.stdout)
+        .expect("text")
+        .trim_end()
+        .to_owned()
+}
+
+#[test]
+fn a_link_reads_its_value_and_nothing_else() {
+    let dir = DataDir::temporary();
+    let mut server = start(&dir);
+    dir.place("in/a b", "value");
+    dir.place("in/other", "other");
+    let link = sign(&dir, "k1", "/in/a%20b", &[]);
+    let mut connection = server.connect();
+    let mut get = |method: &str, target: &str, lines: &str| {
+        let answer = ask(&mut connection, method, target, lines, b"");
+        (answer.status, answer.body)
+    };
+    assert_eq!(get("GET", &link, ""), (200, b"value".to_vec()));
+    assert_eq!(get("HEAD", &link, "").0, 200);
+    assert_eq!(
+        get("GET", &link, "Range: bytes=1-2\r\n"),
+        (206, b"al".to_vec())
+    );
+    // A browser may send what it knows besides.
+    assert_eq!(get("GET", &link, &bearer("bob")).0, 200);
+    // The same key, spelled in another way.
+    let (path, query) = link.split_once('?').expect("a query");
+    assert_eq!(path, "/in/a%20b");
+    assert_eq!(get("GET", &format!("/in%2Fa%20b?{query}"), "").0, 200);
+    for bad in [
+        format!("/in/other?{query}"),
+        link.replace("expires=", "expires=1"),
+        link.replace("by=k1", "by=in2"),
+        link.replace("by=k1", "by=of-bob"),
+        format!("{link}&max=1"),
+        format!("{link}&expires=1"),
+        format!("{link}x"),
+        link[..link.len() - 1].to_owned(),
+    ] {
+        let (status, body) = get("GET", &bad, "");
+        assert_eq!(status, 403, "{bad}");
+        assert_eq!(body, b"this link is not valid\n", "{bad}");
+    }
+    assert_eq!(get("DELETE", &link, "").0, 401);
+    assert_eq!(
+        get("GET", "/in/a%20b", "").0,
+        401,
+        "the connection has kept nothing"
+    );
+    server.stop();
+    let log = server.log().join("\n");
+    let signature = query.split_once("signature=").expect("a signature").1;
+    assert!(!log.contains(signature));
+    assert!(log.contains("\"subject\":\"link:k1\""), "{log}");
+}
+
+#[test]
+fn a_link_for_a_put_stores_one_value_of_bounded_size() {
+    let dir = DataDir::temporary();
+    let server = start(&dir);
+    let put = |target: &str, lines: &str, body: &[u8]| {
+        ask(&mut server.connect(), "PUT", target, lines, body).status
+    };
+    let link = sign(&dir, "k1", "/in/new", &["--put", "--max", "10B"]);
+    assert_eq!(put(&link, "", b"12345678901"), 413);
+    let chunked = b"b\r\n12345678901\r\n0\r\n\r\n";
+    assert_eq!(put(&link, "Transfer-Encoding: chunked\r\n", chunked), 413);
+    assert_eq!(
+        put(&link, "Upload-Complete: ?0\r\n", b"1"),
+        403,
+        "in one request alone"
+    );
+    assert_eq!(put(&link, "", b"1234567890"), 200);
+    assert_eq!(put(&link, "", b"again"), 403);
+    assert_eq!(
+        put(&sign(&dir, "k1", "/in/new2", &[]), "", b"by a link for GET"),
+        403
+    );
+    let get = ask(&mut server.connect(), "GET", &link, "", b"").status;
+    assert_eq!(get, 403, "it is for PUT");
+    assert_eq!(dir.read("in/new"), b"1234567890");
+    let free = sign(&dir, "k1", "/in/long", &["--put"]);
+    assert_eq!(put(&free, "", &vec![b'x'; 3_000_000]), 200);
+}
+
+#[test]
+fn a_link_ends_with_its_time_its_key_and_the_right_of_its_subject() {
+    let dir = DataDir::temporary();
+    let server = start(&dir);
+    dir.place("in/key", "v");
+    dir.place("out", "v");
+    let get = |target: &str| {
+        let answer = ask(&mut server.connect(), "GET", target, "", b"");
+        (answer.status, String::from_utf8(answer.body).expect("text"))
+    };
+    let expired = sign(&dir, "k1", "/in/key", &["--lasts", "0s"]);
+    assert_eq!(get(&expired), (403, "this link has expired\n".to_owned()));
+    assert_eq!(get(&sign(&dir, "in", "/in/key", &[])).0, 200);
+    assert_eq!(
+        get(&sign(&dir, "in", "/out", &[])).0,
+        403,
+        "beyond the prefix of the key"
+    );
+    assert_eq!(get(&sign(&dir, "of-ann", "/out", &[])).0, 200);
+    assert_eq!(
+        get(&sign(&dir, "of-bob", "/out", &[])).0,
+        403,
+        "without the right to links"
+    );
+    let link = sign(&dir, "k1", "/out", &[]);
+    assert_eq!(get(&link).0, 200);
+    place_secret(&dir, "k1", "another secret of thirty-two bytes");
+    write(&dir, &policy());
+    server.signal(rustix::process::Signal::HUP);
+    server.event("SIGHUP: access reread");
+    assert_eq!(get(&link).0, 403, "the secret was replaced");
+}
