@@ -100,6 +100,7 @@ fn an_own_default_directory_is_used_with_a_warning() {
         let server = launch.start();
         server.store("k", "value");
         assert_eq!(server.get("k").body, b"value");
+        server.event(DEFAULT);
         assert_eq!(default_warnings(&server), ["WARN"]);
     }
 }
