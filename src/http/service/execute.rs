@@ -207,7 +207,7 @@ impl Handler {
                 })
             }
             Operation::List { page, format } => self.list(page, format).await,
-            Operation::Home(request) => self.home(*request).await,
+            Operation::Home(request) => self.home(*request, proof).await,
             Operation::Moved { to } => Ok(Outcome::Moved { to }),
             Operation::Options { preflight, of } => Ok(Outcome::Options { preflight, of }),
             Operation::Page(page, format) => {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::access::Right;
+use crate::http::exchange::proven::Proof;
 use crate::http::request::operation::HomeRequest;
 use crate::http::request::rejection::Rejection;
 use crate::http::response::outcome::Outcome;
@@ -31,16 +33,26 @@ impl Handler {
         }
     }
 
-    pub(in crate::http) async fn home(&self, request: HomeRequest) -> Result<Outcome, Outcome> {
+    /// The page for browsers, as the client of `proof` may use it.
+    pub(in crate::http) async fn home(
+        &self,
+        request: HomeRequest,
+        proof: Option<&Proof>,
+    ) -> Result<Outcome, Outcome> {
         let page = &request.place.page;
+        let may_create = |proof: &Proof| {
+            let keys = proof.subject.grant.keys(Right::Create);
+            keys.may_have_below(&page.prefix)
+        };
+        let is_writable = !self.config.read_only && proof.is_none_or(may_create);
         match &*self.store {
             Store::Directory(directory) => {
                 let listing = directory.list(page.clone()).await?;
-                self.shown(request, listing).await
+                self.shown(request, listing, is_writable).await
             }
             Store::S3(s3) => {
                 let listing = s3.gateway(self.reactor).list(page).await?;
-                self.shown(request, Arc::new(listing)).await
+                self.shown(request, Arc::new(listing), is_writable).await
             }
         }
     }
@@ -61,13 +73,13 @@ impl Handler {
         &self,
         request: HomeRequest,
         listing: Arc<Listing<V>>,
+        is_writable: bool,
     ) -> Result<Outcome, Outcome> {
         let HomeRequest {
             place,
             preconditions,
         } = request;
         let next = place.next_link(&listing);
-        let is_writable = !self.config.read_only;
         let render = move |listing: &Listing<V>| ui::document(&place, listing, is_writable);
         let document = self.written(listing, render).await?;
         let is_known = ui::is_known(preconditions.as_ref(), &document.etag);

@@ -60,12 +60,12 @@ impl Granted {
         if generation == self.generation {
             return self.subject.is_valid(now);
         }
-        self.generation = generation;
         let policy = self.access.policy();
         let Some(subject) = policy.prove(&self.proof.evidence, now) else {
             return false;
         };
         self.subject = Arc::clone(subject);
+        self.generation = generation;
         true
     }
 }

@@ -124,7 +124,7 @@ impl From<Failure> for Cut {
     }
 }
 
-/// The `limit + 1` smallest items of `page`, if no more than `most` names are met on the way to them. Takes memory for those
+/// The `limit + 1` smallest items of `page`, or any one with a limit of 0, if no more than `most` names are met on the way to them. Takes memory for those
 /// alone, and walks no folder that cannot have one.
 pub(super) fn smallest(
     dir: &Dir,
@@ -189,7 +189,8 @@ impl Search<'_> {
                 Met::Value(key) => {
                     self.meet()?;
                     self.offer(key.as_str());
-                    return if is_one { Err(Cut::Enough) } else { Ok(()) };
+                    let is_enough = is_one || self.has_one();
+                    return if is_enough { Err(Cut::Enough) } else { Ok(()) };
                 }
                 Met::Folder(path) => path + "/",
             };
@@ -227,10 +228,16 @@ impl Search<'_> {
         }
     }
 
+    /// Whether it is all that is asked whether there is an item, and there is.
+    fn has_one(&self) -> bool {
+        self.page.limit == 0 && !self.found.is_empty()
+    }
+
     /// Whether keys that begin with `below` may bring something that is not found yet.
     fn may_take(&self, below: &str) -> bool {
         let is_found = |item| self.found.contains(item);
         self.page.may_have_below(below)
+            && !self.has_one()
             && !self.is_beyond(below)
             && !self.page.common(below).is_some_and(is_found)
     }

@@ -204,3 +204,22 @@ fn without_a_right_to_any_key_a_listing_is_refused() {
     assert_eq!(list("/?prefix=i"), 200);
     assert_eq!(list("/?prefix=in/x"), 200);
 }
+
+#[test]
+fn the_page_offers_uploads_to_those_who_may_store_there() {
+    let dir = DataDir::temporary();
+    let text = subject("ann") + &rule("ann", "", &["list"]) + &rule("ann", "in/", &["create"]);
+    let server = serve(&dir, &text, &[]);
+    dir.place("in/1", "v");
+    dir.place("out/1", "v");
+    let offers = |target| {
+        let lines = bearer("ann") + "Accept: text/html\r\n";
+        let page = ask(&mut server.connect(), "GET", target, &lines, b"");
+        assert_eq!(page.status, 200, "{target}");
+        String::from_utf8(page.body)
+            .expect("text")
+            .contains("id=\"send\"")
+    };
+    assert!(offers("/in/"));
+    assert!(!offers("/out/"));
+}
