@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::{basic, bearer, rule, serve, subject};
-use crate::support::{DataDir, Events, Follower, Raw, Scrape, Socket, TestServer, ask, say};
+use crate::support::{
+    DataDir, Events, Follower, Raw, Scrape, Socket, TestServer, ask, directory_only, say,
+};
 
 /// The hash of "secret": cost 8, some ten milliseconds.
 fn hash(password: &str) -> String {
@@ -197,8 +199,6 @@ fn a_request_of_any_kind_waits_for_its_password() {
     ));
     assert_eq!(connection.answer().status, 200);
     assert_eq!(connection.answer().body, b"value2");
-    let events = Events::open(&server, "?prefix=s", &line(4));
-    assert_eq!(events.head.status, 200);
     let refused = ask(
         &mut server.connect(),
         "PUT",
@@ -211,7 +211,8 @@ fn a_request_of_any_kind_waits_for_its_password() {
 }
 
 #[test]
-fn a_websocket_waits_for_its_password() {
+fn a_subscriber_waits_for_its_password() {
+    directory_only!("changes are told");
     let dir = DataDir::temporary();
     let server = serve(&dir, &policy(), &[]);
     let mut socket = Socket::open_with(
@@ -225,6 +226,10 @@ fn a_websocket_waits_for_its_password() {
     );
     let told = socket.next().expect("an event");
     assert_eq!(told.key, "key");
+    let mut events = Events::open(&server, "", &basic("carl", "other"));
+    let status = ask(&mut server.connect(), "PUT", "/2", &bearer("ann"), b"v").status;
+    assert_eq!(status, 200);
+    assert_eq!(events.next().expect("an event").key, "2");
 }
 
 fn basic_value(name: &str, password: &str) -> String {

@@ -9,7 +9,8 @@ use rustix::process::Signal;
 
 use super::{bearer, rule, serve, subject, write};
 use crate::support::{
-    DataDir, Events, Follower, Launch, Raw, Response, TestServer, ask, eventually, say,
+    DataDir, Events, Follower, Launch, Raw, Response, TestServer, ask, directory_only, eventually,
+    say,
 };
 
 /// The items of a listing, and where the next page begins.
@@ -111,6 +112,7 @@ fn reread(server: &TestServer) {
 
 #[test]
 fn no_watch_tells_of_a_key_without_right() {
+    directory_only!("changes are told");
     let dir = DataDir::temporary();
     let text = [
         subject("ann"),
@@ -149,6 +151,7 @@ fn no_watch_tells_of_a_key_without_right() {
 
 #[test]
 fn a_watch_follows_the_rules_as_they_are_replaced_and_ends_with_the_right() {
+    directory_only!("changes are told");
     let dir = DataDir::temporary();
     let policy = |prefix: &str, has_ann: bool| {
         let ann = if has_ann {
@@ -181,6 +184,7 @@ fn a_watch_follows_the_rules_as_they_are_replaced_and_ends_with_the_right() {
 
 #[test]
 fn a_websocket_is_closed_with_the_right() {
+    directory_only!("changes are told");
     let dir = DataDir::temporary();
     let policy = |who: &str| subject("ann") + &rule(who, "", &["watch"]);
     let server = serve(&dir, &policy("ann"), &[]);
