@@ -8,6 +8,7 @@
 mod client;
 mod page;
 
+mod access;
 mod aiohttp;
 mod apt;
 mod aria2;
@@ -65,6 +66,10 @@ const CLIENTS: &[(&str, &[&str])] = &[
     ("pip", &["pip", "curl", "test -e $CLIENTS/venv/done"]),
     ("rclone", &["rclone", "curl"]),
     ("requests", &["python3 -c 'import requests'"]),
+    (
+        "Tokens and passwords",
+        &["curl", "wget", "ccache", "gcc", "rclone", "git"],
+    ),
     (
         "tus-js-client",
         &[
