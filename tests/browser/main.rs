@@ -17,6 +17,7 @@ mod origin;
 mod picked;
 mod plain;
 mod previews;
+mod prompt;
 mod relay;
 mod rename;
 mod upload_folders;
