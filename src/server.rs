@@ -178,6 +178,7 @@ impl Server {
         let mut config = self.config.service.clone();
         config.routes = routes;
         config.store_resumes = self.store.resumes();
+        config.authorizes = self.access.is_some();
         let service = ServiceBuilder {
             store: Arc::clone(&self.store),
             config,

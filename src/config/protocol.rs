@@ -127,6 +127,7 @@ impl Protocol {
             compat: self.compat,
             discard: self.discard,
             read_only: self.read_only,
+            authorizes: false,
             store_resumes: true,
             limits: UploadLimits {
                 max_body: max_body.min(storable),

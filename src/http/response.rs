@@ -63,7 +63,7 @@ pub(super) fn render(
         headers.insert(SERVER, NAME);
     }
     cross_origin::share(headers, context);
-    privacy::protect(headers, context.proof.as_deref());
+    privacy::protect(headers, context.proof.as_deref(), is_value);
     response
 }
 

@@ -21,6 +21,8 @@ pub struct ServiceConfig {
     pub read_only: bool,
     /// The store can keep what was received of an upload; only the store knows.
     pub store_resumes: bool,
+    /// What is answered depends on who asks.
+    pub authorizes: bool,
     /// How much is taken.
     pub limits: UploadLimits,
     /// Compress answers for clients that ask for it.

@@ -62,7 +62,7 @@ pub(in crate::http) fn understand<'a>(
         if !head.method.is_safe() && is_foreign() {
             return Err(Rejection::CrossSite(common.unlisted()));
         }
-        if is_open(page(head.uri.path(), config.routes), config.routes) {
+        if !config.authorizes || is_open(page(head.uri.path(), config.routes), config.routes) {
             return Ok(Identified::Anyone);
         }
         if let Some(link) = signed_link(head.uri.query())

@@ -5,10 +5,12 @@ use hyper::header::{AUTHORIZATION, CACHE_CONTROL, HeaderMap, VARY};
 use crate::http::exchange::proven::Proof;
 use crate::http::semantics::cache_control::private;
 
-/// Says in `headers` for whom the answer is, where that matters.
-pub(super) fn protect(headers: &mut HeaderMap, proof: Option<&Proof>) {
+/// Says in `headers` for whom the answer is, where that matters. Those of a value say already that it varies.
+pub(super) fn protect(headers: &mut HeaderMap, proof: Option<&Proof>, is_value: bool) {
     let Some(proof) = proof else { return };
-    headers.append(VARY, AUTHORIZATION.into());
+    if !is_value {
+        headers.append(VARY, AUTHORIZATION.into());
+    }
     if !proof.subject.is_anonymous {
         let private = private(headers.get(CACHE_CONTROL));
         headers.insert(CACHE_CONTROL, private);

@@ -84,7 +84,7 @@ impl Representation {
         fields: StoredFields,
         config: &ServiceConfig,
     ) -> Self {
-        let mut headers = HeaderMap::with_capacity(9);
+        let mut headers = HeaderMap::with_capacity(10);
         let given = HeaderValue::try_from(media_type);
         headers.insert(
             CONTENT_TYPE,
@@ -106,8 +106,14 @@ impl Representation {
         let is_compressible = config.compress
             && media::is_compressible(media_type)
             && !headers.contains_key(CONTENT_ENCODING);
-        if is_compressible {
-            headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+        let varies_by = match (is_compressible, config.authorizes) {
+            (true, true) => Some("accept-encoding, authorization"),
+            (true, false) => Some("accept-encoding"),
+            (false, true) => Some("authorization"),
+            (false, false) => None,
+        };
+        if let Some(names) = varies_by {
+            headers.insert(VARY, HeaderValue::from_static(names));
         }
         headers.insert(SERVER, NAME);
         let Validators { etag, modified } = validators;

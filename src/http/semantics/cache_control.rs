@@ -48,6 +48,10 @@ fn are_directives(mut text: &str) -> bool {
 /// What `given` says, for one client alone (RFC 9111, section 5.2.2.7): without what lets a cache keep it for others.
 pub(in crate::http) fn private(given: Option<&HeaderValue>) -> HeaderValue {
     let text = given.and_then(|given| given.to_str().ok());
+    // What most values have.
+    if text == Some(DEFAULT) {
+        return HeaderValue::from_static("private, no-cache");
+    }
     let Some(text) = text.filter(|text| are_directives(text)) else {
         return HeaderValue::from_static("private");
     };
