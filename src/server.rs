@@ -238,9 +238,9 @@ impl Reloader {
         }
         match self.access.as_deref().map(Access::reload) {
             None => {}
-            Some(Ok(())) => tracing::info!("SIGHUP: access reread"),
+            Some(Ok(())) => tracing::info!(target: "audit", "SIGHUP: access reread"),
             Some(Err(error)) => {
-                tracing::error!(%error, "SIGHUP: access not reread: the old rules stay");
+                tracing::error!(target: "audit", %error, "SIGHUP: access not reread: the old rules stay");
             }
         }
     }

@@ -93,9 +93,13 @@ impl OneOrMore {
 
 /// Reads the policy that the file at `path` is.
 pub(super) fn read(path: &Path) -> Result<Policy, BadAccess> {
-    let text = text_of(path)?;
-    let read = Reading { path, text: &text };
-    let file: File = toml::from_str(&text).map_err(|error| {
+    parse(path, &text_of(path)?)
+}
+
+/// The policy that `text` is, of the file at `path`.
+pub fn parse(path: &Path, text: &str) -> Result<Policy, BadAccess> {
+    let read = Reading { path, text };
+    let file: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         read.wrong(at, error.message().trim().replace('\n', ", "))
     })?;

@@ -47,6 +47,10 @@ pub(super) struct Logging {
         requires = "access_log"
     )]
     access_log_sample: NonZeroU32,
+
+    /// Log a line for each change of a value, and for each refusal of who asks
+    #[arg(long, env = "DATA_SERVER_AUDIT_LOG", value_parser = FalseyValueParser::new())]
+    audit_log: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -61,6 +65,10 @@ impl Logging {
         self.access_log.then_some(Sampling {
             one_of: self.access_log_sample,
         })
+    }
+
+    pub(super) fn has_audit(&self) -> bool {
+        self.audit_log
     }
 
     pub(super) fn options(&self) -> log::Options {

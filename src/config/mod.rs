@@ -228,7 +228,8 @@ impl Config {
         let tls = tls.options(listen.has_tls(), names)?;
         let mut hosts = protocol.hosts()?;
         network.own_names().for_each(|name| hosts.add_own(name));
-        let service = protocol.service_config(logging.sampling(), storage.staging(), hosts)?;
+        let logs = (logging.sampling(), logging.has_audit());
+        let service = protocol.service_config(logs, storage.staging(), hosts)?;
         if is_to_serve {
             listen.check_exposure(service.read_only || access.file().is_some())?;
         }

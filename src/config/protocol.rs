@@ -107,7 +107,7 @@ impl Protocol {
     /// long an unfinished upload is kept.
     pub(super) fn service_config(
         self,
-        access_log: Option<Sampling>,
+        (access_log, audit_log): (Option<Sampling>, bool),
         staging: (Option<NonZeroU64>, Duration),
         hosts: Hosts,
     ) -> Result<ServiceConfig, BadConfig> {
@@ -137,6 +137,7 @@ impl Protocol {
             cache_control,
             allowed: AllowLists { hosts, origins },
             access_log,
+            audit_log,
             server_timing: self.server_timing,
         })
     }

@@ -2,6 +2,7 @@
 //!
 //! What the C server answered and the honest answer stand side by side here, wherever they differ.
 
+pub(super) mod audited;
 pub(super) mod body;
 mod clock;
 mod content;
@@ -85,9 +86,11 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
         Outcome::Value(sending) => value(value::sent(sending)),
         Outcome::Remote(sending) => value(value::sent_remotely(*sending)),
         Outcome::Page(page) => own_page(page),
-        Outcome::Stored(published) => with(empty(StatusCode::OK), |headers| {
-            value::describe_published(headers, published);
-        }),
+        Outcome::Stored(published) | Outcome::Completed(_, published) => {
+            with(empty(StatusCode::OK), |headers| {
+                value::describe_published(headers, published);
+            })
+        }
         Outcome::Discarded | Outcome::Deleted => empty(StatusCode::OK),
         Outcome::NoValue => problem(StatusCode::NOT_FOUND, "no-such-key", "no such key", context),
         Outcome::Listed { text, format, next } => {
@@ -112,7 +115,7 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
         Outcome::Options { preflight, of } => with(empty(StatusCode::NO_CONTENT), |headers| {
             refusal::describe_options(headers, preflight, of, context, config);
         }),
-        Outcome::Nothing => empty(StatusCode::NO_CONTENT),
+        Outcome::Nothing | Outcome::Cancelled(_) => empty(StatusCode::NO_CONTENT),
         Outcome::UploadCreated => empty(StatusCode::CREATED),
         Outcome::Upload(outcome, state) => with(respond(*outcome, context, config), |headers| {
             uploads::describe(headers, state, config);
@@ -199,7 +202,7 @@ fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -
         Rejection::BadKey(_) | Rejection::BadEscape => (S::BAD_REQUEST, "bad-key"),
         Rejection::BadHost => (S::BAD_REQUEST, "bad-host"),
         Rejection::WrongHost(_) => (S::MISDIRECTED_REQUEST, "wrong-host"),
-        Rejection::CrossSite(_) => (S::FORBIDDEN, "cross-site"),
+        Rejection::CrossSite(_) => (S::FORBIDDEN, refusal::CROSS_SITE),
         Rejection::BadTarget => (S::BAD_REQUEST, "bad-target"),
         Rejection::CutOff => (S::BAD_REQUEST, "body-cut-off"),
         Rejection::PartialPut => (S::BAD_REQUEST, "partial-put"),
@@ -225,10 +228,10 @@ fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -
         Rejection::Method if config.compat => (S::NOT_FOUND, "method"),
         Rejection::Method | Rejection::PageMethod(_) => (S::METHOD_NOT_ALLOWED, "method"),
         Rejection::ReadOnly => (S::FORBIDDEN, "read-only"),
-        Rejection::Unauthenticated { .. } => (S::UNAUTHORIZED, "unauthenticated"),
-        Rejection::NotAllowed(_) => (S::FORBIDDEN, "not-allowed"),
-        Rejection::BadLink(_) => (S::FORBIDDEN, "bad-link"),
-        Rejection::TooManyFailures { .. } => (S::TOO_MANY_REQUESTS, "too-many-failures"),
+        Rejection::Unauthenticated { .. } => (S::UNAUTHORIZED, refusal::UNAUTHENTICATED),
+        Rejection::NotAllowed(_) => (S::FORBIDDEN, refusal::NOT_ALLOWED),
+        Rejection::BadLink(_) => (S::FORBIDDEN, refusal::BAD_LINK),
+        Rejection::TooManyFailures { .. } => (S::TOO_MANY_REQUESTS, refusal::TOO_MANY_FAILURES),
         Rejection::ChecksBusy => (S::SERVICE_UNAVAILABLE, "checks-busy"),
         Rejection::BadQuery(_)
         | Rejection::BadWatchRequest(BadWatchRequest::Prefix | BadWatchRequest::Since) => {
@@ -241,7 +244,7 @@ fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -
             (S::UPGRADE_REQUIRED, "websocket-version")
         }
         Rejection::BadWatchRequest(BadWatchRequest::ForeignOrigin(_)) => {
-            (S::FORBIDDEN, "foreign-origin")
+            (S::FORBIDDEN, refusal::FOREIGN_ORIGIN)
         }
         Rejection::TooLarge { .. } => (S::PAYLOAD_TOO_LARGE, "too-large"),
         Rejection::NoSuchUpload => (S::NOT_FOUND, "no-such-upload"),

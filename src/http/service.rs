@@ -30,6 +30,7 @@ use hyper::{Method, Request, Response};
 use crate::failpoint;
 use crate::http::client::Client;
 use crate::http::exchange::access_log::{Line, Sampling, protocol};
+use crate::http::exchange::audit_log::Audit;
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::exchange::panics::{RequestInfo, caught};
 use crate::http::exchange::proven::Proof;
@@ -134,7 +135,7 @@ impl Service {
         }
         match begun {
             Begun::Done(outcome) => {
-                let mut response = self.handler.render(outcome, &context);
+                let mut response = self.handler.conclude(outcome, &context, &record);
                 if head.method == Method::HEAD || response.body_mut().is_resident() {
                     return Answer::Ready(seal(response, connection, record));
                 }
@@ -199,7 +200,7 @@ impl Service {
         received: &[u8],
     ) -> Response<Body> {
         let record = RequestRecord::begin(connection, &Method::CONNECT);
-        if self.handler.config.access_log.is_some() {
+        if self.handler.config.logs_requests() {
             record.note(self.notes(None, client, None));
         }
         connection.leave_unread();
@@ -224,7 +225,7 @@ impl Service {
         let Handler { config, guard, .. } = &*self.handler;
         let proven = connection.proven();
         let (context, understood) = understand(head, len, client, config, guard, proven);
-        let is_noted = config.access_log.is_some() || config.server_timing || context.identified;
+        let is_noted = config.logs_requests() || config.server_timing || context.identified;
         // A request that is asked again is noted then.
         if is_noted && !matches!(understood, Ok(Intent::Prove(_))) {
             record.note(self.notes(Some(head), client, context.proof.as_deref()));
@@ -241,7 +242,12 @@ impl Service {
                 let compute = self.handler.store.compute();
                 match guard.check(*unchecked, Rc::clone(proven), compute) {
                     Ok(check) => Begun::Proving(Box::pin(check)),
-                    Err(rejection) => Begun::Done(Outcome::Refused(rejection)),
+                    Err(rejection) => {
+                        if is_noted {
+                            record.note(self.notes(Some(head), client, None));
+                        }
+                        Begun::Done(Outcome::Refused(rejection))
+                    }
                 }
             }
             Ok(Intent::Watch(ask)) => match &self.subscribers {
@@ -261,26 +267,31 @@ impl Service {
 
     /// What the log says of a request; without a `head`, it could not be understood.
     fn notes(&self, head: Option<&Parts>, client: Client, proof: Option<&Proof>) -> Notes {
-        let line = self.handler.config.access_log.map(|Sampling { one_of }| {
-            let turn = self.logged.get();
-            self.logged.set((turn + 1) % one_of);
-            Line {
-                client,
-                reactor: self.handler.reactor,
-                method: head.map_or("-", |head| head.method.as_str()).to_owned(),
-                target: head.map_or("-", |head| head.uri.path()).to_owned(),
-                subject: proof.map(|proof| proof.subject.name.clone()),
-                protocol: head.map_or("-", |head| protocol(head.version)),
-                is_sampled: turn == 0,
-                bytes: 0,
-            }
+        let config = &self.handler.config;
+        let line = config.logs_requests().then(|| Line {
+            client,
+            reactor: self.handler.reactor,
+            method: head.map_or("-", |head| head.method.as_str()).to_owned(),
+            target: head.map_or("-", |head| head.uri.path()).to_owned(),
+            subject: proof.map(|proof| proof.subject.name.clone()),
+            protocol: head.map_or("-", |head| protocol(head.version)),
+            is_sampled: config.access_log.map(|sampling| self.is_sampled(sampling)),
+            audit: config.audit_log.then(|| Audit::of(proof)),
+            bytes: 0,
         });
         let identity = head.map(|head| self.handler.ids.identify(&head.headers));
         Notes {
             identity: identity.unwrap_or_else(|| self.handler.ids.anonymous()),
             line,
-            timing: self.handler.config.server_timing.then(Timing::default),
+            timing: config.server_timing.then(Timing::default),
         }
+    }
+
+    /// Whether this is the one of many that the access log has.
+    fn is_sampled(&self, Sampling { one_of }: Sampling) -> bool {
+        let turn = self.logged.get();
+        self.logged.set((turn + 1) % one_of);
+        turn == 0
     }
 
     /// What can be answered without waiting for anything.

@@ -33,6 +33,8 @@ pub struct ServiceConfig {
     pub allowed: AllowLists,
     /// Log a line for requests.
     pub access_log: Option<Sampling>,
+    /// Log a line for each change, and for each refusal of who asks.
+    pub audit_log: bool,
     /// Tell clients how long their answers took.
     pub server_timing: bool,
 }
@@ -67,6 +69,11 @@ pub enum Routes {
 }
 
 impl ServiceConfig {
+    /// Whether a log may have a line for a request.
+    pub(in crate::http) fn logs_requests(&self) -> bool {
+        self.access_log.is_some() || self.audit_log
+    }
+
     /// Whether uploads can be resumed: not as the C server answered, and not where nothing is stored.
     pub(in crate::http) fn resumes(&self) -> bool {
         !(self.compat || self.discard || self.read_only)

@@ -4,6 +4,7 @@
 //! and is in no build that is used. The unit tests run every seed of the corpora through it, and inputs made by proptest.
 #![allow(clippy::missing_panics_doc, reason = "a panic is how they tell")]
 
+mod access;
 mod form;
 mod framing;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use crate::http::semantics::listing::{next_link, page};
 use crate::http::semantics::range::{MAX_PARTS, Ranges, ranges};
 use crate::store::{Key, Listing};
 
+pub use access::{access_file, authorization, link};
 pub use form::form;
 pub use framing::framing;
 

@@ -10,7 +10,7 @@ use super::*;
 
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 8] = [
+const TARGETS: [Target; 11] = [
     ("key", key),
     ("target", target),
     ("range", range),
@@ -19,6 +19,9 @@ const TARGETS: [Target; 8] = [
     ("cursor", cursor),
     ("framing", framing),
     ("form", form),
+    ("access_file", access_file),
+    ("authorization", authorization),
+    ("link", link),
 ];
 
 #[test]

@@ -1,4 +1,4 @@
-//! The access log: one event for a request, once its answer has ended.
+//! The access log: one event for a request, once its answer has ended. The line that both logs of requests are written from.
 //!
 //! What a client chose is written as a field, never as a part of the line: the log's formats escape what could end it.
 
@@ -8,6 +8,7 @@ use std::time::Duration;
 use hyper::Version;
 
 use crate::http::client::Client;
+use crate::http::exchange::audit_log::{Asked, Audit};
 use crate::http::request::identity::Identity;
 
 /// What the access log has.
@@ -17,7 +18,7 @@ pub struct Sampling {
     pub one_of: NonZeroU32,
 }
 
-/// What a line will say of a request, as far as its head tells.
+/// What the logs will say of a request, as far as its head tells.
 #[derive(Debug)]
 pub(in crate::http) struct Line {
     pub(in crate::http) client: Client,
@@ -27,8 +28,10 @@ pub(in crate::http) struct Line {
     /// Who asked, where that matters.
     pub(in crate::http) subject: Option<Box<str>>,
     pub(in crate::http) protocol: &'static str,
-    /// Whether it is the one of many to be logged.
-    pub(in crate::http) is_sampled: bool,
+    /// Whether it is the one of many to be logged; `None` without an access log.
+    pub(in crate::http) is_sampled: Option<bool>,
+    /// What the audit log says of it, where there is one.
+    pub(in crate::http) audit: Option<Audit>,
     /// Of the answer's body, handed to the socket so far.
     pub(in crate::http) bytes: u64,
 }
@@ -44,11 +47,27 @@ pub(in crate::http) fn protocol(version: Version) -> &'static str {
 }
 
 impl Line {
-    /// Writes the line. A `status` of 0: the client left before there was an answer.
-    pub(in crate::http) fn write(self, status: u16, duration: Duration, identity: &Identity) {
-        if !self.is_sampled && status < 500 {
-            return;
+    /// Writes the line to the logs that have it. A `status` of 0: the client left before there was an answer.
+    pub(in crate::http) fn write(mut self, status: u16, duration: Duration, identity: &Identity) {
+        if let Some(audit) = self.audit.take() {
+            audit.write(&Asked {
+                peer: self.client.peer,
+                subject: self.subject.as_deref(),
+                method: &self.method,
+                target: &self.target,
+                status,
+                request_id: identity.request.to_str().unwrap_or_default(),
+            });
         }
+        if self
+            .is_sampled
+            .is_some_and(|is_sampled| is_sampled || status >= 500)
+        {
+            self.write_access(status, duration, identity);
+        }
+    }
+
+    fn write_access(self, status: u16, duration: Duration, identity: &Identity) {
         let Self {
             client: Client {
                 peer, tls_version, ..

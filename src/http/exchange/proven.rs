@@ -41,6 +41,17 @@ impl Proof {
     pub(in crate::http) fn is_ambient(&self) -> bool {
         matches!(self.by, By::Basic | By::Certificate)
     }
+
+    /// By what it was proved, as the audit log says it.
+    pub(in crate::http) fn name_of_evidence(&self) -> &'static str {
+        match (self.by, &self.evidence) {
+            (By::Link { .. }, _) => "link",
+            (_, Evidence::Token(_)) => "token",
+            (_, Evidence::Password { .. }) => "password",
+            (_, Evidence::Certificate(_)) => "certificate",
+            (_, Evidence::Nothing) => "nothing",
+        }
+    }
 }
 
 /// What was proved last, and by which field Authorization.

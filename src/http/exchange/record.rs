@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::http::exchange::audit_log::{Audit, Told};
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::exchange::request_metrics::{Notes, Timing};
 use crate::http::request::identity::REQUEST_ID;
@@ -46,6 +47,23 @@ impl RequestRecord {
             .with_notes(id)
             .and_then(Result::ok)
             .unwrap_or_default()
+    }
+
+    /// It goes about a change.
+    pub(in crate::http) fn changes(&self) {
+        self.audit(Audit::begin);
+    }
+
+    /// It came to what is `told`.
+    pub(in crate::http) fn tells(&self, told: Told) {
+        self.audit(|audit| audit.end(told));
+    }
+
+    fn audit(&self, note: impl FnOnce(&mut Audit)) {
+        self.connection.metrics().with_notes(|notes| {
+            let line = notes.line.as_mut();
+            line.and_then(|line| line.audit.as_mut()).map(note)
+        });
     }
 
     /// It has become one without an end of its own.

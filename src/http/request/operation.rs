@@ -133,6 +133,15 @@ impl Operation<'_> {
         }
     }
 
+    /// Whether it changes what the store has, or gives an upload up.
+    pub(in crate::http) fn changes(&self) -> bool {
+        match self {
+            Self::Put { .. } | Self::Form(_) | Self::Delete { .. } => true,
+            Self::Upload(_, request) => !matches!(request, UploadRequest::Offset),
+            _ => false,
+        }
+    }
+
     /// Whether the client is told something before its body has arrived.
     pub(in crate::http) fn has_interim(&self) -> bool {
         let Self::Put { options, .. } = self else {

@@ -19,6 +19,10 @@ pub(in crate::http) enum Outcome {
     /// A value was found.
     Value(ValueResponse),
     Stored(Published),
+    /// A resumable upload has become the value of this key.
+    Completed(Key<'static>, Published),
+    /// A resumable upload for this key was given up.
+    Cancelled(Key<'static>),
     /// A value of an S3 store was found.
     Remote(Box<RemoteResponse>),
     /// Received and dropped, as `--discard` asks.

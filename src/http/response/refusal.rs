@@ -21,6 +21,14 @@ pub(super) const MISMATCHING_OFFSET: &str =
 pub(super) const INCONSISTENT_LENGTH: &str =
     "https://iana.org/assignments/http-problem-types#inconsistent-upload-length";
 
+/// The names of the problems that are who asks: the audit log has them, too.
+pub(super) const UNAUTHENTICATED: &str = "unauthenticated";
+pub(super) const NOT_ALLOWED: &str = "not-allowed";
+pub(super) const BAD_LINK: &str = "bad-link";
+pub(super) const TOO_MANY_FAILURES: &str = "too-many-failures";
+pub(super) const CROSS_SITE: &str = "cross-site";
+pub(super) const FOREIGN_ORIGIN: &str = "foreign-origin";
+
 /// What may be done.
 fn methods(of: Target, config: &ServiceConfig) -> HeaderValue {
     HeaderValue::from_static(match (of, config.read_only) {

@@ -106,6 +106,9 @@ fn perform(context: RequestContext, operation: Operation<'static>, body: Request
                 Operation::Put { options, .. } => options.most.unwrap_or(max_body).min(max_body),
                 _ => max_body,
             };
+            if operation.changes() {
+                record.changes();
+            }
             let body = Received::new(body, limit, &connection);
             let performed = pin!(async {
                 failpoint::reach("work", info.path());
@@ -122,7 +125,7 @@ fn perform(context: RequestContext, operation: Operation<'static>, body: Request
             let outcome = handler
                 .survive(performed, &info, &connection, &record)
                 .await;
-            handler.render(outcome, &context)
+            handler.conclude(outcome, &context, &record)
         };
         let response = if info.wants_head_alone() {
             response

@@ -13,6 +13,7 @@ use crate::http::guard::Guard;
 use crate::http::request::identity::Ids;
 use crate::http::request::operation::ResponseContext;
 use crate::http::request::rejection_log::RejectionLog;
+use crate::http::response::audited::told;
 use crate::http::response::body::Body;
 use crate::http::response::outcome::Outcome;
 use crate::http::response::plain::close;
@@ -44,6 +45,19 @@ impl Handler {
             Ok(()) => response,
             Err(error) => self.render(error.into(), context),
         }
+    }
+
+    /// The response to the request of `record`, which came to `outcome`.
+    pub(in crate::http) fn conclude(
+        &self,
+        outcome: Outcome,
+        context: &ResponseContext,
+        record: &RequestRecord,
+    ) -> Response<Body> {
+        if self.config.audit_log {
+            record.tells(told(&outcome));
+        }
+        self.render(outcome, context)
     }
 
     /// The response to a request that came to `outcome`.

@@ -90,8 +90,9 @@ impl Handler {
                     .await
             }
             UploadRequest::Cancel => {
+                let key = upload.key()?;
                 upload.remove().await?;
-                Ok(Outcome::Nothing)
+                Ok(Outcome::Cancelled(key))
             }
         }
     }
@@ -186,7 +187,8 @@ impl Handler {
         proof: Option<&Proof>,
     ) -> Result<Outcome, Outcome> {
         let mut options = PutOptions::of(headers, &self.config)?;
-        self.permit_put(proof, &upload.key()?, &mut options)?;
+        let key = upload.key()?;
+        self.permit_put(proof, &key, &mut options)?;
         let is_only_new = options.is_only_new;
         let expected = options.expected.and(of_value).map_err(Rejection::from)?;
         let published = match upload {
@@ -199,7 +201,7 @@ impl Handler {
                 publish_remote(*gateway, upload, preconditions, &expected).await
             }
         };
-        let stored = published.map(Outcome::Stored);
+        let stored = published.map(|published| Outcome::Completed(key, published));
         if is_only_new {
             return self.without_replacing(stored, proof);
         }

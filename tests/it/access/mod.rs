@@ -1,6 +1,7 @@
 //! Proves who may do what: `--access FILE`, by every way in which a client proves who it is.
 
 mod answers;
+mod audit;
 mod certificates;
 mod commands;
 mod failures;

@@ -1,0 +1,99 @@
+//! The audit log: one event for each change that a request made, and for each refusal of who asks, once its answer has ended.
+//!
+//! Promises that a change whose end is not known has an event, too. Like the access log it says nothing of a query or a header.
+
+use crate::http::client::Peer;
+use crate::http::exchange::proven::Proof;
+
+/// What a request did that is told.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::http) enum Deed {
+    /// It changed what the store has: under this path, where that is not the one it asked for.
+    Changed(Option<String>),
+    /// It was refused for who asks: the name of the problem, and the path as above.
+    Refused(&'static str, Option<String>),
+}
+
+/// What a request came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::http) struct Told {
+    pub(in crate::http) deeds: Vec<Deed>,
+    /// Whether that is all; of what failed in between it is not known.
+    pub(in crate::http) is_all: bool,
+}
+
+/// What is told of a request.
+#[derive(Debug)]
+pub(in crate::http) struct Audit {
+    /// By what the client proved who it is.
+    by: &'static str,
+    deeds: Vec<Deed>,
+    /// A change was begun, and it is not known what became of it.
+    is_open: bool,
+}
+
+/// What the events of a request have in common.
+pub(in crate::http) struct Asked<'a> {
+    pub(in crate::http) peer: Peer,
+    pub(in crate::http) subject: Option<&'a str>,
+    pub(in crate::http) method: &'a str,
+    pub(in crate::http) target: &'a str,
+    pub(in crate::http) status: u16,
+    pub(in crate::http) request_id: &'a str,
+}
+
+impl Audit {
+    /// Of a request of the client of `proof`.
+    pub(in crate::http) fn of(proof: Option<&Proof>) -> Self {
+        Self {
+            by: proof.map_or("nothing", Proof::name_of_evidence),
+            deeds: Vec::new(),
+            is_open: false,
+        }
+    }
+
+    /// It goes about a change.
+    pub(in crate::http) fn begin(&mut self) {
+        self.is_open = true;
+    }
+
+    /// It came to this.
+    pub(in crate::http) fn end(&mut self, told: Told) {
+        self.deeds = told.deeds;
+        self.is_open &= !told.is_all;
+    }
+
+    /// Writes the events.
+    pub(in crate::http) fn write(self, asked: &Asked<'_>) {
+        let by = self.by;
+        for deed in self.deeds {
+            match deed {
+                Deed::Changed(path) => asked.write(by, "changed", path.as_deref(), None),
+                Deed::Refused(problem, path) => {
+                    asked.write(by, "refused", path.as_deref(), Some(problem));
+                }
+            }
+        }
+        if self.is_open {
+            asked.write(by, "unknown", None, None);
+        }
+    }
+}
+
+impl Asked<'_> {
+    fn write(&self, by: &str, result: &str, path: Option<&str>, problem: Option<&str>) {
+        let &Self {
+            peer,
+            subject,
+            method,
+            target,
+            status,
+            request_id,
+        } = self;
+        let (subject, key) = (subject.unwrap_or("-"), path.unwrap_or(target));
+        tracing::info!(
+            target: "audit",
+            %peer, subject, by, result, problem, method, key, status, request_id
+        );
+    }
+}

@@ -1,0 +1,100 @@
+//! Who asks, and who may do what: the file of `--access`, the field Authorization, the query of a signed link.
+
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use form_urlencoded::Serializer;
+
+use crate::access::{Right, parse};
+use crate::http::request::credentials::{Claim, claim};
+use crate::http::request::signed_link::{SignedLink, signed_link};
+
+/// A file that is refused is told with its line; of one that counts, each right has a rule, and each rule gives its rights.
+pub fn access_file(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    // Nothing lies beside it: a file that it names is never there.
+    let policy = match parse(Path::new("/dev/null/access.toml"), text) {
+        Ok(policy) => policy,
+        Err(why) => {
+            let line = why.place.rsplit_once(':').map(|(_, line)| line.parse());
+            let lines = 1 + text.matches('\n').count();
+            let is_known = |line: usize| (1..=lines).contains(&line);
+            let is_there = matches!(line, Some(Ok(line)) if is_known(line));
+            // A file that it names has no line when it is not there.
+            assert!(is_there || why.place.starts_with("/dev/null/"), "{why}");
+            return;
+        }
+    };
+    assert!(!policy.realm().contains(['"', '\\', '\r', '\n']));
+    let given = policy.rules().iter().flat_map(|rule| &rule.who);
+    let names = given.filter(|name| policy.subject(name).is_some());
+    for name in names.map(|name| Some(name.as_str())).chain([None]) {
+        let subject = name.and_then(|name| policy.subject(name));
+        let grant = &subject.unwrap_or(policy.anonymous()).grant;
+        let prefixes = policy.rules().iter().map(|rule| rule.prefix_for(name));
+        for prefix in prefixes.flatten().chain([String::new()]) {
+            for right in Right::ALL {
+                let key = prefix.clone() + "x";
+                let decided = policy.deciding(name, right, &key).is_some();
+                let allowed = match right {
+                    // It concerns no key.
+                    Right::Metrics => grant.keys(right).may_have_below(""),
+                    _ => grant.allows(right, &key),
+                };
+                assert_eq!(allowed, decided, "{name:?} {right:?} {key}");
+            }
+        }
+    }
+}
+
+/// A claim is within its bounds, the same when it is written and read again, and shown by no `Debug` output.
+pub fn authorization(data: &[u8]) {
+    let Some(claimed) = claim(data) else { return };
+    let shown = format!("{claimed:?}");
+    let again = match &claimed {
+        Claim::Token(token) => {
+            assert!((1..=1024).contains(&token.len()) && token.is_ascii());
+            assert_eq!(shown, "Token");
+            [b"Bearer ", *token].concat()
+        }
+        Claim::Password(pair) => {
+            assert!(pair.name.len() <= 1024 && pair.password.len() <= 1024);
+            assert!(!pair.name.contains(':'));
+            assert_eq!(shown, "Password");
+            let pair = [pair.name.as_bytes(), b":", &pair.password].concat();
+            format!("Basic {}", STANDARD.encode(pair)).into_bytes()
+        }
+    };
+    assert!(claim(&again) == Some(claimed));
+}
+
+/// A link is the same when it is written and read again, and nothing can be added to it.
+pub fn link(data: &[u8]) {
+    let Ok(query) = std::str::from_utf8(data) else {
+        return;
+    };
+    let read = signed_link(Some(query));
+    assert_eq!(read.is_some(), query.contains("signature="));
+    let Some(Ok(link)) = read else { return };
+    let again = written(&link);
+    let read = signed_link(Some(&again)).and_then(Result::ok);
+    assert_eq!(read.map(|link| written(&link)).as_deref(), Some(&*again));
+    for more in ["signature=", "expires=1", "by=", "x", "x=1"] {
+        let added = signed_link(Some(&format!("{query}&{more}")));
+        assert!(matches!(added, Some(Err(_))), "{query} with {more}");
+    }
+}
+
+fn written(link: &SignedLink) -> String {
+    let mut query = Serializer::new(String::new());
+    query.append_pair("expires", &link.expires.to_string());
+    query.append_pair("by", &link.by);
+    if let Some(max) = link.max {
+        query.append_pair("max", &max.to_string());
+    }
+    query.append_pair("signature", &link.signature);
+    query.finish()
+}

@@ -1,0 +1,303 @@
+//! Proves that `--audit-log` tells of each change and of each refusal of who asks, once, and that no secret is in any output.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustix::process::Signal;
+
+use super::{basic, bearer, rule, subject, token, write};
+use crate::support::{DataDir, Event, Launch, Scrape, TestServer, ask};
+
+/// What signs links here.
+const SECRET: &str = "planted-secret-of-links-0123456789abcdef";
+
+const PASSWORD: &str = "planted password";
+
+fn policy() -> String {
+    let hash = bcrypt::hash(PASSWORD, 4).expect("a hash");
+    let all = ["read", "write", "delete", "list", "metrics"];
+    [
+        subject("ann"),
+        subject("carl"),
+        format!("[[subject]]\nname = \"bob\"\npassword = \"{hash}\"\n"),
+        rule("ann", "", &all),
+        rule("carl", "in/a", &["write"]),
+        rule("carl", "in/c", &["write"]),
+        rule("carl", "in/up", &["write"]),
+        rule("bob", "", &["read"]),
+        "[[link-key]]\nname = \"k1\"\nsecret-file = \"k1.key\"\n".to_owned(),
+    ]
+    .concat()
+}
+
+fn start(dir: &DataDir, args: &[&str]) -> TestServer {
+    let secret = dir.outside("k1.key");
+    fs::write(&secret, SECRET).expect("a secret");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("its mode");
+    let path = write(dir, &policy());
+    let path = path.to_str().expect("text");
+    Launch::new(&[&["--access", path, "--threads", "1"], args].concat())
+        .env("DATA_SERVER_PANIC", "work:/boom")
+        .on(dir)
+        .start()
+}
+
+fn sign(dir: &DataDir, target: &str, options: &[&str]) -> String {
+    let made = Command::new(env!("CARGO_BIN_EXE_data-server"))
+        .args(["sign", "--by", "k1", "--secret-file"])
+        .arg(dir.outside("k1.key"))
+        .args(options)
+        .arg(target)
+        .output()
+        .expect("it runs");
+    assert!(made.status.success(), "{made:?}");
+    let made = String::from_utf8(made.stdout).expect("text");
+    made.trim_end().to_owned()
+}
+
+/// The status of a request on a connection of its own.
+fn status(server: &TestServer, method: &str, target: &str, lines: &str, body: &[u8]) -> u16 {
+    ask(&mut server.connect(), method, target, lines, body).status
+}
+
+/// A form with two files, without its end.
+const FORM: &str = "--B\r\nContent-Disposition: form-data; name=\"folder\"\r\n\r\nin/\r\n\
+    --B\r\nContent-Disposition: form-data; name=\"replace\"\r\n\r\n1\r\n\
+    --B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a b\"\r\n\r\none\r\n\
+    --B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"c\"\r\n\r\ntwo\r\n";
+
+fn post(server: &TestServer, who: &str, rest: &str) -> u16 {
+    let (who, body) = (bearer(who), format!("{FORM}{rest}--B--\r\n"));
+    let length = body.len();
+    let kind = "Content-Type: multipart/form-data; boundary=B";
+    let lines = format!("{who}{kind}\r\nContent-Length: {length}\r\n");
+    status(server, "POST", "/-/upload", &lines, body.as_bytes())
+}
+
+/// The events of the audit log for requests, each in a line.
+fn told(log: &[String]) -> Vec<String> {
+    let events = log.iter().filter_map(|line| Event::parse(line));
+    let audit = events.filter(|event| event.target == "audit" && event.has("peer"));
+    audit
+        .map(|event| {
+            assert!(!event.field("request_id").is_empty(), "{event:?}");
+            assert!(event.field("peer").starts_with("127.0.0."), "{event:?}");
+            let names = ["subject", "by", "result", "method", "key", "status"];
+            let mut said = names.map(|name| event.field(name)).join(" ");
+            if event.has("problem") {
+                said = format!("{said} {}", event.field("problem"));
+            }
+            said
+        })
+        .collect()
+}
+
+#[test]
+fn each_change_and_each_refusal_is_told_once() {
+    let dir = DataDir::temporary();
+    let mut server = start(&dir, &["--audit-log"]);
+    let (ann, carl) = (bearer("ann"), bearer("carl"));
+    let by_token = basic("x", &token("ann"));
+    let by_password = basic("bob", PASSWORD);
+    let did =
+        |method, target: &str, lines: &str, body| status(&server, method, target, lines, body);
+    assert_eq!(did("PUT", "/a?x=planted", &ann, b"v"), 200);
+    assert_eq!(did("PUT", "/a", &by_token, b"v"), 200);
+    assert_eq!(did("GET", "/a", &ann, b""), 200);
+    assert_eq!(
+        did("PUT", "/a", &(ann.clone() + "If-None-Match: *\r\n"), b"v"),
+        412
+    );
+    assert_eq!(did("DELETE", "/a", &ann, b""), 200);
+    assert_eq!(did("DELETE", "/a", &ann, b""), 404);
+    assert_eq!(did("GET", "/a", "", b""), 401);
+    assert_eq!(did("GET", "/a", &bearer("unknown"), b""), 401);
+    assert_eq!(did("GET", "/a", &by_password, b""), 404);
+    assert_eq!(did("PUT", "/b%20b", &by_password, b"v"), 403);
+    assert_eq!(did("PUT", &sign(&dir, "/b", &["--put"]), "", b"v"), 200);
+    assert_eq!(did("GET", &(sign(&dir, "/b", &[]) + "x"), "", b""), 403);
+    let foreign = format!("{ann}Sec-Fetch-Site: cross-site\r\n");
+    assert_eq!(did("PUT", "/b", &foreign, b"v"), 403);
+    assert_eq!(did("PUT", "/boom", &ann, b"v"), 500);
+    assert_eq!(did("GET", "/boom", &ann, b""), 500);
+    assert_eq!(post(&server, "carl", ""), 200);
+    let beyond =
+        "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"d\"\r\n\r\nthree\r\n";
+    assert_eq!(post(&server, "carl", beyond), 403);
+    for ends in ["PATCH", "DELETE"] {
+        let lines = format!("{carl}Upload-Complete: ?0\r\n");
+        let made = ask(&mut server.connect(), "PUT", "/in/up%20", &lines, b"1");
+        assert_eq!(made.status, 201);
+        let upload = made.must("location").to_owned();
+        let part = "Content-Type: application/partial-upload\r\nUpload-Offset: 1\r\nUpload-Complete: ?1\r\nContent-Length: 1\r\n";
+        let (lines, body): (_, &[u8]) = match ends {
+            "PATCH" => (carl.clone() + part, b"2"),
+            _ => (carl.clone(), b""),
+        };
+        assert!(did(ends, &upload, &lines, body) < 300);
+    }
+    server.signal(Signal::HUP);
+    assert_eq!(server.event("SIGHUP: access reread").target, "audit");
+    server.stop();
+    let log = server.log();
+    let expected = [
+        "ann token changed PUT /a 200",
+        "ann token changed PUT /a 200",
+        "ann token changed DELETE /a 200",
+        "anonymous nothing refused GET /a 401 unauthenticated",
+        "- nothing refused GET /a 401 unauthenticated",
+        "bob password refused PUT /b%20b 403 not-allowed",
+        "link:k1 link changed PUT /b 200",
+        "- nothing refused GET /b 403 bad-link",
+        "- nothing refused PUT /b 403 cross-site",
+        "ann token unknown PUT /boom 500",
+        "carl token changed POST /in/a%20b 200",
+        "carl token changed POST /in/c 200",
+        "carl token changed POST /in/a%20b 403",
+        "carl token changed POST /in/c 403",
+        "carl token refused POST /in/d 403 not-allowed",
+        "carl token changed PATCH /in/up%20 200",
+        "carl token changed DELETE /in/up%20 204",
+    ];
+    let said = told(&log);
+    let is_complete = |at: &usize| said.get(*at).map(String::as_str) == expected.get(*at).copied();
+    let first = (0..said.len().max(expected.len())).find(|at| !is_complete(at));
+    assert_eq!(first, None, "{said:#?}");
+    let is_access =
+        |line: &String| Event::parse(line).is_some_and(|event| event.target == "access");
+    assert!(!log.iter().any(is_access), "there is no access log");
+}
+
+#[test]
+fn who_has_to_wait_is_told_and_a_password_that_no_subject_has() {
+    let dir = DataDir::temporary();
+    let text = subject("ann") + &rule("ann", "", &["read"]);
+    let path = write(&dir, &text);
+    let path = path.to_str().expect("text");
+    let mut server = Launch::new(&["--access", path, "--audit-log", "--threads", "1"])
+        .on(&dir)
+        .start();
+    let pair = basic("ann", "none");
+    let answers: Vec<_> = (0..15)
+        .map(|_| status(&server, "GET", "/a", &pair, b""))
+        .collect();
+    server.stop();
+    let problem = |status| match status {
+        401 => "unauthenticated",
+        429 => "too-many-failures",
+        _ => panic!("{answers:?}"),
+    };
+    let answered = answers.iter().copied();
+    let expected: Vec<_> = answered
+        .map(|status| format!("- nothing refused GET /a {status} {}", problem(status)))
+        .collect();
+    assert_eq!(told(&server.log()), expected);
+}
+
+#[test]
+fn changes_are_told_without_rules_and_whatever_the_access_log_leaves_out() {
+    let args = ["--audit-log", "--access-log", "--access-log-sample", "1000"];
+    let mut server = Launch::new(&[&args[..], &["--threads", "1"]].concat()).start();
+    for at in 0..5 {
+        assert_eq!(status(&server, "PUT", &format!("/{at}"), "", b"v"), 200);
+        assert_eq!(status(&server, "GET", &format!("/{at}"), "", b""), 200);
+    }
+    server.stop();
+    let log = server.log();
+    let expected: Vec<_> = (0..5)
+        .map(|at| format!("- nothing changed PUT /{at} 200"))
+        .collect();
+    assert_eq!(told(&log), expected);
+    let events = log.iter().filter_map(|line| Event::parse(line));
+    assert_eq!(events.filter(|event| event.target == "access").count(), 1);
+}
+
+#[test]
+fn no_output_has_a_secret() {
+    let dir = DataDir::temporary();
+    let args = [
+        "--audit-log",
+        "--access-log",
+        "--log-level",
+        "trace",
+        "--server-timing",
+    ];
+    let mut server = start(&dir, &args);
+    let link = sign(&dir, "/a", &[]);
+    let signature = link
+        .split_once("signature=")
+        .expect("a signature")
+        .1
+        .to_owned();
+    let bad_link = format!("{link}x");
+    let (wrong_token, wrong_password) = (token("planted"), "planted guess");
+    let fields = [
+        String::new(),
+        bearer("ann"),
+        bearer("planted"),
+        basic("x", &token("ann")),
+        basic("bob", PASSWORD),
+        basic("bob", wrong_password),
+        basic("planted", PASSWORD),
+        // Malformed, several, of another scheme.
+        format!("Authorization: Bearer {wrong_token} {PASSWORD}\r\n"),
+        format!("Authorization: {wrong_token}\r\n"),
+        format!("Authorization: Digest {wrong_token}\r\n"),
+        bearer("ann") + &basic("bob", PASSWORD),
+        bearer("ann") + "Host: t\r\n",
+        bearer("ann") + "Sec-Fetch-Site: cross-site\r\nOrigin: http://evil.example\r\n",
+        bearer("ann") + "Content-Length: x\r\n",
+        bearer("ann") + "Accept: application/problem+json\r\n",
+    ];
+    let mut statuses = Vec::new();
+    for lines in &fields {
+        for method in ["GET", "PUT", "DELETE", "POST", "BREW"] {
+            let query = format!("/a?token={wrong_token}");
+            for target in ["/a", "/boom", "/-/metrics", "/", &query, &link, &bad_link] {
+                // By hand: some are refused before they are read whole.
+                let mut connection = server.connect();
+                connection.send(format!(
+                    "{method} {target} HTTP/1.1\r\nHost: t\r\n{lines}\r\n"
+                ));
+                statuses.push(connection.answer().status);
+            }
+        }
+    }
+    for status in [200, 400, 401, 403, 404, 405, 429, 500] {
+        assert!(statuses.contains(&status), "none was answered {status}");
+    }
+    // A bad file: it has a password in place of a hash, and a token in place of its digest.
+    let bad = format!("[[subject]]\nname = \"a\"\npassword = \"{PASSWORD}\"\n");
+    write(&dir, &bad);
+    server.signal(Signal::HUP);
+    server.event("SIGHUP: access not reread: the old rules stay");
+    let metrics = Scrape::over(&mut server.connect(), &bearer("ann"));
+    server.stop();
+    let outputs = [
+        server.log().join("\n"),
+        server.stdout().join("\n"),
+        metrics.text,
+    ];
+    assert!(outputs[0].contains("a request panicked"));
+    let pair = |name: &str, password: &str| STANDARD.encode(format!("{name}:{password}"));
+    for secret in [
+        token("ann"),
+        wrong_token,
+        PASSWORD.to_owned(),
+        wrong_password.to_owned(),
+        SECRET.to_owned(),
+        pair("x", &token("ann")),
+        pair("bob", PASSWORD),
+        pair("bob", wrong_password),
+        pair("planted", PASSWORD),
+        signature,
+    ] {
+        for output in &outputs {
+            let found = output.lines().find(|line| line.contains(&secret));
+            assert_eq!(found, None, "{secret}");
+        }
+    }
+}
