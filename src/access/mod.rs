@@ -23,9 +23,7 @@ mod source;
 
 pub use current::Access;
 pub use failures::Failures;
-#[cfg(any(test, fuzzing))]
-pub use file::parse;
-pub use file::{BadAccess, SHORTEST_SECRET};
+pub use file::{BadAccess, SHORTEST_SECRET, parse};
 pub use link::{LinkKey, LinkKind, LinkTerms};
 pub use password_hash::{BadHash, PasswordHash};
 pub use passwords::{Passwords, Unchecked};

@@ -150,28 +150,34 @@ impl Policy {
             certificates,
             not_after,
         } = credentials;
+        let certificates: Vec<Box<str>> = certificates
+            .iter()
+            .map(|name| name.to_ascii_lowercase().into())
+            .collect();
+        if self.subjects.contains_key(name) {
+            return Err(Taken("the name"));
+        }
+        if tokens.iter().any(|token| self.tokens.contains_key(token)) {
+            return Err(Taken("a token"));
+        }
+        let is_taken = |name| self.certificates.contains_key(name);
+        if certificates.iter().any(is_taken) {
+            return Err(Taken("the name of a certificate"));
+        }
         let subject = Arc::new(Subject {
             name: name.into(),
             is_anonymous: false,
             not_after,
             grant: grant(&self.rules, Some(name)),
         });
-        if self.subjects.contains_key(name) {
-            return Err(Taken("the name"));
-        }
         self.subjects.insert(name.into(), Arc::clone(&subject));
-        for token in tokens {
-            if self.tokens.insert(token, Arc::clone(&subject)).is_some() {
-                return Err(Taken("a token"));
-            }
-        }
-        for certificate in certificates {
-            let certificate = certificate.to_ascii_lowercase().into();
-            let other = self.certificates.insert(certificate, Arc::clone(&subject));
-            if other.is_some() {
-                return Err(Taken("the name of a certificate"));
-            }
-        }
+        let tokens = tokens
+            .into_iter()
+            .map(|token| (token, Arc::clone(&subject)));
+        self.tokens.extend(tokens);
+        let certificates = certificates.into_iter();
+        let certificates = certificates.map(|name| (name, Arc::clone(&subject)));
+        self.certificates.extend(certificates);
         if let Some(hash) = password {
             self.passwords.insert(name.into(), hash);
         }
