@@ -1,7 +1,7 @@
 //! Who asks, and whether that one may: decided before anything of a request but its head is looked at.
 //!
 //! Promises that each request is decided by one policy, that an answer to one who may not read a key is the same whether it
-//! is there or not, and that a client which fails too often is told to wait. Without `--access` everyone may do everything.
+//! is there or not, and that a client which fails too often is told to wait. Without `--access` each client may do everything.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -15,7 +15,7 @@ use crate::store;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) struct Denied(pub(in crate::http) Right);
 
-/// Whether the page of this name asks nobody who it is: what watches over a server knows no secret.
+/// Whether the page of this name takes no right: what watches over a server knows no secret.
 pub(in crate::http) fn is_open(page: Option<Page>, routes: Routes) -> bool {
     match page {
         Some(Page::Health | Page::Ready | Page::Index) => true,
