@@ -6,6 +6,7 @@
 mod confine;
 mod error;
 mod open_store;
+mod reloader;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,7 @@ pub use confine::prepare;
 pub use error::StartError;
 pub use open_store::check_store;
 use open_store::open_store;
+pub use reloader::Reloader;
 
 /// How long the space of a large value that was removed by hand may stay taken.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
@@ -213,36 +215,6 @@ impl Server {
         listener.start(reactor, draining)?;
         tracing::info!("admin listening on {url}");
         Ok(Some(drain))
-    }
-}
-
-/// Rereads what can change while the server runs: certificates, and who may do what.
-#[derive(Clone, Debug)]
-pub struct Reloader {
-    tls: Option<Arc<Tls>>,
-    access: Option<Arc<Access>>,
-}
-
-impl Reloader {
-    /// Rereads, and logs what came of it. What cannot be used leaves all as it was.
-    pub fn reload(&self) {
-        if self.tls.is_none() && self.access.is_none() {
-            tracing::info!("SIGHUP: nothing to reread; options change with a restart");
-        }
-        match self.tls.as_deref().map(Tls::reload) {
-            None => {}
-            Some(Ok(())) => tracing::info!("SIGHUP: certificates reread"),
-            Some(Err(error)) => {
-                tracing::error!(%error, "SIGHUP: certificates not reread: the old ones stay");
-            }
-        }
-        match self.access.as_deref().map(Access::reload) {
-            None => {}
-            Some(Ok(())) => tracing::info!(target: "audit", "SIGHUP: access reread"),
-            Some(Err(error)) => {
-                tracing::error!(target: "audit", %error, "SIGHUP: access not reread: the old rules stay");
-            }
-        }
     }
 }
 

@@ -3,19 +3,22 @@
 //! A mistake is told with its line, an unknown field is one. Secrets stand in other files or as digests and hashes, and none of
 //! them is in a message.
 
+mod entries;
+
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
-use serde::Deserialize;
 use toml::Spanned;
 use toml::value::Datetime;
 
+use self::entries::{File, LinkKeyEntry, RuleEntry, SubjectEntry};
+use super::evidence::{Credentials, TokenDigest};
 use super::htpasswd;
 use super::link::LinkKey;
 use super::password_hash::PasswordHash;
-use super::policy::{Credentials, Policy, Rule, TokenDigest, check_name};
+use super::policy::{Policy, Rule, check_name};
 use super::rights::{Right, RightSet};
 use crate::store::Key;
 
@@ -33,62 +36,6 @@ pub struct BadAccess {
     pub place: String,
     /// What is wrong there.
     pub why: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct File {
-    realm: Option<Spanned<String>>,
-    htpasswd: Option<Spanned<PathBuf>>,
-    #[serde(default)]
-    subject: Vec<SubjectEntry>,
-    #[serde(default)]
-    link_key: Vec<LinkKeyEntry>,
-    #[serde(default)]
-    rule: Vec<RuleEntry>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct SubjectEntry {
-    name: Spanned<String>,
-    token: Option<Spanned<OneOrMore>>,
-    password: Option<Spanned<String>>,
-    certificate: Option<Spanned<OneOrMore>>,
-    not_after: Option<Spanned<Datetime>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct LinkKeyEntry {
-    name: Spanned<String>,
-    secret_file: Spanned<PathBuf>,
-    prefix: Option<Spanned<String>>,
-    subject: Option<Spanned<String>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct RuleEntry {
-    who: Spanned<OneOrMore>,
-    prefix: Option<Spanned<String>>,
-    may: Spanned<OneOrMore>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum OneOrMore {
-    One(String),
-    More(Vec<String>),
-}
-
-impl OneOrMore {
-    fn all(&self) -> &[String] {
-        match self {
-            Self::One(one) => std::slice::from_ref(one),
-            Self::More(more) => more,
-        }
-    }
 }
 
 /// Reads the policy that the file at `path` is.

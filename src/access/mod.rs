@@ -11,6 +11,7 @@
 //! - `current`: the policy that holds now.
 
 mod current;
+mod evidence;
 mod failures;
 mod file;
 mod htpasswd;
@@ -22,11 +23,12 @@ mod rights;
 mod source;
 
 pub use current::Access;
+pub use evidence::{Credentials, Evidence, Taken, TokenDigest};
 pub use failures::Failures;
 pub use file::{BadAccess, SHORTEST_SECRET, parse};
 pub use link::{LinkKey, LinkKind, LinkTerms};
 pub use password_hash::{BadHash, PasswordHash};
 pub use passwords::{Passwords, Unchecked};
-pub use policy::{Credentials, Evidence, Policy, Rule, Subject, Taken, TokenDigest};
+pub use policy::{Policy, Rule, Subject};
 pub use rights::{Grant, Right, RightSet};
 pub use source::Source;

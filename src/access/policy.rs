@@ -6,14 +6,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use sha2::{Digest, Sha256};
-
+use super::evidence::{Credentials, Evidence, Taken, TokenDigest};
 use super::link::{LinkKey, LinkKind, LinkTerms};
 use super::password_hash::PasswordHash;
 use super::rights::{Grant, Right, RightSet};
-
-/// SHA-256 of a token: what is kept of it.
-pub type TokenDigest = [u8; 32];
 
 /// The longest name of a subject, in bytes: it may be a part of keys.
 const LONGEST_NAME: usize = 64;
@@ -63,50 +59,6 @@ pub struct Subject {
     /// What it may do.
     pub grant: Grant,
 }
-
-/// What proves a subject, and for how long.
-#[derive(Debug, Default)]
-pub struct Credentials {
-    /// Digests of its tokens.
-    pub tokens: Vec<TokenDigest>,
-    /// The hash of its password.
-    pub password: Option<PasswordHash>,
-    /// DNS names of its client certificates.
-    pub certificates: Vec<String>,
-    /// When it ends.
-    pub not_after: Option<SystemTime>,
-}
-
-/// What a client proved who it is by. It can be held against other rules later, without what was secret in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Evidence {
-    /// Nothing was claimed.
-    Nothing,
-    /// A token.
-    Token(TokenDigest),
-    /// A password, which was right by this hash.
-    Password {
-        /// Of the subject of this name.
-        name: Box<str>,
-        /// The hash.
-        hash: PasswordHash,
-    },
-    /// A client certificate of this name, in lower case.
-    Certificate(Box<str>),
-}
-
-impl Evidence {
-    /// A token. The digest of what an attacker sends tells nothing of the one that it is looked up among, so looking it up
-    /// needs no constant time.
-    pub fn token(token: &[u8]) -> Self {
-        Self::Token(Sha256::digest(token).into())
-    }
-}
-
-/// What is another subject's already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Taken(&'static str);
 
 /// See the module.
 #[derive(Debug)]
@@ -326,6 +278,7 @@ fn grant(rules: &[Rule], name: Option<&str>) -> Grant {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sha2::{Digest as _, Sha256};
     use std::time::Duration;
 
     fn rule(who: &[&str], prefix: &str, may: &[Right]) -> Rule {

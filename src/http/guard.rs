@@ -3,6 +3,8 @@
 //! Promises that each request is decided by one policy, that an answer to one who may not read a key is the same whether it
 //! is there or not, and that a client which fails too often is told to wait. Without `--access` each client may do everything.
 
+mod identified;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::access::{self, Access, Evidence, LinkKind, LinkTerms, Policy, Right, Source, Subject};
 use crate::http::client::Client;
 use crate::http::exchange::proven::{By, Proof, Proven};
+pub(in crate::http) use crate::http::guard::identified::{Identified, Presented, Unchecked};
 use crate::http::request::credentials::{Claim, NameAndPassword, claim};
 use crate::http::request::rejection::Rejection;
 use crate::http::request::signed_link::{BadLink, SignedLink};
@@ -26,47 +29,6 @@ struct Guarding {
     access: Arc<Access>,
     /// The policy that this reactor saw last, with its generation.
     policy: RefCell<(u64, Arc<Policy>)>,
-}
-
-/// The fields Authorization of a request.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::http) enum Presented<'a> {
-    /// There is none.
-    #[default]
-    Nothing,
-    /// There is this one.
-    Field(&'a [u8]),
-    /// There are several, which say nothing together.
-    Several,
-}
-
-impl<'a> Presented<'a> {
-    /// With one more.
-    pub(in crate::http) fn and(self, field: &'a [u8]) -> Self {
-        match self {
-            Self::Nothing => Self::Field(field),
-            Self::Field(_) | Self::Several => Self::Several,
-        }
-    }
-}
-
-/// Who asks.
-#[derive(Debug)]
-pub(in crate::http) enum Identified {
-    /// It does not matter.
-    Anyone,
-    /// It is known.
-    Proved(Rc<Proof>),
-    /// The password has to be checked first, which takes time.
-    Unchecked(Box<Unchecked>),
-}
-
-/// A password that is yet to be checked, for the field that it came in.
-#[derive(Debug)]
-pub(in crate::http) struct Unchecked {
-    field: Box<[u8]>,
-    pair: NameAndPassword,
-    source: Source,
 }
 
 impl Guard {
@@ -148,7 +110,7 @@ impl Guard {
         let checking = match checking {
             Ok(checking) => checking,
             Err(access::Unchecked::NoPasswords) => {
-                return Err(guarding.unauthenticated(AuthResult::Wrong));
+                return Err(guarding.fails(source));
             }
             Err(access::Unchecked::Busy) => {
                 guarding.count(AuthResult::Busy);

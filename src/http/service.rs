@@ -10,6 +10,7 @@ mod form;
 mod get;
 mod handler;
 mod list;
+mod notes;
 mod part;
 pub(super) mod proving;
 mod put;
@@ -29,13 +30,9 @@ use hyper::{Method, Request, Response};
 
 use crate::failpoint;
 use crate::http::client::Client;
-use crate::http::exchange::access_log::{Line, Sampling, protocol};
-use crate::http::exchange::audit_log::Audit;
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::exchange::panics::{RequestInfo, caught};
-use crate::http::exchange::proven::Proof;
 use crate::http::exchange::record::RequestRecord;
-use crate::http::exchange::request_metrics::{Notes, Timing};
 use crate::http::request::body::Frames;
 use crate::http::request::head::{FramingError, accept_fields};
 use crate::http::request::operation::{Intent, Operation, ResponseContext};
@@ -263,35 +260,6 @@ impl Service {
             }
         };
         (context, begun)
-    }
-
-    /// What the log says of a request; without a `head`, it could not be understood.
-    fn notes(&self, head: Option<&Parts>, client: Client, proof: Option<&Proof>) -> Notes {
-        let config = &self.handler.config;
-        let line = config.logs_requests().then(|| Line {
-            client,
-            reactor: self.handler.reactor,
-            method: head.map_or("-", |head| head.method.as_str()).to_owned(),
-            target: head.map_or("-", |head| head.uri.path()).to_owned(),
-            subject: proof.map(|proof| proof.subject.name.clone()),
-            protocol: head.map_or("-", |head| protocol(head.version)),
-            is_sampled: config.access_log.map(|sampling| self.is_sampled(sampling)),
-            audit: config.audit_log.then(|| Audit::of(proof)),
-            bytes: 0,
-        });
-        let identity = head.map(|head| self.handler.ids.identify(&head.headers));
-        Notes {
-            identity: identity.unwrap_or_else(|| self.handler.ids.anonymous()),
-            line,
-            timing: config.server_timing.then(Timing::default),
-        }
-    }
-
-    /// Whether this is the one of many that the access log has.
-    fn is_sampled(&self, Sampling { one_of }: Sampling) -> bool {
-        let turn = self.logged.get();
-        self.logged.set((turn + 1) % one_of);
-        turn == 0
     }
 
     /// What can be answered without waiting for anything.

@@ -10,29 +10,24 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
-use crate::access::{LinkKind, Right};
 use crate::http::client::Client;
-use crate::http::exchange::proven::{By, Proof, Proven};
+use crate::http::exchange::proven::Proven;
 use crate::http::guard::{Guard, Identified};
-use crate::http::request::authorize::{Denied, authorize, authorize_watch, is_open};
+use crate::http::request::authorize::{Denied, is_open};
 use crate::http::request::common_headers::CommonHeaders;
 use crate::http::request::form::FormRequest;
-use crate::http::request::operation::{
-    GetOptions, HomeRequest, Intent, Operation, PutOptions, ResponseContext,
-};
+use crate::http::request::list_request::list;
+use crate::http::request::operation::{GetOptions, Intent, Operation, PutOptions, ResponseContext};
 use crate::http::request::page::{MetricsFormat, Target};
 use crate::http::request::path::{FORMS, Segments, WATCH, folder, key, page};
+use crate::http::request::permit::{limit, link_kind, permit};
 use crate::http::request::rejection::Rejection;
 use crate::http::request::signed_link::signed_link;
 use crate::http::request::uploads::{Creation, UploadRequest, upload};
 use crate::http::request::watch_request::WatchRequest;
 use crate::http::semantics::accept::prefers_problem;
-use crate::http::semantics::address::encoded;
 use crate::http::semantics::conditional::Preconditions;
-use crate::http::semantics::listing;
-use crate::http::semantics::listing::{ListFormat, Place};
 use crate::http::service_config::{Routes, ServiceConfig};
-use crate::http::ui;
 use crate::store::UploadId;
 
 /// Understands `head`, of `client`; `len` is the body's length where the framing tells it. Whom the request is of, `guard`
@@ -92,44 +87,6 @@ pub(in crate::http) fn understand<'a>(
         }
     });
     (context, intent)
-}
-
-/// What a signed link has to allow for this method.
-fn link_kind(method: &Method) -> Option<LinkKind> {
-    match *method {
-        Method::GET | Method::HEAD => Some(LinkKind::Read),
-        Method::PUT => Some(LinkKind::Create),
-        _ => None,
-    }
-}
-
-/// Narrows `intent` to what the client of `proof` may do.
-fn permit(intent: &mut Intent<'_>, proof: &Proof) -> Result<(), Denied> {
-    let grant = &proof.subject.grant;
-    match intent {
-        Intent::Operation(operation) => authorize(operation, grant),
-        Intent::Watch(request) => authorize_watch(request, grant),
-        Intent::Prove(_) => Ok(()),
-    }
-}
-
-/// Holds an upload to what its link allows: so many bytes, in one request.
-fn limit(intent: &mut Intent<'_>, proof: &Proof) -> Result<(), Rejection> {
-    let By::Link { max } = proof.by else {
-        return Ok(());
-    };
-    if let Intent::Operation(Operation::Put { options, len, .. }) = intent {
-        if options.creation.is_some() {
-            return Err(Rejection::NotAllowed(Right::Write));
-        }
-        options.most = max;
-        if let (Some(limit), Some(len)) = (max, *len)
-            && len > limit
-        {
-            return Err(Rejection::TooLarge { limit });
-        }
-    }
-    Ok(())
 }
 
 /// What is asked for.
@@ -276,31 +233,6 @@ fn get<'a>(
             Ok(Operation::Get { key, options })
         }
     }
-}
-
-/// The listing of the keys that begin with `folder` and with the prefix of the query behind it, or the page that shows it.
-fn list(head: &Parts, folder: String) -> Result<Operation<'static>, Rejection> {
-    if ui::is_preferred(&head.headers) {
-        return home(head, folder);
-    }
-    Ok(Operation::List {
-        page: listing::page(folder, head.uri.query().unwrap_or_default())?,
-        format: ListFormat::preferred(&head.headers),
-    })
-}
-
-/// The page that shows `folder`. Its links are relative, so it has one address, in which no `/` is encoded.
-fn home(head: &Parts, folder: String) -> Result<Operation<'static>, Rejection> {
-    let query = head.uri.query();
-    if head.uri.path().matches('/').count() != 1 + folder.matches('/').count() {
-        let query = query.map_or_else(String::new, |query| format!("?{query}"));
-        let to = format!("/{}{query}", encoded(&folder));
-        return Ok(Operation::Moved { to });
-    }
-    Ok(Operation::Home(Box::new(HomeRequest {
-        place: Place::of(folder, query.unwrap_or_default())?,
-        preconditions: Preconditions::of(&head.headers),
-    })))
 }
 
 fn segments(config: &ServiceConfig) -> Segments {

@@ -5,13 +5,9 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
-use rustix::process::Signal;
 
-use super::{bearer, rule, serve, subject, write};
-use crate::support::{
-    DataDir, Events, Follower, Launch, Raw, Response, TestServer, ask, directory_only, eventually,
-    say,
-};
+use super::{bearer, reread, rule, serve, subject, write};
+use crate::support::{DataDir, Events, Follower, Launch, Raw, Response, ask, directory_only, say};
 
 /// The items of a listing, and where the next page begins.
 fn items(answer: &Response) -> (Vec<String>, Option<String>) {
@@ -99,15 +95,6 @@ fn no_listing_names_a_key_without_right() {
         pages += 1 + expected.len() / limit;
     }
     say(&format!("{pages} pages"));
-}
-
-/// Has the server read the file again, and waits until it has.
-fn reread(server: &TestServer) {
-    let before = server.events("SIGHUP: access reread").len();
-    server.signal(Signal::HUP);
-    eventually("it is reread", || {
-        server.events("SIGHUP: access reread").len() > before
-    });
 }
 
 #[test]

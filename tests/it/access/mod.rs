@@ -16,9 +16,10 @@ use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rustix::process::Signal;
 use sha2::{Digest, Sha256};
 
-use crate::support::{DataDir, Launch, TestServer};
+use crate::support::{DataDir, Launch, TestServer, eventually};
 
 /// The token of the subject `name`.
 fn token(name: &str) -> String {
@@ -74,4 +75,13 @@ fn serve(dir: &DataDir, text: &str, args: &[&str]) -> TestServer {
     Launch::new(&[&["--access", path], args].concat())
         .on(dir)
         .start()
+}
+
+/// Has the server read the file again, and waits until it has.
+fn reread(server: &TestServer) {
+    let before = server.events("SIGHUP: access reread").len();
+    server.signal(Signal::HUP);
+    eventually("it is reread", || {
+        server.events("SIGHUP: access reread").len() > before
+    });
 }

@@ -2,21 +2,12 @@
 
 use rustix::process::Signal;
 
-use super::{bearer, rule, serve, subject, write};
-use crate::support::{DataDir, Done, Launch, Scrape, TestServer, ask, eventually, say};
+use super::{bearer, reread, rule, serve, subject, write};
+use crate::support::{DataDir, Done, Launch, Scrape, ask, say};
 
 fn policy(names: &[&str]) -> String {
     let subjects: String = names.iter().map(|name| subject(name)).collect();
     subjects + &rule("*", "", &["read", "write", "metrics"])
-}
-
-/// Has the server read the file again, and waits until it has.
-fn reread(server: &TestServer) {
-    let before = server.events("SIGHUP: access reread").len();
-    server.signal(Signal::HUP);
-    eventually("it is reread", || {
-        server.events("SIGHUP: access reread").len() > before
-    });
 }
 
 #[test]
