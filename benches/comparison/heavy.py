@@ -153,7 +153,7 @@ class Counts:
     @classmethod
     def of(cls, server):
         """Now."""
-        found = re.search(r"admin listening on http://127\.0\.0\.1:(\d+)", server.log())
+        found = server.await_log(r"admin listening on http://127\.0\.0\.1:(\d+)")
         if not found:
             raise ServerFailed(f"no listener of its own for /-/: {server.log_tail()}")
         asking = http.client.HTTPConnection("127.0.0.1", int(found.group(1)), timeout=30)

@@ -129,6 +129,15 @@ class Server:
         """What it wrote to standard error."""
         return (self.home / "stderr").read_text(errors="replace")
 
+    def await_log(self, pattern):
+        """What of that fits the pattern, which may be written a little later than the line on standard output."""
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            found = re.search(pattern, self.log())
+            if found or time.monotonic() >= deadline:
+                return found
+            time.sleep(0.02)
+
     def log_tail(self):
         """The end of that."""
         return self.log()[-500:].strip() or "(it said nothing)"
