@@ -22,6 +22,7 @@ mod mutator;
 mod nbd;
 mod network;
 mod panics;
+mod password_times;
 mod phoenix;
 mod planted;
 mod power;
