@@ -2,23 +2,28 @@
 //! oracle that knows the rules alone.
 
 use super::{bearer, rule, serve, subject};
-use crate::support::{DataDir, Raw, ask, say};
+use crate::support::{DataDir, Raw, TestServer, ask, directory_only, say};
 
 const RIGHTS: [&str; 8] = [
     "read", "create", "write", "delete", "list", "watch", "link", "metrics",
 ];
 
-/// Who asks in these tests: each has one right below `in/`.
+/// Who asks in these tests: each has one right to the keys that begin with `in/`.
 fn policy() -> String {
+    policy_of("in/")
+}
+
+/// The same, where `prefix` is what the keys begin with.
+fn policy_of(prefix: &str) -> String {
     let mut text = String::from("realm = \"tests\"\n");
     for right in RIGHTS {
         text += &subject(right);
     }
     text += &subject("nothing");
     for right in RIGHTS {
-        text += &rule(right, "in/", &[right]);
+        text += &rule(right, prefix, &[right]);
     }
-    text += &rule("anonymous", "in/open/", &["read"]);
+    text += &rule("anonymous", &format!("{prefix}open/"), &["read"]);
     text
 }
 
@@ -31,6 +36,7 @@ struct Case {
     needs: &'static [&'static str],
     /// What it is answered when it is allowed.
     good: u16,
+    body: &'static [u8],
 }
 
 const fn case(
@@ -40,12 +46,23 @@ const fn case(
     needs: &'static [&'static str],
     good: u16,
 ) -> Case {
+    let body: &[u8] = match method.as_bytes() {
+        b"PUT" => b"w",
+        _ => b"",
+    };
     Case {
         method,
         target,
         lines,
         needs,
         good,
+        body,
+    }
+}
+
+impl Case {
+    const fn empty(self) -> Self {
+        Self { body: b"", ..self }
     }
 }
 
@@ -104,6 +121,36 @@ const CASES: &[Case] = &[
     case("PATCH", "/in/there", "Content-Length: 0\r\n", &[], 405),
 ];
 
+/// With `--compat`, where keys have one segment and nothing is listed.
+const COMPAT: &[Case] = &[
+    case("GET", "/in-there", "", &["read"], 200),
+    case("GET", "/in-absent", "", &["read"], 404),
+    case("GET", "/out-there", "", &["never"], 200),
+    case("GET", "/out-absent", "", &["never"], 404),
+    case("HEAD", "/in-there", "", &["read"], 200),
+    case("GET", "/in-there", "Range: bytes=0-0\r\n", &["read"], 206),
+    case("PUT", "/in-new", "", &["create", "write"], 200),
+    case("PUT", "/in-there", "", &["write"], 200),
+    case("PUT", "/out-new", "", &["never"], 200),
+    case("PUT", "/out-there", "", &["never"], 200),
+    case("DELETE", "/in-gone", "", &["delete"], 404),
+    case("DELETE", "/out-gone", "", &["never"], 404),
+    case("GET", "/-/metrics", "", &["metrics"], 200),
+    case("GET", "/-/watch?prefix=out", "", &["never"], 200),
+    case("GET", "/-/healthz", "", &[], 200),
+    // What is no key, or no request, takes no right.
+    case("GET", "/", "", &[], 404),
+    case("GET", "/in-there/", "", &[], 404),
+    case("GET", "/in-there/x", "", &[], 404),
+    case("PUT", "/in-new/x", "", &[], 204),
+    case("PUT", "/", "", &[], 204),
+    case("PUT", "/in-there", "", &[], 304).empty(),
+    case("PUT", "/out-there", "", &[], 304).empty(),
+    case("OPTIONS", "/in-there", "", &[], 404),
+    case("POST", "/-/upload", FORM, &[], 404),
+    case("PATCH", "/in-there", "Content-Length: 0\r\n", &[], 404),
+];
+
 /// What the rules say of `case`, for the client of this name, or one that proves nothing.
 fn expected(case: &Case, who: Option<&str>) -> u16 {
     let is_allowed = match who {
@@ -121,7 +168,23 @@ fn expected(case: &Case, who: Option<&str>) -> u16 {
 fn each_subject_may_do_what_the_rules_say_and_nothing_else() {
     let dir = DataDir::temporary();
     let server = serve(&dir, &policy(), &[]);
-    for key in ["in/there", "out/there"] {
+    obeys(&server, &dir, "in/", "out/", CASES);
+}
+
+/// The older server's answers come after the same decisions.
+#[test]
+fn with_compat_the_rules_say_the_same() {
+    directory_only!("the mode of the C server");
+    let dir = DataDir::temporary();
+    let server = serve(&dir, &policy_of("in-"), &["--compat"]);
+    obeys(&server, &dir, "in-", "out-", COMPAT);
+}
+
+/// Asks all `cases` as each subject. Keys that begin with `inside` are those that there is a right to.
+fn obeys(server: &TestServer, dir: &DataDir, inside: &str, outside: &str, cases: &[Case]) {
+    let there = format!("{inside}there");
+    let beyond = format!("{outside}there");
+    for key in [&there, &beyond] {
         dir.place(key, "v");
     }
     let mut asked = 0;
@@ -130,10 +193,9 @@ fn each_subject_may_do_what_the_rules_say_and_nothing_else() {
     for who in who {
         // One connection for all: what it proved once is not what it may do.
         let mut connection = server.connect();
-        for case in CASES {
+        for case in cases {
             let lines = who.map_or(String::new(), bearer) + case.lines;
-            let body: &[u8] = if case.method == "PUT" { b"w" } else { b"" };
-            let answer = ask(&mut connection, case.method, case.target, &lines, body);
+            let answer = ask(&mut connection, case.method, case.target, &lines, case.body);
             let Case {
                 method,
                 target,
@@ -148,11 +210,11 @@ fn each_subject_may_do_what_the_rules_say_and_nothing_else() {
                 connection = server.connect();
             }
             asked += 1;
-            dir.remove("in/new");
-            dir.place("in/there", "v");
+            dir.remove(&format!("{inside}new"));
+            dir.place(&there, "v");
         }
     }
-    assert_eq!(dir.read("out/there"), b"v");
+    assert_eq!(dir.read(&beyond), b"v");
     say(&format!("{asked} requests answered as the rules say"));
 }
 
