@@ -121,7 +121,7 @@ impl Lister {
         is_wanted: &dyn Fn() -> Result<(), Failure>,
     ) -> Result<Listing, Failure> {
         is_wanted()?;
-        let mut smallest = self.visible(page, is_wanted)?;
+        let mut smallest = page.visible(|part| self.smallest(part, is_wanted))?;
         let more = smallest.len() > page.limit;
         smallest.truncate(page.limit);
         let next = smallest.last().filter(|_| more).cloned();
@@ -145,33 +145,6 @@ impl Lister {
             folders,
             next,
         })
-    }
-
-    /// The `limit + 1` smallest items of what may be seen of `page`.
-    fn visible(
-        &self,
-        page: &Page,
-        is_wanted: &dyn Fn() -> Result<(), Failure>,
-    ) -> Result<Vec<String>, Failure> {
-        let mut found: Vec<String> = Vec::new();
-        for part in page.parts() {
-            if found.len() > page.limit {
-                break;
-            }
-            match part {
-                Part::Items(part) => {
-                    let limit = page.limit - found.len();
-                    found.extend(self.smallest(&Page { limit, ..part }, is_wanted)?);
-                }
-                Part::Folder(folder, _) if found.last() == Some(&folder) => {}
-                Part::Folder(folder, below) => {
-                    if !self.smallest(&below, is_wanted)?.is_empty() {
-                        found.push(folder);
-                    }
-                }
-            }
-        }
-        Ok(found)
     }
 
     /// The `limit + 1` smallest items of the page.
@@ -218,22 +191,31 @@ mod tests {
 
     use crate::store::location::Location;
     use crate::store::prefixes::Prefixes;
+    use proptest::collection::{btree_set, vec};
+    use proptest::prelude::*;
     use rustix::fs::{Mode, OFlags};
+    use std::collections::BTreeSet;
 
-    /// A lister without an index, all of whose threads wait until what is returned is dropped.
-    fn held(dir: &Path) -> (Arc<Lister>, mpsc::Sender<()>) {
+    /// With an index of at most `most` bytes.
+    fn lister(dir: &Path, most: u64) -> Arc<Lister> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(dir, flags, Mode::empty()).unwrap();
         let location = Location::new(dir, &root, None).unwrap();
         let dir = Dir::new(root, location, BlockingPool::disk(None).unwrap());
         let threads = BlockingPool::listing(None).unwrap();
+        Lister::new(Arc::new(dir), threads, most, Arc::default())
+    }
+
+    /// A lister without an index, all of whose threads wait until what is returned is dropped.
+    fn held(dir: &Path) -> (Arc<Lister>, mpsc::Sender<()>) {
+        let lister = lister(dir, 0);
         let (hold, waiting) = mpsc::channel::<()>();
         let waiting = Arc::new(Mutex::new(waiting));
         for _ in 0..100 {
             let waiting = Arc::clone(&waiting);
-            threads.spawn_detached(move || assert!(waiting.lock().unwrap().recv().is_err()));
+            let job = move || assert!(waiting.lock().unwrap().recv().is_err());
+            lister.threads.spawn_detached(job);
         }
-        let lister = Lister::new(Arc::new(dir), threads, 0, Arc::default());
         (lister, hold)
     }
 
@@ -295,5 +277,63 @@ mod tests {
         }
         assert_eq!(lister.counters.walks.get(), 2);
         assert!(lister.asked().is_empty());
+    }
+
+    /// Stores those of `keys` that can be there together, and says which.
+    fn place(dir: &Path, keys: BTreeSet<String>) -> BTreeSet<String> {
+        let place = |key: &String| {
+            let path = dir.join(key);
+            Key::new(key.as_str()).is_ok()
+                && std::fs::create_dir_all(path.parent().unwrap()).is_ok()
+                && std::fs::write(path, "").is_ok()
+        };
+        keys.into_iter().filter(place).collect()
+    }
+
+    /// The items of `keys` below `prefix`, said in the plainest way.
+    fn items(keys: &BTreeSet<String>, prefix: &str, by_folder: bool) -> Vec<String> {
+        let below = keys.iter().filter_map(|key| key.strip_prefix(prefix));
+        let items = below.map(|rest| match rest.split_once('/') {
+            Some((folder, _)) if by_folder => format!("{prefix}{folder}/"),
+            _ => format!("{prefix}{rest}"),
+        });
+        items.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+        /// Page by page, and no page and no `next` says more.
+        #[test]
+        fn pages_have_what_may_be_seen_and_nothing_else(
+            keys in btree_set("[ab0-](/?[ab0-]){0,4}", 0..20),
+            prefixes in vec("[ab0/-]{0,4}", 0..4),
+            prefix in "[ab0/-]{0,3}",
+            (limit, by_folder, has_index) in (1_usize..4, any::<bool>(), any::<bool>()),
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let keys = place(dir.path(), keys);
+            let lister = lister(dir.path(), if has_index { 1 << 20 } else { 0 });
+            if has_index {
+                lister.index.smallest_at_last(&page(1)).unwrap().expect("an index");
+            }
+            let within = Prefixes::new(prefixes.iter().map(String::as_str));
+            let seen = keys.into_iter().filter(|key| within.has(key)).collect();
+            let whole = items(&seen, &prefix, by_folder);
+            let mut page = Page { prefix, after: String::new(), limit, by_folder, within };
+            let mut pages = whole.chunks(limit).peekable();
+            while let Some(expected) = pages.next() {
+                let listing = lister.page(&page, &|| Ok(())).unwrap();
+                let keys = listing.keys.iter().map(|(key, _)| key.to_string());
+                let mut found: Vec<_> = keys.chain(listing.folders).collect();
+                found.sort();
+                prop_assert_eq!(&found, expected, "{:?}", page);
+                let next = pages.peek().and(expected.last());
+                prop_assert_eq!(listing.next.as_ref(), next, "{:?}", page);
+                page.after.clone_from(expected.last().unwrap());
+            }
+            let listing = lister.page(&page, &|| Ok(())).unwrap();
+            prop_assert!(listing.keys.is_empty() && listing.folders.is_empty(), "{:?}", listing);
+            prop_assert_eq!(listing.next, None);
+        }
     }
 }

@@ -265,3 +265,91 @@ impl std::fmt::Debug for Subscription {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::access::{Access, Evidence};
+    use crate::http::exchange::proven::{By, Proof};
+    use crate::http::watch::feed::*;
+    use crate::http::watch::testing::{on_reactor, subscribers};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use std::path::Path;
+
+    /// Rules by which anyone may watch keys that begin with one of `watched`, and list and read all of them.
+    fn write(path: &Path, watched: &[String]) {
+        let rule = |prefix: &str, may: &str| {
+            format!("[[rule]]\nwho = [\"anonymous\"]\nprefix = \"{prefix}\"\nmay = [{may}]\n")
+        };
+        let watched = watched.iter().map(|prefix| rule(prefix, "\"watch\""));
+        let text = watched.collect::<String>() + &rule("", "\"list\", \"read\"");
+        std::fs::write(path, text).unwrap();
+    }
+
+    /// The keys that the subscriber is told of now; `None` where it is told that its right has ended.
+    fn told(subscription: &mut Subscription) -> Option<Vec<String>> {
+        let cx = Context::from_waker(Waker::noop());
+        let mut keys = Vec::new();
+        while !subscription.is_revoked() {
+            let Poll::Ready(events) = subscription.poll_events(&cx) else {
+                return Some(keys);
+            };
+            for event in events {
+                let json: serde_json::Value = serde_json::from_str(&event.json).unwrap();
+                keys.push(json["key"].as_str().expect("a key").to_owned());
+            }
+        }
+        None
+    }
+
+    const KEY: &str = "[ab]{1,2}(/[ab]){0,2}";
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+        #[test]
+        fn events_are_of_keys_that_may_be_watched_by_the_rules_of_their_time(
+            steps in vec((vec("([ab]{1,2}/?){0,2}", 1..4), vec(KEY, 0..100)), 1..4),
+            prefix in "([ab]/?){0,2}",
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("access.toml");
+            write(&path, &[]);
+            let access = Arc::new(Access::read(path.clone()).unwrap());
+            let subscribers = subscribers(Some(Arc::clone(&access)));
+            let connection = Rc::new(ConnectionState::new(Arc::default()));
+            let subject = Arc::clone(access.policy().anonymous());
+            let proof = Rc::new(Proof { subject, by: By::Nothing, evidence: Evidence::Nothing });
+            let subscribe = |since| {
+                let permission = Permission::new(Some(&access), Some(&proof));
+                let prefix = prefix.as_str().into();
+                Subscription::new(&subscribers, &connection, Asked { prefix, since, permission })
+            };
+            let watched = |keys: &[String], rules: &[String]| -> Vec<String> {
+                let is_watched = |key: &&String| {
+                    key.starts_with(&prefix) && rules.iter().any(|rule| key.starts_with(rule))
+                };
+                keys.iter().filter(is_watched).cloned().collect()
+            };
+            on_reactor(async {
+                let mut subscription = subscribe(None);
+                let (begin, mut all) = (subscription.seen(), Vec::new());
+                for (rules, changes) in steps {
+                    // They are told of by the rules that hold when they are told, also if others held when they were made.
+                    subscribers.changes.tell(changes.iter().map(String::as_str));
+                    write(&path, &rules);
+                    access.reload().unwrap();
+                    prop_assert_eq!(told(&mut subscription), Some(watched(&changes, &rules)));
+                    all.extend(changes);
+                    let mut late = subscribe(Some(begin));
+                    prop_assert_eq!(told(&mut late), Some(watched(&all, &rules)));
+                }
+                subscribers.changes.tell(["a", "b"].into_iter());
+                write(&path, &[]);
+                access.reload().unwrap();
+                prop_assert_eq!(told(&mut subscription), None);
+                prop_assert_eq!(told(&mut subscribe(Some(begin))), None);
+                Ok(())
+            })?;
+        }
+    }
+}

@@ -1,5 +1,6 @@
-//! A subscription for unit tests of what is done with one.
+//! Subscriptions for unit tests of what is done with them.
 
+use crate::access::Access;
 use crate::http::ConnectionState;
 use crate::http::watch::feed::{Asked, Subscribers, Subscription};
 use crate::http::watch::permission::Permission;
@@ -8,8 +9,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::runtime::{Builder, LocalOptions};
 
-/// Runs `test` with a subscription to a store in which nothing happens, in a time that only timers move on.
-pub(super) fn subscribed(test: impl AsyncFnOnce(Subscription, Rc<ConnectionState>)) {
+/// To the changes of a store in which nothing happens, with the rules of `access`.
+pub(super) fn subscribers(access: Option<Arc<Access>>) -> Rc<Subscribers> {
     let dir = tempfile::tempdir().unwrap();
     let options = Options {
         cache: 0,
@@ -23,12 +24,25 @@ pub(super) fn subscribed(test: impl AsyncFnOnce(Subscription, Rc<ConnectionState
         is_text: |_, _| false,
     };
     let store = Store::open(dir.path(), options).unwrap();
-    let subscribers = Rc::new(Subscribers::new(Arc::clone(store.changes().unwrap()), None));
-    let connection = Rc::new(ConnectionState::new(Arc::default()));
+    Rc::new(Subscribers::new(
+        Arc::clone(store.changes().unwrap()),
+        access,
+    ))
+}
+
+/// Runs `test` on a reactor, in a time that only timers move on.
+pub(super) fn on_reactor<T>(test: impl Future<Output = T>) -> T {
     let mut builder = Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true);
     let runtime = runtime.build_local(LocalOptions::default()).unwrap();
-    runtime.block_on(async {
+    runtime.block_on(test)
+}
+
+/// Runs `test` with a subscription to a store in which nothing happens.
+pub(super) fn subscribed(test: impl AsyncFnOnce(Subscription, Rc<ConnectionState>)) {
+    let subscribers = subscribers(None);
+    let connection = Rc::new(ConnectionState::new(Arc::default()));
+    on_reactor(async {
         let asked = Asked {
             prefix: Box::default(),
             since: None,

@@ -101,7 +101,7 @@ impl Sorted {
     }
 
     /// The names from `from` on, in order.
-    pub(super) fn from<'a>(&'a self, from: &str) -> impl Iterator<Item = &'a str> {
+    pub(super) fn from<'a>(&'a self, from: &str) -> impl Iterator<Item = &'a str> + use<'a> {
         let chunks = &self.chunks[self.chunk_for(from)..];
         let before = chunks.first().map_or(0, |chunk| chunk.position(from));
         chunks.iter().flat_map(Chunk::names).skip(before)

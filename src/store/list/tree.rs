@@ -172,29 +172,37 @@ impl Tree {
 
     /// The `limit + 1` smallest items of `page`.
     pub(super) fn smallest(&self, page: &Page) -> Vec<String> {
-        let mut items: Vec<String> = Vec::new();
-        let mut from = page.prefix.as_str().max(&page.after).to_owned();
-        // A search for each folder that stands for the keys below it, which are passed over.
-        while items.len() <= page.limit {
-            let mut passed = None;
-            let names = self.keys.from(&from);
-            for name in names.take_while(|name| name.starts_with(&page.prefix)) {
-                let item = page.item(name);
-                if page.has(item) {
-                    items.push(item.to_owned());
-                }
-                if item.len() < name.len() {
-                    passed = Some(item);
-                }
-                if passed.is_some() || items.len() > page.limit {
-                    break;
-                }
-            }
-            let Some(item) = passed else { break };
-            from = behind(item);
-        }
-        items
+        smallest(page, |from| self.keys.from(from))
     }
+}
+
+/// The `limit + 1` smallest items of `page`, where `names_from` has the names from one on, in order.
+fn smallest<'k, I: Iterator<Item = &'k str>>(
+    page: &Page,
+    names_from: impl Fn(&str) -> I,
+) -> Vec<String> {
+    let mut items: Vec<String> = Vec::new();
+    let mut from = page.prefix.as_str().max(&page.after).to_owned();
+    // A search for each folder that stands for the keys below it, which are passed over.
+    while items.len() <= page.limit {
+        let mut passed = None;
+        let names = names_from(&from);
+        for name in names.take_while(|name| name.starts_with(&page.prefix)) {
+            let item = page.item(name);
+            if page.has(item) {
+                items.push(item.to_owned());
+            }
+            if item.len() < name.len() {
+                passed = Some(item);
+            }
+            if passed.is_some() || items.len() > page.limit {
+                break;
+            }
+        }
+        let Some(item) = passed else { break };
+        from = behind(item);
+    }
+    items
 }
 
 /// What all that begins with `folder`, which ends with `/`, comes before, and nothing between.
@@ -244,5 +252,82 @@ impl Folders {
             Some(watch)
         });
         removed.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::prefixes::Prefixes;
+    use std::cell::Cell;
+
+    /// What may be seen of `page`, for how many pages the tree was asked, and at how many names it looked.
+    fn seen(keys: &Sorted, page: &Page) -> (Vec<String>, usize, usize) {
+        let (asked, looked_at) = (Cell::new(0), Cell::new(0));
+        let found = page.visible(|part| {
+            asked.update(|count| count + 1);
+            let names = |from: &str| {
+                let names = keys.from(from);
+                names.inspect(|_| looked_at.update(|count| count + 1))
+            };
+            Ok::<_, ()>(smallest(part, names))
+        });
+        (found.unwrap(), asked.get(), looked_at.get())
+    }
+
+    #[test]
+    fn a_page_of_few_keys_among_many_looks_at_few_names() {
+        const HIDDEN: usize = 50_000;
+        let mut keys = Sorted::default();
+        for n in 0..HIDDEN {
+            keys.insert(&format!("hidden{}/{n:05}", n % 100));
+            keys.insert(&format!("x{n:05}"));
+        }
+        let visible = [
+            "a/1",
+            "hidden50/own/1",
+            "hidden50/own/2",
+            "hidden7-mine",
+            "x25000-a",
+            "z",
+        ];
+        for key in visible {
+            keys.insert(key);
+        }
+        let prefixes = ["a/", "b/none", "hidden50/own/", "hidden7-", "x25000-", "z"];
+        let (mut pages, mut most) = (0, 0);
+        for by_folder in [false, true] {
+            for limit in 1..8 {
+                for after in ["", "a/1", "hidden50/", "hidden50/own/1", "x25000-a"] {
+                    let page = Page {
+                        prefix: String::new(),
+                        after: after.to_owned(),
+                        limit,
+                        by_folder,
+                        within: Prefixes::new(prefixes),
+                    };
+                    let (found, asked, looked_at) = seen(&keys, &page);
+                    let case = format!("{page:?}: {asked} asked, {looked_at} looked at");
+                    let is_seen = |item: &String| visible.iter().any(|key| key.starts_with(item));
+                    assert!(found.iter().all(is_seen), "{case}: {found:?}");
+                    assert!(asked <= prefixes.len(), "{case}");
+                    // Beside what is found, one behind each end.
+                    assert!(looked_at <= found.len() + 2 * asked, "{case}");
+                    (pages, most) = (pages + 1, most.max(looked_at));
+                }
+            }
+        }
+        eprintln!(
+            "{pages} pages of {} names: at most {most} looked at",
+            keys.len()
+        );
+        let whole = Page {
+            prefix: String::new(),
+            after: String::new(),
+            limit: 4 * HIDDEN,
+            by_folder: false,
+            within: Prefixes::all(),
+        };
+        assert_eq!(seen(&keys, &whole).2, keys.len(), "each name is counted");
     }
 }

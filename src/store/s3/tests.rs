@@ -17,6 +17,7 @@ use super::secrets::Secrets;
 use super::*;
 
 mod faults;
+mod listing;
 mod long;
 mod objects;
 mod resumable;
