@@ -6,6 +6,7 @@
 mod folder;
 mod frame;
 mod markup;
+mod rights;
 
 use std::time::SystemTime;
 
@@ -21,6 +22,7 @@ use crate::store::Listing;
 
 pub(super) use frame::Document;
 use frame::FRAME;
+pub(super) use rights::PageRights;
 
 /// Whether the client prefers the page to the listing: browsers do, other clients only if their Accept says so.
 pub(super) fn is_preferred(headers: &HeaderMap) -> bool {
@@ -28,13 +30,13 @@ pub(super) fn is_preferred(headers: &HeaderMap) -> bool {
     media_type(headers, &offers) == Some(2)
 }
 
-/// The page that shows `listing`, of `place`; files can be sent from it where values are writable.
+/// The page that shows `listing`, of `place`, to a client with these rights.
 pub(super) fn document<V: Listed>(
     place: &Place,
     listing: &Listing<V>,
-    is_writable: bool,
+    rights: &PageRights,
 ) -> Document {
-    FRAME.fill(&folder::slots(place, listing, is_writable))
+    FRAME.fill(&folder::slots(place, listing, rights))
 }
 
 /// Whether the client has the page of this entity tag already. It has no date, so preconditions that go by one say nothing.

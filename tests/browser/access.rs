@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use fantoccini::key::Key;
 use serde_json::{Value, json};
 
+use crate::alice::ForAlice;
 use crate::browser::{Browser, Shape, browse, browse_as, origin};
-use crate::support::{Launch, TestServer, pattern};
+use crate::support::{DataDir, TestServer, pattern};
 
 /// What is operated, or stands for something that is not text: each has to have a name.
 const NAMED: [&str; 12] = [
@@ -201,11 +202,11 @@ fn a_screen_reader_is_told_what_everything_is() {
 #[test]
 fn changes_and_faults_are_said() {
     browse(async |browser| {
-        let first = TestServer::start(&[]);
-        first.store("a", "x");
-        let server = Launch::new(&["--read-only"]).on(&first.dir).start();
-        browser.go(&format!("{}/", origin(server.addr))).await;
-        browser.until_keys(&["a"]).await;
+        let dir = DataDir::temporary();
+        dir.place("a", "x");
+        let alice = ForAlice::start(&dir, &[("", &["read", "write", "list", "watch", "delete"])]);
+        alice.open(browser, &["a"]).await;
+        alice.replace(&[("", &["read", "list", "watch"])]);
         let is_live = |id: &str| {
             format!("document.querySelector('#{id}').matches('[role=status], [aria-live=polite]')")
         };
@@ -216,7 +217,7 @@ fn changes_and_faults_are_said() {
         browser.click("button[aria-label='Delete a']").await;
         browser.click("#ask-yes").await;
         browser
-            .until_text("#notes [role=alert]", "this server is read-only")
+            .until_text("#notes [role=alert]", "it takes the right to delete here")
             .await;
         let file = browser.file("new", "x");
         browser

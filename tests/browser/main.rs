@@ -4,6 +4,7 @@
 //! passes, unless `DATA_SERVER_BROWSER=required`, which `.ci/run` sets; `tests/run` installs them.
 
 mod access;
+mod alice;
 mod browser;
 mod caching;
 mod charset;

@@ -4,8 +4,9 @@
 use fantoccini::key::Key;
 use serde_json::json;
 
+use crate::alice::ForAlice;
 use crate::browser::{Browser, browse, origin};
-use crate::support::{Launch, TestServer};
+use crate::support::{DataDir, TestServer};
 
 async fn open(browser: &Browser, server: &TestServer, keys: &[&str]) {
     browser.go(&format!("{}/", origin(server.addr))).await;
@@ -111,14 +112,15 @@ fn what_others_changed_or_deleted_meanwhile_is_reported() {
 #[test]
 fn a_refusal_of_several_is_reported_once() {
     browse(async |browser| {
-        let first = TestServer::start(&[]);
+        let dir = DataDir::temporary();
         let keys: Vec<String> = (0..30).map(|n| format!("k{n:02}")).collect();
         for key in &keys {
-            first.store(key, "x");
+            dir.place(key, "x");
         }
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        let server = Launch::new(&["--read-only"]).on(&first.dir).start();
-        open(browser, &server, &keys).await;
+        let alice = ForAlice::start(&dir, &[("", &["read", "list", "watch", "delete"])]);
+        alice.open(browser, &keys).await;
+        alice.replace(&[("", &["read", "list", "watch"])]);
         browser.click("#pick-all").await;
         browser.click("#picked-delete").await;
         browser.until_text("#ask-text", "k09 and 20 others").await;
@@ -127,7 +129,10 @@ fn a_refusal_of_several_is_reported_once() {
             .until_text("#notes", "30 keys were not deleted: k00")
             .await;
         browser
-            .until_text("#notes", "and 20 others: this server is read-only")
+            .until_text(
+                "#notes",
+                "and 20 others: not allowed: it takes the right to delete here",
+            )
             .await;
         assert_eq!(
             browser

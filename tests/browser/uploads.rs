@@ -2,9 +2,10 @@
 
 use serde_json::json;
 
+use crate::alice::ForAlice;
 use crate::browser::{Browser, browse, origin};
 use crate::relay::Relay;
-use crate::support::{Launch, TestServer, eventually, pattern};
+use crate::support::{DataDir, TestServer, eventually, pattern};
 
 /// Larger than what browser and kernel keep of it on its way.
 const LARGE: usize = 100_000_000;
@@ -216,10 +217,11 @@ fn files_are_dropped_on_the_page() {
 #[test]
 fn a_refusal_is_shown_in_the_words_of_the_server() {
     browse(async |browser| {
-        let first = TestServer::start(&[]);
-        first.store("a", "x");
-        let server = Launch::new(&["--read-only"]).on(&first.dir).start();
-        open(browser, &server).await;
+        let dir = DataDir::temporary();
+        dir.place("a", "x");
+        let alice = ForAlice::start(&dir, &[("", &["read", "write", "list", "watch", "delete"])]);
+        alice.open(browser, &["a"]).await;
+        alice.replace(&[("", &["read", "list", "watch"])]);
         let (small, large) = (
             browser.file("new", "x"),
             browser.file("large", pattern(1, 8 << 20)),
@@ -228,13 +230,19 @@ fn a_refusal_is_shown_in_the_words_of_the_server() {
         for n in [1, 2] {
             let fate = format!("#uploads li:nth-child({n}) .fate");
             browser
-                .until_text(&fate, "not stored: this server is read-only")
+                .until_text(
+                    &fate,
+                    "not stored: not allowed: it takes the right to create here",
+                )
                 .await;
         }
         browser.click("button[aria-label='Delete a']").await;
         browser.click("#ask-yes").await;
         browser
-            .until_text("#notes", "a was not deleted: this server is read-only")
+            .until_text(
+                "#notes",
+                "a was not deleted: not allowed: it takes the right to delete here",
+            )
             .await;
         browser.until_keys(&["a"]).await;
         let name = "x".repeat(200) + &"é".repeat(20); // of 255 bytes for a file, and more for a key with its extension

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::access::Right;
 use crate::http::exchange::proven::Proof;
 use crate::http::request::operation::HomeRequest;
 use crate::http::request::rejection::Rejection;
 use crate::http::response::outcome::Outcome;
 use crate::http::semantics::listing::{ListFormat, Listed, next_link};
 use crate::http::service::handler::Handler;
-use crate::http::ui;
+use crate::http::ui::{self, PageRights};
 use crate::store::{Error, Listing, Page, Store};
 
 /// A listing of more items than this takes a reactor too long to write.
@@ -40,19 +39,16 @@ impl Handler {
         proof: Option<&Proof>,
     ) -> Result<Outcome, Outcome> {
         let page = &request.place.page;
-        let may_create = |proof: &Proof| {
-            let keys = proof.subject.grant.keys(Right::Create);
-            keys.may_have_below(&page.prefix)
-        };
-        let is_writable = !self.config.read_only && proof.is_none_or(may_create);
+        let grant = proof.map(|proof| &proof.subject.grant);
+        let rights = PageRights::new(grant, self.config.read_only);
         match &*self.store {
             Store::Directory(directory) => {
                 let listing = directory.list(page.clone()).await?;
-                self.shown(request, listing, is_writable).await
+                self.shown(request, listing, rights).await
             }
             Store::S3(s3) => {
                 let listing = s3.gateway(self.reactor).list(page).await?;
-                self.shown(request, Arc::new(listing), is_writable).await
+                self.shown(request, Arc::new(listing), rights).await
             }
         }
     }
@@ -73,14 +69,14 @@ impl Handler {
         &self,
         request: HomeRequest,
         listing: Arc<Listing<V>>,
-        is_writable: bool,
+        rights: PageRights,
     ) -> Result<Outcome, Outcome> {
         let HomeRequest {
             place,
             preconditions,
         } = request;
         let next = place.next_link(&listing);
-        let render = move |listing: &Listing<V>| ui::document(&place, listing, is_writable);
+        let render = move |listing: &Listing<V>| ui::document(&place, listing, &rights);
         let document = self.written(listing, render).await?;
         let is_known = ui::is_known(preconditions.as_ref(), &document.etag);
         Ok(Outcome::Home {

@@ -16,6 +16,7 @@
     const isOther = Place.base(next) !== Place.base(Keys.place());
     Keys.setPlace(next);
     Place.crumbs(next);
+    Files.offer(next.folder);
     title();
     if (isOther) Live.begin();
     else Keys.load();
@@ -86,6 +87,7 @@
   find.value = first.prefix;
   Keys.setPlace(first);
   Place.crumbs(first);
+  Files.offer(first.folder);
   Live.begin();
   view();
 })();

@@ -1,13 +1,12 @@
 // Where files for uploads come from: two buttons and what is dropped on the page. A file of a folder keeps its path.
 "use strict";
 
-(() => {
+const Files = (() => {
   /** Files go to the folder that is shown when they are chosen. */
   const into = () => Keys.place().folder;
 
   $("upload").addEventListener("click", () => $("files").click());
   $("upload-folder").addEventListener("click", () => $("folder").click());
-  $("upload-folder").hidden = !("webkitdirectory" in $("folder"));
   for (const id of ["files", "folder"]) {
     $(id).addEventListener("change", () => {
       const folder = into();
@@ -17,12 +16,20 @@
     });
   }
 
+  /** Offers what may be done in `folder`. */
+  function offer(folder) {
+    $("upload").hidden = !Rights.hasIn("create", folder);
+    $("upload-folder").hidden = !("webkitdirectory" in $("folder")) || !Rights.hasBelow("create", folder);
+    $("files").hidden = $("upload").hidden;
+    $("folder").hidden = $("upload-folder").hidden;
+  }
+
   // Entering a child fires before leaving its parent, so the depth is 0 only outside.
   let depth = 0;
   const bringsFiles = (event) => event.dataTransfer?.types.includes("Files") ?? false;
   function cover(change) {
     depth = Math.max(0, depth + change);
-    $("drop").hidden = depth === 0;
+    $("drop").hidden = depth === 0 || !Rights.hasBelow("create", into());
     $("drop").firstElementChild.textContent = `Drop files or folders to upload them${into() && ` to ${shown(into())}`}`;
   }
   window.addEventListener("dragenter", (event) => bringsFiles(event) && cover(1));
@@ -71,4 +78,6 @@
       return null;
     }
   }
+
+  return { offer };
 })();

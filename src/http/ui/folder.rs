@@ -9,13 +9,14 @@ use crate::http::semantics::address::encoded;
 use crate::http::semantics::listing::{Item, Listed, Place, items};
 use crate::http::ui::frame::Slots;
 use crate::http::ui::markup::{Attribute, Size, Text};
+use crate::http::ui::rights::PageRights;
 use crate::store::Listing;
 
 /// About as many bytes as a row takes.
 const ROW: usize = 320;
 
 /// What goes into the slots of the page that shows `listing`, of `place`.
-pub(super) fn slots<V: Listed>(place: &Place, listing: &Listing<V>, is_writable: bool) -> Slots {
+pub(super) fn slots<V: Listed>(place: &Place, listing: &Listing<V>, rights: &PageRights) -> Slots {
     let folder = &*place.folder;
     let is_empty = listing.keys.is_empty() && listing.folders.is_empty();
     let next = place.next_query(listing).map(|query| {
@@ -32,12 +33,13 @@ pub(super) fn slots<V: Listed>(place: &Place, listing: &Listing<V>, is_writable:
         crumbs: crumbs(folder),
         rows: rows(folder, listing),
         next: next.unwrap_or_default(),
-        form: if is_writable {
+        form: if rights.may_create_in(folder) {
             form(folder)
         } else {
             String::new()
         },
         empty,
+        rights: Attribute(&rights.json()).to_string(),
         is_root: folder.is_empty(),
         is_empty,
     }
@@ -157,7 +159,7 @@ mod tests {
     }
 
     fn page(place: &Place, listing: &Listing) -> HtmlPage {
-        HtmlPage::parse(&document(place, listing, true).html)
+        HtmlPage::parse(&document(place, listing, &PageRights::new(None, false)).html)
     }
 
     fn row(href: &str, text: &str, value: Option<(u64, &str)>) -> Row {
@@ -258,8 +260,9 @@ mod tests {
             ("file", None),
         ];
         assert_eq!(fields, expected.map(|(name, value)| (Some(name), value)));
-        for (folder, is_writable) in [("a/", false), ("a\nb/", true), ("\r/", true)] {
-            let document = document(&place(folder, ""), &none, is_writable);
+        for (folder, read_only) in [("a/", true), ("a\nb/", false), ("\r/", false)] {
+            let rights = PageRights::new(None, read_only);
+            let document = document(&place(folder, ""), &none, &rights);
             assert_eq!(HtmlPage::parse(&document.html).within("send").count(), 0);
         }
     }

@@ -17,6 +17,7 @@ const STYLES: &[(&str, &str)] = &[
 ];
 pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("common.js", include_str!("common.js")),
+    ("rights.js", include_str!("rights.js")),
     ("place.js", include_str!("place.js")),
     ("rows.js", include_str!("rows.js")),
     ("order.js", include_str!("order.js")),
@@ -56,13 +57,15 @@ pub(super) struct Slots {
     pub(super) form: String,
     /// The sentence in place of rows.
     pub(super) empty: String,
+    /// What the client may do, as the value of an attribute.
+    pub(super) rights: String,
     pub(super) is_root: bool,
     pub(super) is_empty: bool,
 }
 
 impl Slots {
     /// Each slot by its name in the frame.
-    fn named(&self) -> [(&'static str, &str); 8] {
+    fn named(&self) -> [(&'static str, &str); 9] {
         let hidden = |is_hidden| if is_hidden { " hidden" } else { "" };
         [
             ("title", &self.title),
@@ -71,6 +74,7 @@ impl Slots {
             ("next", &self.next),
             ("form", &self.form),
             ("empty", &self.empty),
+            ("rights", &self.rights),
             ("hidden-at-root", hidden(self.is_root)),
             ("hidden-with-rows", hidden(!self.is_empty)),
         ]
@@ -174,6 +178,7 @@ mod tests {
             next: "N".into(),
             form: "F".into(),
             empty: "E".into(),
+            rights: "M".into(),
             is_root: true,
             is_empty: true,
         }
@@ -217,6 +222,7 @@ mod tests {
             tag(|slots| slots.next.push('x')),
             tag(|slots| slots.form.push('x')),
             tag(|slots| slots.empty.push('x')),
+            tag(|slots| slots.rights.push('x')),
             tag(|slots| slots.is_root = false),
             tag(|slots| slots.is_empty = false),
             // What moves from one slot to the next.
@@ -225,6 +231,6 @@ mod tests {
         assert_eq!(tags[0], FRAME.fill(&slots()).etag);
         tags.sort();
         tags.dedup();
-        assert_eq!(tags.len(), 10);
+        assert_eq!(tags.len(), 11);
     }
 }

@@ -66,7 +66,8 @@ const Keys = (() => {
     const isEmpty = entries.length === 0;
     $("empty").hidden = !isEmpty;
     $("empty-title").textContent = emptiness();
-    $("empty-hint").textContent = listed.prefix || listed.after ? "" : `Drop files here, or: curl -T file ${location.origin}${path(listed.folder)}key`;
+    const isHint = !listed.prefix && !listed.after && Rights.hasIn("create", listed.folder);
+    $("empty-hint").textContent = !isHint ? "" : `Drop files here, or: curl -T file ${location.origin}${path(listed.folder)}key`;
     $("count").textContent = isEmpty ? "" : `${count()}${hasMore || listed.after ? " on this page" : ""}`;
     $("previous").disabled = listed.after === "";
     $("next").disabled = !hasMore;

@@ -3,11 +3,12 @@
 
 const Picked = (() => {
   const picked = new Set();
-  /** The keys of the page, without its folders. */
+  /** The keys of the page that may be deleted: there is nothing else to do to several. */
   let keys = [];
   let isBusy = false;
 
   const all = make("input", { type: "checkbox", id: "pick-all", class: "pick", "aria-label": "Select all keys of this page", change: pickAll });
+  all.hidden = !Rights.hasAny("delete");
   document.querySelector("#keys thead [data-column=key]").prepend(all);
 
   /** What selects a key, for its row. */
@@ -41,7 +42,7 @@ const Picked = (() => {
 
   /** The page has these entries now. */
   function keep(entries) {
-    keys = entries.filter((entry) => !entry.isFolder).map((entry) => entry.key);
+    keys = entries.filter((entry) => !entry.isFolder && Rights.has("delete", entry.key)).map((entry) => entry.key);
     const present = new Set(keys);
     for (const key of picked) if (!present.has(key)) picked.delete(key);
     outline();

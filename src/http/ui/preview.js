@@ -22,6 +22,10 @@ const Preview = (() => {
     fetching = new AbortController();
     $("preview-title").textContent = shown(entry.key);
     $("preview-facts").textContent = `${Format.bytes(entry.size)}, ${Format.day.format(new Date(entry.modified))}`;
+    const may = (right) => Rights.has(right, entry.key);
+    $("preview-delete").hidden = !may("delete");
+    $("preview-rename").hidden = !(may("read") && may("delete") && Rights.hasAny("create"));
+    $("preview-download").hidden = !may("read");
     $("preview-download").href = path(entry.key);
     $("preview-download").download = entry.key.split("/").at(-1);
     show(make("p", { class: "muted" }, "Loading"));

@@ -67,12 +67,21 @@ const Rows = (() => {
   function keyRow({ key }) {
     const name = shown(key.slice(folder.length));
     const open = make("button", { type: "button", class: "key", click: () => Preview.open(Keys.entry(key)) }, name);
-    const download = make("a", { class: "button act", href: path(key), download: key.split("/").at(-1), "aria-label": `Download ${name}`, title: "Download" }, icon("download"));
-    const remove = make("button", { type: "button", class: "act danger", "aria-label": `Delete ${name}`, title: "Delete", click: () => Removal.one(Keys.entry(key)) }, icon("delete"));
-    const row = makeRow(key, open, download, remove);
-    row.firstElementChild.prepend(Picked.box(key, name));
+    const actions = [];
+    if (Rights.has("read", key)) actions.push(download(key, name));
+    if (Rights.has("delete", key)) actions.push(remove(key, name));
+    const row = makeRow(key, open, ...actions);
+    if (Rights.has("delete", key)) row.firstElementChild.prepend(Picked.box(key, name));
     row.firstElementChild.setAttribute("aria-label", name); // the name of the box is not the row's
     return row;
+  }
+
+  function download(key, name) {
+    return make("a", { class: "button act", href: path(key), download: key.split("/").at(-1), "aria-label": `Download ${name}`, title: "Download" }, icon("download"));
+  }
+
+  function remove(key, name) {
+    return make("button", { type: "button", class: "act danger", "aria-label": `Delete ${name}`, title: "Delete", click: () => Removal.one(Keys.entry(key)) }, icon("delete"));
   }
 
   function makeRow(key, name, ...actions) {

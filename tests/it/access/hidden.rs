@@ -197,20 +197,27 @@ fn without_a_right_to_any_key_a_listing_is_refused() {
 }
 
 #[test]
-fn the_page_offers_uploads_to_those_who_may_store_there() {
+fn the_page_offers_what_its_client_may_do_and_names_no_other_prefix() {
     let dir = DataDir::temporary();
-    let text = subject("ann") + &rule("ann", "", &["list"]) + &rule("ann", "in/", &["create"]);
-    let server = serve(&dir, &text, &[]);
+    let text = [
+        subject("ann"),
+        rule("ann", "in/", &["list", "create"]),
+        rule("ann", "out/", &["list", "read"]),
+        rule("ann", "out/own-", &["delete"]),
+        rule("ann", "box/5e1f/", &["write", "delete"]),
+    ];
+    let server = serve(&dir, &text.concat(), &[]);
     dir.place("in/1", "v");
     dir.place("out/1", "v");
-    let offers = |target| {
+    let json = r#"{"read":["out/"],"create":["in/"],"delete":["out/own-"]}"#;
+    let rights = format!("data-rights=\"{}\"", json.replace('"', "&quot;"));
+    for (target, has_form) in [("/", false), ("/in/", true), ("/out/", false)] {
         let lines = bearer("ann") + "Accept: text/html\r\n";
         let page = ask(&mut server.connect(), "GET", target, &lines, b"");
         assert_eq!(page.status, 200, "{target}");
-        String::from_utf8(page.body)
-            .expect("text")
-            .contains("id=\"send\"")
-    };
-    assert!(offers("/in/"));
-    assert!(!offers("/out/"));
+        let page = String::from_utf8(page.body).expect("text");
+        assert_eq!(page.contains("id=\"send\""), has_form, "{target}");
+        assert!(page.contains(&rights), "{target}: no {rights}");
+        assert!(!page.contains("5e1f"), "{target}");
+    }
 }

@@ -102,9 +102,19 @@ fn compat_has_no_page() {
 }
 
 #[test]
-fn read_only_has_the_page() {
-    let server = TestServer::start(&["--read-only"]);
-    assert_eq!(page(&server, "GET", CHROMIUM).status, 200);
+fn read_only_has_the_page_and_offers_no_change() {
+    let rights = |args: &[&str]| {
+        let got = page(&TestServer::start(args), "GET", CHROMIUM);
+        assert_eq!(got.status, 200);
+        let page = String::from_utf8(got.body).expect("UTF-8");
+        let (_, rights) = page.split_once("data-rights=\"").expect("rights");
+        let (rights, _) = rights.split_once('"').expect("their end");
+        (rights.replace("&quot;", "\""), page.contains("id=\"send\""))
+    };
+    let all = r#"{"read":[""],"create":[""],"delete":[""]}"#.to_owned();
+    assert_eq!(rights(&[]), (all, true));
+    let reads = r#"{"read":[""],"create":[],"delete":[]}"#.to_owned();
+    assert_eq!(rights(&["--read-only"]), (reads, false));
 }
 
 #[test]

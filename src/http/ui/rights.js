@@ -1,0 +1,22 @@
+// What this client may do, as the document says: nothing is offered that would be refused. The rules may have been replaced
+// since then, so the server decides each request all the same.
+"use strict";
+
+const Rights = (() => {
+  /** What the keys begin with that each right holds for. */
+  const prefixes = JSON.parse($("keys-view").dataset.rights);
+
+  /** Whether a right holds for `key`. */
+  const has = (right, key) => prefixes[right].some((prefix) => key.startsWith(prefix));
+
+  /** Whether a right holds for any key. */
+  const hasAny = (right) => prefixes[right].length > 0;
+
+  /** Whether it may hold for a key that lies in `folder`, in no folder of it. */
+  const hasIn = (right, folder) => has(right, folder) || prefixes[right].some((prefix) => prefix.startsWith(folder) && !prefix.includes("/", folder.length));
+
+  /** Whether it may hold for a key in `folder` or below it. */
+  const hasBelow = (right, folder) => has(right, folder) || prefixes[right].some((prefix) => prefix.startsWith(folder));
+
+  return { has, hasAny, hasIn, hasBelow };
+})();

@@ -1,0 +1,120 @@
+//! What the client of a page may do, for the scripts of the page: they offer nothing that would be refused.
+//!
+//! Pure. Promises to name no prefix at which its client may list nothing: it would be told of what it cannot see.
+
+use serde::Serialize;
+
+use crate::access::{Grant, Right};
+use crate::store::Prefixes;
+
+/// The keys that some rights hold for.
+#[derive(Debug)]
+pub(in crate::http) struct PageRights {
+    read: Prefixes,
+    create: Prefixes,
+    delete: Prefixes,
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    read: Vec<&'a str>,
+    create: Vec<&'a str>,
+    delete: Vec<&'a str>,
+}
+
+impl PageRights {
+    /// Those of a client with `grant`, or with every right where there are no rules. In a server that is `read_only` nothing
+    /// changes.
+    pub(in crate::http) fn new(grant: Option<&Grant>, read_only: bool) -> Self {
+        let keys = |right| grant.map_or_else(Prefixes::all, |grant| grant.keys(right).clone());
+        let listed = keys(Right::List);
+        let shown = |right| {
+            let keys = keys(right);
+            Prefixes::new(keys.iter().filter(|prefix| listed.may_have_below(prefix)))
+        };
+        let changed = |right| {
+            if read_only {
+                Prefixes::new([])
+            } else {
+                shown(right)
+            }
+        };
+        Self {
+            read: shown(Right::Read),
+            create: changed(Right::Create),
+            delete: changed(Right::Delete),
+        }
+    }
+
+    /// Whether a value may be stored under some key that lies in `folder`, and in no folder of it.
+    pub(super) fn may_create_in(&self, folder: &str) -> bool {
+        let mut below = self.create.below(folder);
+        self.create.has(folder) || below.any(|prefix| !prefix[folder.len()..].contains('/'))
+    }
+
+    /// As the scripts read it: the prefixes by right.
+    pub(super) fn json(&self) -> String {
+        let json = Json {
+            read: self.read.iter().collect(),
+            create: self.create.iter().collect(),
+            delete: self.delete.iter().collect(),
+        };
+        serde_json::to_string(&json).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::access::{Grant, Right, RightSet};
+    use crate::http::ui::rights::*;
+
+    fn grant(rules: &[(&str, &[Right])]) -> Grant {
+        let rules = rules.iter().map(|(prefix, rights)| {
+            let rights: RightSet = rights.iter().copied().collect();
+            (*prefix, rights)
+        });
+        Grant::new(&rules.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_page_has_the_rights_of_its_client_where_it_may_list() {
+        use Right::{Create, Delete, List, Read, Write};
+        let grant = grant(&[
+            ("pub/", &[List, Read]),
+            ("pub/in", &[Write]),
+            ("box/5e1f/", &[Create, Delete]),
+            ("p", &[Delete]),
+        ]);
+        let rights = PageRights::new(Some(&grant), false);
+        let json = r#"{"read":["pub/"],"create":["pub/in"],"delete":["p"]}"#;
+        assert_eq!(rights.json(), json);
+        let rights = PageRights::new(Some(&grant), true);
+        assert_eq!(
+            rights.json(),
+            r#"{"read":["pub/"],"create":[],"delete":[]}"#
+        );
+        let all = PageRights::new(None, false);
+        assert_eq!(all.json(), r#"{"read":[""],"create":[""],"delete":[""]}"#);
+    }
+
+    #[test]
+    fn files_are_stored_in_folders_that_may_have_them() {
+        let may = |prefix, folder| {
+            let grant = grant(&[(prefix, &[Right::Create, Right::List])]);
+            PageRights::new(Some(&grant), false).may_create_in(folder)
+        };
+        for (prefix, folder) in [
+            ("", ""),
+            ("", "a/"),
+            ("a/", "a/"),
+            ("a/", "a/b/"),
+            ("a/x", "a/"),
+            ("x", ""),
+        ] {
+            assert!(may(prefix, folder), "{prefix:?} {folder:?}");
+        }
+        for (prefix, folder) in [("a/", ""), ("a/b/", "a/"), ("a/x", "b/"), ("a/x", "a/b/")] {
+            assert!(!may(prefix, folder), "{prefix:?} {folder:?}");
+        }
+    }
+}

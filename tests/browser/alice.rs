@@ -1,0 +1,71 @@
+//! A server that knows one user, alice, and a browser in which she has answered its prompt. What she may do is said by
+//! rules, and may be replaced while she looks at a page.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustix::process::Signal;
+
+use crate::browser::{Browser, origin};
+use crate::support::{DataDir, Launch, TestServer, eventually};
+
+/// The line by which her browser proves who she is.
+pub(crate) fn credentials() -> String {
+    let pair = STANDARD.encode("alice:sesame");
+    format!("Authorization: Basic {pair}\r\n")
+}
+
+/// What she may do to keys that begin with a prefix.
+pub(crate) type Rule<'a> = (&'a str, &'a [&'a str]);
+
+/// See the module.
+pub(crate) struct ForAlice {
+    pub(crate) server: TestServer,
+    file: PathBuf,
+    hash: String,
+}
+
+impl ForAlice {
+    pub(crate) fn start(dir: &DataDir, rules: &[Rule<'_>]) -> Self {
+        let hash = bcrypt::hash("sesame", 5).expect("a hash");
+        let file = dir.outside("access.toml");
+        write(&file, &hash, rules);
+        let server = Launch::new(&["--access", file.to_str().expect("text")])
+            .on(dir)
+            .start();
+        Self { server, file, hash }
+    }
+
+    /// From now on, these rules hold.
+    pub(crate) fn replace(&self, rules: &[Rule<'_>]) {
+        let before = self.server.events("SIGHUP: access reread").len();
+        write(&self.file, &self.hash, rules);
+        self.server.signal(Signal::HUP);
+        eventually("the rules are reread", || {
+            self.server.events("SIGHUP: access reread").len() > before
+        });
+    }
+
+    /// The page at the root. A URL with a name and a password is how a driver answers the prompt; the browser knows them from
+    /// then on.
+    pub(crate) async fn open(&self, browser: &Browser, keys: &[&str]) {
+        let plain = format!("{}/", origin(self.server.addr));
+        browser
+            .go(&plain.replacen("://", "://alice:sesame@", 1))
+            .await;
+        browser.go(&plain).await;
+        browser.until_keys(keys).await;
+    }
+}
+
+fn write(file: &Path, hash: &str, rules: &[Rule<'_>]) {
+    let rules = rules.iter().map(|(prefix, may)| {
+        format!("[[rule]]\nwho = [\"alice\"]\nprefix = \"{prefix}\"\nmay = {may:?}\n")
+    });
+    let text = format!("[[subject]]\nname = \"alice\"\npassword = \"{hash}\"\n");
+    fs::write(file, text + &rules.collect::<String>()).expect("a file");
+    fs::set_permissions(file, fs::Permissions::from_mode(0o600)).expect("its mode");
+}
