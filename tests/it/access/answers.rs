@@ -51,6 +51,25 @@ fn a_client_is_asked_who_it_is_in_the_two_ways_that_are_understood() {
     assert!(denied.contains("the right to metrics"), "{denied}");
 }
 
+/// What a browser shows of the prompt that is given up. It comes before anything is looked up, so it is of no address.
+#[test]
+fn a_browser_is_asked_with_a_line_of_text_whatever_it_asks_for() {
+    let dir = DataDir::temporary();
+    dir.place("folder/key", "v");
+    let server = serve(&dir, &policy(), &[]);
+    let lines = "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\nSec-Fetch-Site: none\r\n";
+    for target in ["/", "/folder/", "/folder/key", "/folder/none", "/-/metrics"] {
+        let answer = ask(&mut server.connect(), "GET", target, lines, b"");
+        assert_eq!(answer.status, 401, "{target}");
+        assert_eq!(answer.must("content-type"), "text/plain; charset=utf-8");
+        assert_eq!(answer.must("x-content-type-options"), "nosniff");
+        assert_eq!(answer.must("cache-control"), "no-store");
+        let text = String::from_utf8(answer.body).expect("text");
+        let line = "who asks? send a token or a name and a password that this server knows\n";
+        assert_eq!(text, line, "{target}");
+    }
+}
+
 #[test]
 fn a_token_is_taken_as_bearer_and_as_the_password_of_any_name() {
     let dir = DataDir::temporary();
