@@ -2,13 +2,21 @@
 //! need. The directory comes first, for what is allowed has to be there.
 
 use super::error::StartError;
+use std::io;
+
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+
 use super::open_store::make_directory;
 use crate::config::{Config, Values};
 use crate::sandbox::{self, Confined};
 use crate::store::s3;
 
-/// Makes the directory of values, and gives up all rights that serving does not need.
+/// Makes the directory of values, and gives up all rights that serving does not need. Where clients prove who they are, what
+/// they prove it by is in the memory of this process: no other process of its user may read it, and no core has it.
 pub fn prepare(config: &Config) -> Result<Confined, StartError> {
+    if config.access.is_some() {
+        set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(io::Error::from)?;
+    }
     make_directory(config)?;
     let mut allowed = config.sandbox.allowed.clone();
     if let Values::S3(settings, _) = &config.values {

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use rustix::process::Signal;
 
 use super::{basic, bearer, rule, subject, token, write};
-use crate::support::{DataDir, Event, Launch, Scrape, TestServer, ask};
+use crate::support::{DataDir, Event, Launch, Scrape, TestServer, ask, left_out};
 
 /// What signs links here.
 const SECRET: &str = "planted-secret-of-links-0123456789abcdef";
@@ -300,4 +300,32 @@ fn no_output_has_a_secret() {
             assert_eq!(found, None, "{secret}");
         }
     }
+}
+
+/// Ends a server by a signal that has the kernel write a core, in a directory where it may be written; whether there is one.
+fn leaves_a_core(args: &[&str]) -> bool {
+    let (dir, place) = (DataDir::temporary(), DataDir::temporary());
+    let at = place.path().to_str().expect("text");
+    // Landlock would refuse the file of a core, too.
+    let args = [args, &["--sandbox", "off"]].concat();
+    let mut server = Launch::new(&args)
+        .on(&dir)
+        .through(&["env", "-C", at, "prlimit", "--core=unlimited"])
+        .start();
+    server.signal(Signal::ABORT);
+    assert_eq!(server.exit(), None, "the signal ends it");
+    let mut files = fs::read_dir(at).expect("the directory");
+    files.any(|file| file.is_ok_and(|file| file.file_name().to_string_lossy().starts_with("core")))
+}
+
+#[test]
+fn no_core_has_a_secret() {
+    if !leaves_a_core(&[]) {
+        left_out("cores", "this system writes none where a process is");
+        return;
+    }
+    let place = DataDir::temporary();
+    let path = write(&place, &(subject("ann") + &rule("ann", "", &["read"])));
+    let path = path.to_str().expect("text");
+    assert!(!leaves_a_core(&["--access", path]));
 }
