@@ -22,7 +22,7 @@ mod storage;
 mod timeouts;
 mod tls;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{CommandFactory, Parser};
@@ -189,11 +189,14 @@ pub enum Values {
 }
 
 impl Values {
-    /// The directory that is written to: that of the values, or of what is on its way to the store.
-    fn directory(&self) -> &Path {
+    /// The directories that are written to: those of the values and of the journal, or that of what is on its way to the store.
+    fn directories(&self) -> Vec<PathBuf> {
         match self {
-            Self::Directory(directory, _) => &directory.path,
-            Self::S3(settings, _) => &settings.spool,
+            Self::Directory(directory, options) => std::iter::once(&directory.path)
+                .chain(&options.journal.dir)
+                .cloned()
+                .collect(),
+            Self::S3(settings, _) => vec![settings.spool.clone()],
         }
     }
 }
@@ -242,7 +245,7 @@ impl Config {
             None => Values::Directory(storage.directory(), storage.options(&descriptors)),
         };
         let sandbox = sandbox.config(
-            values.directory(),
+            values.directories(),
             service.read_only,
             &listen,
             tls.as_ref(),

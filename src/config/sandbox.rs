@@ -2,7 +2,7 @@
 //!
 //! Pure data: `sandbox` gives up the rights. What an S3 store needs beside it depends on the environment, and the server adds it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
@@ -41,11 +41,11 @@ enum How {
 }
 
 impl Sandbox {
-    /// What a server with these options and this directory may do, which may be only read; it reads the `others` again when it
+    /// What a server with these options and these directories may do, which may be only read; it reads the `others` again when it
     /// is told to.
     pub(super) fn config(
         &self,
-        directory: &Path,
+        directories: Vec<PathBuf>,
         read_only: bool,
         listen: &ListenConfig,
         tls: Option<&TlsOptions>,
@@ -62,11 +62,10 @@ impl Sandbox {
             At::Address(_) | At::Fd(_) => None,
         };
         let sockets = places().filter_map(|listen| socket(&listen.at));
-        let directory = vec![directory.to_owned()];
         let (values, read) = if read_only {
-            (Vec::new(), directory)
+            (Vec::new(), directories)
         } else {
-            (directory, Vec::new())
+            (directories, Vec::new())
         };
         let allowed = Allowed {
             values,

@@ -47,9 +47,28 @@ pub(super) struct Storage {
     #[arg(long, value_name = "SIZE", env = "DATA_SERVER_LISTING_INDEX")]
     listing_index: Option<ByteSize>,
 
-    /// What an acknowledged write survives: the death of the process (os), or the loss of power too (disk) [default: os]
+    /// What an acknowledged write survives: the death of the process (os), the loss of power but for the last second (second), or the
+    /// loss of power (disk) [default: os]
     #[arg(long, value_name = "WHAT", env = "DATA_SERVER_DURABILITY")]
     durability: Option<Durability>,
+
+    /// Have small values and deletes on the disk in a journal first, for --durability second and disk: where the file system tells of
+    /// what it could not write (auto), or not (off)
+    #[arg(
+        long,
+        value_name = "HOW",
+        env = "DATA_SERVER_JOURNAL",
+        default_value = "auto"
+    )]
+    journal: Journal,
+
+    /// Directory of the journal, for example on a faster device; made when missing [default: DIR/.data-server/journal]
+    #[arg(long, value_name = "DIR", env = "DATA_SERVER_JOURNAL_DIR")]
+    journal_dir: Option<PathBuf>,
+
+    /// Space for the journal; it takes a fourth at first, and more when writes come fast; 16MiB to 64GiB
+    #[arg(long, value_name = "SIZE", env = "DATA_SERVER_JOURNAL_SIZE", default_value = "256MiB", value_parser = journal_size)]
+    journal_size: ByteSize,
 
     /// Bytes of uploads staged at once: received or announced, and not yet published; more are answered 503; 0 is any
     #[arg(
@@ -77,7 +96,26 @@ pub(super) struct Storage {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Durability {
     Os,
+    Second,
     Disk,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Journal {
+    Auto,
+    Off,
+}
+
+/// What the journal may take.
+const JOURNAL_SIZE: std::ops::RangeInclusive<ByteSize> = ByteSize::mib(16)..=ByteSize::gib(64);
+
+fn journal_size(text: &str) -> Result<ByteSize, String> {
+    let size: ByteSize = text.parse()?;
+    if JOURNAL_SIZE.contains(&size) {
+        Ok(size)
+    } else {
+        Err("a journal has 16MiB to 64GiB".to_owned())
+    }
 }
 
 /// Where values go when no directory is named.
@@ -113,6 +151,11 @@ impl Storage {
             (
                 self.durability.is_some(),
                 "--durability",
+                "what an acknowledged write survives is the store's promise",
+            ),
+            (
+                self.journal_dir.is_some(),
+                "--journal-dir",
                 "what an acknowledged write survives is the store's promise",
             ),
             (
@@ -167,7 +210,13 @@ impl Storage {
             listing_index: self.listing_index.unwrap_or(LISTING_INDEX).as_u64(),
             durability: match self.durability.unwrap_or(Durability::Os) {
                 Durability::Os => store::Durability::Os,
+                Durability::Second => store::Durability::Second,
                 Durability::Disk => store::Durability::Disk,
+            },
+            journal: store::JournalOptions {
+                is_used: self.journal == Journal::Auto,
+                dir: self.journal_dir.clone(),
+                size: self.journal_size.as_u64(),
             },
             compute_threads: self.compute_threads(),
             cpus: None,

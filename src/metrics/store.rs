@@ -1,7 +1,7 @@
 //! What the store counts, apart from the reactors.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::{Histogram, Scale, SharedCounter};
@@ -15,6 +15,8 @@ pub struct StoreCounters {
     syncs: Mutex<Histogram>,
     /// What is listed.
     pub listings: Arc<Listings>,
+    /// The journal.
+    pub journal: Journal,
     /// Resumable uploads that expired unfinished.
     pub uploads_expired: SharedCounter,
 }
@@ -25,6 +27,7 @@ impl Default for StoreCounters {
             batches: Histogram::new(&Scale::BATCH),
             syncs: Mutex::new(Histogram::new(&Scale::DURATION)),
             listings: Arc::default(),
+            journal: Journal::default(),
             uploads_expired: SharedCounter::default(),
         }
     }
@@ -33,18 +36,78 @@ impl Default for StoreCounters {
 impl StoreCounters {
     /// A sync took so long.
     pub fn synced(&self, duration: Duration) {
-        self.with_syncs(|syncs| syncs.observe_duration(duration));
+        lock(&self.syncs).observe_duration(duration);
     }
 
     /// Shows the durations of syncs.
     pub fn with_syncs<T>(&self, show: impl FnOnce(&Histogram) -> T) -> T {
-        show(
-            &self
-                .syncs
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner),
-        )
+        show(&lock(&self.syncs))
     }
+}
+
+/// The journal of a directory.
+#[derive(Debug)]
+pub struct Journal {
+    /// Bytes that were appended.
+    pub appended: SharedCounter,
+    /// Records that the start has replayed.
+    pub replayed: SharedCounter,
+    /// Writes and syncs of it that failed.
+    pub failures: SharedCounter,
+    unsettled: AtomicU64,
+    checkpoints: Mutex<Histogram>,
+    waits: Mutex<Histogram>,
+}
+
+impl Default for Journal {
+    fn default() -> Self {
+        Self {
+            appended: SharedCounter::default(),
+            replayed: SharedCounter::default(),
+            failures: SharedCounter::default(),
+            unsettled: AtomicU64::default(),
+            checkpoints: Mutex::new(Histogram::new(&Scale::DURATION)),
+            waits: Mutex::new(Histogram::new(&Scale::DURATION)),
+        }
+    }
+}
+
+impl Journal {
+    /// So many bytes are of changes that no checkpoint has settled.
+    pub fn set_unsettled(&self, bytes: u64) {
+        self.unsettled.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of changes that no checkpoint has settled.
+    pub fn unsettled(&self) -> u64 {
+        self.unsettled.load(Ordering::Relaxed)
+    }
+
+    /// A checkpoint took so long.
+    pub fn checkpointed(&self, duration: Duration) {
+        lock(&self.checkpoints).observe_duration(duration);
+    }
+
+    /// Writers waited so long for a segment.
+    pub fn waited(&self, duration: Duration) {
+        lock(&self.waits).observe_duration(duration);
+    }
+
+    /// Shows the durations of checkpoints.
+    pub fn with_checkpoints<T>(&self, show: impl FnOnce(&Histogram) -> T) -> T {
+        show(&lock(&self.checkpoints))
+    }
+
+    /// Shows how long segments were waited for.
+    pub fn with_waits<T>(&self, show: impl FnOnce(&Histogram) -> T) -> T {
+        show(&lock(&self.waits))
+    }
+}
+
+fn lock(histogram: &Mutex<Histogram>) -> MutexGuard<'_, Histogram> {
+    histogram
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// How a directory is listed.

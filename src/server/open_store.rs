@@ -22,7 +22,7 @@ pub(super) fn open_store(config: &Config, cpus: &Cpus) -> Result<Store, StartErr
         Values::Directory(directory, options) => {
             let options = store::Options {
                 cpus: cpus.of_others(),
-                ..*options
+                ..options.clone()
             };
             Ok(open_directory(
                 directory,
@@ -52,6 +52,9 @@ pub(super) fn make_directory(config: &Config) -> Result<(), OpenError> {
     }
     if may_make {
         store::make(dir, options.durability)?;
+        if let Some(journal) = &options.journal.dir {
+            store::make(journal, options.durability)?;
+        }
     }
     Ok(())
 }

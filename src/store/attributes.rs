@@ -25,7 +25,7 @@ const MAX_MEDIA_TYPE: usize = 255;
 pub const MAX_FIELDS: usize = 2048;
 
 /// What an upload leaves beside its value.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Attributes {
     pub(super) media_type: Option<Box<str>>,
     pub(super) fields: Option<Box<[u8]>>,

@@ -31,7 +31,7 @@ use crate::metrics::StoreCounters;
 mod open;
 mod options;
 
-pub use options::Options;
+pub use options::{JournalOptions, Options};
 
 /// How often an open is repeated when the file is replaced during each read.
 const TRIES: u32 = 16;

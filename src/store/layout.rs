@@ -19,7 +19,7 @@ use super::writer::Durability;
 
 mod claim;
 mod error;
-mod file_system;
+pub(super) mod file_system;
 mod make;
 mod trial;
 
@@ -43,6 +43,8 @@ pub(super) struct StateDir {
     pub(super) method: PublishMethod,
     pub(super) lock: fs::File,
     pub(super) clock: Clock,
+    /// The type of the file system, where the kernel tells it.
+    pub(super) kind: Option<String>,
 }
 
 impl StateDir {
@@ -81,7 +83,7 @@ impl StateDir {
 
         sweep(&own.join("staging")).map_err(failed("empty", own.join("staging")))?;
         let kind = file_system::kind(&root);
-        if durability == Durability::Disk {
+        if durability != Durability::Os {
             prove_syncs(dir, &root, kind.as_deref())?;
         }
         let method = try_out(dir, &root, &staging, kind.as_deref())?;
@@ -97,7 +99,7 @@ impl StateDir {
         )
         .and_then(Clock::resume)
         .map_err(|e| failed("read", own.join("clock"))(e.into()))?;
-        if is_new && durability == Durability::Disk {
+        if is_new && durability != Durability::Os {
             sync_names(&own, dir).map_err(failed("sync", own))?;
         }
         Ok(Self {
@@ -108,6 +110,7 @@ impl StateDir {
             method,
             lock,
             clock,
+            kind,
         })
     }
 }
@@ -154,6 +157,15 @@ fn lock(dir: &Path, path: &Path) -> Result<fs::File, OpenError> {
         tracing::warn!(%error, "cannot note the process id in the lock file");
     }
     Ok(file)
+}
+
+/// Whether a server that writes has the directory in which `own` lies.
+pub(super) fn is_in_use(own: &Path) -> bool {
+    let lock = fs::File::open(own.join("lock"));
+    lock.is_ok_and(|lock| {
+        let locked = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared);
+        locked == Err(Errno::WOULDBLOCK)
+    })
 }
 
 /// Removes what a killed server was still writing.

@@ -16,6 +16,7 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 use super::batch_reply;
 use super::changes::Changes;
 use super::error::Error;
+use super::journal::Journal;
 use super::key::Key;
 use super::meta::Version;
 use super::upload::NewValue;
@@ -24,6 +25,7 @@ use super::writer::Writer;
 mod acknowledge;
 mod change;
 mod commit;
+mod group;
 mod levels;
 
 use acknowledge::Acknowledger;
@@ -45,12 +47,17 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    pub(super) fn start(writer: Arc<Writer>, watched: Arc<Changes>) -> std::io::Result<Self> {
+    /// With a `journal`, changes go there before they are made.
+    pub(super) fn start(
+        writer: Arc<Writer>,
+        watched: Arc<Changes>,
+        journal: Option<Journal>,
+    ) -> std::io::Result<Self> {
         let (queue, changes) = mpsc::channel(QUEUE);
         let acknowledger = Acknowledger::start(Arc::clone(&writer), watched)?;
         let thread = std::thread::Builder::new()
             .name("disk-publisher".into())
-            .spawn(move || work(&Committer::new(writer), acknowledger, changes))?;
+            .spawn(move || work(&Committer::new(writer), journal, acknowledger, changes))?;
         Ok(Self {
             queue: Some(queue),
             thread: Some(thread),
@@ -130,23 +137,42 @@ impl Drop for Publisher {
 }
 
 /// What the publisher's thread does.
-fn work(committer: &Committer, acknowledger: Acknowledger, mut changes: mpsc::Receiver<Change>) {
+fn work(
+    committer: &Committer,
+    mut journal: Option<Journal>,
+    acknowledger: Acknowledger,
+    mut changes: mpsc::Receiver<Change>,
+) {
     let mut batch = Vec::with_capacity(BATCH);
     while changes.blocking_recv_many(&mut batch, BATCH) > 0 {
         committer.counters().batches.observe(batch.len() as u64);
         acknowledger.batch(batch.len(), || {
-            let checked = committer.check();
-            let made = batch.drain(..).filter_map(|c| match checked {
-                Err(error) => Some(c.refuse(error.into())),
-                Ok(()) => survive(committer, c),
-            });
-            made.collect()
+            make(committer, journal.as_mut(), batch.drain(..))
         });
     }
     acknowledger.end();
+    if let Some(journal) = journal {
+        journal.end();
+    }
 }
 
-/// Makes `change`; a panic costs this change alone, whose writer hears that it failed.
-fn survive(committer: &Committer, change: Change) -> Option<Made> {
-    catch_unwind(AssertUnwindSafe(|| committer.make(change))).ok()
+/// Makes what is in a batch; what panics costs its change alone, and has no outcome.
+fn make(
+    committer: &Committer,
+    journal: Option<&mut Journal>,
+    batch: impl Iterator<Item = Change>,
+) -> Vec<Made> {
+    if let Err(error) = committer.check() {
+        return batch.map(|c| c.refuse(error.into())).collect();
+    }
+    let Some(journal) = journal else {
+        let make = |c| catch_unwind(AssertUnwindSafe(|| committer.make(c))).ok();
+        return batch.filter_map(make).collect();
+    };
+    let mut batch = batch.peekable();
+    let mut made = Vec::new();
+    while batch.peek().is_some() {
+        made.extend(group::make(committer, journal, &mut batch));
+    }
+    made
 }

@@ -74,6 +74,56 @@ impl PublishMethod {
     }
 }
 
+/// A file with a name in `home` that is to have the name `to` in `folder`, which another file has.
+#[derive(Clone, Copy)]
+pub(super) struct Replacement<'a> {
+    pub(super) home: &'a OwnedFd,
+    pub(super) name: &'a str,
+    pub(super) folder: BorrowedFd<'a>,
+    pub(super) to: &'a str,
+}
+
+impl Replacement<'_> {
+    /// Ext4 begins to write the file at once, so that a cut of power leaves no empty one.
+    pub(super) fn rename(self) -> Result<(), Errno> {
+        retry_on_intr(|| rustix::fs::renameat(self.home, self.name, self.folder, self.to))
+    }
+
+    /// Exchanges the names, and removes the other file. Nothing is written by it: after a cut of power both may be lost.
+    pub(super) fn exchange(self) -> Result<(), Errno> {
+        match self.swap() {
+            // Another program has removed the value.
+            Err(Errno::NOENT) => return self.rename(),
+            swapped => swapped?,
+        }
+        let unlink = || rustix::fs::unlinkat(self.home, self.name, AtFlags::empty());
+        match retry_on_intr(unlink) {
+            // Another program has put a directory there, which a rename would refuse.
+            Err(Errno::ISDIR | Errno::PERM) => {
+                self.swap()?;
+                Err(Errno::ISDIR)
+            }
+            Err(errno) => {
+                tracing::warn!(name = self.name, error = %errno, "a staged file stays until the next start");
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn swap(self) -> Result<(), Errno> {
+        retry_on_intr(|| {
+            rustix::fs::renameat_with(
+                self.home,
+                self.name,
+                self.folder,
+                self.to,
+                RenameFlags::EXCHANGE,
+            )
+        })
+    }
+}
+
 impl std::fmt::Display for PublishMethod {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {

@@ -73,7 +73,8 @@ pub(super) async fn start(
     disk.run(read).await
 }
 
-fn whole_blocking(Opened { fd, mut stat }: Opened) -> Result<Read, Error> {
+/// Reads all of `opened`. Blocks.
+pub(super) fn whole_blocking(Opened { fd, mut stat }: Opened) -> Result<Read, Error> {
     for _ in 0..TRIES {
         let mut buf = buffer(&stat);
         if fill(&fd, &mut buf)? == buf.len() {

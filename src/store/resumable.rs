@@ -143,7 +143,7 @@ impl Resumable {
             return Ok(());
         };
         let (offset, synced) = (self.offset, self.claim.entry().progress().synced);
-        if self.writer.durability() == Durability::Os || synced == Some(offset) {
+        if self.writer.durability() != Durability::Disk || synced == Some(offset) {
             return Ok(());
         }
         let sync = move |writer: &Writer, _: &Claim| {

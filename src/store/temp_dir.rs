@@ -18,11 +18,12 @@ pub(super) struct TempDir {
     staging: OwnedFd,
     uploads: OwnedFd,
     method: PublishMethod,
+    exchanges: bool,
     next_name: AtomicU64,
 }
 
 impl TempDir {
-    /// For files that `method` publishes in `values`. `own` is `.data-server`, and `staging` and `uploads` are the
+    /// For files that `method` publishes in `values`, and an exchange in place of others if it `exchanges`. `own` is `.data-server`, and `staging` and `uploads` are the
     /// directories in it.
     pub(super) fn new(
         values: Arc<Dir>,
@@ -30,6 +31,7 @@ impl TempDir {
         staging: OwnedFd,
         uploads: OwnedFd,
         method: PublishMethod,
+        exchanges: bool,
     ) -> Self {
         Self {
             values,
@@ -37,6 +39,7 @@ impl TempDir {
             staging,
             uploads,
             method,
+            exchanges,
             next_name: AtomicU64::new(0),
         }
     }
@@ -64,6 +67,11 @@ impl TempDir {
     /// How files get the names of their keys.
     pub(super) fn method(&self) -> PublishMethod {
         self.method
+    }
+
+    /// Whether a journaled value takes the name of another by an exchange: where a rename would flush its file.
+    pub(super) fn exchanges(&self) -> bool {
+        self.exchanges
     }
 
     /// A name that nothing in [`TempDir::staging`] has.

@@ -13,7 +13,9 @@ use rustix::io::{Errno, retry_on_intr};
 use super::blocking_pool::BlockingPool;
 use super::error::Error;
 use super::meta::Version;
-use super::publish_method::{Unpublished, create_named, create_unnamed, unlink_staged};
+use super::publish_method::{
+    Replacement, Unpublished, create_named, create_unnamed, unlink_staged,
+};
 use super::resumable::Claim;
 use super::temp_dir::TempDir;
 use super::value_file::ValueFile;
@@ -151,16 +153,32 @@ impl TempFile {
         Ok(())
     }
 
-    /// Gives the file the name `to` in `folder` in place of the file that has it.
-    pub(super) fn replace(&mut self, folder: impl AsFd, to: &str) -> Result<(), Errno> {
+    /// Gives the file the name `to` in `folder` in place of the file that has it. With `is_journaled` it need not be on the
+    /// disk before that name is.
+    pub(super) fn replace(
+        &mut self,
+        folder: impl AsFd,
+        to: &str,
+        is_journaled: bool,
+    ) -> Result<(), Errno> {
         if self.name.is_none() {
             let name = self.dir.new_name();
             let method = self.dir.method();
             method.link_unnamed(&*self.file, self.dir.staging(), &name)?;
             self.name = Some(name);
         }
-        let (home, name) = (self.home(), self.name.as_deref().unwrap_or_default());
-        retry_on_intr(|| rustix::fs::renameat(home, name, &folder, to))?;
+        let name = self.name.as_deref().unwrap_or_default();
+        let replacement = Replacement {
+            home: self.home(),
+            name,
+            folder: folder.as_fd(),
+            to,
+        };
+        if is_journaled && self.dir.exchanges() {
+            replacement.exchange()?;
+        } else {
+            replacement.rename()?;
+        }
         self.published();
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -27,7 +28,9 @@ use crate::metrics::StoreCounters;
 pub enum Durability {
     /// The death of the process: the operating system has it.
     Os,
-    /// The loss of power: the disk has it, the value first and then its name.
+    /// The loss of power, a second after the answer.
+    Second,
+    /// The loss of power: the disk has it, in the journal or as the value and then its name.
     Disk,
 }
 
@@ -36,6 +39,8 @@ pub enum Durability {
 pub(super) struct Writer {
     temp_dir: Arc<TempDir>,
     durability: Durability,
+    is_journaled: bool,
+    is_journal_failing: AtomicBool,
     quota: Arc<StagingQuota>,
     clock: Mutex<Clock>,
     counters: Arc<StoreCounters>,
@@ -46,6 +51,7 @@ impl Writer {
     pub(super) fn new(
         temp_dir: TempDir,
         durability: Durability,
+        is_journaled: bool,
         quota: Arc<StagingQuota>,
         clock: Clock,
         counters: Arc<StoreCounters>,
@@ -53,6 +59,8 @@ impl Writer {
         Self {
             temp_dir: Arc::new(temp_dir),
             durability,
+            is_journaled,
+            is_journal_failing: AtomicBool::new(false),
             quota,
             clock: Mutex::new(clock),
             counters,
@@ -66,6 +74,16 @@ impl Writer {
 
     pub(super) fn durability(&self) -> Durability {
         self.durability
+    }
+
+    /// Whether small values and deletes go to a journal, in place of syncs of their own.
+    pub(super) fn is_journaled(&self) -> bool {
+        self.is_journaled
+    }
+
+    /// Says whether the journal can be written and settled: a store whose journal cannot is not ready.
+    pub(super) fn set_journal_failing(&self, is_failing: bool) {
+        self.is_journal_failing.store(is_failing, Relaxed);
     }
 
     pub(super) fn quota(&self) -> &Arc<StagingQuota> {
@@ -90,30 +108,34 @@ impl Writer {
         &self.pipes
     }
 
-    /// Gives `file` its version, later than `current`, and its attributes, and puts all of it on the disk where that is
-    /// promised. A sync that failed is final: the kernel has forgotten what it could not write, and a second try would
-    /// prove nothing. Blocks.
-    pub(super) fn seal(
-        &self,
-        file: &TempFile,
-        attributes: &Attributes,
-        current: Option<Version>,
-    ) -> Result<Version, Error> {
+    /// A version later than every one before it, and than `current`. Blocks now and then.
+    pub(super) fn next_version(&self, current: Option<Version>) -> Result<Version, Error> {
         let next = self
             .clock
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .next(current);
-        let version = next.map_err(Error::errno_while("advance the clock of versions"))?;
+        next.map_err(Error::errno_while("advance the clock of versions"))
+    }
+
+    /// Gives `file` its version and its attributes. Blocks.
+    pub(super) fn stamp(
+        &self,
+        file: &TempFile,
+        attributes: &Attributes,
+        version: Version,
+    ) -> Result<(), Error> {
         file.stamp(version)
             .map_err(Error::errno_while("stamp the version"))?;
-        attributes.write(&**file.file(), version)?;
-        if self.durability == Durability::Disk {
-            // Not fdatasync: the version is metadata.
-            self.sync(&**file.file())
-                .map_err(Error::errno_while("sync the value"))?;
-        }
-        Ok(version)
+        attributes.write(&**file.file(), version)
+    }
+
+    /// Puts a value and its version on the disk. A sync that failed is final: the kernel has forgotten what it could not write,
+    /// and a second try would prove nothing. Blocks.
+    pub(super) fn sync_value(&self, file: &TempFile) -> Result<(), Error> {
+        // Not fdatasync: the version is metadata.
+        self.sync(&**file.file())
+            .map_err(Error::errno_while("sync the value"))
     }
 
     /// Puts the names in the folders of these paths on the disk, the lower ones first. Of a folder that was removed since,
@@ -131,14 +153,22 @@ impl Writer {
 
     /// Puts `file` on the disk. Blocks.
     pub(super) fn sync(&self, file: impl AsFd) -> Result<(), Errno> {
+        self.timed(|| rustix::fs::fsync(file))
+    }
+
+    /// Counts how long a sync takes.
+    pub(super) fn timed(&self, sync: impl FnOnce() -> Result<(), Errno>) -> Result<(), Errno> {
         let began = Instant::now();
-        let synced = rustix::fs::fsync(file);
+        let synced = sync();
         self.counters.synced(began.elapsed());
         synced
     }
 
     /// Publishes a few bytes as a name that is no key, and removes it; answers how many bytes are free for values. Blocks.
     pub(super) fn probe(&self) -> Result<u64, Error> {
+        if self.is_journal_failing.load(Relaxed) {
+            return Err(Error::new("write the journal", Errno::IO));
+        }
         let content = [Bytes::from_static(b"can this be written?")];
         let root = self.dir().root();
         // The file is published in the server's own directory, so that a watch on that of the values reports no change.

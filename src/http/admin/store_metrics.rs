@@ -28,7 +28,8 @@ impl Collector for StoreMetrics {
                 encode_uploads(to, directory.unfinished_uploads(), expired)?;
                 encode_memory(to, directory)?;
                 encode_listings(to, directory.counters())?;
-                encode_publishing(to, directory.counters())
+                encode_publishing(to, directory.counters())?;
+                encode_journal(to, directory.counters())
             }
             Store::S3(s3) => {
                 let uploads = s3.unfinished_uploads();
@@ -126,8 +127,49 @@ fn encode_publishing(to: &mut MetricWriter<'_>, counters: &StoreCounters) -> Res
         to.histogram(
             "data_server_sync_duration",
             Some(&Unit::Seconds),
-            "Syncs of values and of names, under --durability disk.",
+            "Syncs of values, of names and of the journal, under --durability second and disk.",
             syncs,
+        )
+    })
+}
+
+fn encode_journal(to: &mut MetricWriter<'_>, counters: &StoreCounters) -> Result {
+    let journal = &counters.journal;
+    to.counter(
+        "data_server_journal_appended_bytes",
+        "What was appended to the journal.",
+        journal.appended.get(),
+    )?;
+    to.gauge(
+        "data_server_journal_unsettled",
+        Some(&Unit::Bytes),
+        "What a replay would read: changes in the journal that no checkpoint has settled.",
+        journal.unsettled(),
+    )?;
+    to.counter(
+        "data_server_journal_replayed_records",
+        "Records that the start has replayed.",
+        journal.replayed.get(),
+    )?;
+    to.counter(
+        "data_server_journal_failures",
+        "Writes and syncs of the journal that failed.",
+        journal.failures.get(),
+    )?;
+    journal.with_checkpoints(|checkpoints| {
+        to.histogram(
+            "data_server_journal_checkpoint_duration",
+            Some(&Unit::Seconds),
+            "Checkpoints of the journal.",
+            checkpoints,
+        )
+    })?;
+    journal.with_waits(|waits| {
+        to.histogram(
+            "data_server_journal_wait_duration",
+            Some(&Unit::Seconds),
+            "How long all writers waited for a free segment of the journal, each time that one was full.",
+            waits,
         )
     })
 }

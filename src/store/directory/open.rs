@@ -1,5 +1,6 @@
 //! How a directory is opened: for writing, by one server alone, or for reading, by any number.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,7 +11,9 @@ use super::super::blocking_pool::BlockingPool;
 use super::super::cache::Cache;
 use super::super::changes::Changes;
 use super::super::directory_fd::{Dir, open_beneath};
-use super::super::layout::{OpenError, StateDir};
+use super::super::journal::{self, Journal, Place};
+use super::super::key::RESERVED;
+use super::super::layout::{OpenError, StateDir, file_system, is_in_use};
 use super::super::list::Lister;
 use super::super::location::Location;
 use super::super::meta::Version;
@@ -18,17 +21,17 @@ use super::super::publish::Publisher;
 use super::super::resumable::Registry;
 use super::super::staging_quota::StagingQuota;
 use super::super::temp_dir::TempDir;
-use super::super::writer::Writer;
+use super::super::writer::{Durability, Writer};
 use super::options::Options;
 use super::{Directory, Writing};
 use crate::metrics::StoreCounters;
 
 impl Options {
-    fn cache(self) -> Arc<Cache> {
+    fn cache(&self) -> Arc<Cache> {
         Arc::new(Cache::new(self.cache, self.cached_files))
     }
 
-    fn lister(self, dir: &Arc<Dir>, counters: &StoreCounters) -> std::io::Result<Arc<Lister>> {
+    fn lister(&self, dir: &Arc<Dir>, counters: &StoreCounters) -> std::io::Result<Arc<Lister>> {
         let (dir, counters) = (Arc::clone(dir), Arc::clone(&counters.listings));
         let threads = BlockingPool::listing(self.cpus)?;
         Ok(Lister::new(dir, threads, self.listing_index, counters))
@@ -39,6 +42,11 @@ impl Directory {
     /// Opens `dir` for reading and writing, making it when it is missing.
     pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
         let state = StateDir::open(dir, options.durability)?;
+        let place = place(dir, &options);
+        let is_journaled = is_journaled(&options, state.kind.as_deref());
+        let exchanges = is_journaled
+            && options.durability == Durability::Disk
+            && file_system::flushes_at_rename(state.kind.as_deref());
         let failed = |source| OpenError::Failed {
             doing: "start threads for",
             path: dir.to_owned(),
@@ -58,6 +66,7 @@ impl Directory {
             state.staging,
             state.uploads,
             state.method,
+            exchanges,
         );
         let quota = StagingQuota::new(options.max_staged);
         let uploads = Registry::load(temp_dir.uploads(), &quota, options.upload_expiry);
@@ -69,11 +78,16 @@ impl Directory {
         let writer = Arc::new(Writer::new(
             temp_dir,
             options.durability,
+            is_journaled,
             quota,
             state.clock,
             Arc::clone(&counters),
         ));
-        let publisher = Publisher::start(Arc::clone(&writer), Arc::clone(&changes));
+        let recovered = journal::recover(&place, &writer)?;
+        let journal = is_journaled
+            .then(|| Journal::start(&place, recovered, Arc::clone(&writer)))
+            .transpose()?;
+        let publisher = Publisher::start(Arc::clone(&writer), Arc::clone(&changes), journal);
         let publisher = publisher.map_err(failed)?;
         Ok(Self {
             lister: options.lister(&values, &counters).map_err(failed)?,
@@ -110,6 +124,7 @@ impl Directory {
                 dir: dir.to_owned(),
             });
         }
+        refuse_unreplayed(dir, &root, &options)?;
         let location = Location::new(dir, &root, None).map_err(failed)?;
         let values = Arc::new(Dir::new(
             root,
@@ -129,4 +144,41 @@ impl Directory {
             writing: None,
         })
     }
+}
+
+fn place(dir: &Path, options: &Options) -> Place {
+    let own = dir.join(RESERVED);
+    let below = || own.join("journal");
+    Place {
+        at: options.journal.dir.clone().unwrap_or_else(below),
+        own,
+        size: options.journal.size,
+    }
+}
+
+/// Whether there is to be a journal on a file system of this `kind`.
+fn is_journaled(options: &Options, kind: Option<&str>) -> bool {
+    if options.durability == Durability::Os || !options.journal.is_used {
+        return false;
+    }
+    let may_be = file_system::may_be_journaled(kind);
+    if !may_be {
+        let kind = kind.unwrap_or("unknown");
+        tracing::warn!(
+            file_system = kind,
+            "no journal: it is not known that this file system tells whether files could be written"
+        );
+    }
+    may_be
+}
+
+/// A directory that nothing writes to, and whose journal has what its files lack, would be answered without that.
+fn refuse_unreplayed(dir: &Path, root: &OwnedFd, options: &Options) -> Result<(), OpenError> {
+    let place = place(dir, options);
+    if is_in_use(&place.own) || !journal::needs_replay(&place, root)? {
+        return Ok(());
+    }
+    Err(OpenError::NotReplayed {
+        dir: dir.to_owned(),
+    })
 }

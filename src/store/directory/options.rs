@@ -1,6 +1,7 @@
 //! What a directory store may use, and what it promises.
 
 use std::num::NonZeroU64;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::thread::CpuSet;
@@ -9,7 +10,7 @@ use super::super::text::IsText;
 use super::super::writer::Durability;
 
 /// How a directory is opened.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Memory for hot small values, in bytes, overhead included; 0 is none.
     pub cache: u64,
@@ -19,6 +20,8 @@ pub struct Options {
     pub listing_index: u64,
     /// What an acknowledged change survives.
     pub durability: Durability,
+    /// The journal of a store that promises more than [`Durability::Os`].
+    pub journal: JournalOptions,
     /// Threads at most for what keeps a processor busy; 0 has the reactors do it themselves.
     pub compute_threads: usize,
     /// The CPUs for those and the disk threads; without it, each inherits those of the thread that starts it.
@@ -29,4 +32,30 @@ pub struct Options {
     pub upload_expiry: Duration,
     /// Which values are looked at, whether they are UTF-8 text.
     pub is_text: IsText,
+}
+
+/// Where small values and deletes are on the disk first, so that one sync serves all that wait.
+#[derive(Clone, Debug)]
+pub struct JournalOptions {
+    /// Whether there is one, where the file system allows it; else each value and each name is synced by itself.
+    pub is_used: bool,
+    /// Its directory, if it is not below that of the values.
+    pub dir: Option<PathBuf>,
+    /// Bytes that it takes at most.
+    pub size: u64,
+}
+
+impl JournalOptions {
+    /// What the options stand for that are not given.
+    pub const SIZE: u64 = 256 << 20;
+}
+
+impl Default for JournalOptions {
+    fn default() -> Self {
+        Self {
+            is_used: true,
+            dir: None,
+            size: Self::SIZE,
+        }
+    }
 }

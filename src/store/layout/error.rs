@@ -1,6 +1,6 @@
 //! Why a directory cannot be served, in words for the operator.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why the directory cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +49,34 @@ pub enum OpenError {
         /// What is there instead.
         what: String,
     },
+    /// The directory was not closed in order, and its journal is not where it is looked for.
+    #[error("the journal of the directory is not in {}, and may have changes that its files lack: it was in {}; give that as --journal-dir", at.display(), noted.display())]
+    NoJournal {
+        /// Where it was looked for.
+        at: PathBuf,
+        /// Where it was.
+        noted: PathBuf,
+    },
+    /// The directory that is to have the journal has that of another one.
+    #[error("{} has the journal of another directory, or of a server that runs: give each its own --journal-dir", at.display())]
+    ForeignJournal {
+        /// The directory of the journal.
+        at: PathBuf,
+    },
+    /// The journal has changes that could not be made in the files.
+    #[error("the journal in {} cannot be replayed ({why}); nothing of it is lost: mend that and start again", at.display())]
+    Unreplayed {
+        /// The directory of the journal.
+        at: PathBuf,
+        /// What is in the way.
+        why: String,
+    },
+    /// The journal has changes that a server which only reads cannot make in the files.
+    #[error("{} was not closed in order, and its journal has changes that its files lack: start it once without --read-only", dir.display())]
+    NotReplayed {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// Anything else.
     #[error("cannot {doing} {}: {source}", path.display())]
     Failed {
@@ -59,4 +87,15 @@ pub enum OpenError {
         /// The cause.
         source: std::io::Error,
     },
+}
+
+impl OpenError {
+    /// A failure with no meaning of its own, met while `doing` with `path`.
+    pub(in crate::store) fn io(doing: &'static str, path: &Path, source: std::io::Error) -> Self {
+        Self::Failed {
+            doing,
+            path: path.to_owned(),
+            source,
+        }
+    }
 }

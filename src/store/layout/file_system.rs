@@ -9,7 +9,7 @@ const SYNCING_PROGRAMS: &[&str] = &["fuse.fuse-overlayfs"];
 
 /// The type of the file system that `root` lies on, as mounts are listed: `ext4`, `fuse.mergerfs`; `None` where `/proc`
 /// does not tell.
-pub(super) fn kind(root: &OwnedFd) -> Option<String> {
+pub(in crate::store) fn kind(root: &OwnedFd) -> Option<String> {
     let stat = rustix::fs::statx(root, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
     kind_of(&mounts, stat.stx_mnt_id)
@@ -28,6 +28,28 @@ fn kind_of(mounts: &str, id: u64) -> Option<String> {
 pub(super) fn proves_syncs(kind: &str) -> bool {
     let is_program = kind == "fuseblk" || kind == "fuse" || kind.starts_with("fuse.");
     !is_program || SYNCING_PROGRAMS.contains(&kind)
+}
+
+/// Those whose `syncfs` was tried under cuts of power, and tells of what could not be written.
+const JOURNALED: &[&str] = &["ext4", "xfs", "btrfs"];
+
+/// Whether a checkpoint of a journal can rely on `syncfs` there: it tells of errors since Linux 5.8.
+pub(in crate::store) fn may_be_journaled(kind: Option<&str>) -> bool {
+    kind.is_some_and(|kind| JOURNALED.contains(&kind)) && is_kernel_at_least(5, 8)
+}
+
+/// Whether a rename over another file has the new one written at once there, and an exchange of names does not.
+pub(in crate::store) fn flushes_at_rename(kind: Option<&str>) -> bool {
+    kind == Some("ext4")
+}
+
+fn is_kernel_at_least(major: u32, minor: u32) -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(str::parse::<u32>);
+    let mut next = || numbers.next().and_then(Result::ok).unwrap_or(0);
+    (next(), next()) >= (major, minor)
 }
 
 #[cfg(test)]

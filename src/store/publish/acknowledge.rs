@@ -52,6 +52,8 @@ impl Acknowledger {
     pub(super) fn start(writer: Arc<Writer>, changes: Arc<Changes>) -> std::io::Result<Self> {
         let failed = Arc::<AtomicU64>::default();
         let is_synced = writer.durability() == Durability::Disk;
+        // Folders that small values have brought with them are in the journal alone.
+        let with_those_above = writer.is_journaled();
         let start = || {
             let (batches, waiting) = mpsc::sync_channel(WAITING);
             let (changes, failed) = (Arc::clone(&changes), Arc::clone(&failed));
@@ -59,7 +61,7 @@ impl Acknowledger {
                 .name("disk-syncer".into())
                 .spawn(move || {
                     let sync = |folders: &_| writer.sync_names(folders);
-                    sync_all(&waiting, sync, &changes, &failed);
+                    sync_all(&waiting, sync, with_those_above, &changes, &failed);
                 })?;
             Ok::<_, std::io::Error>(Syncer { batches, thread })
         };
@@ -112,13 +114,14 @@ fn folders(batches: &[Batch], with_those_above: bool) -> BTreeSet<Box<str>> {
 fn sync_all(
     waiting: &Receiver<Batch>,
     sync: impl Fn(&BTreeSet<Box<str>>) -> Result<(), Errno>,
+    with_those_above: bool,
     changes: &Changes,
     failed: &AtomicU64,
 ) {
     while let Ok(first) = waiting.recv() {
         let batches: Vec<_> = std::iter::once(first).chain(waiting.try_iter()).collect();
         let failed_before = failed.load(Relaxed);
-        let synced = sync(&folders(&batches, failed_before > 0));
+        let synced = sync(&folders(&batches, with_those_above || failed_before > 0));
         // The kernel tells of a failure once, and it may be that of a name which was made while this ran: only what is
         // made from here on is not concerned.
         failed.fetch_add(u64::from(synced.is_err()), Release);
@@ -136,7 +139,7 @@ impl Batch {
     fn finish(mut self, synced: Result<(), Errno>, changes: &Changes, wakes: &mut WakeBatch) {
         // Subscribers are told no change whose outcome is unknown or was not acknowledged.
         if synced.is_ok() && self.made.len() == self.taken {
-            changes.append(self.made.iter_mut().filter_map(|made| made.event.take()));
+            changes.append(self.made.iter_mut().filter_map(Made::event));
         } else {
             changes.mark_gap();
         }
@@ -163,9 +166,9 @@ mod tests {
     fn batch(failed_before: u64) -> (Batch, Reply<Outcome>) {
         let (reply_to, reply) = batch_reply::channel();
         let outcome = Ok(Some(Version::from_nanos(7)));
-        let event = None;
         let made = Made {
-            event,
+            key: None,
+            stored: None,
             outcome,
             folders: vec!["a/b".into()],
             reply_to,
@@ -215,7 +218,7 @@ mod tests {
                 None => Ok(()),
             }
         };
-        sync_all(&waiting, sync, &changes, &failed);
+        sync_all(&waiting, sync, false, &changes, &failed);
         assert!(!is_acknowledged(of_first));
         assert!(
             !is_acknowledged(of_meanwhile),

@@ -25,21 +25,36 @@ pub(super) struct Change {
 impl Change {
     /// It is not made.
     pub(super) fn refuse(self, why: Error) -> Made {
+        self.unchanged(Err(why))
+    }
+
+    /// There is nothing to make.
+    pub(super) fn unchanged(self, outcome: Outcome) -> Made {
         Made {
-            event: None,
-            outcome: Err(why),
+            key: Some(self.key),
+            stored: None,
+            outcome,
             folders: Vec::new(),
             reply_to: self.reply_to,
         }
     }
 }
 
-/// What became of a change, and where that goes.
+/// What became of a change, and where that goes. The key is taken when the change is told.
 pub(super) struct Made {
-    /// For the subscribers, if there was a change: the key, and what it stands for now.
-    pub(super) event: Option<(Key<'static>, Option<Meta>)>,
+    pub(super) key: Option<Key<'static>>,
+    /// For the subscribers, if there was a change: what the key stands for now.
+    pub(super) stored: Option<Option<Meta>>,
     pub(super) outcome: Outcome,
     /// The paths of the folders whose names were changed; left empty where names are not synced.
     pub(super) folders: Vec<Box<str>>,
     pub(super) reply_to: Sender<Outcome>,
+}
+
+impl Made {
+    /// The change, to be told to subscribers, if there was one.
+    pub(super) fn event(&mut self) -> Option<(Key<'static>, Option<Meta>)> {
+        let stored = self.stored?;
+        Some((self.key.take()?, stored))
+    }
 }

@@ -31,6 +31,14 @@ const CREATES_IN_A_ROW: u32 = 16;
 /// How often a PUT begins anew whose folder another program removes: one that does so in a loop wins some times in a row.
 const TRIES: u32 = 128;
 
+/// A change that may be made.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// That of the value; of a removal, one that the removed value does not have.
+    pub(super) version: Version,
+    target: Target,
+}
+
 /// What the publisher's thread works with.
 pub(super) struct Committer {
     writer: Arc<Writer>,
@@ -68,6 +76,7 @@ impl Committer {
         } = change;
         let condition = condition.as_ref();
         let mut levels = Levels::of(&key);
+        let is_synced = self.syncs_names(value.as_ref());
         let (outcome, stored) = match value {
             Some(value) => {
                 let len = value.len();
@@ -78,17 +87,58 @@ impl Committer {
             }
             None => (self.delete(&key, condition, &mut levels), None),
         };
-        let folders = match self.writer.durability() {
-            Durability::Os => Vec::new(),
-            Durability::Disk => levels.folders(&key),
+        let folders = if is_synced {
+            levels.folders(&key)
+        } else {
+            Vec::new()
         };
-        let event = matches!(outcome, Ok(Some(_))).then_some((key, stored));
+        let stored = matches!(outcome, Ok(Some(_))).then_some(stored);
         Made {
-            event,
+            key: Some(key),
+            stored,
             outcome,
             folders,
             reply_to,
         }
+    }
+
+    /// What the journal is told of `change` before it is made, if it may be made; `None` where there is nothing to make.
+    pub(super) fn plan(&self, change: &mut Change) -> Result<Option<Plan>, Error> {
+        let (key, condition) = (&change.key, change.condition.as_ref());
+        let Some(value) = &mut change.value else {
+            let Some((_, meta)) = self.deletable(key, condition)? else {
+                return Ok(None);
+            };
+            let version = self.writer.next_version(Some(meta.version))?;
+            return Ok(Some(Plan {
+                version,
+                target: Target::Present,
+            }));
+        };
+        let folder = self.folder(key)?;
+        let current = self.assumed(key, folder.as_ref(), condition)?;
+        let version = value.version_after(&self.writer, current.map(|meta| meta.version))?;
+        Ok(Some(Plan {
+            version,
+            target: current.map_or(Target::Absent, |_| Target::Present),
+        }))
+    }
+
+    /// Writes the file of the value, if `change` has one, with the version of its `plan`.
+    pub(super) fn stage(&self, change: &mut Change, plan: &Plan) -> Result<(), Error> {
+        if let Some(value) = change.value.take() {
+            let sealed = value.seal_as(&self.writer, plan.target, plan.version)?;
+            change.value = Some(NewValue::Sealed(sealed));
+        }
+        Ok(())
+    }
+
+    /// Whether names that change with this value, or with a removal, are synced by themselves.
+    fn syncs_names(&self, value: Option<&NewValue>) -> bool {
+        let is_journaled = value.map_or(self.writer.is_journaled(), |value| {
+            value.is_journaled(&self.writer)
+        });
+        self.writer.durability() == Durability::Disk && !is_journaled
     }
 
     /// Publishes `value`; anew where another program removes the folder meanwhile.
@@ -211,15 +261,9 @@ impl Committer {
         condition: Option<&Condition>,
         levels: &mut Levels,
     ) -> Result<Option<Version>, Error> {
-        let folder = match self.dir().folder(key.folder()) {
-            Err(errno) if is_no_folder(errno) => return Ok(None),
-            folder => folder.map_err(Error::errno_while("open the folder"))?,
-        };
-        // RFC 9110, section 13.2.1, in the terms of the store: no condition is asked for a change that would do nothing.
-        let Entry::Value(meta) = stands_under(key, &folder)? else {
+        let Some((folder, meta)) = self.deletable(key, condition)? else {
             return Ok(None);
         };
-        allow(condition, Some(meta))?;
         let removed = self.pin_if_slow(key, meta);
         match unlink(&folder, key.name()) {
             Ok(()) => {}
@@ -230,6 +274,24 @@ impl Committer {
         drop(removed);
         levels.removed_below(self.dir().remove_empty_folders(key.folder(), ""));
         Ok(Some(meta.version))
+    }
+
+    /// The value of `key` that a DELETE would remove, if `condition` allows it, and its folder.
+    fn deletable(
+        &self,
+        key: &Key<'_>,
+        condition: Option<&Condition>,
+    ) -> Result<Option<(Folder<'_>, Meta)>, Error> {
+        let folder = match self.dir().folder(key.folder()) {
+            Err(errno) if is_no_folder(errno) => return Ok(None),
+            folder => folder.map_err(Error::errno_while("open the folder"))?,
+        };
+        // RFC 9110, section 13.2.1, in the terms of the store: no condition is asked for a change that would do nothing.
+        let Entry::Value(meta) = stands_under(key, &folder)? else {
+            return Ok(None);
+        };
+        allow(condition, Some(meta))?;
+        Ok(Some((folder, meta)))
     }
 
     /// The folder of `key`, if it is there.

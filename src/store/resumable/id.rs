@@ -4,10 +4,8 @@
 
 use std::fmt;
 
-use rustix::io::Errno;
-use rustix::rand::{GetRandomFlags, getrandom};
-
 use super::super::error::Error;
+use super::super::random::random;
 
 /// Bytes of an identifier.
 const LEN: usize = 16;
@@ -18,12 +16,8 @@ pub struct UploadId(u128);
 
 impl UploadId {
     pub(in crate::store) fn random() -> Result<Self, Error> {
-        let mut bytes = [0; LEN];
-        match getrandom(&mut bytes, GetRandomFlags::empty()) {
-            Ok(LEN) => Ok(Self(u128::from_ne_bytes(bytes))),
-            Ok(_) => Err(Error::new("draw random bytes", Errno::IO)),
-            Err(errno) => Err(Error::new("draw random bytes", errno)),
-        }
+        let bits = random().map_err(Error::errno_while("draw random bytes"))?;
+        Ok(Self(bits))
     }
 
     /// The one that is written so: 32 hexadecimal digits, the letters small.

@@ -39,6 +39,8 @@ pub(in crate::store) struct SealedValue {
     file: TempFile,
     version: Version,
     details: Details,
+    /// The journal has its bytes: its file is not synced by itself.
+    is_journaled: bool,
 }
 
 impl NewValue {
@@ -50,17 +52,53 @@ impl NewValue {
         }
     }
 
-    /// The value, on the disk already where that is promised: the syncs of concurrent writers then run, and are committed,
-    /// together.
-    pub(super) async fn secured(self, writer: &Arc<Writer>) -> Result<Self, Error> {
-        if writer.durability() == Durability::Os {
+    /// The value, on the disk already where that is promised and the journal does not do it: the syncs of concurrent writers
+    /// then run, and are committed, together.
+    pub(in crate::store) async fn secured(self, writer: &Arc<Writer>) -> Result<Self, Error> {
+        if writer.durability() != Durability::Disk || self.is_journaled(writer) {
             return Ok(self);
         }
         let job = {
             let writer = Arc::clone(writer);
-            move || self.seal(&writer, Target::Absent).map(Self::Sealed)
+            move || {
+                let sealed = self.seal(&writer, Target::Absent)?;
+                writer.sync_value(&sealed.file)?;
+                Ok(Self::Sealed(sealed))
+            }
         };
         writer.disk().spawn(job).await
+    }
+
+    /// Whether its bytes go to the journal.
+    pub(in crate::store) fn is_journaled(&self, writer: &Writer) -> bool {
+        match self {
+            Self::Memory(..) => writer.is_journaled(),
+            Self::TempFile(..) => false,
+            Self::Sealed(sealed) => sealed.is_journaled,
+        }
+    }
+
+    /// What the journal is to hold of it: its attributes and bytes, where they go there.
+    pub(in crate::store) fn in_memory(&self) -> Option<(&Attributes, &[Bytes])> {
+        match self {
+            Self::Memory(runs, details) => Some((&details.attributes, runs)),
+            Self::TempFile(..) | Self::Sealed(_) => None,
+        }
+    }
+
+    /// The version that it is to be published with, later than `current`. Blocks.
+    pub(in crate::store) fn version_after(
+        &mut self,
+        writer: &Writer,
+        current: Option<Version>,
+    ) -> Result<Version, Error> {
+        let Self::Sealed(sealed) = self else {
+            return writer.next_version(current);
+        };
+        if let Some(current) = current {
+            sealed.advance(writer, current)?;
+        }
+        Ok(sealed.version)
     }
 
     /// The value in a file that has its version; a small one is written now, for this `target`. Blocks.
@@ -69,6 +107,23 @@ impl NewValue {
         writer: &Writer,
         target: Target,
     ) -> Result<SealedValue, Error> {
+        match self {
+            Self::Sealed(sealed) => Ok(sealed),
+            value => {
+                let version = writer.next_version(None)?;
+                value.seal_as(writer, target, version)
+            }
+        }
+    }
+
+    /// As [`Self::seal`], with this version, unless it has one.
+    pub(in crate::store) fn seal_as(
+        self,
+        writer: &Writer,
+        target: Target,
+        version: Version,
+    ) -> Result<SealedValue, Error> {
+        let is_journaled = self.is_journaled(writer);
         let (file, details) = match self {
             Self::Memory(runs, details) => {
                 let file = TempFile::create_small(writer.temp_dir(), &runs, target)?;
@@ -77,10 +132,12 @@ impl NewValue {
             Self::TempFile(file, details) => (file, details),
             Self::Sealed(sealed) => return Ok(sealed),
         };
+        writer.stamp(&file, &details.attributes, version)?;
         Ok(SealedValue {
-            version: writer.seal(&file, &details.attributes, None)?,
             file,
+            version,
             details,
+            is_journaled,
         })
     }
 }
@@ -96,8 +153,13 @@ impl SealedValue {
         writer: &Writer,
         current: Version,
     ) -> Result<(), Error> {
-        if current >= self.version {
-            self.version = writer.seal(&self.file, &self.details.attributes, Some(current))?;
+        if current < self.version {
+            return Ok(());
+        }
+        self.version = writer.next_version(Some(current))?;
+        writer.stamp(&self.file, &self.details.attributes, self.version)?;
+        if writer.durability() == Durability::Disk && !self.is_journaled {
+            writer.sync_value(&self.file)?;
         }
         Ok(())
     }
@@ -109,6 +171,6 @@ impl SealedValue {
 
     /// Gives it the name `to` in `folder` in place of the file that has it.
     pub(in crate::store) fn replace(&mut self, folder: impl AsFd, to: &str) -> Result<(), Errno> {
-        self.file.replace(folder, to)
+        self.file.replace(folder, to, self.is_journaled)
     }
 }

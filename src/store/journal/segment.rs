@@ -1,0 +1,136 @@
+//! A segment of the journal: a file that is written with zeros once, and then again and again with frames.
+//!
+//! Only a file whose blocks were written before is synced without a commit of the file system's own journal, which takes
+//! three times as long: so a segment never grows or shrinks, and is recycled.
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::super::directory_fd::open_beneath;
+use super::frame::{BLOCK, Head, Records};
+
+/// What is written with zeros at once, in bytes.
+const STEP: usize = 1 << 20;
+
+/// A file of the journal.
+#[derive(Debug)]
+pub(super) struct Segment {
+    file: OwnedFd,
+    /// Its name in the directory of the journal.
+    index: u32,
+    size: u64,
+}
+
+impl Segment {
+    /// A new one of `size` bytes in `dir`, on the disk with its name. A file with that name is no longer used.
+    pub(super) fn create(dir: &OwnedFd, index: u32, size: u64) -> Result<Self, Errno> {
+        let name = index.to_string();
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
+        let file = open_beneath(dir, &name, flags, Mode::from(0o600))?;
+        let segment = Self { file, index, size };
+        let written = segment.zero(size).and_then(|()| {
+            rustix::fs::fsync(&segment.file)?;
+            rustix::fs::fsync(dir)
+        });
+        if written.is_err() {
+            let _ = segment.remove(dir);
+        }
+        written.map(|()| segment)
+    }
+
+    /// One that is there.
+    pub(super) fn open(dir: &OwnedFd, index: u32, flags: OFlags) -> Result<Self, Errno> {
+        let file = open_beneath(dir, &index.to_string(), flags, Mode::empty())?;
+        let size = retry_on_intr(|| rustix::fs::fstat(&file))?.st_size;
+        Ok(Self {
+            file,
+            index,
+            size: u64::try_from(size).unwrap_or(0),
+        })
+    }
+
+    pub(super) fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// In bytes.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Removes its file.
+    pub(super) fn remove(&self, dir: &OwnedFd) -> Result<(), Errno> {
+        let name = self.index.to_string();
+        retry_on_intr(|| rustix::fs::unlinkat(dir, &name, AtFlags::empty()))
+    }
+
+    /// Writes all of `frame` at `offset`.
+    pub(super) fn write(&self, mut frame: &[u8], mut offset: u64) -> Result<(), Errno> {
+        while !frame.is_empty() {
+            let n = retry_on_intr(|| rustix::io::pwrite(&self.file, frame, offset))?;
+            if n == 0 {
+                return Err(Errno::IO);
+            }
+            frame = &frame[n..];
+            offset += n as u64;
+        }
+        Ok(())
+    }
+
+    /// Puts what was written on the disk.
+    pub(super) fn sync(&self) -> Result<(), Errno> {
+        rustix::fs::fdatasync(&self.file)
+    }
+
+    /// The frame at `offset`, if there is a whole one.
+    pub(super) fn read<'b>(
+        &self,
+        offset: u64,
+        buffer: &'b mut Vec<u8>,
+    ) -> Result<Option<(Head, Records<'b>)>, Errno> {
+        buffer.resize(BLOCK, 0);
+        if !self.fill(offset, buffer)? {
+            return Ok(None);
+        }
+        let Some(head) = Head::parse(buffer) else {
+            return Ok(None);
+        };
+        buffer.resize(head.size(), 0);
+        if !self.fill(offset, buffer)? {
+            return Ok(None);
+        }
+        Ok(head.records(buffer).map(|records| (head, records)))
+    }
+
+    /// Fills `buffer` with what lies at `offset`; false where the file ends before.
+    fn fill(&self, mut offset: u64, mut buffer: &mut [u8]) -> Result<bool, Errno> {
+        while !buffer.is_empty() {
+            let n = retry_on_intr(|| rustix::io::pread(&self.file, &mut *buffer, offset))?;
+            if n == 0 {
+                return Ok(false);
+            }
+            buffer = &mut buffer[n..];
+            offset += n as u64;
+        }
+        Ok(true)
+    }
+
+    fn zero(&self, size: u64) -> Result<(), Errno> {
+        // So that a full disk is known before much is written.
+        match retry_on_intr(|| rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, size))
+        {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            Err(errno) => return Err(errno),
+        }
+        let zeros = vec![0; STEP];
+        let mut offset = 0;
+        while offset < size {
+            let left = usize::try_from(size - offset).unwrap_or(STEP);
+            self.write(&zeros[..left.min(STEP)], offset)?;
+            offset += STEP as u64;
+        }
+        Ok(())
+    }
+}
