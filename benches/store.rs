@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use data_server::store::{Directory, Durability, Key, Options};
+use data_server::store::{Directory, Durability, JournalOptions, Key, Options};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
@@ -26,6 +26,7 @@ fn open(dir: &TempDir, cache: u64) -> Directory {
         compute_threads: 1,
         cpus: None,
         durability: Durability::Os,
+        journal: JournalOptions::default(),
         max_staged: None,
         upload_expiry: Duration::ZERO,
         is_text: |_, _| false,

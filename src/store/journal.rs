@@ -14,6 +14,8 @@ use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rustix::io::Errno;
+
 use super::error::Error;
 use super::writer::{Durability, Writer};
 
@@ -21,6 +23,7 @@ mod checkpoint;
 mod control;
 mod frame;
 mod log;
+mod names;
 mod note;
 mod open;
 mod replay;
@@ -31,6 +34,7 @@ mod syncer;
 use control::Position;
 use frame::FrameId;
 pub(super) use frame::{FrameBuilder, Mark};
+pub(super) use names::Names;
 use note::{Note, State};
 pub(super) use open::{Place, needs_replay, recover};
 use segment::Segment;
@@ -49,6 +53,7 @@ const SECOND: Duration = Duration::from_secs(1);
 pub(super) struct Journal {
     id: u128,
     writer: Arc<Writer>,
+    names: Arc<Names>,
     shared: Arc<Shared>,
     syncer: Syncer,
     checkpoint: JoinHandle<bool>,
@@ -75,7 +80,20 @@ impl Journal {
         for generation in self.syncer.failed() {
             self.retire(generation);
         }
-        let segment = self.segment_for(frame.size())?;
+        // What cancels some of it has room too: the checkpoint is not waited for in the middle of a group.
+        let segment = self.segment_for(2 * frame.size())?;
+        self.write(&segment, frame)
+    }
+
+    /// Appends `frame`, which cancels changes of the last one, and waits until it is on the disk, where that is promised.
+    pub(super) fn cancel(&mut self, frame: FrameBuilder) -> Result<(), Error> {
+        let segment = self.segment.clone().ok_or(Errno::IO);
+        let segment = segment.map_err(Error::errno_while("write the journal"))?;
+        self.write(&segment, frame)?;
+        self.synced()
+    }
+
+    fn write(&mut self, segment: &Arc<Segment>, frame: FrameBuilder) -> Result<(), Error> {
         let frame = frame.finish(FrameId {
             journal: self.id,
             generation: self.at.generation,
@@ -87,8 +105,13 @@ impl Journal {
         }
         self.pending = frame.len() as u64;
         self.writer.counters().journal.appended.add(self.pending);
-        self.syncer.begin(self.at.generation, &segment);
+        self.syncer.begin(self.at.generation, segment);
         Ok(())
+    }
+
+    /// Where it is said which large values have come to the disk.
+    pub(super) fn names(&self) -> &Arc<Names> {
+        &self.names
     }
 
     /// Waits until the frame is on the disk, where that is promised.
@@ -102,15 +125,12 @@ impl Journal {
         Ok(())
     }
 
-    /// All changes that were appended are published, or cancelled; the bytes of some are in their own files alone if `is_large`.
-    pub(super) fn published(&self, is_large: bool) {
-        let is_synced = self.writer.durability() == Durability::Disk;
-        let within = if is_large && !is_synced {
-            SECOND
-        } else {
-            CHECKPOINT
-        };
-        self.shared.publish(self.at, within);
+    /// All changes that were appended are published, or cancelled, and if it `has_large` some whose bytes are in their own files
+    /// alone.
+    pub(super) fn published(&self, has_large: bool) {
+        let has_unsynced = has_large && self.writer.durability() != Durability::Disk;
+        let within = if has_unsynced { SECOND } else { CHECKPOINT };
+        self.shared.publish(self.at, has_unsynced, within);
         let journal = &self.writer.counters().journal;
         journal.set_unsettled(self.shared.unsettled_bytes());
     }

@@ -54,7 +54,8 @@ impl Publisher {
         journal: Option<Journal>,
     ) -> std::io::Result<Self> {
         let (queue, changes) = mpsc::channel(QUEUE);
-        let acknowledger = Acknowledger::start(Arc::clone(&writer), watched)?;
+        let names = journal.as_ref().map(|journal| Arc::clone(journal.names()));
+        let acknowledger = Acknowledger::start(Arc::clone(&writer), watched, names)?;
         let thread = std::thread::Builder::new()
             .name("disk-publisher".into())
             .spawn(move || work(&Committer::new(writer), journal, acknowledger, changes))?;

@@ -211,7 +211,7 @@ fn a_panic_of_a_connection_costs_that_connection_alone() {
 mod threads {
     //! A panic on a thread beside the reactors fails its operation, and the next goes on.
 
-    use data_server::store::{Directory, Durability, Error, Key, Options};
+    use data_server::store::{Directory, Durability, Error, JournalOptions, Key, Options};
 
     use crate::support::DataDir;
 
@@ -226,6 +226,7 @@ mod threads {
             upload_expiry: std::time::Duration::ZERO,
             is_text: |_, _| false,
             durability: Durability::Os,
+            journal: JournalOptions::default(),
         };
         Directory::open(dir.path(), options).expect("a store")
     }

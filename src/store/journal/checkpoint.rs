@@ -80,11 +80,13 @@ impl Checkpoint {
         // The error may be of a file that is not ours: the kernel does not say.
         tracing::error!(error = %errno, "the file system could not write all files: those of the journal are written anew");
         let _turn = self.shared.turn();
-        let (used, from) = self.shared.unsettled();
+        // What was published since may be among what was dropped, and is settled later.
+        let (used, from, published) = self.shared.unsettled();
         let log = Log {
             journal: self.journal,
             used,
             from,
+            until: published.number,
             spare: Vec::new(),
         };
         let replay = Replay::new(&self.writer, Trust::Nothing);

@@ -43,6 +43,8 @@ pub(super) struct Log {
     pub(super) journal: u128,
     pub(super) used: Vec<Used>,
     pub(super) from: Position,
+    /// The number of the first frame that does not count: its changes are not published yet.
+    pub(super) until: u64,
     /// Segments without any of them.
     pub(super) spare: Vec<Segment>,
 }
@@ -84,6 +86,7 @@ impl Log {
             journal,
             used,
             from,
+            until: u64::MAX,
             spare,
         })
     }
@@ -105,7 +108,8 @@ impl Log {
                 };
             }
             let next = self.used.get(i + 1).map(|next| next.first);
-            while next.is_none_or(|next| at.number < next) {
+            let end = next.unwrap_or(u64::MAX).min(self.until);
+            while at.number < end {
                 let read = used.segment.read(at.offset, &mut buffer);
                 let Some((head, records)) = read.map_err(Unreadable::from)? else {
                     break;
@@ -122,7 +126,7 @@ impl Log {
                 at.number += 1;
                 at.offset += head.size() as u64;
             }
-            if next.is_some_and(|next| at.number != next) {
+            if next == Some(end) && at.number != end {
                 let damaged = Unreadable::Damaged {
                     segment: used.segment.index(),
                     number: at.number,

@@ -177,6 +177,7 @@ impl Journal {
         Ok(Self {
             id: recovered.id,
             writer,
+            names: Arc::default(),
             shared,
             syncer: syncer.map_err(threads)?,
             checkpoint,

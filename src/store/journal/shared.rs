@@ -18,7 +18,7 @@ pub(super) struct Shared {
     state: Mutex<State>,
     for_checkpoint: Condvar,
     for_publisher: Condvar,
-    /// Held by the publisher for each group, and by the checkpoint while it writes values anew.
+    /// Held by the publisher while it publishes, and by the checkpoint while it writes values anew.
     turn: Mutex<()>,
 }
 
@@ -34,6 +34,8 @@ struct State {
     next_index: u32,
     published: Position,
     settled: Position,
+    /// Values that are in no frame were published since the last checkpoint, and nothing else syncs them.
+    has_unsynced: bool,
     /// When a checkpoint is due, if there is anything for it.
     due: Option<Instant>,
     /// How often a segment was asked for that was not there, and how many of these have been answered.
@@ -57,6 +59,23 @@ pub(super) struct Task {
     pub(super) is_last: bool,
 }
 
+impl State {
+    /// Whether a further segment is wanted, and allowed.
+    fn lacks_segment(&self) -> bool {
+        self.free.is_empty() && self.used.len() < self.most && !self.is_ended
+    }
+
+    /// Up to where there is something to settle; what comes later is due anew.
+    fn to_settle(&mut self) -> Option<Position> {
+        let has_any = self.published.number > self.settled.number
+            || self.has_unsynced
+            || !self.retired.is_empty();
+        self.due = None;
+        self.has_unsynced = false;
+        has_any.then_some(self.published)
+    }
+}
+
 impl Shared {
     /// With these segments, and at most `most`; the journal goes on at `from`.
     pub(super) fn new(free: Vec<Arc<Segment>>, most: usize, from: Position) -> Self {
@@ -69,6 +88,7 @@ impl Shared {
             next_index,
             published: from,
             settled: from,
+            has_unsynced: false,
             due: None,
             asks: 0,
             answered: 0,
@@ -133,10 +153,12 @@ impl Shared {
         self.for_checkpoint.notify_one();
     }
 
-    /// All changes before `position` are published; they are to be settled within this time.
-    pub(super) fn publish(&self, position: Position, within: Duration) {
+    /// All changes before `position` are published, and if it `has_unsynced` some that are in no frame and that nothing else
+    /// syncs; they are to be settled within this time.
+    pub(super) fn publish(&self, position: Position, has_unsynced: bool, within: Duration) {
         let mut state = self.state();
         state.published = position;
+        state.has_unsynced |= has_unsynced;
         let due = Instant::now() + within;
         if state.due.is_none_or(|before| due < before) {
             state.due = Some(due);
@@ -149,22 +171,13 @@ impl Shared {
         let mut state = self.state();
         loop {
             let now = Instant::now();
-            let is_due = state.due.is_some_and(|due| due <= now);
-            let lacks =
-                state.free.is_empty() && state.used.len() < state.most && state.refusal.is_none();
-            if is_due || lacks || state.is_ended || state.asks > state.answered {
-                let may_settle = is_due || state.is_ended || state.asks > state.answered;
-                if may_settle {
-                    state.due = None;
-                }
-                let settle = may_settle.then_some(state.published);
-                let make = (lacks || state.asks > state.answered)
-                    && state.free.len() + state.used.len() < state.most
-                    && !state.is_ended;
+            let is_asked = state.asks > state.answered;
+            let may_settle = is_asked || state.is_ended || state.due.is_some_and(|due| due <= now);
+            let lacks = state.lacks_segment() && (is_asked || state.refusal.is_none());
+            if may_settle || lacks {
                 return Task {
-                    settle: settle
-                        .filter(|to| to.number > state.settled.number || !state.retired.is_empty()),
-                    make: make.then_some(state.next_index),
+                    settle: if may_settle { state.to_settle() } else { None },
+                    make: lacks.then_some(state.next_index),
                     asks: state.asks,
                     is_last: state.is_ended,
                 };
@@ -175,10 +188,10 @@ impl Shared {
         }
     }
 
-    /// The frames that are not settled, which is up to where the settled ones go.
-    pub(super) fn unsettled(&self) -> (Vec<Used>, Position) {
+    /// The segments with frames that are not settled, up to where those are that are, and up to where changes are published.
+    pub(super) fn unsettled(&self) -> (Vec<Used>, Position, Position) {
         let state = self.state();
-        (state.used.clone(), state.settled)
+        (state.used.clone(), state.settled, state.published)
     }
 
     /// All before `position` is in the files, on the disk. Answers the segments that are used no more.

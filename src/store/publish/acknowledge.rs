@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use super::super::batch_reply::WakeBatch;
 use super::super::changes::Changes;
 use super::super::error::Error;
+use super::super::journal::Names;
 use super::super::key::folder_and_above;
 use super::super::writer::{Durability, Writer};
 use super::change::Made;
@@ -49,7 +50,12 @@ struct Syncer {
 }
 
 impl Acknowledger {
-    pub(super) fn start(writer: Arc<Writer>, changes: Arc<Changes>) -> std::io::Result<Self> {
+    /// With a journal, `names` are told which large values have come to the disk.
+    pub(super) fn start(
+        writer: Arc<Writer>,
+        changes: Arc<Changes>,
+        names: Option<Arc<Names>>,
+    ) -> std::io::Result<Self> {
         let failed = Arc::<AtomicU64>::default();
         let is_synced = writer.durability() == Durability::Disk;
         // Folders that small values have brought with them are in the journal alone.
@@ -61,7 +67,13 @@ impl Acknowledger {
                 .name("disk-syncer".into())
                 .spawn(move || {
                     let sync = |folders: &_| writer.sync_names(folders);
-                    sync_all(&waiting, sync, with_those_above, &changes, &failed);
+                    let finish = |batch: Batch, synced, wakes: &mut _| {
+                        if let (Ok(()), Some(names)) = (synced, &names) {
+                            batch.tell(names);
+                        }
+                        batch.finish(synced, &changes, wakes);
+                    };
+                    sync_all(&waiting, sync, with_those_above, finish, &failed);
                 })?;
             Ok::<_, std::io::Error>(Syncer { batches, thread })
         };
@@ -115,7 +127,7 @@ fn sync_all(
     waiting: &Receiver<Batch>,
     sync: impl Fn(&BTreeSet<Box<str>>) -> Result<(), Errno>,
     with_those_above: bool,
-    changes: &Changes,
+    finish: impl Fn(Batch, Result<(), Errno>, &mut WakeBatch),
     failed: &AtomicU64,
 ) {
     while let Ok(first) = waiting.recv() {
@@ -129,12 +141,21 @@ fn sync_all(
         for batch in batches {
             let is_hit = batch.failed_before != failed_before;
             let synced = if is_hit { Err(Errno::IO) } else { synced };
-            batch.finish(synced, changes, &mut wakes);
+            finish(batch, synced, &mut wakes);
         }
     }
 }
 
 impl Batch {
+    /// Tells `names` what was synced by itself.
+    fn tell(&self, names: &Names) {
+        for made in self.made.iter().filter(|made| !made.folders.is_empty()) {
+            if let (Some(key), Ok(Some(version))) = (&made.key, &made.outcome) {
+                names.add(key, *version);
+            }
+        }
+    }
+
     /// Tells and answers; a change whose name could not be synced is not acknowledged, though it may have been made.
     fn finish(mut self, synced: Result<(), Errno>, changes: &Changes, wakes: &mut WakeBatch) {
         // Subscribers are told no change whose outcome is unknown or was not acknowledged.
@@ -218,7 +239,8 @@ mod tests {
                 None => Ok(()),
             }
         };
-        sync_all(&waiting, sync, false, &changes, &failed);
+        let finish = |batch: Batch, synced, wakes: &mut _| batch.finish(synced, &changes, wakes);
+        sync_all(&waiting, sync, false, finish, &failed);
         assert!(!is_acknowledged(of_first));
         assert!(
             !is_acknowledged(of_meanwhile),

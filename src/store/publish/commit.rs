@@ -36,6 +36,8 @@ const TRIES: u32 = 128;
 pub(super) struct Plan {
     /// That of the value; of a removal, one that the removed value does not have.
     pub(super) version: Version,
+    /// The journal is to hold it.
+    pub(super) is_journaled: bool,
     target: Target,
 }
 
@@ -112,6 +114,7 @@ impl Committer {
             let version = self.writer.next_version(Some(meta.version))?;
             return Ok(Some(Plan {
                 version,
+                is_journaled: true,
                 target: Target::Present,
             }));
         };
@@ -120,6 +123,7 @@ impl Committer {
         let version = value.version_after(&self.writer, current.map(|meta| meta.version))?;
         Ok(Some(Plan {
             version,
+            is_journaled: value.is_journaled(&self.writer),
             target: current.map_or(Target::Absent, |_| Target::Present),
         }))
     }

@@ -17,8 +17,6 @@ pub(super) fn make(
     journal: &mut Journal,
     changes: &mut impl Iterator<Item = Change>,
 ) -> Vec<Made> {
-    let turns = journal.turns();
-    let _turn = turns.take();
     let mut frame = FrameBuilder::new();
     let mut made = Vec::new();
     let mut group = Vec::new();
@@ -38,7 +36,8 @@ pub(super) fn make(
     if group.is_empty() {
         return made;
     }
-    let is_large = group.iter().any(|(change, _)| is_large(change));
+    let has_large = group.iter().any(|(_, plan)| !plan.is_journaled);
+    journal.names().move_to(&mut frame);
     match appended(committer, journal, frame, group) {
         Err((error, group)) => {
             let refused = group
@@ -47,13 +46,16 @@ pub(super) fn make(
             made.extend(refused);
         }
         Ok(group) => {
+            let turns = journal.turns();
+            let turn = turns.take();
             let mut cancelled = FrameBuilder::new();
             let before = made.len();
             for (staged, plan) in group {
                 made.extend(publish(committer, staged, &plan, &mut cancelled));
             }
             cancel(journal, cancelled, &mut made[before..]);
-            journal.published(is_large);
+            journal.published(has_large);
+            drop(turn);
         }
     }
     made
@@ -74,7 +76,8 @@ fn appended(
 ) -> Result<Vec<(Staged, Plan)>, Unmade> {
     let changes =
         |group: Vec<(Change, Plan)>| group.into_iter().map(|(change, _)| change).collect();
-    if let Err(error) = journal.append(frame) {
+    let is_written = !frame.is_empty();
+    if is_written && let Err(error) = journal.append(frame) {
         return Err((error, changes(group)));
     }
     let stage = |(mut change, plan): (Change, Plan)| {
@@ -86,7 +89,8 @@ fn appended(
         Some((staged, plan))
     };
     let staged: Vec<_> = group.into_iter().filter_map(stage).collect();
-    match journal.synced() {
+    let synced = if is_written { journal.synced() } else { Ok(()) };
+    match synced {
         Ok(()) => Ok(staged),
         Err(error) => {
             let change = |(staged, _)| match staged {
@@ -107,7 +111,9 @@ fn publish(
         Ok(change) => survive(|| committer.make(change))?,
         Err((change, error)) => change.refuse(error),
     };
-    if let (Err(_), Some(key)) = (&made.outcome, &made.key) {
+    if plan.is_journaled
+        && let (Err(_), Some(key)) = (&made.outcome, &made.key)
+    {
         cancelled.mark(Mark::Cancelled, key.as_str(), plan.version);
     }
     Some(made)
@@ -118,8 +124,7 @@ fn cancel(journal: &mut Journal, cancelled: FrameBuilder, made: &mut [Made]) {
     if cancelled.is_empty() {
         return;
     }
-    let known = journal.append(cancelled).and_then(|()| journal.synced());
-    if let Err(error) = known {
+    if let Err(error) = journal.cancel(cancelled) {
         for made in made.iter_mut().filter(|made| made.outcome.is_err()) {
             made.outcome = Err(unmade(&error));
         }
@@ -130,16 +135,12 @@ fn record(frame: &mut FrameBuilder, change: &Change, plan: &Plan) {
     let key = change.key.as_str();
     match &change.value {
         None => frame.mark(Mark::Deleted, key, plan.version),
-        Some(value) => match value.in_memory() {
-            Some((attributes, runs)) => frame.put(key, plan.version, attributes, runs),
-            None => frame.mark(Mark::Named, key, plan.version),
-        },
+        Some(value) => {
+            if let Some((attributes, runs)) = value.in_memory() {
+                frame.put(key, plan.version, attributes, runs);
+            }
+        }
     }
-}
-
-fn is_large(change: &Change) -> bool {
-    let value = change.value.as_ref();
-    value.is_some_and(|value| value.in_memory().is_none())
 }
 
 /// The same failure, for each of a group.

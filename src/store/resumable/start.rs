@@ -103,7 +103,7 @@ mod tests {
 
     use tempfile::TempDir;
 
-    use super::super::super::directory::{Directory, Options};
+    use super::super::super::directory::{Directory, JournalOptions, Options};
     use super::super::super::key::Key;
     use super::*;
 
@@ -117,6 +117,7 @@ mod tests {
             compute_threads: 0,
             cpus: None,
             durability: Durability::Os,
+            journal: JournalOptions::default(),
             max_staged: None,
             upload_expiry: Duration::ZERO,
             is_text: |_, _| false,
