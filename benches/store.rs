@@ -31,7 +31,7 @@ fn open(dir: &TempDir, cache: u64) -> Directory {
         upload_expiry: Duration::ZERO,
         is_text: |_, _| false,
     };
-    Directory::open(dir.path(), options).expect("a store")
+    Directory::open(dir.path(), &options).expect("a store")
 }
 
 /// As a reactor has it.

@@ -27,7 +27,7 @@ pub(super) fn start<T: Target + Clone + Send + 'static>(
         let _ = rustix::process::nice(NICENESS);
         listeners.into_iter().map(Listener::register).collect()
     };
-    runtime_thread::start("acceptor".to_owned(), set_up, async move |listeners| {
-        accept_loop::run(listeners, &limit, targets, &draining).await;
-    })
+    let held = draining.clone();
+    let run = async move |listeners| accept_loop::run(listeners, &limit, targets, &draining).await;
+    runtime_thread::start("acceptor".to_owned(), set_up, run, held)
 }

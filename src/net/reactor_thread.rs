@@ -115,7 +115,7 @@ fn spawn(
     limit: Arc<ConnectionLimit>,
     draining: Draining,
 ) -> io::Result<()> {
-    let cpu = config.cpu;
+    let (cpu, name) = (config.cpu, config.name.clone());
     let set_up = move || {
         if let Some(cpu) = cpu {
             pin_to(cpu);
@@ -123,9 +123,10 @@ fn spawn(
         splice::set_up();
         source()
     };
-    runtime_thread::start(config.name.clone(), set_up, async move |source| {
-        run(config, source, limit, draining).await;
-    })
+    // The reactor's own tasks hold the store until the runtime ends: only then has the thread finished.
+    let held = draining.clone();
+    let run = async move |source| run(config, source, limit, draining).await;
+    runtime_thread::start(name, set_up, run, held)
 }
 
 fn pin_to(cpu: usize) {

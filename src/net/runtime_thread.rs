@@ -7,11 +7,12 @@ use std::thread;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 
 /// Starts a thread that makes what it needs by `set_up`, on its runtime, and then runs `run` with it. Returns once it is
-/// set up, or why it cannot be.
+/// set up, or why it cannot be. What is `held` is dropped last, after all that ran there.
 pub(super) fn start<T>(
     name: String,
     set_up: impl FnOnce() -> io::Result<T> + Send + 'static,
     run: impl AsyncFnOnce(T) + Send + 'static,
+    held: impl Send + 'static,
 ) -> io::Result<()> {
     let (started, outcome) = sync_channel(1);
     thread::Builder::new().name(name).spawn(move || {
@@ -23,6 +24,8 @@ pub(super) fn start<T>(
             Ok((runtime, made)) => {
                 let _ = started.send(Ok(()));
                 runtime.block_on(run(made));
+                drop(runtime);
+                drop(held);
             }
             Err(error) => drop(started.send(Err(error))),
         }

@@ -26,7 +26,7 @@ pub(super) fn open_store(config: &Config, cpus: &Cpus) -> Result<Store, StartErr
             };
             Ok(open_directory(
                 directory,
-                options,
+                &options,
                 config.service.read_only,
             )?)
         }
@@ -62,7 +62,7 @@ pub(super) fn make_directory(config: &Config) -> Result<(), OpenError> {
 /// Opens the directory. The default one is looked at again: what serves need not have made it.
 fn open_directory(
     config: &DirectoryConfig,
-    options: store::Options,
+    options: &store::Options,
     read_only: bool,
 ) -> Result<Store, OpenError> {
     let dir = &config.path;

@@ -29,12 +29,12 @@ pub type Probe = std::pin::Pin<Box<dyn Future<Output = Result<Option<u64>, Error
 
 impl Store {
     /// Opens the directory `dir` for reading and writing, making it when it is missing.
-    pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
+    pub fn open(dir: &Path, options: &Options) -> Result<Self, OpenError> {
         Directory::open(dir, options).map(|directory| Self::Directory(Box::new(directory)))
     }
 
     /// Opens the directory `dir` for reading alone: nothing is created or locked.
-    pub fn open_read_only(dir: &Path, options: Options) -> Result<Self, OpenError> {
+    pub fn open_read_only(dir: &Path, options: &Options) -> Result<Self, OpenError> {
         let directory = Directory::open_read_only(dir, options)?;
         Ok(Self::Directory(Box::new(directory)))
     }

@@ -27,6 +27,7 @@ mod change;
 mod commit;
 mod group;
 mod levels;
+mod plan;
 
 use acknowledge::Acknowledger;
 pub use change::Condition;

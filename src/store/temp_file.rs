@@ -10,6 +10,7 @@ use bytes::Bytes;
 use rustix::fs::{AtFlags, FallocateFlags, Mode, Timespec, Timestamps};
 use rustix::io::{Errno, retry_on_intr};
 
+use super::attributes::Attributes;
 use super::blocking_pool::BlockingPool;
 use super::error::Error;
 use super::meta::Version;
@@ -133,8 +134,15 @@ impl TempFile {
         allocate(&*self.file, len)
     }
 
+    /// Gives the file its version and its attributes. Blocks.
+    pub(super) fn seal(&self, attributes: &Attributes, version: Version) -> Result<(), Error> {
+        self.stamp(version)
+            .map_err(Error::errno_while("stamp the version"))?;
+        attributes.write(&*self.file, version)
+    }
+
     /// Stamps the version into the file: its modification time.
-    pub(super) fn stamp(&self, version: Version) -> Result<(), Errno> {
+    fn stamp(&self, version: Version) -> Result<(), Errno> {
         let omit = Timespec {
             tv_sec: 0,
             tv_nsec: rustix::fs::UTIME_OMIT,

@@ -11,7 +11,6 @@ use bytes::Bytes;
 use rustix::fs::{Access, AtFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::attributes::Attributes;
 use super::blocking_pool::BlockingPool;
 use super::clock::Clock;
 use super::directory_fd::Dir;
@@ -39,7 +38,7 @@ pub enum Durability {
 pub(super) struct Writer {
     temp_dir: Arc<TempDir>,
     durability: Durability,
-    is_journaled: bool,
+    is_journaled: AtomicBool,
     is_journal_failing: AtomicBool,
     quota: Arc<StagingQuota>,
     clock: Mutex<Clock>,
@@ -51,7 +50,6 @@ impl Writer {
     pub(super) fn new(
         temp_dir: TempDir,
         durability: Durability,
-        is_journaled: bool,
         quota: Arc<StagingQuota>,
         clock: Clock,
         counters: Arc<StoreCounters>,
@@ -59,7 +57,7 @@ impl Writer {
         Self {
             temp_dir: Arc::new(temp_dir),
             durability,
-            is_journaled,
+            is_journaled: AtomicBool::new(false),
             is_journal_failing: AtomicBool::new(false),
             quota,
             clock: Mutex::new(clock),
@@ -78,7 +76,12 @@ impl Writer {
 
     /// Whether small values and deletes go to a journal, in place of syncs of their own.
     pub(super) fn is_journaled(&self) -> bool {
-        self.is_journaled
+        self.is_journaled.load(Relaxed)
+    }
+
+    /// There is a journal from here on. To be said before the first change.
+    pub(super) fn set_journaled(&self) {
+        self.is_journaled.store(true, Relaxed);
     }
 
     /// Says whether the journal can be written and settled: a store whose journal cannot is not ready.
@@ -116,18 +119,6 @@ impl Writer {
             .unwrap_or_else(PoisonError::into_inner)
             .next(current);
         next.map_err(Error::errno_while("advance the clock of versions"))
-    }
-
-    /// Gives `file` its version and its attributes. Blocks.
-    pub(super) fn stamp(
-        &self,
-        file: &TempFile,
-        attributes: &Attributes,
-        version: Version,
-    ) -> Result<(), Error> {
-        file.stamp(version)
-            .map_err(Error::errno_while("stamp the version"))?;
-        attributes.write(&**file.file(), version)
     }
 
     /// Puts a value and its version on the disk. A sync that failed is final: the kernel has forgotten what it could not write,

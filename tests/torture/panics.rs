@@ -228,7 +228,7 @@ mod threads {
             durability: Durability::Os,
             journal: JournalOptions::default(),
         };
-        Directory::open(dir.path(), options).expect("a store")
+        Directory::open(dir.path(), &options).expect("a store")
     }
 
     async fn put(store: &Directory, panics: bool) -> Result<(), Error> {

@@ -24,7 +24,7 @@ pub(super) fn subscribers(access: Option<Arc<Access>>) -> Rc<Subscribers> {
         upload_expiry: std::time::Duration::ZERO,
         is_text: |_, _| false,
     };
-    let store = Store::open(dir.path(), options).unwrap();
+    let store = Store::open(dir.path(), &options).unwrap();
     Rc::new(Subscribers::new(
         Arc::clone(store.changes().unwrap()),
         access,

@@ -40,10 +40,10 @@ impl Options {
 
 impl Directory {
     /// Opens `dir` for reading and writing, making it when it is missing.
-    pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
+    pub fn open(dir: &Path, options: &Options) -> Result<Self, OpenError> {
         let state = StateDir::open(dir, options.durability)?;
-        let place = place(dir, &options);
-        let is_journaled = is_journaled(&options, state.kind.as_deref());
+        let place = place(dir, options);
+        let is_journaled = is_journaled(options, state.kind.as_deref());
         let exchanges = is_journaled
             && options.durability == Durability::Disk
             && file_system::flushes_at_rename(state.kind.as_deref());
@@ -78,15 +78,16 @@ impl Directory {
         let writer = Arc::new(Writer::new(
             temp_dir,
             options.durability,
-            is_journaled,
             quota,
             state.clock,
             Arc::clone(&counters),
         ));
         let recovered = journal::recover(&place, &writer)?;
-        let journal = is_journaled
-            .then(|| Journal::start(&place, recovered, Arc::clone(&writer)))
-            .transpose()?;
+        let journal = if is_journaled {
+            Journal::start(&place, recovered, &writer)?
+        } else {
+            None
+        };
         let publisher = Publisher::start(Arc::clone(&writer), Arc::clone(&changes), journal);
         let publisher = publisher.map_err(failed)?;
         Ok(Self {
@@ -109,7 +110,7 @@ impl Directory {
 
     /// Opens `dir` for reading alone: nothing is created or locked, so it may lie on a read-only file system and have
     /// other servers.
-    pub fn open_read_only(dir: &Path, options: Options) -> Result<Self, OpenError> {
+    pub fn open_read_only(dir: &Path, options: &Options) -> Result<Self, OpenError> {
         let failed = |source| OpenError::Failed {
             doing: "open",
             path: dir.to_owned(),
@@ -124,7 +125,7 @@ impl Directory {
                 dir: dir.to_owned(),
             });
         }
-        refuse_unreplayed(dir, &root, &options)?;
+        refuse_unreplayed(dir, &root, options)?;
         let location = Location::new(dir, &root, None).map_err(failed)?;
         let values = Arc::new(Dir::new(
             root,

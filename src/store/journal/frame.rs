@@ -214,7 +214,7 @@ impl Head {
 }
 
 /// The records of a frame that is whole. One that this version does not know ends them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Records<'a>(&'a [u8]);
 
 impl<'a> Iterator for Records<'a> {
@@ -224,7 +224,7 @@ impl<'a> Iterator for Records<'a> {
         let bytes = &mut self.0;
         let kind = bytes.try_get_u8().ok()?;
         let version = Version::from_nanos(bytes.try_get_i128_le().ok()?);
-        let key = std::str::from_utf8(optional(bytes)??).ok()?;
+        let key = std::str::from_utf8(optional(bytes)?.present?).ok()?;
         let what = match kind {
             PUT => {
                 let attributes = attributes(bytes)?;
@@ -241,10 +241,16 @@ impl<'a> Iterator for Records<'a> {
 }
 
 fn attributes(bytes: &mut &[u8]) -> Option<Attributes> {
-    let media_type = optional(bytes)?.and_then(|text| std::str::from_utf8(text).ok());
-    let fields = optional(bytes)?;
-    let sha256 = optional(bytes)?.and_then(|digest| digest.try_into().ok());
-    let sha512 = optional(bytes)?.and_then(|digest| digest.try_into().ok());
+    let media_type = optional(bytes)?
+        .present
+        .and_then(|text| std::str::from_utf8(text).ok());
+    let fields = optional(bytes)?.present;
+    let sha256 = optional(bytes)?
+        .present
+        .and_then(|digest| digest.try_into().ok());
+    let sha512 = optional(bytes)?
+        .present
+        .and_then(|digest| digest.try_into().ok());
     let has_digests = sha256.is_some() || sha512.is_some();
     let digests = Digests {
         sha256,
@@ -258,12 +264,18 @@ fn attributes(bytes: &mut &[u8]) -> Option<Attributes> {
     })
 }
 
+/// Bytes that may have been left out.
+struct Field<'a> {
+    present: Option<&'a [u8]>,
+}
+
 /// `None` where the bytes end too early.
-fn optional<'a>(bytes: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
-    match bytes.try_get_u16_le().ok()? {
-        NONE => Some(None),
-        len => bytes.split_off(..usize::from(len)).map(Some),
-    }
+fn optional<'a>(bytes: &mut &'a [u8]) -> Option<Field<'a>> {
+    let present = match bytes.try_get_u16_le().ok()? {
+        NONE => None,
+        len => Some(bytes.split_off(..usize::from(len))?),
+    };
+    Some(Field { present })
 }
 
 #[cfg(test)]

@@ -168,7 +168,7 @@ impl<'a> Replay<'a> {
         })?;
         let value = [Bytes::copy_from_slice(value)];
         let mut file = TempFile::create_small(self.writer.temp_dir(), &value, Target::Present)?;
-        self.writer.stamp(&file, attributes, version)?;
+        file.seal(attributes, version)?;
         file.replace(&folder, key.name(), false)
             .map_err(Error::errno_while("rename"))
     }

@@ -66,7 +66,7 @@ impl State {
     }
 
     /// Up to where there is something to settle; what comes later is due anew.
-    fn to_settle(&mut self) -> Option<Position> {
+    fn take_due(&mut self) -> Option<Position> {
         let has_any = self.published.number > self.settled.number
             || self.has_unsynced
             || !self.retired.is_empty();
@@ -176,7 +176,7 @@ impl Shared {
             let lacks = state.lacks_segment() && (is_asked || state.refusal.is_none());
             if may_settle || lacks {
                 return Task {
-                    settle: if may_settle { state.to_settle() } else { None },
+                    settle: if may_settle { state.take_due() } else { None },
                     make: lacks.then_some(state.next_index),
                     asks: state.asks,
                     is_last: state.is_ended,

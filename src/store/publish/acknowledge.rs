@@ -179,7 +179,7 @@ impl Batch {
 mod tests {
     use super::super::super::batch_reply::{self, Receiver as Reply};
     use super::super::super::meta::Version;
-    use super::super::change::Outcome;
+    use super::super::change::{Outcome, Told};
     use super::*;
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
@@ -189,7 +189,7 @@ mod tests {
         let outcome = Ok(Some(Version::from_nanos(7)));
         let made = Made {
             key: None,
-            stored: None,
+            told: Told::Nothing,
             outcome,
             folders: vec!["a/b".into()],
             reply_to,

@@ -32,7 +32,7 @@ impl Change {
     pub(super) fn unchanged(self, outcome: Outcome) -> Made {
         Made {
             key: Some(self.key),
-            stored: None,
+            told: Told::Nothing,
             outcome,
             folders: Vec::new(),
             reply_to: self.reply_to,
@@ -40,11 +40,22 @@ impl Change {
     }
 }
 
+/// What subscribers are told of a change.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Told {
+    /// There was none.
+    Nothing,
+    /// The key stands for this value.
+    Stored(Meta),
+    /// The key stands for nothing.
+    Removed,
+}
+
 /// What became of a change, and where that goes. The key is taken when the change is told.
 pub(super) struct Made {
     pub(super) key: Option<Key<'static>>,
-    /// For the subscribers, if there was a change: what the key stands for now.
-    pub(super) stored: Option<Option<Meta>>,
+    /// What the subscribers hear.
+    pub(super) told: Told,
     pub(super) outcome: Outcome,
     /// The paths of the folders whose names were changed; left empty where names are not synced.
     pub(super) folders: Vec<Box<str>>,
@@ -54,7 +65,11 @@ pub(super) struct Made {
 impl Made {
     /// The change, to be told to subscribers, if there was one.
     pub(super) fn event(&mut self) -> Option<(Key<'static>, Option<Meta>)> {
-        let stored = self.stored?;
+        let stored = match self.told {
+            Told::Nothing => return None,
+            Told::Removed => None,
+            Told::Stored(meta) => Some(meta),
+        };
         Some((self.key.take()?, stored))
     }
 }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::super::directory_fd::{Dir, Entry, look_up, unlink};
 use super::super::error::Error;
-use super::super::folder::{Folder, is_no_folder};
+use super::super::folder::Folder;
 use super::super::key::Key;
 use super::super::limits::SLOW_TO_FREE;
 use super::super::location::LocationError;
@@ -20,7 +20,7 @@ use super::super::temp_file::Target;
 use super::super::upload::{NewValue, SealedValue};
 use super::super::value_file::ValueFile;
 use super::super::writer::{Durability, Writer};
-use super::change::{Change, Condition, Made};
+use super::change::{Change, Condition, Made, Told};
 use super::levels::Levels;
 use crate::metrics::StoreCounters;
 
@@ -29,21 +29,11 @@ use crate::metrics::StoreCounters;
 const CREATES_IN_A_ROW: u32 = 16;
 
 /// How often a PUT begins anew whose folder another program removes: one that does so in a loop wins some times in a row.
-const TRIES: u32 = 128;
-
-/// A change that may be made.
-#[derive(Debug)]
-pub(super) struct Plan {
-    /// That of the value; of a removal, one that the removed value does not have.
-    pub(super) version: Version,
-    /// The journal is to hold it.
-    pub(super) is_journaled: bool,
-    target: Target,
-}
+const TRIES: u32 = 1024;
 
 /// What the publisher's thread works with.
 pub(super) struct Committer {
-    writer: Arc<Writer>,
+    pub(super) writer: Arc<Writer>,
     /// How many of the last changes were creates.
     creates: Cell<u32>,
 }
@@ -65,7 +55,7 @@ impl Committer {
         self.dir().location().check()
     }
 
-    fn dir(&self) -> &Dir {
+    pub(super) fn dir(&self) -> &Dir {
         self.writer.dir()
     }
 
@@ -79,62 +69,30 @@ impl Committer {
         let condition = condition.as_ref();
         let mut levels = Levels::of(&key);
         let is_synced = self.syncs_names(value.as_ref());
-        let (outcome, stored) = match value {
+        let (outcome, told) = match value {
             Some(value) => {
                 let len = value.len();
                 let version = self.put(&key, value, condition, &mut levels);
-                let stored = version.as_ref().ok();
-                let stored = stored.map(|&version| Meta { len, version });
-                (version.map(Some), stored)
+                let told = version.as_ref().ok().map(|&version| Meta { len, version });
+                (version.map(Some), told.map_or(Told::Nothing, Told::Stored))
             }
-            None => (self.delete(&key, condition, &mut levels), None),
+            None => match self.delete(&key, condition, &mut levels) {
+                Ok(Some(version)) => (Ok(Some(version)), Told::Removed),
+                unchanged => (unchanged, Told::Nothing),
+            },
         };
         let folders = if is_synced {
             levels.folders(&key)
         } else {
             Vec::new()
         };
-        let stored = matches!(outcome, Ok(Some(_))).then_some(stored);
         Made {
             key: Some(key),
-            stored,
+            told,
             outcome,
             folders,
             reply_to,
         }
-    }
-
-    /// What the journal is told of `change` before it is made, if it may be made; `None` where there is nothing to make.
-    pub(super) fn plan(&self, change: &mut Change) -> Result<Option<Plan>, Error> {
-        let (key, condition) = (&change.key, change.condition.as_ref());
-        let Some(value) = &mut change.value else {
-            let Some((_, meta)) = self.deletable(key, condition)? else {
-                return Ok(None);
-            };
-            let version = self.writer.next_version(Some(meta.version))?;
-            return Ok(Some(Plan {
-                version,
-                is_journaled: true,
-                target: Target::Present,
-            }));
-        };
-        let folder = self.folder(key)?;
-        let current = self.assumed(key, folder.as_ref(), condition)?;
-        let version = value.version_after(&self.writer, current.map(|meta| meta.version))?;
-        Ok(Some(Plan {
-            version,
-            is_journaled: value.is_journaled(&self.writer),
-            target: current.map_or(Target::Absent, |_| Target::Present),
-        }))
-    }
-
-    /// Writes the file of the value, if `change` has one, with the version of its `plan`.
-    pub(super) fn stage(&self, change: &mut Change, plan: &Plan) -> Result<(), Error> {
-        if let Some(value) = change.value.take() {
-            let sealed = value.seal_as(&self.writer, plan.target, plan.version)?;
-            change.value = Some(NewValue::Sealed(sealed));
-        }
-        Ok(())
     }
 
     /// Whether names that change with this value, or with a removal, are synced by themselves.
@@ -174,7 +132,7 @@ impl Committer {
     }
 
     /// The value that a PUT of `key` would replace, if `condition` allows it; after many creates in a row, none is assumed.
-    fn assumed(
+    pub(super) fn assumed(
         &self,
         key: &Key<'_>,
         folder: Option<&Folder<'_>>,
@@ -280,26 +238,8 @@ impl Committer {
         Ok(Some(meta.version))
     }
 
-    /// The value of `key` that a DELETE would remove, if `condition` allows it, and its folder.
-    fn deletable(
-        &self,
-        key: &Key<'_>,
-        condition: Option<&Condition>,
-    ) -> Result<Option<(Folder<'_>, Meta)>, Error> {
-        let folder = match self.dir().folder(key.folder()) {
-            Err(errno) if is_no_folder(errno) => return Ok(None),
-            folder => folder.map_err(Error::errno_while("open the folder"))?,
-        };
-        // RFC 9110, section 13.2.1, in the terms of the store: no condition is asked for a change that would do nothing.
-        let Entry::Value(meta) = stands_under(key, &folder)? else {
-            return Ok(None);
-        };
-        allow(condition, Some(meta))?;
-        Ok(Some((folder, meta)))
-    }
-
     /// The folder of `key`, if it is there.
-    fn folder(&self, key: &Key<'_>) -> Result<Option<Folder<'_>>, Error> {
+    pub(super) fn folder(&self, key: &Key<'_>) -> Result<Option<Folder<'_>>, Error> {
         match self.dir().folder(key.folder()) {
             Ok(folder) => Ok(Some(folder)),
             Err(Errno::NOENT) => Ok(None),
@@ -333,7 +273,7 @@ fn replaceable(
     Ok(current)
 }
 
-fn stands_under(key: &Key<'_>, folder: &Folder<'_>) -> Result<Entry, Error> {
+pub(super) fn stands_under(key: &Key<'_>, folder: &Folder<'_>) -> Result<Entry, Error> {
     look_up(folder, key.name()).map_err(Error::errno_while("look up"))
 }
 
@@ -348,7 +288,7 @@ fn elsewhere(key: &Key<'_>) -> Error {
     ))
 }
 
-fn allow(condition: Option<&Condition>, current: Option<Meta>) -> Result<(), Error> {
+pub(super) fn allow(condition: Option<&Condition>, current: Option<Meta>) -> Result<(), Error> {
     match condition {
         Some(allows) if !allows(current) => Err(Error::Precondition),
         _ => Ok(()),

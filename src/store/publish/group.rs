@@ -9,7 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::super::error::Error;
 use super::super::journal::{FrameBuilder, Journal, Mark};
 use super::change::{Change, Made};
-use super::commit::{Committer, Plan};
+use super::commit::Committer;
+use super::plan::Plan;
 
 /// Makes as many of the `changes` as one frame takes. Those for which there is no outcome have panicked.
 pub(super) fn make(
@@ -145,6 +146,9 @@ fn record(frame: &mut FrameBuilder, change: &Change, plan: &Plan) {
 
 /// The same failure, for each of a group.
 fn unmade(error: &Error) -> Error {
+    if let Error::NoSpace { reason } = error {
+        return Error::NoSpace { reason };
+    }
     let source = std::io::Error::other(error.to_string());
     Error::Failed {
         doing: "write the journal",

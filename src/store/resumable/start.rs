@@ -122,7 +122,7 @@ mod tests {
             upload_expiry: Duration::ZERO,
             is_text: |_, _| false,
         };
-        let directory = Directory::open(dir.path(), options).unwrap();
+        let directory = Directory::open(dir.path(), &options).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         runtime.unwrap().block_on(async {
             for _ in 0..20 {

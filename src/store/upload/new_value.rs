@@ -132,7 +132,7 @@ impl NewValue {
             Self::TempFile(file, details) => (file, details),
             Self::Sealed(sealed) => return Ok(sealed),
         };
-        writer.stamp(&file, &details.attributes, version)?;
+        file.seal(&details.attributes, version)?;
         Ok(SealedValue {
             file,
             version,
@@ -157,7 +157,7 @@ impl SealedValue {
             return Ok(());
         }
         self.version = writer.next_version(Some(current))?;
-        writer.stamp(&self.file, &self.details.attributes, self.version)?;
+        self.file.seal(&self.details.attributes, self.version)?;
         if writer.durability() == Durability::Disk && !self.is_journaled {
             writer.sync_value(&self.file)?;
         }

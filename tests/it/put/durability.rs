@@ -1,4 +1,4 @@
-//! Proves `--durability disk` by the order of the server's system calls: it syncs the value before it gives it its name, and
+//! Proves `--durability disk` without a journal by the order of the server's system calls: it syncs the value before it gives it its name, and
 //! the name before it sends the answer. A write whose sync fails is never acknowledged.
 
 use std::thread;
@@ -13,7 +13,7 @@ const CALLS: &str =
 
 fn traced(left_out: &str) -> Option<(Trace, TestServer)> {
     let trace = Trace::with(&["-e", CALLS, "-s", "300"], left_out)?;
-    let args = ["--threads", "1", "--durability", "disk"];
+    let args = ["--threads", "1", "--durability", "disk", "--journal", "off"];
     let server = trace.around(Launch::new(&args)).start();
     Some((trace, server))
 }
@@ -109,7 +109,7 @@ fn a_directory_created_at_the_start_is_synced_first() {
     };
     let place = DataDir::temporary();
     let dir = DataDir::at(place.path().join("made/data"));
-    let args = ["--durability", "disk"];
+    let args = ["--durability", "disk", "--journal", "off"];
     let mut server = trace.around(Launch::new(&args).on(&dir)).start();
     assert_eq!(server.get("k").status, 404);
     server.stop();
@@ -243,7 +243,7 @@ fn a_sync_that_fails_is_not_acknowledged_and_the_next_put_works() {
         // A first start creates and syncs the directories.
         Launch::new(&[]).on(&dir).start().stop();
         dir.place("k", "old");
-        let args = ["--threads", "1", "--durability", "disk"];
+        let args = ["--threads", "1", "--durability", "disk", "--journal", "off"];
         let server = trace.around(Launch::new(&args).on(&dir)).start();
         let answer = server.put("k", pattern(1, size));
         assert_eq!(answer.status, 500, "the value was not synced: {answer:?}");

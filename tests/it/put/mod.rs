@@ -7,6 +7,7 @@ mod disk_errors;
 mod durability;
 mod folders;
 mod form_upload;
+mod journal;
 mod large_uploads;
 mod publishing;
 mod uploads;

@@ -60,7 +60,16 @@ fn an_interrupted_call_is_repeated_and_not_a_500() {
 #[test]
 fn an_interrupted_stat_after_the_directory_sync_is_repeated() {
     directory_only!("system calls on files");
-    let args = ["--threads", "1", "--cache", "0", "--durability", "disk"];
+    let args = [
+        "--threads",
+        "1",
+        "--cache",
+        "0",
+        "--durability",
+        "disk",
+        "--journal",
+        "off",
+    ];
     let Some((server, tracer)) = failing(&args, &["inject=fstat:error=EINTR:when=1+2"]) else {
         return;
     };

@@ -1,0 +1,380 @@
+//! The journal of `--durability disk` and `second`: what is on the disk before the answer, and what a start makes of it. A cut of
+//! power is played here: the server is killed, its note no longer names the mount, and the files are changed. `power`, of the
+//! torture suite, cuts for real.
+
+use std::fs;
+use std::path::PathBuf;
+use std::thread;
+
+use rustix::process::Signal;
+
+use crate::support::{
+    Attached, Call, DataDir, Launch, Scrape, TestServer, Trace, can_trace, clear_only,
+    directory_only, eventually, http1_only, pattern,
+};
+
+const DISK: [&str; 2] = ["--durability", "disk"];
+const REPLAYED: &str = "replayed the journal: a server was not ended in order";
+
+fn start(dir: &DataDir) -> TestServer {
+    Launch::new(&DISK).on(dir).start()
+}
+
+fn own(dir: &DataDir, name: &str) -> PathBuf {
+    dir.path().join(".data-server").join(name)
+}
+
+/// Kills the server. What the files hold is then taken for what the disk had.
+fn cut(mut server: TestServer) {
+    server.signal(Signal::KILL);
+    server.exit();
+    forget_mount(&server.dir);
+}
+
+fn forget_mount(dir: &DataDir) {
+    let note = own(dir, "journal-state");
+    let text = fs::read_to_string(&note).expect("a note");
+    let lines: Vec<_> = text.lines().collect();
+    assert!(lines[1].starts_with("open"), "{text}");
+    fs::write(&note, [lines[0], "open", lines[2]].join("\n")).expect("a note");
+}
+
+fn version(server: &TestServer, key: &str) -> String {
+    server.get(key).header("etag").expect("an ETag").to_owned()
+}
+
+#[test]
+fn a_change_is_in_the_journal_on_the_disk_before_it_has_its_name_and_its_answer() {
+    http1_only!("its system calls");
+    clear_only!("its system calls");
+    directory_only!("durability");
+    let calls = "trace=fsync,fdatasync,linkat,renameat2,unlinkat,sendto,sendmsg";
+    let left_out = "the order of syncs with a journal";
+    let Some(trace) = Trace::with(&["-e", calls, "-s", "300"], left_out) else {
+        return;
+    };
+    let args = [&["--threads", "1"][..], &DISK].concat();
+    let mut server = trace.around(Launch::new(&args)).start();
+    let etags = [(); 2].map(|()| {
+        let answer = server.put("k", pattern(1, 100));
+        assert_eq!(answer.status, 200);
+        let etag = answer.header("etag").expect("an ETag").to_owned();
+        etag.trim_matches('"').to_owned()
+    });
+    assert_eq!(server.ask("DELETE", "k").status, 200);
+    server.stop();
+
+    let calls = trace.calls();
+    let answer = |part: &str| {
+        let sent = |call: &&Call| call.name.starts_with("send") && call.args.contains(part);
+        calls.iter().find(sent).expect("an answer")
+    };
+    let is_change = |call: &&Call| {
+        let of_key = call.args.contains("data>, \"k\"") && call.result == "0";
+        of_key && matches!(call.name.as_str(), "linkat" | "renameat2" | "unlinkat")
+    };
+    let mut changes = calls.iter().filter(is_change);
+    let mut since = 0;
+    for etag in [Some(&etags[0]), Some(&etags[1]), None] {
+        let change = changes.next().expect("a change");
+        let is_sync = |call: &&Call| {
+            let is_journal = call.args.contains("/.data-server/journal/0>");
+            is_journal && call.name == "fdatasync" && call.began > since && call.result == "0"
+        };
+        let synced = calls.iter().find(is_sync).expect("a sync of the journal");
+        assert!(synced.ended < change.began, "{synced:?}, {change:?}");
+        if let Some(etag) = etag {
+            let answered = answer(etag);
+            assert!(change.ended < answered.began, "{change:?}, {answered:?}");
+            let of_values = |call: &&Call| {
+                let waits = call.name.starts_with("fsync") && call.args.contains("/data");
+                waits && call.began > synced.began && call.ended < answered.began
+            };
+            assert_eq!(calls.iter().find(of_values).map(|call| &call.args), None);
+        }
+        since = change.ended;
+    }
+}
+
+#[test]
+fn writers_at_the_same_time_share_a_sync() {
+    directory_only!("durability");
+    if !can_trace() {
+        eprintln!("left out: shared syncs of the journal, for strace does not run here");
+        return;
+    }
+    let server = TestServer::start(&DISK);
+    let tracer = Attached::to(&server, &["-e", "inject=fdatasync:delay_enter=50000"]);
+    thread::scope(|scope| {
+        for client in 0..16 {
+            let server = &server;
+            scope.spawn(move || {
+                for n in 0..4 {
+                    server.store(&format!("{client}-{n}"), pattern(n, 100));
+                }
+            });
+        }
+    });
+    let calls = tracer.detach();
+    let syncs = calls.iter().filter(|call| call.name == "fdatasync").count();
+    assert!((4..=40).contains(&syncs), "{syncs} syncs for 64 values");
+}
+
+#[test]
+fn after_a_cut_of_power_the_files_have_what_was_acknowledged() {
+    directory_only!("durability");
+    let dir = DataDir::temporary();
+    let server = start(&dir);
+    let keys = [
+        "lost", "torn", "older", "removed", "whole", "a/b/lost", "empty", "hand",
+    ];
+    for key in keys {
+        server.store(key, "first");
+    }
+    server.store("typed", "x");
+    let older = fs::read(dir.file("older")).expect("a file");
+    for key in ["lost", "torn", "older", "a/b/lost", "hand"] {
+        server.store(key, format!("second of {key}"));
+    }
+    assert_eq!(server.ask("DELETE", "removed").status, 200);
+    assert_eq!(server.ask("DELETE", "empty").status, 200);
+    server.store("empty", "");
+    let large = pattern(1, 300_000);
+    server.store("large", &large);
+    let before =
+        ["lost", "torn", "older", "whole", "a/b/lost", "empty"].map(|k| version(&server, k));
+    cut(server);
+
+    let stamp = |key: &str| fs::metadata(dir.file(key)).and_then(|m| m.modified());
+    let torn = stamp("torn").expect("a time");
+    fs::remove_file(dir.file("lost")).expect("it is there");
+    fs::remove_dir_all(dir.path().join("a")).expect("it is there");
+    fs::write(dir.file("torn"), "second of t\0\0\0").expect("written");
+    let file = fs::File::options().write(true).open(dir.file("torn"));
+    file.and_then(|file| file.set_modified(torn))
+        .expect("a time");
+    fs::write(dir.file("older"), older).expect("written");
+    let long_ago = std::time::SystemTime::UNIX_EPOCH;
+    for key in ["older", "removed"] {
+        let mut options = fs::File::options();
+        let file = options.append(true).create(true).open(dir.file(key));
+        file.and_then(|file| file.set_modified(long_ago))
+            .expect("a time");
+    }
+    fs::write(dir.file("hand"), "by hand").expect("written");
+
+    let server = Launch::new(&["--durability", "os"]).on(&dir).start();
+    let replayed = server.event(REPLAYED);
+    assert_eq!(replayed.number("changed_by_hand"), 1);
+    assert_eq!(replayed.number("written"), 4, "lost, torn, older, a/b/lost");
+    assert_eq!(replayed.number("removed"), 1);
+    assert!(replayed.number("records") >= 17);
+    for key in ["lost", "torn", "older", "a/b/lost"] {
+        assert_eq!(server.get(key).body, format!("second of {key}").as_bytes());
+    }
+    assert_eq!(server.get("removed").status, 404);
+    assert_eq!(server.get("hand").body, b"by hand");
+    assert!(server.get("large").body == large);
+    let after =
+        ["lost", "torn", "older", "whole", "a/b/lost", "empty"].map(|k| version(&server, k));
+    assert_eq!(before, after, "the versions that were acknowledged");
+    drop(server);
+    let server = start(&dir);
+    assert_eq!(server.events(REPLAYED).len(), 0, "once");
+}
+
+#[test]
+fn a_torn_end_of_the_journal_takes_nothing_from_what_is_before_it() {
+    directory_only!("durability");
+    let dir = DataDir::temporary();
+    let server = start(&dir);
+    for n in 0..5 {
+        server.store(&format!("k{n}"), pattern(n, 100));
+    }
+    cut(server);
+    for n in 0..5 {
+        fs::remove_file(dir.file(format!("k{n}"))).expect("it is there");
+    }
+    // Each PUT was a group of its own, of one block.
+    let segment = own(&dir, "journal/0");
+    let mut bytes = fs::read(&segment).expect("a segment");
+    bytes[4 * 4096 + 100] ^= 1;
+    fs::write(&segment, bytes).expect("a segment");
+    let server = start(&dir);
+    assert_eq!(server.event(REPLAYED).number("records"), 4);
+    for n in 0..4 {
+        assert!(server.get(&format!("k{n}")).body == pattern(n, 100));
+    }
+    assert_eq!(
+        server.get("k4").status,
+        404,
+        "of which the checksum is wrong"
+    );
+}
+
+#[test]
+fn a_killed_server_needs_no_replay_while_the_system_runs() {
+    directory_only!("durability");
+    let dir = DataDir::temporary();
+    let mut server = start(&dir);
+    server.store("k", "value");
+    server.store("removed", "value");
+    server.signal(Signal::KILL);
+    server.exit();
+    let note = fs::read_to_string(own(&dir, "journal-state")).expect("a note");
+    if !note.contains("open on ") {
+        eprintln!("left out: no replay after a kill, for this kernel cannot tell mounts apart");
+        return;
+    }
+    dir.remove("removed");
+    let server = start(&dir);
+    assert_eq!(server.get("k").body, b"value");
+    assert_eq!(server.get("removed").status, 404, "removed by hand");
+    assert_eq!(server.events(REPLAYED).len(), 0);
+}
+
+#[test]
+fn an_orderly_end_leaves_an_empty_journal() {
+    directory_only!("durability");
+    let dir = DataDir::temporary();
+    let mut server = start(&dir);
+    server.store("k", "value");
+    server.stop();
+    let note = fs::read_to_string(own(&dir, "journal-state")).expect("a note");
+    assert_eq!(note.lines().nth(1), Some("clean"), "{note}");
+    dir.remove("k");
+    let server = start(&dir);
+    assert_eq!(server.get("k").status, 404);
+    assert_eq!(server.events(REPLAYED).len(), 0);
+}
+
+#[test]
+fn a_directory_that_needs_a_replay_is_not_served_read_only() {
+    directory_only!("durability");
+    let dir = DataDir::temporary();
+    let server = start(&dir);
+    server.store("k", "value");
+    let beside = Launch::new(&["--read-only"]).on(&dir).start();
+    assert_eq!(
+        beside.get("k").body,
+        b"value",
+        "beside the server that writes"
+    );
+    drop(beside);
+    cut(server);
+    dir.remove("k");
+    let ended = Launch::new(&["--read-only"]).on(&dir).run();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("start it once without --read-only"),
+        "{}",
+        ended.stderr
+    );
+    start(&dir).stop();
+    let server = Launch::new(&["--read-only"]).on(&dir).start();
+    assert_eq!(server.get("k").body, b"value");
+}
+
+#[test]
+fn a_journal_elsewhere_is_asked_for_and_belongs_to_one_directory() {
+    directory_only!("durability");
+    let place = DataDir::temporary();
+    let at = place.outside("fast");
+    let at = at.to_str().expect("UTF-8");
+    let args = [&DISK[..], &["--journal-dir", at]].concat();
+    let dir = DataDir::temporary();
+    let server = Launch::new(&args).on(&dir).start();
+    server.store("k", "value");
+    assert!(fs::metadata(place.outside("fast").join("0")).is_ok());
+    let other = DataDir::temporary();
+    let refused = |dir: &DataDir, args: &[&str], why: &str| {
+        let ended = Launch::new(args).on(dir).run();
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        assert!(ended.stderr.contains(why), "{}", ended.stderr);
+    };
+    refused(&other, &args, "has the journal of another directory");
+    cut(server);
+    refused(&other, &args, "has the journal of another directory");
+    refused(&dir, &DISK, &format!("it was in {at}"));
+    refused(&dir, &[], &format!("it was in {at}"));
+    dir.remove("k");
+    let mut server = Launch::new(&args).on(&dir).start();
+    assert_eq!(server.get("k").body, b"value");
+    server.stop();
+    // Closed in order, it needs the other place no more.
+    start(&dir).stop();
+}
+
+#[test]
+fn a_sync_of_the_journal_that_fails_is_not_acknowledged_nor_repeated() {
+    directory_only!("durability");
+    let dir = DataDir::temporary();
+    // Files are told apart once they are there.
+    start(&dir).stop();
+    let segments = [0, 1, 2, 3].map(|n| own(&dir, &format!("journal/{n}")));
+    let mut options = vec!["-e", "inject=fdatasync:error=EIO:when=3"];
+    for segment in &segments {
+        options.extend(["-P", segment.to_str().expect("UTF-8")]);
+    }
+    let Some(trace) = Trace::with(&options, "a failed sync of the journal") else {
+        return;
+    };
+    let mut server = trace.around(Launch::new(&DISK).on(&dir)).start();
+    let statuses: Vec<_> = (0..6)
+        .map(|n| server.put("k", format!("{n}")).status)
+        .collect();
+    assert_eq!(statuses, [200, 200, 500, 200, 200, 200]);
+    assert_eq!(server.get("k").body, b"5");
+    let failures = Scrape::of(server.addr).count("data_server_journal_failures_total", &[]);
+    assert_eq!(failures, 1);
+    eventually("a checkpoint settles what is in the failed segment", || {
+        server.ask("GET", "-/ready").status == 200
+    });
+    server.stop();
+    let calls = trace.calls();
+    let of_segments: Vec<_> = calls
+        .iter()
+        .filter(|call| call.name == "fdatasync")
+        .collect();
+    let failed = of_segments.iter().position(|call| call.is_injected());
+    let failed = failed.expect("a sync that failed");
+    let again = |call: &&&Call| call.args == of_segments[failed].args;
+    assert_eq!(
+        of_segments[failed + 1..]
+            .iter()
+            .find(again)
+            .map(|c| &c.args),
+        None
+    );
+    let ended = fs::read_to_string(own(&dir, "journal-state")).expect("a note");
+    assert_eq!(ended.lines().nth(1), Some("clean"));
+}
+
+#[test]
+fn every_second_is_not_waited_for_and_comes() {
+    directory_only!("durability");
+    let options = [
+        "-e",
+        "trace=fdatasync",
+        "-e",
+        "inject=fdatasync:delay_enter=300000",
+    ];
+    let Some(trace) = Trace::with(&options, "syncs each second") else {
+        return;
+    };
+    let dir = DataDir::temporary();
+    let args = ["--durability", "second"];
+    let server = trace.around(Launch::new(&args).on(&dir)).start();
+    for n in 0..20 {
+        server.store(&format!("k{n}"), "value");
+    }
+    let count = |name: &str| Scrape::of(server.addr).count(name, &[]);
+    assert_eq!(count("data_server_journal_appended_bytes_total"), 20 * 4096);
+    let syncs = || count("data_server_sync_duration_seconds_count");
+    eventually("one sync for all", || syncs() >= 1);
+    assert!(syncs() <= 3);
+    cut(server);
+    fs::remove_file(dir.file("k7")).expect("it is there");
+    let server = start(&dir);
+    assert_eq!(server.get("k7").body, b"value");
+}
