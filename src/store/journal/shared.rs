@@ -159,6 +159,12 @@ impl Shared {
         let mut state = self.state();
         state.published = position;
         state.has_unsynced |= has_unsynced;
+        // What was retired is needed until what follows it is settled.
+        let within = if state.retired.is_empty() {
+            within
+        } else {
+            Duration::ZERO
+        };
         let due = Instant::now() + within;
         if state.due.is_none_or(|before| due < before) {
             state.due = Some(due);

@@ -146,13 +146,13 @@ fn record(frame: &mut FrameBuilder, change: &Change, plan: &Plan) {
 
 /// The same failure, for each of a group.
 fn unmade(error: &Error) -> Error {
-    if let Error::NoSpace { reason } = error {
-        return Error::NoSpace { reason };
-    }
-    let source = std::io::Error::other(error.to_string());
-    Error::Failed {
-        doing: "write the journal",
-        source,
+    match error {
+        Error::NoSpace { reason } => Error::NoSpace { reason },
+        Error::Exhausted { reason } => Error::Exhausted { reason },
+        other => Error::Failed {
+            doing: "write the journal",
+            source: std::io::Error::other(other.to_string()),
+        },
     }
 }
 
