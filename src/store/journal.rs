@@ -5,7 +5,7 @@
 //! could still take with no record of them. A [`checkpoint`] has the kernel write the files and frees the segments; a [`replay`]
 //! at the start makes in the files what they lack.
 //!
-//! Promises, for `--durability disk`, that [`Journal::synced`] returns only when the group is on the disk. A segment whose sync
+//! Promises, for `--durability disk`, that [`Journal::is_synced`] says of no frame that it is on the disk before it is. A segment whose sync
 //! has failed is used no more: the kernel may have dropped what it could not write, and a second sync would prove nothing.
 
 mod append;
@@ -24,6 +24,7 @@ mod shared;
 mod syncer;
 
 pub(super) use append::Journal;
+pub(super) use control::Position;
 pub(super) use frame::{FrameBuilder, Mark};
 pub(super) use names::Names;
 pub(super) use place::Place;

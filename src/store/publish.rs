@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::batch_reply;
@@ -27,12 +28,14 @@ mod change;
 mod commit;
 mod group;
 mod levels;
+mod pipeline;
 mod plan;
 
 use acknowledge::Acknowledger;
 pub use change::Condition;
 use change::{Change, Made, Outcome};
 use commit::Committer;
+use pipeline::Pipeline;
 
 /// Changes waiting to be published; beyond it, writers wait to hand theirs over.
 const QUEUE: usize = 1024;
@@ -57,9 +60,14 @@ impl Publisher {
         let (queue, changes) = mpsc::channel(QUEUE);
         let names = journal.as_ref().map(|journal| Arc::clone(journal.names()));
         let acknowledger = Acknowledger::start(Arc::clone(&writer), watched, names)?;
+        // For waiting on two channels, no more.
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let thread = std::thread::Builder::new()
             .name("disk-publisher".into())
-            .spawn(move || work(&Committer::new(writer), journal, acknowledger, changes))?;
+            .spawn(move || {
+                let committer = Committer::new(writer);
+                work(&committer, &runtime, journal, acknowledger, changes);
+            })?;
         Ok(Self {
             queue: Some(queue),
             thread: Some(thread),
@@ -141,40 +149,40 @@ impl Drop for Publisher {
 /// What the publisher's thread does.
 fn work(
     committer: &Committer,
-    mut journal: Option<Journal>,
+    runtime: &Runtime,
+    journal: Option<Journal>,
     acknowledger: Acknowledger,
     mut changes: mpsc::Receiver<Change>,
+) {
+    let Some(mut journal) = journal else {
+        make_all(committer, &acknowledger, &mut changes);
+        acknowledger.end();
+        return;
+    };
+    let pipeline = Pipeline::new(committer, &mut journal, &acknowledger);
+    runtime.block_on(pipeline.run(&mut changes));
+    acknowledger.end();
+    journal.end();
+}
+
+/// Makes what comes as it is, without a journal.
+fn make_all(
+    committer: &Committer,
+    acknowledger: &Acknowledger,
+    changes: &mut mpsc::Receiver<Change>,
 ) {
     let mut batch = Vec::with_capacity(BATCH);
     while changes.blocking_recv_many(&mut batch, BATCH) > 0 {
         committer.counters().batches.observe(batch.len() as u64);
-        acknowledger.batch(batch.len(), || {
-            make(committer, journal.as_mut(), batch.drain(..))
-        });
-    }
-    acknowledger.end();
-    if let Some(journal) = journal {
-        journal.end();
+        acknowledger.batch(|| (batch.len(), make(committer, batch.drain(..))));
     }
 }
 
 /// Makes what is in a batch; what panics costs its change alone, and has no outcome.
-fn make(
-    committer: &Committer,
-    journal: Option<&mut Journal>,
-    batch: impl Iterator<Item = Change>,
-) -> Vec<Made> {
+fn make(committer: &Committer, batch: impl Iterator<Item = Change>) -> Vec<Made> {
     if let Err(error) = committer.check() {
         return batch.map(|c| c.refuse(error.into())).collect();
     }
-    let Some(journal) = journal else {
-        let make = |c| catch_unwind(AssertUnwindSafe(|| committer.make(c))).ok();
-        return batch.filter_map(make).collect();
-    };
-    let mut batch = batch.peekable();
-    let mut made = Vec::new();
-    while batch.peek().is_some() {
-        made.extend(group::make(committer, journal, &mut batch));
-    }
-    made
+    let make = |c| catch_unwind(AssertUnwindSafe(|| committer.make(c))).ok();
+    batch.filter_map(make).collect()
 }

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::io::Errno;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::super::error::Error;
 use super::super::writer::{Durability, Writer};
@@ -16,7 +17,7 @@ use super::names::Names;
 use super::note::{Note, State};
 use super::segment::Segment;
 use super::shared::Shared;
-use super::syncer::Syncer;
+use super::syncer::{Report, Syncer};
 
 /// The longest that a change waits for its checkpoint: a file that a hand removes within this time may come back after a cut
 /// of power.
@@ -34,11 +35,15 @@ pub(in crate::store) struct Journal {
     pub(super) shared: Arc<Shared>,
     pub(super) syncer: Syncer,
     pub(super) checkpoint: JoinHandle<bool>,
+    /// What the syncer tells.
+    pub(super) reports: UnboundedReceiver<Report>,
     /// Where the next frame goes, and its segment unless that is used up.
     pub(super) at: Position,
     pub(super) segment: Option<Arc<Segment>>,
-    /// Bytes of the frame whose sync has begun.
-    pub(super) pending: u64,
+    /// All frames before it are on the disk, where that is promised.
+    pub(super) synced: Position,
+    /// Bytes of the frames whose changes are not published yet: cancelling them takes no more.
+    pub(super) reserve: u64,
     /// The server's directory beside the values, which has the note.
     pub(super) own: PathBuf,
     pub(super) note: Note,
@@ -52,37 +57,69 @@ impl Journal {
         Turns(Arc::clone(&self.shared))
     }
 
-    /// Appends `frame` and begins its sync. Blocks, also while a checkpoint frees a segment where none is free.
-    pub(in crate::store) fn append(&mut self, frame: FrameBuilder) -> Result<(), Error> {
-        for generation in self.syncer.failed() {
-            self.retire(generation);
-        }
-        // What cancels some of it has room too: the checkpoint is not waited for in the middle of a group.
-        let segment = self.segment_for(2 * frame.size())?;
-        self.write(&segment, frame)
+    /// Whether `frame` goes to the segment of the one before it, and leaves room for what cancels changes: no segment is waited
+    /// for while changes are to be published.
+    pub(in crate::store) fn has_room(&self, frame: &FrameBuilder) -> bool {
+        self.room_in_last(frame).is_some()
     }
 
-    /// Appends `frame`, which cancels changes of the last one, and waits until it is on the disk, where that is promised.
-    pub(in crate::store) fn cancel(&mut self, frame: FrameBuilder) -> Result<(), Error> {
+    /// Appends `frame`, unless it is empty, and begins its sync; where it ends, and its size in bytes. Blocks, also while a checkpoint
+    /// frees a segment where none is free: then all that was appended must have been published.
+    pub(in crate::store) fn append(
+        &mut self,
+        frame: FrameBuilder,
+    ) -> Result<(Position, u64), Error> {
+        if frame.is_empty() {
+            return Ok((self.at, 0));
+        }
+        let segment = match self.room_in_last(&frame) {
+            Some(segment) => Arc::clone(segment),
+            None => self.begin_segment()?,
+        };
+        let size = frame.size();
+        self.write(&segment, frame)?;
+        self.reserve += size;
+        Ok((self.at, size))
+    }
+
+    /// Appends `frame`, which cancels changes of frames before it, and begins its sync; where it ends.
+    pub(in crate::store) fn cancel(&mut self, frame: FrameBuilder) -> Result<Position, Error> {
         let segment = self.segment.clone().ok_or(Errno::IO);
         let segment = segment.map_err(Error::errno_while("write the journal"))?;
         self.write(&segment, frame)?;
-        self.synced()
+        Ok(self.at)
     }
 
     fn write(&mut self, segment: &Arc<Segment>, frame: FrameBuilder) -> Result<(), Error> {
+        let Position {
+            generation,
+            offset,
+            number,
+        } = self.at;
         let frame = frame.finish(FrameId {
             journal: self.id,
-            generation: self.at.generation,
-            number: self.at.number,
+            generation,
+            number,
         });
-        if let Err(errno) = segment.write(&frame, self.at.offset) {
-            self.retire(self.at.generation);
+        let end = Position {
+            generation,
+            offset: offset + frame.len() as u64,
+            number: number + 1,
+        };
+        let written = segment.write(&frame, offset).and_then(|()| {
+            let is_begun = self.syncer.begin(end, segment);
+            if is_begun { Ok(()) } else { Err(Errno::IO) }
+        });
+        if let Err(errno) = written {
+            self.retire(generation);
             return Err(Error::new("write the journal", errno));
         }
-        self.pending = frame.len() as u64;
-        self.writer.counters().journal.appended.add(self.pending);
-        self.syncer.begin(self.at.generation, segment);
+        self.writer
+            .counters()
+            .journal
+            .appended
+            .add(frame.len() as u64);
+        self.at = end;
         Ok(())
     }
 
@@ -91,23 +128,46 @@ impl Journal {
         &self.names
     }
 
-    /// Waits until the frame is on the disk, where that is promised.
-    pub(in crate::store) fn synced(&mut self) -> Result<(), Error> {
-        if let Err(errno) = self.syncer.wait() {
-            self.retire(self.at.generation);
-            return Err(Error::new("sync the journal", errno));
-        }
-        self.at.offset += self.pending;
-        self.at.number += 1;
-        Ok(())
+    /// Whether all frames before `end` are on the disk, where that is promised.
+    pub(in crate::store) fn is_synced(&self, end: Position) -> bool {
+        end.number <= self.synced.number
     }
 
-    /// All changes that were appended are published, or cancelled, and if it `has_large` some whose bytes are in their own files
-    /// alone.
-    pub(in crate::store) fn published(&self, has_large: bool) {
+    /// Waits until more is synced. After an error, what is not synced yet never will be, and does not count.
+    pub(in crate::store) async fn wait(&mut self) -> Result<(), Error> {
+        let report = self.reports.recv().await.unwrap_or(Report {
+            end: self.at,
+            synced: Err(Errno::IO),
+        });
+        self.hear(report)
+    }
+
+    /// As [`Self::wait`], if there is something to be told already.
+    pub(in crate::store) fn poll(&mut self) -> Option<Result<(), Error>> {
+        let report = self.reports.try_recv().ok()?;
+        Some(self.hear(report))
+    }
+
+    fn hear(&mut self, Report { end, synced }: Report) -> Result<(), Error> {
+        let Err(errno) = synced else {
+            self.synced = end;
+            return Ok(());
+        };
+        self.retire(end.generation);
+        if end.generation != self.at.generation {
+            return Ok(());
+        }
+        self.at = self.synced;
+        Err(Error::new("sync the journal", errno))
+    }
+
+    /// All changes of the frames before `end` are published or cancelled, `bytes` of them since this was said last; and if it `has_large`
+    /// some whose bytes are in their own files alone.
+    pub(in crate::store) fn published(&mut self, end: Position, bytes: u64, has_large: bool) {
+        self.reserve = self.reserve.saturating_sub(bytes);
         let has_unsynced = has_large && self.writer.durability() != Durability::Disk;
         let within = if has_unsynced { SECOND } else { CHECKPOINT };
-        self.shared.publish(self.at, has_unsynced, within);
+        self.shared.publish(end, has_unsynced, within);
         let journal = &self.writer.counters().journal;
         journal.set_unsettled(self.shared.unsettled_bytes());
     }
@@ -130,13 +190,14 @@ impl Journal {
         }
     }
 
-    /// The segment that has room for a frame of `size` bytes: the last one, or a free one, which is waited for.
-    fn segment_for(&mut self, size: u64) -> Result<Arc<Segment>, Error> {
-        if let Some(segment) = &self.segment
-            && self.at.offset + size <= segment.size()
-        {
-            return Ok(Arc::clone(segment));
-        }
+    fn room_in_last(&self, frame: &FrameBuilder) -> Option<&Arc<Segment>> {
+        let segment = self.segment.as_ref()?;
+        let end = self.at.offset + 2 * frame.size() + self.reserve;
+        (end <= segment.size()).then_some(segment)
+    }
+
+    /// Goes on in a free segment, which is waited for.
+    fn begin_segment(&mut self) -> Result<Arc<Segment>, Error> {
         // Versions never repeat, also across restarts: so no two segments have the same generation.
         let generation = self.writer.next_version(None)?.nanos();
         let generation = u64::try_from(generation).unwrap_or(0);
@@ -149,20 +210,23 @@ impl Journal {
             number: self.at.number,
         };
         self.segment = Some(Arc::clone(&segment));
+        self.reserve = 0;
         Ok(segment)
     }
 
     /// The segment of this generation is used no more.
     fn retire(&mut self, generation: u64) {
+        if generation == self.at.generation {
+            self.segment = None;
+        }
+        if !self.shared.retire(generation) {
+            return;
+        }
         self.writer.set_journal_failing(true);
         self.writer.counters().journal.failures.add(1);
         tracing::error!(
             "the journal could not be written or synced: it goes on in another segment"
         );
-        if generation == self.at.generation {
-            self.segment = None;
-        }
-        self.shared.retire(generation);
     }
 }
 

@@ -17,7 +17,7 @@ const WIDTH: usize = 512;
 
 /// A place in the journal: where the frame with this number begins, or will.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Position {
+pub(in crate::store) struct Position {
     pub(super) generation: u64,
     pub(super) offset: u64,
     pub(super) number: u64,

@@ -91,10 +91,26 @@ impl Log {
         })
     }
 
-    /// Shows each record, in order, with the number of its frame; answers where the next frame would begin. A frame that is not
+    /// Shows each record that counts, in order; answers where the next frame would begin. A frame that is not
     /// whole ends it: the last one may be torn. Those that a later segment repeats were never acknowledged, and do not count.
     pub(super) fn each<E: From<Unreadable>>(
         &self,
+        show: impl FnMut(Record<'_>) -> Result<(), E>,
+    ) -> Result<Position, E> {
+        self.each_before(self.until, show)
+    }
+
+    /// Shows also the records of frames that do not count yet: they may cancel what does.
+    pub(super) fn each_to_the_end<E: From<Unreadable>>(
+        &self,
+        show: impl FnMut(Record<'_>) -> Result<(), E>,
+    ) -> Result<Position, E> {
+        self.each_before(u64::MAX, show)
+    }
+
+    fn each_before<E: From<Unreadable>>(
+        &self,
+        until: u64,
         mut show: impl FnMut(Record<'_>) -> Result<(), E>,
     ) -> Result<Position, E> {
         let mut at = self.from;
@@ -108,7 +124,7 @@ impl Log {
                 };
             }
             let next = self.used.get(i + 1).map(|next| next.first);
-            let end = next.unwrap_or(u64::MAX).min(self.until);
+            let end = next.unwrap_or(u64::MAX).min(until);
             while at.number < end {
                 let read = used.segment.read(at.offset, &mut buffer);
                 let Some((head, records)) = read.map_err(Unreadable::from)? else {
@@ -147,4 +163,114 @@ fn indices(dir: &OwnedFd) -> Result<Vec<u32>, Errno> {
     }
     indices.sort_unstable();
     Ok(indices)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::meta::Version;
+    use super::super::frame::{FrameBuilder, FrameId, Mark};
+    use super::*;
+    use std::fs::File;
+    use tempfile::TempDir;
+
+    const JOURNAL: u128 = 7;
+
+    struct Place {
+        dir: TempDir,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            Self { dir }
+        }
+
+        fn fd(&self) -> OwnedFd {
+            File::open(self.dir.path()).unwrap().into()
+        }
+
+        /// A segment with frames of one block: the generation and the number of each, which is also the version in it.
+        fn segment(&self, index: u32, frames: &[(u64, u64)]) {
+            let mut bytes = Vec::new();
+            for &(generation, number) in frames {
+                let mut frame = FrameBuilder::new();
+                frame.mark(Mark::Deleted, "k", Version::from_nanos(number.into()));
+                let journal = JOURNAL;
+                bytes.extend(frame.finish(FrameId {
+                    journal,
+                    generation,
+                    number,
+                }));
+            }
+            bytes.resize(1 << 16, 0);
+            std::fs::write(self.dir.path().join(index.to_string()), bytes).unwrap();
+        }
+
+        fn settle(&self, generation: u64, number: u64) {
+            let control = Control::open(&self.fd()).unwrap();
+            let settled = Position {
+                generation,
+                offset: 0,
+                number,
+            };
+            control.write(settled).unwrap();
+        }
+
+        /// The versions of the records that count.
+        fn read(&self) -> Result<Vec<i128>, Unreadable> {
+            let log = Log::open(&self.fd(), JOURNAL, OFlags::RDONLY)?;
+            let mut versions = Vec::new();
+            log.each(|record| {
+                versions.push(record.version.nanos());
+                Ok::<_, Unreadable>(())
+            })?;
+            Ok(versions)
+        }
+    }
+
+    #[test]
+    fn frames_count_in_their_order_over_segments() {
+        let place = Place::new();
+        place.segment(0, &[(20, 4), (20, 5)]);
+        place.segment(1, &[(10, 1), (10, 2), (10, 3)]);
+        place.segment(2, &[]);
+        assert_eq!(place.read().unwrap(), [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn what_a_recycled_segment_held_before_does_not_count() {
+        let place = Place::new();
+        place.settle(20, 1);
+        // As after a frame that was given up and whose number was used again, in this segment a round before.
+        place.segment(0, &[(20, 1), (10, 2), (10, 3)]);
+        assert_eq!(place.read().unwrap(), [1]);
+        place.segment(0, &[(10, 1), (10, 2)]);
+        assert_eq!(place.read().unwrap(), [0; 0]);
+    }
+
+    #[test]
+    fn frames_that_the_next_segment_repeats_were_given_up() {
+        let place = Place::new();
+        place.segment(0, &[(10, 1), (10, 2), (10, 3)]);
+        place.segment(1, &[(20, 2)]);
+        assert_eq!(place.read().unwrap(), [1, 2]);
+    }
+
+    #[test]
+    fn a_frame_that_is_missing_in_the_middle_is_damage_and_at_the_end_is_none() {
+        let place = Place::new();
+        place.segment(0, &[(10, 1), (10, 2)]);
+        place.segment(1, &[(20, 4), (20, 6)]);
+        let damaged = place.read().unwrap_err();
+        let is_third = matches!(
+            damaged,
+            Unreadable::Damaged {
+                segment: 0,
+                number: 3
+            }
+        );
+        assert!(is_third, "{damaged}");
+        place.segment(1, &[(20, 3), (20, 5)]);
+        assert_eq!(place.read().unwrap(), [1, 2, 3]);
+    }
 }

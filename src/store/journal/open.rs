@@ -84,17 +84,20 @@ impl Journal {
             Durability::Second => Syncer::each_second(sync),
             Durability::Os | Durability::Disk => Syncer::each(sync),
         };
+        let (syncer, reports) = syncer.map_err(threads)?;
         writer.set_journaled();
         Ok(Some(Self {
             id: recovered.id,
             writer: Arc::clone(writer),
             names: Arc::default(),
             shared,
-            syncer: syncer.map_err(threads)?,
+            syncer,
+            reports,
             checkpoint,
             at: recovered.from,
             segment: None,
-            pending: 0,
+            synced: recovered.from,
+            reserve: 0,
             own: place.own.clone(),
             note,
             _dir: dir,

@@ -187,7 +187,7 @@ fn by_hand(key: &Key<'_>, replayed: &mut Replayed) {
 /// The version that counts of each key. It takes memory for each key in the journal, whose size bounds it.
 fn latest(log: &Log, records: &mut u64) -> Result<HashMap<Box<str>, Version>, Unreadable> {
     let mut cancelled = HashSet::new();
-    log.each(|record| {
+    log.each_to_the_end(|record| {
         if record.what == What::Cancelled {
             cancelled.insert((Box::<str>::from(record.key), record.version));
         }

@@ -11,8 +11,8 @@ use rustix::io::{Errno, retry_on_intr};
 use super::super::directory_fd::open_beneath;
 use super::frame::{BLOCK, Head, Records};
 
-/// What is written with zeros at once, in bytes.
-const STEP: usize = 1 << 20;
+/// What is written with zeros and synced at once, in bytes: a group that is synced meanwhile waits for no more.
+const STEP: usize = 4 << 20;
 
 /// A file of the journal.
 #[derive(Debug)]
@@ -30,10 +30,7 @@ impl Segment {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
         let file = open_beneath(dir, &name, flags, Mode::from(0o600))?;
         let segment = Self { file, index, size };
-        let written = segment.zero(size).and_then(|()| {
-            rustix::fs::fsync(&segment.file)?;
-            rustix::fs::fsync(dir)
-        });
+        let written = segment.zero(size).and_then(|()| rustix::fs::fsync(dir));
         if written.is_err() {
             let _ = segment.remove(dir);
         }
@@ -129,6 +126,7 @@ impl Segment {
         while offset < size {
             let left = usize::try_from(size - offset).unwrap_or(STEP);
             self.write(&zeros[..left.min(STEP)], offset)?;
+            rustix::fs::fsync(&self.file)?;
             offset += STEP as u64;
         }
         Ok(())

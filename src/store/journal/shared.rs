@@ -145,12 +145,16 @@ impl Shared {
         Ok((segment, began.elapsed()))
     }
 
-    /// The segment of this generation is written and synced no more: a checkpoint is due at once.
-    pub(super) fn retire(&self, generation: u64) {
+    /// The segment of this generation is written and synced no more: a checkpoint is due at once. False if that was said before.
+    pub(super) fn retire(&self, generation: u64) -> bool {
         let mut state = self.state();
-        state.retired.push(generation);
+        let is_new = !state.retired.contains(&generation);
+        if is_new {
+            state.retired.push(generation);
+        }
         state.due = Some(Instant::now());
         self.for_checkpoint.notify_one();
+        is_new
     }
 
     /// All changes before `position` are published, and if it `has_unsynced` some that are in no frame and that nothing else

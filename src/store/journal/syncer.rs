@@ -1,157 +1,139 @@
-//! The thread that puts the journal on the disk, while the publisher writes the files of the group.
+//! The thread that puts the journal on the disk, while the publisher writes files.
 //!
-//! For `--durability disk` the publisher waits for the sync of each group. For `second` it does not, and the thread syncs once
-//! a second what was written by then.
+//! Each sync takes all that was appended when it begins. For `--durability disk` the publisher waits for its report. For `second` each
+//! frame is reported at once, and synced within a second. Promises that a segment is never synced again after a sync of it has failed.
 
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::control::Position;
 use super::segment::Segment;
 
 /// How often `second` syncs.
 const SECOND: Duration = Duration::from_secs(1);
 
+/// All frames of the segment before `end` are on the disk; or a sync of that segment has failed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Report {
+    pub(super) end: Position,
+    pub(super) synced: Result<(), Errno>,
+}
+
 /// See the module.
 #[derive(Debug)]
-pub(super) enum Syncer {
-    /// Each group is waited for.
-    Each {
-        to_sync: Sender<Arc<Segment>>,
-        synced: Receiver<Result<(), Errno>>,
-        thread: JoinHandle<()>,
-    },
-    /// Nothing is waited for.
-    EachSecond {
-        to_sync: Sender<(u64, Arc<Segment>)>,
-        /// Generations of segments whose sync has failed.
-        failed: Receiver<u64>,
-        thread: JoinHandle<()>,
-    },
+pub(super) struct Syncer {
+    to_sync: Sender<Appended>,
+    /// For what is reported before it is synced.
+    early: Option<UnboundedSender<Report>>,
+    thread: JoinHandle<()>,
+}
+
+/// A frame that ends at `end` is written to this segment.
+#[derive(Debug)]
+struct Appended {
+    end: Position,
+    segment: Arc<Segment>,
 }
 
 impl Syncer {
-    /// One that is waited for; `sync` syncs a segment.
+    /// One whose reports are waited for; `sync` syncs a segment.
     pub(super) fn each(
         sync: impl Fn(&Segment) -> Result<(), Errno> + Send + 'static,
-    ) -> std::io::Result<Self> {
-        let (to_sync, waiting) = mpsc::channel::<Arc<Segment>>();
-        let (reply, synced) = mpsc::channel();
-        let thread = start(move || {
-            while let Ok(segment) = waiting.recv() {
-                if reply.send(sync(&segment)).is_err() {
-                    break;
-                }
-            }
-        })?;
-        Ok(Self::Each {
-            to_sync,
-            synced,
-            thread,
-        })
+    ) -> std::io::Result<(Self, UnboundedReceiver<Report>)> {
+        Self::start(sync, false)
     }
 
-    /// One that syncs each second.
+    /// One that syncs each second, and reports what was appended at once.
     pub(super) fn each_second(
         sync: impl Fn(&Segment) -> Result<(), Errno> + Send + 'static,
-    ) -> std::io::Result<Self> {
+    ) -> std::io::Result<(Self, UnboundedReceiver<Report>)> {
+        Self::start(sync, true)
+    }
+
+    fn start(
+        sync: impl Fn(&Segment) -> Result<(), Errno> + Send + 'static,
+        is_early: bool,
+    ) -> std::io::Result<(Self, UnboundedReceiver<Report>)> {
         let (to_sync, waiting) = mpsc::channel();
-        let (failure, failed) = mpsc::channel();
-        let thread = start(move || sync_each_second(&waiting, sync, &failure))?;
-        Ok(Self::EachSecond {
-            to_sync,
-            failed,
-            thread,
-        })
-    }
-
-    /// Has `segment`, of this generation, synced.
-    pub(super) fn begin(&self, generation: u64, segment: &Arc<Segment>) {
-        // The thread ends only after this, or has died: then nothing is synced, which the wait finds.
-        match self {
-            Self::Each { to_sync, .. } => drop(to_sync.send(Arc::clone(segment))),
-            Self::EachSecond { to_sync, .. } => {
-                drop(to_sync.send((generation, Arc::clone(segment))));
+        let (report, reports) = unbounded_channel();
+        let early = is_early.then(|| report.clone());
+        let interval = if is_early { SECOND } else { Duration::ZERO };
+        let tell = move |told: Report| {
+            if told.synced.is_err() || !is_early {
+                // Its receiver ends only after this.
+                let _ = report.send(told);
             }
-        }
+        };
+        let thread = std::thread::Builder::new()
+            .name("disk-journal".into())
+            .spawn(move || sync_all(&waiting, interval, sync, tell))?;
+        let syncer = Self {
+            to_sync,
+            early,
+            thread,
+        };
+        Ok((syncer, reports))
     }
 
-    /// Waits for the sync that was begun; of one that syncs each second, for nothing.
-    pub(super) fn wait(&self) -> Result<(), Errno> {
-        match self {
-            Self::Each { synced, .. } => synced.recv().unwrap_or(Err(Errno::IO)),
-            Self::EachSecond { .. } => Ok(()),
+    /// Has the frame synced that ends at `end` in `segment`. False if there is no thread for it any more.
+    pub(super) fn begin(&self, end: Position, segment: &Arc<Segment>) -> bool {
+        let segment = Arc::clone(segment);
+        let is_begun = self.to_sync.send(Appended { end, segment }).is_ok();
+        if let (true, Some(report)) = (is_begun, &self.early) {
+            let synced = Ok(());
+            return report.send(Report { end, synced }).is_ok();
         }
-    }
-
-    /// Generations of segments whose sync has failed since this was asked last, though nothing waited for it.
-    pub(super) fn failed(&self) -> Vec<u64> {
-        match self {
-            Self::Each { .. } => Vec::new(),
-            Self::EachSecond { failed, .. } => failed.try_iter().collect(),
-        }
+        is_begun
     }
 
     /// Ends the thread.
     pub(super) fn end(self) {
         // It ends when nothing more can come.
-        let thread = match self {
-            Self::Each {
-                to_sync, thread, ..
-            } => {
-                drop(to_sync);
-                thread
-            }
-            Self::EachSecond {
-                to_sync, thread, ..
-            } => {
-                drop(to_sync);
-                thread
-            }
-        };
-        let _ = thread.join();
+        drop(self.to_sync);
+        let _ = self.thread.join();
     }
 }
 
-fn start(work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
-    let thread = std::thread::Builder::new().name("disk-journal".into());
-    thread.spawn(work)
+/// Syncs what comes, at the latest so long after it came.
+fn sync_all(
+    waiting: &Receiver<Appended>,
+    interval: Duration,
+    sync: impl Fn(&Segment) -> Result<(), Errno>,
+    tell: impl Fn(Report),
+) {
+    let mut failed = None;
+    let mut next = waiting.recv().ok();
+    while let Some(mut appended) = next.take() {
+        let until = Instant::now() + interval;
+        while let Some(later) = receive(waiting, until) {
+            if later.end.generation != appended.end.generation {
+                next = Some(later);
+                break;
+            }
+            appended = later;
+        }
+        let end = appended.end;
+        let synced = match failed {
+            Some((generation, errno)) if generation == end.generation => Err(errno),
+            _ => sync(&appended.segment),
+        };
+        if let Err(errno) = synced {
+            failed = Some((end.generation, errno));
+        }
+        tell(Report { end, synced });
+        next = next.or_else(|| waiting.recv().ok());
+    }
 }
 
-/// Syncs what comes, at the latest a second after it came.
-fn sync_each_second(
-    waiting: &Receiver<(u64, Arc<Segment>)>,
-    sync: impl Fn(&Segment) -> Result<(), Errno>,
-    failure: &Sender<u64>,
-) {
-    let mut is_ended = false;
-    while !is_ended {
-        let Ok((mut generation, mut segment)) = waiting.recv() else {
-            return;
-        };
-        let end = Instant::now() + SECOND;
-        let flush = |generation, segment: &Segment| {
-            if sync(segment).is_err() {
-                let _ = failure.send(generation);
-            }
-        };
-        loop {
-            match waiting.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok((next, _)) if next == generation => {}
-                Ok((next, other)) => {
-                    flush(generation, &segment);
-                    (generation, segment) = (next, other);
-                }
-                Err(RecvTimeoutError::Timeout) => break,
-                Err(RecvTimeoutError::Disconnected) => {
-                    is_ended = true;
-                    break;
-                }
-            }
-        }
-        flush(generation, &segment);
+/// What comes before `until`, if anything does.
+fn receive(waiting: &Receiver<Appended>, until: Instant) -> Option<Appended> {
+    match until.saturating_duration_since(Instant::now()) {
+        Duration::ZERO => waiting.try_recv().ok(),
+        left => waiting.recv_timeout(left).ok(),
     }
 }

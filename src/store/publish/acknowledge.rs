@@ -85,12 +85,14 @@ impl Acknowledger {
         })
     }
 
-    /// Has `taken` changes made by `make`, and finishes them, now or soon.
-    pub(super) fn batch(&self, taken: usize, make: impl FnOnce() -> Vec<Made>) {
+    /// Has changes made by `work`, which answers how many it took, and finishes them, now or soon.
+    pub(super) fn batch(&self, work: impl FnOnce() -> (usize, Vec<Made>)) {
+        let failed_before = self.failed.load(Acquire);
+        let (taken, made) = work();
         let batch = Batch {
-            failed_before: self.failed.load(Acquire),
+            failed_before,
             taken,
-            made: make(),
+            made,
         };
         match &self.syncer {
             None => batch.finish(Ok(()), &self.changes, &mut WakeBatch::default()),
