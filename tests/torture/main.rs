@@ -14,6 +14,7 @@ mod exhaustion;
 mod faults;
 mod folders;
 mod http2;
+mod journal;
 mod keys;
 mod ledger;
 mod linearizable;

@@ -17,6 +17,8 @@ use crate::support::{DataDir, eventually};
 pub(crate) enum Weakness {
     /// It keeps what is written in memory until it is told to flush.
     VolatileCache,
+    /// The same, and calls a flush done that it has not begun.
+    LyingCache,
     /// Writes, or reads, fail with EIO while they are told to; so many of a hundred.
     Errors { percent: u8 },
     /// Each read takes 20 ms.
@@ -78,13 +80,16 @@ impl Nbd {
 
     fn power_on(&mut self) -> Result<(), String> {
         let options = match self.weakness {
-            Weakness::VolatileCache => ["--filter=cache", "file"].map(str::to_owned).to_vec(),
+            Weakness::VolatileCache | Weakness::LyingCache => {
+                ["--filter=cache", "file"].map(str::to_owned).to_vec()
+            }
             Weakness::Errors { .. } => ["--filter=error", "file"].map(str::to_owned).to_vec(),
             Weakness::SlowReads => ["--filter=delay", "file"].map(str::to_owned).to_vec(),
         };
         let order = |name| self.path(name).display().to_string();
         let settings = match self.weakness {
             Weakness::VolatileCache => vec!["cache=writeback".to_owned()],
+            Weakness::LyingCache => vec!["cache=unsafe".to_owned()],
             Weakness::SlowReads => vec!["rdelay=20ms".to_owned()],
             Weakness::Errors { percent } => vec![
                 "error=EIO".to_owned(),

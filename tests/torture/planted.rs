@@ -68,6 +68,32 @@ fn a_server_without_syncs_is_found_out_on_a_volatile_cache() {
     );
 }
 
+/// No server can keep what such a device forgets; the harness says so, and then the server serves what there is, or refuses.
+#[test]
+fn a_disk_that_lies_about_flushes_is_found_out() {
+    let what = "a disk that lies about flushes";
+    let Some(mut disk) = available(what, Nbd::new(Weakness::LyingCache)) else {
+        return;
+    };
+    let mut load = Load::new("planted");
+    let mut report = Report::default();
+    let mut refused = 0;
+    while report.tally.losses() == 0 && refused == 0 && report.cuts < 5 {
+        let server = Launch::new(&["--durability", "disk"]).on(&disk.dir());
+        report.strike(&mut disk, &mut load, Moment::After, server.start());
+        match Launch::new(&[]).on(&disk.dir()).start_or_end() {
+            Ok(server) => report.look(server, &mut load),
+            Err(_) => refused += 1,
+        }
+    }
+    assert_ne!(
+        report.tally.losses() + refused,
+        0,
+        "nothing is lost: {report}"
+    );
+    counted(what, &format!("{report}; {refused} starts refused"));
+}
+
 #[test]
 fn a_server_without_syncs_of_the_directory_is_found_out_on_ext4() {
     losses_are_reported("syncs of names, ext4", Image::new(Kind::Ext4), true);

@@ -29,6 +29,8 @@ pub(crate) const FAILING_DISK: Terms = Terms {
 /// What cuts of power did.
 #[derive(Default)]
 pub(crate) struct Report {
+    /// Writes before each cut beside those that make it count.
+    pub(crate) more: usize,
     pub(crate) cuts: usize,
     pub(crate) writes: usize,
     pub(crate) tally: Tally,
@@ -65,8 +67,19 @@ impl Report {
         moment: Moment,
         launch: impl Fn() -> Launch,
     ) {
-        let mut server = launch().on(&disk.dir()).start();
-        let enough = ENOUGH + load.random().place(3 * ENOUGH);
+        self.strike(disk, load, moment, launch().on(&disk.dir()).start());
+        self.look(Launch::new(&[]).on(&disk.dir()).start(), load);
+    }
+
+    /// One cut of power under `server`.
+    pub(crate) fn strike(
+        &mut self,
+        disk: &mut impl Disk,
+        load: &mut Load,
+        moment: Moment,
+        mut server: TestServer,
+    ) {
+        let enough = ENOUGH + self.more + load.random().place(3 * ENOUGH);
         let progress = Progress::under(FAILING_DISK);
         let writes = load.work(server.addr, &progress, || {
             progress.reach(enough);
@@ -95,10 +108,12 @@ impl Report {
         server.signal(Signal::KILL);
         server.exit();
         disk.revive();
-
-        let mut server = Launch::new(&[]).on(&disk.dir()).start();
         self.cuts += 1;
         self.writes += writes;
+    }
+
+    /// Looks at what is left, by a `server` that was started since.
+    pub(crate) fn look(&mut self, mut server: TestServer, load: &mut Load) {
         self.tally.add(load.look(&server));
         server.store("after", "served again");
         assert_eq!(server.get("after").body, b"served again");

@@ -87,13 +87,37 @@ fn a_change_is_in_the_journal_on_the_disk_before_it_has_its_name_and_its_answer(
             let answered = answer(etag);
             assert!(change.ended < answered.began, "{change:?}, {answered:?}");
             let of_values = |call: &&Call| {
-                let waits = call.name.starts_with("fsync") && call.args.contains("/data");
+                let is_value = call.args.contains("/data") && !call.args.contains("/journal");
+                let waits = call.name.starts_with("fsync") && is_value;
                 waits && call.began > synced.began && call.ended < answered.began
             };
             assert_eq!(calls.iter().find(of_values).map(|call| &call.args), None);
         }
         since = change.ended;
     }
+}
+
+#[test]
+fn a_checkpoint_settles_only_what_the_file_system_has_synced() {
+    directory_only!("durability");
+    let calls = "trace=syncfs,linkat,pwrite64";
+    let Some(trace) = Trace::with(&["-e", calls, "-s", "60"], "the order of a checkpoint") else {
+        return;
+    };
+    let mut server = trace.around(Launch::new(&DISK)).start();
+    server.store("k", "value");
+    server.stop();
+    let calls = trace.calls();
+    let first = |name: &str, args: &str, since: usize| {
+        let is_it =
+            |call: &&Call| call.name == name && call.args.contains(args) && call.began > since;
+        calls.iter().find(is_it).expect("such a call")
+    };
+    let published = first("linkat", "data>, \"k\"", 0);
+    let synced = first("syncfs", "", published.ended);
+    let settled = first("pwrite64", "/journal/control>", published.ended);
+    assert_eq!(synced.result, "0");
+    assert!(synced.ended < settled.began, "{synced:?}, {settled:?}");
 }
 
 #[test]
@@ -118,6 +142,26 @@ fn writers_at_the_same_time_share_a_sync() {
     let calls = tracer.detach();
     let syncs = calls.iter().filter(|call| call.name == "fdatasync").count();
     assert!((4..=40).contains(&syncs), "{syncs} syncs for 64 values");
+}
+
+#[test]
+fn writers_go_on_when_a_segment_ends_while_a_group_is_made() {
+    directory_only!("durability");
+    let args = [&DISK[..], &["--journal-size", "16MiB"]].concat();
+    let server = TestServer::start(&args);
+    thread::scope(|scope| {
+        for client in 0..16 {
+            let server = &server;
+            scope.spawn(move || {
+                for n in 0..300 {
+                    server.store(&format!("{client}-{}", n % 10), pattern(n, 60_000));
+                }
+            });
+        }
+    });
+    let waits =
+        Scrape::of(server.addr).count("data_server_journal_wait_duration_seconds_count", &[]);
+    assert!(waits > 20, "{waits} segments were begun");
 }
 
 #[test]

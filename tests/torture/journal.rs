@@ -1,0 +1,333 @@
+//! The journal of `--durability disk` at its own weak moments: power that is cut during a checkpoint, during a replay, and on a full
+//! disk; and a server that is killed at each of its system calls, in turn, while it writes the journal, ends, or replays.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::FallocateFlags;
+use rustix::process::Signal;
+
+use crate::disk::{Disk, Image, Kind};
+use crate::load::Load;
+use crate::power::{Moment, Report, moment};
+use crate::scale::{available, counted, left_out, scaled};
+use crate::support::{Call, Client, DataDir, Heard, Launch, TestServer, Trace, can_trace, pattern};
+
+/// The smallest journal, whose segments are full soon.
+const SMALL: [&str; 4] = ["--durability", "disk", "--journal-size", "16MiB"];
+
+/// The calls that bring changes to the disk.
+const CALLS: [&str; 12] = [
+    "pwrite64",
+    "fdatasync",
+    "fsync",
+    "syncfs",
+    "linkat",
+    "renameat2",
+    "renameat",
+    "rename",
+    "write",
+    "writev",
+    "unlinkat",
+    "mkdirat",
+];
+
+/// More calls of a kind than one thread of these servers makes.
+const MOST: usize = 100;
+
+#[test]
+fn cuts_of_power_in_checkpoints_lose_nothing() {
+    for kind in [Kind::Ext4, Kind::Xfs] {
+        let what = format!("cuts of power in checkpoints on {}", kind.name());
+        let Some(mut disk) = available(&what, Image::new(kind)) else {
+            continue;
+        };
+        let mut load = Load::new("journal");
+        // Several segments are filled before each cut.
+        let mut report = Report {
+            more: 1500,
+            ..Report::default()
+        };
+        let mut in_checkpoints = 0;
+        for _ in 0..scaled(3, 50) {
+            // The checkpoint is held up before it has synced anything, and after it has synced all.
+            let delays = "inject=syncfs:delay_enter=50000:delay_exit=50000";
+            let options = ["--seccomp-bpf", "-e", "trace=syncfs", "-e", delays];
+            let Some(trace) = Trace::with(&options, &what) else {
+                return;
+            };
+            let server = trace.around(Launch::new(&SMALL)).on(&disk.dir()).start();
+            report.strike(&mut disk, &mut load, Moment::Among, server);
+            let checkpoints = trace.calls();
+            assert!(!checkpoints.is_empty(), "no segment was full");
+            let is_whole = |call: &&Call| call.result.starts_with('0');
+            let whole = checkpoints.iter().filter(is_whole).count();
+            in_checkpoints += checkpoints.len() - whole;
+            report.look(Launch::new(&[]).on(&disk.dir()).start(), &mut load);
+            report.assert_nothing_lost(&load);
+        }
+        let counts = format!(
+            "{report}; {in_checkpoints} in a checkpoint; seed {}",
+            load.seed
+        );
+        counted(&what, &counts);
+    }
+}
+
+#[test]
+fn cuts_of_power_in_replays_lose_nothing() {
+    for kind in Kind::ALL {
+        let what = format!("cuts of power in replays on {}", kind.name());
+        let Some(mut disk) = available(&what, Image::new(kind)) else {
+            continue;
+        };
+        if !can_trace() {
+            left_out(&what, "strace does not run here");
+            return;
+        }
+        let mut load = Load::new("journal");
+        let (mut report, mut replays) = (Report::default(), 0);
+        for cycle in 0..scaled(3, 50) {
+            let mut server = Launch::new(&["--durability", "disk"])
+                .on(&disk.dir())
+                .start();
+            server.store("by-hand", "a value");
+            report.strike(&mut disk, &mut load, moment(cycle), server);
+            for _ in 0..2 {
+                // The server dies in the replay, and the power with it.
+                let n = 1 + load.random().place(20);
+                let trace = kills_at("rename,renameat,renameat2,linkat", n);
+                let started = trace
+                    .around(Launch::new(&[]))
+                    .on(&disk.dir())
+                    .start_or_end();
+                replays += usize::from(started.is_err());
+                disk.cut();
+                if let Ok(mut server) = started {
+                    server.signal(Signal::KILL);
+                    server.exit();
+                }
+                disk.revive();
+            }
+            // The server was started after a crash: its versions may be 10 s ahead of the time.
+            let by_hand = disk.dir().file("by-hand");
+            fs::write(&by_hand, "by hand").expect("written");
+            let later = SystemTime::now() + Duration::from_secs(20);
+            let file = File::options().append(true).open(&by_hand);
+            file.and_then(|file| file.set_modified(later))
+                .expect("a time");
+            server = Launch::new(&[]).on(&disk.dir()).start();
+            assert_eq!(server.get("by-hand").body, b"by hand");
+            assert_eq!(server.ask("DELETE", "by-hand").status, 200);
+            report.look(server, &mut load);
+            report.assert_nothing_lost(&load);
+        }
+        let counts = format!("{report}; {replays} in a replay; seed {}", load.seed);
+        counted(&what, &counts);
+    }
+}
+
+#[test]
+fn cuts_of_power_on_a_full_disk_lose_nothing() {
+    /// Room for the journal, and for some of the values.
+    const LEFT: u64 = 26 << 20;
+    for kind in [Kind::Ext4, Kind::Xfs] {
+        let what = format!("cuts of power on a full disk, {}", kind.name());
+        let Some(mut disk) = available(&what, Image::new(kind)) else {
+            continue;
+        };
+        let mut load = Load::new("journal");
+        let (mut report, mut refused) = (Report::default(), 0);
+        let ballast = disk.dir().outside("ballast");
+        for cycle in 0..scaled(3, 50) {
+            fs::create_dir_all(disk.dir().path()).expect("a directory");
+            let file = File::create(&ballast).expect("a file");
+            let free = rustix::fs::fstatvfs(&file).expect("room");
+            let free = free.f_bavail * free.f_frsize;
+            let taken = free.saturating_sub(LEFT).max(1);
+            let filled = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, taken);
+            filled.expect("a file that takes nearly all room");
+            drop(file);
+            let server = Launch::new(&SMALL).on(&disk.dir()).start();
+            report.strike(&mut disk, &mut load, moment(cycle), server);
+            let server = Launch::new(&[]).on(&disk.dir()).start_or_end();
+            let server = server.unwrap_or_else(|ended| {
+                // There was no room for what is only in the journal, which is kept.
+                refused += 1;
+                assert!(ended.stderr.contains("journal"), "{}", ended.stderr);
+                fs::remove_file(&ballast).expect("removed");
+                Launch::new(&[]).on(&disk.dir()).start()
+            });
+            report.look(server, &mut load);
+            report.assert_nothing_lost(&load);
+            let _removed_before = fs::remove_file(&ballast);
+        }
+        let counts = format!(
+            "{report}; {refused} starts refused until there was room; seed {}",
+            load.seed
+        );
+        counted(&what, &counts);
+    }
+}
+
+/// The server writes the same changes each time and is killed at the n-th call of each kind, also in the checkpoint of its end. What
+/// it acknowledged is there after the next start, which reads its journal as after a cut of power.
+#[test]
+fn a_server_killed_at_any_call_for_the_journal_has_what_it_acknowledged() {
+    if !can_trace() {
+        left_out(
+            "kills at each call for the journal",
+            "strace does not run here",
+        );
+        return;
+    }
+    let (mut kills, mut ends) = (0, 0);
+    for call in CALLS {
+        for n in (1..MOST).step_by(scaled(3, 1)) {
+            let dir = DataDir::temporary();
+            let trace = kills_at(call, n);
+            let launch = trace.around(Launch::new(&SMALL));
+            let mut known = Known::default();
+            if let Ok(mut server) = launch.on(&dir).start_or_end() {
+                assert!(n + 3 < MOST, "{call} does not end");
+                known.change_all(&server);
+                server.signal(Signal::TERM);
+                if server.exit() == Some(0) {
+                    ends += 1;
+                    break;
+                }
+            }
+            kills += 1;
+            forget_mount(&dir);
+            let server = Launch::new(&SMALL).on(&dir).start();
+            known.assert_there(&server, &format!("killed at {call} {n}"));
+        }
+    }
+    assert!(kills > CALLS.len(), "{kills} kills");
+    counted(
+        "kills at each call for the journal",
+        &format!("{kills} kills, {ends} orderly ends after the last call: nothing lost"),
+    );
+}
+
+/// The files lack what the journal has, as after a cut of power, and the server is killed at the n-th call of the replay.
+#[test]
+fn a_replay_killed_at_any_call_is_made_good_by_the_next_start() {
+    if !can_trace() {
+        left_out("kills at each call of a replay", "strace does not run here");
+        return;
+    }
+    let mut kills = 0;
+    for call in CALLS {
+        for n in (1..MOST).step_by(scaled(3, 1)) {
+            let dir = DataDir::temporary();
+            let mut server = Launch::new(&SMALL).on(&dir).start();
+            let mut known = Known::default();
+            known.change_all(&server);
+            server.signal(Signal::KILL);
+            server.exit();
+            for key in known.values.keys() {
+                let _not_there = fs::remove_file(dir.file(key));
+            }
+            forget_mount(&dir);
+            let trace = kills_at(call, n);
+            let launch = trace.around(Launch::new(&SMALL));
+            let started = launch.on(&dir).start_or_end();
+            let is_whole = started.is_ok();
+            drop(started);
+            forget_mount(&dir);
+            let server = Launch::new(&SMALL).on(&dir).start();
+            known.assert_there(&server, &format!("a replay killed at {call} {n}"));
+            if is_whole {
+                break;
+            }
+            kills += 1;
+            assert!(n + 3 < MOST, "{call} does not end");
+        }
+    }
+    assert!(kills > CALLS.len() / 2, "{kills} kills");
+    counted(
+        "kills at each call of a replay",
+        &format!("{kills}: nothing lost"),
+    );
+}
+
+/// Has the thread die that makes the `n`th such call of its own, and the server with it.
+fn kills_at(call: &str, n: usize) -> Trace {
+    let (calls, kill) = (
+        format!("trace={call}"),
+        format!("inject={call}:signal=KILL:when={n}"),
+    );
+    // With --seccomp-bpf strace does not send the signal.
+    let options = ["-e", &calls, "-e", &kill];
+    Trace::with(&options, "kills").expect("strace runs here")
+}
+
+/// What keys stand for, as far as it was acknowledged.
+#[derive(Default)]
+struct Known {
+    values: BTreeMap<String, Vec<Vec<u8>>>,
+}
+
+/// No value: the key stands for nothing.
+const NOTHING: &[u8] = b"nothing at all";
+
+impl Known {
+    /// Writes, replaces and removes small values, one after another, until the server is gone.
+    fn change_all(&mut self, server: &TestServer) {
+        for n in 0..12_usize {
+            let key = format!("{}k{}", if n % 2 == 0 { "a/b/" } else { "" }, n % 5);
+            let value = (n % 4 != 3).then(|| pattern(n as u64, 50 + 700 * n));
+            if !self.change(server, &key, value.as_deref()) {
+                return;
+            }
+        }
+    }
+
+    /// Whether it was acknowledged; else the key stands for either.
+    fn change(&mut self, server: &TestServer, key: &str, value: Option<&[u8]>) -> bool {
+        let may_be = self.values.entry(key.to_owned()).or_default();
+        if may_be.is_empty() {
+            may_be.push(NOTHING.to_vec());
+        }
+        may_be.push(value.unwrap_or(NOTHING).to_vec());
+        let mut client = Client::new(server.addr);
+        let method = if value.is_some() { "PUT" } else { "DELETE" };
+        let Heard::Answer(answer) = client.hear(method, key, "", value.unwrap_or_default()) else {
+            return false;
+        };
+        let is_made = answer.status == 200 || value.is_none() && answer.status == 404;
+        assert!(is_made, "{method} {key}: {answer:?}");
+        may_be.drain(..may_be.len() - 1);
+        true
+    }
+
+    fn assert_there(&self, server: &TestServer, when: &str) {
+        for (key, may_be) in &self.values {
+            let answer = server.get(key);
+            let found = if answer.status == 404 {
+                NOTHING
+            } else {
+                &answer.body
+            };
+            assert!(
+                may_be.iter().any(|value| value == found),
+                "{when}: {key} has {} bytes",
+                found.len()
+            );
+        }
+    }
+}
+
+/// The next start takes the journal for that of a system that was cut off.
+fn forget_mount(dir: &DataDir) {
+    let note = dir.path().join(".data-server/journal-state");
+    let Ok(text) = fs::read_to_string(&note) else {
+        return;
+    };
+    let lines: Vec<_> = text.lines().collect();
+    if lines.len() == 3 && lines[1].starts_with("open") {
+        fs::write(&note, [lines[0], "open", lines[2]].join("\n")).expect("a note");
+    }
+}
