@@ -12,9 +12,6 @@ use super::change::{Change, Made};
 use super::commit::Committer;
 use super::plan::Plan;
 
-/// The most in one group, so that the first of it does not wait long for the last.
-const MOST: usize = 256;
-
 /// See the module.
 pub(super) struct Group {
     /// How many were taken. Those that are in none of the lists have panicked.
@@ -34,10 +31,11 @@ pub(super) struct Group {
 type Staged = Result<Change, (Change, Error)>;
 
 impl Group {
-    /// Decides as many of `changes` as one frame takes, and fills `frame` with what the journal is to know.
+    /// Decides as many of `changes` as one frame takes, at most so many, and fills `frame` with what the journal is to know.
     pub(super) fn gather(
         committer: &Committer,
         changes: &mut impl Iterator<Item = Change>,
+        most: usize,
         frame: &mut FrameBuilder,
     ) -> Self {
         let mut group = Self {
@@ -50,7 +48,7 @@ impl Group {
             end: None,
         };
         let may_change = committer.check();
-        while group.taken < MOST
+        while group.taken < most
             && !frame.is_full()
             && let Some(change) = changes.next()
         {

@@ -15,6 +15,9 @@ use super::change::Change;
 use super::commit::Committer;
 use super::group::Group;
 
+/// The most changes that are appended and not made: each has a file open.
+const MOST: usize = 256;
+
 /// The publisher's loop, with a journal.
 pub(super) struct Pipeline<'a> {
     committer: &'a Committer,
@@ -71,13 +74,20 @@ impl<'a> Pipeline<'a> {
         }
     }
 
+    /// How many changes may be taken.
+    fn places(&self) -> usize {
+        let taken: usize = self.groups.iter().map(Group::taken).sum();
+        MOST.saturating_sub(taken)
+    }
+
     async fn next(&mut self, changes: &mut Receiver<Change>) -> Event {
         if self.groups.is_empty() {
             return changes.recv().await.map_or(Event::End, Event::Change);
         }
+        let may_take = self.places() > 0;
         tokio::select! {
             biased;
-            Some(change) = changes.recv() => Event::Change(change),
+            Some(change) = changes.recv(), if may_take => Event::Change(change),
             synced = self.journal.wait() => Event::Synced(synced),
         }
     }
@@ -90,6 +100,7 @@ impl<'a> Pipeline<'a> {
         let mut group = Group::gather(
             self.committer,
             &mut first.into_iter().chain(waiting),
+            self.places(),
             &mut frame,
         );
         if group.taken() == 0 {
