@@ -12,8 +12,11 @@ use rustix::io::{Errno, retry_on_intr};
 use super::meta::Version;
 
 /// How far ahead the bound is moved, in nanoseconds: there is one durable write in this time, and after a crash versions
-/// are at most this far in the future.
+/// are about this far in the future at most.
 const STRIDE: i128 = 10_000_000_000;
+
+/// The same while versions are ahead of the time, as they are after a crash: crashes one after another hardly add up.
+const SHORT_STRIDE: i128 = 10_000_000;
 
 /// Digits of the bound in the file: fixed, so that rewriting it never grows or shrinks the file.
 const WIDTH: usize = 24;
@@ -43,12 +46,14 @@ impl Clock {
 
     /// A version later than every one before it, and than `current`.
     pub(super) fn next(&mut self, current: Option<Version>) -> Result<Version, Errno> {
-        let next = now().max(self.last + 1);
+        let now = now();
+        let next = now.max(self.last + 1);
         if next >= self.bound {
+            let stride = if next > now { SHORT_STRIDE } else { STRIDE };
             // The bound counts only once it is durable: after a failed sync it is written again.
-            self.store(next + STRIDE)?;
+            self.store(next + stride)?;
             rustix::fs::fdatasync(&self.file)?;
-            self.bound = next + STRIDE;
+            self.bound = next + stride;
         }
         self.last = next;
         // Another program may have dated the file into the future: only the versions of this key step over that.
@@ -125,6 +130,21 @@ mod tests {
         std::mem::forget(clock); // a crash: nothing is written on the way out
         let after = Clock::resume(copy(&file)).unwrap().next(None).unwrap();
         assert!(after > before);
+    }
+
+    #[test]
+    fn crashes_one_after_another_do_not_take_versions_far_ahead() {
+        let file = file();
+        let mut last = Version::from_nanos(0);
+        for _crash in 0..50 {
+            let mut clock = Clock::resume(copy(&file)).unwrap();
+            let next = clock.next(None).unwrap();
+            assert!(next > last);
+            last = next;
+            std::mem::forget(clock);
+        }
+        let ahead = last.nanos() - now();
+        assert!(ahead <= STRIDE + 50 * SHORT_STRIDE, "{ahead} ns");
     }
 
     #[test]
