@@ -9,8 +9,8 @@ use std::thread;
 use rustix::process::Signal;
 
 use crate::support::{
-    Attached, Call, DataDir, Launch, Scrape, TestServer, Trace, can_trace, clear_only,
-    directory_only, eventually, http1_only, pattern,
+    Attached, Call, Client, DataDir, Heard, Launch, Scrape, TestServer, Trace, can_trace,
+    clear_only, directory_only, eventually, http1_only, pattern,
 };
 
 const DISK: [&str; 2] = ["--durability", "disk"];
@@ -225,6 +225,47 @@ fn after_a_cut_of_power_the_files_have_what_was_acknowledged() {
     drop(server);
     let server = start(&dir);
     assert_eq!(server.events(REPLAYED).len(), 0, "once");
+}
+
+#[test]
+fn a_change_that_was_refused_after_it_was_appended_is_not_replayed() {
+    directory_only!("durability");
+    if !can_trace() {
+        eprintln!(
+            "left out: changes that are cancelled in the journal, for strace does not run here"
+        );
+        return;
+    }
+    let dir = DataDir::temporary();
+    let server = start(&dir);
+    // Both are in the journal before one of them is made.
+    let tracer = Attached::to(&server, &["-e", "inject=fdatasync:delay_enter=300000"]);
+    let ask = |value: &str| {
+        let condition = "If-None-Match: *\r\n";
+        match Client::new(server.addr).hear("PUT", "k", condition, value.as_bytes()) {
+            Heard::Answer(answer) => answer.status,
+            heard => panic!("{heard:?}"),
+        }
+    };
+    let statuses = thread::scope(|scope| {
+        let others =
+            ["one", "two", "three", "four"].map(|value| (value, scope.spawn(|| ask(value))));
+        others.map(|(value, asked)| (value, asked.join().expect("an answer")))
+    });
+    drop(tracer);
+    let stored: Vec<_> = statuses
+        .iter()
+        .filter(|(_, status)| *status == 200)
+        .collect();
+    assert_eq!(stored.len(), 1, "{statuses:?}");
+    cut(server);
+    fs::remove_file(dir.file("k")).expect("it is there");
+    let server = start(&dir);
+    assert!(
+        server.event(REPLAYED).number("records") > 4,
+        "some of them cancel others"
+    );
+    assert_eq!(server.get("k").body, stored[0].0.as_bytes(), "{statuses:?}");
 }
 
 #[test]

@@ -43,6 +43,20 @@ impl Proc {
             .count()
     }
 
+    /// The identifiers of the threads of this name.
+    pub fn thread_ids(&self, name: &str) -> Vec<u32> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.0)).expect("its threads");
+        let is_named = |task: &std::path::Path| {
+            let comm = fs::read_to_string(task.join("comm"));
+            comm.is_ok_and(|comm| comm.trim_end() == name)
+        };
+        let tasks = tasks.map(|task| task.expect("a thread").path());
+        let named = tasks.filter(|task| is_named(task));
+        named
+            .filter_map(|task| task.file_name()?.to_str()?.parse().ok())
+            .collect()
+    }
+
     /// The names of all threads, and the CPUs each may run on.
     pub fn threads(&self) -> Vec<(String, String)> {
         let tasks = fs::read_dir(self.page("task")).expect("the threads");

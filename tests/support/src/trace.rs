@@ -1,6 +1,7 @@
 //! strace around the server: the system calls of each thread, in order, and injected results.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -80,15 +81,27 @@ impl Attached {
     /// Traces every thread of `server`, also later ones, from when this returns.
     #[track_caller]
     pub fn to(server: &TestServer, options: &[&str]) -> Self {
+        Self::attach(&["-f"], server.proc().0, options)
+    }
+
+    /// Traces the thread of `server` with this name alone, which costs the others nothing. For [`Self::lines`].
+    #[track_caller]
+    pub fn to_thread(server: &TestServer, name: &str, options: &[&str]) -> Self {
+        let mut threads = Vec::new();
+        eventually("the thread has given itself its name", || {
+            threads = server.proc().thread_ids(name);
+            !threads.is_empty()
+        });
+        Self::attach(&[], threads[0], options)
+    }
+
+    #[track_caller]
+    fn attach(how: &[&str], id: impl fmt::Display, options: &[&str]) -> Self {
         let dir = TempDir::new().expect("a directory");
         let mut command = Command::new("strace");
-        command
-            .args(["-f", "-y", "-o"])
-            .arg(dir.path().join("calls"));
-        command
-            .args(options)
-            .arg("-p")
-            .arg(server.proc().0.to_string());
+        command.args(how).args(["-y", "-o"]);
+        command.arg(dir.path().join("calls"));
+        command.args(options).arg("-p").arg(id.to_string());
         let mut child = command.stderr(Stdio::piped()).spawn().expect("strace");
         let said = BufReader::new(child.stderr.take().expect("its standard error"));
         let mut said = said.lines().map_while(Result::ok);
@@ -97,6 +110,12 @@ impl Attached {
         // The output is read to the end: otherwise strace would block when it reports new threads.
         std::thread::spawn(move || said.for_each(drop));
         Self { child, dir }
+    }
+
+    /// The calls as strace writes them, once the server has ended.
+    pub fn lines(mut self) -> Vec<String> {
+        self.child.wait().expect("strace ends");
+        self.log().lines().map(str::to_owned).collect()
     }
 
     /// Whether it has injected a result so far.
