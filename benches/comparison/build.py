@@ -40,6 +40,13 @@ def find_or_install(program, package):
     return _which(program)
 
 
+def find_program(program):
+    """The path of a program that is not installed for a comparison."""
+    if not (found := _which(program)):
+        raise FileNotFoundError(2, "not there", program)
+    return found
+
+
 def find_nginx():
     """nginx with the module that takes PUT and DELETE."""
     nginx = find_or_install("nginx", "nginx-light")

@@ -1,4 +1,4 @@
-"""What only data-server is asked: how each --dispatch spreads connections, what --durability disk costs, how reactors add up."""
+"""What only data-server is asked: how each --dispatch spreads connections, and how reactors add up."""
 
 import contextlib
 import shutil
@@ -6,6 +6,7 @@ import subprocess
 from dataclasses import replace
 from statistics import median
 
+from . import durable
 from .runner import fill
 from .workloads import FORTY_MB, KIB, Workload
 
@@ -14,7 +15,6 @@ LONG_LIVED = Workload("dispatch-long-lived", "", "GET", KIB, 32, 64, shared=True
 SHORT = replace(LONG_LIVED, name="dispatch-short", fresh=True)
 DISCARDED = Workload("dispatch-put-40MB", "", "PUT", FORTY_MB, 32, 4, shared=True, discard=True)
 LOCAL = Workload("scaling-get", "", "GET", KIB, 32, 1, shared=True)
-DURABLE = Workload("durability", "", "PUT", KIB, 1, 64, new=True)
 
 MODES = {
     "one reactor": (1, []),
@@ -60,19 +60,9 @@ def _spread(bench, mode, workload, **bounds):
     }
 
 
-def durability(bench):
-    """{mode: {clients: [rate]}} of PUT 1 KiB of new names; the four in turn."""
-    found = {mode: {clients: [] for clients in (1, 32)} for mode in ("os", "disk")}
-    with contextlib.ExitStack() as running:
-        servers = {
-            mode: running.enter_context(_server(bench, f"durability-{mode}", 1, ["--durability", mode])) for mode in found
-        }
-        for _ in range(bench.rounds):
-            for mode, by_clients in found.items():
-                for clients, rates in by_clients.items():
-                    point = bench.point(servers[mode], replace(DURABLE, connections=clients))
-                    rates.append(round(point.rate, 2))
-    return found
+def durability(bench, is_smoke):
+    """As `durable.measure`."""
+    return durable.measure(bench, _server, is_smoke)
 
 
 def scaling(bench):

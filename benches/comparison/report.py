@@ -151,18 +151,6 @@ def _spread(runs, *measures):
     return f"{rate:,.0f} /s ({', '.join(f'{busiest(runs, what):.2f}' for what in measures)})"
 
 
-def durability_table(found, file_system):
-    """What an answer that survives power loss costs."""
-    rates = {mode: {clients: median(runs) for clients, runs in by.items()} for mode, by in found.items()}
-    disk, os_ = rates["disk"], rates["os"]
-    return (
-        f"\nDurability, PUT 1 KiB of new names (on {file_system})\n"
-        f"  os    1 client {os_[1]:>9,.0f} /s, 32 clients {os_[32]:>9,.0f} /s\n"
-        f"  disk  1 client {disk[1]:>9,.0f} /s, 32 clients {disk[32]:>9,.0f} /s\n"
-        f"  disk with 32 clients is {disk[32] / disk[1]:.1f} times one client, and {disk[32] / os_[32]:.2f} of os"
-    )
-
-
 def scaling_line(found):
     """What two reactors do, in times of one."""
     one, two = (median(found[reactors]) for reactors in (1, 2))

@@ -1,0 +1,144 @@
+"""What an answer costs that survives a cut of power: data-server by --durability, Redis and PostgreSQL on the same file system."""
+
+import contextlib
+import csv
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+from .build import find_program
+from .servers import ServerFailed
+from .workloads import KIB, Workload
+
+NEW = Workload("durability", "", "PUT", KIB, 1, 64, new=True, shared=True)
+CLIENTS = (1, 32, 128)
+MODES = {
+    "os": ["--durability", "os"],
+    "second": ["--durability", "second"],
+    "disk": ["--durability", "disk"],
+    "disk, no journal": ["--durability", "disk", "--journal", "off"],
+}
+PATIENCE = 30
+
+
+def measure(bench, start, is_smoke):
+    """{what: {clients: [rate]}} of new values of 1 KiB, in turn, and what is left out; `start` starts a data-server with flags."""
+    found, left_out = {}, []
+    with contextlib.ExitStack() as running:
+        asked = {}
+        for mode, flags in MODES.items():
+            server = running.enter_context(start(bench, f"durability-{mode.replace(', ', '-').replace(' ', '-')}", 1, flags, shared=True))
+            asked[mode] = lambda clients, server=server: bench.point(server, replace(NEW, connections=clients)).rate
+        for name, other in () if is_smoke else OTHERS:
+            try:
+                asked[name] = running.enter_context(other(bench))
+            except FileNotFoundError as missing:
+                left_out.append(f"{name}: {missing.filename} is not installed")
+        for _ in range(bench.rounds):
+            for name, rate in asked.items():
+                for clients in CLIENTS:
+                    rates = found.setdefault(name, {}).setdefault(clients, [])
+                    rates.append(round(rate(clients), 2))
+    return found, left_out
+
+
+def table(found, left_out, file_system):
+    """The rates, and of how much of `os` they are."""
+    rates = {name: {clients: median(runs) for clients, runs in by.items()} for name, by in found.items()}
+    lines = [f"\nDurability, 1 KiB under new names (on {file_system}), a second, and of os"]
+    lines.append(f"  {'':<18}" + "".join(f"{f'{clients} clients':>20}" for clients in CLIENTS))
+    for name, by in rates.items():
+        cells = (f"{by[clients]:>12,.0f} ({by[clients] / rates['os'][clients]:.2f})" for clients in CLIENTS)
+        lines.append(f"  {name:<18}" + "".join(f"{cell:>20}" for cell in cells))
+    return "\n".join(lines + [f"  left out: {why}" for why in left_out])
+
+
+@contextlib.contextmanager
+def _redis(bench):
+    """Redis with a sync before each answer; gives a function from a number of clients to a rate."""
+    server, client = find_program("redis-server"), find_program("redis-benchmark")
+    home, port = _home(bench, "redis"), _free_port()
+    options = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(home), "--save", "", "--appendonly", "yes"]
+    with _running([server, *options, "--appendfsync", "always"], home, port):
+
+        def rate(clients):
+            requests = 3_000 if clients == 1 else 20_000
+            command = [client, "-p", str(port), "-t", "set", "-d", str(KIB), "-r", str(10**12), "--csv"]
+            command += ["-c", str(clients), "-n", str(requests)]
+            said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            return float(list(csv.reader(said.splitlines()))[-1][1])
+
+        yield rate
+
+
+@contextlib.contextmanager
+def _postgresql(bench):
+    """PostgreSQL with its defaults, where commits that wait share a sync; gives a function as `_redis`."""
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    if not programs:
+        raise FileNotFoundError(2, "not there", "postgresql")
+    home, port = _home(bench, "postgresql"), _free_port()
+    as_user = []
+    if os.geteuid() == 0:  # it does not run as root
+        as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]
+        shutil.chown(home, "postgres", "postgres")
+        for parent in home.parents:
+            if parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o001:
+                parent.chmod(parent.stat().st_mode | 0o011)
+    data = home / "data"
+    initdb = [*as_user, str(programs[-1] / "initdb"), "-D", str(data), "-A", "trust", "-U", "postgres"]
+    subprocess.run(initdb, capture_output=True, check=True, cwd=home)
+    settings = {"port": port, "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "max_connections": 200}
+    options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+    with _running([*as_user, str(programs[-1] / "postgres"), "-D", str(data), *options], home, port):
+        to = ["-h", "127.0.0.1", "-p", str(port), "-U", "postgres"]
+        create = "create table v (key bigserial primary key, value text not null)"
+        subprocess.run([str(programs[-1] / "psql"), *to, "-qc", create, "postgres"], check=True)
+        script = home / "insert.sql"
+        script.write_text(f"insert into v (value) values (repeat('x', {KIB}));\n")
+
+        def rate(clients):
+            command = [str(programs[-1] / "pgbench"), *to, "-n", "-M", "prepared", "-f", str(script), "-T", str(max(1, round(bench.seconds)))]
+            said = subprocess.run([*command, "-c", str(clients), "postgres"], capture_output=True, text=True, check=True).stdout
+            return float(re.search(r"tps = ([\d.]+)", said).group(1))
+
+        yield rate
+
+
+OTHERS = (("redis, always", _redis), ("postgresql", _postgresql))
+
+
+def _home(bench, name):
+    home = bench.directory / f"durability-{name}"
+    home.mkdir()
+    return home
+
+
+def _free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+@contextlib.contextmanager
+def _running(command, home, port):
+    """A server that takes connections."""
+    with open(home / "log", "wb") as log, subprocess.Popen(command, stdout=log, stderr=log, cwd=home) as server:
+        try:
+            end = time.monotonic() + PATIENCE
+            while True:
+                try:
+                    socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                    break
+                except OSError as error:
+                    if server.poll() is not None or time.monotonic() > end:
+                        raise ServerFailed(f"{command[0]} does not serve: {(home / 'log').read_text()[-300:]}") from error
+                    time.sleep(0.05)
+            yield
+        finally:
+            server.terminate()
