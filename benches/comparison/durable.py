@@ -1,7 +1,13 @@
-"""What an answer costs that survives a cut of power: data-server by --durability, Redis and PostgreSQL on the same file system."""
+"""What an answer costs that survives a cut of power: data-server by --durability, and others on the same file system.
 
+Redis and PostgreSQL are asked over loopback by their own clients, etcd by h2load. RocksDB is a library: its figure has
+no network and no server in it.
+"""
+
+import base64
 import contextlib
 import csv
+import json
 import os
 import re
 import shutil
@@ -13,6 +19,7 @@ from pathlib import Path
 from statistics import median
 
 from .build import find_program
+from .client import LoadFailed
 from .servers import ServerFailed
 from .workloads import KIB, Workload
 
@@ -111,7 +118,48 @@ def _postgresql(bench):
         yield rate
 
 
-OTHERS = (("redis, always", _redis), ("postgresql", _postgresql))
+@contextlib.contextmanager
+def _etcd(bench):
+    """One member of etcd, which syncs its log before each answer, by HTTP and JSON; gives a function as `_redis`."""
+    server, client = find_program("etcd"), find_program("h2load")
+    home, port, peers = _home(bench, "etcd"), _free_port(), _free_port()
+    url = f"http://127.0.0.1:{port}"
+    options = ["--data-dir", str(home / "data"), "--listen-client-urls", url, "--advertise-client-urls", url]
+    options += ["--listen-peer-urls", f"http://127.0.0.1:{peers}", "--log-level", "error"]
+    body = home / "put.json"
+    body.write_text(json.dumps({"key": _base64(b"key"), "value": _base64(b"x" * KIB)}))
+    with _running([server, *options], home, port):
+
+        def rate(clients):
+            requests = 3_000 if clients == 1 else 20_000
+            command = [client, "--h1", "-c", str(clients), "-n", str(requests), "-d", str(body), f"{url}/v3/kv/put"]
+            said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            if f"status codes: {requests} 2xx" not in said:
+                raise LoadFailed(f"etcd: {said[-300:]}")
+            return float(re.search(r"([\d.]+) req/s", said).group(1))
+
+        yield rate
+
+
+@contextlib.contextmanager
+def _rocksdb(bench):
+    """RocksDB with a sync for each write, where those that wait share one; gives a function of a number of threads."""
+    program, home = find_program("db_bench"), _home(bench, "rocksdb")
+
+    def rate(clients):
+        command = [program, "--benchmarks=fillrandom", "--sync=1", "--compression_type=none", f"--value_size={KIB}", "--num=1000000"]
+        command += [f"--threads={clients}", f"--duration={max(1, round(bench.seconds))}", f"--db={home / 'data'}"]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return float(re.search(r"fillrandom .* (\d+) ops/sec ", said).group(1))
+
+    yield rate
+
+
+OTHERS = (("redis, always", _redis), ("postgresql", _postgresql), ("etcd", _etcd), ("rocksdb (library)", _rocksdb))
+
+
+def _base64(data):
+    return base64.b64encode(data).decode()
 
 
 def _home(bench, name):
