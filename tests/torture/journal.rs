@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::Write;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::FallocateFlags;
@@ -175,6 +176,41 @@ fn cuts_of_power_on_a_full_disk_lose_nothing() {
             load.seed
         );
         counted(&what, &counts);
+    }
+}
+
+/// It needs no room to start: then keys can be removed.
+#[test]
+fn a_server_killed_on_a_full_disk_serves_again() {
+    for kind in [Kind::Ext4, Kind::Xfs] {
+        let what = format!("a kill on a full disk, {}", kind.name());
+        let Some(disk) = available(&what, Image::new(kind)) else {
+            continue;
+        };
+        let ballast = disk.dir().outside("ballast");
+        fs::create_dir_all(disk.dir().path()).expect("a directory");
+        let mut server = Launch::new(&SMALL).on(&disk.dir()).start();
+        let mut known = Known::default();
+        known.change_all(&server);
+        for is_as_after_a_cut in [false, true] {
+            let mut file = File::create(&ballast).expect("a file");
+            while file.write_all(&[7; 4096]).is_ok() {}
+            file.sync_all().expect("synced");
+            drop(file);
+            assert_eq!(server.put("more", pattern(1, 40_000)).status, 507);
+            server.signal(Signal::KILL);
+            server.exit();
+            if is_as_after_a_cut {
+                forget_mount(&disk.dir());
+            }
+            server = Launch::new(&SMALL).on(&disk.dir()).start();
+            known.assert_there(&server, &what);
+            assert!(known.change(&server, "k1", None), "removed");
+            known.assert_there(&server, &what);
+            fs::remove_file(&ballast).expect("removed");
+            assert!(known.change(&server, "k1", Some(&pattern(2, 40_000))));
+        }
+        counted(&what, "2 kills: it serves, removes and takes values again");
     }
 }
 

@@ -2,16 +2,20 @@
 //! files lack.
 //!
 //! A start needs it where the journal lies elsewhere: a directory that was not closed in order is not served without its
-//! journal. Written whole beside and renamed, at the start and at the end of a server alone.
+//! journal. There are two files of which one counts, written at the start and at the end of a server alone: the other is written
+//! over and takes its place, which needs no room on a full disk.
 
 use std::fs;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, StatxFlags};
+use rustix::fs::{AtFlags, CWD, RenameFlags, StatxFlags};
 
 const NAME: &str = "journal-state";
+
+/// The file that does not count.
+const OTHER: &str = "journal-state.new";
 
 /// `STATX_MNT_ID_UNIQUE` of Linux 6.8: no other mount has it until the next boot.
 const UNIQUE_MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x4000);
@@ -63,11 +67,20 @@ impl Note {
 
     /// Says it in `own`, durably.
     pub(super) fn write(&self, own: &Path) -> std::io::Result<()> {
-        let (name, beside) = (own.join(NAME), own.join("journal-state.new"));
-        let mut file = fs::File::create(&beside)?;
-        file.write_all(self.text().as_bytes())?;
+        let (name, other) = (own.join(NAME), own.join(OTHER));
+        let mut options = fs::File::options();
+        let mut file = options
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&other)?;
+        let text = self.text();
+        file.write_all(text.as_bytes())?;
+        file.set_len(text.len() as u64)?;
         file.sync_all()?;
-        fs::rename(&beside, &name)?;
+        // The first time there is nothing to exchange it with, and not every file system can.
+        rustix::fs::renameat_with(CWD, &other, CWD, &name, RenameFlags::EXCHANGE)
+            .or_else(|_| rustix::fs::rename(&other, &name))?;
         fs::File::open(own)?.sync_all()
     }
 
@@ -116,6 +129,11 @@ mod tests {
             note.write(own.path()).unwrap();
             assert_eq!(Note::read(own.path()).unwrap(), Some(note));
         }
+        let mut names = fs::read_dir(own.path()).unwrap();
+        assert!(
+            names
+                .all(|entry| [NAME, OTHER].contains(&entry.unwrap().file_name().to_str().unwrap()))
+        );
         fs::write(own.path().join(NAME), "half a").unwrap();
         assert!(Note::read(own.path()).is_err());
     }
