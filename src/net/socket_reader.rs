@@ -4,7 +4,7 @@
 //! until the rest of it is there, so hyper sees a head whole or not at all, and an invalid one never: nothing is given on from
 //! there. Holds at most one head and a piece of [`PIECE`] bytes, besides what it was made with.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -18,14 +18,6 @@ use crate::http::{ConnectionState, Framing, FramingError};
 
 /// How much is read of the rest of a head at a time, in bytes.
 const PIECE: usize = 4 << 10;
-
-/// How much is read at a time of what is sealed and no HTTP/1, in bytes.
-const AHEAD: usize = 64 << 10;
-
-thread_local! {
-    /// Where that is read to, on its reactor's thread: [`AHEAD`] bytes.
-    static OPENED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
 
 /// What the loop of the connection learns of its reader while hyper has it.
 #[derive(Debug, Default)]
@@ -51,8 +43,6 @@ pub(super) struct SocketReader {
     held: BytesMut,
     /// How many of the bytes held may be given on.
     passed: usize,
-    /// More is read than is asked for.
-    reads_ahead: bool,
 }
 
 impl SocketReader {
@@ -65,7 +55,6 @@ impl SocketReader {
         let mut reader = Self::raw(socket, connection, received);
         reader.framing = Some(Framing::default());
         reader.passed = 0;
-        reader.reads_ahead = false;
         reader.look();
         reader
     }
@@ -81,7 +70,6 @@ impl SocketReader {
             connection: Rc::clone(connection),
             state: Rc::default(),
             framing: None,
-            reads_ahead: socket.tls().is_some(),
             passed: received.len(),
             held: received,
         }
@@ -131,26 +119,6 @@ impl SocketReader {
             self.note(error);
         }
         Poll::Ready(Ok(true))
-    }
-
-    /// Reads what there is, also more than `buf` has room for: a protocol of frames asks for the rest of one, which is less than
-    /// the record that has it; false at the end of the stream.
-    fn poll_receive_ahead(
-        &mut self,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<bool>> {
-        OPENED.with_borrow_mut(|opened| {
-            opened.resize(AHEAD, 0);
-            let mut opened = ReadBuf::new(opened);
-            ready!(self.poll_socket(cx, &mut opened))?;
-            let opened = opened.filled();
-            let (now, later) = opened.split_at(opened.len().min(buf.remaining()));
-            buf.put_slice(now);
-            self.held.extend_from_slice(later);
-            self.passed = later.len();
-            Poll::Ready(Ok(!opened.is_empty()))
-        })
     }
 
     /// Reads on in a head of which the beginning is held; false at the end of the stream.
@@ -218,9 +186,7 @@ impl AsyncRead for SocketReader {
                 }
                 None => {}
             }
-            let goes_on = if self.held.is_empty() && self.reads_ahead {
-                ready!(self.poll_receive_ahead(cx, buf))?
-            } else if self.held.is_empty() {
+            let goes_on = if self.held.is_empty() {
                 ready!(self.poll_receive(cx, buf))?
             } else {
                 self.connection.begin_head();

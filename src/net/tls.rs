@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, ProducesTickets, WebPkiClientVerifier};
-use rustls::{RootCertStore, ServerConfig, ServerConnection};
+use rustls::{RootCertStore, ServerConfig};
 
 use super::tls_session::TlsSession;
 pub use certificates::TlsError;
@@ -88,7 +88,7 @@ impl Tls {
 
     /// The server's side of a new connection.
     pub(super) fn accept(&self) -> Result<TlsSession, rustls::Error> {
-        Ok(TlsSession::new(ServerConnection::new(self.current())?))
+        TlsSession::new(self.current())
     }
 }
 

@@ -1,7 +1,6 @@
 //! The socket of a connection as HTTP/2 uses it: frames are gathered, and leave together.
 //!
-//! A response is a few small frames, and many responses leave at once: one call of the kernel takes them all. Long frames
-//! that are sealed go to the session as they are, for sealing copies them anyway.
+//! A response is a few small frames, and many responses leave at once: one call of the kernel takes them all.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -18,9 +17,6 @@ use crate::net::socket_writer::{Follows, SocketWriter};
 
 /// The most that is gathered before it is sent, in bytes.
 const MOST_GATHERED: usize = 64 << 10;
-
-/// From this length on, bytes that are sealed are not copied together first.
-const LONG: usize = 4 << 10;
 
 /// The sending side.
 #[derive(Debug)]
@@ -42,21 +38,15 @@ impl Output {
 
     /// Takes `bufs`, and sends them when there is enough.
     fn poll_write(&self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let all: usize = bufs.iter().map(|buf| buf.len()).sum();
-        let is_sealed = self.writer.socket().tls().is_some();
-        let is_long = is_sealed && all >= LONG;
-        if is_long || self.gathered.borrow().len() >= MOST_GATHERED {
+        if self.gathered.borrow().len() >= MOST_GATHERED {
             ready!(self.poll_send_gathered(cx, Follows::Flush))?;
         }
-        let taken = if is_long {
-            ready!(self.writer.poll_send(cx, bufs, Follows::Flush))?
-        } else {
-            let mut gathered = self.gathered.borrow_mut();
-            for buf in bufs {
-                gathered.extend_from_slice(buf);
-            }
-            all
-        };
+        let mut gathered = self.gathered.borrow_mut();
+        let before = gathered.len();
+        for buf in bufs {
+            gathered.extend_from_slice(buf);
+        }
+        let taken = gathered.len() - before;
         self.outstanding.left(taken);
         Poll::Ready(Ok(taken))
     }

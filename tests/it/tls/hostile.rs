@@ -1,6 +1,7 @@
 //! Proves that peers which do not keep to the protocol are closed in time, cost nothing that stays, and make no upload
 //! whole.
 
+use std::iter;
 use std::time::{Duration, Instant};
 
 use super::{GET, is_served, started};
@@ -60,6 +61,25 @@ fn what_is_no_tls_is_closed_unanswered() {
         let answer = raw.rest();
         assert!(answer.len() < 8, "an alert at most: {answer:?}");
     }
+    assert_serves(&server, &authority.client());
+}
+
+/// What cannot be opened before all of it has come is held until then: so much and no more.
+#[test]
+fn a_message_in_ever_more_fragments_is_not_held_for_ever() {
+    let (authority, _own, server) = started(&["--header-timeout", "5m"]);
+    let mut raw = Raw::connect_clear(server.addr);
+    // A ClientHello of 60,000 bytes, one in each record.
+    let mut sent = Vec::new();
+    let hello = [1, 0, 0xea, 0x60]
+        .into_iter()
+        .chain(iter::repeat_n(0, 50_000));
+    for byte in hello {
+        sent.extend_from_slice(&[0x16, 3, 1, 0, 1, byte]);
+    }
+    let _ = raw.offer(&sent);
+    let answer = raw.rest();
+    assert!(answer.len() < 8, "an alert at most: {answer:?}");
     assert_serves(&server, &authority.client());
 }
 

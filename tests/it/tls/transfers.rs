@@ -67,6 +67,32 @@ fn an_upload_over_http2_is_received_in_long_pieces() {
     assert!(calls < LEN >> 12, "{calls} calls of recvfrom");
 }
 
+/// Each piece is a record of its own, or several; some come together, others alone.
+#[test]
+fn a_value_in_records_of_all_lengths_is_whole_while_keys_change() {
+    let (authority, _own, server) = started(&[]);
+    let value = pattern(3, 900_000);
+    let mut raw = Raw::connect_tls(server.addr, &authority.client());
+    for lengths in [[1, 16_384], [5_000, 1], [16_385, 70_000], [9, 16_384]] {
+        raw.send(put_head("k", value.len()));
+        let mut rest = &value[..];
+        for length in lengths.into_iter().cycle() {
+            let (piece, behind) = rest.split_at(length.min(rest.len()));
+            raw.send(piece);
+            rest = behind;
+            if rest.is_empty() {
+                break;
+            }
+            if rest.len().is_multiple_of(7) {
+                // The server answers with new keys of its own.
+                raw.look(|client| client.refresh_traffic_keys().expect("new keys"));
+            }
+        }
+        assert!(raw.answer().status < 300);
+        assert!(raw.ask(GET).body == value);
+    }
+}
+
 #[test]
 fn an_upload_can_be_dropped() {
     let (authority, _own, server) = started(&["--discard"]);
