@@ -36,17 +36,29 @@ fn losses_are_reported(what: &str, disk: Result<impl Disk, String>, of_names_alo
     let Some(trace) = Trace::with(&options, &what) else {
         return;
     };
+    let launch = || trace.around(Launch::new(&["--durability", "disk"]));
+    find_out(&what, &mut disk, &mut load, launch);
+}
+
+/// Cuts the power of the server that `launch` starts until the harness says that something is lost, or until the next server
+/// refuses to start on what is left.
+fn find_out(what: &str, disk: &mut impl Disk, load: &mut Load, launch: impl Fn() -> Launch) {
     let mut report = Report::default();
-    while report.tally.losses() == 0 && report.cuts < 5 {
-        let launch = || trace.around(Launch::new(&["--durability", "disk"]));
-        report.cut(&mut disk, &mut load, Moment::After, launch);
+    let mut refused = 0;
+    while report.tally.losses() == 0 && refused == 0 && report.cuts < 5 {
+        let server = launch().on(&disk.dir()).start();
+        report.strike(disk, load, Moment::After, server);
+        match Launch::new(&[]).on(&disk.dir()).start_or_end() {
+            Ok(server) => report.look(server, load),
+            Err(_) => refused += 1,
+        }
     }
     assert_ne!(
-        report.tally.losses(),
+        report.tally.losses() + refused,
         0,
         "{what}, nothing is lost: {report}"
     );
-    counted(&what, &report.to_string());
+    counted(what, &format!("{report}; {refused} starts refused"));
 }
 
 #[test]
@@ -68,30 +80,15 @@ fn a_server_without_syncs_is_found_out_on_a_volatile_cache() {
     );
 }
 
-/// No server can keep what such a device forgets; the harness says so, and then the server serves what there is, or refuses.
+/// No server can keep what such a device forgets.
 #[test]
 fn a_disk_that_lies_about_flushes_is_found_out() {
     let what = "a disk that lies about flushes";
     let Some(mut disk) = available(what, Nbd::new(Weakness::LyingCache)) else {
         return;
     };
-    let mut load = Load::new("planted");
-    let mut report = Report::default();
-    let mut refused = 0;
-    while report.tally.losses() == 0 && refused == 0 && report.cuts < 5 {
-        let server = Launch::new(&["--durability", "disk"]).on(&disk.dir());
-        report.strike(&mut disk, &mut load, Moment::After, server.start());
-        match Launch::new(&[]).on(&disk.dir()).start_or_end() {
-            Ok(server) => report.look(server, &mut load),
-            Err(_) => refused += 1,
-        }
-    }
-    assert_ne!(
-        report.tally.losses() + refused,
-        0,
-        "nothing is lost: {report}"
-    );
-    counted(what, &format!("{report}; {refused} starts refused"));
+    let launch = || Launch::new(&["--durability", "disk"]);
+    find_out(what, &mut disk, &mut Load::new("planted"), launch);
 }
 
 #[test]
