@@ -116,10 +116,11 @@ impl Records {
         let taken = self.take(dest);
         // Tickets, or why the connection ends. To be woken when it can be sent is enough: a reply of the peer may not depend
         // on it.
-        let sent = self.poll_send(socket, cx);
-        let taken = taken?;
-        let _ = sent?;
-        Ok(taken)
+        if let Poll::Ready(Err(_)) = self.poll_send(socket, cx) {
+            // The peer has gone, and gets none of it. What it had sent before is performed.
+            self.sealed = Buffer::default();
+        }
+        taken
     }
 
     fn take(&mut self, dest: &mut impl BufMut) -> io::Result<usize> {

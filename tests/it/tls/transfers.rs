@@ -3,7 +3,9 @@
 use std::process::Command;
 
 use super::{GET, NAMES, is_served, started};
-use crate::support::{Authority, Launch, Raw, Trace, chunked, left_out, pattern, put_head};
+use crate::support::{
+    Authority, Launch, Raw, Trace, chunked, eventually, left_out, pattern, put_head,
+};
 
 #[test]
 fn values_of_all_lengths_pass_both_ways() {
@@ -129,6 +131,26 @@ fn requests_that_come_together_are_answered_in_order() {
             assert_eq!(raw.head().length(), value.len());
         }
         raw.assert_closed();
+    });
+}
+
+/// The answer before it is longer than the kernels' buffers, so that the client leaves while it is sent.
+#[test]
+fn a_request_behind_an_answer_that_cannot_be_sent_is_performed() {
+    let (authority, _own, server) = started(&["--threads", "1"]);
+    server.dir.place("k", pattern(1, 20 << 20));
+    let value = pattern(2, 100_000);
+    let mut raw = Raw::connect_tls(server.addr, &authority.client());
+    raw.send([GET.as_bytes(), put_head("behind", value.len()).as_bytes()].concat());
+    raw.send(&value);
+    eventually("the server's kernel has it all", || raw.is_taken());
+    // There are unread answers, so closing resets the connection.
+    drop(raw);
+    eventually("it is stored", || {
+        server
+            .dir
+            .get("behind")
+            .is_some_and(|stored| stored == value)
     });
 }
 

@@ -42,7 +42,7 @@ pub use report::{is_on_path, left_out, say, tool};
 pub use resumable::Resumable;
 pub use server::{Ended, Launch, TestServer, held_socket, scheme};
 pub use stream::Stream;
-pub use tls::{Authority, Issued, TlsClient, is_left_out_over_tls};
+pub use tls::{Authority, Issued, TlsClient, is_left_out_over_tls, is_tls};
 pub use trace::{Attached, Call, Trace, can_trace};
 pub use wait::{DEADLINE, Done, comes_true, eventually, within};
 

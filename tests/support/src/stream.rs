@@ -200,7 +200,7 @@ impl Session {
             self.receive(socket)?;
             let mut connection = lock(&self.connection);
             if connection.is_handshaking()
-                && let Err(error) = connection.reader().read(&mut [])
+                && let Err(error) = connection.reader().read(&mut [0])
                 && error.kind() == io::ErrorKind::UnexpectedEof
             {
                 return Err(error);

@@ -193,14 +193,18 @@ pub(crate) static SUITE: LazyLock<Option<Suite>> = LazyLock::new(|| {
     })
 });
 
+/// Whether all servers of this run speak TLS.
+pub fn is_tls() -> bool {
+    SUITE.is_some()
+}
+
 /// Whether this test is left out in this run, and says so with its reason.
 pub fn is_left_out_over_tls(why: &str) -> bool {
-    let is_tls = SUITE.is_some();
-    if is_tls {
+    if is_tls() {
         let test = thread::current().name().unwrap_or("a test").to_owned();
         left_out(&format!("in the clear only: {test}"), why);
     }
-    is_tls
+    is_tls()
 }
 
 /// Ends the test in a run over TLS: it is of what the clear path alone has.
