@@ -45,6 +45,8 @@ enum End {
     /// It has said that nothing follows.
     Announced,
     Cut,
+    /// It has sent what the protocol does not allow. The library is asked nothing more.
+    Broken,
 }
 
 impl Records {
@@ -154,7 +156,7 @@ impl Records {
     /// Whether the end of the stream was announced (RFC 8446, section 6.1).
     fn ended(&self) -> io::Result<()> {
         match self.end {
-            End::Cut => Err(io::ErrorKind::UnexpectedEof.into()),
+            End::Cut | End::Broken => Err(io::ErrorKind::UnexpectedEof.into()),
             End::Open | End::Announced => Ok(()),
         }
     }
@@ -203,8 +205,7 @@ impl Records {
     /// `say` can be said: how many bytes were taken into `dest`. What it answers is sealed.
     fn process(&mut self, dest: &mut impl BufMut, say: Say<'_>) -> io::Result<usize> {
         let mut taken = 0;
-        let mut failed = None;
-        loop {
+        while self.end != End::Broken {
             let UnbufferedStatus { discard, state, .. } =
                 self.connection.process_tls_records(self.received.bytes());
             let mut used = discard;
@@ -237,19 +238,39 @@ impl Records {
                     encrypt(traffic, say, &mut self.sealed)?;
                     false
                 }
-                // The library has an alert for the peer, which comes next.
-                Err(error) if failed.is_none() => {
-                    failed = Some(error);
-                    true
-                }
                 // Nothing is left to do before more is received.
-                Ok(_) | Err(_) => false,
+                Ok(_) => false,
+                Err(error) => {
+                    self.break_off()?;
+                    // What came before is taken first.
+                    return if taken > 0 {
+                        Ok(taken)
+                    } else {
+                        Err(invalid(error))
+                    };
+                }
             };
             self.received.consume(used);
             if !goes_on {
-                return failed.map_or(Ok(taken), |error| Err(invalid(error)));
+                break;
             }
         }
+        Ok(taken)
+    }
+
+    /// Seals the alert that the library has for a peer that broke the protocol. It would go through the same record again if it
+    /// were asked for more.
+    fn break_off(&mut self) -> io::Result<()> {
+        self.end = End::Broken;
+        self.received = Buffer::default();
+        while self.connection.wants_write() {
+            let UnbufferedStatus { state, .. } = self.connection.process_tls_records(&mut []);
+            let Ok(ConnectionState::EncodeTlsData(data)) = state else {
+                break;
+            };
+            encode(data, &mut self.sealed)?;
+        }
+        Ok(())
     }
 }
 
