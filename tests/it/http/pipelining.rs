@@ -277,6 +277,8 @@ fn a_small_upload_that_breaks_off_leaves_the_old_value() {
 fn a_drain_answers_a_small_upload_under_way() {
     let mut server = TestServer::start(&["--threads", "1"]);
     let mut raw = server.connect();
+    // A connection whose handshake was under way would end with the drain.
+    assert_eq!(raw.ask(get("k")).status, 404);
     raw.send(put_head("k", 10) + "half ");
     let mut other = server.connect();
     assert_eq!(other.ask(get("k")).status, 404);

@@ -183,6 +183,9 @@ async fn exchange(
     let mut sending = Box::pin(send(input, &mut stream, head.body));
     let mut answering = Box::pin(output.answer(response, &mut asked));
     let sent = select! {
+        // What has been sent has been sent, also when the answer is there as soon.
+        biased;
+        sent = &mut sending => sent,
         answered = &mut answering => {
             drop(answering);
             output.near.shutdown().await.unwrap_or_default();
@@ -195,7 +198,6 @@ async fn exchange(
             }
             return answered;
         }
-        sent = &mut sending => sent,
     };
     drop(sending);
     match sent {
