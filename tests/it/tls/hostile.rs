@@ -5,13 +5,17 @@ use std::iter;
 use std::time::{Duration, Instant};
 
 use super::{GET, is_served, started};
-use crate::support::{Raw, TestServer, TlsClient, eventually, pattern, put_head};
+use crate::support::{Raw, Scrape, TestServer, TlsClient, eventually, pattern, put_head};
 
 /// The beginning of a `ClientHello`: a record of 512 bytes, of which few come.
 const BEGUN: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
 
+/// And no connection has panicked.
 fn assert_serves(server: &TestServer, client: &TlsClient) {
-    assert!(is_served(Raw::connect_tls(server.addr, client)));
+    let mut raw = Raw::connect_tls(server.addr, client);
+    let metrics = Scrape::over(&mut raw, "");
+    assert_eq!(metrics.count("data_server_panics_total", &[]), 0);
+    assert!(is_served(raw));
 }
 
 #[test]
@@ -87,11 +91,34 @@ fn a_message_in_ever_more_fragments_is_not_held_for_ever() {
 fn garbage_in_a_session_ends_it() {
     let (authority, _own, server) = started(&[]);
     let client = authority.client();
-    let mut raw = Raw::connect_tls(server.addr, &client);
-    assert_eq!(raw.ask(GET).status, 404);
-    raw.send_clear(pattern(3, 2000));
-    raw.rest();
-    assert_serves(&server, &client);
+    let no_record = pattern(3, 2000);
+    let sealed_by_nobody = [b"\x17\x03\x03\x00\x20", &[9; 32][..]].concat();
+    for garbage in [no_record, sealed_by_nobody] {
+        let mut raw = Raw::connect_tls(server.addr, &client);
+        assert_eq!(raw.ask(GET).status, 404);
+        raw.send_clear(garbage);
+        raw.rest();
+        assert_serves(&server, &client);
+    }
+}
+
+/// The library was asked once more, and went through the refused record again: a second alert, and a panic of a debug build.
+#[test]
+fn a_refused_record_gets_one_alert() {
+    let (authority, _own, server) = started(&[]);
+    for (sent, description) in [
+        // A record longer than there are: decode_error too.
+        (&b"\x16\x03\x01\xff\xff"[..], 50),
+        // A ClientHello without anything in it: decode_error.
+        (b"\x16\x03\x01\x00\x04\x01\x00\x00\x00", 50),
+        // A Finished before all else: unexpected_message.
+        (b"\x16\x03\x01\x00\x05\x14\x00\x00\x01\x00", 10),
+    ] {
+        let mut raw = Raw::connect_clear(server.addr);
+        raw.send(sent);
+        assert_eq!(raw.rest(), [0x15, 3, 3, 0, 2, 2, description], "{sent:?}");
+    }
+    assert_serves(&server, &authority.client());
 }
 
 #[test]
@@ -165,11 +192,4 @@ fn handshakes_that_are_begun_and_left_leave_nothing() {
         after < most,
         "{before} KiB, and {after} KiB after 10,000 more"
     );
-    let mut raw = Raw::connect_tls(server.addr, &client);
-    let metrics = raw.ask("GET /-/metrics HTTP/1.1\r\nHost: t\r\n\r\n").body;
-    let metrics = String::from_utf8(metrics).expect("text");
-    let mut panics = metrics
-        .lines()
-        .filter(|line| line.starts_with("data_server_panics_total"));
-    assert!(panics.all(|line| line.ends_with(" 0")));
 }
