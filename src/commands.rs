@@ -18,6 +18,7 @@ use crate::access::{
     SHORTEST_SECRET,
 };
 use crate::http::key_of_path;
+use crate::store;
 
 /// What tokens begin with, so that they are told from other secrets where one has leaked.
 const TOKEN: &str = "dst_";
@@ -31,6 +32,9 @@ pub enum Failure {
     /// The file of `--access` is wrong.
     #[error(transparent)]
     Access(#[from] BadAccess),
+    /// A journal cannot be looked at.
+    #[error(transparent)]
+    Journal(#[from] store::OpenError),
     /// The system failed.
     #[error("{0}")]
     System(#[from] io::Error),
@@ -59,6 +63,8 @@ pub enum Command {
         /// The path of a value, a folder, or one of the server's own pages.
         path: String,
     },
+    /// Say what the journal of the values in a directory has, which lies elsewhere if that is given.
+    CheckJournal(PathBuf, Option<PathBuf>),
     /// Sign a link by the secret in a file.
     Sign(PathBuf, LinkOrder),
 }
@@ -76,6 +82,10 @@ pub fn run(command: &Command) -> Result<(String, bool), Failure> {
             method,
             path,
         } => explain_access(file, who, method, path),
+        Command::CheckJournal(dir, at) => {
+            let report = store::check_journal(dir, at.clone())?;
+            Ok((report.to_string(), !report.is_damaged))
+        }
         Command::Sign(file, order) => sign(file, order).map(yes),
     }
 }

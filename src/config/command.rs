@@ -42,6 +42,11 @@ pub(super) enum Commands {
         #[command(subcommand)]
         command: AccessCommand,
     },
+    /// Look at the journal of a directory
+    Journal {
+        #[command(subcommand)]
+        command: JournalCommand,
+    },
     /// Sign a link, by which one value may be read, or stored once, without a token
     Sign {
         /// The URL or the path of the value
@@ -61,6 +66,18 @@ pub(super) enum Commands {
         /// With --put, the most that may be stored
         #[arg(long, value_name = "SIZE", requires = "put")]
         max: Option<ByteSize>,
+    },
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(super) enum JournalCommand {
+    /// Say what a journal has, whether it is damaged, and what a replay would do; 0 when it is whole, else 1. Changes nothing
+    Check {
+        /// Directory of the values
+        dir: PathBuf,
+        /// Directory of the journal [default: where the last server had it]
+        #[arg(long, value_name = "DIR")]
+        journal_dir: Option<PathBuf>,
     },
 }
 
@@ -108,6 +125,9 @@ impl Commands {
                 method: method.clone(),
                 path: path.clone(),
             },
+            Self::Journal {
+                command: JournalCommand::Check { dir, journal_dir },
+            } => Command::CheckJournal(dir.clone(), journal_dir.clone()),
             Self::Sign {
                 url,
                 by,

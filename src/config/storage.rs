@@ -47,13 +47,12 @@ pub(super) struct Storage {
     #[arg(long, value_name = "SIZE", env = "DATA_SERVER_LISTING_INDEX")]
     listing_index: Option<ByteSize>,
 
-    /// What an acknowledged write survives: the death of the process (os), the loss of power but for the last second (second), or the
-    /// loss of power (disk) [default: os]
+    /// What an acknowledged write survives: the death of the process (os), or the loss of power (disk) [default: os]
     #[arg(long, value_name = "WHAT", env = "DATA_SERVER_DURABILITY")]
     durability: Option<Durability>,
 
-    /// Have small values and deletes on the disk in a journal first, for --durability second and disk: where the file system tells of
-    /// what it could not write (auto), or not (off)
+    /// Have small values and deletes on the disk in a journal first, for --durability disk: where the file system tells of what it
+    /// could not write (auto), or not (off); discard gives up, at this start, what cannot be read of a damaged journal
     #[arg(
         long,
         value_name = "HOW",
@@ -96,7 +95,6 @@ pub(super) struct Storage {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Durability {
     Os,
-    Second,
     Disk,
 }
 
@@ -104,6 +102,7 @@ enum Durability {
 enum Journal {
     Auto,
     Off,
+    Discard,
 }
 
 /// What the journal may take.
@@ -210,11 +209,11 @@ impl Storage {
             listing_index: self.listing_index.unwrap_or(LISTING_INDEX).as_u64(),
             durability: match self.durability.unwrap_or(Durability::Os) {
                 Durability::Os => store::Durability::Os,
-                Durability::Second => store::Durability::Second,
                 Durability::Disk => store::Durability::Disk,
             },
             journal: store::JournalOptions {
-                is_used: self.journal == Journal::Auto,
+                is_used: self.journal != Journal::Off,
+                discards: self.journal == Journal::Discard,
                 dir: self.journal_dir.clone(),
                 size: self.journal_size.as_u64(),
             },

@@ -159,6 +159,23 @@ impl Error {
         }
     }
 
+    /// The same failure of the journal or the directory, for each change that it is met by.
+    pub(super) fn again(&self) -> Self {
+        match self {
+            Self::NoSpace { reason } => Self::NoSpace { reason },
+            Self::Exhausted { reason } => Self::Exhausted { reason },
+            Self::Displaced { reason } => Self::Displaced { reason },
+            Self::Failed { doing, source } => Self::Failed {
+                doing,
+                source: std::io::Error::new(source.kind(), source.to_string()),
+            },
+            other => Self::Failed {
+                doing: "publish",
+                source: std::io::Error::other(other.to_string()),
+            },
+        }
+    }
+
     /// For `map_err`: what an error number means, met while `doing`.
     pub(super) fn errno_while(doing: &'static str) -> impl FnOnce(Errno) -> Self {
         move |errno| Self::new(doing, errno)

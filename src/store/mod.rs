@@ -54,6 +54,7 @@ mod text;
 mod upload;
 mod upload_lock;
 mod value_file;
+mod vital;
 mod write_buffer;
 mod writer;
 
@@ -65,6 +66,7 @@ pub use digest::{Digest, Digests, Wanted};
 pub use directory::{Directory, JournalOptions, Options};
 pub use engine::{Probe, Store};
 pub use error::Error;
+pub use journal::{Report as JournalReport, check as check_journal};
 pub use key::{BadKey, Key, MAX_LEN, MAX_SEGMENT, RESERVED};
 pub use layout::{OpenError, claim, make};
 pub use limits::IN_MEMORY;

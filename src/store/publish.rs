@@ -21,21 +21,21 @@ use super::journal::Journal;
 use super::key::Key;
 use super::meta::Version;
 use super::upload::NewValue;
+use super::vital;
 use super::writer::Writer;
 
 mod acknowledge;
 mod change;
 mod commit;
-mod group;
 mod levels;
+mod pending;
 mod pipeline;
-mod plan;
 
 use acknowledge::Acknowledger;
 pub use change::Condition;
 use change::{Change, Made, Outcome};
 use commit::Committer;
-use pipeline::Pipeline;
+use pipeline::{Files, Pipeline};
 
 /// Changes waiting to be published; beyond it, writers wait to hand theirs over.
 const QUEUE: usize = 1024;
@@ -58,16 +58,13 @@ impl Publisher {
         journal: Option<Journal>,
     ) -> std::io::Result<Self> {
         let (queue, changes) = mpsc::channel(QUEUE);
-        let names = journal.as_ref().map(|journal| Arc::clone(journal.names()));
-        let acknowledger = Acknowledger::start(Arc::clone(&writer), watched, names)?;
+        let acknowledger = Acknowledger::start(Arc::clone(&writer), watched)?;
         // For waiting on two channels, no more.
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        let thread = std::thread::Builder::new()
-            .name("disk-publisher".into())
-            .spawn(move || {
-                let committer = Committer::new(writer);
-                work(&committer, &runtime, journal, acknowledger, changes);
-            })?;
+        let thread = vital::spawn("disk-publisher", move || {
+            let committer = Committer::new(writer);
+            work(&committer, &runtime, journal, acknowledger, changes);
+        })?;
         Ok(Self {
             queue: Some(queue),
             thread: Some(thread),
@@ -107,6 +104,7 @@ impl Publisher {
             key,
             value,
             condition,
+            tries: 0,
             reply_to,
         };
         let full = self.hand_over(change);
@@ -160,7 +158,8 @@ fn work(
         return;
     };
     let pipeline = Pipeline::new(committer, &mut journal, &acknowledger);
-    runtime.block_on(pipeline.run(&mut changes));
+    let observe = |taken| committer.counters().batches.observe(taken as u64);
+    runtime.block_on(pipeline.run(&mut changes, observe));
     acknowledger.end();
     journal.end();
 }
@@ -181,7 +180,7 @@ fn make_all(
 /// Makes what is in a batch; what panics costs its change alone, and has no outcome.
 fn make(committer: &Committer, batch: impl Iterator<Item = Change>) -> Vec<Made> {
     if let Err(error) = committer.check() {
-        return batch.map(|c| c.refuse(error.into())).collect();
+        return batch.map(|change| change.refuse(error.again())).collect();
     }
     let make = |c| catch_unwind(AssertUnwindSafe(|| committer.make(c))).ok();
     batch.filter_map(make).collect()

@@ -1,10 +1,10 @@
 //! What all writes of a store share: where temporary files are made, what gives them their versions, what puts them on the
 //! disk, and what bounds them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use super::blocking_pool::BlockingPool;
 use super::clock::Clock;
 use super::directory_fd::Dir;
 use super::error::Error;
+use super::key::Key;
 use super::meta::Version;
 use super::pipes::Pipes;
 use super::staging_quota::StagingQuota;
@@ -27,8 +28,6 @@ use crate::metrics::StoreCounters;
 pub enum Durability {
     /// The death of the process: the operating system has it.
     Os,
-    /// The loss of power, a second after the answer.
-    Second,
     /// The loss of power: the disk has it, in the journal or as the value and then its name.
     Disk,
 }
@@ -40,6 +39,8 @@ pub(super) struct Writer {
     durability: Durability,
     is_journaled: AtomicBool,
     is_journal_failing: AtomicBool,
+    /// Keys that the journal has changes of which no start could make.
+    kept: OnceLock<HashSet<Box<str>>>,
     quota: Arc<StagingQuota>,
     clock: Mutex<Clock>,
     counters: Arc<StoreCounters>,
@@ -59,6 +60,7 @@ impl Writer {
             durability,
             is_journaled: AtomicBool::new(false),
             is_journal_failing: AtomicBool::new(false),
+            kept: OnceLock::new(),
             quota,
             clock: Mutex::new(clock),
             counters,
@@ -82,6 +84,23 @@ impl Writer {
     /// There is a journal from here on. To be said before the first change.
     pub(super) fn set_journaled(&self) {
         self.is_journaled.store(true, Relaxed);
+    }
+
+    /// The journal has changes of these `keys` that the start could not make. To be said before the first change.
+    pub(super) fn keep(&self, keys: HashSet<Box<str>>) {
+        let _ = self.kept.set(keys);
+    }
+
+    /// Whether `key` may be changed: not while the journal has a change of it that is not made.
+    pub(super) fn may_change(&self, key: &Key<'_>) -> Result<(), Error> {
+        let kept = self.kept.get().filter(|kept| !kept.is_empty());
+        match kept.is_some_and(|kept| kept.contains(key.as_str())) {
+            false => Ok(()),
+            true => Err(Error::new(
+                "make what the journal has of this key",
+                Errno::ACCESS,
+            )),
+        }
     }
 
     /// Says whether the journal can be written and settled: a store whose journal cannot is not ready.

@@ -8,7 +8,6 @@ use std::fmt;
 use std::fs::File;
 use std::io::Write;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -20,8 +19,6 @@ use crate::support::{Launch, TestServer, Trace, eventually};
 
 /// Acknowledged writes, without which a cut counts for nothing.
 pub(crate) const ENOUGH: usize = 100;
-
-const TWO_SECONDS: Duration = Duration::from_secs(2);
 
 /// A disk that fails: what needs it may be refused, and is then made or not.
 pub(crate) const FAILING_DISK: Terms = Terms {
@@ -254,57 +251,23 @@ pub(crate) fn keep_some(disk: &mut impl Disk, load: &mut Load) {
 }
 
 /// What `os` promises of a cut of power is that the server starts again, with no other names than those it was given,
-/// and serves. Losses are counted, and those of `second` in the same way: nearly all of the writes are younger than a second.
+/// and serves. Losses are counted.
 #[test]
-fn os_and_second_serve_again_after_a_power_cut_and_their_losses_are_counted() {
+fn os_serves_again_after_a_power_cut_and_its_losses_are_counted() {
     for kind in Kind::ALL {
-        for durability in ["os", "second"] {
-            let what = format!("cuts of power with --durability {durability}");
-            let Some(mut disk) = disk(kind, &what) else {
-                continue;
-            };
-            let mut load = Load::new("power");
-            let mut report = Report::default();
-            for cycle in 0..scaled(2, 30) {
-                keep_some(&mut disk, &mut load);
-                report.cut(&mut disk, &mut load, moment(cycle), || {
-                    Launch::new(&["--durability", durability])
-                });
-            }
-            counted(
-                &format!("power cut, {durability}, {}", kind.name()),
-                &format!("{report}; seed {}", load.seed),
-            );
-        }
-    }
-}
-
-#[test]
-fn second_loses_nothing_that_is_two_seconds_old_to_a_power_cut() {
-    for kind in Kind::ALL {
-        let Some(mut disk) = disk(kind, "cuts of power with --durability second") else {
+        let Some(mut disk) = disk(kind, "cuts of power with --durability os") else {
             continue;
         };
         let mut load = Load::new("power");
         let mut report = Report::default();
-        for _ in 0..scaled(2, 30) {
-            let options = ["--durability", "second"];
-            let mut server = Launch::new(&options).on(&disk.dir()).start();
-            write_some(&server, &mut load, 2 * ENOUGH);
-            // The time is what is promised.
-            let written = Instant::now();
-            eventually("two seconds pass", || written.elapsed() > TWO_SECONDS);
-            disk.cut();
-            server.signal(Signal::KILL);
-            server.exit();
-            disk.revive();
-            report.cuts += 1;
-            report.writes += 2 * ENOUGH;
-            report.look(Launch::new(&[]).on(&disk.dir()).start(), &mut load);
-            report.assert_nothing_lost(&load);
+        for cycle in 0..scaled(2, 30) {
+            keep_some(&mut disk, &mut load);
+            report.cut(&mut disk, &mut load, moment(cycle), || {
+                Launch::new(&["--durability", "os"])
+            });
         }
         counted(
-            &format!("power cut, second, two seconds later, {}", kind.name()),
+            &format!("power cut, os, {}", kind.name()),
             &format!("{report}; seed {}", load.seed),
         );
     }

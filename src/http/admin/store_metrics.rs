@@ -127,7 +127,7 @@ fn encode_publishing(to: &mut MetricWriter<'_>, counters: &StoreCounters) -> Res
         to.histogram(
             "data_server_sync_duration",
             Some(&Unit::Seconds),
-            "Syncs of values, of names and of the journal, under --durability second and disk.",
+            "Syncs of values, of names and of the journal, under --durability disk.",
             syncs,
         )
     })

@@ -82,7 +82,7 @@ impl Directory {
             state.clock,
             Arc::clone(&counters),
         ));
-        let recovered = journal::recover(&place, &writer)?;
+        let recovered = journal::recover(&place, &writer, options.journal.discards)?;
         let journal = if is_journaled {
             Journal::start(&place, recovered, &writer)?
         } else {

@@ -39,6 +39,8 @@ pub struct Options {
 pub struct JournalOptions {
     /// Whether there is one, where the file system allows it; else each value and each name is synced by itself.
     pub is_used: bool,
+    /// Whether what cannot be read of it is given up.
+    pub discards: bool,
     /// Its directory, if it is not below that of the values.
     pub dir: Option<PathBuf>,
     /// Bytes that it takes at most.
@@ -54,6 +56,7 @@ impl Default for JournalOptions {
     fn default() -> Self {
         Self {
             is_used: true,
+            discards: false,
             dir: None,
             size: Self::SIZE,
         }

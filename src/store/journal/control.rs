@@ -1,7 +1,7 @@
-//! Up to where the journal is settled: all changes before that are in the files, on the disk.
+//! The control file: up to where the journal is settled, that is, in the files and on the disk; which segments hold what is not; and
+//! whether a checkpoint has failed, so that what the kernel remembers of the files may never reach the disk.
 //!
-//! One block of one file, which the checkpoint alone writes, in place. One that cannot be read is as none: then all frames
-//! that are there are replayed, which changes nothing that is right already.
+//! One block of one file, written in place. One that cannot be read is damage where there is no frame that says the same.
 
 use std::os::fd::OwnedFd;
 
@@ -15,12 +15,44 @@ const NAME: &str = "control";
 /// What the text is padded to, in bytes: a sector, which devices write whole.
 const WIDTH: usize = 512;
 
-/// A place in the journal: where the frame with this number begins, or will.
+/// A place in the journal: where the frame begins, or will, whose first record has this sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Position {
     pub(super) generation: u64,
     pub(super) offset: u64,
-    pub(super) number: u64,
+    pub(super) sequence: u64,
+}
+
+impl Position {
+    /// Where a new journal begins.
+    pub(super) const START: Self = Self {
+        generation: 0,
+        offset: 0,
+        sequence: 1,
+    };
+}
+
+/// A segment that holds frames, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Live {
+    pub(super) generation: u64,
+    pub(super) index: u32,
+    /// The sequence number of its first record.
+    pub(super) first: u64,
+}
+
+/// What the file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    /// The run of a server that wrote it.
+    pub(super) epoch: u64,
+    pub(super) settled: Position,
+    /// Bytes of each segment.
+    pub(super) size: u64,
+    /// A checkpoint has begun and not succeeded.
+    pub(super) is_suspect: bool,
+    /// Oldest first; those before the settled position do not count.
+    pub(super) live: Vec<Live>,
 }
 
 /// The file.
@@ -34,8 +66,8 @@ impl Control {
         open_beneath(dir, NAME, flags, Mode::from(0o600)).map(Self)
     }
 
-    /// What the one in `dir` says.
-    pub(super) fn read(dir: &OwnedFd) -> Result<Option<Position>, Errno> {
+    /// What the one in `dir` says; `None` where it says nothing that can be read.
+    pub(super) fn read(dir: &OwnedFd) -> Result<Option<State>, Errno> {
         let file = match open_beneath(dir, NAME, OFlags::RDONLY, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(None),
             file => file?,
@@ -45,37 +77,78 @@ impl Control {
         Ok(std::str::from_utf8(&text[..n]).ok().and_then(parse))
     }
 
-    /// Says that all before `settled` is in the files, durably.
-    pub(super) fn write(&self, settled: Position) -> Result<(), Errno> {
-        let mut text = text(settled).into_bytes();
+    /// Says `state`, so that another process sees it.
+    pub(super) fn write(&self, state: &State) -> Result<(), Errno> {
+        let mut text = text(state).into_bytes();
         text.resize(WIDTH, b'\n');
         match retry_on_intr(|| rustix::io::pwrite(&self.0, &text, 0))? {
-            WIDTH => rustix::fs::fdatasync(&self.0),
+            WIDTH => Ok(()),
             _ => Err(Errno::NOSPC),
         }
     }
+
+    /// As [`Self::write`], so that it survives the loss of power.
+    pub(super) fn write_durably(&self, state: &State) -> Result<(), Errno> {
+        self.write(state)?;
+        rustix::fs::fdatasync(&self.0)
+    }
 }
 
-fn text(settled: Position) -> String {
+fn text(state: &State) -> String {
+    let State {
+        epoch,
+        settled,
+        size,
+        is_suspect,
+        live,
+    } = state;
     let Position {
         generation,
         offset,
-        number,
+        sequence,
     } = settled;
-    let said = format!("settled before frame {number} at {generation} {offset} sum ");
+    let is_suspect = u8::from(*is_suspect);
+    let mut said = format!(
+        "epoch {epoch} settled {sequence} at {generation} {offset} suspect {is_suspect} size {size} live "
+    );
+    for live in live {
+        said += &format!("{}:{}:{} ", live.generation, live.index, live.first);
+    }
     let sum = sum(&said);
-    format!("{said}{sum:016x}\n")
+    format!("{said}sum {sum:016x}\n")
 }
 
-fn parse(text: &str) -> Option<Position> {
+fn parse(text: &str) -> Option<State> {
     let line = text.lines().next()?;
     let words: Vec<_> = line.split(' ').collect();
-    let position = Position {
-        number: words.get(3)?.parse().ok()?,
-        generation: words.get(5)?.parse().ok()?,
-        offset: words.get(6)?.parse().ok()?,
+    let number = |at: usize| words.get(at)?.parse().ok();
+    let settled = Position {
+        sequence: number(3)?,
+        generation: number(5)?,
+        offset: number(6)?,
     };
-    (self::text(position).trim_end() == line).then_some(position)
+    let live = words.get(12..words.len().checked_sub(2)?)?;
+    let state = State {
+        epoch: number(1)?,
+        settled,
+        is_suspect: number(8)? == 1,
+        size: number(10)?,
+        live: live
+            .iter()
+            .map(|word| parse_live(word))
+            .collect::<Option<_>>()?,
+    };
+    (self::text(&state).trim_end() == line).then_some(state)
+}
+
+fn parse_live(word: &str) -> Option<Live> {
+    let mut numbers = word.split(':').map(str::parse::<u64>);
+    let mut next = || numbers.next()?.ok();
+    Some(Live {
+        generation: next()?,
+        index: u32::try_from(next()?).ok()?,
+        first: next()?,
+    })
 }
 
 fn sum(text: &str) -> u64 {
@@ -89,19 +162,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_position_is_read_back_and_a_damaged_one_is_none() {
+    fn a_state_is_read_back_and_a_damaged_one_is_none() {
         let dir = tempfile::tempdir().unwrap();
         let dir: OwnedFd = std::fs::File::open(dir.path()).unwrap().into();
         assert_eq!(Control::read(&dir), Ok(None));
-        let position = Position {
-            generation: 12,
-            offset: 4096 * 7,
-            number: 345,
+        let live = |index: u32| Live {
+            generation: u64::MAX - u64::from(index),
+            index,
+            first: u64::MAX,
         };
         let control = Control::open(&dir).unwrap();
-        control.write(position).unwrap();
-        assert_eq!(Control::read(&dir), Ok(Some(position)));
-        rustix::io::pwrite(&control.0, b"9", 22).unwrap();
+        for count in 0..5 {
+            let state = State {
+                epoch: u64::MAX,
+                settled: Position {
+                    generation: 12,
+                    offset: 4096 * 7,
+                    sequence: 345,
+                },
+                size: 64 << 20,
+                is_suspect: count % 2 == 1,
+                live: (0..count).map(live).collect(),
+            };
+            control.write_durably(&state).unwrap();
+            assert_eq!(Control::read(&dir), Ok(Some(state)));
+        }
+        rustix::io::pwrite(&control.0, b"9", 42).unwrap();
         assert_eq!(Control::read(&dir), Ok(None));
     }
 }

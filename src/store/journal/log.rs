@@ -1,4 +1,7 @@
-//! The journal as it is read: the frames that follow the settled ones, in their order, up to the first that is not whole.
+//! The journal as it is read: the frames that follow the settled ones, in their order, and whether one is missing.
+//!
+//! A frame that is not whole ends the log, as one that was being written when the power was cut: it was not acknowledged. Where a
+//! later frame says that it was on the disk already, or a segment is not what the control file says, the log is damaged.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -6,8 +9,10 @@ use std::sync::Arc;
 use rustix::fs::{Dir, OFlags};
 use rustix::io::Errno;
 
-use super::control::{Control, Position};
-use super::frame::Record;
+use super::control::{self, Position};
+use super::format::{Head, Record};
+use super::history::History;
+use super::pool::Used;
 use super::segment::Segment;
 
 /// Why the journal cannot be read.
@@ -16,25 +21,23 @@ pub(in crate::store) enum Unreadable {
     /// The device failed.
     #[error("{0}")]
     Failed(#[from] Errno),
-    /// Frames are missing in the middle, whose changes may have been acknowledged.
+    /// Changes are missing that may have been acknowledged.
     #[error(
-        "segment {segment} is damaged: frame {number} is missing or not whole, and later ones are there"
+        "segment {segment} is damaged: the frame at byte {offset}, of change {sequence}, is missing or not whole, and {behind} changes lie behind it"
     )]
     Damaged {
         /// The name of the file.
         segment: u32,
-        /// The first that is missing.
-        number: u64,
+        /// Where the frame is to be.
+        offset: u64,
+        /// The sequence number of the first change that is missing.
+        sequence: u64,
+        /// How many changes are in whole frames behind it.
+        behind: u64,
     },
-}
-
-/// A segment with frames.
-#[derive(Clone, Debug)]
-pub(super) struct Used {
-    pub(super) generation: u64,
-    /// The number of its first frame.
-    pub(super) first: u64,
-    pub(super) segment: Arc<Segment>,
+    /// Where the changes begin is not known.
+    #[error("its file `control` is damaged, and there is no frame of the last server")]
+    NoControl,
 }
 
 /// The segments that hold frames which are not settled, oldest first, and where those begin.
@@ -43,74 +46,98 @@ pub(super) struct Log {
     pub(super) journal: u128,
     pub(super) used: Vec<Used>,
     pub(super) from: Position,
-    /// The number of the first frame that does not count: its changes are not published yet.
+    /// The sequence number of the first change that does not count: it is not made yet.
     pub(super) until: u64,
-    /// Segments without any of them.
-    pub(super) spare: Vec<Segment>,
+    /// Bytes that each segment is to have, where that is known.
+    pub(super) size: Option<u64>,
 }
 
 impl Log {
-    /// Opens the journal in `dir`, which is `journal` if it is ours at all.
-    pub(super) fn open(dir: &OwnedFd, journal: u128, flags: OFlags) -> Result<Self, Errno> {
-        let settled = Control::read(dir)?;
-        let mut used = Vec::new();
-        let mut spare = Vec::new();
-        let mut buffer = Vec::new();
+    /// Opens the journal `id` in `dir`, as the run of a server left it that began with `epoch`.
+    pub(super) fn open(
+        dir: &OwnedFd,
+        journal: u128,
+        epoch: u64,
+        control: Option<control::State>,
+    ) -> Result<Self, Unreadable> {
+        let Some(state) = control else {
+            return Self::search(dir, journal, epoch);
+        };
+        let live = state.live.iter();
+        let live = live.filter(|live| live.generation >= state.settled.generation);
+        let open = |live: &control::Live| {
+            let segment = Segment::open(dir, live.index, OFlags::RDONLY);
+            let missing = |errno| match errno {
+                Errno::NOENT => Unreadable::Damaged {
+                    segment: live.index,
+                    offset: 0,
+                    sequence: live.first,
+                    behind: 0,
+                },
+                errno => errno.into(),
+            };
+            Ok::<_, Unreadable>(Used {
+                generation: live.generation,
+                first: live.first,
+                segment: Arc::new(segment.map_err(missing)?),
+            })
+        };
+        Ok(Self {
+            journal,
+            used: live.map(open).collect::<Result<_, _>>()?,
+            from: state.settled,
+            until: u64::MAX,
+            size: Some(state.size),
+        })
+    }
+
+    /// As [`Self::open`], where the control file says nothing: by the frames alone. Each says up to where the log was settled when
+    /// it was written, and what was freed is not above that.
+    fn search(dir: &OwnedFd, journal: u128, epoch: u64) -> Result<Self, Unreadable> {
+        let (mut used, mut frames) = (Vec::new(), Vec::new());
         for index in indices(dir)? {
-            let segment = Segment::open(dir, index, flags)?;
-            let first = segment.read(0, &mut buffer)?.map(|(head, _)| head.id);
-            match first.filter(|id| id.journal == journal) {
-                Some(id) if settled.is_none_or(|at| at.generation <= id.generation) => {
-                    used.push(Used {
-                        generation: id.generation,
-                        first: id.number,
-                        segment: Arc::new(segment),
-                    });
-                }
-                _ => spare.push(segment),
-            }
+            let segment = Arc::new(Segment::open(dir, index, OFlags::RDONLY)?);
+            let found = segment.search(journal, 0)?;
+            let generation = found.iter().map(|(_, head)| head.generation).max();
+            let Some(generation) = generation.filter(|&of| of > epoch) else {
+                continue;
+            };
+            let current = found
+                .iter()
+                .filter(|(_, head)| head.generation == generation);
+            let first = current.clone().map(|(_, head)| head.first).min();
+            frames.extend(current);
+            used.push(Used {
+                generation,
+                first: first.unwrap_or(0),
+                segment,
+            });
         }
         used.sort_unstable_by_key(|used| used.generation);
-        let first = used.first().map(|used| Position {
-            generation: used.generation,
-            offset: 0,
-            number: used.first,
-        });
-        let nothing = Position {
-            generation: 0,
-            offset: 0,
-            number: 0,
+        let settled = frames.iter().map(|(_, head)| head.settled).max();
+        let settled = settled.ok_or(Unreadable::NoControl)?;
+        let later = frames.iter().filter(|(_, head)| head.first >= settled);
+        let first = later.min_by_key(|(_, head)| (head.generation, head.first));
+        let (offset, head) = first.ok_or(Unreadable::NoControl)?;
+        let from = Position {
+            generation: head.generation,
+            offset: *offset,
+            sequence: settled,
         };
-        let from = settled.or(first).unwrap_or(nothing);
+        used.retain(|used| used.generation >= from.generation);
         Ok(Self {
             journal,
             used,
             from,
             until: u64::MAX,
-            spare,
+            size: None,
         })
     }
 
-    /// Shows each record that counts, in order; answers where the next frame would begin. A frame that is not
-    /// whole ends it: the last one may be torn. Those that a later segment repeats were never acknowledged, and do not count.
+    /// Shows each record that counts, in order; answers where the next frame would begin. Frames that a later segment repeats were never
+    /// acknowledged, and do not count.
     pub(super) fn each<E: From<Unreadable>>(
         &self,
-        show: impl FnMut(Record<'_>) -> Result<(), E>,
-    ) -> Result<Position, E> {
-        self.each_before(self.until, show)
-    }
-
-    /// Shows also the records of frames that do not count yet: they may cancel what does.
-    pub(super) fn each_to_the_end<E: From<Unreadable>>(
-        &self,
-        show: impl FnMut(Record<'_>) -> Result<(), E>,
-    ) -> Result<Position, E> {
-        self.each_before(u64::MAX, show)
-    }
-
-    fn each_before<E: From<Unreadable>>(
-        &self,
-        until: u64,
         mut show: impl FnMut(Record<'_>) -> Result<(), E>,
     ) -> Result<Position, E> {
         let mut at = self.from;
@@ -120,42 +147,122 @@ impl Log {
                 at = Position {
                     generation: used.generation,
                     offset: 0,
-                    number: at.number,
+                    sequence: at.sequence,
                 };
             }
             let next = self.used.get(i + 1).map(|next| next.first);
-            let end = next.unwrap_or(u64::MAX).min(until);
-            while at.number < end {
+            let end = next.unwrap_or(u64::MAX).min(self.until);
+            while at.sequence < end {
                 let read = used.segment.read(at.offset, &mut buffer);
                 let Some((head, records)) = read.map_err(Unreadable::from)? else {
                     break;
                 };
-                let is_next = head.id.journal == self.journal
-                    && head.id.generation == used.generation
-                    && head.id.number == at.number;
-                if !is_next {
+                if !self.continues(&head, at) {
                     break;
                 }
                 for record in records {
                     show(record)?;
                 }
-                at.number += 1;
+                at.sequence = head.end();
                 at.offset += head.size() as u64;
             }
-            if next == Some(end) && at.number != end {
-                let damaged = Unreadable::Damaged {
-                    segment: used.segment.index(),
-                    number: at.number,
+            if at.sequence < self.until {
+                self.prove_end(i, at)?;
+            }
+            at.sequence = at.sequence.min(next.unwrap_or(u64::MAX));
+        }
+        Ok(at)
+    }
+
+    /// As [`Self::each`], where the log is damaged: shows each record of each whole frame, in order, and the sequence number before which
+    /// something is missing, each time that it is. Answers where the next frame would begin.
+    pub(super) fn each_readable<E: From<Unreadable>>(
+        &self,
+        mut show: impl FnMut(Record<'_>) -> Result<(), E>,
+        mut missing: impl FnMut(u64, u64),
+    ) -> Result<Position, E> {
+        let (mut at, mut buffer) = (self.from, Vec::new());
+        for (i, used) in self.used.iter().enumerate() {
+            let from = if used.generation == self.from.generation {
+                self.from.offset
+            } else {
+                0
+            };
+            let next = self.used.get(i + 1).map_or(u64::MAX, |next| next.first);
+            let frames = used
+                .segment
+                .search(self.journal, from)
+                .map_err(Unreadable::from)?;
+            for (offset, head) in frames {
+                let is_next = head.generation == used.generation && head.first >= at.sequence;
+                if !is_next || head.first >= next {
+                    continue;
+                }
+                if head.first > at.sequence {
+                    missing(at.sequence, head.first);
+                }
+                let read = used
+                    .segment
+                    .read(offset, &mut buffer)
+                    .map_err(Unreadable::from)?;
+                for record in read.into_iter().flat_map(|(_, records)| records) {
+                    show(record)?;
+                }
+                at = Position {
+                    generation: used.generation,
+                    offset: offset + head.size() as u64,
+                    sequence: head.end(),
                 };
-                return Err(damaged.into());
             }
         }
         Ok(at)
     }
+
+    /// What is said of each key, by records that count.
+    pub(super) fn history(&self) -> Result<(History, Position, u64), Unreadable> {
+        let (mut history, mut records) = (History::default(), 0);
+        let end = self.each(|record| {
+            records += 1;
+            history.add(&record);
+            Ok::<_, Unreadable>(())
+        })?;
+        Ok((history, end, records))
+    }
+
+    fn continues(&self, head: &Head, at: Position) -> bool {
+        head.journal == self.journal
+            && head.generation == at.generation
+            && head.first == at.sequence
+    }
+
+    /// Fails where the log of segment `i` cannot end `at` this place.
+    fn prove_end(&self, i: usize, at: Position) -> Result<(), Unreadable> {
+        let used = &self.used[i];
+        let lies_behind = self
+            .used
+            .get(i + 1)
+            .is_some_and(|next| at.sequence < next.first);
+        let is_known_to_go_on = self.until != u64::MAX && i + 1 == self.used.len();
+        let is_cut = self.size.is_some_and(|size| used.segment.size() < size);
+        let behind = used.segment.search(self.journal, at.offset)?;
+        let behind = behind.iter().map(|(_, head)| head);
+        let behind =
+            behind.filter(|head| head.generation == used.generation && head.first > at.sequence);
+        let was_synced = behind.clone().any(|head| head.synced > at.sequence);
+        if !(lies_behind || is_known_to_go_on || is_cut || was_synced) {
+            return Ok(());
+        }
+        Err(Unreadable::Damaged {
+            segment: used.segment.index(),
+            offset: at.offset,
+            sequence: at.sequence,
+            behind: behind.map(|head| u64::from(head.records)).sum(),
+        })
+    }
 }
 
 /// The names of the segments in `dir`.
-fn indices(dir: &OwnedFd) -> Result<Vec<u32>, Errno> {
+pub(super) fn indices(dir: &OwnedFd) -> Result<Vec<u32>, Errno> {
     let mut indices = Vec::new();
     for entry in Dir::read_from(dir)? {
         let name = entry?.file_name().to_str().map(str::parse::<u32>);
@@ -163,114 +270,4 @@ fn indices(dir: &OwnedFd) -> Result<Vec<u32>, Errno> {
     }
     indices.sort_unstable();
     Ok(indices)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::super::meta::Version;
-    use super::super::frame::{FrameBuilder, FrameId, Mark};
-    use super::*;
-    use std::fs::File;
-    use tempfile::TempDir;
-
-    const JOURNAL: u128 = 7;
-
-    struct Place {
-        dir: TempDir,
-    }
-
-    impl Place {
-        fn new() -> Self {
-            let dir = tempfile::tempdir().unwrap();
-            Self { dir }
-        }
-
-        fn fd(&self) -> OwnedFd {
-            File::open(self.dir.path()).unwrap().into()
-        }
-
-        /// A segment with frames of one block: the generation and the number of each, which is also the version in it.
-        fn segment(&self, index: u32, frames: &[(u64, u64)]) {
-            let mut bytes = Vec::new();
-            for &(generation, number) in frames {
-                let mut frame = FrameBuilder::new();
-                frame.mark(Mark::Deleted, "k", Version::from_nanos(number.into()));
-                let journal = JOURNAL;
-                bytes.extend(frame.finish(FrameId {
-                    journal,
-                    generation,
-                    number,
-                }));
-            }
-            bytes.resize(1 << 16, 0);
-            std::fs::write(self.dir.path().join(index.to_string()), bytes).unwrap();
-        }
-
-        fn settle(&self, generation: u64, number: u64) {
-            let control = Control::open(&self.fd()).unwrap();
-            let settled = Position {
-                generation,
-                offset: 0,
-                number,
-            };
-            control.write(settled).unwrap();
-        }
-
-        /// The versions of the records that count.
-        fn read(&self) -> Result<Vec<i128>, Unreadable> {
-            let log = Log::open(&self.fd(), JOURNAL, OFlags::RDONLY)?;
-            let mut versions = Vec::new();
-            log.each(|record| {
-                versions.push(record.version.nanos());
-                Ok::<_, Unreadable>(())
-            })?;
-            Ok(versions)
-        }
-    }
-
-    #[test]
-    fn frames_count_in_their_order_over_segments() {
-        let place = Place::new();
-        place.segment(0, &[(20, 4), (20, 5)]);
-        place.segment(1, &[(10, 1), (10, 2), (10, 3)]);
-        place.segment(2, &[]);
-        assert_eq!(place.read().unwrap(), [1, 2, 3, 4, 5]);
-    }
-
-    #[test]
-    fn what_a_recycled_segment_held_before_does_not_count() {
-        let place = Place::new();
-        place.settle(20, 1);
-        // As after a frame that was given up and whose number was used again, in this segment a round before.
-        place.segment(0, &[(20, 1), (10, 2), (10, 3)]);
-        assert_eq!(place.read().unwrap(), [1]);
-        place.segment(0, &[(10, 1), (10, 2)]);
-        assert_eq!(place.read().unwrap(), [0; 0]);
-    }
-
-    #[test]
-    fn frames_that_the_next_segment_repeats_were_given_up() {
-        let place = Place::new();
-        place.segment(0, &[(10, 1), (10, 2), (10, 3)]);
-        place.segment(1, &[(20, 2)]);
-        assert_eq!(place.read().unwrap(), [1, 2]);
-    }
-
-    #[test]
-    fn a_frame_that_is_missing_in_the_middle_is_damage_and_at_the_end_is_none() {
-        let place = Place::new();
-        place.segment(0, &[(10, 1), (10, 2)]);
-        place.segment(1, &[(20, 4), (20, 6)]);
-        let damaged = place.read().unwrap_err();
-        let is_third = matches!(
-            damaged,
-            Unreadable::Damaged {
-                segment: 0,
-                number: 3
-            }
-        );
-        assert!(is_third, "{damaged}");
-        place.segment(1, &[(20, 3), (20, 5)]);
-        assert_eq!(place.read().unwrap(), [1, 2, 3]);
-    }
 }

@@ -1,41 +1,44 @@
 //! The replay: what the journal has and the files lack is made in the files.
 //!
-//! Of each key the record with the highest version counts, and only where the file does not carry that version whole, or a later
-//! one: a value that a hand has placed later stays. To replay twice changes nothing, so a replay may be cut off anywhere.
-
-use std::collections::{HashMap, HashSet};
+//! [`History`] says what is made of each file. To replay twice changes nothing, so a replay may be cut off anywhere. What stands where
+//! an acknowledged value belongs, and has no place in the log, was gone when that was acknowledged: it is set aside, not removed.
 
 use bytes::Bytes;
+use rustix::fs::Mode;
+use rustix::io::Errno;
 
 use super::super::attributes::Attributes;
-use super::super::directory_fd::{Blocking, Entry, look_up, unlink};
+use super::super::directory_fd::{Blocking, Dir, Entry, look_up, unlink};
 use super::super::error::Error;
 use super::super::folder::is_no_folder;
-use super::super::key::Key;
+use super::super::key::{Key, folder_and_above};
 use super::super::meta::{Meta, Version};
 use super::super::read;
 use super::super::temp_file::{Target, TempFile};
 use super::super::writer::Writer;
-use super::frame::{Record, What};
-use super::log::{Log, Unreadable};
+use super::format::{Change, Operation, Record};
+use super::history::{Fate, History};
 
 /// Keys that a hand has changed since, which are named in the log; of the others there is the number.
 const NAMED: u64 = 20;
 
-/// Whether a file counts that carries the version of a record and has its bytes.
+/// Where things go that stand in the way, in the server's own directory.
+const ASIDE: &str = "aside";
+
+/// What the files may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trust {
-    /// It does: it was read from the disk.
-    Files,
-    /// It does not: what the kernel remembers may never have reached the disk.
-    Nothing,
+pub(super) enum Moment {
+    /// Nothing, as the kernel sees them; but what it remembers of their bytes may not be on the disk.
+    Serving,
+    /// Names and bytes. A file that has the version and the bytes of its record was read from the disk.
+    AfterCrash,
+    /// Names and bytes, also those that the kernel remembers.
+    AfterFailure,
 }
 
 /// What a replay did.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::store) struct Replayed {
-    /// Records that were read.
-    pub(in crate::store) records: u64,
+pub(in crate::store) struct Done {
     /// Values that were written.
     pub(in crate::store) written: u64,
     /// Values that were removed.
@@ -44,104 +47,83 @@ pub(in crate::store) struct Replayed {
     pub(in crate::store) by_hand: u64,
 }
 
-/// Why a replay ended before its end.
-#[derive(Debug, thiserror::Error)]
-pub(in crate::store) enum ReplayError {
-    #[error(transparent)]
-    Unreadable(#[from] Unreadable),
-    #[error("{key:?}: {error}")]
-    Unwritable { key: String, error: Error },
-}
-
-impl From<ReplayError> for Error {
-    fn from(error: ReplayError) -> Self {
-        Self::Failed {
-            doing: "write values anew from the journal",
-            source: std::io::Error::other(error),
-        }
-    }
-}
-
 /// See the module.
 pub(super) struct Replay<'a> {
     writer: &'a Writer,
-    trust: Trust,
+    history: &'a History,
+    moment: Moment,
+    /// What it did.
+    pub(super) done: Done,
 }
 
 impl<'a> Replay<'a> {
-    pub(super) fn new(writer: &'a Writer, trust: Trust) -> Self {
-        Self { writer, trust }
+    pub(super) fn new(writer: &'a Writer, history: &'a History, moment: Moment) -> Self {
+        Self {
+            writer,
+            history,
+            moment,
+            done: Done::default(),
+        }
     }
 
-    /// Replays `log`. Blocks.
-    pub(super) fn run(&self, log: &Log) -> Result<Replayed, ReplayError> {
-        let mut replayed = Replayed::default();
-        let latest = latest(log, &mut replayed.records)?;
-        log.each(|record| match latest.get(record.key) {
-            Some(&latest) if latest == record.version => self
-                .apply(&record, &mut replayed)
-                .map_err(|error| ReplayError::Unwritable {
-                    key: record.key.to_owned(),
-                    error,
-                }),
-            _ => Ok(()),
-        })?;
-        Ok(replayed)
-    }
-
-    fn apply(&self, record: &Record<'_>, replayed: &mut Replayed) -> Result<(), Error> {
-        let Ok(key) = Key::new(record.key) else {
+    /// Makes what the record says, if it counts. Blocks.
+    pub(super) fn take(&mut self, record: &Record<'_>) -> Result<(), Error> {
+        let Record::Change(change) = record else {
             return Ok(());
         };
-        let dir = self.writer.dir();
-        let found = match dir.folder(key.folder()) {
-            Ok(folder) => look_up(&folder, key.name()).map_err(Error::errno_while("look up"))?,
-            Err(errno) if is_no_folder(errno) => Entry::Absent,
-            Err(errno) => return Err(Error::new("open the folder", errno)),
+        let Ok(key) = Key::new(change.key) else {
+            return Ok(());
         };
-        match (&record.what, found) {
-            (_, Entry::Value(meta)) if meta.version > record.version => by_hand(&key, replayed),
-            (What::Put(..), Entry::Folder | Entry::Other) => by_hand(&key, replayed),
-            (What::Put(attributes, value), found) => {
-                if self.holds(&key, found, record.version, value)? {
+        if !self.history.may_count(change) {
+            return Ok(());
+        }
+        let found = find(self.writer.dir(), &key)?;
+        match (&change.operation, self.fate(change, found)) {
+            (_, Fate::Foreign) => self.by_hand(&key),
+            (Operation::Put(version, attributes, value), fate) => {
+                if fate == Fate::Stays
+                    || fate == Fate::Compared && self.holds(&key, found, value)?
+                {
                     return Ok(());
                 }
-                match self.put(&key, record.version, attributes, value) {
-                    Err(Error::Occupied(_)) => by_hand(&key, replayed),
-                    put => {
-                        put?;
-                        replayed.written += 1;
-                    }
+                if self.moment != Moment::Serving {
+                    self.clear_the_way(&key)?;
                 }
+                self.put(&key, *version, attributes, value)?;
+                self.done.written += 1;
             }
-            (What::Deleted, Entry::Value(_)) => {
-                let folder = dir.folder(key.folder());
+            (Operation::Delete, Fate::Made) => {
+                let folder = self.writer.dir().folder(key.folder());
                 folder
                     .and_then(|folder| unlink(&folder, key.name()))
                     .map_err(Error::errno_while("unlink"))?;
-                dir.remove_empty_folders(key.folder(), "");
-                replayed.removed += 1;
+                self.done.removed += 1;
+                self.remove_empty_folders(&key);
             }
-            (What::Deleted | What::Named | What::Cancelled, _) => {}
+            (Operation::Delete, _) => self.remove_empty_folders(&key),
+            (Operation::Large(_), _) => {}
         }
         Ok(())
     }
 
-    /// Whether the file that was `found` is this version, whole.
-    fn holds(
-        &self,
-        key: &Key<'_>,
-        found: Entry,
-        version: Version,
-        value: &[u8],
-    ) -> Result<bool, Error> {
-        let expected = Meta {
-            len: value.len() as u64,
-            version,
+    /// What is to be made of what was `found`. While the kernel has all names, only bytes can be missing.
+    fn fate(&self, change: &Change<'_>, found: Entry) -> Fate {
+        let version = match found {
+            Entry::Value(meta) => Some(meta.version),
+            Entry::Other => return Fate::Foreign,
+            Entry::Absent | Entry::Folder => None,
         };
-        match found {
-            Entry::Value(meta) if meta == expected && self.trust == Trust::Files => {}
-            _ => return Ok(false),
+        match self.history.fate(change, version) {
+            Fate::Made if self.moment == Moment::Serving => Fate::Stays,
+            fate => fate,
+        }
+    }
+
+    /// Whether the file that was `found` has these bytes on the disk.
+    fn holds(&self, key: &Key<'_>, found: Entry, value: &[u8]) -> Result<bool, Error> {
+        let is_whole = matches!(found, Entry::Value(Meta { len, .. }) if len == value.len() as u64);
+        if self.moment != Moment::AfterCrash || !is_whole {
+            return Ok(false);
         }
         let opened = self.writer.dir().open(key, Blocking::Allowed);
         let Some(opened) = opened.map_err(Error::errno_while("open"))? else {
@@ -149,6 +131,50 @@ impl<'a> Replay<'a> {
         };
         // What cannot be read is written anew.
         Ok(read::whole_blocking(opened).is_ok_and(|read| read.bytes == value))
+    }
+
+    /// A folder that is removed with its last key may be left without it.
+    fn remove_empty_folders(&self, key: &Key<'_>) {
+        if self.moment != Moment::Serving {
+            self.writer.dir().remove_empty_folders(key.folder(), "");
+        }
+    }
+
+    /// Sets aside what stands where `key` or a folder of it belongs.
+    fn clear_the_way(&self, key: &Key<'_>) -> Result<(), Error> {
+        let dir = self.writer.dir();
+        let mut folders: Vec<_> = folder_and_above(key.folder()).collect();
+        folders.reverse();
+        for path in folders.into_iter().skip(1) {
+            match dir.folder(path) {
+                Ok(_) => {}
+                Err(Errno::NOTDIR | Errno::LOOP) => return self.set_aside(path),
+                Err(_) => return Ok(()),
+            }
+        }
+        let folder = dir.remove_empty_folders(key.as_str(), key.folder());
+        if folder == key.as_str() && dir.folder(folder).is_ok() {
+            return self.set_aside(folder);
+        }
+        Ok(())
+    }
+
+    fn set_aside(&self, path: &str) -> Result<(), Error> {
+        let own = self.writer.temp_dir().own();
+        let failed = || Error::errno_while("set aside what is in the way");
+        match rustix::fs::mkdirat(own, ASIDE, Mode::from(0o700)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(failed()(errno)),
+        }
+        let name = format!("{ASIDE}/{}", self.writer.next_version(None)?.nanos());
+        let root = self.writer.dir().root();
+        rustix::fs::renameat(root, path, own, &name).map_err(failed())?;
+        tracing::warn!(
+            path,
+            aside = name,
+            "set aside: it stood where an acknowledged value belongs"
+        );
+        Ok(())
     }
 
     fn put(
@@ -172,39 +198,23 @@ impl<'a> Replay<'a> {
         file.replace(&folder, key.name(), false)
             .map_err(Error::errno_while("rename"))
     }
-}
 
-fn by_hand(key: &Key<'_>, replayed: &mut Replayed) {
-    replayed.by_hand += 1;
-    if replayed.by_hand <= NAMED {
-        tracing::warn!(
-            key = key.as_str(),
-            "changed by hand since: the journal's version is not restored"
-        );
+    fn by_hand(&mut self, key: &Key<'_>) {
+        self.done.by_hand += 1;
+        if self.done.by_hand <= NAMED && self.moment != Moment::Serving {
+            tracing::warn!(
+                key = key.as_str(),
+                "changed by hand since: the journal's version is not restored"
+            );
+        }
     }
 }
 
-/// The version that counts of each key. It takes memory for each key in the journal, whose size bounds it.
-fn latest(log: &Log, records: &mut u64) -> Result<HashMap<Box<str>, Version>, Unreadable> {
-    let mut cancelled = HashSet::new();
-    log.each_to_the_end(|record| {
-        if record.what == What::Cancelled {
-            cancelled.insert((Box::<str>::from(record.key), record.version));
-        }
-        Ok::<_, Unreadable>(())
-    })?;
-    let mut latest = HashMap::new();
-    log.each(|record| {
-        *records += 1;
-        let is_cancelled =
-            !cancelled.is_empty() && cancelled.contains(&(record.key.into(), record.version));
-        if !is_cancelled {
-            let known = latest
-                .entry(Box::from(record.key))
-                .or_insert(record.version);
-            *known = record.version.max(*known);
-        }
-        Ok::<_, Unreadable>(())
-    })?;
-    Ok(latest)
+/// What stands under the name of `key`.
+pub(super) fn find(dir: &Dir, key: &Key<'_>) -> Result<Entry, Error> {
+    match dir.folder(key.folder()) {
+        Ok(folder) => look_up(&folder, key.name()).map_err(Error::errno_while("look up")),
+        Err(errno) if is_no_folder(errno) => Ok(Entry::Absent),
+        Err(errno) => Err(Error::new("open the folder", errno)),
+    }
 }

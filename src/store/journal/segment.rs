@@ -5,14 +5,17 @@
 
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, FallocateFlags, IFlags, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::super::directory_fd::open_beneath;
-use super::frame::{BLOCK, Head, Records};
+use super::format::{BLOCK, Head, Record};
 
 /// What is written with zeros and synced at once, in bytes: a group that is synced meanwhile waits for no more.
 const STEP: usize = 4 << 20;
+
+/// What a search for frames reads at once, in bytes.
+const SEARCHED: usize = 1 << 20;
 
 /// A file of the journal.
 #[derive(Debug)]
@@ -29,6 +32,10 @@ impl Segment {
         let name = index.to_string();
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
         let file = open_beneath(dir, &name, flags, Mode::from(0o600))?;
+        // Btrfs would write each frame elsewhere, for which a full disk has no room. Others know no such flag.
+        if let Ok(flags) = rustix::fs::ioctl_getflags(&file) {
+            let _ = rustix::fs::ioctl_setflags(&file, flags | IFlags::NOCOW);
+        }
         let segment = Self { file, index, size };
         let written = segment.zero(size).and_then(|()| rustix::fs::fsync(dir));
         if written.is_err() {
@@ -86,32 +93,54 @@ impl Segment {
         &self,
         offset: u64,
         buffer: &'b mut Vec<u8>,
-    ) -> Result<Option<(Head, Records<'b>)>, Errno> {
+    ) -> Result<Option<(Head, Vec<Record<'b>>)>, Errno> {
         buffer.resize(BLOCK, 0);
-        if !self.fill(offset, buffer)? {
+        if self.fill(offset, buffer)? < BLOCK {
             return Ok(None);
         }
         let Some(head) = Head::parse(buffer) else {
             return Ok(None);
         };
         buffer.resize(head.size(), 0);
-        if !self.fill(offset, buffer)? {
+        if self.fill(offset, buffer)? < head.size() {
             return Ok(None);
         }
-        Ok(head.records(buffer).map(|records| (head, records)))
+        Ok(head.read(buffer).map(|records| (head, records)))
     }
 
-    /// Fills `buffer` with what lies at `offset`; false where the file ends before.
-    fn fill(&self, mut offset: u64, mut buffer: &mut [u8]) -> Result<bool, Errno> {
-        while !buffer.is_empty() {
-            let n = retry_on_intr(|| rustix::io::pread(&self.file, &mut *buffer, offset))?;
-            if n == 0 {
-                return Ok(false);
+    /// The whole frames of `journal` that begin at `from` or behind it, wherever: each with its offset.
+    pub(super) fn search(&self, journal: u128, from: u64) -> Result<Vec<(u64, Head)>, Errno> {
+        let (mut found, mut blocks, mut buffer) = (Vec::new(), vec![0; SEARCHED], Vec::new());
+        let mut at = from;
+        loop {
+            let read = self.fill(at, &mut blocks)?;
+            for (i, block) in blocks[..read].chunks_exact(BLOCK).enumerate() {
+                let offset = at + (i * BLOCK) as u64;
+                let is_ours = Head::parse(block).is_some_and(|head| head.journal == journal);
+                if is_ours && let Some((head, _)) = self.read(offset, &mut buffer)? {
+                    found.push((offset, head));
+                }
             }
-            buffer = &mut buffer[n..];
+            if read < SEARCHED {
+                return Ok(found);
+            }
+            at += SEARCHED as u64;
+        }
+    }
+
+    /// Fills `buffer` with what lies at `offset`, as far as the file goes; how many bytes.
+    fn fill(&self, mut offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            let rest = &mut buffer[filled..];
+            let n = retry_on_intr(|| rustix::io::pread(&self.file, &mut *rest, offset))?;
+            if n == 0 {
+                break;
+            }
+            filled += n;
             offset += n as u64;
         }
-        Ok(true)
+        Ok(filled)
     }
 
     fn zero(&self, size: u64) -> Result<(), Errno> {

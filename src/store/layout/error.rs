@@ -50,7 +50,7 @@ pub enum OpenError {
         what: String,
     },
     /// The directory was not closed in order, and its journal is not where it is looked for.
-    #[error("the journal of the directory is not in {}, and may have changes that its files lack: it was in {}; give that as --journal-dir", at.display(), noted.display())]
+    #[error("the journal of the directory is not in {}, and may have changes that its files lack: it was in {}; give that as --journal-dir, or give those changes up with --journal discard", at.display(), noted.display())]
     NoJournal {
         /// Where it was looked for.
         at: PathBuf,
@@ -64,12 +64,22 @@ pub enum OpenError {
         at: PathBuf,
     },
     /// The journal has changes that could not be made in the files.
-    #[error("the journal in {} cannot be replayed ({why}); nothing of it is lost: mend that and start again", at.display())]
+    #[error("the journal in {} cannot be replayed ({why}); nothing of it was changed: mend that and start again{}", at.display(), if *is_damaged { ", or look with `data-server journal check` at what it has, and give up what cannot be read with --journal discard" } else { "" })]
     Unreplayed {
         /// The directory of the journal.
         at: PathBuf,
         /// What is in the way.
         why: String,
+        /// It is the journal itself.
+        is_damaged: bool,
+    },
+    /// What the directory says of its journal cannot be read.
+    #[error("cannot read the journal's state in {}: {source}; a server that was not ended in order may have left changes in the journal alone: put the file back, or give them up with --journal discard", own.display())]
+    BadNote {
+        /// The server's directory beside the values.
+        own: PathBuf,
+        /// The cause.
+        source: std::io::Error,
     },
     /// The journal has changes that a server which only reads cannot make in the files.
     #[error("{} was not closed in order, and its journal has changes that its files lack: start it once without --read-only", dir.display())]

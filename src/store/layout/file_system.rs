@@ -44,7 +44,8 @@ pub(in crate::store) fn flushes_at_rename(kind: Option<&str>) -> bool {
 }
 
 fn is_kernel_at_least(major: u32, minor: u32) -> bool {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let name = rustix::system::uname();
+    let release = name.release().to_string_lossy();
     let mut numbers = release
         .split(|c: char| !c.is_ascii_digit())
         .map(str::parse::<u32>);

@@ -24,7 +24,7 @@ pub fn make(dir: &Path, durability: Durability) -> Result<(), OpenError> {
     let there = there.unwrap_or(&absolute).to_owned();
     std::fs::create_dir_all(dir).map_err(failed("create"))?;
     match durability {
-        Durability::Disk | Durability::Second => sync_names(&absolute, &there)
+        Durability::Disk => sync_names(&absolute, &there)
             .or_else(unless_unsyncable)
             .map_err(failed("sync")),
         Durability::Os => Ok(()),

@@ -20,7 +20,6 @@ use rustix::io::Errno;
 use super::super::batch_reply::WakeBatch;
 use super::super::changes::Changes;
 use super::super::error::Error;
-use super::super::journal::Names;
 use super::super::key::folder_and_above;
 use super::super::writer::{Durability, Writer};
 use super::change::Made;
@@ -50,12 +49,7 @@ struct Syncer {
 }
 
 impl Acknowledger {
-    /// With a journal, `names` are told which large values have come to the disk.
-    pub(super) fn start(
-        writer: Arc<Writer>,
-        changes: Arc<Changes>,
-        names: Option<Arc<Names>>,
-    ) -> std::io::Result<Self> {
+    pub(super) fn start(writer: Arc<Writer>, changes: Arc<Changes>) -> std::io::Result<Self> {
         let failed = Arc::<AtomicU64>::default();
         let is_synced = writer.durability() == Durability::Disk;
         // Folders that small values have brought with them are in the journal alone.
@@ -67,12 +61,8 @@ impl Acknowledger {
                 .name("disk-syncer".into())
                 .spawn(move || {
                     let sync = |folders: &_| writer.sync_names(folders);
-                    let finish = |batch: Batch, synced, wakes: &mut _| {
-                        if let (Ok(()), Some(names)) = (synced, &names) {
-                            batch.tell(names);
-                        }
-                        batch.finish(synced, &changes, wakes);
-                    };
+                    let finish =
+                        |batch: Batch, synced, wakes: &mut _| batch.finish(synced, &changes, wakes);
                     sync_all(&waiting, sync, with_those_above, finish, &failed);
                 })?;
             Ok::<_, std::io::Error>(Syncer { batches, thread })
@@ -149,15 +139,6 @@ fn sync_all(
 }
 
 impl Batch {
-    /// Tells `names` what was synced by itself.
-    fn tell(&self, names: &Names) {
-        for made in self.made.iter().filter(|made| !made.folders.is_empty()) {
-            if let (Some(key), Ok(Some(version))) = (&made.key, &made.outcome) {
-                names.add(key, *version);
-            }
-        }
-    }
-
     /// Tells and answers; a change whose name could not be synced is not acknowledged, though it may have been made.
     fn finish(mut self, synced: Result<(), Errno>, changes: &Changes, wakes: &mut WakeBatch) {
         // Subscribers are told no change whose outcome is unknown or was not acknowledged.

@@ -1,4 +1,4 @@
-//! A change of a name: as it is asked for, and what became of it.
+//! A change of a name: as it is asked for, as it is decided, and what became of it.
 
 use super::super::batch_reply::Sender;
 use super::super::error::Error;
@@ -19,10 +19,44 @@ pub(super) struct Change {
     /// What to put there; `None` is to delete what is there.
     pub(super) value: Option<NewValue>,
     pub(super) condition: Option<Condition>,
+    /// How often it was decided.
+    pub(super) tries: u32,
     pub(super) reply_to: Sender<Outcome>,
 }
 
+/// What is decided of a change.
+#[derive(Debug)]
+pub(super) enum Decision {
+    /// It is made.
+    Make(Plan),
+    /// There is nothing to make, as things stand.
+    Answer(Outcome),
+    /// There would be nothing to make once the changes before it are made: it is decided when they are.
+    Wait,
+}
+
+/// How a change is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// The value that it replaces or removes.
+    pub(super) base: Option<Meta>,
+    /// What the key will stand for.
+    pub(super) result: Option<Meta>,
+}
+
+/// What came of making it.
+pub(super) enum Applied {
+    Made(Made),
+    /// The key no longer stands for what it was decided on: it is decided anew.
+    Moved(Change),
+}
+
 impl Change {
+    /// Whether its value lies in a file that is synced by itself, so that the journal need not have it.
+    pub(super) fn is_in_file(&self) -> bool {
+        self.value.as_ref().is_some_and(|v| v.in_memory().is_none())
+    }
+
     /// It is not made.
     pub(super) fn refuse(self, why: Error) -> Made {
         self.unchanged(Err(why))

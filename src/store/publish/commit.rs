@@ -1,8 +1,8 @@
-//! How one change is made: what stands under the name, whether the change may be made, and the calls that make it.
+//! How one change is decided and made: what stands under the name, whether the change may be made, and the calls that make it.
 //!
 //! The folders of a key are made only once the change may be made, and removed again when it fails. The publisher alone
-//! makes and removes them for this server, so that only other programs can be in its way: where one removes a folder that
-//! a value is about to get its name in, the change begins anew.
+//! makes and removes them for this server, so that only other programs can be in its way: where one of them changes what a
+//! change was decided on, the change is not made, and is decided anew.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -11,24 +11,25 @@ use rustix::io::Errno;
 
 use super::super::directory_fd::{Dir, Entry, look_up, unlink};
 use super::super::error::Error;
-use super::super::folder::Folder;
+use super::super::folder::{Folder, is_no_folder};
 use super::super::key::Key;
 use super::super::limits::SLOW_TO_FREE;
-use super::super::location::LocationError;
-use super::super::meta::{Meta, Version};
+use super::super::meta::Meta;
 use super::super::temp_file::Target;
 use super::super::upload::{NewValue, SealedValue};
 use super::super::value_file::ValueFile;
 use super::super::writer::{Durability, Writer};
-use super::change::{Change, Condition, Made, Told};
+use super::change::{Applied, Change, Decision, Made, Plan, Told};
 use super::levels::Levels;
+use super::pending::{Pending, Seen, allows};
+use super::pipeline::Files;
 use crate::metrics::StoreCounters;
 
 /// After this many creates in a row, the committer skips the stat and tries to link first. A wrong guess costs about five
 /// stats, so it must be right most of the time.
 const CREATES_IN_A_ROW: u32 = 16;
 
-/// How often a PUT begins anew whose folder another program removes: one that does so in a loop wins some times in a row.
+/// How often a change is decided anew: a program that moves what it is decided on in a loop wins some times in a row.
 const TRIES: u32 = 1024;
 
 /// What the publisher's thread works with.
@@ -36,6 +37,13 @@ pub(super) struct Committer {
     pub(super) writer: Arc<Writer>,
     /// How many of the last changes were creates.
     creates: Cell<u32>,
+}
+
+/// What a name stands for, and the folder that it lies in, if that is there.
+#[derive(Default)]
+struct Found<'a> {
+    folder: Option<Folder<'a>>,
+    value: Option<Meta>,
 }
 
 impl Committer {
@@ -50,49 +58,125 @@ impl Committer {
         self.writer.counters()
     }
 
-    /// Fails while nothing may be changed.
-    pub(super) fn check(&self) -> Result<(), LocationError> {
-        self.dir().location().check()
-    }
-
-    pub(super) fn dir(&self) -> &Dir {
+    fn dir(&self) -> &Dir {
         self.writer.dir()
     }
 
-    pub(super) fn make(&self, change: Change) -> Made {
-        let Change {
-            key,
-            value,
-            condition,
-            reply_to,
-        } = change;
-        let condition = condition.as_ref();
-        let mut levels = Levels::of(&key);
-        let is_synced = self.syncs_names(value.as_ref());
-        let (outcome, told) = match value {
-            Some(value) => {
-                let len = value.len();
-                let version = self.put(&key, value, condition, &mut levels);
-                let told = version.as_ref().ok().map(|&version| Meta { len, version });
-                (version.map(Some), told.map_or(Told::Nothing, Told::Stored))
+    /// Decides `change` by the files alone, and makes it; anew while other programs are in its way.
+    pub(super) fn make(&self, mut change: Change) -> Made {
+        loop {
+            let found = match self.find(&change) {
+                Ok(found) => found,
+                Err(error) => return change.refuse(error),
+            };
+            let plan = match self.plan(&mut change, found.value) {
+                Ok(Decision::Make(plan)) => plan,
+                Ok(Decision::Answer(outcome)) => return change.unchanged(outcome),
+                Ok(Decision::Wait) => return change.unchanged(Ok(None)),
+                Err(error) => return change.refuse(error),
+            };
+            if let Err(error) = self.stage(&mut change, plan) {
+                return change.refuse(error);
             }
-            None => match self.delete(&key, condition, &mut levels) {
-                Ok(Some(version)) => (Ok(Some(version)), Told::Removed),
-                unchanged => (unchanged, Told::Nothing),
-            },
+            match self.make_in(change, plan, found.folder) {
+                Applied::Made(made) => return made,
+                Applied::Moved(moved) => change = moved,
+            }
+        }
+    }
+
+    /// What the name of `change` stands for. After many creates in a row, nothing is assumed of a name to be put
+    /// unconditionally.
+    fn find(&self, change: &Change) -> Result<Found<'_>, Error> {
+        let key = &change.key;
+        let is_put = change.value.is_some();
+        self.writer.may_change(key)?;
+        let folder = match self.dir().folder(key.folder()) {
+            Ok(folder) => folder,
+            Err(Errno::NOENT) => return Ok(Found::default()),
+            Err(errno) if is_no_folder(errno) && !is_put => return Ok(Found::default()),
+            Err(errno) if is_no_folder(errno) => return Err(self.dir().occupied(key.folder())),
+            Err(errno) => return Err(Error::new("open the folder", errno)),
         };
-        let folders = if is_synced {
-            levels.folders(&key)
+        let is_assumed =
+            is_put && change.condition.is_none() && self.creates.get() >= CREATES_IN_A_ROW;
+        let value = if is_assumed {
+            None
+        } else {
+            match stands_under(key, &folder)? {
+                Entry::Value(meta) => Some(meta),
+                Entry::Folder if is_put => return Err(taken("a directory")),
+                Entry::Other if is_put => return Err(taken("a link or device")),
+                Entry::Absent | Entry::Folder | Entry::Other => None,
+            }
+        };
+        Ok(Found {
+            folder: Some(folder),
+            value,
+        })
+    }
+
+    /// What is to be made of `change` where its key stands for `current`.
+    fn plan(&self, change: &mut Change, current: Option<Meta>) -> Result<Decision, Error> {
+        change.tries += 1;
+        if change.tries > TRIES {
+            return Err(Error::new("publish", Errno::BUSY));
+        }
+        // RFC 9110, section 13.2.1, in the terms of the store: no condition is asked for a change that would do nothing.
+        if change.value.is_none() && current.is_none() {
+            return Ok(Decision::Answer(Ok(None)));
+        }
+        if !allows(change.condition.as_ref(), current) {
+            return Err(Error::Precondition);
+        }
+        let base = current.map(|meta| meta.version);
+        let value = change.value.as_mut();
+        let version = value.map(|value| value.version_after(&self.writer, base));
+        let version = version.transpose()?;
+        let len = change.value.as_ref().map_or(0, NewValue::len);
+        Ok(Decision::Make(Plan {
+            base: current,
+            result: version.map(|version| Meta { len, version }),
+        }))
+    }
+
+    /// Writes the file of the value, if `change` has one, as it is planned.
+    fn stage(&self, change: &mut Change, plan: Plan) -> Result<(), Error> {
+        if let (Some(value), Some(result)) = (change.value.take(), plan.result) {
+            let target = plan.base.map_or(Target::Absent, |_| Target::Present);
+            let sealed = value.seal_as(&self.writer, target, result.version)?;
+            change.value = Some(NewValue::Sealed(sealed));
+        }
+        Ok(())
+    }
+
+    /// Makes what is planned of `change`, whose file is staged, in its `folder`, unless that is not there.
+    fn make_in(&self, mut change: Change, plan: Plan, folder: Option<Folder<'_>>) -> Applied {
+        let mut levels = Levels::of(&change.key);
+        let is_made = match &mut change.value {
+            Some(NewValue::Sealed(sealed)) => {
+                self.put(&change.key, sealed, plan.base, folder, &mut levels)
+            }
+            _ => self.delete(&change.key, plan.base, folder, &mut levels),
+        };
+        let (outcome, told) = match (is_made, plan.result) {
+            (Ok(false), _) => return Applied::Moved(change),
+            (Ok(true), Some(meta)) => (Ok(Some(meta.version)), Told::Stored(meta)),
+            (Ok(true), None) => (Ok(plan.base.map(|meta| meta.version)), Told::Removed),
+            (Err(error), _) => (Err(error), Told::Nothing),
+        };
+        let folders = if self.syncs_names(change.value.as_ref()) {
+            levels.folders(&change.key)
         } else {
             Vec::new()
         };
-        Made {
-            key: Some(key),
+        Applied::Made(Made {
+            key: Some(change.key),
             told,
             outcome,
             folders,
-            reply_to,
-        }
+            reply_to: change.reply_to,
+        })
     }
 
     /// Whether names that change with this value, or with a removal, are synced by themselves.
@@ -103,49 +187,25 @@ impl Committer {
         self.writer.durability() == Durability::Disk && !is_journaled
     }
 
-    /// Publishes `value`; anew where another program removes the folder meanwhile.
+    /// Publishes `sealed` in place of `base`; false where another program has changed the name or its folder.
     fn put(
         &self,
         key: &Key<'_>,
-        mut value: NewValue,
-        condition: Option<&Condition>,
+        sealed: &mut SealedValue,
+        base: Option<Meta>,
+        folder: Option<Folder<'_>>,
         levels: &mut Levels,
-    ) -> Result<Version, Error> {
-        let mut tries = TRIES;
-        loop {
-            tries -= 1;
-            let folder = self.folder(key)?;
-            let current = self.assumed(key, folder.as_ref(), condition)?;
-            let target = current.map_or(Target::Absent, |_| Target::Present);
-            let mut sealed = value.seal(&self.writer, target)?;
-            let published = match (folder, current) {
-                (Some(folder), Some(_)) => self.replace(key, &folder, &mut sealed, current),
-                (Some(folder), None) => self.create(key, &folder, &mut sealed, condition),
-                (None, _) => self.create_below(key, &mut sealed, condition, levels),
-            };
-            match published {
-                Err(error) if error.is_gone() && !key.is_flat() && tries > 0 => {}
-                published => return published.map(|()| sealed.version()),
-            }
-            value = NewValue::Sealed(sealed);
-        }
-    }
-
-    /// The value that a PUT of `key` would replace, if `condition` allows it; after many creates in a row, none is assumed.
-    pub(super) fn assumed(
-        &self,
-        key: &Key<'_>,
-        folder: Option<&Folder<'_>>,
-        condition: Option<&Condition>,
-    ) -> Result<Option<Meta>, Error> {
-        let Some(folder) = folder else {
-            allow(condition, None)?;
-            return Ok(None);
+    ) -> Result<bool, Error> {
+        let made = match (&folder, base) {
+            (Some(folder), Some(meta)) => self.replace(key, folder, sealed, meta),
+            (Some(folder), None) => self.create(key, folder, sealed),
+            (None, None) => self.create_below(key, sealed, levels),
+            (None, Some(_)) => Ok(false),
         };
-        if condition.is_none() && self.creates.get() >= CREATES_IN_A_ROW {
-            return Ok(None);
+        match made {
+            Err(error) if error.is_gone() && !key.is_flat() => Ok(false),
+            made => made,
         }
-        replaceable(key, folder, condition)
     }
 
     /// As [`Self::create`], of a key whose folder is not there. A change that fails takes what it made away again.
@@ -153,17 +213,16 @@ impl Committer {
         &self,
         key: &Key<'_>,
         sealed: &mut SealedValue,
-        condition: Option<&Condition>,
         levels: &mut Levels,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let (dir, path) = (self.dir(), key.folder());
         let (folder, there) = dir.make_folder(path).map_err(|errno| match errno {
             Errno::NOTDIR | Errno::LOOP => dir.occupied(path),
             errno => Error::new("make the folder", errno),
         })?;
         levels.made_below(there);
-        let created = self.create(key, &folder, sealed, condition);
-        if created.is_err() {
+        let created = self.create(key, &folder, sealed);
+        if !matches!(created, Ok(true)) {
             dir.remove_empty_folders(path, there);
         }
         created
@@ -175,17 +234,16 @@ impl Committer {
         key: &Key<'_>,
         folder: &Folder<'_>,
         sealed: &mut SealedValue,
-        condition: Option<&Condition>,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         match sealed.link(folder, key.name()) {
             Ok(()) => {
                 self.creates.set(self.creates.get().saturating_add(1));
-                Ok(())
+                Ok(true)
             }
             // It was assumed wrongly, or another program made the name first.
             Err(Errno::EXIST) => {
-                let current = replaceable(key, folder, condition)?;
-                self.replace(key, folder, sealed, current)
+                self.creates.set(0);
+                Ok(false)
             }
             Err(Errno::XDEV) => Err(elsewhere(key)),
             Err(errno) => Err(Error::new("link", errno)),
@@ -198,13 +256,10 @@ impl Committer {
         key: &Key<'_>,
         folder: &Folder<'_>,
         sealed: &mut SealedValue,
-        current: Option<Meta>,
-    ) -> Result<(), Error> {
+        current: Meta,
+    ) -> Result<bool, Error> {
         self.creates.set(0);
-        if let Some(meta) = current {
-            sealed.advance(&self.writer, meta.version)?;
-        }
-        let replaced = current.and_then(|meta| self.pin_if_slow(key, meta));
+        let replaced = self.pin_if_slow(key, current);
         sealed
             .replace(folder, key.name())
             .map_err(|errno| match errno {
@@ -213,39 +268,30 @@ impl Committer {
                 errno => Error::new("rename", errno),
             })?;
         drop(replaced);
-        Ok(())
+        Ok(true)
     }
 
-    /// Removes the value of `key`, and the folders that it leaves empty; which version that was, if there was one.
+    /// Removes the value `base` of `key`, and the folders that it leaves empty; false where another program was quicker, with rm or
+    /// with mkdir.
     fn delete(
         &self,
         key: &Key<'_>,
-        condition: Option<&Condition>,
+        base: Option<Meta>,
+        folder: Option<Folder<'_>>,
         levels: &mut Levels,
-    ) -> Result<Option<Version>, Error> {
-        let Some((folder, meta)) = self.deletable(key, condition)? else {
-            return Ok(None);
+    ) -> Result<bool, Error> {
+        let (Some(folder), Some(meta)) = (folder, base) else {
+            return Ok(false);
         };
         let removed = self.pin_if_slow(key, meta);
         match unlink(&folder, key.name()) {
             Ok(()) => {}
-            // Another program was quicker, with rm or with mkdir.
-            Err(Errno::NOENT | Errno::ISDIR) => return Ok(None),
+            Err(Errno::NOENT | Errno::ISDIR) => return Ok(false),
             Err(errno) => return Err(Error::new("unlink", errno)),
         }
         drop(removed);
         levels.removed_below(self.dir().remove_empty_folders(key.folder(), ""));
-        Ok(Some(meta.version))
-    }
-
-    /// The folder of `key`, if it is there.
-    pub(super) fn folder(&self, key: &Key<'_>) -> Result<Option<Folder<'_>>, Error> {
-        match self.dir().folder(key.folder()) {
-            Ok(folder) => Ok(Some(folder)),
-            Err(Errno::NOENT) => Ok(None),
-            Err(Errno::NOTDIR | Errno::LOOP) => Err(self.dir().occupied(key.folder())),
-            Err(errno) => Err(Error::new("open the folder", errno)),
-        }
+        Ok(true)
     }
 
     fn pin_if_slow(&self, key: &Key<'_>, meta: Meta) -> Option<ValueFile> {
@@ -257,23 +303,50 @@ impl Committer {
     }
 }
 
-/// The value that a PUT of `key` would replace, if `condition` allows it.
-fn replaceable(
-    key: &Key<'_>,
-    folder: &Folder<'_>,
-    condition: Option<&Condition>,
-) -> Result<Option<Meta>, Error> {
-    let current = match stands_under(key, folder)? {
-        Entry::Value(meta) => Some(meta),
-        Entry::Absent => None,
-        Entry::Folder => return Err(taken("a directory")),
-        Entry::Other => return Err(taken("a link or device")),
-    };
-    allow(condition, current)?;
-    Ok(current)
+impl Files for Committer {
+    fn check(&self) -> Result<(), Error> {
+        Ok(self.dir().location().check()?)
+    }
+
+    fn decide(&self, change: &mut Change, pending: &Pending) -> Decision {
+        let decided = match pending.see(&change.key) {
+            Seen::Occupied if change.value.is_some() => return Decision::Wait,
+            Seen::Decided(current) => match self.plan(change, current) {
+                Ok(Decision::Answer(_)) | Err(Error::Precondition) => return Decision::Wait,
+                decided => decided,
+            },
+            Seen::Occupied | Seen::Nothing => {
+                let found = self.find(change).map(|found| found.value);
+                found.and_then(|current| self.plan(change, current))
+            }
+        };
+        decided.unwrap_or_else(|error| Decision::Answer(Err(error)))
+    }
+
+    fn stage(&self, change: &mut Change, plan: Plan) -> Result<(), Error> {
+        Self::stage(self, change, plan)
+    }
+
+    fn make(&self, change: Change, plan: Plan) -> Applied {
+        let folder = match self.dir().folder(change.key.folder()) {
+            Ok(folder) => Some(folder),
+            Err(errno) if is_no_folder(errno) => None,
+            Err(errno) => {
+                return Applied::Made(change.refuse(Error::new("open the folder", errno)));
+            }
+        };
+        if let (Some(base), Some(folder)) = (plan.base, &folder) {
+            match stands_under(&change.key, folder) {
+                Ok(Entry::Value(meta)) if meta == base => {}
+                Ok(_) => return Applied::Moved(change),
+                Err(error) => return Applied::Made(change.refuse(error)),
+            }
+        }
+        self.make_in(change, plan, folder)
+    }
 }
 
-pub(super) fn stands_under(key: &Key<'_>, folder: &Folder<'_>) -> Result<Entry, Error> {
+fn stands_under(key: &Key<'_>, folder: &Folder<'_>) -> Result<Entry, Error> {
     look_up(folder, key.name()).map_err(Error::errno_while("look up"))
 }
 
@@ -286,11 +359,4 @@ fn elsewhere(key: &Key<'_>) -> Error {
     Error::Occupied(format!(
         "the folder {folder:?} lies on another file system, where no value can be moved to"
     ))
-}
-
-pub(super) fn allow(condition: Option<&Condition>, current: Option<Meta>) -> Result<(), Error> {
-    match condition {
-        Some(allows) if !allows(current) => Err(Error::Precondition),
-        _ => Ok(()),
-    }
 }

@@ -1,30 +1,87 @@
-//! How changes pass through the journal: what comes is appended at once, and made when its sync has ended.
+//! How changes pass through the journal: each is decided once and appended, and made when its sync has ended.
 //!
-//! Promises that groups are made in the order in which they are appended, each only after a sync that began after it was
-//! appended. The device is always given the next sync as soon as one ends, with all that was appended by then; the publisher
-//! writes files meanwhile, and makes the groups before.
+//! A change is decided against what is decided and not made yet ([`Pending`]) before the files, so that the log has only changes that
+//! hold in its order. It is made, and answered, only once the log is synced up to it, in that order. Where a file is no longer
+//! what a change was decided on, because another program has changed it, the change is cancelled in the log and decided anew. One
+//! that fails is answered once its cancellation is synced. The device is always given the next sync as soon as one ends, with
+//! all that was appended by then; the publisher writes files meanwhile, and makes the groups before.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tokio::sync::mpsc::Receiver;
 
 use super::super::error::Error;
-use super::super::journal::{FrameBuilder, Journal};
+use super::super::journal::{FrameBuilder, Log, Position};
 use super::acknowledge::Acknowledger;
-use super::change::Change;
-use super::commit::Committer;
-use super::group::Group;
+use super::change::{Applied, Change, Decision, Made, Plan};
+use super::pending::{Pending, Ticket};
 
 /// The most changes that are appended and not made: each has a file open.
 const MOST: usize = 256;
 
+/// What the pipeline asks of the files.
+pub(super) trait Files {
+    /// Fails while nothing may be changed.
+    fn check(&self) -> Result<(), Error>;
+    /// Decides `change` against `pending`, and then the files.
+    fn decide(&self, change: &mut Change, pending: &Pending) -> Decision;
+    /// Writes the file of the value, if `change` has one.
+    fn stage(&self, change: &mut Change, plan: Plan) -> Result<(), Error>;
+    /// Makes `change`, unless its key no longer stands for the base of `plan`.
+    fn make(&self, change: Change, plan: Plan) -> Applied;
+}
+
 /// The publisher's loop, with a journal.
-pub(super) struct Pipeline<'a> {
-    committer: &'a Committer,
-    journal: &'a mut Journal,
+pub(super) struct Pipeline<'a, F, L> {
+    files: &'a F,
+    log: &'a mut L,
     acknowledger: &'a Acknowledger,
+    state: State,
     /// Appended and not made, in this order.
     groups: VecDeque<Group>,
+}
+
+/// What the changes that are not made yet leave to be done.
+#[derive(Default)]
+struct State {
+    pending: Pending,
+    /// To be decided anew.
+    again: VecDeque<Change>,
+    /// The sequence numbers of records that the next frame cancels, and the answers that wait for its sync.
+    cancelled: Vec<u64>,
+    failed: Vec<Made>,
+}
+
+/// Changes whose records one frame of the journal holds.
+struct Group {
+    entries: Vec<Entry>,
+    /// How many changes were taken: those that have panicked are no entry.
+    taken: usize,
+    is_staged: bool,
+    /// The sequence number of the first record of its frame.
+    first: u64,
+    /// Where its frame ends; `None` where it waits for none.
+    end: Option<Position>,
+}
+
+enum Entry {
+    Make(Box<Planned>),
+    /// It is decided when all before it is made.
+    Wait(Change),
+    /// It is answered with the others.
+    Answer(Made),
+    /// It is answered once the cancellation is synced that this frame has.
+    Cancelled(Made),
+}
+
+struct Planned {
+    change: Change,
+    plan: Plan,
+    ticket: Ticket,
+    /// Which record of the frame it is; `None` where the journal could not take it and need not.
+    record: Option<u32>,
+    staged: Result<(), Error>,
 }
 
 /// What the publisher has waited for.
@@ -36,120 +93,307 @@ enum Event {
     End,
 }
 
-impl<'a> Pipeline<'a> {
-    pub(super) fn new(
-        committer: &'a Committer,
-        journal: &'a mut Journal,
-        acknowledger: &'a Acknowledger,
-    ) -> Self {
+impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
+    pub(super) fn new(files: &'a F, log: &'a mut L, acknowledger: &'a Acknowledger) -> Self {
         Self {
-            committer,
-            journal,
+            files,
+            log,
             acknowledger,
+            state: State::default(),
             groups: VecDeque::new(),
         }
     }
 
-    /// Makes what comes, until nothing more can come. Blocks its thread while it writes.
-    pub(super) async fn run(mut self, changes: &mut Receiver<Change>) {
+    /// Makes what comes, until nothing more can come; `observe` hears how many are appended together. Blocks its thread while it
+    /// writes.
+    pub(super) async fn run(mut self, changes: &mut Receiver<Change>, observe: impl Fn(usize)) {
         loop {
-            let first = match self.next(changes).await {
-                Event::Change(change) => Some(change),
-                Event::Synced(synced) => {
-                    self.hear(synced);
-                    None
-                }
-                Event::End => return,
-            };
-            self.append(first, changes).await;
-            while let Some(synced) = self.journal.poll() {
+            match self.next(changes).await {
+                Some(Event::Change(change)) => self.state.again.push_back(change),
+                Some(Event::Synced(synced)) => self.hear(synced),
+                Some(Event::End) => return,
+                None => {}
+            }
+            let taken = self.append(|| changes.try_recv().ok()).await;
+            if taken > 0 {
+                observe(taken);
+            }
+            while let Some(synced) = self.log.poll() {
                 self.hear(synced);
             }
             self.make_ready();
-            for group in self.groups.iter_mut().filter(|group| !group.is_staged()) {
-                group.stage(self.committer);
-            }
+            self.stage();
             // What need not be waited for.
             self.make_ready();
         }
     }
 
-    /// How many changes may be taken.
-    fn places(&self) -> usize {
-        let taken: usize = self.groups.iter().map(Group::taken).sum();
+    /// What there is to do next; `None` where something is left to be decided or cancelled.
+    async fn next(&mut self, changes: &mut Receiver<Change>) -> Option<Event> {
+        let may_take = self.room() > 0;
+        if may_take && self.state.is_left() {
+            return None;
+        }
+        if self.groups.is_empty() {
+            return Some(changes.recv().await.map_or(Event::End, Event::Change));
+        }
+        Some(tokio::select! {
+            biased;
+            Some(change) = changes.recv(), if may_take => Event::Change(change),
+            synced = self.log.wait() => Event::Synced(synced),
+        })
+    }
+
+    /// How many changes may be appended.
+    fn room(&self) -> usize {
+        let taken: usize = self.groups.iter().map(|group| group.taken).sum();
         MOST.saturating_sub(taken)
     }
 
-    async fn next(&mut self, changes: &mut Receiver<Change>) -> Event {
-        if self.groups.is_empty() {
-            return changes.recv().await.map_or(Event::End, Event::Change);
-        }
-        let may_take = self.places() > 0;
-        tokio::select! {
-            biased;
-            Some(change) = changes.recv(), if may_take => Event::Change(change),
-            synced = self.journal.wait() => Event::Synced(synced),
-        }
-    }
-
-    /// Appends `first` and what else waits as one group, and begins its sync. Where the segment has no room for it, all groups
-    /// before it are made first: the next segment is free only when all is made that was appended long before.
-    async fn append(&mut self, first: Option<Change>, changes: &mut Receiver<Change>) {
-        let waiting = std::iter::from_fn(|| changes.try_recv().ok());
+    /// Decides what is left and what `next` gives, appends it as one group, and begins its sync. Where the segment has no room for it,
+    /// all groups before it are made first: the next segment is free only when all is made that was appended long before.
+    async fn append(&mut self, mut next: impl FnMut() -> Option<Change>) -> usize {
+        let (room, may_change) = (self.room(), self.files.check());
         let mut frame = FrameBuilder::new();
-        let mut group = Group::gather(
-            self.committer,
-            &mut first.into_iter().chain(waiting),
-            self.places(),
-            &mut frame,
-        );
-        if group.taken() == 0 {
-            return;
+        let mut group = self.state.begin(&mut frame);
+        while group.taken < room
+            && !frame.is_full()
+            && let Some(mut change) = self.state.again.pop_front().or_else(&mut next)
+        {
+            group.taken += 1;
+            let decision = match &may_change {
+                Ok(()) => survive(|| self.files.decide(&mut change, &self.state.pending)),
+                Err(error) => Some(Decision::Answer(Err(error.again()))),
+            };
+            if let Some(decision) = decision {
+                let entry = self.state.enter(change, decision, &mut frame);
+                group.entries.push(entry);
+            }
         }
-        let batches = &self.committer.counters().batches;
-        batches.observe(group.taken() as u64);
-        self.journal.names().move_to(&mut frame);
-        self.make_ready_for(&frame).await;
-        match self.journal.append(frame) {
-            Ok((end, bytes)) => group.appended(end, bytes),
-            Err(error) => group.refuse(&error),
+        if group.taken == 0 && frame.is_empty() {
+            return 0;
+        }
+        let taken = group.taken;
+        if !frame.is_empty() {
+            self.make_ready_for(&frame).await;
+            match self.log.append(frame) {
+                Ok((first, end)) => (group.first, group.end) = (first, Some(end)),
+                Err(error) => group.refuse(&error, &mut self.state.pending),
+            }
         }
         self.groups.push_back(group);
+        taken
     }
 
     /// Waits until `frame` goes to the segment of the one before it, or all groups are made.
     async fn make_ready_for(&mut self, frame: &FrameBuilder) {
-        while !frame.is_empty() && !self.journal.has_room(frame) {
+        while !self.log.has_room(frame) {
             // Of these no report is to come any more.
+            self.stage();
             self.make_ready();
             if self.groups.is_empty() {
                 return;
             }
-            let synced = self.journal.wait().await;
+            let synced = self.log.wait().await;
             self.hear(synced);
         }
     }
 
+    /// After a failed sync, what is synced is made first, so that nothing decided before it is left when the rest is refused.
     fn hear(&mut self, synced: Result<(), Error>) {
         let Err(error) = synced else { return };
-        let lost = |group: &&mut Group| !group.is_synced(self.journal);
-        for group in self.groups.iter_mut().filter(lost) {
-            group.refuse(&error);
+        self.stage();
+        self.make_ready();
+        for group in &mut self.groups {
+            group.refuse(&error, &mut self.state.pending);
+        }
+    }
+
+    /// Writes the files of the values.
+    fn stage(&mut self) {
+        for group in self.groups.iter_mut().filter(|group| !group.is_staged) {
+            group.is_staged = true;
+            for entry in &mut group.entries {
+                if let Entry::Make(planned) = entry {
+                    let Planned { change, plan, .. } = &mut **planned;
+                    planned.staged = survive(|| self.files.stage(change, *plan))
+                        .unwrap_or_else(|| Err(panicked()));
+                }
+            }
         }
     }
 
     fn make_ready(&mut self) {
         while let Some(front) = self.groups.front()
-            && front.is_ready(self.journal)
+            && front.is_staged
+            && front.end.is_none_or(|end| self.log.is_synced(end))
             && let Some(group) = self.groups.pop_front()
         {
-            let mut cancel = None;
-            self.acknowledger.batch(|| {
-                let (taken, made, to_cancel) = group.make(self.committer, self.journal);
-                cancel = to_cancel;
-                (taken, made)
-            });
-            self.groups.extend(cancel);
+            self.make(group);
         }
+    }
+
+    /// Makes what the journal has on the disk.
+    fn make(&mut self, group: Group) {
+        let Self {
+            files, log, state, ..
+        } = self;
+        self.acknowledger.batch(|| {
+            let mut done = Vec::with_capacity(group.taken);
+            let (mut later, left) = (0, state.left());
+            log.publish(group.end, || {
+                let before = state.cancelled.len();
+                for entry in group.entries {
+                    done.extend(state.make(*files, entry, group.first));
+                }
+                later = state.left() - left;
+                state.cancelled[before..].to_vec()
+            });
+            (group.taken - later, done)
+        });
+    }
+}
+
+impl State {
+    /// Whether something is to be decided anew, or to be cancelled.
+    fn is_left(&self) -> bool {
+        self.left() > 0 || !self.cancelled.is_empty()
+    }
+
+    /// How many changes are answered later.
+    fn left(&self) -> usize {
+        self.again.len() + self.failed.len()
+    }
+
+    /// A group whose `frame` cancels what is to be cancelled.
+    fn begin(&mut self, frame: &mut FrameBuilder) -> Group {
+        for sequence in self.cancelled.drain(..) {
+            frame.cancel(sequence);
+        }
+        let entries: Vec<_> = self.failed.drain(..).map(Entry::Cancelled).collect();
+        Group {
+            taken: entries.len(),
+            entries,
+            is_staged: false,
+            first: 0,
+            end: None,
+        }
+    }
+
+    fn enter(&mut self, change: Change, decision: Decision, frame: &mut FrameBuilder) -> Entry {
+        let plan = match decision {
+            Decision::Make(plan) => plan,
+            Decision::Answer(outcome) => return Entry::Answer(change.unchanged(outcome)),
+            Decision::Wait => return Entry::Wait(change),
+        };
+        Entry::Make(Box::new(Planned {
+            ticket: self.pending.decide(&change.key, plan.result),
+            record: Some(record(frame, &change, plan)),
+            change,
+            plan,
+            staged: Ok(()),
+        }))
+    }
+
+    /// Makes one change of a group; its answer, unless that comes later, or never.
+    fn make(&mut self, files: &impl Files, entry: Entry, first: u64) -> Option<Made> {
+        match entry {
+            Entry::Answer(made) | Entry::Cancelled(made) => Some(made),
+            Entry::Wait(mut change) => {
+                match survive(|| files.decide(&mut change, &Pending::default()))? {
+                    Decision::Answer(outcome) => return Some(change.unchanged(outcome)),
+                    Decision::Make(_) | Decision::Wait => self.again.push_back(change),
+                }
+                None
+            }
+            Entry::Make(planned) => self.make_planned(files, *planned, first),
+        }
+    }
+
+    fn make_planned(&mut self, files: &impl Files, planned: Planned, first: u64) -> Option<Made> {
+        let Planned {
+            change,
+            plan,
+            ticket,
+            record,
+            staged,
+        } = planned;
+        let sequence = record.map(|record| first + u64::from(record));
+        let applied = match staged {
+            Ok(()) => survive(|| files.make(change, plan)),
+            Err(error) => Some(Applied::Made(change.refuse(error))),
+        };
+        match applied {
+            // Whether it is made is not known: its record stays.
+            None => self.pending.lost(ticket),
+            Some(Applied::Moved(change)) => {
+                self.pending.settle(&change.key, ticket);
+                self.cancelled.extend(sequence);
+                self.again.push_back(change);
+            }
+            Some(Applied::Made(made)) => {
+                let key = made.key.as_ref()?;
+                self.pending.settle(key, ticket);
+                match sequence {
+                    Some(sequence) if made.outcome.is_err() => {
+                        self.cancelled.push(sequence);
+                        self.failed.push(made);
+                    }
+                    _ => return Some(made),
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Group {
+    /// The journal does not have its frame. What needs that is not made; a value that is synced with its file needs it not.
+    fn refuse(&mut self, error: &Error, pending: &mut Pending) {
+        self.end = None;
+        for entry in std::mem::take(&mut self.entries) {
+            let entry = match entry {
+                Entry::Make(mut planned) if planned.change.is_in_file() => {
+                    planned.record = None;
+                    Entry::Make(planned)
+                }
+                Entry::Make(planned) => {
+                    pending.settle(&planned.change.key, planned.ticket);
+                    Entry::Answer(planned.change.refuse(error.again()))
+                }
+                // Whether its record counts after a cut of power is not known.
+                Entry::Cancelled(mut made) => {
+                    made.outcome = Err(error.again());
+                    Entry::Answer(made)
+                }
+                other => other,
+            };
+            self.entries.push(entry);
+        }
+    }
+}
+
+/// Adds what the journal is to hold of `change`; which record of the frame it is.
+fn record(frame: &mut FrameBuilder, change: &Change, plan: Plan) -> u32 {
+    let key = change.key.as_str();
+    let base = plan.base.map(|meta| meta.version);
+    let Some(result) = plan.result else {
+        return frame.delete(key, base);
+    };
+    match change.value.as_ref().and_then(|value| value.in_memory()) {
+        Some((attributes, runs)) => frame.put(key, base, result.version, attributes, runs),
+        None => frame.large(key, base, result.version),
+    }
+}
+
+/// A panic costs this change alone, whose writer hears that it failed.
+fn survive<T>(work: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(work)).ok()
+}
+
+fn panicked() -> Error {
+    Error::Failed {
+        doing: "write the value",
+        source: std::io::Error::other("a panic"),
     }
 }

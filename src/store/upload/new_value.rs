@@ -39,8 +39,8 @@ pub(in crate::store) struct SealedValue {
     file: TempFile,
     version: Version,
     details: Details,
-    /// The journal has its bytes: its file is not synced by itself.
-    is_journaled: bool,
+    /// The bytes of a small value that go to the journal: then its file is not synced by itself.
+    journaled: Option<Vec<Bytes>>,
 }
 
 impl NewValue {
@@ -74,7 +74,7 @@ impl NewValue {
         match self {
             Self::Memory(..) => writer.is_journaled(),
             Self::TempFile(..) => false,
-            Self::Sealed(sealed) => sealed.is_journaled,
+            Self::Sealed(sealed) => sealed.journaled.is_some(),
         }
     }
 
@@ -82,7 +82,11 @@ impl NewValue {
     pub(in crate::store) fn in_memory(&self) -> Option<(&Attributes, &[Bytes])> {
         match self {
             Self::Memory(runs, details) => Some((&details.attributes, runs)),
-            Self::TempFile(..) | Self::Sealed(_) => None,
+            Self::Sealed(sealed) => {
+                let runs = sealed.journaled.as_deref()?;
+                Some((&sealed.details.attributes, runs))
+            }
+            Self::TempFile(..) => None,
         }
     }
 
@@ -123,13 +127,12 @@ impl NewValue {
         target: Target,
         version: Version,
     ) -> Result<SealedValue, Error> {
-        let is_journaled = self.is_journaled(writer);
-        let (file, details) = match self {
+        let (file, details, journaled) = match self {
             Self::Memory(runs, details) => {
                 let file = TempFile::create_small(writer.temp_dir(), &runs, target)?;
-                (file, details)
+                (file, details, writer.is_journaled().then_some(runs))
             }
-            Self::TempFile(file, details) => (file, details),
+            Self::TempFile(file, details) => (file, details, None),
             Self::Sealed(sealed) => return Ok(sealed),
         };
         file.seal(&details.attributes, version)?;
@@ -137,16 +140,12 @@ impl NewValue {
             file,
             version,
             details,
-            is_journaled,
+            journaled,
         })
     }
 }
 
 impl SealedValue {
-    pub(in crate::store) fn version(&self) -> Version {
-        self.version
-    }
-
     /// Makes its version later than `current`. Blocks.
     pub(in crate::store) fn advance(
         &mut self,
@@ -158,7 +157,7 @@ impl SealedValue {
         }
         self.version = writer.next_version(Some(current))?;
         self.file.seal(&self.details.attributes, self.version)?;
-        if writer.durability() == Durability::Disk && !self.is_journaled {
+        if writer.durability() == Durability::Disk && self.journaled.is_none() {
             writer.sync_value(&self.file)?;
         }
         Ok(())
@@ -171,6 +170,6 @@ impl SealedValue {
 
     /// Gives it the name `to` in `folder` in place of the file that has it.
     pub(in crate::store) fn replace(&mut self, folder: impl AsFd, to: &str) -> Result<(), Errno> {
-        self.file.replace(folder, to, self.is_journaled)
+        self.file.replace(folder, to, self.journaled.is_some())
     }
 }

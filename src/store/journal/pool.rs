@@ -1,29 +1,42 @@
-//! What the publisher and the checkpoint share: which segments are free, up to where changes are published, and who waits.
+//! What the publisher and the checkpoint share: which segments are free, up to where changes are made, what the control file says of
+//! both, and who waits.
 //!
-//! Promises that a segment is free only once all of its frames are settled, and that the publisher waits for one no longer than
-//! a checkpoint takes that began after it asked.
+//! Promises that a segment is free only once all of its frames are settled, also by the control file on the disk, and that the publisher
+//! waits for one no longer than a checkpoint takes that began after it asked.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use super::control::Position;
-use super::log::Used;
+use super::control::{self, Control, Live, Position};
 use super::segment::Segment;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct Pool {
     state: Mutex<State>,
+    control: Mutex<Control>,
     for_checkpoint: Condvar,
     for_publisher: Condvar,
-    /// Held by the publisher while it publishes, and by the checkpoint while it writes values anew.
+    /// Held by the publisher while it makes changes, and by the checkpoint while it writes values anew.
     turn: Mutex<()>,
+}
+
+/// A segment with frames.
+#[derive(Clone, Debug)]
+pub(super) struct Used {
+    pub(super) generation: u64,
+    /// The sequence number of its first record.
+    pub(super) first: u64,
+    pub(super) segment: Arc<Segment>,
 }
 
 #[derive(Debug)]
 struct State {
+    epoch: u64,
+    /// Bytes of each segment.
+    size: u64,
     free: Vec<Arc<Segment>>,
     /// With frames that may not be settled, oldest first.
     used: Vec<Used>,
@@ -32,10 +45,12 @@ struct State {
     /// How many there may be.
     most: usize,
     next_index: u32,
-    published: Position,
+    made: Position,
     settled: Position,
-    /// Values that are in no frame were published since the last checkpoint, and nothing else syncs them.
-    has_unsynced: bool,
+    /// The sequence numbers of changes that were not made, of those that are not settled.
+    cancelled: Vec<u64>,
+    /// A checkpoint has begun and not succeeded.
+    is_suspect: bool,
     /// When a checkpoint is due, if there is anything for it.
     due: Option<Instant>,
     /// How often a segment was asked for that was not there, and how many of these have been answered.
@@ -53,7 +68,7 @@ pub(super) struct Task {
     pub(super) settle: Option<Position>,
     /// The index of the segment that it makes, if it makes one.
     pub(super) make: Option<u32>,
-    /// What [`Shared::answer`] is to be told.
+    /// What [`Pool::answer`] is to be told.
     pub(super) asks: u64,
     /// It is the last.
     pub(super) is_last: bool,
@@ -67,52 +82,91 @@ impl State {
 
     /// Up to where there is something to settle; what comes later is due anew.
     fn take_due(&mut self) -> Option<Position> {
-        let has_any = self.published.number > self.settled.number
-            || self.has_unsynced
+        let has_any = self.made.sequence > self.settled.sequence
+            || self.is_suspect
             || !self.retired.is_empty();
         self.due = None;
-        self.has_unsynced = false;
-        has_any.then_some(self.published)
+        has_any.then_some(self.made)
+    }
+
+    /// What the control file is to say.
+    fn said(&self) -> control::State {
+        let live = |used: &Used| Live {
+            generation: used.generation,
+            index: used.segment.index(),
+            first: used.first,
+        };
+        control::State {
+            epoch: self.epoch,
+            settled: self.settled,
+            size: self.size,
+            is_suspect: self.is_suspect,
+            live: self.used.iter().map(live).collect(),
+        }
     }
 }
 
-impl Shared {
-    /// With these segments, and at most `most`; the journal goes on at `from`.
-    pub(super) fn new(free: Vec<Arc<Segment>>, most: usize, from: Position) -> Self {
+impl Pool {
+    /// With these segments of `size` bytes, and at most `most`; the journal goes on at `from` in this `epoch`, which the control
+    /// file says at once.
+    pub(super) fn new(
+        free: Vec<Arc<Segment>>,
+        most: usize,
+        size: u64,
+        epoch: u64,
+        from: Position,
+        control: Control,
+    ) -> Result<Self, Errno> {
         let next_index = free.iter().map(|s| s.index() + 1).max().unwrap_or(0);
         let state = State {
+            epoch,
+            size,
             free,
             used: Vec::new(),
             retired: Vec::new(),
             most,
             next_index,
-            published: from,
+            made: from,
             settled: from,
-            has_unsynced: false,
+            cancelled: Vec::new(),
+            is_suspect: false,
             due: None,
             asks: 0,
             answered: 0,
             refusal: None,
             is_ended: false,
         };
-        Self {
+        control.write_durably(&state.said())?;
+        Ok(Self {
             state: Mutex::new(state),
+            control: Mutex::new(control),
             for_checkpoint: Condvar::new(),
             for_publisher: Condvar::new(),
             turn: Mutex::default(),
-        }
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// While it is held, changes are published by its holder alone.
+    /// Has the control file say how things stand, as `write` writes it.
+    fn note(
+        &self,
+        write: impl FnOnce(&Control, &control::State) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = self.state().said();
+        write(&control, &said)
+    }
+
+    /// While it is held, changes are made by its holder alone.
     pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A free segment, for this generation, whose first frame will have the number `first`; and how long it was waited for.
+    /// A free segment, for this generation, whose first record will be `first`, as the control file says from then on; and how long it
+    /// was waited for.
     pub(super) fn take(
         &self,
         generation: u64,
@@ -142,7 +196,15 @@ impl Shared {
             first,
             segment: Arc::clone(&segment),
         });
-        Ok((segment, began.elapsed()))
+        drop(state);
+        let waited = began.elapsed();
+        match self.note(Control::write_durably) {
+            Ok(()) => Ok((segment, waited)),
+            Err(errno) => {
+                self.retire(generation);
+                Err(errno)
+            }
+        }
     }
 
     /// The segment of this generation is written and synced no more: a checkpoint is due at once. False if that was said before.
@@ -157,12 +219,11 @@ impl Shared {
         is_new
     }
 
-    /// All changes before `position` are published, and if it `has_unsynced` some that are in no frame and that nothing else
-    /// syncs; they are to be settled within this time.
-    pub(super) fn publish(&self, position: Position, has_unsynced: bool, within: Duration) {
+    /// All changes before `position` are made, but for those that are `cancelled`; they are to be settled within this time.
+    pub(super) fn made(&self, position: Position, cancelled: &[u64], within: Duration) {
         let mut state = self.state();
-        state.published = position;
-        state.has_unsynced |= has_unsynced;
+        state.made = position;
+        state.cancelled.extend(cancelled);
         // What was retired is needed until what follows it is settled.
         let within = if state.retired.is_empty() {
             within
@@ -173,6 +234,26 @@ impl Shared {
         if state.due.is_none_or(|before| due < before) {
             state.due = Some(due);
             self.for_checkpoint.notify_one();
+        }
+    }
+
+    /// Up to where the log is settled.
+    pub(super) fn settled(&self) -> u64 {
+        self.state().settled.sequence
+    }
+
+    /// A checkpoint begins: until it has settled what it found, nothing that the kernel remembers of the files is trusted, by no later
+    /// server either. Whether one before it has failed.
+    pub(super) fn suspect(&self) -> Result<bool, Errno> {
+        let was = std::mem::replace(&mut self.state().is_suspect, true);
+        self.note(Control::write).map(|()| was)
+    }
+
+    /// A checkpoint has failed, which the control file says on the disk. The next one is due after this time.
+    pub(super) fn fail(&self, again_after: Duration) {
+        self.state().due.get_or_insert(Instant::now() + again_after);
+        if let Err(errno) = self.note(Control::write_durably) {
+            tracing::error!(error = %errno, "cannot note that a checkpoint of the journal failed");
         }
     }
 
@@ -198,16 +279,22 @@ impl Shared {
         }
     }
 
-    /// The segments with frames that are not settled, up to where those are that are, and up to where changes are published.
-    pub(super) fn unsettled(&self) -> (Vec<Used>, Position, Position) {
+    /// The segments with frames that are not settled, from where to where their changes are made, and which are not.
+    pub(super) fn unsettled(&self) -> (Vec<Used>, Position, Position, Vec<u64>) {
         let state = self.state();
-        (state.used.clone(), state.settled, state.published)
+        let cancelled = state.cancelled.clone();
+        (state.used.clone(), state.settled, state.made, cancelled)
     }
 
     /// All before `position` is in the files, on the disk. Answers the segments that are used no more.
-    pub(super) fn settle(&self, position: Position) -> Vec<Arc<Segment>> {
+    pub(super) fn settle(&self, position: Position) -> Result<Vec<Arc<Segment>>, Errno> {
         let mut state = self.state();
         state.settled = position;
+        state.is_suspect = false;
+        drop(state);
+        self.note(Control::write_durably)?;
+        let mut state = self.state();
+        state.cancelled.retain(|&of| of >= position.sequence);
         let mut gone = Vec::new();
         let used = std::mem::take(&mut state.used);
         for used in used {
@@ -226,11 +313,11 @@ impl Shared {
         state.retired.retain(|&of| of >= position.generation);
         state.refusal = None;
         self.for_publisher.notify_one();
-        gone
+        Ok(gone)
     }
 
     /// A segment was made, or could not be.
-    pub(super) fn made(&self, made: Result<Segment, Errno>) {
+    pub(super) fn add(&self, made: Result<Segment, Errno>) {
         let mut state = self.state();
         match made {
             Ok(segment) => {
@@ -248,7 +335,7 @@ impl Shared {
         self.for_publisher.notify_one();
     }
 
-    /// Nothing more will be published.
+    /// Nothing more will be made.
     pub(super) fn end(&self) {
         self.state().is_ended = true;
         self.for_checkpoint.notify_one();
@@ -258,9 +345,9 @@ impl Shared {
     pub(super) fn unsettled_bytes(&self) -> u64 {
         let state = self.state();
         let between = state.used.iter().filter(|used| {
-            (state.settled.generation..state.published.generation).contains(&used.generation)
+            (state.settled.generation..state.made.generation).contains(&used.generation)
         });
         let between: u64 = between.map(|used| used.segment.size()).sum();
-        (between + state.published.offset).saturating_sub(state.settled.offset)
+        (between + state.made.offset).saturating_sub(state.settled.offset)
     }
 }

@@ -1,0 +1,111 @@
+//! What the log says of each key, and what a replay makes of the file that it finds. Pure.
+//!
+//! Order is that of the log alone. A file is the server's own if its version is in the log, as what a change made or as what it
+//! replaced; any other was placed by a hand, whatever its date, and stays. A large value that is not in its file was not answered,
+//! as its name was not on the disk: then the change before it counts. A missing file is restored: names that a hand
+//! gave may be lost with the power too.
+
+use std::collections::{HashMap, HashSet};
+
+use super::super::meta::Version;
+use super::format::{Change, Operation, Record};
+
+/// The changes of a log, by key.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    keys: HashMap<Box<str>, Vec<Step>>,
+    cancelled: HashSet<u64>,
+}
+
+/// A change, without its value.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    sequence: u64,
+    base: Option<Version>,
+    result: Option<Version>,
+    is_large: bool,
+}
+
+/// What is to be made of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Nothing: it is as the log says, or an earlier record is looked at.
+    Stays,
+    /// It has the version of the record: its bytes may be torn.
+    Compared,
+    /// The record is made of it.
+    Made,
+    /// A hand has placed it.
+    Foreign,
+}
+
+impl History {
+    /// Takes the next record of the log.
+    pub(super) fn add(&mut self, record: &Record<'_>) {
+        match record {
+            Record::Cancel(sequence) => {
+                self.cancelled.insert(*sequence);
+            }
+            Record::Change(change) => {
+                let step = Step {
+                    sequence: change.sequence,
+                    base: change.base,
+                    result: result(&change.operation),
+                    is_large: matches!(change.operation, Operation::Large(_)),
+                };
+                match self.keys.get_mut(change.key) {
+                    Some(steps) => steps.push(step),
+                    None => drop(self.keys.insert(change.key.into(), vec![step])),
+                }
+            }
+        }
+    }
+
+    /// The change with this sequence number was not made.
+    pub(super) fn cancel(&mut self, sequence: u64) {
+        self.cancelled.insert(sequence);
+    }
+
+    /// Whether `change` decides what its key stands for, as far as the log tells without the file.
+    pub(super) fn may_count(&self, change: &Change<'_>) -> bool {
+        let is_small = !matches!(change.operation, Operation::Large(_));
+        is_small
+            && !self.cancelled.contains(&change.sequence)
+            && self.later(change).all(|step| step.is_large)
+    }
+
+    /// What is to be made of the file with the version `found`, where `change` [may count](Self::may_count).
+    pub(super) fn fate(&self, change: &Change<'_>, found: Option<Version>) -> Fate {
+        let result = result(&change.operation);
+        match found {
+            Some(_) if self.later(change).any(|step| step.result == found) => Fate::Stays,
+            Some(_) if found == result => Fate::Compared,
+            Some(_) if self.is_ours(change.key, found) => Fate::Made,
+            Some(_) => Fate::Foreign,
+            None if result.is_none() => Fate::Stays,
+            None => Fate::Made,
+        }
+    }
+
+    /// Those after `change` of its key that were not cancelled, the last one first.
+    fn later(&self, change: &Change<'_>) -> impl Iterator<Item = &Step> {
+        let steps = self.keys.get(change.key).map_or(&[][..], Vec::as_slice);
+        let sequence = change.sequence;
+        let later = steps.iter().rev();
+        let later = later.take_while(move |step| step.sequence > sequence);
+        later.filter(|step| !self.cancelled.contains(&step.sequence))
+    }
+
+    fn is_ours(&self, key: &str, found: Option<Version>) -> bool {
+        let mut steps = self.keys.get(key).into_iter().flatten();
+        steps.any(|step| step.base == found || step.result == found)
+    }
+}
+
+/// The version that a change gives its key.
+fn result(operation: &Operation<'_>) -> Option<Version> {
+    match operation {
+        Operation::Put(version, ..) | Operation::Large(version) => Some(*version),
+        Operation::Delete => None,
+    }
+}

@@ -1,0 +1,23 @@
+//! Threads without which no write can be answered: a panic of one ends the process, with a message, and never leaves writers waiting.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread::JoinHandle;
+
+/// Starts a thread with this name that does `work`.
+pub(super) fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<JoinHandle<T>> {
+    let thread = name.to_owned();
+    let work = move || match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(done) => done,
+        Err(_) => {
+            tracing::error!(
+                thread,
+                "a thread that writes need has panicked: the server ends"
+            );
+            std::process::exit(1)
+        }
+    };
+    std::thread::Builder::new().name(name.into()).spawn(work)
+}
