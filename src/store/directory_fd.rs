@@ -179,6 +179,15 @@ pub(super) fn look_up(folder: impl AsFd, name: &str) -> Result<Entry, Errno> {
     }
 }
 
+/// When the file system last changed what stands under `name` in `folder`, its name or its bytes, in nanoseconds since 1970. No
+/// program can set it.
+pub(super) fn changed(folder: impl AsFd, name: &str) -> Result<i64, Errno> {
+    let stat = || rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
+    let stat = retry_if_stale(stat)?;
+    let nanos = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
+    Ok(i64::try_from(nanos).unwrap_or(i64::MAX))
+}
+
 /// Removes `name` from `folder`.
 pub(super) fn unlink(folder: impl AsFd, name: &str) -> Result<(), Errno> {
     retry_if_stale(|| rustix::fs::unlinkat(&folder, name, AtFlags::empty()))

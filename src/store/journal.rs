@@ -25,6 +25,10 @@ mod writer;
 pub use check::{Report, check};
 pub(super) use control::Position;
 pub(super) use format::FrameBuilder;
+#[cfg(test)]
+pub(super) use format::{Head, Operation, Record};
+#[cfg(test)]
+pub(super) use history::{Fate, History};
 pub(super) use place::Place;
 pub(super) use recover::{needs_replay, recover};
 pub(super) use writer::{Journal, Log};

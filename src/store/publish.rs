@@ -28,6 +28,8 @@ mod acknowledge;
 mod change;
 mod commit;
 mod levels;
+#[cfg(test)]
+mod model;
 mod pending;
 mod pipeline;
 
@@ -105,6 +107,7 @@ impl Publisher {
             value,
             condition,
             tries: 0,
+            was_logged: false,
             reply_to,
         };
         let full = self.hand_over(change);

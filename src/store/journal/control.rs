@@ -18,9 +18,9 @@ const WIDTH: usize = 512;
 /// A place in the journal: where the frame begins, or will, whose first record has this sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Position {
-    pub(super) generation: u64,
-    pub(super) offset: u64,
-    pub(super) sequence: u64,
+    pub(in crate::store) generation: u64,
+    pub(in crate::store) offset: u64,
+    pub(in crate::store) sequence: u64,
 }
 
 impl Position {

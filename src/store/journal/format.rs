@@ -24,8 +24,8 @@ const GROUP: usize = 1 << 20;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"dsjrnl02");
 
-/// Magic, identifier, generation, first, synced, settled, bytes of payload, records, checksum.
-const HEAD: usize = 8 + 16 + 8 + 8 + 8 + 8 + 4 + 4 + 8;
+/// Magic, identifier, generation, first, synced, settled, time, bytes of payload, records, checksum.
+const HEAD: usize = 8 + 16 + 8 + 8 + 8 + 8 + 8 + 4 + 4 + 8;
 
 /// The length that stands for no bytes at all, as an empty string is something.
 const NONE: u16 = u16::MAX;
@@ -40,23 +40,25 @@ const CANCEL: u8 = 4;
 
 /// What the head of a frame says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
-    pub(super) journal: u128,
+pub(in crate::store) struct Head {
+    pub(in crate::store) journal: u128,
     /// Of the segment that it lies in: higher each time that a segment is begun.
-    pub(super) generation: u64,
+    pub(in crate::store) generation: u64,
     /// The sequence number of its first record: the one after the last of the frame before.
-    pub(super) first: u64,
+    pub(in crate::store) first: u64,
     /// All records before this one were on the disk when the frame was written.
-    pub(super) synced: u64,
+    pub(in crate::store) synced: u64,
     /// All before this one were in the files, on the disk.
-    pub(super) settled: u64,
-    pub(super) records: u32,
+    pub(in crate::store) settled: u64,
+    /// When it was begun, by the system's clock, in nanoseconds since 1970.
+    pub(in crate::store) time: i64,
+    pub(in crate::store) records: u32,
     payload: usize,
 }
 
 /// A record of a frame.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Record<'a> {
+pub(in crate::store) enum Record<'a> {
     Change(Change<'a>),
     /// The change with this sequence number, in a frame before, was not made.
     Cancel(u64),
@@ -64,17 +66,19 @@ pub(super) enum Record<'a> {
 
 /// A change as the journal holds it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Change<'a> {
-    pub(super) sequence: u64,
-    pub(super) key: &'a str,
+pub(in crate::store) struct Change<'a> {
+    pub(in crate::store) sequence: u64,
+    /// When its frame was begun.
+    pub(in crate::store) time: i64,
+    pub(in crate::store) key: &'a str,
     /// What it replaces or removes.
-    pub(super) base: Option<Version>,
-    pub(super) operation: Operation<'a>,
+    pub(in crate::store) base: Option<Version>,
+    pub(in crate::store) operation: Operation<'a>,
 }
 
 /// What a change makes of its key.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Operation<'a> {
+pub(in crate::store) enum Operation<'a> {
     /// The key stands for this value.
     Put(Version, Attributes, &'a [u8]),
     /// The key stands for a value that is in its file, and synced with it.
@@ -88,13 +92,16 @@ pub(super) enum Operation<'a> {
 pub(in crate::store) struct FrameBuilder {
     bytes: Vec<u8>,
     records: u32,
+    time: i64,
 }
 
 impl FrameBuilder {
-    pub(in crate::store) fn new() -> Self {
+    /// One that is begun at this time, in nanoseconds since 1970, before its changes are decided.
+    pub(in crate::store) fn new(time: i64) -> Self {
         Self {
             bytes: vec![0; HEAD],
             records: 0,
+            time,
         }
     }
 
@@ -167,7 +174,7 @@ impl FrameBuilder {
 
     /// The bytes of the frame, padded to whole blocks. `head` says all but what is counted here. A frame that could not be read back
     /// is refused.
-    pub(super) fn finish(mut self, head: Head) -> Result<Vec<u8>, Error> {
+    pub(in crate::store) fn finish(mut self, head: Head) -> Result<Vec<u8>, Error> {
         let payload = self.bytes.len() - HEAD;
         if payload > MAX_PAYLOAD {
             let why = std::io::Error::other(format!("a frame of {payload} bytes"));
@@ -180,6 +187,7 @@ impl FrameBuilder {
         bytes.put_u64_le(head.first);
         bytes.put_u64_le(head.synced);
         bytes.put_u64_le(head.settled);
+        bytes.put_i64_le(self.time);
         bytes.put_u32_le(length(payload));
         bytes.put_u32_le(self.records);
         let sum = checksum(&self.bytes);
@@ -225,20 +233,21 @@ fn checksum(frame: &[u8]) -> u64 {
 }
 
 impl Head {
-    pub(super) fn new(journal: u128, generation: u64, first: u64) -> Self {
+    pub(in crate::store) fn new(journal: u128, generation: u64, first: u64) -> Self {
         Self {
             journal,
             generation,
             first,
             synced: first,
             settled: 0,
+            time: 0,
             records: 0,
             payload: 0,
         }
     }
 
     /// The head that `block` begins with, if it is one; it is not proved yet.
-    pub(super) fn parse(mut block: &[u8]) -> Option<Self> {
+    pub(in crate::store) fn parse(mut block: &[u8]) -> Option<Self> {
         let magic = block.try_get_u64_le().ok()?;
         let head = Self {
             journal: block.try_get_u128_le().ok()?,
@@ -246,6 +255,7 @@ impl Head {
             first: block.try_get_u64_le().ok()?,
             synced: block.try_get_u64_le().ok()?,
             settled: block.try_get_u64_le().ok()?,
+            time: block.try_get_i64_le().ok()?,
             payload: usize::try_from(block.try_get_u32_le().ok()?).ok()?,
             records: block.try_get_u32_le().ok()?,
         };
@@ -258,12 +268,12 @@ impl Head {
     }
 
     /// The sequence number after that of its last record.
-    pub(super) fn end(&self) -> u64 {
+    pub(in crate::store) fn end(&self) -> u64 {
         self.first + u64::from(self.records)
     }
 
     /// The records of `frame`, which begins with this head, if it is whole.
-    pub(super) fn read<'a>(&self, frame: &'a [u8]) -> Option<Vec<Record<'a>>> {
+    pub(in crate::store) fn read<'a>(&self, frame: &'a [u8]) -> Option<Vec<Record<'a>>> {
         let frame = frame.get(..HEAD + self.payload)?;
         let sum = frame[HEAD - 8..HEAD].try_into().ok()?;
         if checksum(frame) != u64::from_le_bytes(sum) {
@@ -271,12 +281,12 @@ impl Head {
         }
         let mut payload = &frame[HEAD..];
         (self.first..self.end())
-            .map(|sequence| record(&mut payload, sequence))
+            .map(|sequence| record(&mut payload, sequence, self.time))
             .collect()
     }
 }
 
-fn record<'a>(bytes: &mut &'a [u8], sequence: u64) -> Option<Record<'a>> {
+fn record<'a>(bytes: &mut &'a [u8], sequence: u64, time: i64) -> Option<Record<'a>> {
     let kind = bytes.try_get_u8().ok()?;
     if kind == CANCEL {
         return Some(Record::Cancel(bytes.try_get_u64_le().ok()?));
@@ -296,6 +306,7 @@ fn record<'a>(bytes: &mut &'a [u8], sequence: u64) -> Option<Record<'a>> {
     };
     Some(Record::Change(Change {
         sequence,
+        time,
         key,
         base: (base != NO_VERSION).then(|| Version::from_nanos(base)),
         operation,
@@ -354,7 +365,7 @@ mod tests {
     }
 
     fn frame(value: &[u8]) -> Vec<u8> {
-        let mut builder = FrameBuilder::new();
+        let mut builder = FrameBuilder::new(5);
         let attributes = Attributes {
             media_type: Some("text/plain".into()),
             fields: None,
@@ -384,7 +395,7 @@ mod tests {
             let attributes = Attributes { media_type: media_type.map(Into::into), fields: fields.map(Into::into), digests };
             let (first, second) = value.split_at(cut.min(value.len()));
             let runs = [Bytes::copy_from_slice(first), Bytes::copy_from_slice(second)];
-            let mut builder = FrameBuilder::new();
+            let mut builder = FrameBuilder::new(5);
             builder.put(&key, base, version, &attributes, &runs);
             builder.large(&key, base, version);
             builder.delete(&key, base);
@@ -392,7 +403,7 @@ mod tests {
             let frame = builder.finish(head()).unwrap();
             let parsed = Head::parse(&frame).unwrap();
             prop_assert_eq!((parsed.journal, parsed.generation, parsed.first, parsed.end(), parsed.size()), (7, 3, 12, 16, frame.len()));
-            let change = |sequence, operation| Record::Change(Change { sequence, key: &key, base, operation });
+            let change = |sequence, operation| Record::Change(Change { sequence, time: 5, key: &key, base, operation });
             let expected = vec![
                 change(12, Operation::Put(version, attributes, &value)),
                 change(13, Operation::Large(version)),
@@ -410,7 +421,7 @@ mod tests {
                 prop_assert!(head.read(&frame).is_none());
             }
             let mut payload = &bytes[..];
-            while record(&mut payload, 0).is_some() {}
+            while record(&mut payload, 0, 0).is_some() {}
         }
     }
 
@@ -431,7 +442,7 @@ mod tests {
     fn a_frame_takes_whole_blocks_and_none_is_longer_than_can_be_read() {
         assert_eq!(frame(b"").len(), BLOCK);
         assert_eq!(frame(&[1; BLOCK]).len(), 2 * BLOCK);
-        let mut longest = FrameBuilder::new();
+        let mut longest = FrameBuilder::new(5);
         while longest.bytes.len() - HEAD < MAX_PAYLOAD - 9 {
             longest.cancel(1);
         }
@@ -439,7 +450,7 @@ mod tests {
         longest.bytes.resize(longest.bytes.len() + rest, 0);
         let frame = longest.finish(head()).unwrap();
         assert!(Head::parse(&frame).unwrap().read(&frame).is_some());
-        let mut too_long = FrameBuilder::new();
+        let mut too_long = FrameBuilder::new(5);
         too_long.bytes.resize(HEAD + MAX_PAYLOAD + 1, 0);
         assert!(too_long.finish(head()).is_err());
     }

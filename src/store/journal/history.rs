@@ -1,7 +1,8 @@
 //! What the log says of each key, and what a replay makes of the file that it finds. Pure.
 //!
 //! Order is that of the log alone. A file is the server's own if its version is in the log, as what a change made or as what it
-//! replaced; any other was placed by a hand, whatever its date, and stays. A large value that is not in its file was not answered,
+//! replaced. Any other was there before the change, where a hand had replaced or removed it and the disk does not know that, if the
+//! file system has not changed it since; else a hand has placed it later, whatever its date, and it stays. A large value that is not in its file was not answered,
 //! as its name was not on the disk: then the change before it counts. A missing file is restored: names that a hand
 //! gave may be lost with the power too.
 
@@ -12,7 +13,7 @@ use super::format::{Change, Operation, Record};
 
 /// The changes of a log, by key.
 #[derive(Debug, Default)]
-pub(super) struct History {
+pub(in crate::store) struct History {
     keys: HashMap<Box<str>, Vec<Step>>,
     cancelled: HashSet<u64>,
 }
@@ -28,20 +29,20 @@ struct Step {
 
 /// What is to be made of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(in crate::store) enum Fate {
     /// Nothing: it is as the log says, or an earlier record is looked at.
     Stays,
     /// It has the version of the record: its bytes may be torn.
     Compared,
     /// The record is made of it.
     Made,
-    /// A hand has placed it.
+    /// The log does not know it: a hand has placed it, or it is [older](History::is_older).
     Foreign,
 }
 
 impl History {
     /// Takes the next record of the log.
-    pub(super) fn add(&mut self, record: &Record<'_>) {
+    pub(in crate::store) fn add(&mut self, record: &Record<'_>) {
         match record {
             Record::Cancel(sequence) => {
                 self.cancelled.insert(*sequence);
@@ -62,12 +63,12 @@ impl History {
     }
 
     /// The change with this sequence number was not made.
-    pub(super) fn cancel(&mut self, sequence: u64) {
+    pub(in crate::store) fn cancel(&mut self, sequence: u64) {
         self.cancelled.insert(sequence);
     }
 
     /// Whether `change` decides what its key stands for, as far as the log tells without the file.
-    pub(super) fn may_count(&self, change: &Change<'_>) -> bool {
+    pub(in crate::store) fn may_count(&self, change: &Change<'_>) -> bool {
         let is_small = !matches!(change.operation, Operation::Large(_));
         is_small
             && !self.cancelled.contains(&change.sequence)
@@ -75,11 +76,18 @@ impl History {
     }
 
     /// What is to be made of the file with the version `found`, where `change` [may count](Self::may_count).
-    pub(super) fn fate(&self, change: &Change<'_>, found: Option<Version>) -> Fate {
+    pub(in crate::store) fn fate(&self, change: &Change<'_>, found: Option<Version>) -> Fate {
         let result = result(&change.operation);
         match found {
-            Some(_) if self.later(change).any(|step| step.result == found) => Fate::Stays,
             Some(_) if found == result => Fate::Compared,
+            // A large value that came later, or one that was not logged and that such a one was to replace.
+            Some(_)
+                if self
+                    .later(change)
+                    .any(|s| s.result == found || s.base == found) =>
+            {
+                Fate::Stays
+            }
             Some(_) if self.is_ours(change.key, found) => Fate::Made,
             Some(_) => Fate::Foreign,
             None if result.is_none() => Fate::Stays,
@@ -94,6 +102,11 @@ impl History {
         let later = steps.iter().rev();
         let later = later.take_while(move |step| step.sequence > sequence);
         later.filter(|step| !self.cancelled.contains(&step.sequence))
+    }
+
+    /// Whether a file that is [`Fate::Foreign`], and that the file system changed last at this time, stood there before `change`.
+    pub(in crate::store) fn is_older(change: &Change<'_>, changed: i64) -> bool {
+        changed <= change.time
     }
 
     fn is_ours(&self, key: &str, found: Option<Version>) -> bool {

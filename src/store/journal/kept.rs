@@ -34,7 +34,7 @@ impl Kept {
         Self {
             journal,
             frames: Vec::new(),
-            last: FrameBuilder::new(),
+            last: FrameBuilder::new(0),
             keys: HashSet::new(),
         }
     }
@@ -109,7 +109,7 @@ impl Kept {
     }
 
     fn close_frame(&mut self) -> Result<(), Error> {
-        let frame = std::mem::replace(&mut self.last, FrameBuilder::new());
+        let frame = std::mem::replace(&mut self.last, FrameBuilder::new(0));
         if !frame.is_empty() {
             let head = Head::new(self.journal, 0, 1);
             self.frames.extend(frame.finish(head)?);

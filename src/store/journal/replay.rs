@@ -1,14 +1,14 @@
 //! The replay: what the journal has and the files lack is made in the files.
 //!
-//! [`History`] says what is made of each file. To replay twice changes nothing, so a replay may be cut off anywhere. What stands where
-//! an acknowledged value belongs, and has no place in the log, was gone when that was acknowledged: it is set aside, not removed.
+//! [`History`] says what is made of each file. To replay twice changes nothing, so a replay may be cut off anywhere. What the log does not
+//! know and stood in a value's place before that was written is set aside, not removed.
 
 use bytes::Bytes;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 
 use super::super::attributes::Attributes;
-use super::super::directory_fd::{Blocking, Dir, Entry, look_up, unlink};
+use super::super::directory_fd::{Blocking, Dir, Entry, changed, look_up, unlink};
 use super::super::error::Error;
 use super::super::folder::is_no_folder;
 use super::super::key::{Key, folder_and_above};
@@ -78,7 +78,12 @@ impl<'a> Replay<'a> {
             return Ok(());
         }
         let found = find(self.writer.dir(), &key)?;
-        match (&change.operation, self.fate(change, found)) {
+        let mut fate = self.fate(change, found);
+        if fate == Fate::Foreign && self.is_older(change, &key)? {
+            self.set_aside(key.as_str())?;
+            fate = Fate::Made;
+        }
+        match (&change.operation, fate) {
             (_, Fate::Foreign) => self.by_hand(&key),
             (Operation::Put(version, attributes, value), fate) => {
                 if fate == Fate::Stays
@@ -86,17 +91,19 @@ impl<'a> Replay<'a> {
                 {
                     return Ok(());
                 }
-                if self.moment != Moment::Serving {
-                    self.clear_the_way(&key)?;
+                if self.moment != Moment::Serving && !self.clear_the_way(change, &key)? {
+                    self.by_hand(&key);
+                    return Ok(());
                 }
                 self.put(&key, *version, attributes, value)?;
                 self.done.written += 1;
             }
             (Operation::Delete, Fate::Made) => {
                 let folder = self.writer.dir().folder(key.folder());
-                folder
-                    .and_then(|folder| unlink(&folder, key.name()))
-                    .map_err(Error::errno_while("unlink"))?;
+                match folder.and_then(|folder| unlink(&folder, key.name())) {
+                    Ok(()) | Err(Errno::NOENT) => {}
+                    Err(errno) => return Err(Error::new("unlink", errno)),
+                }
                 self.done.removed += 1;
                 self.remove_empty_folders(&key);
             }
@@ -117,6 +124,17 @@ impl<'a> Replay<'a> {
             Fate::Made if self.moment == Moment::Serving => Fate::Stays,
             fate => fate,
         }
+    }
+
+    /// Whether what the log does not know stood there before the change.
+    fn is_older(&self, change: &Change<'_>, key: &Key<'_>) -> Result<bool, Error> {
+        if self.moment == Moment::Serving {
+            return Ok(false);
+        }
+        let folder = self.writer.dir().folder(key.folder());
+        let changed = folder.and_then(|folder| changed(&folder, key.name()));
+        let changed = changed.map_err(Error::errno_while("look up"))?;
+        Ok(History::is_older(change, changed))
     }
 
     /// Whether the file that was `found` has these bytes on the disk.
@@ -140,23 +158,35 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Sets aside what stands where `key` or a folder of it belongs.
-    fn clear_the_way(&self, key: &Key<'_>) -> Result<(), Error> {
+    /// Sets aside what stood where the key of `change` or a folder of it belongs before that; false if something stands there that a hand
+    /// has placed since.
+    fn clear_the_way(&self, change: &Change<'_>, key: &Key<'_>) -> Result<bool, Error> {
         let dir = self.writer.dir();
         let mut folders: Vec<_> = folder_and_above(key.folder()).collect();
         folders.reverse();
         for path in folders.into_iter().skip(1) {
             match dir.folder(path) {
                 Ok(_) => {}
-                Err(Errno::NOTDIR | Errno::LOOP) => return self.set_aside(path),
-                Err(_) => return Ok(()),
+                Err(Errno::NOTDIR | Errno::LOOP) => return self.set_aside_older(change, path),
+                Err(_) => return Ok(true),
             }
         }
-        let folder = dir.remove_empty_folders(key.as_str(), key.folder());
-        if folder == key.as_str() && dir.folder(folder).is_ok() {
-            return self.set_aside(folder);
+        let left = dir.remove_empty_folders(key.as_str(), key.folder());
+        if left == key.as_str() && dir.folder(left).is_ok() {
+            return self.set_aside_older(change, left);
         }
-        Ok(())
+        Ok(true)
+    }
+
+    fn set_aside_older(&self, change: &Change<'_>, path: &str) -> Result<bool, Error> {
+        let Ok(key) = Key::new(path) else {
+            return Ok(false);
+        };
+        let is_older = self.is_older(change, &key)?;
+        if is_older {
+            self.set_aside(path)?;
+        }
+        Ok(is_older)
     }
 
     fn set_aside(&self, path: &str) -> Result<(), Error> {

@@ -10,6 +10,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::super::error::Error;
@@ -24,6 +25,8 @@ use super::segment::Segment;
 
 /// What the publisher asks of the journal.
 pub(in crate::store) trait Log {
+    /// A frame for changes that are decided from now on.
+    fn frame(&self) -> FrameBuilder;
     /// Whether `frame` goes to the segment of the one before it.
     fn has_room(&self, frame: &FrameBuilder) -> bool;
     /// Appends `frame` and begins its sync; the sequence number of its first record, and where it ends. Where it has no room, all that
@@ -146,6 +149,11 @@ impl Journal {
 }
 
 impl Log for Journal {
+    fn frame(&self) -> FrameBuilder {
+        let now = clock_gettime(ClockId::Realtime);
+        FrameBuilder::new(now.tv_sec * 1_000_000_000 + now.tv_nsec)
+    }
+
     fn has_room(&self, frame: &FrameBuilder) -> bool {
         self.room_in_last(frame).is_some()
     }

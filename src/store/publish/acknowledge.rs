@@ -75,6 +75,16 @@ impl Acknowledger {
         })
     }
 
+    /// One that finishes each batch at once, without a sync.
+    #[cfg(test)]
+    pub(super) fn at_once(changes: Arc<Changes>) -> Self {
+        Self {
+            changes,
+            failed: Arc::default(),
+            syncer: None,
+        }
+    }
+
     /// Has changes made by `work`, which answers how many it took, and finishes them, now or soon.
     pub(super) fn batch(&self, work: impl FnOnce() -> (usize, Vec<Made>)) {
         let failed_before = self.failed.load(Acquire);

@@ -21,6 +21,8 @@ pub(super) struct Change {
     pub(super) condition: Option<Condition>,
     /// How often it was decided.
     pub(super) tries: u32,
+    /// The journal has a record of it that is cancelled, or is to be.
+    pub(super) was_logged: bool,
     pub(super) reply_to: Sender<Outcome>,
 }
 
@@ -52,11 +54,6 @@ pub(super) enum Applied {
 }
 
 impl Change {
-    /// Whether its value lies in a file that is synced by itself, so that the journal need not have it.
-    pub(super) fn is_in_file(&self) -> bool {
-        self.value.as_ref().is_some_and(|v| v.in_memory().is_none())
-    }
-
     /// It is not made.
     pub(super) fn refuse(self, why: Error) -> Made {
         self.unchanged(Err(why))

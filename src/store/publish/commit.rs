@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use super::super::directory_fd::{Dir, Entry, look_up, unlink};
 use super::super::error::Error;
 use super::super::folder::{Folder, is_no_folder};
+use super::super::journal::FrameBuilder;
 use super::super::key::Key;
 use super::super::limits::SLOW_TO_FREE;
 use super::super::meta::Meta;
@@ -310,17 +311,34 @@ impl Files for Committer {
 
     fn decide(&self, change: &mut Change, pending: &Pending) -> Decision {
         let decided = match pending.see(&change.key) {
-            Seen::Occupied if change.value.is_some() => return Decision::Wait,
+            Seen::Occupied => return Decision::Wait,
             Seen::Decided(current) => match self.plan(change, current) {
                 Ok(Decision::Answer(_)) | Err(Error::Precondition) => return Decision::Wait,
                 decided => decided,
             },
-            Seen::Occupied | Seen::Nothing => {
+            Seen::Nothing => {
                 let found = self.find(change).map(|found| found.value);
                 found.and_then(|current| self.plan(change, current))
             }
         };
         decided.unwrap_or_else(|error| Decision::Answer(Err(error)))
+    }
+
+    fn record(&self, change: &Change, plan: Plan, frame: &mut FrameBuilder) -> u32 {
+        let key = change.key.as_str();
+        let base = plan.base.map(|meta| meta.version);
+        let Some(result) = plan.result else {
+            return frame.delete(key, base);
+        };
+        match change.value.as_ref().and_then(NewValue::in_memory) {
+            Some((attributes, runs)) => frame.put(key, base, result.version, attributes, runs),
+            None => frame.large(key, base, result.version),
+        }
+    }
+
+    fn is_in_file(&self, change: &Change) -> bool {
+        let value = change.value.as_ref();
+        value.is_some_and(|value| value.in_memory().is_none())
     }
 
     fn stage(&self, change: &mut Change, plan: Plan) -> Result<(), Error> {

@@ -44,9 +44,10 @@ impl Pending {
         if self.keys.is_empty() {
             return Seen::Nothing;
         }
-        match self.keys.get(key.as_str()) {
-            Some(state) => Seen::Decided(state.value),
-            None if self.is_occupied(key) => Seen::Occupied,
+        match self.keys.get(key.as_str()).map(|state| state.value) {
+            Some(value @ Some(_)) => Seen::Decided(value),
+            _ if self.is_occupied(key) => Seen::Occupied,
+            Some(None) => Seen::Decided(None),
             None => Seen::Nothing,
         }
     }

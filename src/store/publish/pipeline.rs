@@ -26,6 +26,10 @@ pub(super) trait Files {
     fn check(&self) -> Result<(), Error>;
     /// Decides `change` against `pending`, and then the files.
     fn decide(&self, change: &mut Change, pending: &Pending) -> Decision;
+    /// Adds what the journal is to hold of `change` to `frame`; which record of it that is.
+    fn record(&self, change: &Change, plan: Plan, frame: &mut FrameBuilder) -> u32;
+    /// Whether the value of `change` lies in a file that is synced by itself, so that the journal need not have it.
+    fn is_in_file(&self, change: &Change) -> bool;
     /// Writes the file of the value, if `change` has one.
     fn stage(&self, change: &mut Change, plan: Plan) -> Result<(), Error>;
     /// Makes `change`, unless its key no longer stands for the base of `plan`.
@@ -51,11 +55,15 @@ struct State {
     /// The sequence numbers of records that the next frame cancels, and the answers that wait for its sync.
     cancelled: Vec<u64>,
     failed: Vec<Made>,
+    /// As `cancelled`, of a frame that the journal did not take: the next one has them too.
+    uncancelled: Vec<u64>,
 }
 
 /// Changes whose records one frame of the journal holds.
 struct Group {
     entries: Vec<Entry>,
+    /// What its frame cancels.
+    cancelled: Vec<u64>,
     /// How many changes were taken: those that have panicked are no entry.
     taken: usize,
     is_staged: bool,
@@ -114,18 +122,47 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
                 Some(Event::End) => return,
                 None => {}
             }
-            let taken = self.append(|| changes.try_recv().ok()).await;
+            let taken = self.go_on(|| changes.try_recv().ok()).await;
             if taken > 0 {
                 observe(taken);
             }
-            while let Some(synced) = self.log.poll() {
-                self.hear(synced);
-            }
-            self.make_ready();
-            self.stage();
-            // What need not be waited for.
-            self.make_ready();
         }
+    }
+
+    /// Appends what is left and what `next` gives, and makes what is synced; how many changes were appended.
+    async fn go_on(&mut self, next: impl FnMut() -> Option<Change>) -> usize {
+        let taken = self.append(next).await;
+        while let Some(synced) = self.log.poll() {
+            self.hear(synced);
+        }
+        self.make_ready();
+        self.stage();
+        // What need not be waited for.
+        self.make_ready();
+        taken
+    }
+
+    /// As [`Self::run`] does, for what is `asked`, as long as nothing is to be waited for; `with` then sees the log.
+    #[cfg(test)]
+    pub(super) fn play(&mut self, asked: Vec<Change>, with: impl FnOnce(&mut L)) {
+        with(self.log);
+        let mut asked = asked.into_iter();
+        loop {
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            let is_done = {
+                let step = std::pin::pin!(self.go_on(|| asked.next()));
+                step.poll(&mut context).is_ready()
+            };
+            assert!(is_done, "the model's log is not waited for");
+            if !self.state.is_left() {
+                return;
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn log(&self) -> &L {
+        self.log
     }
 
     /// What there is to do next; `None` where something is left to be decided or cancelled.
@@ -154,7 +191,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
     /// all groups before it are made first: the next segment is free only when all is made that was appended long before.
     async fn append(&mut self, mut next: impl FnMut() -> Option<Change>) -> usize {
         let (room, may_change) = (self.room(), self.files.check());
-        let mut frame = FrameBuilder::new();
+        let mut frame = self.log.frame();
         let mut group = self.state.begin(&mut frame);
         while group.taken < room
             && !frame.is_full()
@@ -166,7 +203,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
                 Err(error) => Some(Decision::Answer(Err(error.again()))),
             };
             if let Some(decision) = decision {
-                let entry = self.state.enter(change, decision, &mut frame);
+                let entry = self.state.enter(self.files, change, decision, &mut frame);
                 group.entries.push(entry);
             }
         }
@@ -178,7 +215,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
             self.make_ready_for(&frame).await;
             match self.log.append(frame) {
                 Ok((first, end)) => (group.first, group.end) = (first, Some(end)),
-                Err(error) => group.refuse(&error, &mut self.state.pending),
+                Err(error) => group.refuse(self.files, &error, &mut self.state),
             }
         }
         self.groups.push_back(group);
@@ -205,7 +242,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         self.stage();
         self.make_ready();
         for group in &mut self.groups {
-            group.refuse(&error, &mut self.state.pending);
+            group.refuse(self.files, &error, &mut self.state);
         }
     }
 
@@ -267,28 +304,40 @@ impl State {
 
     /// A group whose `frame` cancels what is to be cancelled.
     fn begin(&mut self, frame: &mut FrameBuilder) -> Group {
-        for sequence in self.cancelled.drain(..) {
+        let mut cancelled = std::mem::take(&mut self.cancelled);
+        cancelled.append(&mut self.uncancelled);
+        for &sequence in &cancelled {
             frame.cancel(sequence);
         }
         let entries: Vec<_> = self.failed.drain(..).map(Entry::Cancelled).collect();
         Group {
             taken: entries.len(),
             entries,
+            cancelled,
             is_staged: false,
             first: 0,
             end: None,
         }
     }
 
-    fn enter(&mut self, change: Change, decision: Decision, frame: &mut FrameBuilder) -> Entry {
+    fn enter(
+        &mut self,
+        files: &impl Files,
+        change: Change,
+        decision: Decision,
+        frame: &mut FrameBuilder,
+    ) -> Entry {
         let plan = match decision {
             Decision::Make(plan) => plan,
+            Decision::Answer(outcome) if change.was_logged => {
+                return Entry::Cancelled(change.unchanged(outcome));
+            }
             Decision::Answer(outcome) => return Entry::Answer(change.unchanged(outcome)),
             Decision::Wait => return Entry::Wait(change),
         };
         Entry::Make(Box::new(Planned {
             ticket: self.pending.decide(&change.key, plan.result),
-            record: Some(record(frame, &change, plan)),
+            record: Some(files.record(&change, plan, frame)),
             change,
             plan,
             staged: Ok(()),
@@ -326,8 +375,9 @@ impl State {
         match applied {
             // Whether it is made is not known: its record stays.
             None => self.pending.lost(ticket),
-            Some(Applied::Moved(change)) => {
+            Some(Applied::Moved(mut change)) => {
                 self.pending.settle(&change.key, ticket);
+                change.was_logged |= sequence.is_some();
                 self.cancelled.extend(sequence);
                 self.again.push_back(change);
             }
@@ -349,16 +399,18 @@ impl State {
 
 impl Group {
     /// The journal does not have its frame. What needs that is not made; a value that is synced with its file needs it not.
-    fn refuse(&mut self, error: &Error, pending: &mut Pending) {
+    fn refuse(&mut self, files: &impl Files, error: &Error, state: &mut State) {
         self.end = None;
+        state.uncancelled.append(&mut self.cancelled);
         for entry in std::mem::take(&mut self.entries) {
             let entry = match entry {
-                Entry::Make(mut planned) if planned.change.is_in_file() => {
+                Entry::Make(mut planned) if files.is_in_file(&planned.change) => {
                     planned.record = None;
                     Entry::Make(planned)
                 }
                 Entry::Make(planned) => {
-                    pending.settle(&planned.change.key, planned.ticket);
+                    let key = &planned.change.key;
+                    state.pending.settle(key, planned.ticket);
                     Entry::Answer(planned.change.refuse(error.again()))
                 }
                 // Whether its record counts after a cut of power is not known.
@@ -370,19 +422,6 @@ impl Group {
             };
             self.entries.push(entry);
         }
-    }
-}
-
-/// Adds what the journal is to hold of `change`; which record of the frame it is.
-fn record(frame: &mut FrameBuilder, change: &Change, plan: Plan) -> u32 {
-    let key = change.key.as_str();
-    let base = plan.base.map(|meta| meta.version);
-    let Some(result) = plan.result else {
-        return frame.delete(key, base);
-    };
-    match change.value.as_ref().and_then(|value| value.in_memory()) {
-        Some((attributes, runs)) => frame.put(key, base, result.version, attributes, runs),
-        None => frame.large(key, base, result.version),
     }
 }
 

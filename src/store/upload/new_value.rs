@@ -145,6 +145,21 @@ impl NewValue {
     }
 }
 
+#[cfg(test)]
+impl NewValue {
+    /// A value without bytes that says that it has `len`.
+    pub(in crate::store) fn of_length(len: u64) -> Self {
+        let quota = super::super::staging_quota::StagingQuota::new(None);
+        let reservation = super::super::staging_quota::Reservation::new(&quota);
+        let details = Details {
+            len,
+            attributes: Attributes::default(),
+            _reservation: Share::Own(reservation),
+        };
+        Self::Memory(Vec::new(), details)
+    }
+}
+
 impl SealedValue {
     /// Makes its version later than `current`. Blocks.
     pub(in crate::store) fn advance(
