@@ -78,30 +78,30 @@ impl History {
     /// What is to be made of the file with the version `found`, where `change` [may count](Self::may_count).
     pub(in crate::store) fn fate(&self, change: &Change<'_>, found: Option<Version>) -> Fate {
         let result = result(&change.operation);
-        match found {
-            Some(_) if found == result => Fate::Compared,
-            // A large value that came later, or one that was not logged and that such a one was to replace.
-            Some(_)
-                if self
-                    .later(change)
-                    .any(|s| s.result == found || s.base == found) =>
-            {
+        if found.is_none() {
+            return if result.is_none() {
                 Fate::Stays
-            }
-            Some(_) if self.is_ours(change.key, found) => Fate::Made,
-            Some(_) => Fate::Foreign,
-            None if result.is_none() => Fate::Stays,
-            None => Fate::Made,
+            } else {
+                Fate::Made
+            };
         }
-    }
-
-    /// Those after `change` of its key that were not cancelled, the last one first.
-    fn later(&self, change: &Change<'_>) -> impl Iterator<Item = &Step> {
-        let steps = self.keys.get(change.key).map_or(&[][..], Vec::as_slice);
-        let sequence = change.sequence;
-        let later = steps.iter().rev();
-        let later = later.take_while(move |step| step.sequence > sequence);
-        later.filter(|step| !self.cancelled.contains(&step.sequence))
+        if found == result {
+            return Fate::Compared;
+        }
+        let steps = self.steps(change.key);
+        let after = steps.partition_point(|step| step.sequence <= change.sequence);
+        let (before, later) = steps.split_at(after);
+        // A large value that came later, or what a later change was to replace.
+        let stands =
+            |step: &Step| step.base == found || step.result == found && !self.is_cancelled(step);
+        let is_ours = |step: &Step| step.base == found || step.result == found;
+        if later.iter().any(stands) {
+            Fate::Stays
+        } else if before.iter().chain(later).any(is_ours) {
+            Fate::Made
+        } else {
+            Fate::Foreign
+        }
     }
 
     /// Whether a file that is [`Fate::Foreign`], and that the file system changed last at this time, stood there before `change`.
@@ -109,9 +109,20 @@ impl History {
         changed <= change.time
     }
 
-    fn is_ours(&self, key: &str, found: Option<Version>) -> bool {
-        let mut steps = self.keys.get(key).into_iter().flatten();
-        steps.any(|step| step.base == found || step.result == found)
+    /// Those after `change` of its key that were not cancelled, the last one first.
+    fn later(&self, change: &Change<'_>) -> impl Iterator<Item = &Step> {
+        let sequence = change.sequence;
+        let later = self.steps(change.key).iter().rev();
+        let later = later.take_while(move |step| step.sequence > sequence);
+        later.filter(|step| !self.is_cancelled(step))
+    }
+
+    fn steps(&self, key: &str) -> &[Step] {
+        self.keys.get(key).map_or(&[], Vec::as_slice)
+    }
+
+    fn is_cancelled(&self, step: &Step) -> bool {
+        self.cancelled.contains(&step.sequence)
     }
 }
 
