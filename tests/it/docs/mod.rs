@@ -2,6 +2,7 @@
 //! complete.
 
 mod configuration;
+mod guarantees;
 mod sessions;
 
 use std::collections::BTreeSet;

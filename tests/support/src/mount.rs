@@ -69,9 +69,8 @@ impl Mount {
 
     fn or_left_out(place: TempDir, mounted: bool, left_out: &str) -> Option<Self> {
         if !mounted {
-            eprintln!(
-                "left out: {left_out}, for mounting is not permitted here, or its program not installed"
-            );
+            let why = "mounting is not permitted here, or its program not installed";
+            crate::left_out(left_out, why);
         }
         mounted.then_some(Self { place })
     }
