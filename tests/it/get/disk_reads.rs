@@ -109,8 +109,9 @@ fn a_slow_disk_delays_only_its_reader() {
         .count() as u64;
     eprintln!("{meanwhile} small answers during {held_up} slow reads of another value");
     if held_up == 0 {
-        eprintln!(
-            "left out: other connections while a disk is slow, for this file system has no disk"
+        crate::support::left_out(
+            "other connections while a disk is slow",
+            "this file system has no disk",
         );
         return;
     }

@@ -252,7 +252,7 @@ fn while_others_come_and_go(index: &str) {
 fn the_index_follows_folders_that_are_moved_and_walks_no_other() {
     directory_only!("hands in the directory");
     if !can_trace() {
-        eprintln!("left out: the walks for pages, for strace does not run here");
+        crate::support::left_out("the walks for pages", "strace does not run here");
         return;
     }
     let dir = DataDir::in_memory();

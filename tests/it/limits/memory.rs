@@ -99,7 +99,10 @@ fn an_idle_connection_costs_little_memory() {
         .maximum
         .is_some_and(|most| most < room)
     {
-        eprintln!("left out: the memory of {IDLE} idle connections, for fewer may be open here");
+        crate::support::left_out(
+            &format!("the memory of {IDLE} idle connections"),
+            "fewer may be open here",
+        );
         return;
     }
     raise_limit_to(room);

@@ -151,7 +151,7 @@ fn preconditions_see_no_value_where_there_is_no_folder() {
 fn a_put_that_fails_leaves_no_folder() {
     directory_only!("system calls on files");
     if !can_trace() {
-        eprintln!("left out: failures of calls, for strace does not run here");
+        crate::support::left_out("failures of calls", "strace does not run here");
         return;
     }
     let fail = |call: &str| {
@@ -244,7 +244,10 @@ fn nor_do_they_beside_a_hand_that_removes_and_makes_it() {
 fn a_folder_that_always_vanishes_ends_in_an_answer() {
     directory_only!("system calls on files");
     if !can_trace() {
-        eprintln!("left out: a folder that vanishes each time, for strace does not run here");
+        crate::support::left_out(
+            "a folder that vanishes each time",
+            "strace does not run here",
+        );
         return;
     }
     let server = TestServer::start(&["--threads", "1"]);
@@ -279,7 +282,10 @@ fn a_folder_on_another_file_system_is_read_and_not_written() {
     fs::create_dir_all(&from).expect("a folder there");
     let [from, to] = [&from, &to].map(|path| path.to_str().expect("text"));
     if !bind(&["mount", "--bind", from, to]) {
-        eprintln!("left out: a file system within the directory, for mount does not bind here");
+        crate::support::left_out(
+            "a file system within the directory",
+            "mount does not bind here",
+        );
         return;
     }
     fs::write(server.dir.file("a/k"), "there").expect("a value by hand");
@@ -301,7 +307,7 @@ fn a_folder_on_another_file_system_is_read_and_not_written() {
 fn a_folder_that_the_server_may_not_use_is_its_own_affair() {
     directory_only!("the file system");
     if rustix::process::geteuid().is_root() && !fs::exists("/usr/bin/setpriv").unwrap_or(false) {
-        eprintln!("left out: folders without permission, for setpriv is not here");
+        crate::support::left_out("folders without permission", "setpriv is not here");
         return;
     }
     let dir = DataDir::temporary();
@@ -318,7 +324,10 @@ fn a_folder_that_the_server_may_not_use_is_its_own_affair() {
     ];
     let launch = Launch::new(&["--threads", "1"]).on(&dir);
     let Ok(server) = launch.through(&nobody).start_or_end() else {
-        eprintln!("left out: folders without permission, for another user cannot run the server");
+        crate::support::left_out(
+            "folders without permission",
+            "another user cannot run the server",
+        );
         return;
     };
     server.store("open/k", "v");

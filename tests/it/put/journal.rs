@@ -124,7 +124,7 @@ fn a_checkpoint_settles_only_what_the_file_system_has_synced() {
 fn writers_at_the_same_time_share_a_sync() {
     directory_only!("durability");
     if !can_trace() {
-        eprintln!("left out: shared syncs of the journal, for strace does not run here");
+        crate::support::left_out("shared syncs of the journal", "strace does not run here");
         return;
     }
     let server = TestServer::start(&DISK);
@@ -231,8 +231,9 @@ fn after_a_cut_of_power_the_files_have_what_was_acknowledged() {
 fn a_change_that_was_refused_after_it_was_appended_is_not_replayed() {
     directory_only!("durability");
     if !can_trace() {
-        eprintln!(
-            "left out: changes that are cancelled in the journal, for strace does not run here"
+        crate::support::left_out(
+            "changes that are cancelled in the journal",
+            "strace does not run here",
         );
         return;
     }
@@ -308,7 +309,10 @@ fn a_killed_server_needs_no_replay_while_the_system_runs() {
     server.exit();
     let note = fs::read_to_string(own(&dir, "journal-state")).expect("a note");
     if !note.contains("open on ") {
-        eprintln!("left out: no replay after a kill, for this kernel cannot tell mounts apart");
+        crate::support::left_out(
+            "no replay after a kill",
+            "this kernel cannot tell mounts apart",
+        );
         return;
     }
     dir.remove("removed");

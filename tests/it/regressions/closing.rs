@@ -386,7 +386,10 @@ fn nc_and_socat_get_whole_answers() {
             for _ in 0..20 {
                 let input = format!("{request} HTTP/1.1\r\nHost: t\r\n\r\n");
                 let Some(answer) = say(program, server.addr, &input) else {
-                    eprintln!("left out: what {} gets, for it is not here", program[0]);
+                    crate::support::left_out(
+                        &format!("what {} gets", program[0]),
+                        &format!("{} is not installed", program[0]),
+                    );
                     return;
                 };
                 let is_whole = answer.starts_with(&format!("HTTP/1.1 {status} "));
@@ -418,7 +421,7 @@ fn every_segment_of_ffmpeg_is_stored() {
     if !ffmpeg(&[
         "-f", "lavfi", "-i", source, "-c:v", "mpeg4", "-g", "10", &film,
     ]) {
-        eprintln!("left out: what ffmpeg puts, for it does not run here");
+        crate::support::left_out("what ffmpeg puts", "ffmpeg does not run here");
         return;
     }
     // The segments that it writes to files are the expected values.

@@ -215,7 +215,10 @@ fn durability_disk_is_refused_without_directory_syncs() {
 fn a_directory_without_a_way_to_publish_is_exit_code_1() {
     directory_only!("the file system");
     if !can_trace() {
-        eprintln!("left out: a directory without a way to publish, for strace does not run here");
+        crate::support::left_out(
+            "a directory without a way to publish",
+            "strace does not run here",
+        );
         return;
     }
     let refuse = |calls: &str| {
@@ -249,7 +252,7 @@ fn a_directory_without_a_way_to_publish_is_exit_code_1() {
 fn a_stale_name_is_looked_up_again() {
     directory_only!("the file system");
     if !can_trace() {
-        eprintln!("left out: stale names, for strace does not run here");
+        crate::support::left_out("stale names", "strace does not run here");
         return;
     }
     let server = TestServer::start(&["--min-free", "0", "--cache", "0"]);
@@ -272,7 +275,7 @@ fn a_stale_name_is_looked_up_again() {
 fn a_server_that_cannot_publish_is_not_ready() {
     directory_only!("the file system");
     if !can_trace() {
-        eprintln!("left out: publishing that fails, for strace does not run here");
+        crate::support::left_out("publishing that fails", "strace does not run here");
         return;
     }
     let server = TestServer::start(&["--min-free", "0"]);

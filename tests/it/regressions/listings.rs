@@ -22,7 +22,7 @@ const HELD: &str = "inject=getdents64:delay_enter=300000000";
 fn is_traceable(left_out: &str) -> bool {
     let is_traceable = can_trace();
     if !is_traceable {
-        eprintln!("left out: {left_out}, for strace does not run here");
+        crate::support::left_out(&format!("{left_out}"), "strace does not run here");
     }
     is_traceable
 }
@@ -244,7 +244,7 @@ fn names_created_beneath_a_mount_are_listed_at_once() {
         .args([&behind, &mount])
         .status();
     if !mounted.is_ok_and(|status| status.success()) {
-        eprintln!("left out: listings on a FUSE file system, for bindfs does not run here");
+        crate::support::left_out("listings on a FUSE file system", "bindfs does not run here");
         return;
     }
     let unmounted = Unmounted(&mount);

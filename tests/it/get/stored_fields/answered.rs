@@ -303,7 +303,7 @@ fn no_reader_sees_a_value_with_the_fields_of_another() {
 fn fields_that_cannot_be_read_are_an_error_and_not_absent() {
     directory_only!("system calls on files");
     if !can_trace() {
-        eprintln!("left out: fields that cannot be read, for strace does not run here");
+        crate::support::left_out("fields that cannot be read", "strace does not run here");
         return;
     }
     let server = TestServer::start(&["--threads", "1", "--cache", "0"]);
