@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Launch, Raw, Scrape, TestServer, directory_only, eventually, pattern, put_head,
+    Launch, Raw, Scrape, TestServer, directory_only, eventually, pattern, put_head, scaled,
 };
 
 const GET_K: &str = "GET /k HTTP/1.1\r\nHost: t\r\n\r\n";
@@ -169,9 +169,9 @@ fn every_reader_sees_an_acknowledged_write() {
     let mut writer = server.connect();
     let mut readers: Vec<Raw> = (0..4).map(|_| server.connect()).collect();
     heat(&server, &mut readers);
-    let end = Instant::now() + Duration::from_secs(2);
+    let end = Instant::now() + Duration::from_secs(scaled(0, 2));
     let mut rounds = 0;
-    while rounds < 50 || Instant::now() < end {
+    while rounds < 100 || Instant::now() < end {
         rounds += 1;
         let value = format!("value {rounds:08}");
         writer.send(put_head("k", value.len()));
@@ -238,19 +238,19 @@ fn the_cache_is_bounded_in_bytes_and_in_descriptors() {
         let server = Launch::new(&["--cache", "1MiB"])
             .through(&["prlimit", &format!("--nofile={descriptors}:{descriptors}")])
             .start();
-        for n in 0..300 {
+        for n in 0..200 {
             server.dir.place(&format!("k{n}"), pattern(n, size));
         }
         let mut reader = server.connect();
         let mut read_all = || {
-            for n in 0..300 {
+            for n in 0..200 {
                 let got = reader.ask(format!("GET /k{n} HTTP/1.1\r\nHost: t\r\n\r\n"));
                 assert!(got.body == pattern(n, size), "GET /k{n}");
             }
         };
         let kept = || {
             let is_kept = |n: &u64| server.proc().has_open(&server.dir.file(format!("k{n}")));
-            (0..300).filter(is_kept).count()
+            (0..200).filter(is_kept).count()
         };
         eventually("some are kept", || {
             read_all();

@@ -9,7 +9,7 @@ use proptest::prelude::{Just, Strategy, any};
 use proptest::prop_oneof;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-use crate::support::{Classes, Raw, Response, TestServer, ask, directory_only};
+use crate::support::{Classes, Raw, Response, TestServer, ask, directory_only, scaled};
 
 fn get(raw: &mut Raw, key: &str, range: &str) -> Response {
     ask(
@@ -509,7 +509,7 @@ fn any_ranges_of_any_value_match_a_slow_model() {
         )
     });
     let mut runner = TestRunner::new(Config {
-        cases: 500,
+        cases: scaled(200, 1000),
         failure_persistence: None,
         ..Config::default()
     });

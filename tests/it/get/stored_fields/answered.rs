@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::support::{
     Attached, Done, LENGTHS, TestServer, ask, by_engine, can_trace, directory_only, eventually,
-    pattern,
+    pattern, scaled,
 };
 
 use super::{FIELDS, NAME, all_lines, assert_fields, get, put, set};
@@ -289,7 +289,7 @@ fn no_reader_sees_a_value_with_the_fields_of_another() {
     thread::scope(|scope| {
         let readers = [scope.spawn(read), scope.spawn(read)];
         let saying = done.when_dropped();
-        for round in 0..150 {
+        for round in 0..scaled(45, 150) {
             store(round % languages.len());
         }
         drop(saying);
