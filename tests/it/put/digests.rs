@@ -29,7 +29,7 @@ fn md5(value: &[u8]) -> String {
 }
 
 /// In memory, in a file of one piece, and of several; not larger, because hashing is slow in a debug build.
-const UPLOADS: [usize; 3] = [5_000, 100_000, 600_000];
+const UPLOADS: [usize; 3] = [5_000, 100_000, 300_000];
 
 fn put(server: &TestServer, lines: &str, value: &[u8]) -> u16 {
     ask(
@@ -487,7 +487,7 @@ fn hashing_runs_on_compute_threads_and_not_on_reactors() {
     ];
     println!("{ROUNDS} digests of 40 MB: reactors {reactors:?}, compute {compute:?}");
     assert!(
-        compute >= Duration::from_millis(100),
+        compute >= Duration::from_millis(20),
         "who hashed? compute: {compute:?}"
     );
     // A reactor reads what is in memory, which takes a tenth of the time that hashing takes.
@@ -523,12 +523,11 @@ fn large_uploads_are_hashed_on_compute_threads_too() {
         [middle.saturating_sub(before), after.saturating_sub(middle)]
     };
     println!("compute threads: {plain:?} without a digest, {hashed:?} with one");
-    let least = Duration::from_millis(by_engine(20, 10));
     assert!(
-        plain <= Duration::from_millis(20),
-        "nothing to hash: {plain:?}"
+        hashed >= Duration::from_millis(5),
+        "who hashed? compute: {hashed:?}"
     );
-    assert!(hashed >= least, "who hashed? compute: {hashed:?}");
+    assert!(plain <= hashed / 4, "nothing to hash: {plain:?}");
     assert!(server.dir.read("k") == value);
     assert_eq!(want(&server, "HEAD", "k", WISH).must("repr-digest"), good);
 }
