@@ -77,7 +77,7 @@ fn a_slow_disk_delays_only_its_reader() {
         "-e",
         "trace=pread64,fadvise64",
         "-e",
-        "inject=pread64,fadvise64:delay_enter=20000",
+        "inject=pread64,fadvise64:delay_enter=100000",
     ];
     let Some(trace) = Trace::with(&options, "other connections while a disk is slow") else {
         return;
@@ -115,7 +115,7 @@ fn a_slow_disk_delays_only_its_reader() {
         return;
     }
     assert!(
-        meanwhile > 10 * held_up,
+        meanwhile > 3 * held_up,
         "{meanwhile} answers during {held_up} slow reads"
     );
 }

@@ -6,8 +6,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::thread;
 
 use crate::support::{
-    Attached, Call, Client, DataDir, Done, Launch, Mount, Response, TestServer, Trace, can_trace,
-    clear_only, directory_only, http1_only, pattern, put_head, scaled,
+    Attached, Call, Client, DEADLINE, DataDir, Done, Launch, Mount, Response, TestServer, Trace,
+    can_trace, clear_only, directory_only, http1_only, pattern, put_head, scaled,
 };
 
 #[track_caller]
@@ -243,7 +243,11 @@ fn a_folder_that_always_vanishes_ends_in_an_answer() {
     }
     let server = TestServer::start(&["--threads", "1"]);
     let tracer = Attached::to(&server, &["-e", "inject=linkat:error=ENOENT"]);
-    assert_eq!(server.put("a/b/k", "v").status, 500);
+    let mut raw = server.connect();
+    raw.send(put_head("a/b/k", 1) + "v");
+    let silent = raw.silent_for(4 * DEADLINE); // a thousand calls, each of them traced
+    silent.expect_err("an answer");
+    assert_eq!(raw.answer().status, 500);
     let links = tracer.detach();
     let links = links.iter().filter(|call| call.is_injected()).count();
     assert_eq!(links, 1024);
