@@ -1,8 +1,7 @@
-//! Proves the rest of the cache, beside [`crate::get::cached_values`]: values kept as open files only, changes that keep the
-//! value, races of readers with a writer, a hot key among many cold ones, and few descriptors.
+//! Proves the rest of the cache, beside [`crate::get::cached_values`]: races of readers with a writer, a hot key among many
+//! cold ones, and few descriptors.
 
-use std::fs::{self, File, FileTimes};
-use std::io::Write;
+use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -22,116 +21,8 @@ fn settle(server: &TestServer, key: &str) {
         return;
     }
     eventually("the value has settled", || {
-        let modified = fs::metadata(server.dir.file(key)).and_then(|meta| meta.modified());
-        let age = modified.map(|at| SystemTime::now().duration_since(at).unwrap_or_default());
-        age.expect("its age") > Duration::from_millis(150)
-    });
-}
-
-type Change = fn(&TestServer);
-
-/// Ways to change the value `pattern(1, size)`; `true` if it is `pattern(2, size)` afterwards.
-const CHANGES: &[(&str, Change, bool)] = &[
-    (
-        "replaced over the wire",
-        |server| server.store("k", pattern(2, len(server))),
-        true,
-    ),
-    (
-        "edited in place to the same size",
-        |server| {
-            let mut file = File::options()
-                .write(true)
-                .open(server.dir.file("k"))
-                .expect("k");
-            file.write_all(&pattern(2, len(server))).expect("an edit");
-        },
-        true,
-    ),
-    (
-        "replaced by mv",
-        |server| {
-            fs::write(server.dir.outside("new"), pattern(2, len(server))).expect("a file");
-            fs::rename(server.dir.outside("new"), server.dir.file("k")).expect("a rename");
-        },
-        true,
-    ),
-    (
-        "moved away and another one moved here",
-        |server| {
-            server.dir.place("other", pattern(2, len(server)));
-            fs::rename(server.dir.file("k"), server.dir.outside("old")).expect("a rename");
-            fs::rename(server.dir.file("other"), server.dir.file("k")).expect("a rename");
-        },
-        true,
-    ),
-    (
-        "touched",
-        |server| {
-            let file = File::open(server.dir.file("k")).expect("k");
-            let time = SystemTime::UNIX_EPOCH + Duration::from_nanos(1_234_567_890_123_456_789);
-            file.set_times(FileTimes::new().set_modified(time))
-                .expect("a time");
-        },
-        false,
-    ),
-    (
-        "given a second name",
-        |server| fs::hard_link(server.dir.file("k"), server.dir.file("link")).expect("a link"),
-        false,
-    ),
-    (
-        "moved away and back",
-        |server| {
-            fs::rename(server.dir.file("k"), server.dir.file("away")).expect("a rename");
-            fs::rename(server.dir.file("away"), server.dir.file("k")).expect("a rename");
-        },
-        false,
-    ),
-];
-
-fn len(server: &TestServer) -> usize {
-    let meta = fs::metadata(server.dir.file("k")).expect("k");
-    usize::try_from(meta.len()).expect("small")
-}
-
-/// Kept with their bytes, and as open files only. The `ETag` is always the file's modification time.
-#[test]
-fn values_of_every_kept_size_are_never_stale() {
-    directory_only!("the cache");
-    let kept = [16 << 10, (16 << 10) + 1, 64 << 10].map(|size| (size, "1MiB"));
-    thread::scope(|scope| {
-        for (size, cache) in kept.into_iter().chain([(16 << 10, "0")]) {
-            scope.spawn(move || {
-                let server = TestServer::start(&["--threads", "2", "--cache", cache]);
-                let mut readers: Vec<Raw> = (0..2).map(|_| server.connect()).collect();
-                for (what, change, changes) in CHANGES {
-                    server.store("k", pattern(1, size));
-                    if cache != "0" {
-                        settle(&server, "k");
-                    }
-                    for reader in readers.iter_mut().chain(&mut [server.connect()]) {
-                        assert!(reader.ask(get("k")).body == pattern(1, size), "{what}");
-                    }
-                    change(&server);
-                    let modified =
-                        fs::metadata(server.dir.file("k")).and_then(|meta| meta.modified());
-                    let since = modified
-                        .expect("its time")
-                        .duration_since(SystemTime::UNIX_EPOCH);
-                    let etag = format!("\"{:x}\"", since.expect("after 1970").as_nanos());
-                    for reader in &mut readers {
-                        let got = reader.ask(get("k"));
-                        assert_eq!(got.status, 200, "{size} bytes, {what}");
-                        assert_eq!(got.header("etag"), Some(&*etag), "{size} bytes, {what}");
-                        let expected = pattern(if *changes { 2 } else { 1 }, size);
-                        assert!(got.body == expected, "{size} bytes, {what}");
-                    }
-                    server.dir.clear();
-                    assert_eq!(readers[0].ask(get("k")).status, 404, "{what}, then removed");
-                }
-            });
-        }
+        let age = SystemTime::now().duration_since(server.dir.modified(key));
+        age.unwrap_or_default() > Duration::from_millis(150)
     });
 }
 
@@ -243,7 +134,7 @@ fn a_scan_of_cold_keys_does_not_evict_a_hot_one() {
     let kept = (0..COLD).filter(|n| n % 50 == 0 && is_kept(&format!("cold-{n}")));
     let kept = kept.count() * 50;
     eprintln!("after {COLD} cold keys, about {kept} of them are kept");
-    assert!(kept < COLD as usize / 2, "a scan that fits proves nothing");
+    assert!(kept < 750, "a scan that fits proves nothing");
     assert!(is_kept("hot"), "the hot key was pushed out");
 }
 

@@ -195,14 +195,11 @@ fn after_a_cut_of_power_the_files_have_what_was_acknowledged() {
         ["lost", "torn", "older", "whole", "a/b/lost", "empty"].map(|k| version(&server, k));
     cut(server);
 
-    let stamp = |key: &str| fs::metadata(dir.file(key)).and_then(|m| m.modified());
-    let torn = stamp("torn").expect("a time");
+    let torn = dir.modified("torn");
     fs::remove_file(dir.file("lost")).expect("it is there");
     fs::remove_dir_all(dir.path().join("a")).expect("it is there");
     fs::write(dir.file("torn"), "second of t\0\0\0").expect("written");
-    let file = fs::File::options().write(true).open(dir.file("torn"));
-    file.and_then(|file| file.set_modified(torn))
-        .expect("a time");
+    dir.date("torn", torn);
     fs::write(dir.file("older"), older).expect("written");
     let long_ago = std::time::SystemTime::UNIX_EPOCH;
     for key in ["older", "removed"] {

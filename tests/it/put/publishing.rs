@@ -35,11 +35,7 @@ fn after_many_new_names_an_existing_one_is_replaced() {
         let row = |what: &str| store_new_names(&server, &format!("{size}-{what}"));
         // A value placed by hand, with a date that makes its version later than the clock's next.
         server.dir.place("by-hand", "old");
-        let file = fs::File::options()
-            .append(true)
-            .open(server.dir.file("by-hand"));
-        let dated = file.and_then(|file| file.set_modified(future));
-        dated.expect("a time");
+        server.dir.date("by-hand", future);
         let before = server.get("by-hand").header("etag").map(version);
         row("replaced");
         let stored = server.put("by-hand", pattern(1, size));
