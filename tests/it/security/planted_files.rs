@@ -66,7 +66,7 @@ fn only_regular_files_are_values() {
             "PUT of nothing to /{name}"
         );
         assert!(
-            start.elapsed() < Duration::from_secs(5),
+            start.elapsed() < Duration::from_secs(60),
             "/{name} took {:?}",
             start.elapsed()
         );
