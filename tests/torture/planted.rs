@@ -25,6 +25,8 @@ fn losses_are_reported(what: &str, disk: Result<impl Disk, String>, of_names_alo
     let mut options = vec![
         "--seccomp-bpf",
         "-e",
+        "trace=fsync,fdatasync,syncfs",
+        "-e",
         "inject=fsync,fdatasync,syncfs:retval=0",
     ];
     let mut load = Load::new("planted");

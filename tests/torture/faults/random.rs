@@ -6,7 +6,7 @@ use super::verdict::statuses;
 use super::{Subject, possible};
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
-use crate::support::{Attached, Response};
+use crate::support::{Attached, DEADLINE, Response};
 
 /// Operations of a round.
 const OPERATIONS: u64 = 24;
@@ -120,7 +120,7 @@ fn round_under(
     if !matches!(&next, Some(answer) if answer.status == 200) {
         return Err(format!("the next request after {injections:?}: {next:?}"));
     }
-    rest.leaked(&server)
+    rest.leaked(&server, DEADLINE)
         .map_err(|why| format!("after {injections:?}: {why}"))?;
     server.stop();
     Ok(failed)
