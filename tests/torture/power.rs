@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::disk::{Disk, Image, Kind, text};
+use crate::disk::{Disk, Image, Kind};
 use crate::ledger::Tally;
 use crate::load::{Load, Progress, Silence, Terms};
 use crate::scale::{available, counted, scaled};
-use crate::support::{Launch, TestServer, Trace, eventually};
+use crate::support::{Launch, TestServer, Trace, eventually, text};
 
 /// Acknowledged writes, without which a cut counts for nothing.
 pub(crate) const ENOUGH: usize = 100;
@@ -151,7 +151,7 @@ fn nothing_acknowledged_is_lost_on(kind: Kind) {
     };
     let mut load = Load::new("power");
     let mut report = Report::default();
-    for cycle in 0..scaled(6, 100) {
+    for cycle in 0..scaled(3, 100) {
         report.cut(&mut disk, &mut load, moment(cycle), || {
             Launch::new(&["--durability", "disk"])
         });
@@ -257,7 +257,7 @@ pub(crate) fn keep_some(disk: &mut impl Disk, load: &mut Load) {
 /// and serves. Losses are counted, and those of `second` in the same way: nearly all of the writes are younger than a second.
 #[test]
 fn os_and_second_serve_again_after_a_power_cut_and_their_losses_are_counted() {
-    for kind in Kind::ALL {
+    for (number, kind) in Kind::ALL.into_iter().enumerate() {
         for durability in ["os", "second"] {
             let what = format!("cuts of power with --durability {durability}");
             let Some(mut disk) = disk(kind, &what) else {
@@ -265,7 +265,7 @@ fn os_and_second_serve_again_after_a_power_cut_and_their_losses_are_counted() {
             };
             let mut load = Load::new("power");
             let mut report = Report::default();
-            for cycle in 0..scaled(2, 30) {
+            for cycle in number..number + scaled(1, 30) {
                 keep_some(&mut disk, &mut load);
                 report.cut(&mut disk, &mut load, moment(cycle), || {
                     Launch::new(&["--durability", durability])
@@ -287,7 +287,7 @@ fn second_loses_nothing_that_is_two_seconds_old_to_a_power_cut() {
         };
         let mut load = Load::new("power");
         let mut report = Report::default();
-        for _ in 0..scaled(2, 30) {
+        for _ in 0..scaled(1, 30) {
             let options = ["--durability", "second"];
             let mut server = Launch::new(&options).on(&disk.dir()).start();
             write_some(&server, &mut load, 2 * ENOUGH);

@@ -36,7 +36,7 @@ pub use http::{Classes, LENGTHS, ask, chunk, chunks};
 pub use http2::{Asked, Http2, by_protocol, is_http2, is_left_out_on_http2};
 pub use lines::Event;
 pub use metrics::{Sample, Scrape};
-pub use mount::{Fuse, Mount};
+pub use mount::{Fuse, Mount, Mounted, run, text};
 pub use proc::Proc;
 pub use raw::{Raw, Response, chunked, put_head};
 pub use report::{is_on_path, left_out, say, tool};
