@@ -191,6 +191,7 @@ mod tests {
 
     use crate::store::location::Location;
     use crate::store::prefixes::Prefixes;
+    use data_server_testing::scaled;
     use proptest::collection::{btree_set, vec};
     use proptest::prelude::*;
     use rustix::fs::{Mode, OFlags};
@@ -301,7 +302,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(128))]
+        #![proptest_config(ProptestConfig::with_cases(scaled(24, 128)))]
         /// Page by page, and no page and no `next` says more.
         #[test]
         fn pages_have_what_may_be_seen_and_nothing_else(

@@ -1,14 +1,7 @@
 //! Programs that send a token or a password.
 
 use crate::client::Client;
-
-#[test]
-fn the_lines_for_tokens_and_passwords_run() {
-    let Some(mut client) = Client::of("Tokens and passwords") else {
-        return;
-    };
-    client.play();
-}
+use crate::plain::{GRADLE_HOME, GRADLE_SETTINGS};
 
 /// A build cache that only one with a password may fill.
 const GRADLE: &str = r#"
@@ -61,8 +54,8 @@ fn gradle_fills_a_cache_with_a_password_and_not_without() {
     let Some(mut client) = Client::of("Gradle") else {
         return;
     };
-    client.run("export GRADLE_USER_HOME=$HOME/.gradle");
-    client.place(".gradle/gradle.properties", "org.gradle.daemon=false\n");
+    client.run(GRADLE_HOME);
+    client.place(GRADLE_SETTINGS.0, GRADLE_SETTINGS.1);
     client.run(GRADLE);
 }
 

@@ -1,7 +1,7 @@
 //! The clients that people already have: the real programs, against the real binary.
 //!
-//! Each client has a section in docs/clients.md, with the lines that a user pastes. The module of the client runs these
-//! lines, then judges what lies in the directory and what else the client can do. A client that is not installed is LEFT
+//! Each client has a section in docs/clients.md, with the lines that a user pastes. A row of `plain`, or the module of the client, runs
+//! these lines, then judges what lies in the directory and what else the client can do. A client that is not installed is LEFT
 //! OUT; `tests/clients/install` installs what is no Debian package. `DATA_SERVER_CLIENTS=required`, which `.ci/run` sets,
 //! asks for enough of them; `DATA_SERVER_CLIENTS=full` also runs what takes long.
 
@@ -9,34 +9,11 @@ mod client;
 mod page;
 
 mod access;
-mod aiohttp;
-mod apt;
-mod aria2;
-mod bazel;
-mod cargo;
 mod ccache;
-mod curl;
 mod dvc;
-mod ffmpeg;
-mod git;
-mod go;
-mod go_modules;
-mod gradle;
-mod httpx;
-mod java;
-mod lftp;
 mod maven;
-mod nginx;
-mod nix;
-mod node;
-mod npm;
-mod pip;
-mod rclone;
-mod requests;
+mod plain;
 mod tus;
-mod varnish;
-mod w3m;
-mod wget;
 
 use data_server_testing as support;
 

@@ -4,13 +4,12 @@
 //! gone, as at a cut of power. btrfs knows it only since Linux 6.19, so its image lies on an xfs that is shut down in
 //! its place: of what btrfs wrote, that leaves what btrfs had flushed, and little else.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::support::{DataDir, eventually};
+use crate::support::{DataDir, Mounted, run, text};
 
 /// A disk under a data directory, that a test can fail.
 pub(crate) trait Disk {
@@ -50,39 +49,6 @@ impl Kind {
         let program = format!("mkfs.{}", self.name());
         let force = if self == Self::Ext4 { "-F" } else { "-f" };
         run(&program, &["-q", force, text(image)])
-    }
-}
-
-/// A mounted file system in a file.
-#[derive(Debug)]
-pub(crate) struct Mounted(PathBuf);
-
-impl Mounted {
-    pub(crate) fn new(image: &Path, at: &Path, options: &str) -> Result<Self, String> {
-        fs::create_dir_all(at).map_err(|error| error.to_string())?;
-        let options = format!("loop,{options}");
-        run("mount", &["-o", &options, text(image), text(at)])?;
-        Ok(Self(at.to_owned()))
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-
-    fn shut_down(&self) -> Result<(), String> {
-        run("xfs_io", &["-x", "-c", "shutdown", text(&self.0)])
-    }
-
-    /// Unmounts it, when the last file on it is closed.
-    pub(crate) fn end(self) {
-        eventually("unmounted", || run("umount", &[text(&self.0)]).is_ok());
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = run("umount", &["--lazy", text(&self.0)]);
     }
 }
 
@@ -129,7 +95,7 @@ impl Image {
 
     fn mount_below(&mut self) -> Result<(), String> {
         let place = self.place.path();
-        self.below = Some(Mounted::new(
+        self.below = Some(Mounted::image(
             &place.join("below.image"),
             &place.join("below"),
             "defaults",
@@ -138,7 +104,7 @@ impl Image {
     }
 
     fn mount(&mut self) -> Result<(), String> {
-        self.mounted = Some(Mounted::new(
+        self.mounted = Some(Mounted::image(
             &self.image(),
             &self.place.path().join("mount"),
             "defaults",
@@ -148,7 +114,8 @@ impl Image {
 
     fn shut_down(&self) -> Result<(), String> {
         let lowest = self.below.as_ref().or(self.mounted.as_ref());
-        lowest.expect("it is mounted").shut_down()
+        let at = lowest.expect("it is mounted").path();
+        run("xfs_io", &["-x", "-c", "shutdown", text(at)])
     }
 }
 
@@ -177,21 +144,4 @@ impl Disk for Image {
 pub(crate) fn place() -> Result<TempDir, String> {
     let place = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new());
     place.map_err(|error| error.to_string())
-}
-
-pub(crate) fn text(path: &Path) -> &str {
-    path.to_str().expect("a path of plain text")
-}
-
-/// Runs a command to its end; or why that was not possible, in one line.
-pub(crate) fn run(program: &str, args: &[&str]) -> Result<(), String> {
-    let output = Command::new(program).args(args).output();
-    let output = output.map_err(|error| format!("{program}: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    let first = said.lines().next().unwrap_or_default();
-    if output.status.success() {
-        Ok(())
-    } else {
-        Err(format!("{program}: {first}"))
-    }
 }

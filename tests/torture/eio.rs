@@ -3,12 +3,12 @@
 
 use std::fs;
 
-use crate::disk::{Disk, run};
+use crate::disk::Disk;
 use crate::load::{Load, Progress};
 use crate::nbd::{Nbd, Weakness};
 use crate::power::{ENOUGH, FAILING_DISK, Report};
 use crate::scale::{available, counted, scaled};
-use crate::support::{Call, Launch, TestServer, Trace, eventually, pattern, put_head};
+use crate::support::{Call, Launch, TestServer, Trace, eventually, pattern, put_head, run};
 
 fn disk(percent: u8, what: &str) -> Option<Nbd> {
     available(what, Nbd::new(Weakness::Errors { percent }))
@@ -68,11 +68,16 @@ fn what_a_failing_disk_did_not_take_is_not_acknowledged() {
 
 /// The first half of a value is written to the failing disk while the second is still on its way. The disk is well
 /// again when the value is synced; the sync must tell nonetheless, and must not be asked twice.
+///
+/// Where the journal of ext4 meets the error too, the disk is read-only until it is mounted anew: 507 is as right as 500.
 #[test]
 fn an_error_that_only_the_background_met_is_not_acknowledged() {
     const HALF: usize = 1 << 20;
     let what = "a disk that fails in the background";
-    for _ in 0..scaled(1, 50) {
+    let (mut failed_syncs, mut read_only) = (0, 0);
+    let enough = scaled(1, 50);
+    while failed_syncs < enough {
+        assert!(read_only <= enough + 9, "the disk is read-only each time");
         let Some(mut disk) = disk(100, what) else {
             return;
         };
@@ -99,25 +104,30 @@ fn an_error_that_only_the_background_met_is_not_acknowledged() {
         disk.fail_writes(false);
         upload.send(&value[HALF..]);
         let answer = upload.answer();
-        assert_eq!(answer.status, 500, "{answer:?}");
+        assert!(matches!(answer.status, 500 | 507), "{answer:?}");
         assert_eq!(server.get("k").body, b"old");
         eventually("nothing is left of it", || server.proc().staged() == 0);
-        assert_eq!(
-            server.put("k", &value).status,
-            200,
-            "the disk is well again"
-        );
+        let mut stored = server.put("k", &value).status;
+        let mut server = again(&mut server, &mut disk);
+        if stored == 507 {
+            read_only += 1;
+            assert_eq!(server.get("k").body, b"old", "after a new mount");
+            stored = server.put("k", &value).status;
+        }
+        assert_eq!(stored, 200, "the disk is well again");
         let mut server = again(&mut server, &mut disk);
         assert!(
             server.get("k").body == value,
             "what was acknowledged can be read"
         );
         server.stop();
-        assert_no_sync_was_tried_again(&trace.calls());
+        let failed = sync_that_failed(&trace.calls());
+        assert!(failed || answer.status == 507, "{answer:?} without a sync");
+        failed_syncs += usize::from(failed);
     }
     counted(
         "background write errors, disk, ext4",
-        &format!("{} failed syncs, none asked twice", scaled(1, 50)),
+        &format!("{failed_syncs} failed syncs, none asked twice; {read_only} disks read-only"),
     );
 }
 
@@ -138,17 +148,19 @@ fn written_so_far(server: &TestServer, len: usize) -> String {
     found.expect("just found").display().to_string()
 }
 
+/// Whether a sync failed, which then was not tried again.
 #[track_caller]
-fn assert_no_sync_was_tried_again(calls: &[Call]) {
-    let failed = calls
-        .iter()
-        .find(|call| call.name == "fsync" && call.result.contains("EIO"));
-    let failed = failed.unwrap_or_else(|| panic!("no sync failed: {calls:#?}"));
+fn sync_that_failed(calls: &[Call]) -> bool {
+    let is_failed = |call: &&Call| call.name == "fsync" && call.result.contains("EIO");
+    let Some(failed) = calls.iter().find(is_failed) else {
+        return false;
+    };
     let descriptor = |call: &Call| call.args.split('<').next().map(str::to_owned);
     let of_it = |call: &&Call| descriptor(call) == descriptor(failed) && call.began > failed.ended;
     let next = calls.iter().filter(of_it).min_by_key(|call| call.began);
     let next = next.unwrap_or_else(|| panic!("{failed:?} is not closed: {calls:#?}"));
     assert_eq!(next.name, "close", "{failed:?}, {next:?}");
+    true
 }
 
 /// Whatever the value's size, and also where the head could leave before anything was read.

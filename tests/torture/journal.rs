@@ -57,7 +57,7 @@ fn cuts_of_power_in_checkpoints_lose_nothing() {
             ..Report::default()
         };
         let mut in_checkpoints = 0;
-        for _ in 0..scaled(3, 50) {
+        for _ in 0..scaled(1, 50) {
             // The checkpoint is held up before it has synced anything, and after it has synced all.
             let delays = "inject=syncfs:delay_enter=50000:delay_exit=50000";
             let options = ["-e", "trace=syncfs", "-e", delays];
@@ -96,7 +96,7 @@ fn cuts_of_power_in_replays_lose_nothing() {
         }
         let mut load = Load::new("journal");
         let (mut report, mut replays) = (Report::default(), 0);
-        for cycle in 0..scaled(3, 50) {
+        for cycle in 0..scaled(1, 50) {
             let mut server = Launch::new(&["--durability", "disk"])
                 .on(&disk.dir())
                 .start();
@@ -148,7 +148,7 @@ fn cuts_of_power_on_a_full_disk_lose_nothing() {
         let mut load = Load::new("journal");
         let (mut report, mut refused) = (Report::default(), 0);
         let ballast = disk.dir().outside("ballast");
-        for cycle in 0..scaled(3, 50) {
+        for cycle in 0..scaled(1, 50) {
             fs::create_dir_all(disk.dir().path()).expect("a directory");
             let file = File::create(&ballast).expect("a file");
             let free = rustix::fs::fstatvfs(&file).expect("room");

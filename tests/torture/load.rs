@@ -9,17 +9,21 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
+use std::time::Duration;
 
 use self::worker::Worker;
 use crate::keys;
 use crate::ledger::{Fault, Finding, Ledger, Tally};
 use crate::random::{Random, seed};
-use crate::support::{Client, Done, Heard, TestServer, eventually};
+use crate::support::{Client, Done, Heard, TestServer, within};
 
 pub(crate) const CLIENTS: usize = 8;
 
 /// Keys of each client.
 const KEYS: usize = 20;
+
+/// How long it may wait for answers, which a disk and a tracer may slow down.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// What the server may do with a request that it does not answer as it should.
 #[derive(Clone, Copy)]
@@ -101,18 +105,24 @@ impl Progress {
     /// Waits until so many writes have been acknowledged.
     #[track_caller]
     pub(crate) fn reach(&self, acknowledged: usize) {
-        eventually("writes are acknowledged", || {
-            self.is_broken() || self.acknowledged() >= acknowledged
-        });
+        self.wait_for(|| self.acknowledged() >= acknowledged);
     }
 
     /// Waits for so many answers more, whatever they say.
     #[track_caller]
     pub(crate) fn go_on_for(&self, answers: usize) {
         let enough = self.answered() + answers;
-        eventually("requests are answered", || {
-            self.is_broken() || self.answered() >= enough
-        });
+        self.wait_for(|| self.answered() >= enough);
+    }
+
+    #[track_caller]
+    fn wait_for(&self, holds: impl Fn() -> bool) {
+        let is_over = within(PATIENCE, || self.is_broken() || holds());
+        assert!(
+            is_over,
+            "only {} answers within {PATIENCE:?}",
+            self.answered()
+        );
     }
 }
 

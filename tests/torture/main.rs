@@ -1,7 +1,7 @@
 //! The torture suite: what is promised of values, held against crashes, faults, hostile input and load.
 //!
-//!     tests/run                 the short form, a part of all tests
-//!     tests/torture/run         the full form: hours become minutes only where the machine is fast
+//!     tests/run torture         the short form, of which `tests/run` has a part
+//!     tests/run full            the full form: hours become minutes only where the machine is fast
 //!
 //! Every harness prints what it counted, refuses to pass on an empty run, and is shown to fail on a planted fault.
 

@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::disk::{Disk, Kind, Mounted, place, run, text};
-use crate::support::{DataDir, eventually};
+use crate::disk::{Disk, Kind, place};
+use crate::support::{DataDir, Mounted, eventually, run, text};
 
 /// What is wrong with the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Nbd {
         self.served = Some(Served::new(&self.place, words.collect())?);
         // Its journal is written when a sync asks for it and not on a timer, which could fall into an error by order.
         let (device, at) = (self.path("device"), self.path("mount"));
-        self.mounted = Some(Mounted::new(&device, &at, "commit=300")?);
+        self.mounted = Some(Mounted::image(&device, &at, "commit=300")?);
         Ok(())
     }
 }

@@ -7,13 +7,13 @@ use std::fs::{self, File};
 
 use rustix::process::Signal;
 
-use crate::disk::{Disk, Image, Kind, text};
+use crate::disk::{Disk, Image, Kind};
 use crate::ledger::Fault;
 use crate::load::Load;
 use crate::nbd::{Nbd, Weakness};
 use crate::power::{ENOUGH, Moment, Report, write_some};
 use crate::scale::{available, counted};
-use crate::support::{Launch, TestServer, Trace};
+use crate::support::{Launch, TestServer, Trace, text};
 
 /// Cuts the power of a server that skips syncs as strace is told here, until that is found out.
 fn losses_are_reported(what: &str, disk: Result<impl Disk, String>, of_names_alone: bool) {
@@ -24,6 +24,8 @@ fn losses_are_reported(what: &str, disk: Result<impl Disk, String>, of_names_alo
     let dir = disk.dir();
     let mut options = vec![
         "--seccomp-bpf",
+        "-e",
+        "trace=fsync,fdatasync,syncfs",
         "-e",
         "inject=fsync,fdatasync,syncfs:retval=0",
     ];

@@ -11,11 +11,11 @@ use std::thread;
 
 use rustix::process::Signal;
 
-use crate::disk::{Disk, Image, Kind, text};
+use crate::disk::{Disk, Image, Kind};
 use crate::ledger::Tally;
 use crate::load::{Load, Progress, Silence, Terms};
 use crate::scale::{available, counted, scaled};
-use crate::support::{Launch, TestServer, Trace, eventually};
+use crate::support::{Launch, TestServer, Trace, eventually, text};
 
 /// Acknowledged writes, without which a cut counts for nothing.
 pub(crate) const ENOUGH: usize = 100;
@@ -148,7 +148,7 @@ fn nothing_acknowledged_is_lost_on(kind: Kind) {
     };
     let mut load = Load::new("power");
     let mut report = Report::default();
-    for cycle in 0..scaled(6, 100) {
+    for cycle in 0..scaled(3, 100) {
         report.cut(&mut disk, &mut load, moment(cycle), || {
             Launch::new(&["--durability", "disk"])
         });
@@ -254,13 +254,13 @@ pub(crate) fn keep_some(disk: &mut impl Disk, load: &mut Load) {
 /// and serves. Losses are counted.
 #[test]
 fn os_serves_again_after_a_power_cut_and_its_losses_are_counted() {
-    for kind in Kind::ALL {
+    for (number, kind) in Kind::ALL.into_iter().enumerate() {
         let Some(mut disk) = disk(kind, "cuts of power with --durability os") else {
             continue;
         };
         let mut load = Load::new("power");
         let mut report = Report::default();
-        for cycle in 0..scaled(2, 30) {
+        for cycle in number..number + scaled(1, 30) {
             keep_some(&mut disk, &mut load);
             report.cut(&mut disk, &mut load, moment(cycle), || {
                 Launch::new(&["--durability", "os"])

@@ -17,7 +17,7 @@ pub(crate) fn available<T>(what: &str, needed: Result<T, String>) -> Option<T> {
     needed.map_err(|why| left_out(what, &why)).ok()
 }
 
-/// Says what was counted, in one line that `tests/torture/run` gathers.
+/// Says what was counted, in one line that `tests/run full` gathers.
 pub(crate) fn counted(test: &str, counts: &str) {
     eprintln!("COUNTED: {test}: {counts}");
 }

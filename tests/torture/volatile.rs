@@ -18,7 +18,7 @@ fn disk_loses_nothing_with_the_cache_of_a_disk() {
     };
     let mut load = Load::new("volatile");
     let mut report = Report::default();
-    for cycle in 0..scaled(4, 100) {
+    for cycle in 0..scaled(3, 100) {
         report.cut(&mut disk, &mut load, moment(cycle), || {
             Launch::new(&["--durability", "disk"])
         });
@@ -38,7 +38,7 @@ fn os_serves_again_after_the_cache_of_a_disk_is_lost_and_its_losses_are_counted(
     };
     let mut load = Load::new("volatile");
     let mut report = Report::default();
-    for cycle in 0..scaled(3, 30) {
+    for cycle in 0..scaled(1, 30) {
         keep_some(&mut disk, &mut load);
         report.cut(&mut disk, &mut load, moment(cycle), || {
             Launch::new(&["--durability", "os"])

@@ -272,6 +272,7 @@ mod tests {
     use crate::http::exchange::proven::{By, Proof};
     use crate::http::watch::feed::*;
     use crate::http::watch::testing::{on_reactor, subscribers};
+    use data_server_testing::scaled;
     use proptest::collection::vec;
     use proptest::prelude::*;
     use std::path::Path;
@@ -305,7 +306,7 @@ mod tests {
     const KEY: &str = "[ab]{1,2}(/[ab]){0,2}";
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(128))]
+        #![proptest_config(ProptestConfig::with_cases(scaled(24, 128)))]
         #[test]
         fn events_are_of_keys_that_may_be_watched_by_the_rules_of_their_time(
             steps in vec((vec("([ab]{1,2}/?){0,2}", 1..4), vec(KEY, 0..100)), 1..4),

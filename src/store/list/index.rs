@@ -225,6 +225,7 @@ mod tests {
     use crate::store::list::walk;
     use crate::store::location::Location;
     use crate::store::prefixes::Prefixes;
+    use data_server_testing::scaled;
     use proptest::prelude::*;
     use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
     use std::collections::BTreeSet;
@@ -382,7 +383,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(128))]
+        #![proptest_config(ProptestConfig::with_cases(scaled(24, 128)))]
         #[test]
         fn it_has_what_the_directory_has_whatever_is_done_to_it(
             steps in steps(), in_memory in any::<bool>(), pages in prop::collection::vec(some_page(), 4),
@@ -518,7 +519,7 @@ mod tests {
                     }
                 });
             }
-            for _ in 0..20 {
+            for _ in 0..scaled(4, 20) {
                 let index = index(dir.path(), 1 << 20);
                 // All keys but those that are away just now.
                 let keys = found(&index, &page("", 10_000));
@@ -540,7 +541,7 @@ mod tests {
         let queue = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
         let queue: usize = queue.trim().parse().unwrap();
         if queue > 100_000 {
-            eprintln!("left out: a queue of {queue} events that overflows");
+            data_server_testing::left_out("a queue of events that overflows", "it is long here");
             return;
         }
         let dir = tempfile::tempdir_in("/dev/shm")

@@ -244,6 +244,7 @@ fn offset(bytes: usize) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use data_server_testing::scaled;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
@@ -307,6 +308,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(scaled(24, 256)))]
         #[test]
         fn it_is_a_sorted_set(
             steps in prop::collection::vec((any::<bool>(), 0..3_000_u32), 0..6_000),

@@ -31,7 +31,7 @@ pub(super) fn promises(
     let with_conditions = settings.conditions == Conditions::Require;
     let short = Depth {
         conditions: with_conditions,
-        ..depth::SHORT
+        ..depth::at_start()
     };
     let Some(report) = try_out(vec![client], (!read_only).then_some(short))? else {
         return Ok(Promises::default());
@@ -59,7 +59,7 @@ pub(super) fn promises(
 
 /// Tries at length what the store does, through each of its endpoints. Blocks.
 pub(super) fn test(each: Vec<Client>) -> Result<Report, OpenError> {
-    try_out(each, Some(depth::LONG)).map(Option::unwrap_or_default)
+    try_out(each, Some(depth::at_length())).map(Option::unwrap_or_default)
 }
 
 /// Whether the bucket can be used at all through the first of `clients` and, where a depth is given, what its store does. A

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use data_server_testing::DEADLINE;
 use data_server_testing::s3::Bucket;
 
 use super::super::error::Error;
@@ -33,7 +34,7 @@ async fn until(mut holds: impl AsyncFnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let waited = tokio::time::timeout(Duration::from_secs(20), wait).await;
+    let waited = tokio::time::timeout(DEADLINE, wait).await;
     waited.expect("it holds in time");
 }
 

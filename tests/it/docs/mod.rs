@@ -2,6 +2,7 @@
 //! complete.
 
 mod configuration;
+mod guarantees;
 mod sessions;
 
 use std::collections::BTreeSet;
@@ -60,7 +61,10 @@ sessions! {
 fn play(page: &str) {
     let missing = missing_tools();
     if !missing.is_empty() {
-        eprintln!("left out: the sessions of {page}, for {missing:?} does not run here");
+        crate::support::left_out(
+            &format!("the sessions of {page}"),
+            &format!("{missing:?} does not run here"),
+        );
         return;
     }
     if page == OF_STORES && (VersityGw::required().is_none() || !is_on_path("nginx")) {

@@ -28,7 +28,10 @@ fn a_pattern_fits_whole_lines() {
 #[test]
 fn a_wrong_session_is_found() {
     if !missing_tools().is_empty() {
-        eprintln!("left out: wrong sessions, for a command that sessions need does not run here");
+        crate::support::left_out(
+            "wrong sessions",
+            "a command that sessions need does not run here",
+        );
         return;
     }
     let page = |session: &str| {

@@ -1,163 +1,231 @@
 //! Proves that a cached value is never stale: the next GET on every reactor sees each change, over the wire or by hand. The
 //! cache is bounded and can be turned off.
 
-use std::fs::{self, File, FileTimes};
-use std::io::Write;
+use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::symlink;
-use std::time::{Duration, Instant};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::support::{
-    Launch, Raw, Scrape, TestServer, directory_only, eventually, pattern, put_head,
+    Launch, Raw, TestServer, directory_only, eventually, pattern, put_head, scaled,
 };
 
 const GET_K: &str = "GET /k HTTP/1.1\r\nHost: t\r\n\r\n";
-
-/// Stores `/k` and reads it on every connection until the server keeps it.
-fn heat(server: &TestServer, readers: &mut [Raw]) {
-    let _ = fs::remove_dir(server.dir.file("k"));
-    server.store("k", "hot value");
-    read_until_kept(server, readers, b"hot value");
-}
 
 /// Reads `/k`, which is `value`, on every connection until it is old enough for the server to keep it.
 fn read_until_kept(server: &TestServer, readers: &mut [Raw], value: &[u8]) {
     eventually("the value is kept", || {
         let read = |reader: &mut Raw| reader.ask(GET_K).body == value;
-        readers.iter_mut().all(read)
-            && Scrape::of(server.addr).count("data_server_cache_values", &[]) == 1
+        readers.iter_mut().all(read) && server.proc().has_open(&server.dir.file("k"))
     });
 }
 
-type Change = fn(&TestServer);
+/// What `/k` is after a change.
+#[derive(Clone, Copy)]
+enum After {
+    /// What it was.
+    Same,
+    /// [`new`].
+    New,
+    /// So many bytes of what it was.
+    Cut(usize),
+    Gone,
+}
 
-/// Ways to change a value, and the value afterwards.
-const CHANGES: &[(&str, Change, Option<&[u8]>)] = &[
+/// A value of the length of `/k`, and another one than it.
+fn new(server: &TestServer) -> Vec<u8> {
+    pattern(2, server.dir.read("k").len())
+}
+
+fn outside_to_k(server: &TestServer, name: &str) {
+    fs::rename(server.dir.outside(name), server.dir.file("k")).expect("a rename");
+}
+
+fn k_to_outside(server: &TestServer, name: &str) {
+    fs::rename(server.dir.file("k"), server.dir.outside(name)).expect("a rename");
+}
+
+fn link_outside(server: &TestServer, name: &str) {
+    let _ = fs::remove_file(server.dir.outside(name));
+    fs::hard_link(server.dir.file("k"), server.dir.outside(name)).expect("a link");
+}
+
+type Change = (&'static str, fn(&TestServer), After);
+
+/// Ways to change `/k`.
+const CHANGES: &[Change] = &[
     (
         "replaced over the wire",
-        |server| server.store("k", "new value"),
-        Some(b"new value"),
+        |s| s.store("k", new(s)),
+        After::New,
     ),
     (
         "deleted over the wire",
-        |server| assert_eq!(server.ask("DELETE", "k").status, 200),
-        None,
+        |s| assert_eq!(s.ask("DELETE", "k").status, 200),
+        After::Gone,
     ),
     (
         "edited to the same size",
-        |server| edit(server, "k", b"new value"),
-        Some(b"new value"),
+        |s| s.dir.edit("k", new(s)),
+        After::New,
     ),
     (
         "edited to the same size, its time set back",
-        |server| {
-            let modified = fs::metadata(server.dir.file("k")).and_then(|meta| meta.modified());
-            edit(server, "k", b"new value");
-            let file = File::open(server.dir.file("k")).expect("k");
-            file.set_times(FileTimes::new().set_modified(modified.expect("its time")))
-                .expect("a time");
+        |s| {
+            let modified = s.dir.modified("k");
+            s.dir.edit("k", new(s));
+            s.dir.date("k", modified);
         },
-        Some(b"new value"),
+        After::New,
     ),
     (
         "edited through another name",
-        |server| {
-            fs::hard_link(server.dir.file("k"), server.dir.outside("link")).expect("a link");
-            let mut link = File::options()
-                .write(true)
-                .open(server.dir.outside("link"))
-                .expect("a link");
-            link.write_all(b"new").expect("an edit");
-            fs::remove_file(server.dir.outside("link")).expect("a removal");
+        |s| {
+            link_outside(s, "link");
+            let link = File::options().write(true).open(s.dir.outside("link"));
+            let edit = |mut file| io::Write::write_all(&mut file, &new(s));
+            link.and_then(edit).expect("an edit");
         },
-        Some(b"new value"),
+        After::New,
     ),
-    ("cut", |server| truncate(server, 3), Some(b"hot")),
-    ("emptied", |server| truncate(server, 0), Some(b"")),
-    (
-        "removed",
-        |server| fs::remove_file(server.dir.file("k")).expect("a removal"),
-        None,
-    ),
+    ("cut", |s| s.dir.set_len("k", 3), After::Cut(3)),
+    ("emptied", |s| s.dir.set_len("k", 0), After::Cut(0)),
+    ("removed", |s| s.dir.remove("k"), After::Gone),
     (
         "removed with another name left",
-        |server| {
-            fs::hard_link(server.dir.file("k"), server.dir.outside("kept")).expect("a link");
-            fs::remove_file(server.dir.file("k")).expect("a removal");
-            fs::remove_file(server.dir.outside("kept")).expect("a removal");
+        |s| {
+            link_outside(s, "kept");
+            s.dir.remove("k");
         },
-        None,
+        After::Gone,
+    ),
+    ("renamed away", |s| s.dir.rename("k", "moved"), After::Gone),
+    (
+        "replaced by mv",
+        |s| {
+            fs::write(s.dir.outside("new"), new(s)).expect("a file");
+            outside_to_k(s, "new");
+        },
+        After::New,
     ),
     (
-        "renamed away",
-        |server| {
-            fs::rename(server.dir.file("k"), server.dir.file("moved")).expect("a rename");
+        "moved away and another one moved here",
+        |s| {
+            s.dir.place("other", new(s));
+            k_to_outside(s, "old");
+            s.dir.rename("other", "k");
         },
-        None,
-    ),
-    (
-        "replaced by a rename",
-        |server| {
-            fs::write(server.dir.outside("k"), "new value").expect("a file");
-            fs::rename(server.dir.outside("k"), server.dir.file("k")).expect("a rename");
-        },
-        Some(b"new value"),
+        After::New,
     ),
     (
         "replaced by a symlink to itself",
-        |server| {
-            fs::rename(server.dir.file("k"), server.dir.file("moved")).expect("a rename");
-            symlink("moved", server.dir.file("k")).expect("a symlink");
+        |s| {
+            s.dir.rename("k", "moved");
+            symlink("moved", s.dir.file("k")).expect("a symlink");
         },
-        None,
+        After::Gone,
     ),
     (
         "replaced by a directory",
-        |server| {
-            fs::remove_file(server.dir.file("k")).expect("a removal");
-            fs::create_dir(server.dir.file("k")).expect("a directory");
+        |s| {
+            s.dir.remove("k");
+            fs::create_dir(s.dir.file("k")).expect("a directory");
         },
-        None,
+        After::Gone,
+    ),
+    (
+        "touched",
+        |s| {
+            let time = Duration::from_nanos(1_234_567_890_123_456_789);
+            s.dir.date("k", SystemTime::UNIX_EPOCH + time);
+        },
+        After::Same,
+    ),
+    (
+        "given a second name",
+        |s| link_outside(s, "second"),
+        After::Same,
+    ),
+    (
+        "moved away and back",
+        |s| {
+            s.dir.rename("k", "away");
+            s.dir.rename("away", "k");
+        },
+        After::Same,
+    ),
+    (
+        "removed and back under its name",
+        |s| {
+            link_outside(s, "link");
+            s.dir.remove("k");
+            outside_to_k(s, "link");
+        },
+        After::Same,
     ),
 ];
 
-fn edit(server: &TestServer, key: &str, value: &[u8]) {
-    let mut file = File::options()
-        .write(true)
-        .open(server.dir.file(key))
-        .expect("the value");
-    file.write_all(value).expect("an edit by hand");
-}
-
-fn truncate(server: &TestServer, length: u64) {
-    let file = File::options()
-        .write(true)
-        .open(server.dir.file("k"))
-        .expect("the value");
-    file.set_len(length).expect("cut by hand");
-}
-
+/// Kept with its bytes, as an open file only, too young to be kept, and without a cache. The `ETag` is always the file's
+/// modification time.
 #[test]
-fn every_reactor_sees_a_change_of_a_hot_value_at_once() {
+fn every_reactor_sees_a_change_of_a_value_at_once() {
     directory_only!("the cache");
-    let server = TestServer::start(&["--threads", "4"]);
+    let kept = [9, 16 << 10, (16 << 10) + 1, 64 << 10].map(|size| (size, "64MiB", true));
+    let others = [(9, "64MiB", false), (16 << 10, "0", false)];
+    thread::scope(|scope| {
+        for (size, cache, is_kept) in kept.into_iter().chain(others) {
+            scope.spawn(move || see_changes(size, cache, is_kept));
+        }
+    });
+}
+
+fn see_changes(size: usize, cache: &str, is_kept: bool) {
+    let server = TestServer::start(&["--threads", "4", "--cache", cache]);
     let mut readers: Vec<Raw> = (0..4).map(|_| server.connect()).collect();
-    for (what, change, value) in CHANGES {
-        heat(&server, &mut readers);
+    let old = pattern(1, size);
+    for (what, change, after) in CHANGES {
+        let what = format!("{what}, of {size} bytes, --cache {cache}, kept: {is_kept}");
+        server.store("k", &old);
+        if is_kept {
+            read_until_kept(&server, &mut readers, &old);
+        }
+        assert!(
+            readers
+                .iter_mut()
+                .all(|reader| reader.ask(GET_K).body == old),
+            "{what}"
+        );
         change(&server);
+        let expected = match *after {
+            After::Same => Some(old.clone()),
+            After::New => Some(pattern(2, size)),
+            After::Cut(length) => Some(old[..length].to_vec()),
+            After::Gone => None,
+        };
+        let etag = expected.is_some().then(|| {
+            let since = server
+                .dir
+                .modified("k")
+                .duration_since(SystemTime::UNIX_EPOCH);
+            format!("\"{:x}\"", since.expect("after 1970").as_nanos())
+        });
         for reader in &mut readers {
             let got = reader.ask(GET_K);
             assert_eq!(
                 got.status,
-                if value.is_some() { 200 } else { 404 },
+                if expected.is_some() { 200 } else { 404 },
                 "{what}"
             );
-            assert!(
-                value.is_none_or(|value| got.body == value),
-                "{what}: {}",
-                got.body.escape_ascii()
-            );
+            if let Some(value) = &expected {
+                assert!(got.body == *value, "{what}: {} bytes", got.body.len());
+                assert_eq!(got.header("etag"), etag.as_deref(), "{what}");
+            }
         }
-        let _ = fs::remove_file(server.dir.file("k"));
+        server.dir.clear();
+        for reader in &mut readers {
+            assert_eq!(reader.ask(GET_K).status, 404, "{what}, then removed");
+        }
     }
 }
 
@@ -168,10 +236,11 @@ fn every_reader_sees_an_acknowledged_write() {
     let server = TestServer::start(&["--threads", "4"]);
     let mut writer = server.connect();
     let mut readers: Vec<Raw> = (0..4).map(|_| server.connect()).collect();
-    heat(&server, &mut readers);
-    let end = Instant::now() + Duration::from_secs(2);
+    server.store("k", "hot value");
+    read_until_kept(&server, &mut readers, b"hot value");
+    let end = Instant::now() + Duration::from_secs(scaled(0, 2));
     let mut rounds = 0;
-    while rounds < 50 || Instant::now() < end {
+    while rounds < 100 || Instant::now() < end {
         rounds += 1;
         let value = format!("value {rounds:08}");
         writer.send(put_head("k", value.len()));
@@ -238,19 +307,19 @@ fn the_cache_is_bounded_in_bytes_and_in_descriptors() {
         let server = Launch::new(&["--cache", "1MiB"])
             .through(&["prlimit", &format!("--nofile={descriptors}:{descriptors}")])
             .start();
-        for n in 0..300 {
+        for n in 0..200 {
             server.dir.place(&format!("k{n}"), pattern(n, size));
         }
         let mut reader = server.connect();
         let mut read_all = || {
-            for n in 0..300 {
+            for n in 0..200 {
                 let got = reader.ask(format!("GET /k{n} HTTP/1.1\r\nHost: t\r\n\r\n"));
                 assert!(got.body == pattern(n, size), "GET /k{n}");
             }
         };
         let kept = || {
             let is_kept = |n: &u64| server.proc().has_open(&server.dir.file(format!("k{n}")));
-            (0..300).filter(is_kept).count()
+            (0..200).filter(is_kept).count()
         };
         eventually("some are kept", || {
             read_all();

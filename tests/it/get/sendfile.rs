@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::support::{Raw, TestServer, pattern};
 
-/// Sizes around each limit where the way of sending changes, and 40 MB.
+/// Sizes around each limit where the way of sending changes, and 9 MB.
 const SIZES: [usize; 10] = [
     1,
     16 << 10,
@@ -18,7 +18,7 @@ const SIZES: [usize; 10] = [
     1 << 20,
     (1 << 20) + 1,
     (3 << 20) + 7,
-    40_000_000,
+    9_000_000,
 ];
 
 /// Orders that put small and large sizes side by side.

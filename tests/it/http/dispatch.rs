@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::support::{
-    Launch, Raw, TestServer, Trace, clear_only, eventually, http1_only, pattern, put_head,
+    Launch, Raw, TestServer, Trace, clear_only, eventually, http1_only, pattern, put_head, scaled,
 };
 
 /// Sends a request with a key of its own, finds it in the access log, and returns the reactor that answered it.
@@ -244,7 +244,7 @@ fn reuse_port_drains_at_the_maximum_of_connections() {
         "--max-connections",
         "2",
         "--grace-period",
-        "4s",
+        "100s",
     ]);
     let mut open: Vec<Raw> = (0..8).map(|_| server.connect()).collect();
     for connection in &mut open {
@@ -259,11 +259,8 @@ fn reuse_port_drains_at_the_maximum_of_connections() {
     let start = Instant::now();
     server.signal(Signal::TERM);
     assert_eq!(server.exit(), Some(0));
-    assert!(
-        start.elapsed() < Duration::from_secs(3),
-        "took {:?}",
-        start.elapsed()
-    );
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(60), "took {took:?}");
 }
 
 /// The connections and their requests had arrived before the signal.
@@ -271,7 +268,7 @@ fn reuse_port_drains_at_the_maximum_of_connections() {
 fn requests_that_arrived_before_the_drain_are_answered() {
     http1_only!("what the kernel has of a test is not translated yet");
     for dispatch in ["round-robin", "least-connections", "reuse-port"] {
-        for _ in 0..20 {
+        for _ in 0..scaled(4, 20) {
             let mut server = TestServer::start(&["--threads", "4", "--dispatch", dispatch]);
             server.dir.place("here", "value");
             let mut asked: Vec<Raw> = (0..32).map(|_| server.connect()).collect();

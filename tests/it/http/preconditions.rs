@@ -343,7 +343,7 @@ fn no_two_writes_share_a_tag_also_across_a_restart() {
     let mut seen = BTreeSet::new();
     for _ in 0..3 {
         let mut raw = server.connect();
-        for round in 0..300 {
+        for round in 0..100 {
             if round % 7 == 0 {
                 ask(&mut raw, "DELETE", "/k", "", b"");
             }

@@ -370,7 +370,7 @@ fn every_answer_has_date_and_server() {
         let off = SystemTime::now()
             .duration_since(date)
             .unwrap_or_else(|early| early.duration());
-        assert!(off < Duration::from_secs(5), "{method} {target}: {off:?}");
+        assert!(off < Duration::from_secs(60), "{method} {target}: {off:?}");
         assert_eq!(got.all("server"), "data-server", "{method} {target}");
     }
 }

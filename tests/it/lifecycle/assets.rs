@@ -31,8 +31,9 @@ fn setting<'a>(unit: &'a str, name: &str) -> &'a str {
 /// The standard output and error of `systemd-analyze`, which must succeed; `None` where there is none.
 fn systemd_analyze(args: &[&str]) -> Option<String> {
     let Ok(output) = Command::new("systemd-analyze").args(args).output() else {
-        eprintln!(
-            "left out: what systemd makes of the units, for systemd-analyze does not run here"
+        crate::support::left_out(
+            "what systemd makes of the units",
+            "systemd-analyze does not run here",
         );
         return None;
     };

@@ -8,7 +8,11 @@ use rustix::process::Signal;
 
 use crate::support::{DEADLINE, Raw, TestServer, eventually, pattern, put_head};
 
-const LARGE: usize = 32 * 1024 * 1024;
+/// A grace period that is longer than any test waits for an end.
+const PATIENT: &str = "1h";
+
+const GET_GONE: &str = "GET /gone HTTP/1.1\r\nHost: t\r\n\r\n";
+const LARGE: usize = 8 * 1024 * 1024;
 
 /// Half an upload of 1 MiB to `/k`, known to have reached the file system.
 fn half_put(server: &TestServer, value: &[u8]) -> Raw {
@@ -40,10 +44,7 @@ fn requests_in_flight_finish_and_idle_connections_close() {
         let mut reader = unread_get(&server);
         let mut writer = half_put(&server, &stored);
         let mut used = server.connect();
-        assert_eq!(
-            used.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n").status,
-            404
-        );
+        assert_eq!(used.ask(GET_GONE).status, 404);
         let mut unused = server.connect();
         eventually("all four are accepted", || server.connections() >= 4);
 
@@ -72,13 +73,13 @@ fn requests_in_flight_finish_and_idle_connections_close() {
 
 #[test]
 fn a_request_pipelined_behind_the_one_in_flight_is_not_begun() {
-    let mut server = TestServer::start(&[]);
+    let mut server = TestServer::start(&["--threads", "1"]);
+    let mut idle = server.connect();
+    assert_eq!(idle.ask(GET_GONE).status, 404);
     let value = pattern(1, 1024 * 1024);
     let mut writer = half_put(&server, &value);
     server.signal(Signal::TERM);
-    eventually("new connections are refused", || {
-        refuses_connections(&server)
-    });
+    idle.assert_closed(); // the reactor knows of the drain
     writer.send(&value[value.len() * 3 / 4..]);
     let _may_be_closed = writer.offer("DELETE /k HTTP/1.1\r\nHost: t\r\n\r\n");
     let answer = writer.answer();
@@ -94,15 +95,9 @@ fn a_request_pipelined_behind_the_one_in_flight_is_not_begun() {
 #[test]
 fn an_idle_server_ends_at_once() {
     for signal in [Signal::TERM, Signal::INT] {
-        let mut server = TestServer::start(&["--threads", "3"]);
-        let start = Instant::now();
+        let mut server = TestServer::start(&["--threads", "3", "--grace-period", PATIENT]);
         server.signal(signal);
         assert_eq!(server.exit(), Some(0));
-        assert!(
-            start.elapsed() < Duration::from_secs(10),
-            "took {:?}",
-            start.elapsed()
-        );
         let reactors: Vec<u64> = server
             .events("reactor drained")
             .iter()
@@ -126,7 +121,6 @@ fn the_grace_period_bounds_the_drain() {
         took >= Duration::from_millis(900),
         "no grace: ended after {took:?}"
     );
-    assert!(took < Duration::from_secs(10), "ended after {took:?}");
     assert!(reader.rest().len() < LARGE, "the whole body arrived");
     let answer = writer.rest();
     assert!(
@@ -139,7 +133,7 @@ fn the_grace_period_bounds_the_drain() {
 #[test]
 fn a_second_signal_ends_at_once() {
     for second in [Signal::TERM, Signal::INT] {
-        let mut server = TestServer::start(&["--grace-period", "60s"]);
+        let mut server = TestServer::start(&["--grace-period", PATIENT]);
         let _writer = half_put(&server, &pattern(1, 1024 * 1024));
         server.signal(Signal::TERM);
         let first = Instant::now();
@@ -147,14 +141,8 @@ fn a_second_signal_ends_at_once() {
         // A signal within half a second of the first counts as the same.
         let repeats = Duration::from_millis(600);
         eventually("it is a second one", || first.elapsed() > repeats);
-        let start = Instant::now();
         server.signal(second);
         assert_eq!(server.exit(), Some(1), "exit code after {second:?}");
-        assert!(
-            start.elapsed() < Duration::from_secs(10),
-            "took {:?}",
-            start.elapsed()
-        );
         server.dir.assert_holds(&[]);
     }
 }

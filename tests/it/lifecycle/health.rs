@@ -88,6 +88,9 @@ fn over_tls_the_certificate_decides_too() {
     for host in ["127.0.0.1", "localhost"] {
         let url = &*format!("https://{host}:{port}");
         assert_well(&health(&[url, ca[0], ca[1]]).run());
+    }
+    {
+        let url = &*format!("https://127.0.0.1:{port}");
         assert_well(&health(&[url, "--insecure"]).run());
         assert_well(&health(&[url]).env("SSL_CERT_FILE", &file).run());
         assert_unwell(&health(&[url]).run(), issued);

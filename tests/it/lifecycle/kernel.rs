@@ -25,7 +25,10 @@ fn failing(calls: &str, error: &str, threads: Threads) -> Option<Vec<String>> {
         .args(["-D", "-o", "/dev/null", "true"])
         .status();
     if !possible.is_ok_and(|status| status.success()) {
-        eprintln!("left out: {calls} failing with {error}, for strace does not run here");
+        crate::support::left_out(
+            &format!("{calls} failing with {error}"),
+            "strace does not run here",
+        );
         return None;
     }
     let (names, when) = calls.split_once(':').unwrap_or((calls, "when=1+"));
@@ -173,7 +176,7 @@ fn an_unprivileged_user_has_the_same_contract() {
     let parent = dir.outside(".");
     let opened = fs::set_permissions(&parent, fs::Permissions::from_mode(0o755));
     if opened.is_err() || chown(dir.path(), Some(NOBODY), Some(NOBODY)).is_err() {
-        eprintln!("left out: a server without rights, for only root can take them away");
+        crate::support::left_out("a server without rights", "only root can take them away");
         return;
     }
     let server = Launch::new(&[])

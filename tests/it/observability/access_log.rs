@@ -6,7 +6,7 @@ use rustls::version;
 
 use crate::support::{
     Authority, Event, Launch, Mount, Raw, Response, TestServer, Trace, ask, by_engine, by_protocol,
-    directory_only, put_head,
+    directory_only, is_on_path, left_out, put_head,
 };
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -165,6 +165,9 @@ fn status_by_curl(server: &TestServer, scheme: &str, protocol: &str) -> String {
 
 #[test]
 fn the_protocol_is_logged() {
+    if !is_on_path("curl") {
+        return left_out("HTTP/2 in the access log", "there is no curl");
+    }
     let launch = Launch::new(&["--access-log", "--http2-clear", "--threads", "1"]);
     let mut server = launch.in_the_clear().start();
     let ask = |head: &str| Raw::connect_clear(server.addr).ask(head).status;
@@ -182,6 +185,9 @@ fn the_protocol_is_logged() {
 
 #[test]
 fn the_version_of_tls_is_logged() {
+    if !is_on_path("curl") {
+        return left_out("HTTP/2 in the access log", "there is no curl");
+    }
     let authority = Authority::new();
     let own = authority.issue("own", &["127.0.0.1"]);
     let options = [&own.options()[..], &["--access-log", "--threads", "1"]].concat();

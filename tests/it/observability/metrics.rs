@@ -289,7 +289,7 @@ fn promtool_reports_nothing() {
         .stderr(Stdio::piped())
         .spawn()
     else {
-        eprintln!("left out: the judgement of promtool, which is not installed");
+        crate::support::left_out("the judgement of promtool", "promtool is not installed");
         return;
     };
     let text = Scrape::of(server.addr).text;

@@ -1,19 +1,20 @@
 //! Proves that every reader sees a whole value or none at every moment, during any writes.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use crate::support::{Done, TestServer, pattern, put_head};
+use crate::support::{Done, TestServer, eventually, pattern, put_head};
 
 #[test]
 fn readers_see_whole_values_while_they_are_replaced() {
     let server = TestServer::start(&[]);
     let values = [pattern(1, 700_000), pattern(2, 1024 * 1024)];
     server.store("k", &values[0]);
-    let done = Done::default();
+    let (done, reads) = (Done::default(), AtomicUsize::new(0));
     thread::scope(|scope| {
         let readers: Vec<_> = (0..2)
-            .map(|_| scope.spawn(|| read_until(&server, &values, &done)))
+            .map(|_| scope.spawn(|| read_until(&server, &values, &done, &reads)))
             .collect();
         let saying = done.when_dropped();
         let mut writer = server.connect();
@@ -21,6 +22,9 @@ fn readers_see_whole_values_while_they_are_replaced() {
             let value = &values[round % 2];
             writer.send(put_head("k", value.len()));
             assert_eq!(writer.ask(value).status, 200);
+            if round > 78 {
+                await_a_read(&reads);
+            }
         }
         drop(saying);
         let seen: BTreeSet<usize> = readers
@@ -37,7 +41,12 @@ fn readers_see_whole_values_while_they_are_replaced() {
 }
 
 /// Reads until `done`; each answer must be one of the values, whole. Returns which were seen.
-fn read_until(server: &TestServer, values: &[Vec<u8>], done: &Done) -> BTreeSet<usize> {
+fn read_until(
+    server: &TestServer,
+    values: &[Vec<u8>],
+    done: &Done,
+    reads: &AtomicUsize,
+) -> BTreeSet<usize> {
     let mut seen = BTreeSet::new();
     let mut connection = server.connect();
     while !done.is_said() {
@@ -47,15 +56,22 @@ fn read_until(server: &TestServer, values: &[Vec<u8>], done: &Done) -> BTreeSet<
         seen.insert(
             which.unwrap_or_else(|| panic!("{} bytes that were never stored", got.body.len())),
         );
+        reads.fetch_add(1, Ordering::AcqRel);
     }
     seen
+}
+
+/// Waits until a reader has asked since, and has its answer: each of the two may be in the middle of a read.
+fn await_a_read(reads: &AtomicUsize) {
+    let enough = reads.load(Ordering::Acquire) + 3;
+    eventually("readers go on", || reads.load(Ordering::Acquire) >= enough);
 }
 
 #[test]
 fn readers_see_a_whole_value_or_none_during_puts_and_deletes() {
     let server = TestServer::start(&[]);
     let value = pattern(3, 300_000);
-    let done = Done::default();
+    let (done, reads) = (Done::default(), AtomicUsize::new(0));
     thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let (mut there, mut absent) = (0, 0);
@@ -72,13 +88,21 @@ fn readers_see_a_whole_value_or_none_during_puts_and_deletes() {
                     "{} bytes, not the value",
                     got.body.len()
                 );
+                reads.fetch_add(1, Ordering::AcqRel);
             }
             (there, absent)
         });
         let saying = done.when_dropped();
-        for _ in 0..100 {
-            server.store("k", &value);
-            assert_eq!(server.ask("DELETE", "k").status, 200);
+        for round in 1..=100 {
+            for method in ["PUT", "DELETE"] {
+                match method {
+                    "PUT" => server.store("k", &value),
+                    _ => assert_eq!(server.ask(method, "k").status, 200),
+                }
+                if round == 100 {
+                    await_a_read(&reads);
+                }
+            }
         }
         drop(saying);
         let (there, absent) = reader.join().expect("the reader");

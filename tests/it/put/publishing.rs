@@ -6,7 +6,9 @@ use std::os::unix::fs::symlink;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use crate::support::{Call, Launch, TestServer, Trace, directory_only, pattern, put_head};
+use crate::support::{
+    Call, DataDir, Launch, TestServer, Trace, directory_only, pattern, put_head, scaled,
+};
 
 /// More new names in a row than it takes before the publisher skips the stat.
 const ROW: usize = 40;
@@ -33,11 +35,7 @@ fn after_many_new_names_an_existing_one_is_replaced() {
         let row = |what: &str| store_new_names(&server, &format!("{size}-{what}"));
         // A value placed by hand, with a date that makes its version later than the clock's next.
         server.dir.place("by-hand", "old");
-        let file = fs::File::options()
-            .append(true)
-            .open(server.dir.file("by-hand"));
-        let dated = file.and_then(|file| file.set_modified(future));
-        dated.expect("a time");
+        server.dir.date("by-hand", future);
         let before = server.get("by-hand").header("etag").map(version);
         row("replaced");
         let stored = server.put("by-hand", pattern(1, size));
@@ -109,13 +107,15 @@ fn new_names_skip_the_stat_and_existing_ones_skip_the_link() {
 /// A lost wake would leave a request without an answer.
 #[test]
 fn writers_are_answered_also_when_others_disconnect() {
-    let server = TestServer::start(&["--threads", "3"]);
+    let server = Launch::new(&["--threads", "3"])
+        .on(&DataDir::in_memory())
+        .start();
     thread::scope(|scope| {
         for client in 0..12 {
             let server = &server;
             scope.spawn(move || {
                 let mut connection = server.connect();
-                for n in 0..100_u64 {
+                for n in 0..scaled(25_u64, 100) {
                     let key = format!("{client}-{}", n % 7);
                     let mut left = server.connect();
                     left.send(put_head(&format!("{key}-left"), 10));

@@ -1,7 +1,6 @@
 //! Values had no Cache-Control, so browsers and proxies guessed how long they stay fresh, and showed the old value after a
 //! replacement. Proves the field, and that Varnish shows the new value at once. The test with Chromium is in `tests/browser`.
 
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -152,10 +151,7 @@ impl Varnish {
             .stderr(Stdio::null())
             .spawn();
         if child.is_err() {
-            let _ = writeln!(
-                std::io::stderr(),
-                "left out: {left_out}, for there is no varnishd"
-            );
+            crate::support::left_out(left_out, "there is no varnishd");
         }
         Some(Self {
             child: child.ok()?,

@@ -14,7 +14,10 @@ fn in_own_tmp(prepare: &str, args: &[&str], named: Option<&str>) -> Option<Launc
         .status();
     let binary = Path::new(env!("CARGO_BIN_EXE_data-server"));
     if !possible.is_ok_and(|status| status.success()) || binary.starts_with("/tmp") {
-        eprintln!("left out: the default directory, for /tmp cannot be another for a test here");
+        crate::support::left_out(
+            "the default directory",
+            "/tmp cannot be another for a test here",
+        );
         return None;
     }
     let args: Vec<&str> = args

@@ -8,6 +8,9 @@ use crate::support::{DataDir, Launch, Raw, TestServer, by_engine, eventually, pu
 
 const CLIENTS: usize = 100;
 
+/// As long as clients waited then. A crowd takes seconds on a busy machine.
+const TOO_LONG: Duration = Duration::from_secs(30);
+
 /// What each of them asks for. How long a store takes is not the matter.
 fn requests() -> usize {
     by_engine(10, 2)
@@ -89,7 +92,7 @@ fn a_hundred_clients_are_answered_with_64_descriptors() {
         let (failed, slowest) = crowd(&server);
         let took = start.elapsed();
         assert_eq!(failed, 0, "{args:?}: of {} requests", CLIENTS * requests());
-        assert!(slowest < Duration::from_secs(10), "{args:?}: {slowest:?}");
+        assert!(slowest < TOO_LONG, "{args:?}: {slowest:?}");
         eprintln!(
             "{args:?}: {} answers in {took:?}, the slowest in {slowest:?}",
             CLIENTS * requests()
@@ -114,7 +117,7 @@ fn idle_connections_close_when_accepting_fails() {
             kept.push(connection);
         }
         let took = start.elapsed();
-        assert!(took < Duration::from_secs(10), "{threads}: {took:?}");
+        assert!(took < TOO_LONG, "{threads}: {took:?}");
         assert!(!server.events("accepting paused").is_empty());
         server.stop();
     }
@@ -197,7 +200,7 @@ fn too_few_descriptors_fail_the_start_with_the_needed_number() {
         let mut server = limited(args, needed).on(&dir).start();
         let (failed, slowest) = crowd(&server);
         assert_eq!(failed, 0, "{args:?}: of {} requests", CLIENTS * requests());
-        assert!(slowest < Duration::from_secs(20), "{args:?}: {slowest:?}");
+        assert!(slowest < TOO_LONG, "{args:?}: {slowest:?}");
         server.stop();
     }
 }

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::support::{
     Attached, Done, Fuse, Launch, Mount, Response, TestServer, can_trace, chunked, directory_only,
-    eventually, pattern, put_head,
+    eventually, pattern, put_head, scaled,
 };
 
 fn mounted(program: Fuse) -> Option<Mount> {
@@ -62,7 +62,7 @@ fn assert_contract(server: &TestServer) {
 fn assert_contract_below(server: &TestServer, folder: &str) {
     let keys = ["chunked", "created", "k", "typed"].map(|name| format!("{folder}{name}"));
     let [chunked, created, k, typed] = &keys;
-    for size in [0, 100, 20_000, 5_000_000] {
+    for &size in scaled(&[0, 20_000, 400_000][..], &[0, 100, 20_000, 5_000_000]) {
         let (old, new) = (pattern(1, size), pattern(2, size));
         assert_eq!(server.put(k, &old).status, 200, "a new key, {size}");
         assert!(server.get(k).body == old, "{size}");
@@ -114,7 +114,7 @@ fn assert_readers_meet_no_error(server: &TestServer) {
         }
         let mut connection = server.connect();
         let mut found = 0;
-        while found < 600 {
+        while found < scaled(200, 600) {
             for size in [3_000, 100_000] {
                 let got = connection.ask(format!("GET /hot-{size} HTTP/1.1\r\nHost: t\r\n\r\n"));
                 assert!(matches!(got.status, 200 | 404), "{got:?}");
@@ -215,7 +215,10 @@ fn durability_disk_is_refused_without_directory_syncs() {
 fn a_directory_without_a_way_to_publish_is_exit_code_1() {
     directory_only!("the file system");
     if !can_trace() {
-        eprintln!("left out: a directory without a way to publish, for strace does not run here");
+        crate::support::left_out(
+            "a directory without a way to publish",
+            "strace does not run here",
+        );
         return;
     }
     let refuse = |calls: &str| {
@@ -249,7 +252,7 @@ fn a_directory_without_a_way_to_publish_is_exit_code_1() {
 fn a_stale_name_is_looked_up_again() {
     directory_only!("the file system");
     if !can_trace() {
-        eprintln!("left out: stale names, for strace does not run here");
+        crate::support::left_out("stale names", "strace does not run here");
         return;
     }
     let server = TestServer::start(&["--min-free", "0", "--cache", "0"]);
@@ -272,7 +275,7 @@ fn a_stale_name_is_looked_up_again() {
 fn a_server_that_cannot_publish_is_not_ready() {
     directory_only!("the file system");
     if !can_trace() {
-        eprintln!("left out: publishing that fails, for strace does not run here");
+        crate::support::left_out("publishing that fails", "strace does not run here");
         return;
     }
     let server = TestServer::start(&["--min-free", "0"]);

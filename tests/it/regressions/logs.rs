@@ -184,7 +184,7 @@ fn a_stopped_log_reader_does_not_block_the_exit() {
     server.signal(Signal::TERM);
     assert_eq!(server.exit(), Some(0));
     assert!(
-        start.elapsed() < Duration::from_secs(15),
+        start.elapsed() < Duration::from_secs(60),
         "took {:?}",
         start.elapsed()
     );

@@ -205,7 +205,10 @@ fn without_rights(args: &[&str]) -> Option<TestServer> {
     let dir = DataDir::temporary();
     let opened = fs::set_permissions(dir.outside("."), fs::Permissions::from_mode(0o755));
     if opened.is_err() || chown(dir.path(), Some(NOBODY), Some(NOBODY)).is_err() {
-        eprintln!("left out: what the server may not do, for only root can take its rights away");
+        crate::support::left_out(
+            "what the server may not do",
+            "only root can take its rights away",
+        );
         return None;
     }
     let user = [
@@ -312,7 +315,7 @@ fn writes_of_an_immutable_value_are_403() {
         done.is_ok_and(|status| status.success())
     };
     if !chattr("+i") {
-        eprintln!("left out: an immutable value, for chattr does not work here");
+        crate::support::left_out("an immutable value", "chattr does not work here");
         return;
     }
     let put = server.put("k", "new value").status;

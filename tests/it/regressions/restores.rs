@@ -35,7 +35,7 @@ fn seen(server: &TestServer, key: &str) -> Response {
 fn is_installed(program: &str) -> bool {
     let is_there = Command::new(program).arg("--version").output().is_ok();
     if !is_there {
-        eprintln!("left out: a restore by {program}, which is not installed");
+        crate::support::left_out(&format!("a restore by {program}"), "which is not installed");
     }
     is_there
 }

@@ -10,7 +10,7 @@ use crate::support::{
     DEADLINE, Launch, Raw, TestServer, by_engine, clear_only, eventually, put_head,
 };
 
-const STOPS: usize = 25;
+const STOPS: usize = 12;
 
 /// Half an upload: a drain waits for its other half.
 fn half_put(server: &TestServer) -> Raw {
@@ -48,13 +48,13 @@ fn doubled(again: Signal) -> (Duration, Option<i32>) {
 
 #[test]
 fn a_signal_sent_twice_within_half_a_second_is_one() {
-    let stops = (0..STOPS * 2).map(|n| doubled([Signal::TERM, Signal::INT][n % 2]));
-    // On a busy machine the signals may be further apart, and then they count as two.
+    let stops = (0..STOPS * 20).map(|n| doubled([Signal::TERM, Signal::INT][n % 2]));
+    // On a busy machine the signals may be further apart, and then they count as two: others are tried.
     let in_time = stops.filter(|(apart, _)| *apart < Duration::from_millis(400));
     let codes: Vec<_> = in_time.take(STOPS).map(|(_, code)| code).collect();
     let drained = codes.iter().filter(|&&code| code == Some(0)).count();
     assert_eq!(drained, codes.len(), "{codes:?}");
-    assert!(codes.len() > STOPS / 2, "{} stops in time", codes.len());
+    assert_eq!(codes.len(), STOPS, "stops in time");
 }
 
 /// `timeout` signals the server, and then its process group.

@@ -9,7 +9,7 @@ use crate::support::{
 /// A server with these calls failing from now on; without strace, says what is left out.
 fn failing(args: &[&str], injections: &[&str]) -> Option<(TestServer, Attached)> {
     if !can_trace() {
-        eprintln!("left out: {injections:?}, for strace does not run here");
+        crate::support::left_out(&format!("{injections:?}"), "strace does not run here");
         return None;
     }
     let server = TestServer::start(args);

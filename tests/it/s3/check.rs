@@ -7,7 +7,8 @@ use crate::support::s3::{Bucket, Fault, Lies, Stub, VersityGw};
 use crate::support::{Ended, Launch, TestServer, ask};
 
 fn start(bucket: &Bucket, args: &[&str]) -> Result<TestServer, Ended> {
-    Launch::new(args).on_bucket(bucket).start_or_end()
+    let in_full = Launch::new(args).env("DATA_SERVER_TRIAL", "");
+    in_full.on_bucket(bucket).start_or_end()
 }
 
 /// The one line of a server that does not start.

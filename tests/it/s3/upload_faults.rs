@@ -205,7 +205,10 @@ fn preconditions_of_the_first_request_are_decided_at_the_last() {
 
 #[test]
 fn lost_answers_of_the_store_cost_no_upload() {
+    let stub = Stub::start();
+    let server = serve(&stub.bucket, &[]);
     for (len, fault) in [(1000, Fault::FailDone(500)), (7 * MIB, Fault::LoseDone)] {
+        let value = pattern(1, len);
         for (method, of, after) in [
             // What is kept of the upload, its parts, its tail; what publishes it.
             ("PUT", ".data-server/uploads", 0),
@@ -217,24 +220,25 @@ fn lost_answers_of_the_store_cost_no_upload() {
             ("POST", "k", 0),
             ("POST", "k", 1),
         ] {
-            let stub = Stub::start();
-            let server = serve(&stub.bucket, &[]);
-            let value = pattern(1, len);
+            let what = format!("{method} {of} {after} {fault:?} {len}");
             let most = len - 100;
             let lines = "If-None-Match: *\r\n";
             let upload = Resumable::create(&mut server.connect(), "k", lines, &value[..9]);
             stub.fail(method, of, Fault::None, after);
             stub.fail(method, of, fault.clone(), 1);
-            let what = format!("{method} {of} {after} {fault:?} {len}");
+            let begun_before = stub.bucket.multipart_uploads();
             let raw = &mut server.connect();
             let part = upload.append(raw, 9, false, &value[9..most]);
             assert_eq!(part.status, 204, "{what}: {part:?}");
             let stored = upload.append(raw, most, true, &value[most..]);
             assert_eq!(stored.status, 200, "{what}: {stored:?}");
+            stub.heal();
             assert!(server.get("k").body == value, "{what}");
             // What is begun twice is swept later.
             let begun_twice = usize::from(len > MIB && (method, after) == ("POST", 0));
-            assert_eq!(stub.bucket.multipart_uploads(), begun_twice, "{what}");
+            let begun = stub.bucket.multipart_uploads() - begun_before;
+            assert_eq!(begun, begun_twice, "{what}");
+            assert_eq!(server.ask("DELETE", "k").status, 200, "{what}");
         }
     }
 }

@@ -287,8 +287,9 @@ fn shown(url: &str) -> Option<String> {
         .output();
     let output = browser.ok().filter(|output| output.status.success());
     if output.is_none() {
-        eprintln!(
-            "left out: what a browser does with stored pages, for chromium does not run here"
+        crate::support::left_out(
+            "what a browser does with stored pages",
+            "chromium does not run here",
         );
     }
     Some(String::from_utf8_lossy(&output?.stdout).into_owned())

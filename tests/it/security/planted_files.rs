@@ -51,7 +51,7 @@ fn only_regular_files_are_values() {
     if make_zero(&server.dir.file("zero")) {
         planted.push("zero");
     } else {
-        eprintln!("left out: a device in the directory, for mknod is not permitted here");
+        crate::support::left_out("a device in the directory", "mknod is not permitted here");
     }
 
     for name in &planted {
@@ -66,7 +66,7 @@ fn only_regular_files_are_values() {
             "PUT of nothing to /{name}"
         );
         assert!(
-            start.elapsed() < Duration::from_secs(5),
+            start.elapsed() < Duration::from_secs(60),
             "/{name} took {:?}",
             start.elapsed()
         );

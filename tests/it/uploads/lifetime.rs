@@ -264,10 +264,11 @@ fn asking_for_the_offset_keeps_an_upload() {
 #[test]
 fn the_requests_of_an_upload_are_counted_and_logged() {
     let mut server = TestServer::start(&["--access-log"]);
-    let raw = &mut server.connect();
-    let upload = Resumable::create(raw, "k", "", b"x");
-    assert_eq!(upload.append(raw, 1, false, b"y").status, 204);
-    assert_eq!(upload.append(raw, 1, true, b"z").status, 409);
+    let mut raw = server.connect();
+    let upload = Resumable::create(&mut raw, "k", "", b"x");
+    assert_eq!(upload.append(&mut raw, 1, false, b"y").status, 204);
+    assert_eq!(upload.append(&mut raw, 1, true, b"z").status, 409);
+    drop(raw); // a drain waits for the other end of what it closes
     assert_eq!(
         upload.append(&mut server.connect(), 2, true, b"z").status,
         200

@@ -11,16 +11,10 @@ use crate::support::{
     Client, DataDir, Events, Follower, Launch, Raw, TestServer, ask, directory_only, eventually,
 };
 
+use super::{burst, long_key, start};
+
 /// More changes than the server keeps.
 const MANY: usize = 4200;
-
-/// Changes `key` so many times.
-fn change(server: &TestServer, key: &str, times: usize) {
-    let mut client = Client::new(server.addr);
-    for _ in 0..times {
-        assert_eq!(client.put(key, "v").status, 200);
-    }
-}
 
 fn open(server: &TestServer, query: &str) -> Events {
     Events::open(server, query, "")
@@ -156,12 +150,12 @@ fn a_client_that_reconnects_gets_the_missed_changes() {
 #[test]
 fn a_client_that_reconnects_too_late_gets_a_resync() {
     directory_only!("watching");
-    let server = TestServer::start(&[]);
+    let server = start(&[]);
     let mut events = open(&server, "");
     server.store("a", "1");
     let seen = events.next().expect("an event").seq;
     drop(events);
-    change(&server, "b", MANY);
+    burst(&server, "b", MANY);
     let latest = seen + MANY as u64;
     for since in [seen, 0, latest + 1, u64::MAX] {
         let mut again = open(&server, &format!("?since={since}"));
@@ -205,9 +199,13 @@ fn a_restart_is_a_gap_and_the_order_continues() {
 fn a_listing_after_the_answer_plus_the_events_miss_no_key() {
     const KEYS: usize = 200;
     directory_only!("watching");
-    let server = TestServer::start(&["--threads", "2"]);
+    let server = start(&["--threads", "2"]);
     let mut told_early = 0;
-    for round in 0..10 {
+    // On a busy machine a listing may come before the first write, or after the last.
+    for round in 0..100 {
+        if told_early == 3 {
+            return;
+        }
         let prefix = format!("r{round}-");
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -232,7 +230,7 @@ fn a_listing_after_the_answer_plus_the_events_miss_no_key() {
             }
         });
     }
-    assert!(told_early > 0, "no listing was made amid the writing");
+    panic!("of 100 listings {told_early} were made amid the writing");
 }
 
 #[test]
@@ -293,23 +291,20 @@ fn http_1_0_gets_events_until_the_connection_ends() {
 #[test]
 fn a_drain_ends_event_streams_without_delay() {
     directory_only!("watching");
-    let mut server = TestServer::start(&["--threads", "2", "--grace-period", "60s"]);
+    let mut server = start(&["--threads", "2", "--grace-period", "1h", "--min-rate", "0"]);
     let mut quiet: Vec<_> = (0..4).map(|_| open(&server, "")).collect();
     // One subscriber does not read, and has more events than its socket buffer holds.
     let stalled = Events::over(Raw::connect_narrow(server.addr), "", "");
-    change(&server, &"%01".repeat(255), 400);
+    burst(&server, &long_key(), 400);
     server.store("last", "v");
     for events in &mut quiet {
         events.until("last");
     }
-    let start = std::time::Instant::now();
     server.signal(Signal::TERM);
     for events in &mut quiet {
         events.assert_ended();
     }
     assert_eq!(server.exit(), Some(0));
-    // Less than the 10 s over which a rate is measured.
-    assert!(start.elapsed().as_secs() < 10, "took {:?}", start.elapsed());
     drop(stalled);
 }
 

@@ -7,25 +7,10 @@ use std::time::{Duration, Instant};
 
 use crate::support::{
     Client, Events, Follower, Raw, Scrape, Socket, TestServer, Told, directory_only, eventually,
-    http1_only, put_head,
+    http1_only,
 };
 
-/// A path whose key takes 1.5 KB in an event: 255 bytes that JSON escapes.
-fn long_key() -> String {
-    "%01".repeat(255)
-}
-
-/// Stores values under `key`, many at once.
-fn burst(server: &TestServer, key: &str, times: usize) {
-    let mut raw = server.connect();
-    let request = format!("{}v", put_head(key, 1));
-    for _ in 0..times / 100 {
-        raw.send(request.repeat(100));
-        for _ in 0..100 {
-            assert_eq!(raw.answer().status, 200);
-        }
-    }
-}
+use super::{burst, long_key, start};
 
 #[test]
 fn all_subscribers_see_one_order_that_ends_with_the_current_value() {
@@ -99,7 +84,7 @@ fn all_subscribers_see_one_order_that_ends_with_the_current_value() {
 #[test]
 fn a_subscriber_that_does_not_read_slows_no_writer() {
     directory_only!("watching");
-    let server = TestServer::start(&["--threads", "2", "--min-rate", "0"]);
+    let server = start(&["--threads", "2", "--min-rate", "0"]);
     let narrow = || Raw::connect_narrow(server.addr);
     let mut slow: Vec<_> = (0..10).map(|_| Events::over(narrow(), "", "")).collect();
     let quick = Events::open(&server, "", "");
@@ -115,11 +100,11 @@ fn a_subscriber_that_does_not_read_slows_no_writer() {
             );
             told.len()
         });
-        burst(&server, &long_key(), 8000);
+        burst(&server, &long_key(), 6000);
         server.store("end", "v");
-        assert_eq!(reader.join().expect("a reader"), 8501);
+        assert_eq!(reader.join().expect("a reader"), 6501);
     });
-    // The changes kept are less than 2 MiB; ten queues of 8,000 would be 120 MB.
+    // The changes kept are less than 2 MiB; ten queues of 6,000 would be 90 MB.
     let grown = server.proc().rss_kib().saturating_sub(before);
     assert!(grown < 24 << 10, "{grown} KiB more");
     for events in &mut slow {
@@ -207,7 +192,7 @@ fn a_quiet_subscriber_outlives_the_limits_of_other_connections() {
 fn a_subscriber_below_min_rate_is_disconnected() {
     http1_only!("a slow stream ends alone");
     directory_only!("watching");
-    let server = TestServer::start(&["--threads", "1"]);
+    let server = start(&["--threads", "1"]);
     let rest = server.proc().sockets();
     let deaf = Events::over(Raw::connect_narrow(server.addr), "", "");
     let mut quick = Events::open(&server, "?prefix=end", "");

@@ -5,9 +5,11 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use tempfile::TempDir;
 
@@ -118,6 +120,43 @@ impl DataDir {
             Some(bucket) => bucket.read(key),
             None => fs::read(self.file(key)).ok(),
         }
+    }
+
+    /// Writes these bytes over the beginning of a value, which keeps its file.
+    #[track_caller]
+    pub fn edit(&self, key: &str, bytes: impl AsRef<[u8]>) {
+        let file = fs::OpenOptions::new().write(true).open(self.file(key));
+        let edited = file.and_then(|mut file| file.write_all(bytes.as_ref()));
+        edited.expect("an edit by hand");
+    }
+
+    /// Cuts or extends the file of a value to this length.
+    #[track_caller]
+    pub fn set_len(&self, key: &str, length: u64) {
+        let file = fs::OpenOptions::new().write(true).open(self.file(key));
+        file.and_then(|file| file.set_len(length))
+            .expect("a length set by hand");
+    }
+
+    /// Gives the file of a value this time of modification.
+    #[track_caller]
+    pub fn date(&self, key: &str, time: SystemTime) {
+        let file = fs::File::open(self.file(key));
+        file.and_then(|file| file.set_modified(time))
+            .expect("a time set by hand");
+    }
+
+    /// When the file of a value was modified.
+    #[track_caller]
+    pub fn modified(&self, key: &str) -> SystemTime {
+        let meta = fs::metadata(self.file(key));
+        meta.and_then(|meta| meta.modified()).expect("its time")
+    }
+
+    /// Moves the file or folder of one key to another.
+    #[track_caller]
+    pub fn rename(&self, from: &str, to: &str) {
+        fs::rename(self.file(from), self.file(to)).expect("a rename by hand");
     }
 
     /// Removes the value of this key, past the server, if there is one.

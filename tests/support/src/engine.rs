@@ -31,7 +31,7 @@ static STORE: LazyLock<Option<Bucket>> = LazyLock::new(|| {
     match &*engine {
         "directory" => None,
         "s3" => {
-            let store = VersityGw::shared().expect("versitygw, which .ci/run setup installs");
+            let store = VersityGw::shared().expect("versitygw, which tests/run setup builds");
             Some(store.bucket.clone())
         }
         _ => panic!("{ENGINE}={engine}: it is directory or s3"),
@@ -72,7 +72,7 @@ pub(crate) fn fresh_prefix() -> Option<Bucket> {
 pub fn is_left_out_on_s3(why: &str) -> bool {
     if is_s3() {
         let test = thread::current().name().unwrap_or("a test").to_owned();
-        left_out(&format!("directory only: {test}"), why);
+        left_out(&test, &format!("directory only: {why}"));
     }
     is_s3()
 }

@@ -4,7 +4,7 @@ use super::{DataDir, Launch, Raw, Response, TestServer, by_engine, eventually, p
 
 /// One length for each path of a value to the socket: from memory; from a file that may be kept open; from a file, in one
 /// window; from a file, in several.
-pub const LENGTHS: [usize; 4] = [5_000, 30_000, 200_000, 2_500_000];
+pub const LENGTHS: [usize; 4] = [5_000, 30_000, 200_000, 1_200_000];
 
 /// Sends a request with these header lines (each ending in CRLF) and reads the whole answer, with its chunks decoded.
 #[track_caller]

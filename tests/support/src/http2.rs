@@ -71,7 +71,7 @@ pub(crate) fn translated(
 pub fn is_left_out_on_http2(why: &str) -> bool {
     if is_http2() {
         let test = thread::current().name().unwrap_or("a test").to_owned();
-        left_out(&format!("HTTP/1.1 only: {test}"), why);
+        left_out(&test, &format!("HTTP/1.1 only: {why}"));
     }
     is_http2()
 }

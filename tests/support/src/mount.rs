@@ -1,16 +1,90 @@
-//! Small file systems for a test, which can do what an ordinary directory does not: fill up, or become read-only.
+//! File systems of a test's own, which can do what an ordinary directory does not: fill up, become read-only, or lose power.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
 use tempfile::TempDir;
 
-use super::DataDir;
+use super::{DataDir, within};
 
-/// A mounted file system, unmounted when dropped.
+/// How long the kernel may take to let go of a file system, whose disk may be slow or fail.
+const UNMOUNT: Duration = Duration::from_secs(300);
+
+/// A mount point, let go of when dropped.
+#[derive(Debug)]
+pub struct Mounted(PathBuf);
+
+impl Mounted {
+    /// What `command` mounts at this directory, which is the last of its words; or why it does not.
+    pub fn by(command: &[&str], at: &Path) -> Result<Self, String> {
+        fs::create_dir_all(at).map_err(|error| error.to_string())?;
+        run(command[0], &[&command[1..], &[text(at)]].concat())?;
+        Ok(Self(at.to_owned()))
+    }
+
+    /// The file system in an image.
+    pub fn image(image: &Path, at: &Path, options: &str) -> Result<Self, String> {
+        let options = format!("loop,{options}");
+        Self::by(&["mount", "-o", &options, text(image)], at)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Unmounts it, when the last file on it is closed. The kernel is asked itself: umount(8) fails also when it only could not
+    /// read or write its list of mounts.
+    pub fn end(self) {
+        let mut outcome = Ok(());
+        within(UNMOUNT, || {
+            outcome = unmount(&self.0, UnmountFlags::empty());
+            outcome != Err(Errno::BUSY)
+        });
+        assert_eq!(outcome, Ok(()), "{}: {:?}", self.0.display(), self.users());
+        std::mem::forget(self);
+    }
+
+    /// Processes that have a file of it open, or a mount namespace of their own that has it.
+    fn users(&self) -> Vec<String> {
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let uses = |process: &PathBuf| {
+            let mut files = fs::read_dir(process.join("fd"))
+                .into_iter()
+                .flatten()
+                .flatten();
+            let mounts = fs::read_to_string(process.join("mountinfo")).unwrap_or_default();
+            let has = |path: PathBuf| path.starts_with(&self.0);
+            files.any(|file| fs::read_link(file.path()).is_ok_and(has))
+                || mounts.contains(text(&self.0))
+        };
+        let users = processes.map(|process| process.path()).filter(uses);
+        users
+            .map(|user| {
+                format!(
+                    "{}: {:?}",
+                    user.display(),
+                    fs::read_to_string(user.join("comm"))
+                )
+            })
+            .collect()
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
+}
+
+/// A small file system, unmounted when dropped.
 pub struct Mount {
-    place: TempDir,
+    // Dropped in this order.
+    mounted: Mounted,
+    _place: TempDir,
 }
 
 /// A FUSE program.
@@ -25,9 +99,8 @@ impl Mount {
     /// A file system in memory with these options. Without the right to mount, prints what the test leaves out.
     pub fn tmpfs(options: &str, left_out: &str) -> Option<Self> {
         let place = TempDir::new().expect("a mount point");
-        let at = place.path().join("mount");
-        fs::create_dir(&at).expect("a mount point");
-        let mounted = run("mount", &["-t", "tmpfs", "-o", options, "tmpfs"], &at);
+        let command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs"];
+        let mounted = Mounted::by(&command, &place.path().join("mount"));
         Self::or_left_out(place, mounted, left_out)
     }
 
@@ -35,13 +108,11 @@ impl Mount {
     pub fn ext4(left_out: &str) -> Option<Self> {
         let place = TempDir::new().expect("a mount point");
         let (at, image) = (place.path().join("mount"), place.path().join("image"));
-        fs::create_dir(&at).expect("a mount point");
         File::create(&image)
             .and_then(|file| file.set_len(16 << 20))
             .expect("an image");
-        let source = image.to_str().expect("text");
-        let mounted = run("mkfs.ext4", &["-q", "-F"], &image)
-            && run("mount", &["-o", "loop,errors=remount-ro", source], &at);
+        let mounted = run("mkfs.ext4", &["-q", "-F", text(&image)])
+            .and_then(|()| Mounted::image(&image, &at, "errors=remount-ro"));
         Self::or_left_out(place, mounted, left_out)
     }
 
@@ -54,44 +125,48 @@ impl Mount {
             fs::create_dir(&path).expect("a directory");
             path.into_os_string().into_string().expect("text")
         };
-        let (lower, upper, work, at) = (path("lower"), path("upper"), path("work"), path("mount"));
+        let (lower, upper, work) = (path("lower"), path("upper"), path("work"));
         let both = format!("{lower}:{upper}");
         let layers = format!("lowerdir={lower},upperdir={upper},workdir={work}");
-        let (name, args) = match program {
+        let command = match program {
             // Without this it finds no space on a small disk.
-            Fuse::Mergerfs => ("mergerfs", vec!["-o", "minfreespace=0", &both]),
-            Fuse::Bindfs => ("bindfs", vec![lower.as_str()]),
-            Fuse::Overlayfs => ("fuse-overlayfs", vec!["-o", &layers]),
+            Fuse::Mergerfs => vec!["mergerfs", "-o", "minfreespace=0", &both],
+            Fuse::Bindfs => vec!["bindfs", &lower],
+            Fuse::Overlayfs => vec!["fuse-overlayfs", "-o", &layers],
         };
-        let mounted = run(name, &args, Path::new(&at));
+        let mounted = Mounted::by(&command, &place.path().join("mount"));
         Self::or_left_out(place, mounted, left_out)
     }
 
-    fn or_left_out(place: TempDir, mounted: bool, left_out: &str) -> Option<Self> {
-        if !mounted {
-            eprintln!(
-                "left out: {left_out}, for mounting is not permitted here, or its program not installed"
-            );
-        }
-        mounted.then_some(Self { place })
+    fn or_left_out(
+        place: TempDir,
+        mounted: Result<Mounted, String>,
+        left_out: &str,
+    ) -> Option<Self> {
+        let left_out = |why: String| crate::left_out(left_out, &why);
+        let mounted = mounted.map_err(left_out).ok()?;
+        Some(Self {
+            mounted,
+            _place: place,
+        })
     }
 
     /// A data directory on it, not created yet.
     pub fn dir(&self) -> DataDir {
-        DataDir::at(self.place.path().join("mount/data"))
+        DataDir::at(self.mounted.path().join("data"))
     }
 
     /// Makes a file system without open files read-only.
     pub fn remount_read_only(&self) {
-        let at = self.place.path().join("mount");
-        assert!(run("mount", &["-o", "remount,ro"], &at), "a remount");
+        let remounted = run("mount", &["-o", "remount,ro", text(self.mounted.path())]);
+        assert_eq!(remounted, Ok(()));
     }
 
     /// Makes the ext4 report an error; it becomes read-only, also for open files.
     pub fn fail(&self) {
-        let at = self.place.path().join("mount");
         let mounts = fs::read_to_string("/proc/self/mounts").expect("the mounts");
-        let mounted_here = |line: &&str| line.split(' ').nth(1).map(Path::new) == Some(&at);
+        let mounted_here =
+            |line: &&str| line.split(' ').nth(1).map(Path::new) == Some(self.mounted.path());
         let line = mounts.lines().find(mounted_here).expect("the mount");
         let device = line
             .strip_prefix("/dev/")
@@ -102,13 +177,17 @@ impl Mount {
     }
 }
 
-impl Drop for Mount {
-    fn drop(&mut self) {
-        run("umount", &["--lazy"], &self.place.path().join("mount"));
-    }
+/// A path of a test, which is plain text.
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("a path of plain text")
 }
 
-fn run(program: &str, args: &[&str], path: &Path) -> bool {
-    let output = Command::new(program).args(args).arg(path).output();
-    output.is_ok_and(|output| output.status.success())
+/// Runs a command to its end; or why that was not possible, in one line.
+pub fn run(program: &str, args: &[&str]) -> Result<(), String> {
+    let output = Command::new(program).args(args).output();
+    let output = output.map_err(|error| format!("{program}: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let first = said.lines().next().unwrap_or_default();
+    let is_done = output.status.success();
+    is_done.then_some(()).ok_or(format!("{program}: {first}"))
 }

@@ -202,7 +202,7 @@ pub fn is_tls() -> bool {
 pub fn is_left_out_over_tls(why: &str) -> bool {
     if is_tls() {
         let test = thread::current().name().unwrap_or("a test").to_owned();
-        left_out(&format!("in the clear only: {test}"), why);
+        left_out(&test, &format!("in the clear only: {why}"));
     }
     is_tls()
 }

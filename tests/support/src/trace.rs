@@ -34,7 +34,7 @@ impl Trace {
     /// strace with these options. If it cannot trace here, prints what the test leaves out.
     pub fn with(options: &[&str], left_out: &str) -> Option<Self> {
         if !can_trace() {
-            eprintln!("left out: {left_out}, for strace does not run here");
+            crate::left_out(left_out, "strace does not run here");
             return None;
         }
         let dir = TempDir::new().expect("a directory");

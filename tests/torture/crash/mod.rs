@@ -128,7 +128,7 @@ fn one_cycle(
 
 #[test]
 fn a_killed_server_keeps_what_it_acknowledged_and_tears_nothing() {
-    let cycles = scaled(60, 1_000);
+    let cycles = scaled(20, 1_000);
     let mut server = Server::ended_by(Signal::KILL);
     let (counts, outcome) = torture(&mut server, &mut Load::new("crash"), cycles, PATIENCE);
     let (median, longest) = server.start_times();

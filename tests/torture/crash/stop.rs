@@ -17,7 +17,7 @@ const GRACE: Duration = Duration::from_secs(30);
 
 #[test]
 fn a_stop_under_load_loses_nothing_and_leaves_no_answer_half_said() {
-    let stops = scaled(20, 500);
+    let stops = scaled(8, 500);
     let mut server = Server::ended_by(Signal::TERM);
     let (counts, outcome) = torture(&mut server, &mut Load::new("stop"), stops, PATIENCE);
     let longest = server.ends.iter().max().copied().unwrap_or_default();

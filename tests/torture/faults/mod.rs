@@ -21,7 +21,7 @@ use operation::{Scene, calls_of, is_of, on_disk, warm};
 use verdict::{Rest, Seen, judge, sync_retried};
 
 use crate::scale::{counted, left_out, scaled};
-use crate::support::{Attached, Launch, TestServer, can_trace};
+use crate::support::{Attached, DEADLINE, Launch, TestServer, can_trace};
 
 /// Whether strace is there; says so where it is not.
 fn possible(what: &str) -> bool {
@@ -74,7 +74,7 @@ fn strike(subject: &Subject, fault: &Fault, seed: u64) -> Result<bool, String> {
     judge_unhurt(*scene, server, &next, &reply)
         .map_err(|why| format!("the next request: {why}"))?;
     warm(server, operation);
-    rest.leaked(server)?;
+    rest.leaked(server, DEADLINE)?;
     Ok(hit.is_some())
 }
 

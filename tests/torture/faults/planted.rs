@@ -1,11 +1,16 @@
 //! Each question of the judge, asked of a server that lies: strace has it believe in what was never done.
 
+use std::time::Duration;
+
 use super::life::{drain, judge_end, start_with};
 use super::matrix::Fault;
 use super::operation::{Operation, Reply, Scene, State, on_disk};
 use super::verdict::{Seen, judge, sync_retried};
 use super::{Subject, possible};
 use crate::support::{Attached, Call, Response};
+
+/// What a leak is waited for.
+const A_MOMENT: Duration = Duration::from_millis(300);
 
 const OVER: Scene = Scene {
     operation: Operation::Put {
@@ -55,7 +60,7 @@ fn a_descriptor_that_is_kept_is_found() {
     let tracer = Attached::to(&server, &["-e", "inject=close:retval=0"]);
     OVER.operation.perform(&server, &state);
     tracer.detach();
-    let found = rest.leaked(&server).expect_err("a leak");
+    let found = rest.leaked(&server, A_MOMENT).expect_err("a leak");
     assert!(found.contains("at rest"), "{found}");
 }
 
@@ -66,7 +71,7 @@ fn a_staged_file_that_stays_is_found() {
     }
     let Subject { server, rest, .. } = Subject::start(OVER);
     std::fs::write(server.dir.staging().join("9"), "left").expect("a staged file");
-    rest.leaked(&server).expect_err("a leftover");
+    rest.leaked(&server, A_MOMENT).expect_err("a leftover");
 }
 
 fn answer(status: u16) -> Response {

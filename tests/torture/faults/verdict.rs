@@ -161,10 +161,10 @@ impl Rest {
         last
     }
 
-    /// What is held now that was not before, if it is not let go within two seconds.
-    pub(super) fn leaked(self, server: &TestServer) -> Result<(), String> {
+    /// What is held now that was not before, if it is not let go in time.
+    pub(super) fn leaked(self, server: &TestServer, patience: Duration) -> Result<(), String> {
         let mut now = Self::of(server);
-        let is_let_go = within(Duration::from_secs(2), || {
+        let is_let_go = within(patience, || {
             now = Self::of(server);
             now.descriptors <= self.descriptors && now.staged <= self.staged
         });

@@ -147,7 +147,7 @@ fn refuses_lies(key: usize, events: &[Event]) -> usize {
 
 #[test]
 fn every_key_is_a_linearizable_register_with_compare_and_swap() {
-    let (histories, operations) = (scaled(9, 100), scaled(2_250, 10_000));
+    let (histories, operations) = (scaled(9, 100), scaled(1_200, 10_000));
     let mut dice = Random::new(seed("linearizable"));
     let (mut all, mut lies) = (Vec::new(), 0);
     for history in 0..histories {

@@ -229,6 +229,8 @@ impl<'a> Siege<'a> {
             if over.is_said() {
                 over_since.get_or_insert_with(Instant::now);
             }
+            let should = pass_time() * passes;
+            self.report.stretch = start.elapsed().as_secs_f64() / should.as_secs_f64();
             let closed = self.pass();
             if over_since.is_none() {
                 for kind in closed {
@@ -241,8 +243,6 @@ impl<'a> Siege<'a> {
             let limit = self.plan.longest_limit() * 2 + SLACK;
             if over_since.is_some_and(|since| open == 0 || since.elapsed() > limit) {
                 self.report.left = open;
-                let should = pass_time() * passes;
-                self.report.stretch = start.elapsed().as_secs_f64() / should.as_secs_f64();
                 return self.report;
             }
         }
@@ -258,7 +258,8 @@ impl<'a> Siege<'a> {
             let (kind, limit) = (slow.kind, self.plan.limit(slow.kind));
             let may_be_kept = self.spent.len() < self.plan.connections * 8 / 10;
             // Half as long again as the limit: a server that the machine delays must have had its time too.
-            let must_have_ended = lived > limit * 3 / 2 + SLACK;
+            let must_have_ended =
+                lived > (limit * 3 / 2).mul_f64(self.report.stretch.max(1.0)) + SLACK;
             let is_spent = kind == Kind::Reader && must_have_ended && may_be_kept;
             if goes_on && !is_spent {
                 at += 1;

@@ -13,21 +13,20 @@ use super::trial::{Outcome, Trial};
 /// The length of an upload that is cut off.
 const LEN: usize = 256 << 10;
 
-/// How long a store may take to notice that an upload broke off, and how often it is looked at meanwhile.
+/// How long a store may take to notice that an upload broke off, between two looks at it.
 const NOTICED: Duration = Duration::from_millis(100);
-const LOOKS: u32 = 3;
 
 pub(super) async fn check(trial: &Trial, depth: Depth, report: &mut Report) -> Result<(), Error> {
-    let verdict = cut(trial, depth.cuts).await?;
+    let verdict = cut(trial, depth).await?;
     report.add(What::CutUpload, verdict);
     let verdict = wrong_checksum(trial).await?;
     report.add(What::WrongChecksum, verdict);
     Ok(())
 }
 
-/// Cuts uploads off at as many places.
-async fn cut(trial: &Trial, cuts: u32) -> Result<Verdict, Error> {
-    let objects: Vec<String> = (0..cuts).map(|_| trial.object()).collect();
+/// Cuts uploads off at as many places as the depth says.
+async fn cut(trial: &Trial, depth: Depth) -> Result<Verdict, Error> {
+    let objects: Vec<String> = (0..depth.cuts).map(|_| trial.object()).collect();
     for (object, at) in objects.iter().zip(1..) {
         trial.place(object, "old").await?;
         let framed = framed(&vec![b'x'; LEN], "AAAAAAAAAAA=");
@@ -42,7 +41,7 @@ async fn cut(trial: &Trial, cuts: u32) -> Result<Verdict, Error> {
             ));
         }
     }
-    for _ in 0..LOOKS {
+    for _ in 0..depth.looks {
         tokio::time::sleep(NOTICED).await;
         for object in &objects {
             if trial.read(object).await?.is_none_or(|value| value != "old") {
@@ -52,7 +51,7 @@ async fn cut(trial: &Trial, cuts: u32) -> Result<Verdict, Error> {
             }
         }
     }
-    Ok(Verdict::Holds(cuts))
+    Ok(Verdict::Holds(depth.cuts))
 }
 
 async fn wrong_checksum(trial: &Trial) -> Result<Verdict, Error> {

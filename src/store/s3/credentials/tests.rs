@@ -10,6 +10,8 @@ use std::time::Instant;
 
 use tempfile::TempDir;
 
+use data_server_testing::DEADLINE;
+
 use super::*;
 
 /// A service that answers from a table of `METHOD /path`, and keeps what it was asked. It ends with the process.
@@ -97,7 +99,7 @@ fn becomes(credentials: &Credentials, expected: &str) {
 }
 
 fn until(what: &str, holds: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + DEADLINE;
     while !holds() {
         assert!(Instant::now() < deadline, "not in time: {what}");
         thread::sleep(Duration::from_millis(5));

@@ -53,7 +53,7 @@ fn each_kernel_gives_what_the_start_line_says() {
         .args(["-D", "-o", "/dev/null", "true"])
         .status();
     if !strace.is_ok_and(|status| status.success()) || !is_possible() {
-        eprintln!("left out: the sandbox of other kernels, for strace does not run here");
+        crate::support::left_out("the sandbox of other kernels", "strace does not run here");
         return;
     }
     for (says, line, is_enough) in KERNELS {

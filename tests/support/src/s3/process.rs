@@ -6,16 +6,14 @@ use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::time::Duration;
 
 use crate::certificates::status_by_tls;
-use crate::{Raw, within};
+use crate::{DEADLINE, Raw, within};
 
 /// What runs a program, says its process id, and ends it when standard input ends.
 const KEEPER: &str = r#""$@" >/dev/null & echo $!; read -r _; kill -9 $!; wait"#;
 
 /// How long it may take to answer.
-const START: Duration = Duration::from_secs(20);
 
 /// How often another port is tried: between the choice of a port and its use another process may take it.
 const TRIES: usize = 5;
@@ -75,7 +73,9 @@ impl Process {
             keeper,
             input,
         };
-        let answers = within(START, || process.is_healthy(program) || process.is_over());
+        let answers = within(DEADLINE, || {
+            process.is_healthy(program) || process.is_over()
+        });
         if answers && !process.is_over() {
             return Some(process);
         }

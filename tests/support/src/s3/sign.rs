@@ -18,6 +18,9 @@ pub struct Keys {
 }
 
 impl Keys {
+    /// The id of those of the store in memory.
+    pub(super) const STUB: &str = "stub";
+
     pub fn new(id: &str, secret: &str) -> Self {
         Self {
             id: id.to_owned(),

@@ -155,7 +155,7 @@ impl Stub {
         let listener = |_| TcpListener::bind("127.0.0.1:0").expect("a free port");
         let listeners: Vec<_> = (0..endpoints).map(listener).collect();
         let address = |listener: &TcpListener| listener.local_addr().expect("its address");
-        let keys = Keys::new("stub", "a-secret-of-the-stub");
+        let keys = Keys::new(Keys::STUB, "a-secret-of-the-stub");
         let bucket = Bucket {
             endpoints: listeners.iter().map(address).collect(),
             name: "values".to_owned(),
@@ -224,6 +224,12 @@ impl Stub {
     /// The requests so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.store.state().asked.clone()
+    }
+
+    /// The last so many of them.
+    pub fn asked_last(&self, most: usize) -> Vec<Asked> {
+        let asked = &self.store.state().asked;
+        asked[asked.len().saturating_sub(most)..].to_vec()
     }
 
     /// The requests so far by this method for objects whose name contains `key`.

@@ -1,6 +1,6 @@
 //! `VersityGW`, a real S3 server: several processes over one directory, as several gateways of one store.
 //!
-//! `.ci/run setup` installs it to `target/tools`. Without it a test says LEFT OUT, or fails where `DATA_SERVER_S3` is
+//! `tests/run setup` builds it to `target/tools`. Without it a test says LEFT OUT, or fails where `DATA_SERVER_S3` is
 //! `required`.
 
 use std::env;
@@ -69,7 +69,7 @@ impl VersityGw {
             );
             left_out(
                 "S3",
-                "there is no versitygw: .ci/run setup installs it, where there is Go",
+                "there is no versitygw, which `tests/run setup` builds where Go is",
             );
         }
         program

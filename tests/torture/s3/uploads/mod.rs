@@ -141,7 +141,7 @@ fn uploads_outlive_kills_of_servers_and_a_network_that_breaks() {
     let Some(store) = VersityGw::start(2) else {
         return;
     };
-    let (kills, bucket) = (scaled(4, 100), &store.bucket);
+    let (kills, bucket) = (scaled(2, 100), &store.bucket);
     let mut dice = Random::new(seed("s3-uploads"));
     let mut to = |n: usize| BreakingNetwork::to(bucket.endpoints[n], dice.fork(), BREAKS);
     let networks = [to(0), to(1)];
