@@ -7,7 +7,7 @@ use fantoccini::key::Key;
 use serde_json::{Value, json};
 
 use crate::alice::ForAlice;
-use crate::browser::{Browser, Shape, browse, browse_as, origin};
+use crate::browser::{Browser, Shape, browse, browse_as};
 use crate::support::{DataDir, TestServer, pattern};
 
 /// What is operated, or stands for something that is not text: each has to have a name.
@@ -76,7 +76,7 @@ const CONTROLS: &str = "[...document.querySelectorAll('a[href], button, input, [
 const NAME: &str = "const name = (it) => it.getAttribute('aria-label') ?? it.labels?.[0]?.textContent ?? it.textContent.trim();";
 
 async fn open(browser: &Browser, server: &TestServer, keys: &[&str]) {
-    browser.go(&format!("{}/", origin(server.addr))).await;
+    browser.visit(server.addr, "/").await;
     browser.until_keys(keys).await;
     browser.until_text("#state", "Live").await;
 }
@@ -337,9 +337,7 @@ fn text_stands_out_in_light_and_in_dark() {
                 .until_true("document.querySelectorAll('#reactor-rows tr').length === 3")
                 .await;
             assert_stands_out(browser, 20).await;
-            browser
-                .go(&format!("{}/?prefix=none", origin(server.addr)))
-                .await;
+            browser.visit(server.addr, "/?prefix=none").await;
             browser
                 .until_text("#empty-title", "No key begins with")
                 .await;

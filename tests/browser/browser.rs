@@ -4,6 +4,7 @@
 
 use std::fmt::Display;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::driver::{Driver, Session};
-use crate::support::{DEADLINE, scheme};
+use crate::support::scheme;
+
+/// How long the page may take for what a test waits for: 100 MB, or a hundred files, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// How the browser is made.
 #[derive(Clone, Copy, Default)]
@@ -108,9 +112,21 @@ impl Browser {
         self.client.goto(url).await.expect("the page");
     }
 
+    /// Goes to a path of what is served at `addr`.
+    pub(crate) async fn visit(&self, addr: SocketAddr, path: &str) {
+        self.go(&format!("{}{path}", origin(addr))).await;
+    }
+
+    /// The same, and waits until the script has rows of its own in place of those of the document.
+    pub(crate) async fn visit_keys(&self, addr: SocketAddr, path: &str) {
+        self.visit(addr, path).await;
+        self.until_true("document.getElementById('keys').ariaBusy === 'false'")
+            .await;
+    }
+
     /// The element of this selector, once there is one.
     pub(crate) async fn find(&self, css: &str) -> Element {
-        let found = self.client.wait().at_most(DEADLINE);
+        let found = self.client.wait().at_most(PATIENCE);
         let found = found.for_element(Locator::Css(css)).await;
         found.unwrap_or_else(|error| panic!("{css}: {error}"))
     }
@@ -188,13 +204,13 @@ impl Browser {
 
     /// Asks again and again, because a condition may concern files, or outlive a page and the scripts in it.
     pub(crate) async fn until(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
-        let deadline = Instant::now() + DEADLINE;
+        let deadline = Instant::now() + PATIENCE;
         while !holds().await {
             if Instant::now() >= deadline {
                 let seen = self
                     .eval("(document.body ?? document.documentElement).innerText ?? document.title")
                     .await;
-                panic!("not within {DEADLINE:?}: {what}\nthe page shows: {seen}");
+                panic!("not within {PATIENCE:?}: {what}\nthe page shows: {seen}");
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

@@ -21,7 +21,7 @@ fn place(server: &TestServer, key: &str, value: &str) {
 fn fetch_shows_a_replaced_value() {
     browse(async |browser| {
         let server = TestServer::start(&[]);
-        browser.go(&format!("{}/", origin(server.addr))).await;
+        browser.visit(server.addr, "/").await;
         for key in ["k.txt", "k"] {
             place(&server, key, "old");
             let fetched = format!("fetch('/{key}').then((answer) => answer.text())");
@@ -58,7 +58,7 @@ fn a_navigation_shows_a_replaced_value() {
 fn a_value_that_appears_is_seen_after_a_404() {
     browse(async |browser| {
         let server = TestServer::start(&[]);
-        browser.go(&format!("{}/", origin(server.addr))).await;
+        browser.visit(server.addr, "/").await;
         let status = "fetch('/k').then((answer) => answer.status)";
         for _ in 0..2 {
             assert_eq!(browser.eval(status).await, 404);

@@ -1,6 +1,6 @@
 //! Proves that text of which only the name is known is shown as it was written, and not as windows-1252.
 
-use crate::browser::{browse, origin};
+use crate::browser::browse;
 use crate::support::{TestServer, ask};
 
 const TEXT: &str =
@@ -18,7 +18,7 @@ fn utf8_text_is_shown_as_written() {
             ("k.js", format!("// {TEXT}")),
         ] {
             server.store(key, &value);
-            browser.go(&format!("{}/{key}", origin(server.addr))).await;
+            browser.visit(server.addr, &format!("/{key}")).await;
             assert_eq!(
                 browser.eval("document.characterSet").await,
                 "UTF-8",
@@ -50,7 +50,7 @@ fn text_in_another_charset_is_left_to_the_browser() {
         ] {
             let got = ask(&mut server.connect(), "GET", &format!("/{key}"), "", b"");
             assert!(!got.must("content-type").contains("charset"), "{key}");
-            browser.go(&format!("{}/{key}", origin(server.addr))).await;
+            browser.visit(server.addr, &format!("/{key}")).await;
             assert_eq!(browser.text("body").await.trim(), shown, "{key}");
         }
     });

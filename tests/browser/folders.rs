@@ -4,7 +4,7 @@
 use fantoccini::key::Key;
 use serde_json::json;
 
-use crate::browser::{Browser, browse, origin};
+use crate::browser::{Browser, browse};
 use crate::support::TestServer;
 
 /// A server with keys in folders, at its root and at two depths.
@@ -23,12 +23,6 @@ fn start() -> TestServer {
     server
 }
 
-async fn open(browser: &Browser, server: &TestServer, address: &str) {
-    browser
-        .go(&format!("{}{address}", origin(server.addr)))
-        .await;
-}
-
 async fn address(browser: &Browser) -> String {
     let address = browser.eval("location.pathname + location.search").await;
     address.as_str().expect("an address").to_owned()
@@ -41,7 +35,7 @@ const A: [&str; 4] = ["../", "b/", "one", "two #?%"];
 fn folders_are_gone_into_and_back_out_of_without_a_new_document() {
     browse(async |browser| {
         let server = start();
-        open(browser, &server, "/").await;
+        browser.visit(server.addr, "/").await;
         browser.until_keys(&ROOT).await;
         browser.until_text("#count", "2 folders and 2 keys").await;
         browser.eval("window.isTheSame = true").await;
@@ -82,10 +76,10 @@ fn folders_are_gone_into_and_back_out_of_without_a_new_document() {
 fn the_address_of_a_folder_opens_it_also_in_another_tab() {
     browse(async |browser| {
         let server = start();
-        open(browser, &server, "/%C3%A4%20b/").await;
+        browser.visit(server.addr, "/%C3%A4%20b/").await;
         browser.until_keys(&["../", "c"]).await;
         browser.until_text("#crumbs", "ä b").await;
-        open(browser, &server, "/a/").await;
+        browser.visit(server.addr, "/a/").await;
         browser.until_keys(&A).await;
         browser.client.refresh().await.expect("the page again");
         browser.until_keys(&A).await;
@@ -105,7 +99,7 @@ fn keys_are_found_paged_looked_at_and_deleted_within_a_folder() {
         for n in 0..120 {
             server.dir.place(&format!("many/k{n:03}"), "x");
         }
-        open(browser, &server, "/a/").await;
+        browser.visit(server.addr, "/a/").await;
         browser.until_keys(&A).await;
         browser.type_into("#find", "t").await;
         browser.until_keys(&["../", "two #?%"]).await;
@@ -119,10 +113,12 @@ fn keys_are_found_paged_looked_at_and_deleted_within_a_folder() {
             .until_text("#empty-title", "No key in a/ begins with “tz”")
             .await;
         // A prefix may reach into a folder.
-        open(browser, &server, "/?prefix=a/").await;
+        browser.visit(server.addr, "/?prefix=a/").await;
         browser.until_keys(&["a/b/", "a/one", "a/two #?%"]).await;
 
-        open(browser, &server, "/many/?prefix=k&limit=100").await;
+        browser
+            .visit(server.addr, "/many/?prefix=k&limit=100")
+            .await;
         browser.until_text("#count", "100 keys on this page").await;
         browser.click("#next").await;
         browser.until_text("#count", "20 keys on this page").await;
@@ -131,7 +127,7 @@ fn keys_are_found_paged_looked_at_and_deleted_within_a_folder() {
             "/many/?prefix=k&after=many%2Fk099&limit=100"
         );
 
-        open(browser, &server, "/a/").await;
+        browser.visit(server.addr, "/a/").await;
         browser.click("button[aria-label='Delete two #?%']").await;
         browser.until_text("#ask-title", "Delete a/two #?%?").await;
         browser.click("#ask-yes").await;
@@ -146,7 +142,7 @@ fn keys_are_found_paged_looked_at_and_deleted_within_a_folder() {
 fn a_folder_comes_with_its_first_key_and_goes_with_its_last() {
     browse(async |browser| {
         let server = start();
-        open(browser, &server, "/a/").await;
+        browser.visit(server.addr, "/a/").await;
         browser.until_keys(&A).await;
         browser.until_text("#state", "Live").await;
         // What comes shows without the listing being read: not even the root's.
@@ -193,7 +189,7 @@ fn a_folder_comes_with_its_first_key_and_goes_with_its_last() {
 fn folders_are_walked_with_the_keyboard() {
     browse(async |browser| {
         let server = start();
-        open(browser, &server, "/").await;
+        browser.visit(server.addr, "/").await;
         browser.until_keys(&ROOT).await;
         let focused = "document.activeElement.textContent";
         browser
@@ -221,7 +217,7 @@ fn a_hostile_folder_is_text() {
             .dir
             .place(&format!("{HOSTILE}/javascript:alert(1)/x"), "x");
         server.dir.place("\u{202e}gpj/x", "x");
-        open(browser, &server, "/").await;
+        browser.visit(server.addr, "/").await;
         browser
             .until_keys(&[&format!("{HOSTILE}/"), "\\u{202e}gpj/"])
             .await;
@@ -250,7 +246,7 @@ fn the_rows_of_the_document_stay_until_the_script_has_read_the_keys() {
         browser
             .devtools_with("Page.addScriptToEvaluateOnNewDocument", source)
             .await;
-        open(browser, &server, "/a/").await;
+        browser.visit(server.addr, "/a/").await;
         browser.until_text("#state", "Live").await;
         let rows = "[...document.querySelectorAll('#rows .key')].map((it) => it.textContent)";
         assert_eq!(browser.eval(rows).await, json!(A));

@@ -4,20 +4,8 @@
 use fantoccini::key::Key;
 use serde_json::json;
 
-use crate::browser::{Browser, browse, origin};
+use crate::browser::browse;
 use crate::support::{TestServer, ask, pattern};
-
-fn page(server: &TestServer) -> String {
-    format!("{}/", origin(server.addr))
-}
-
-/// Opens the page, and waits until its script has rows of its own in place of those of the document.
-async fn open(browser: &Browser, server: &TestServer) {
-    browser.go(&page(server)).await;
-    browser
-        .until_true("document.getElementById('keys').ariaBusy === 'false'")
-        .await;
-}
 
 #[test]
 fn keys_are_found_by_prefix_and_turned_over_by_pages() {
@@ -29,7 +17,7 @@ fn keys_are_found_by_prefix_and_turned_over_by_pages() {
         server.dir.place("other", "12345");
         let all: Vec<String> = (0..250).map(|n| format!("k{n:03}")).collect();
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        browser.go(&format!("{}?limit=100", page(&server))).await;
+        browser.visit(server.addr, "/?limit=100").await;
         browser.until_keys(&all[..100]).await;
         assert_eq!(
             browser
@@ -66,7 +54,7 @@ fn keys_are_found_by_prefix_and_turned_over_by_pages() {
             .until_text("#empty-title", "No key begins with “k24z”")
             .await;
         let title = "document.querySelector('#rows .size').title";
-        browser.go(&format!("{}?prefix=oth", page(&server))).await;
+        browser.visit(server.addr, "/?prefix=oth").await;
         browser.until_keys(&["other"]).await;
         assert_eq!(browser.eval(title).await, "5 bytes");
     });
@@ -78,7 +66,7 @@ fn a_download_is_what_was_stored() {
         let server = TestServer::start(&[]);
         let value = pattern(1, 3_000_001);
         server.store("some%20value.bin", &value);
-        open(browser, &server).await;
+        browser.visit_keys(server.addr, "/").await;
         browser
             .click("a[aria-label='Download some value.bin']")
             .await;
@@ -94,7 +82,7 @@ fn a_value_is_deleted_after_a_question_and_only_the_version_shown() {
         let server = TestServer::start(&[]);
         server.store("gone", "1");
         server.store("kept", "2");
-        open(browser, &server).await;
+        browser.visit_keys(server.addr, "/").await;
         browser.click("button[aria-label='Delete gone']").await;
         browser.until_text("#ask-title", "Delete gone?").await;
         browser.click("#ask-no").await;
@@ -134,7 +122,7 @@ fn texts_and_images_are_looked_at() {
         let coded = "Content-Encoding: gzip\r\nContent-Type: text/plain\r\n";
         let stored = ask(&mut server.connect(), "PUT", "/coded", coded, gzip);
         assert_eq!(stored.status, 200);
-        open(browser, &server).await;
+        browser.visit_keys(server.addr, "/").await;
         for (n, (key, expected)) in [
             ("broken.png", "This image cannot be shown."),
             ("coded", "a"),
@@ -180,7 +168,7 @@ fn a_hostile_key_is_text_and_no_script_runs() {
             .dir
             .place(HOSTILE, "<script>document.title='pwned'</script>");
         server.dir.place("\u{202e}gpj.exe\n", "x");
-        open(browser, &server).await;
+        browser.visit_keys(server.addr, "/").await;
         browser
             .until_keys(&[HOSTILE, "\\u{202e}gpj.exe\\u{a}"])
             .await;
@@ -214,7 +202,7 @@ fn a_hostile_key_is_text_and_no_script_runs() {
 fn markup_in_the_page_would_not_run_either() {
     browse(async |browser| {
         let server = TestServer::start(&[]);
-        open(browser, &server).await;
+        browser.visit_keys(server.addr, "/").await;
         browser.until_keys(&[]).await;
         // What the policy refuses to a fault of ours, tried from inside.
         let tried = browser
@@ -241,7 +229,7 @@ fn everything_can_be_done_with_the_keyboard() {
         let server = TestServer::start(&[]);
         server.store("a", "the value of a");
         server.store("b", "x");
-        open(browser, &server).await;
+        browser.visit_keys(server.addr, "/").await;
         browser.until_keys(&["a", "b"]).await;
         browser
             .find("#find")

@@ -1,6 +1,6 @@
 //! Proves that the page finds its server again.
 
-use crate::browser::{Shape, browse, browse_as, origin};
+use crate::browser::{Shape, browse, browse_as};
 use crate::support::{Launch, TestServer};
 
 #[test]
@@ -9,7 +9,7 @@ fn the_page_finds_a_server_that_was_started_again() {
         let mut server = TestServer::start(&[]);
         let (addr, dir) = (server.addr, server.dir.clone());
         server.store("before", "x");
-        browser.go(&format!("{}/", origin(addr))).await;
+        browser.visit(addr, "/").await;
         browser.until_keys(&["before"]).await;
         browser.eval("window.isTheSame = true").await;
         server.stop();
@@ -37,7 +37,7 @@ fn the_reactors_view_draws_what_the_server_counts() {
     browse(async |browser| {
         let server = TestServer::start(&["--threads", "3"]);
         server.store("k", "x");
-        browser.go(&format!("{}/", origin(server.addr))).await;
+        browser.visit(server.addr, "/").await;
         browser.click("#to-reactors").await;
         let mut raw = server.connect();
         let mut ask = || {
@@ -89,7 +89,7 @@ fn the_reactors_view_draws_what_the_server_counts() {
 fn without_metrics_there_is_no_reactors_view() {
     browse(async |browser| {
         let server = TestServer::start(&["--admin", "127.0.0.1:0"]);
-        browser.go(&format!("{}/", origin(server.addr))).await;
+        browser.visit(server.addr, "/").await;
         browser.until_text("#state", "Live updates are off").await;
         assert_eq!(
             browser
@@ -97,9 +97,7 @@ fn without_metrics_there_is_no_reactors_view() {
                 .await,
             true
         );
-        browser
-            .go(&format!("{}/#reactors", origin(server.addr)))
-            .await;
+        browser.visit(server.addr, "/#reactors").await;
         browser
             .until_text("#reactors-note", "at another address")
             .await;
@@ -115,9 +113,7 @@ fn the_charts_fit_a_phone() {
     };
     browse_as(shape, async |browser| {
         let server = TestServer::start(&["--threads", "4"]);
-        browser
-            .go(&format!("{}/#reactors", origin(server.addr)))
-            .await;
+        browser.visit(server.addr, "/#reactors").await;
         browser
             .until_true("document.querySelectorAll('#reactor-rows tr').length === 5")
             .await;
@@ -132,7 +128,7 @@ fn rows_follow_what_others_change_as_it_happens() {
     browse(async |browser| {
         let server = TestServer::start(&[]);
         server.store("b", "old");
-        browser.go(&format!("{}/", origin(server.addr))).await;
+        browser.visit(server.addr, "/").await;
         browser.until_text("#state", "Live").await;
         browser.until_keys(&["b"]).await;
         // From here on the listing is not read again: what shows has come through the socket.
@@ -167,9 +163,7 @@ fn rows_follow_what_others_change_as_it_happens() {
 fn only_the_prefix_that_is_looked_for_is_watched() {
     browse(async |browser| {
         let server = TestServer::start(&[]);
-        browser
-            .go(&format!("{}/?prefix=x", origin(server.addr)))
-            .await;
+        browser.visit(server.addr, "/?prefix=x").await;
         browser.until_text("#state", "Live").await;
         browser
             .until_text("#empty-title", "No key begins with")

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 
-use crate::browser::{Shape, browse_as, origin};
+use crate::browser::{Shape, browse_as};
 use crate::support::{TestServer, pattern};
 
 #[test]
@@ -39,7 +39,7 @@ fn nothing_sticks_out_of_the_window() {
                 .dir
                 .place(&"a-very-long-key-without-a-space-".repeat(7), "x");
             let file = browser.file("holiday.jpg", pattern(2, 2_000_000));
-            browser.go(&format!("{}/", origin(server.addr))).await;
+            browser.visit(server.addr, "/").await;
             browser
                 .until_true("document.querySelectorAll('#rows button.key').length === 6")
                 .await;
@@ -95,9 +95,7 @@ fn nothing_sticks_out_of_the_window() {
             server
                 .dir
                 .place(&format!("a/deep/er/2026/{}/z", long.trim_end()), "x");
-            browser
-                .go(&format!("{}/a/deep/er/2026/", origin(server.addr)))
-                .await;
+            browser.visit(server.addr, "/a/deep/er/2026/").await;
             browser
                 .until_true("document.querySelectorAll('#rows .pick').length === 2")
                 .await;

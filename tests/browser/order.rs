@@ -3,7 +3,7 @@
 use fantoccini::key::Key;
 use serde_json::json;
 
-use crate::browser::{Browser, browse, origin};
+use crate::browser::{Browser, browse};
 use crate::support::TestServer;
 
 async fn sort(browser: &Browser, column: &str) {
@@ -33,7 +33,7 @@ fn a_whole_list_is_sorted_by_name_size_and_time() {
         ] {
             server.store(key, "x".repeat(size));
         }
-        browser.go(&format!("{}/", origin(server.addr))).await;
+        browser.visit(server.addr, "/").await;
         browser.until_keys(&["a", "b", "c", "d", "e/", "f/"]).await;
         assert_eq!(sorted(browser).await, json!(["ascending", null, null]));
         sort(browser, "size").await;
@@ -88,9 +88,7 @@ fn a_list_of_several_pages_stays_in_byte_order_and_says_why() {
         for (key, size) in [("a", 1), ("b", 2), ("c", 3)] {
             server.store(key, "x".repeat(size));
         }
-        browser
-            .go(&format!("{}/?limit=2", origin(server.addr)))
-            .await;
+        browser.visit(server.addr, "/?limit=2").await;
         browser.until_keys(&["a", "b"]).await;
         let refused = "[...document.querySelectorAll('.sort')].every((it) => it.disabled && it.title.includes('whole list'))";
         assert_eq!(browser.eval(refused).await, true);
@@ -102,9 +100,7 @@ fn a_list_of_several_pages_stays_in_byte_order_and_says_why() {
             "the last page is not the whole list"
         );
         // A search that leaves one page can be sorted.
-        browser
-            .go(&format!("{}/?limit=3", origin(server.addr)))
-            .await;
+        browser.visit(server.addr, "/?limit=3").await;
         browser.until_keys(&["a", "b", "c"]).await;
         sort(browser, "size").await;
         browser.until_keys(&["c", "b", "a"]).await;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::browser::{browse, origin};
+use crate::browser::browse;
 use crate::support::{TestServer, ask};
 
 const ACT: &str = "document.title = 'pwned'; fetch('/pwned', { method: 'PUT', body: 'x' });";
@@ -40,7 +40,7 @@ fn a_stored_document_runs_no_script() {
             let (key, line) = (format!("/d{n}"), format!("Content-Type: {media_type}\r\n"));
             let stored = ask(&mut raw, "PUT", &key, &line, document.as_bytes());
             assert_eq!(stored.status, 200);
-            browser.go(&format!("{}{key}", origin(server.addr))).await;
+            browser.visit(server.addr, &format!("{key}")).await;
             // The script of a document has run, or never will, when its load is over; onerror needs the network.
             browser
                 .until_true("document.readyState === 'complete'")
@@ -81,9 +81,7 @@ fn a_stored_script_is_none_for_a_stored_page() {
         server.store("act.js", ACT);
         let page = "<!doctype html><title>t</title><script src='/act.js'></script><iframe src='/'></iframe>";
         server.store("page.html", page);
-        browser
-            .go(&format!("{}/page.html", origin(server.addr)))
-            .await;
+        browser.visit(server.addr, "/page.html").await;
         browser
             .until_true("document.readyState === 'complete'")
             .await;

@@ -5,11 +5,11 @@ use fantoccini::key::Key;
 use serde_json::json;
 
 use crate::alice::ForAlice;
-use crate::browser::{Browser, browse, origin};
+use crate::browser::{Browser, browse};
 use crate::support::{DataDir, TestServer};
 
 async fn open(browser: &Browser, server: &TestServer, keys: &[&str]) {
-    browser.go(&format!("{}/", origin(server.addr))).await;
+    browser.visit(server.addr, "/").await;
     browser.until_keys(keys).await;
 }
 

@@ -39,7 +39,7 @@ fn folders_are_opened_and_files_are_sent_without_scripts() {
         let server = TestServer::start(&[]);
         server.store("a/b/deep.txt", "deep");
         server.store("top.txt", "top");
-        browser.go(&format!("{}/", origin(server.addr))).await;
+        browser.visit(server.addr, "/").await;
         until_seen(browser, "#rows .key", &["a/", "top.txt"]).await;
         until_seen(browser, "button, #state", &["Upload"]).await;
         browser.click("#rows .key").await;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::browser::{Browser, browse, origin};
+use crate::browser::{Browser, browse};
 use crate::support::{TestServer, ask, pattern};
 
 async fn look(browser: &Browser, key: &str) {
@@ -65,7 +65,7 @@ fn sound_is_played_from_any_place() {
     browse(async |browser| {
         let server = TestServer::start(&[]);
         server.store("sound.wav", wav(3_000));
-        browser.go(&format!("{}/", origin(server.addr))).await;
+        browser.visit(server.addr, "/").await;
         look(browser, "sound.wav").await;
         let audio = "document.querySelector('#preview-body audio')";
         browser
@@ -93,7 +93,7 @@ fn sound_is_played_from_any_place() {
 fn film_is_played() {
     browse(async |browser| {
         let server = TestServer::start(&[]);
-        browser.go(&format!("{}/", origin(server.addr))).await;
+        browser.visit(server.addr, "/").await;
         browser.until_text("#state", "Live").await;
         // The browser makes the film itself.
         let record = "(() => { const canvas = Object.assign(document.createElement('canvas'), { width: 64, height: 48 }); \
@@ -122,7 +122,7 @@ fn what_is_no_film_is_a_text_or_nothing() {
         // The type of this name is that of a film, and the name is that of a TypeScript program.
         server.store("program.ts", "const film: boolean = false;");
         server.store("noise.mp3", [0, 1, 2, 255].repeat(1000));
-        browser.go(&format!("{}/", origin(server.addr))).await;
+        browser.visit(server.addr, "/").await;
         look(browser, "program.ts").await;
         browser.until_text("#preview-facts", "video/").await;
         browser
@@ -158,7 +158,7 @@ fn a_pdf_is_shown_and_cannot_act() {
             html.as_bytes(),
         );
         assert_eq!(stored.status, 200);
-        browser.go(&format!("{}/", origin(server.addr))).await;
+        browser.visit(server.addr, "/").await;
         let frame = "document.querySelector('#preview-body iframe')";
         for key in ["html.pdf", "paper.pdf", "scripted.pdf"] {
             look(browser, key).await;

@@ -126,7 +126,7 @@ fn a_server_that_is_read_only_offers_no_change() {
         let first = TestServer::start(&[]);
         first.store("a", "x");
         let server = Launch::new(&["--read-only"]).on(&first.dir).start();
-        browser.go(&format!("{}/", origin(server.addr))).await;
+        browser.visit(server.addr, "/").await;
         browser.until_keys(&["a"]).await;
         assert_offered(browser, &[&["Download a"]]).await;
         browser.click("#rows button.key").await;

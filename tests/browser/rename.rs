@@ -4,7 +4,7 @@
 use fantoccini::key::Key;
 use serde_json::json;
 
-use crate::browser::{Browser, browse, origin};
+use crate::browser::{Browser, browse};
 use crate::support::{Launch, TestServer, ask, pattern};
 
 /// Opens the page on the folder of this key, and the question for its new key.
@@ -12,7 +12,7 @@ async fn begin(browser: &Browser, server: &TestServer, key: &str) {
     let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
     let slash = if folder.is_empty() { "" } else { "/" };
     browser
-        .go(&format!("{}/{folder}{slash}", origin(server.addr)))
+        .visit(server.addr, &format!("/{folder}{slash}"))
         .await;
     let row = format!("button[aria-label='Delete {name}']");
     browser.find(&row).await;

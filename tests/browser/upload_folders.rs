@@ -3,18 +3,9 @@
 
 use serde_json::json;
 
-use crate::browser::{Browser, browse, origin};
+use crate::browser::{Browser, browse};
 use crate::relay::Relay;
 use crate::support::TestServer;
-
-async fn open(browser: &Browser, server: &TestServer, address: &str) {
-    browser
-        .go(&format!("{}{address}", origin(server.addr)))
-        .await;
-    browser
-        .until_true("document.getElementById('keys').ariaBusy === 'false'")
-        .await;
-}
 
 async fn choose(browser: &Browser, css: &str, path: &std::path::Path) {
     browser.type_into(css, &path.display().to_string()).await;
@@ -39,7 +30,7 @@ fn a_chosen_file_goes_into_the_folder_that_is_shown() {
     browse(async |browser| {
         let server = TestServer::start(&["--cache-control", "max-age=7"]);
         server.store("a/b/x", "x");
-        open(browser, &server, "/a/b/").await;
+        browser.visit_keys(server.addr, "/a/b/").await;
         choose(browser, "#files", &browser.file("new.txt", "new")).await;
         browser.until_text("#uploads .name", "a/b/new.txt").await;
         browser.until_keys(&["../", "new.txt", "x"]).await;
@@ -54,7 +45,7 @@ fn a_chosen_file_goes_into_the_folder_that_is_shown() {
 fn a_chosen_folder_keeps_its_paths() {
     browse(async |browser| {
         let server = TestServer::start(&[]);
-        open(browser, &server, "/in/").await;
+        browser.visit_keys(server.addr, "/in/").await;
         choose(browser, "#folder", &browser.folder("album", &PATHS)).await;
         browser.until_text("#uploads-count", "4 of 4 stored").await;
         browser.until_keys(&["../", "album/"]).await;
@@ -76,7 +67,7 @@ fn a_chosen_folder_keeps_its_paths() {
 fn dropped_folders_and_files_keep_their_paths() {
     browse(async |browser| {
         let server = TestServer::start(&[]);
-        open(browser, &server, "/in/").await;
+        browser.visit_keys(server.addr, "/in/").await;
         drop(browser, &browser.folder("album", &PATHS)).await;
         browser.until_text("#uploads-count", "4 of 4 stored").await;
         for path in PATHS {
@@ -96,7 +87,7 @@ fn many_files_are_uploaded_and_some_are_shown() {
         let server = TestServer::start(&[]);
         let paths: Vec<String> = (0..1100).map(|n| format!("{:02}/{n}", n % 7)).collect();
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-        open(browser, &server, "/").await;
+        browser.visit_keys(server.addr, "/").await;
         // One of them cannot be stored: it stays in the list, and is counted.
         browser.until_text("#state", "Live").await;
         server.store("many", "in the way of the folder");
@@ -136,10 +127,7 @@ fn all_uploads_are_cancelled_at_once() {
     browse(async |browser| {
         let server = TestServer::start(&["--min-rate", "0"]);
         let relay = Relay::to(server.addr, 8 << 20);
-        browser.go(&format!("{}/", origin(relay.addr))).await;
-        browser
-            .until_true("document.getElementById('keys').ariaBusy === 'false'")
-            .await;
+        browser.visit_keys(relay.addr, "/").await;
         let large = browser.folder("large", &["0"]);
         for n in 0..6 {
             let file = std::fs::File::create(large.join(n.to_string())).expect("a file");

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::alice::ForAlice;
-use crate::browser::{Browser, browse, origin};
+use crate::browser::{Browser, browse};
 use crate::relay::Relay;
 use crate::support::{DataDir, TestServer, eventually, pattern};
 
@@ -18,18 +18,11 @@ async fn choose(browser: &Browser, files: &[&std::path::Path]) {
     browser.type_into("#files", &paths.join("\n")).await;
 }
 
-async fn open(browser: &Browser, server: &TestServer) {
-    browser.go(&format!("{}/", origin(server.addr))).await;
-    browser
-        .until_true("document.getElementById('keys').ariaBusy === 'false'")
-        .await;
-}
-
 #[test]
 fn an_upload_appears_in_a_second_window_without_a_reload() {
     browse(async |browser| {
         let server = TestServer::start(&[]);
-        open(browser, &server).await;
+        browser.visit_keys(server.addr, "/").await;
         let first = browser.client.window().await.expect("a window");
         let second = browser.client.new_window(false).await.expect("a window");
         browser
@@ -37,7 +30,7 @@ fn an_upload_appears_in_a_second_window_without_a_reload() {
             .switch_to_window(second.handle.clone())
             .await
             .expect("the second");
-        open(browser, &server).await;
+        browser.visit_keys(server.addr, "/").await;
         browser.eval("window.isTheSame = true").await;
 
         let value = pattern(7, 100_000);
@@ -73,7 +66,7 @@ fn an_upload_appears_in_a_second_window_without_a_reload() {
 fn several_files_and_one_of_40_mb_are_stored_as_they_are() {
     browse(async |browser| {
         let server = TestServer::start(&[]);
-        open(browser, &server).await;
+        browser.visit_keys(server.addr, "/").await;
         let values = [
             ("one.txt", pattern(1, 10)),
             ("large.bin", pattern(2, 40_000_000)),
@@ -109,7 +102,7 @@ fn an_upload_shows_its_progress_and_is_cancelled() {
         let server = TestServer::start(&["--min-rate", "0"]);
         let relay = Relay::to(server.addr, 8 << 20);
         let file = browser.file("large.bin", pattern(3, LARGE));
-        browser.go(&format!("{}/", origin(relay.addr))).await;
+        browser.visit(relay.addr, "/").await;
         choose(browser, &[&file]).await;
         browser
             .until_true("document.querySelector('#uploads progress').value >= 8 * 2 ** 20")
@@ -148,7 +141,7 @@ fn what_is_there_is_replaced_only_when_asked_for() {
         let server = TestServer::start(&[]);
         server.store("a", "old a");
         server.store("b", "old b");
-        open(browser, &server).await;
+        browser.visit_keys(server.addr, "/").await;
         let (a, b) = (browser.file("a", "new a"), browser.file("b", "new b"));
         choose(browser, &[&a]).await;
         browser.until_text("#ask-title", "Replace a?").await;
@@ -193,7 +186,7 @@ fn what_is_there_is_replaced_only_when_asked_for() {
 fn files_are_dropped_on_the_page() {
     browse(async |browser| {
         let server = TestServer::start(&[]);
-        open(browser, &server).await;
+        browser.visit_keys(server.addr, "/").await;
         let drop = "(() => { const data = new DataTransfer(); \
                     for (const name of arguments[0]) data.items.add(new File([`the value of ${name}`], name)); \
                     const fire = (type) => document.body.dispatchEvent(new DragEvent(type, { dataTransfer: data, bubbles: true, cancelable: true })); \

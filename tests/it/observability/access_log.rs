@@ -349,9 +349,13 @@ fn lines_that_come_without_rest_are_written_together() {
     let mut connection = server.connect();
     // What needs no store: it would give each line the rest of a round trip.
     let (target, status) = by_engine(("none", 404), ("%00", 400));
-    for _ in 0..LINES {
-        let answer = connection.ask(format!("GET /{target} HTTP/1.1\r\nHost: t\r\n\r\n"));
-        assert_eq!(answer.status, status);
+    // At once: on a busy machine the thread of the log rests between single ones.
+    let many = format!("GET /{target} HTTP/1.1\r\nHost: t\r\n\r\n").repeat(100);
+    for _ in 0..LINES / 100 {
+        connection.send(&many);
+        for _ in 0..100 {
+            assert_eq!(connection.answer().status, status);
+        }
     }
     assert_eq!(access(&mut server).len(), LINES);
     let calls = trace.calls();

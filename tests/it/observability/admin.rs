@@ -129,7 +129,7 @@ fn the_pages_are_answered_while_the_reactor_is_blocked() {
         "-e",
         "trace=fstat",
         "-e",
-        "inject=fstat:delay_enter=60000000:when=9+",
+        "inject=fstat:delay_enter=60000000:when=3+",
     ];
     let Some(trace) = Trace::with(&options, "the pages while all reactors are held") else {
         return;
@@ -169,6 +169,7 @@ fn the_pages_are_answered_while_the_reactor_is_blocked() {
         other.silent_for(Duration::from_millis(1)).is_ok(),
         "still held"
     );
+    server.proc().kill_tracer();
 }
 
 /// Under load every scrape is answered, and each shows new requests.

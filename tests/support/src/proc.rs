@@ -5,6 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 /// The `/proc` pages of one process.
 pub struct Proc(pub u32);
 
@@ -163,6 +165,14 @@ impl Proc {
                 .then_some(Duration::from_nanos(nanos))
         };
         tasks.filter_map(|task| read(task.ok()?.path())).sum()
+    }
+
+    /// Kills what traces it. strace passes its end on only after the delay of a call that it holds.
+    pub fn kill_tracer(&self) {
+        let status = fs::read_to_string(self.page("status")).expect("the status page");
+        let tracer = line(&status, "TracerPid:").parse().expect("a number");
+        let tracer = Pid::from_raw(tracer).expect("a tracer");
+        kill_process(tracer, Signal::KILL).expect("it can be killed");
     }
 
     /// The nice value of each thread whose name has this prefix.

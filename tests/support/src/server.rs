@@ -196,7 +196,7 @@ impl Launch {
         }
         if let Some(bucket) = self.bucket.as_ref().or(dir.bucket()) {
             let given = |name: &str| self.env.iter().any(|(set, _)| set == name);
-            let own = bucket.variables().into_iter().chain(bucket.trial());
+            let own = bucket.variables().into_iter().chain([bucket.trial()]);
             command.envs(own.filter(|(name, _)| !given(name)));
             command
                 .args(bucket.options())

@@ -74,7 +74,9 @@ impl Plan {
 struct Slow {
     kind: Kind,
     stream: TcpStream,
-    pub(super) opened: Instant,
+    opened: Instant,
+    /// When it was last seen open.
+    seen: Instant,
 }
 
 impl Slow {
@@ -95,6 +97,7 @@ impl Slow {
             kind,
             stream,
             opened: Instant::now(),
+            seen: Instant::now(),
         }
     }
 
@@ -123,7 +126,7 @@ pub(super) struct Report {
     /// Closed by the server while this end could see it: all but readers.
     pub(super) closed: usize,
     early: Vec<String>,
-    /// How long the longest of each kind lived.
+    /// How long the longest of each kind was seen to live: this harness may be slow to see an end.
     longest: Vec<(Kind, Duration)>,
     /// How much longer than it should have this harness took: a busy machine delays the server as well.
     stretch: f64,
@@ -208,10 +211,10 @@ impl<'a> Siege<'a> {
         self.report.opened += 1;
     }
 
-    /// The memory that the server has taken for each connection, in bytes.
+    /// The memory that the server has taken for each connection that is open, in bytes.
     fn grown(&self) -> u64 {
         let grown = self.server.proc().rss_kib().saturating_sub(self.before);
-        grown * 1024 / self.plan.connections as u64
+        grown * 1024 / self.open_now().max(self.plan.connections) as u64
     }
 
     /// Slow connections that the server has open.
@@ -262,6 +265,7 @@ impl<'a> Siege<'a> {
                 lived > (limit * 3 / 2).mul_f64(self.report.stretch.max(1.0)) + SLACK;
             let is_spent = kind == Kind::Reader && must_have_ended && may_be_kept;
             if goes_on && !is_spent {
+                slow.seen = Instant::now();
                 at += 1;
                 continue;
             }
@@ -276,9 +280,10 @@ impl<'a> Siege<'a> {
             if lived < shortest {
                 self.report.early.push(format!("{kind:?} after {lived:?}"));
             }
+            let seen = slow.seen - slow.opened;
             match self.report.longest.iter_mut().find(|(k, _)| *k == kind) {
-                Some((_, longest)) => *longest = lived.max(*longest),
-                None => self.report.longest.push((kind, lived)),
+                Some((_, longest)) => *longest = seen.max(*longest),
+                None => self.report.longest.push((kind, seen)),
             }
         }
         closed

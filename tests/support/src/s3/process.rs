@@ -13,8 +13,6 @@ use crate::{DEADLINE, Raw, within};
 /// What runs a program, says its process id, and ends it when standard input ends.
 const KEEPER: &str = r#""$@" >/dev/null & echo $!; read -r _; kill -9 $!; wait"#;
 
-/// How long it may take to answer.
-
 /// How often another port is tried: between the choice of a port and its use another process may take it.
 const TRIES: usize = 5;
 
