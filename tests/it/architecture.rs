@@ -47,7 +47,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("net", &["access", "http", "drain", "metrics"]),
     ("http", &["access", "store", "metrics", "failpoint"]),
     ("access", &["store", "metrics"]),
-    ("commands", &["access", "http"]),
+    ("commands", &["access", "http", "store"]),
     ("store", &["metrics", "trust"]),
     ("cpus", &[]),
     ("drain", &[]),

@@ -5,7 +5,7 @@
 
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::super::directory_fd::open_beneath;
@@ -41,11 +41,33 @@ pub(super) struct Live {
     pub(super) first: u64,
 }
 
+/// Which directory one is: its inode and when that was made, in nanoseconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct DirId {
+    inode: u64,
+    born: i64,
+}
+
+impl DirId {
+    /// That of `dir`.
+    pub(super) fn of(dir: &OwnedFd) -> Result<Self, Errno> {
+        let wanted = StatxFlags::INO | StatxFlags::BTIME;
+        let stat = rustix::fs::statx(dir, "", AtFlags::EMPTY_PATH, wanted)?;
+        let born = stat.stx_btime;
+        Ok(Self {
+            inode: stat.stx_ino,
+            born: born.tv_sec * 1_000_000_000 + i64::from(born.tv_nsec),
+        })
+    }
+}
+
 /// What the file says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
     /// The run of a server that wrote it.
     pub(super) epoch: u64,
+    /// The directory that it is in: a copy is another one.
+    pub(super) dir: DirId,
     pub(super) settled: Position,
     /// Bytes of each segment.
     pub(super) size: u64,
@@ -97,6 +119,7 @@ impl Control {
 fn text(state: &State) -> String {
     let State {
         epoch,
+        dir: DirId { inode, born },
         settled,
         size,
         is_suspect,
@@ -109,7 +132,7 @@ fn text(state: &State) -> String {
     } = settled;
     let is_suspect = u8::from(*is_suspect);
     let mut said = format!(
-        "epoch {epoch} settled {sequence} at {generation} {offset} suspect {is_suspect} size {size} live "
+        "epoch {epoch} settled {sequence} at {generation} {offset} suspect {is_suspect} size {size} dir {inode} {born} live "
     );
     for live in live {
         said += &format!("{}:{}:{} ", live.generation, live.index, live.first);
@@ -122,14 +145,19 @@ fn parse(text: &str) -> Option<State> {
     let line = text.lines().next()?;
     let words: Vec<_> = line.split(' ').collect();
     let number = |at: usize| words.get(at)?.parse().ok();
+    let dir = DirId {
+        inode: number(12)?,
+        born: words.get(13)?.parse().ok()?,
+    };
     let settled = Position {
         sequence: number(3)?,
         generation: number(5)?,
         offset: number(6)?,
     };
-    let live = words.get(12..words.len().checked_sub(2)?)?;
+    let live = words.get(15..words.len().checked_sub(2)?)?;
     let state = State {
         epoch: number(1)?,
+        dir,
         settled,
         is_suspect: number(8)? == 1,
         size: number(10)?,
@@ -175,6 +203,10 @@ mod tests {
         for count in 0..5 {
             let state = State {
                 epoch: u64::MAX,
+                dir: DirId {
+                    inode: u64::MAX,
+                    born: i64::MAX,
+                },
                 settled: Position {
                     generation: 12,
                     offset: 4096 * 7,

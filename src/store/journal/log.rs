@@ -271,3 +271,172 @@ pub(super) fn indices(dir: &OwnedFd) -> Result<Vec<u32>, Errno> {
     indices.sort_unstable();
     Ok(indices)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::control::{Control, DirId, Live, State};
+    use super::super::format::FrameBuilder;
+    use super::*;
+    use std::fs::File;
+    use tempfile::TempDir;
+
+    const JOURNAL: u128 = 7;
+    const EPOCH: u64 = 5;
+    const SIZE: u64 = 1 << 16;
+
+    /// A frame: its generation, the sequence number of its one record, and up to where the log was synced.
+    type Frame = (u64, u64, u64);
+
+    struct Place {
+        dir: TempDir,
+        state: State,
+    }
+
+    impl Place {
+        /// Settled before change 1, with these segments.
+        fn new(segments: &[(u32, &[Frame])]) -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let mut live: Vec<_> = segments
+                .iter()
+                .map(|(index, frames)| {
+                    write(&dir, *index, frames);
+                    Live {
+                        generation: frames[0].0,
+                        index: *index,
+                        first: frames[0].1,
+                    }
+                })
+                .collect();
+            live.sort_unstable_by_key(|live| live.generation);
+            let state = State {
+                epoch: EPOCH,
+                dir: DirId::default(),
+                settled: Position::START,
+                size: SIZE,
+                is_suspect: false,
+                live,
+            };
+            Self { dir, state }
+        }
+
+        fn fd(&self) -> OwnedFd {
+            File::open(self.dir.path()).unwrap().into()
+        }
+
+        /// The sequence numbers of the records that count, by the control file or, where it is lost, by the frames.
+        fn read(&self, is_lost: bool) -> Result<Vec<u64>, Unreadable> {
+            let control = Control::open(&self.fd()).unwrap();
+            control.write_durably(&self.state).unwrap();
+            let state = Control::read(&self.fd()).unwrap().filter(|_| !is_lost);
+            let log = Log::open(&self.fd(), JOURNAL, EPOCH, state)?;
+            let mut found = Vec::new();
+            log.each(|record| {
+                if let Record::Change(change) = record {
+                    found.push(change.sequence);
+                }
+                Ok::<_, Unreadable>(())
+            })?;
+            Ok(found)
+        }
+    }
+
+    fn write(dir: &TempDir, index: u32, frames: &[Frame]) {
+        let mut bytes = Vec::new();
+        for &(generation, first, synced) in frames {
+            let mut frame = FrameBuilder::new(0);
+            frame.delete("k", None);
+            let mut head = Head::new(JOURNAL, generation, first);
+            (head.synced, head.settled) = (synced, 1);
+            bytes.extend(frame.finish(head).unwrap());
+        }
+        bytes.resize(usize::try_from(SIZE).unwrap(), 0);
+        std::fs::write(dir.path().join(index.to_string()), bytes).unwrap();
+    }
+
+    fn damaged(read: Result<Vec<u64>, Unreadable>) -> Option<(u32, u64, u64)> {
+        match read {
+            Err(Unreadable::Damaged {
+                segment,
+                sequence,
+                behind,
+                ..
+            }) => Some((segment, sequence, behind)),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn frames_count_in_their_order_over_segments() {
+        let place = Place::new(&[
+            (0, &[(20, 4, 4), (20, 5, 5)]),
+            (1, &[(10, 1, 1), (10, 2, 2), (10, 3, 3)]),
+        ]);
+        for is_lost in [false, true] {
+            assert_eq!(place.read(is_lost).unwrap(), [1, 2, 3, 4, 5]);
+        }
+    }
+
+    #[test]
+    fn what_a_recycled_segment_held_before_does_not_count() {
+        // As after a frame that was given up and whose number was used again, in this segment a round before.
+        let place = Place::new(&[(0, &[(20, 1, 1), (10, 2, 2), (10, 3, 3)])]);
+        for is_lost in [false, true] {
+            assert_eq!(place.read(is_lost).unwrap(), [1]);
+        }
+        let mut place = Place::new(&[(0, &[(10, 1, 1), (10, 2, 2)])]);
+        place.state.settled.sequence = 3;
+        place.state.settled.generation = 10;
+        place.state.settled.offset = 8192;
+        assert_eq!(place.read(false).unwrap(), [0; 0]);
+    }
+
+    #[test]
+    fn frames_of_an_earlier_run_are_no_log_where_the_control_file_is_lost() {
+        let place = Place::new(&[(0, &[(EPOCH - 1, 1, 1)])]);
+        assert!(matches!(place.read(true), Err(Unreadable::NoControl)));
+    }
+
+    #[test]
+    fn frames_that_the_next_segment_repeats_were_given_up() {
+        let place = Place::new(&[
+            (0, &[(10, 1, 1), (10, 2, 2), (10, 3, 2)]),
+            (1, &[(20, 2, 2)]),
+        ]);
+        for is_lost in [false, true] {
+            assert_eq!(place.read(is_lost).unwrap(), [1, 2]);
+        }
+    }
+
+    #[test]
+    fn a_frame_that_is_missing_is_a_torn_end_unless_a_later_one_says_that_it_was_synced() {
+        for is_lost in [false, true] {
+            let torn = Place::new(&[(0, &[(10, 1, 1), (10, 3, 2)])]);
+            assert_eq!(torn.read(is_lost).unwrap(), [1]);
+            let last = Place::new(&[(0, &[(10, 1, 1), (10, 3, 3), (10, 4, 4)])]);
+            assert_eq!(damaged(last.read(is_lost)), Some((0, 2, 2)));
+            let between = Place::new(&[(0, &[(10, 1, 1)]), (1, &[(20, 3, 3)])]);
+            assert_eq!(damaged(between.read(is_lost)), Some((0, 2, 0)));
+        }
+        let first = Place::new(&[(0, &[(10, 1, 1), (10, 2, 2), (10, 3, 3)])]);
+        let segment = first.dir.path().join("0");
+        let mut bytes = std::fs::read(&segment).unwrap();
+        bytes[90] ^= 1;
+        std::fs::write(&segment, bytes).unwrap();
+        assert_eq!(damaged(first.read(false)), Some((0, 1, 2)));
+    }
+
+    #[test]
+    fn a_segment_that_is_gone_or_cut_short_is_damage() {
+        let place = Place::new(&[(0, &[(10, 1, 1), (10, 2, 2)])]);
+        let segment = place.dir.path().join("0");
+        File::options()
+            .write(true)
+            .open(&segment)
+            .unwrap()
+            .set_len(4096)
+            .unwrap();
+        assert_eq!(damaged(place.read(false)), Some((0, 2, 0)));
+        std::fs::remove_file(segment).unwrap();
+        assert_eq!(damaged(place.read(false)), Some((0, 1, 0)));
+    }
+}

@@ -12,7 +12,7 @@ use super::super::random::random;
 use super::super::vital;
 use super::super::writer::Writer;
 use super::checkpoint::Checkpoint;
-use super::control::{Control, Position};
+use super::control::Position;
 use super::log::indices;
 use super::place::{Closing, Mount, Note, Place, State};
 use super::pool::Pool;
@@ -64,8 +64,7 @@ impl Journal {
         }
         let epoch = epoch(writer)
             .map_err(|error| OpenError::io("begin", &place.at, std::io::Error::other(error)))?;
-        let pool = Control::open(&dir)
-            .and_then(|control| Pool::new(free, SEGMENTS, size, epoch, from, control));
+        let pool = Pool::new(free, SEGMENTS, size, epoch, from, &dir);
         let pool = Arc::new(pool.map_err(place.failed("write"))?);
         let note = note(
             place,

@@ -4,12 +4,13 @@
 //! Promises that a segment is free only once all of its frames are settled, also by the control file on the disk, and that the publisher
 //! waits for one no longer than a checkpoint takes that began after it asked.
 
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use super::control::{self, Control, Live, Position};
+use super::control::{self, Control, DirId, Live, Position};
 use super::segment::Segment;
 
 /// See the module.
@@ -35,6 +36,7 @@ pub(super) struct Used {
 #[derive(Debug)]
 struct State {
     epoch: u64,
+    dir: DirId,
     /// Bytes of each segment.
     size: u64,
     free: Vec<Arc<Segment>>,
@@ -98,6 +100,7 @@ impl State {
         };
         control::State {
             epoch: self.epoch,
+            dir: self.dir,
             settled: self.settled,
             size: self.size,
             is_suspect: self.is_suspect,
@@ -115,11 +118,13 @@ impl Pool {
         size: u64,
         epoch: u64,
         from: Position,
-        control: Control,
+        dir: &OwnedFd,
     ) -> Result<Self, Errno> {
+        let control = Control::open(dir)?;
         let next_index = free.iter().map(|s| s.index() + 1).max().unwrap_or(0);
         let state = State {
             epoch,
+            dir: DirId::of(dir)?,
             size,
             free,
             used: Vec::new(),

@@ -17,7 +17,7 @@ use super::super::error::Error;
 use super::super::layout::OpenError;
 use super::super::writer::Writer;
 use super::checkpoint::sync_files;
-use super::control::{self, Control, Position};
+use super::control::{self, Control, DirId, Position};
 use super::format::Record;
 use super::history::History;
 use super::kept::Kept;
@@ -171,6 +171,7 @@ impl Recovery<'_> {
         }
         let said = control::State {
             epoch: self.note.epoch,
+            dir: DirId::of(&self.dir).map_err(self.place.failed("look at"))?,
             settled: from,
             size: 0,
             is_suspect: false,
@@ -224,6 +225,10 @@ impl Recovery<'_> {
         let (history, end, records) = match log.history() {
             Err(error @ Unreadable::Damaged { .. }) if self.discards => {
                 tracing::warn!(%error, "what cannot be read of the journal is given up");
+                return self.give_up(&log, moment, kept);
+            }
+            Err(error @ Unreadable::Damaged { .. }) if self.is_copy() => {
+                tracing::warn!(%error, "this directory is a copy of one that was in use: what was changed while it was copied may be missing");
                 return self.give_up(&log, moment, kept);
             }
             // Nothing is lost: the kernel has all files.
@@ -302,6 +307,12 @@ impl Recovery<'_> {
         let file = open_beneath(&aside, "keys", flags, Mode::from(0o600)).map_err(failed())?;
         let written = std::io::Write::write_all(&mut std::fs::File::from(file), list.as_bytes());
         written.map_err(Error::failed("list the keys"))
+    }
+
+    /// Whether the journal was copied from another directory. Files of one that was written meanwhile need not belong together.
+    fn is_copy(&self) -> bool {
+        let said = self.said.as_ref();
+        said.is_some_and(|said| DirId::of(&self.dir).is_ok_and(|dir| dir != said.dir))
     }
 
     fn is_suspect(&self) -> bool {
