@@ -262,60 +262,64 @@ impl Run {
     }
 }
 
-/// A cut of power among swaps; what each key has afterwards is judged.
-fn cut(
-    disk: &mut Image,
-    chains: &mut [Chain],
-    random: &mut Random,
-    next: &mut u64,
-    report: &mut Report,
-    is_slow: bool,
-) {
-    let launch = || Launch::new(&["--durability", "disk"]).on(&disk.dir());
-    let mut server = launch().start();
-    let run = Run {
-        addr: server.addr,
-        next: AtomicU64::new(*next),
-        acknowledged: AtomicUsize::default(),
-        may_break: AtomicBool::default(),
-        over: Done::default(),
-    };
-    // A slow device: more changes are on their way at once.
-    let delay = [
-        "-e",
-        "trace=fdatasync",
-        "-e",
-        "inject=fdatasync:delay_enter=20000",
-    ];
-    let tracer = is_slow.then(|| Attached::to(&server, &delay));
-    let enough = ENOUGH + random.place(2 * ENOUGH);
-    thread::scope(|scope| {
-        let _over = run.over.when_dropped();
-        for chain in &*chains {
-            for _ in 0..CLIENTS {
-                let (run, random) = (&run, random.fork());
-                scope.spawn(move || run.work(chain, random));
+/// Swaps on one disk, over any number of cuts.
+struct Swaps {
+    disk: Image,
+    args: &'static [&'static str],
+    chains: [Chain; KEYS.len()],
+    random: Random,
+    /// The next value.
+    next: Id,
+    report: Report,
+}
+
+impl Swaps {
+    /// A cut of power among swaps; what each key has afterwards is judged. On a slow device more changes are on their way at once.
+    fn cut(&mut self, is_slow: bool) {
+        let mut server = Launch::new(self.args).on(&self.disk.dir()).start();
+        let run = Run {
+            addr: server.addr,
+            next: AtomicU64::new(self.next),
+            acknowledged: AtomicUsize::default(),
+            may_break: AtomicBool::default(),
+            over: Done::default(),
+        };
+        let slow = [
+            "-e",
+            "trace=fdatasync",
+            "-e",
+            "inject=fdatasync:delay_enter=20000",
+        ];
+        let tracer = is_slow.then(|| Attached::to(&server, &slow));
+        let enough = ENOUGH + self.random.place(ENOUGH);
+        thread::scope(|scope| {
+            let _over = run.over.when_dropped();
+            for chain in &self.chains {
+                for _ in 0..CLIENTS {
+                    let (run, random) = (&run, self.random.fork());
+                    scope.spawn(move || run.work(chain, random));
+                }
             }
-        }
-        eventually("swaps are acknowledged", || {
-            run.acknowledged.load(Ordering::Relaxed) >= enough
+            eventually("swaps are acknowledged", || {
+                run.acknowledged.load(Ordering::Relaxed) >= enough
+            });
+            run.may_break.store(true, Ordering::Release);
+            self.disk.cut();
+            server.signal(Signal::KILL);
+            server.exit();
         });
-        run.may_break.store(true, Ordering::Release);
-        disk.cut();
-        server.signal(Signal::KILL);
-        server.exit();
-    });
-    if let Some(tracer) = tracer {
-        tracer.abandon();
+        if let Some(tracer) = tracer {
+            tracer.abandon();
+        }
+        self.next = run.next.into_inner();
+        self.disk.revive();
+        let mut server = Launch::new(&[]).on(&self.disk.dir()).start();
+        self.report.cuts += 1;
+        for chain in &mut self.chains {
+            look(&server, chain, &mut self.report);
+        }
+        server.stop();
     }
-    *next = run.next.into_inner();
-    disk.revive();
-    let mut server = Launch::new(&[]).on(&disk.dir()).start();
-    report.cuts += 1;
-    for chain in chains {
-        look(&server, chain, report);
-    }
-    server.stop();
 }
 
 /// Judges what the key has, and goes on from there.
@@ -344,42 +348,40 @@ fn look(server: &TestServer, chain: &mut Chain, report: &mut Report) {
     chain.start = found;
 }
 
-fn no_swap_is_lost_on(kind: Kind) {
-    let what = format!("swaps among cuts of power on {}", kind.name());
-    let Some(mut disk) = available(&what, Image::new(kind)) else {
+fn no_swap_is_lost_on(kind: Kind, args: &'static [&'static str], cuts: usize) {
+    let what = format!(
+        "swaps among cuts of power on {}, {}",
+        kind.name(),
+        args.join(" ")
+    );
+    let Some(disk) = available(&what, Image::new(kind)) else {
         return;
     };
     let can_be_slow = can_trace();
     if !can_be_slow {
         left_out(
-            &format!("{what}, with a slow device"),
+            &format!("{what}, a slow device"),
             "strace does not run here",
         );
     }
     let seed = seed("cas");
-    let mut random = Random::new(seed);
-    let chain = |key| Chain {
-        key,
-        start: None,
-        changes: Mutex::default(),
+    let mut swaps = Swaps {
+        disk,
+        args,
+        chains: KEYS.map(|key| Chain {
+            key,
+            start: None,
+            changes: Mutex::default(),
+        }),
+        random: Random::new(seed),
+        next: 1,
+        report: Report::default(),
     };
-    let mut chains = KEYS.map(chain);
-    let (mut report, mut next) = (Report::default(), 1);
-    for cycle in 0..scaled(2, 100) {
-        let is_slow = can_be_slow && cycle % 2 == 1;
-        cut(
-            &mut disk,
-            &mut chains,
-            &mut random,
-            &mut next,
-            &mut report,
-            is_slow,
-        );
+    for cycle in 0..cuts {
+        swaps.cut(can_be_slow && cycle % 2 == 0);
     }
-    counted(
-        &format!("swaps among cuts, disk, {}", kind.name()),
-        &format!("{report}; seed {seed}"),
-    );
+    let report = swaps.report;
+    counted(&what, &format!("{report}; seed {seed}"));
     assert!(
         report.broken.is_empty(),
         "DATA_SERVER_TORTURE_SEED={seed}: {report}"
@@ -387,19 +389,28 @@ fn no_swap_is_lost_on(kind: Kind) {
     assert!(report.refused > 0, "no two clients met: {report}");
 }
 
+const DISK: &[&str] = &["--durability", "disk"];
+
 #[test]
 fn no_acknowledged_swap_is_lost_to_a_power_cut_on_ext4() {
-    no_swap_is_lost_on(Kind::Ext4);
+    no_swap_is_lost_on(Kind::Ext4, DISK, scaled(2, 100));
 }
 
 #[test]
 fn no_acknowledged_swap_is_lost_to_a_power_cut_on_xfs() {
-    no_swap_is_lost_on(Kind::Xfs);
+    no_swap_is_lost_on(Kind::Xfs, DISK, scaled(2, 100));
 }
 
 #[test]
 fn no_acknowledged_swap_is_lost_to_a_power_cut_on_btrfs() {
-    no_swap_is_lost_on(Kind::Btrfs);
+    no_swap_is_lost_on(Kind::Btrfs, DISK, scaled(2, 100));
+}
+
+/// Each value and name is synced by itself there.
+#[test]
+fn no_acknowledged_swap_is_lost_to_a_power_cut_without_a_journal() {
+    const ARGS: &[&str] = &["--durability", "disk", "--journal", "off"];
+    no_swap_is_lost_on(Kind::Ext4, ARGS, scaled(1, 20));
 }
 
 mod tests {
