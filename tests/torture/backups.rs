@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use crate::disk::{Disk, Image, Kind, place, text};
 use crate::scale::{available, counted, scaled};
@@ -17,8 +16,8 @@ const WRITERS: usize = 8;
 /// Of each writer.
 const KEYS: usize = 6;
 
-/// How long a slow copy takes for each file of the journal.
-const SLOW: Duration = Duration::from_millis(150);
+/// Values that are acknowledged while a slow copy has one file of the journal: more than fill a segment.
+const MEANWHILE: u64 = 90;
 
 /// How a copy is made.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +48,7 @@ impl How {
     ];
 
     /// Whatever the programs say of files that changed meanwhile.
-    fn copy(self, from: &Path, to: &Path) {
+    fn copy(self, from: &Path, to: &Path, wait: &dyn Fn()) {
         let (source, target) = (text(from), text(to));
         let script = match self {
             Self::Cp => format!("cp -a {source} {target}"),
@@ -57,13 +56,13 @@ impl How {
             Self::Tar => {
                 format!("mkdir -p {target}; tar -C {source} -cf - . | tar -C {target} -xf -")
             }
-            _ => return self.copy_slowly(from, to),
+            _ => return self.copy_slowly(from, to, wait),
         };
         let output = Command::new("sh").args(["-c", &script]).output();
         output.expect("a shell");
     }
 
-    fn copy_slowly(self, from: &Path, to: &Path) {
+    fn copy_slowly(self, from: &Path, to: &Path, wait: &dyn Fn()) {
         fs::create_dir_all(to).expect("a directory");
         let entries = fs::read_dir(from)
             .expect("a directory")
@@ -83,7 +82,7 @@ impl How {
                 continue;
             };
             if meta.is_dir() {
-                self.copy_slowly(&path, &target);
+                self.copy_slowly(&path, &target, wait);
                 continue;
             }
             // With its times and attributes. It may be gone by now.
@@ -94,8 +93,7 @@ impl How {
                 .output();
             copied.expect("cp");
             if from.ends_with("journal") {
-                // The time that a slow target takes is what is tried.
-                thread::sleep(SLOW);
+                wait();
             }
         }
     }
@@ -178,7 +176,12 @@ fn copied(disk: &Image, how: How, to: &Path) -> Vec<Vec<(u64, u64)>> {
                 && acknowledged().iter().flatten().all(|&n| n > 0)
         });
         let floor = acknowledged();
-        how.copy(disk.dir().path(), to);
+        let wait = || {
+            let sum = || acknowledged().iter().flatten().sum::<u64>();
+            let enough = sum() + MEANWHILE;
+            eventually("values are acknowledged meanwhile", || sum() >= enough);
+        };
+        how.copy(disk.dir().path(), to, &wait);
         (floor, count(|rounds| &rounds.begun))
     });
     server.stop();
