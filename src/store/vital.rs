@@ -1,5 +1,6 @@
 //! Threads without which no write can be answered: a panic of one ends the process, with a message, and never leaves writers waiting.
 
+use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::JoinHandle;
 

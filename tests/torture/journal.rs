@@ -374,3 +374,43 @@ fn forget_mount(dir: &DataDir) {
         fs::write(&note, [lines[0], "open", lines[2]].join("\n")).expect("a note");
     }
 }
+
+/// The disk need not know yet what a hand has removed or replaced shortly before: that does not keep out what was acknowledged after it.
+#[test]
+fn what_a_hand_did_shortly_before_keeps_no_acknowledged_value_out() {
+    let disk = ["--durability", "disk"];
+    for kind in Kind::ALL {
+        let what = format!("changes by hand before a cut of power on {}", kind.name());
+        let Some(mut image) = available(&what, Image::new(kind)) else {
+            continue;
+        };
+        let dir = image.dir();
+        let mut server = Launch::new(&disk).on(&dir).start();
+        for key in ["folder", "removed", "replaced", "deleted"] {
+            server.store(key, "before");
+        }
+        server.stop();
+        let mut server = Launch::new(&disk).on(&dir).start();
+        for key in ["folder", "removed"] {
+            dir.remove(key);
+        }
+        for key in ["replaced", "deleted"] {
+            dir.remove(key);
+            dir.place(key, "by hand");
+        }
+        for key in ["folder/key", "removed", "replaced"] {
+            server.store(key, "acknowledged");
+        }
+        assert_eq!(server.ask("DELETE", "deleted").status, 200);
+        image.cut();
+        server.signal(Signal::KILL);
+        server.exit();
+        image.revive();
+        let server = Launch::new(&disk).on(&dir).start();
+        for key in ["folder/key", "removed", "replaced"] {
+            let answer = server.get(key);
+            assert_eq!(answer.body, b"acknowledged", "{key} on {}", kind.name());
+        }
+        assert_eq!(server.get("deleted").status, 404, "{}", kind.name());
+    }
+}

@@ -5,14 +5,18 @@
 //!
 //! Every harness prints what it counted, refuses to pass on an empty run, and is shown to fail on a planted fault.
 
+mod backups;
 mod breaking;
+mod cas;
 mod cold;
 mod crash;
+mod damage;
 mod disk;
 mod eio;
 mod exhaustion;
 mod faults;
 mod folders;
+mod heal;
 mod http2;
 mod journal;
 mod keys;

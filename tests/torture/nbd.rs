@@ -21,26 +21,39 @@ pub(crate) enum Weakness {
     LyingCache,
     /// Writes, or reads, fail with EIO while they are told to; so many of a hundred.
     Errors { percent: u8 },
+    /// Writes of blocks that have [`BAD`] in them fail with EIO while they are told to: of values, not of what the file system
+    /// records of them.
+    Data,
     /// Each read takes 20 ms.
     SlowReads,
 }
+
+/// What a disk of [`Weakness::Data`] does not take.
+pub(crate) const BAD: &str = "THIS IS NOT TAKEN";
 
 pub(crate) struct Nbd {
     // Dropped in this order.
     mounted: Option<Mounted>,
     served: Option<Served>,
+    kind: Kind,
     weakness: Weakness,
     place: TempDir,
 }
 
 impl Nbd {
-    /// In memory where there is such a place; or why it cannot be had here.
+    /// An ext4, in memory where there is such a place; or why it cannot be had here.
     pub(crate) fn new(weakness: Weakness) -> Result<Self, String> {
+        Self::of(Kind::Ext4, weakness)
+    }
+
+    /// The same with this file system.
+    pub(crate) fn of(kind: Kind, weakness: Weakness) -> Result<Self, String> {
         let place = place()?;
-        Kind::Ext4.make(&place.path().join("image"))?;
+        kind.make(&place.path().join("image"))?;
         let mut disk = Self {
             mounted: None,
             served: None,
+            kind,
             weakness,
             place,
         };
@@ -78,16 +91,17 @@ impl Nbd {
         self.place.path().join(name)
     }
 
-    fn power_on(&mut self) -> Result<(), String> {
-        let options = match self.weakness {
-            Weakness::VolatileCache | Weakness::LyingCache => {
-                ["--filter=cache", "file"].map(str::to_owned).to_vec()
-            }
-            Weakness::Errors { .. } => ["--filter=error", "file"].map(str::to_owned).to_vec(),
-            Weakness::SlowReads => ["--filter=delay", "file"].map(str::to_owned).to_vec(),
-        };
+    /// What nbdkit serves the image by.
+    fn words(&self) -> Vec<String> {
         let order = |name| self.path(name).display().to_string();
+        let filter = match self.weakness {
+            Weakness::VolatileCache | Weakness::LyingCache => "--filter=cache",
+            Weakness::Errors { .. } => "--filter=error",
+            Weakness::SlowReads => "--filter=delay",
+            Weakness::Data => return self.picky(),
+        };
         let settings = match self.weakness {
+            Weakness::Data => Vec::new(),
             Weakness::VolatileCache => vec!["cache=writeback".to_owned()],
             Weakness::LyingCache => vec!["cache=unsafe".to_owned()],
             Weakness::SlowReads => vec!["rdelay=20ms".to_owned()],
@@ -99,11 +113,43 @@ impl Nbd {
                 format!("error-pread-file={}", order("read-errors")),
             ],
         };
-        let words = options.into_iter().chain([order("image")]).chain(settings);
-        self.served = Some(Served::new(&self.place, words.collect())?);
+        let words = [filter.to_owned(), "file".to_owned(), order("image")];
+        words.into_iter().chain(settings).collect()
+    }
+
+    /// A plugin in shell, for which of its filters looks into what is written.
+    fn picky(&self) -> Vec<String> {
+        let (image, order) = (self.path("image"), self.path("write-errors"));
+        let (image, order) = (text(&image), text(&order));
+        let pread = format!(
+            "dd if={image} skip=$4 count=$3 iflag=count_bytes,skip_bytes bs=64K status=none"
+        );
+        // The block is looked into only while that is ordered.
+        let refuse = format!(
+            "if [ -e {order} ]; then cat > $tmpdir/$$; if grep -qaF '{BAD}' $tmpdir/$$; then echo EIO >&2; exit 1; fi; exec < $tmpdir/$$; rm $tmpdir/$$; fi"
+        );
+        let write = format!(
+            "dd of={image} seek=$4 oflag=seek_bytes bs=64K iflag=fullblock conv=notrunc status=none"
+        );
+        let methods = [
+            ("get_size", format!("stat -c %s {image}")),
+            ("pread", pread),
+            ("pwrite", format!("{refuse}; {write}")),
+            ("flush", "true".to_owned()),
+        ];
+        let methods = methods.map(|(name, script)| format!("{name}={script}"));
+        [vec!["eval".to_owned()], methods.to_vec()].concat()
+    }
+
+    fn power_on(&mut self) -> Result<(), String> {
+        self.served = Some(Served::new(&self.place, self.words())?);
         // Its journal is written when a sync asks for it and not on a timer, which could fall into an error by order.
+        let options = match self.kind {
+            Kind::Ext4 => "commit=300,noinit_itable",
+            Kind::Xfs | Kind::Btrfs => "defaults",
+        };
         let (device, at) = (self.path("device"), self.path("mount"));
-        self.mounted = Some(Mounted::image(&device, &at, "commit=300")?);
+        self.mounted = Some(Mounted::image(&device, &at, options)?);
         Ok(())
     }
 }

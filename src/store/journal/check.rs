@@ -166,7 +166,7 @@ impl Report {
         let end = log
             .each_readable(
                 |record| {
-                    count += 1;
+                    count += u64::from(matches!(record, Record::Change(_)));
                     history.add(&record);
                     Ok(())
                 },
@@ -175,7 +175,7 @@ impl Report {
             .map_err(failed)?;
         self.lines.extend(gaps);
         self.lines.push(format!(
-            "{count} records that can be read, from change {} to {}",
+            "{count} changes that can be read, from {} to {}",
             log.from.sequence,
             end.sequence.saturating_sub(1)
         ));

@@ -18,6 +18,7 @@ use super::log::{Log, Unreadable};
 use super::pool::Pool;
 use super::replay::{Moment, Replay};
 use super::segment::Segment;
+use crate::failpoint;
 
 /// The longest that a change waits for its checkpoint, and a failed checkpoint for the next: a file that a hand removes within this
 /// time may come back after a cut of power.
@@ -55,6 +56,7 @@ impl Checkpoint {
 
     /// Settles all before `to`; whether that was had.
     fn settle(&self, to: Position) -> bool {
+        failpoint::reach("thread", "disk-checkpoint");
         let began = Instant::now();
         let settled = self.write_files().and_then(|()| {
             let settled = self.pool.settle(to);

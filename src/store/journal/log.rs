@@ -244,12 +244,14 @@ impl Log {
             .is_some_and(|next| at.sequence < next.first);
         let is_known_to_go_on = self.until != u64::MAX && i + 1 == self.used.len();
         let is_cut = self.size.is_some_and(|size| used.segment.size() < size);
+        // Its first frame was on the disk before the control file named it.
+        let is_unopened = self.size.is_some() && at.offset == 0;
         let behind = used.segment.search(self.journal, at.offset)?;
         let behind = behind.iter().map(|(_, head)| head);
         let behind =
             behind.filter(|head| head.generation == used.generation && head.first > at.sequence);
         let was_synced = behind.clone().any(|head| head.synced > at.sequence);
-        if !(lies_behind || is_known_to_go_on || is_cut || was_synced) {
+        if !(lies_behind || is_known_to_go_on || is_cut || is_unopened || was_synced) {
             return Ok(());
         }
         Err(Unreadable::Damaged {

@@ -170,12 +170,13 @@ impl Pool {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A free segment, for this generation, whose first record will be `first`, as the control file says from then on; and how long it
-    /// was waited for.
+    /// A free segment, for this generation, whose first record will be `first`, and how long it was waited for. Its first frame is
+    /// `opening`, and the control file says that it is used, once that is on the disk: one that cannot be read is damage.
     pub(super) fn take(
         &self,
         generation: u64,
         first: u64,
+        opening: &[u8],
     ) -> Result<(Arc<Segment>, Duration), Errno> {
         let began = Instant::now();
         let mut state = self.state();
@@ -203,7 +204,8 @@ impl Pool {
         });
         drop(state);
         let waited = began.elapsed();
-        match self.note(Control::write_durably) {
+        let opened = segment.write(opening, 0).and_then(|()| segment.sync());
+        match opened.and_then(|()| self.note(Control::write_durably)) {
             Ok(()) => Ok((segment, waited)),
             Err(errno) => {
                 self.retire(generation);

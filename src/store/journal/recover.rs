@@ -23,7 +23,7 @@ use super::history::History;
 use super::kept::Kept;
 use super::log::{Log, Unreadable, indices};
 use super::place::{Note, Place, State, read_id};
-use super::replay::{Moment, Replay};
+use super::replay::{Moment, NAMED, Replay};
 
 /// Where a journal goes on.
 #[derive(Debug)]
@@ -278,6 +278,9 @@ impl Recovery<'_> {
         let mut replay = Replay::new(self.writer, &history, moment);
         let end = log.each_readable(|record| take(&mut replay, kept, &record), |_, _| {})?;
         self.sync()?;
+        for key in keys.iter().take(NAMED) {
+            tracing::warn!(%key, "a change of this key that was given up may have come before one that was read");
+        }
         tracing::warn!(
             missing,
             keys = keys.len(),

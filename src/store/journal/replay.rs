@@ -20,7 +20,7 @@ use super::format::{Change, Operation, Record};
 use super::history::{Fate, History};
 
 /// Keys that a hand has changed since, which are named in the log; of the others there is the number.
-const NAMED: u64 = 20;
+pub(super) const NAMED: usize = 20;
 
 /// Where things go that stand in the way, in the server's own directory.
 const ASIDE: &str = "aside";
@@ -231,7 +231,7 @@ impl<'a> Replay<'a> {
 
     fn by_hand(&mut self, key: &Key<'_>) {
         self.done.by_hand += 1;
-        if self.done.by_hand <= NAMED && self.moment != Moment::Serving {
+        if self.done.by_hand <= NAMED as u64 && self.moment != Moment::Serving {
             tracing::warn!(
                 key = key.as_str(),
                 "changed by hand since: the journal's version is not restored"

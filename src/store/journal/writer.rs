@@ -22,6 +22,7 @@ use super::format::{FrameBuilder, Head};
 use super::place::Closing;
 use super::pool::Pool;
 use super::segment::Segment;
+use crate::failpoint;
 
 /// What the publisher asks of the journal.
 pub(in crate::store) trait Log {
@@ -65,9 +66,7 @@ impl Journal {
     fn write(&mut self, segment: &Arc<Segment>, frame: FrameBuilder) -> Result<(), Error> {
         let from = self.at;
         let records = u64::from(frame.records());
-        let mut head = Head::new(self.id, from.generation, from.sequence);
-        (head.synced, head.settled) = (self.synced.sequence, self.pool.settled());
-        let frame = frame.finish(head)?;
+        let frame = frame.finish(self.head(from.generation))?;
         let end = Position {
             generation: from.generation,
             offset: from.offset + frame.len() as u64,
@@ -84,6 +83,13 @@ impl Journal {
         counters.appended.add(frame.len() as u64);
         self.at = end;
         Ok(())
+    }
+
+    /// Of the next frame, in the segment of this generation.
+    fn head(&self, generation: u64) -> Head {
+        let mut head = Head::new(self.id, generation, self.at.sequence);
+        (head.synced, head.settled) = (self.synced.sequence, self.pool.settled());
+        head
     }
 
     fn hear(&mut self, Report { end, synced }: Report) -> Result<(), Error> {
@@ -120,12 +126,13 @@ impl Journal {
         // Versions never repeat, also across restarts: so no two segments have the same generation.
         let generation = self.writer.next_version(None)?.nanos();
         let generation = u64::try_from(generation).unwrap_or(0);
-        let taken = self.pool.take(generation, self.at.sequence);
+        let opening = self.frame().finish(self.head(generation))?;
+        let taken = self.pool.take(generation, self.at.sequence, &opening);
         let (segment, waited) = taken.map_err(Error::errno_while("find room in the journal"))?;
         self.writer.counters().journal.waited(waited);
         self.at = Position {
             generation,
-            offset: 0,
+            offset: opening.len() as u64,
             sequence: self.at.sequence,
         };
         self.segment = Some(Arc::clone(&segment));
@@ -263,6 +270,7 @@ fn sync_all(
             }
             appended = later;
         }
+        failpoint::reach("thread", "disk-journal");
         let end = appended.end;
         let synced = match failed {
             Some((generation, errno)) if generation == end.generation => Err(errno),

@@ -281,10 +281,10 @@ fn a_torn_end_of_the_journal_takes_nothing_from_what_is_before_it() {
     for n in 0..5 {
         fs::remove_file(dir.file(format!("k{n}"))).expect("it is there");
     }
-    // Each PUT was a group of its own, of one block.
+    // Each PUT was a group of its own, of one block, behind the one that opens the segment.
     let segment = own(&dir, "journal/0");
     let mut bytes = fs::read(&segment).expect("a segment");
-    bytes[4 * 4096 + 100] ^= 1;
+    bytes[5 * 4096 + 100] ^= 1;
     fs::write(&segment, bytes).expect("a segment");
     let server = start(&dir);
     assert_eq!(server.event(REPLAYED).number("records"), 4);

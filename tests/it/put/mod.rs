@@ -8,6 +8,7 @@ mod durability;
 mod folders;
 mod form_upload;
 mod journal;
+mod journal_faults;
 mod large_uploads;
 mod publishing;
 mod uploads;

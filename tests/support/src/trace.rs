@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Launch, TestServer, eventually};
+use super::{Launch, TestServer, comes_true, eventually};
 
 /// The log of a server's system calls; gone when dropped.
 pub struct Trace {
@@ -118,9 +118,20 @@ impl Attached {
         self.log().lines().map(str::to_owned).collect()
     }
 
+    /// How often this text is in what it has written so far: of a call that has begun, its name and arguments.
+    pub fn seen(&self, text: &str) -> usize {
+        self.log().matches(text).count()
+    }
+
     /// Whether it has injected a result so far.
     pub fn has_injected(&self) -> bool {
         self.log().contains("(INJECTED)")
+    }
+
+    /// Ends strace at once, where the server was killed: it may wait forever for a thread that it delayed.
+    pub fn abandon(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 
     /// Detaches. Returns every call that the server made meanwhile, ordered by its end.
@@ -145,7 +156,12 @@ impl Drop for Attached {
         if matches!(self.child.try_wait(), Ok(None)) {
             // Not SIGKILL, which would leave the server stopped.
             let _ = kill_process(pid, Signal::INT);
-            let _ = self.child.wait();
+            // After the death of a thread that it delays it may wait for that forever.
+            let child = &mut self.child;
+            if !comes_true(|| !matches!(child.try_wait(), Ok(None))) {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
         }
     }
 }

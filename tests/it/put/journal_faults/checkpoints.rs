@@ -1,0 +1,176 @@
+//! A checkpoint that failed is remembered, by the server and by the next one, until all that it was to settle was written anew.
+
+use crate::support::{
+    Attached, Call, DataDir, Launch, TestServer, Trace, can_trace, directory_only, eventually,
+    pattern,
+};
+
+use super::{DISK, drop_bytes, kill, ready, start};
+
+const KEYS: [&str; 3] = ["k", "a/b/k", "empty"];
+
+fn value(key: &str) -> Vec<u8> {
+    match key {
+        "empty" => Vec::new(),
+        _ => pattern(key.len() as u64, 1_400),
+    }
+}
+
+fn store_all(server: &TestServer) {
+    for key in KEYS {
+        server.store(key, value(key));
+    }
+}
+
+/// The kernel has dropped what it could not write.
+fn drop_all(dir: &DataDir) {
+    for key in KEYS {
+        drop_bytes(&dir.file(key));
+    }
+}
+
+#[track_caller]
+fn assert_all(server: &TestServer) {
+    for key in KEYS {
+        let answer = server.get(key);
+        assert_eq!(answer.status, 200, "{key}");
+        assert!(
+            answer.body == value(key),
+            "{key}: {:?}",
+            answer.body.get(..9)
+        );
+    }
+}
+
+/// Two syncs fail, that of the checkpoint and that of what it wrote anew: the kernel has told its error, and has dropped the bytes
+/// of both. A third that goes well proves nothing of them.
+#[test]
+fn what_two_failed_syncs_dropped_is_written_anew_before_it_is_settled() {
+    directory_only!("durability");
+    if !can_trace() {
+        crate::support::left_out("checkpoints that fail", "strace does not run here");
+        return;
+    }
+    let server = TestServer::start(&DISK);
+    let calls = "trace=syncfs,linkat,rename,renameat,renameat2,pwrite64";
+    let fail = "inject=syncfs:error=EIO:when=1..2";
+    let tracer = Attached::to(&server, &["-e", calls, "-e", fail, "-s", "120"]);
+    server.store("k", "value");
+    eventually("both syncs fail", || tracer.seen("(INJECTED)") >= 2);
+    server.store("other", "value");
+    eventually("a checkpoint succeeds", || ready(&server) == 200);
+    let calls = tracer.detach();
+    let failed = calls.iter().filter(|call| call.is_injected());
+    let failed = failed.map(|call| call.ended).max().expect("a sync");
+    let is_settled = |call: &&Call| call.args.contains(" suspect 0 ");
+    let settled = calls.iter().find(|c| is_settled(c) && c.began > failed);
+    let settled = settled.expect("a checkpoint that succeeded").began;
+    let synced = |call: &&Call| call.name == "syncfs" && call.result == "0";
+    let synced = calls.iter().filter(|c| synced(c) && c.ended < settled);
+    let synced = synced.map(|call| call.began).max().expect("a sync");
+    let is_written = |call: &&Call| {
+        let is_of_key = call.args.contains("data>, \"k\"") || call.args.contains("/data/k>");
+        is_of_key && !call.result.starts_with('-') && (failed..synced).contains(&call.began)
+    };
+    let written = calls.iter().find(is_written);
+    assert!(
+        written.is_some(),
+        "settled, and not written since the sync that failed: {calls:#?}"
+    );
+}
+
+/// The last checkpoint fails, as the disk does not take the bytes. Then it is well again: the kernel has nothing to write any more,
+/// and nothing to tell a new descriptor.
+#[test]
+fn a_start_after_a_checkpoint_that_failed_writes_all_anew() {
+    directory_only!("durability");
+    if !can_trace() {
+        crate::support::left_out(
+            "starts after a failed checkpoint",
+            "strace does not run here",
+        );
+        return;
+    }
+    let fail = ["-e", "trace=syncfs", "-e", "inject=syncfs:error=EIO"];
+    for is_stopped in [true, false] {
+        for failed_starts in [0, 1] {
+            let dir = DataDir::temporary();
+            let mut server = start(&dir);
+            let tracer = Attached::to(&server, &fail);
+            store_all(&server);
+            if is_stopped {
+                server.signal(rustix::process::Signal::TERM);
+                server.exit();
+            } else {
+                eventually("a checkpoint fails", || ready(&server) == 503);
+                kill(&mut server);
+            }
+            drop(tracer);
+            for _ in 0..failed_starts {
+                let trace = Trace::with(&fail, "starts that fail").expect("strace runs here");
+                let started = trace.around(Launch::new(&DISK)).on(&dir).start_or_end();
+                drop(started);
+            }
+            drop_all(&dir);
+            let server = start(&dir);
+            assert_all(&server);
+            eventually("it is ready", || ready(&server) == 200);
+        }
+    }
+}
+
+/// Whatever is written meanwhile.
+#[test]
+fn while_checkpoints_fail_the_server_is_not_ready_and_frees_nothing() {
+    directory_only!("durability");
+    if !can_trace() {
+        crate::support::left_out("checkpoints that go on failing", "strace does not run here");
+        return;
+    }
+    let dir = DataDir::temporary();
+    let args = [&DISK[..], &["--journal-size", "16MiB"]].concat();
+    let mut server = Launch::new(&args).on(&dir).start();
+    let fail = ["-e", "trace=syncfs", "-e", "inject=syncfs:error=EIO"];
+    let tracer = Attached::to(&server, &fail);
+    store_all(&server);
+    // Segments are filled, so that checkpoints come soon.
+    for n in 0..150 {
+        server.store(&format!("more-{n}"), pattern(n, 60_000));
+    }
+    eventually("two checkpoints fail", || tracer.seen("(INJECTED)") >= 4);
+    assert_eq!(ready(&server), 503);
+    kill(&mut server);
+    drop(tracer);
+    drop_all(&dir);
+    let server = Launch::new(&args).on(&dir).start();
+    assert_all(&server);
+    for n in 0..150 {
+        assert!(server.get(&format!("more-{n}")).body == pattern(n, 60_000));
+    }
+}
+
+/// A thread of the journal panics, by order of the environment: `DATA_SERVER_PANIC=thread:NAME`.
+#[test]
+fn a_panic_of_a_thread_of_the_journal_ends_the_server() {
+    directory_only!("durability");
+    if !cfg!(debug_assertions) {
+        eprintln!(
+            "left out: panics of the journal's threads, for a release does not panic by order"
+        );
+        return;
+    }
+    for thread in ["disk-checkpoint", "disk-journal"] {
+        let dir = DataDir::temporary();
+        let launch = Launch::new(&DISK).env("DATA_SERVER_PANIC", format!("thread:{thread}"));
+        let mut server = launch.on(&dir).start();
+        let mut client = crate::support::Client::new(server.addr);
+        let _may_have_no_answer = client.hear("PUT", "k", "", b"value");
+        let code = server.exit();
+        assert_ne!(code, Some(0), "{thread}");
+        let log = server.log();
+        let is_said = log.iter().any(|line| line.contains(thread));
+        assert!(is_said, "{thread}: {log:#?}");
+        // The next one serves.
+        start(&dir).store("k", "value");
+    }
+}

@@ -1,0 +1,123 @@
+//! Files that are dated into the future by `rsync -a`, `touch` or a clock that was wrong: what was acknowledged after them stays.
+
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use crate::support::{Attached, DataDir, can_trace, directory_only, eventually};
+
+use super::{Kept, cut, date, start};
+
+fn in_an_hour() -> SystemTime {
+    SystemTime::now() + Duration::from_secs(3_600)
+}
+
+/// A directory with a value that is dated ahead.
+fn dated_ahead() -> (DataDir, Kept) {
+    let dir = DataDir::temporary();
+    dir.place("k", "old");
+    date(&dir.file("k"), in_an_hour());
+    let kept = Kept::of(&dir, "k");
+    (dir, kept)
+}
+
+#[test]
+fn a_put_stays_after_the_delete_of_a_file_dated_ahead() {
+    directory_only!("durability");
+    let (dir, _) = dated_ahead();
+    let mut server = start(&dir);
+    assert_eq!(server.ask("DELETE", "k").status, 200);
+    server.store("k", "new");
+    cut(&mut server);
+    let found = start(&dir).get("k");
+    assert_eq!((found.status, &*found.body), (200, &b"new"[..]));
+}
+
+/// After many creates in a row the server takes a name for free until it is not.
+#[test]
+fn a_put_over_a_file_dated_ahead_stays_also_when_it_was_taken_for_a_create() {
+    directory_only!("durability");
+    let (dir, kept) = dated_ahead();
+    let mut server = start(&dir);
+    for n in 0..40 {
+        server.store(&format!("c{n}"), "created");
+    }
+    server.store("k", "new");
+    let tag = server.get("k").must("etag").to_owned();
+    cut(&mut server);
+    kept.put_back();
+    let found = start(&dir).get("k");
+    assert_eq!(String::from_utf8_lossy(&found.body), "new");
+    assert_eq!(found.must("etag"), tag);
+}
+
+#[test]
+fn a_put_stays_that_a_hand_came_before_with_a_file_dated_ahead() {
+    directory_only!("durability");
+    if !can_trace() {
+        eprintln!(
+            "left out: a hand between a decision and its change, for strace does not run here"
+        );
+        return;
+    }
+    let dir = DataDir::temporary();
+    let mut server = start(&dir);
+    // The clock of versions is synced now, and not again within ten seconds.
+    server.store("another", "value");
+    let delay = "inject=fdatasync:delay_enter=1000000";
+    let tracer = Attached::to(&server, &["-e", "trace=fdatasync", "-e", delay]);
+    let by_hand = thread::scope(|scope| {
+        let put = scope.spawn(|| server.put("k", "new").status);
+        eventually("the journal is synced", || tracer.seen("fdatasync(") > 0);
+        dir.place("k", "by hand");
+        date(&dir.file("k"), in_an_hour());
+        let by_hand = Kept::of(&dir, "k");
+        assert!(!put.is_finished());
+        assert_eq!(put.join().expect("an answer"), 200);
+        by_hand
+    });
+    drop(tracer);
+    assert_eq!(server.get("k").body, b"new");
+    cut(&mut server);
+    by_hand.put_back();
+    let found = start(&dir).get("k");
+    assert_eq!(String::from_utf8_lossy(&found.body), "new");
+}
+
+#[test]
+fn two_puts_at_once_over_a_file_dated_ahead_have_tags_of_their_own_also_after_a_cut() {
+    directory_only!("durability");
+    if !can_trace() {
+        crate::support::left_out("two PUTs in one group", "strace does not run here");
+        return;
+    }
+    let (dir, kept) = dated_ahead();
+    let mut server = start(&dir);
+    // The clock of versions is synced now, and not again within ten seconds.
+    server.store("another", "value");
+    let delay = "inject=fdatasync:delay_enter=500000";
+    let tracer = Attached::to(&server, &["-e", "trace=fdatasync", "-e", delay]);
+    let tags = thread::scope(|scope| {
+        let server = &server;
+        let put = |value: &'static str| scope.spawn(move || server.put("k", value));
+        let first = put("first");
+        eventually("the first is synced", || tracer.seen("fdatasync(") > 0);
+        let puts = [first, put("second")];
+        puts.map(|put| {
+            let answer = put.join().expect("an answer");
+            assert_eq!(answer.status, 200);
+            answer.must("etag").to_owned()
+        })
+    });
+    drop(tracer);
+    assert_ne!(tags[0], tags[1]);
+    let before = server.get("k");
+    assert_eq!(
+        (before.must("etag"), &*before.body),
+        (&*tags[1], &b"second"[..])
+    );
+    cut(&mut server);
+    kept.put_back();
+    let after = start(&dir).get("k");
+    assert_eq!(after.body, b"second");
+    assert_eq!(after.must("etag"), tags[1], "the first had {}", tags[0]);
+}

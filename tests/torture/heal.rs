@@ -1,0 +1,127 @@
+//! A disk that does not take the data of values for some seconds, and then is well again, while it takes all else: the kernel drops
+//! what it could not write, tells that once, and has nothing to write any more. All that was acknowledged is there
+//! nonetheless, read from the disk.
+
+use rustix::process::Signal;
+
+use crate::disk::{Disk, Kind, place};
+use crate::nbd::{BAD, Nbd, Weakness};
+use crate::scale::{available, counted, scaled};
+use crate::support::{Launch, TestServer, eventually, pattern};
+
+const VALUES: usize = 20;
+
+/// What comes when the disk is well again.
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    /// One more value, of the same server.
+    GoesOn,
+    /// The server is killed, and starts again.
+    IsKilled,
+    /// The server is stopped, and starts again.
+    IsStopped,
+}
+
+fn key(n: usize) -> String {
+    format!("{}k{n}", if n % 2 == 0 { "a/b/" } else { "" })
+}
+
+fn value(n: usize) -> Vec<u8> {
+    [BAD.as_bytes(), &pattern(n as u64, 1_400)].concat()
+}
+
+fn is_ready(server: &TestServer) -> bool {
+    server.ask("GET", "-/ready").status == 200
+}
+
+fn nothing_is_lost_on(kind: Kind, then: Then) {
+    let what = format!("a disk that heals, {}, {then:?}", kind.name());
+    let Some(mut disk) = available(&what, Nbd::of(kind, Weakness::Data)) else {
+        return;
+    };
+    for run in 0..scaled(1, 10) {
+        // The journal has bytes of values too, and is on a disk that is well.
+        let beside = place().expect("a place");
+        let journal = beside.path().join("journal");
+        let journal = journal.to_str().expect("UTF-8");
+        let args = [
+            "--durability",
+            "disk",
+            "--journal-dir",
+            journal,
+            "--journal-size",
+            "16MiB",
+        ];
+        let start = |disk: &Nbd| Launch::new(&args).on(&disk.dir()).start();
+        let mut server = start(&disk);
+        disk.fail_writes(true);
+        for n in 0..VALUES {
+            server.store(&key(n), value(n));
+        }
+        eventually("a checkpoint fails", || !is_ready(&server));
+        disk.fail_writes(false);
+        match then {
+            Then::GoesOn => server.store("after", "value"),
+            Then::IsKilled => {
+                server.signal(Signal::KILL);
+                server.exit();
+                server = start(&disk);
+            }
+            Then::IsStopped => {
+                server.signal(Signal::TERM);
+                server.exit();
+                server = start(&disk);
+            }
+        }
+        eventually("it is ready", || is_ready(&server));
+        server.stop();
+        disk.revive();
+        let mut server = start(&disk);
+        let wrong = |n: &usize| server.get(&key(*n)).body != value(*n);
+        let wrong = (0..VALUES).filter(wrong).count();
+        let answer = server.get(&key(0));
+        assert_eq!(
+            wrong,
+            0,
+            "{what}, run {run}: of {VALUES} acknowledged values; one has {} bytes, that begin with {:?}, and status {}",
+            answer.body.len(),
+            answer.body.get(..9),
+            answer.status
+        );
+        server.stop();
+    }
+    counted(
+        &what,
+        &format!("{} runs, {VALUES} values each: nothing lost", scaled(1, 10)),
+    );
+}
+
+#[test]
+fn nothing_is_lost_on_an_ext4_that_heals_under_the_server() {
+    nothing_is_lost_on(Kind::Ext4, Then::GoesOn);
+}
+
+#[test]
+fn nothing_is_lost_on_an_ext4_that_heals_when_the_server_is_killed() {
+    nothing_is_lost_on(Kind::Ext4, Then::IsKilled);
+}
+
+#[test]
+fn nothing_is_lost_on_an_ext4_that_heals_when_the_server_is_stopped() {
+    nothing_is_lost_on(Kind::Ext4, Then::IsStopped);
+}
+
+#[test]
+fn nothing_is_lost_on_an_xfs_that_heals_under_the_server() {
+    nothing_is_lost_on(Kind::Xfs, Then::GoesOn);
+}
+
+#[test]
+fn nothing_is_lost_on_an_xfs_that_heals_when_the_server_is_killed() {
+    nothing_is_lost_on(Kind::Xfs, Then::IsKilled);
+}
+
+#[test]
+fn nothing_is_lost_on_an_xfs_that_heals_when_the_server_is_stopped() {
+    nothing_is_lost_on(Kind::Xfs, Then::IsStopped);
+}
