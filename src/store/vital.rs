@@ -13,10 +13,11 @@ pub(super) fn spawn<T: Send + 'static>(
     let work = move || match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done,
         Err(_) => {
-            tracing::error!(
-                thread,
-                "a thread that writes need has panicked: the server ends"
+            // Not by the log, whose lines wait for a thread of their own.
+            let why = format!(
+                "data-server: the thread {thread} has panicked, without which no write is answered\n"
             );
+            let _ = std::io::stderr().write_all(why.as_bytes());
             std::process::exit(1)
         }
     };

@@ -45,7 +45,7 @@ pub(super) struct Live {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct DirId {
     inode: u64,
-    born: i64,
+    pub(super) born: i64,
 }
 
 impl DirId {
@@ -68,6 +68,8 @@ pub(super) struct State {
     pub(super) epoch: u64,
     /// The directory that it is in: a copy is another one.
     pub(super) dir: DirId,
+    /// When it was written, by the system's clock, in nanoseconds since 1970.
+    pub(super) time: i64,
     pub(super) settled: Position,
     /// Bytes of each segment.
     pub(super) size: u64,
@@ -120,6 +122,7 @@ fn text(state: &State) -> String {
     let State {
         epoch,
         dir: DirId { inode, born },
+        time,
         settled,
         size,
         is_suspect,
@@ -132,7 +135,7 @@ fn text(state: &State) -> String {
     } = settled;
     let is_suspect = u8::from(*is_suspect);
     let mut said = format!(
-        "epoch {epoch} settled {sequence} at {generation} {offset} suspect {is_suspect} size {size} dir {inode} {born} live "
+        "epoch {epoch} settled {sequence} at {generation} {offset} suspect {is_suspect} size {size} dir {inode} {born} time {time} live "
     );
     for live in live {
         said += &format!("{}:{}:{} ", live.generation, live.index, live.first);
@@ -154,10 +157,11 @@ fn parse(text: &str) -> Option<State> {
         generation: number(5)?,
         offset: number(6)?,
     };
-    let live = words.get(15..words.len().checked_sub(2)?)?;
+    let live = words.get(17..words.len().checked_sub(2)?)?;
     let state = State {
         epoch: number(1)?,
         dir,
+        time: words.get(15)?.parse().ok()?,
         settled,
         is_suspect: number(8)? == 1,
         size: number(10)?,
@@ -207,6 +211,7 @@ mod tests {
                     inode: u64::MAX,
                     born: i64::MAX,
                 },
+                time: i64::MAX,
                 settled: Position {
                     generation: 12,
                     offset: 4096 * 7,

@@ -263,6 +263,18 @@ impl Log {
     }
 }
 
+/// When the last frame of `journal` was begun that is in `dir`, of whatever run; 0 where there is none.
+pub(super) fn last_written(dir: &OwnedFd, journal: u128) -> Result<i64, Errno> {
+    let mut last = 0;
+    for index in indices(dir)? {
+        let frames = Segment::open(dir, index, OFlags::RDONLY)?.search(journal, 0)?;
+        last = frames
+            .iter()
+            .fold(last, |last, (_, head)| last.max(head.time));
+    }
+    Ok(last)
+}
+
 /// The names of the segments in `dir`.
 pub(super) fn indices(dir: &OwnedFd) -> Result<Vec<u32>, Errno> {
     let mut indices = Vec::new();
@@ -313,6 +325,7 @@ mod tests {
             let state = State {
                 epoch: EPOCH,
                 dir: DirId::default(),
+                time: 0,
                 settled: Position::START,
                 size: SIZE,
                 is_suspect: false,

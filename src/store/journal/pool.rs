@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use super::control::{self, Control, DirId, Live, Position};
 use super::segment::Segment;
+use super::writer::now;
 
 /// See the module.
 #[derive(Debug)]
@@ -101,6 +102,7 @@ impl State {
         control::State {
             epoch: self.epoch,
             dir: self.dir,
+            time: now(),
             settled: self.settled,
             size: self.size,
             is_suspect: self.is_suspect,

@@ -21,9 +21,10 @@ use super::control::{self, Control, DirId, Position};
 use super::format::Record;
 use super::history::History;
 use super::kept::Kept;
-use super::log::{Log, Unreadable, indices};
+use super::log::{Log, Unreadable, indices, last_written};
 use super::place::{Note, Place, State, read_id};
 use super::replay::{Moment, NAMED, Replay};
+use super::writer::now;
 
 /// Where a journal goes on.
 #[derive(Debug)]
@@ -172,6 +173,7 @@ impl Recovery<'_> {
         let said = control::State {
             epoch: self.note.epoch,
             dir: DirId::of(&self.dir).map_err(self.place.failed("look at"))?,
+            time: now(),
             settled: from,
             size: 0,
             is_suspect: false,
@@ -227,7 +229,7 @@ impl Recovery<'_> {
                 tracing::warn!(%error, "what cannot be read of the journal is given up");
                 return self.give_up(&log, moment, kept);
             }
-            Err(error @ Unreadable::Damaged { .. }) if self.is_copy() => {
+            Err(error @ Unreadable::Damaged { .. }) if self.was_copied_in_use()? => {
                 tracing::warn!(%error, "this directory is a copy of one that was in use: what was changed while it was copied may be missing");
                 return self.give_up(&log, moment, kept);
             }
@@ -312,10 +314,14 @@ impl Recovery<'_> {
         written.map_err(Error::failed("list the keys"))
     }
 
-    /// Whether the journal was copied from another directory. Files of one that was written meanwhile need not belong together.
-    fn is_copy(&self) -> bool {
-        let said = self.said.as_ref();
-        said.is_some_and(|said| DirId::of(&self.dir).is_ok_and(|dir| dir != said.dir))
+    /// Whether the journal was copied from another directory and written meanwhile: then its files need not belong together.
+    fn was_copied_in_use(&self) -> Result<bool, ReplayError> {
+        let dir = DirId::of(&self.dir).map_err(Unreadable::from)?;
+        let Some(said) = self.said.as_ref().filter(|said| said.dir != dir) else {
+            return Ok(false);
+        };
+        let last = last_written(&self.dir, self.note.id).map_err(Unreadable::from)?;
+        Ok(last.max(said.time) > dir.born)
     }
 
     fn is_suspect(&self) -> bool {

@@ -157,8 +157,7 @@ impl Journal {
 
 impl Log for Journal {
     fn frame(&self) -> FrameBuilder {
-        let now = clock_gettime(ClockId::Realtime);
-        FrameBuilder::new(now.tv_sec * 1_000_000_000 + now.tv_nsec)
+        FrameBuilder::new(now())
     }
 
     fn has_room(&self, frame: &FrameBuilder) -> bool {
@@ -202,6 +201,12 @@ impl Log for Journal {
         let counters = &self.writer.counters().journal;
         counters.set_unsettled(self.pool.unsettled_bytes());
     }
+}
+
+/// The system's time, in nanoseconds since 1970.
+pub(super) fn now() -> i64 {
+    let now = clock_gettime(ClockId::Realtime);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
 /// All frames of the segment before `end` are on the disk; or a sync of that segment has failed.
