@@ -29,12 +29,13 @@ fn injections(random: &mut Random, calls: &[String]) -> Vec<String> {
     injections
 }
 
-/// What calls fail with under these words of strace.
+/// What calls fail with under these words of strace. What comes into the journal behind a sync that failed is refused as by a
+/// disk that fails, whatever the sync failed with.
 fn errors(injections: &[String]) -> Vec<&str> {
     let words = injections.iter().flat_map(|words| words.split(':'));
-    words
-        .filter_map(|word| word.strip_prefix("error="))
-        .collect()
+    let of_calls = words.filter_map(|word| word.strip_prefix("error="));
+    let has_sync = injections.iter().any(|words| words.contains("sync:"));
+    of_calls.chain(has_sync.then_some("EIO")).collect()
 }
 
 /// What one reply says, where it cannot be told which call failed.
