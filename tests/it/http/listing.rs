@@ -367,12 +367,10 @@ fn listing_50000_keys_takes_little_memory_and_no_reactor() {
     list(&mut raw, "?limit=1000", "");
     let (before, worst) = (
         server.proc().peak_rss_kib(),
-        worst_get_during(&server, |raw| {
-            for n in 0..3 {
-                let after = n * 15_000;
-                let got = list(raw, &format!("?after={after:06}&limit=1000"), "");
-                assert_eq!(keys(&json(&got)).len(), 1000);
-            }
+        worst_get_during(&server, |raw, page| {
+            let after = page * 15_000;
+            let got = list(raw, &format!("?after={after:06}&limit=1000"), "");
+            assert_eq!(keys(&json(&got)).len(), 1000);
         }),
     );
     let grown = server.proc().peak_rss_kib().saturating_sub(before); // the kernel counts by the batch
@@ -395,13 +393,14 @@ fn listing_50000_keys_takes_little_memory_and_no_reactor() {
     );
 }
 
-/// The slowest GET of a small value on the one reactor while `work` runs. The work is done on other threads.
-fn worst_get_during(server: &TestServer, work: impl Fn(&mut Raw) + Send + Sync) -> Duration {
+/// The slowest GET of a small value on the one reactor while the second and third page of `work` are made. Pages are made on other
+/// threads.
+fn worst_get_during(server: &TestServer, work: impl Fn(&mut Raw, usize)) -> Duration {
     let done = Done::default();
     let cpu = || ["reactor-", "disk-"].map(|names| server.proc().cpu_of(names));
     let before = cpu();
     // Alone: how many GETs there are beside it, the load of the machine decides.
-    work(&mut server.connect());
+    work(&mut server.connect(), 0);
     let after = cpu();
     let (worst, gets) = thread::scope(|scope| {
         let getter = scope.spawn(|| {
@@ -416,7 +415,7 @@ fn worst_get_during(server: &TestServer, work: impl Fn(&mut Raw) + Send + Sync) 
             (worst, gets)
         });
         let saying = done.when_dropped();
-        work(&mut server.connect());
+        (1..3).for_each(|page| work(&mut server.connect(), page));
         drop(saying);
         getter.join().expect("the reader")
     });
