@@ -10,16 +10,13 @@ pub(super) fn spawn<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<JoinHandle<T>> {
     let thread = name.to_owned();
-    let work = move || match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(done) => done,
-        Err(_) => {
+    let work = move || {
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
             // Not by the log, whose lines wait for a thread of their own.
-            let why = format!(
-                "data-server: the thread {thread} has panicked, without which no write is answered\n"
-            );
+            let why = format!("data-server: the thread {thread} has panicked, without which no write is answered\n");
             let _ = std::io::stderr().write_all(why.as_bytes());
             std::process::exit(1)
-        }
+        })
     };
     std::thread::Builder::new().name(name.into()).spawn(work)
 }

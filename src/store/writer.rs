@@ -94,13 +94,11 @@ impl Writer {
     /// Whether `key` may be changed: not while the journal has a change of it that is not made.
     pub(super) fn may_change(&self, key: &Key<'_>) -> Result<(), Error> {
         let kept = self.kept.get().filter(|kept| !kept.is_empty());
-        match kept.is_some_and(|kept| kept.contains(key.as_str())) {
-            false => Ok(()),
-            true => Err(Error::new(
-                "make what the journal has of this key",
-                Errno::ACCESS,
-            )),
+        if kept.is_some_and(|kept| kept.contains(key.as_str())) {
+            let doing = "make what the journal has of this key";
+            return Err(Error::new(doing, Errno::ACCESS));
         }
+        Ok(())
     }
 
     /// Says whether the journal can be written and settled: a store whose journal cannot is not ready.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
@@ -34,10 +34,10 @@ impl fmt::Display for Report {
 }
 
 /// Looks at the journal of the values in `dir`, which lies `at` another place if that is given.
-pub fn check(dir: &Path, at: Option<PathBuf>) -> Result<Report, OpenError> {
+pub fn check(dir: &Path, at: Option<&Path>) -> Result<Report, OpenError> {
     let own = dir.join(RESERVED);
     let mut place = Place {
-        at: at.clone().unwrap_or_else(|| own.join("journal")),
+        at: at.map_or_else(|| own.join("journal"), Path::to_owned),
         own,
         size: 0,
     };

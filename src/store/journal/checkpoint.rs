@@ -111,7 +111,9 @@ impl Checkpoint {
             size: None,
         };
         let (mut history, ..) = log.history().map_err(unreadable)?;
-        cancelled.into_iter().for_each(|of| history.cancel(of));
+        for sequence in cancelled {
+            history.cancel(sequence);
+        }
         let mut replay = Replay::new(&self.writer, &history, Moment::Serving);
         let replayed = log.each(|record| Ok(replay.take(&record)?));
         replayed.map(drop).map_err(|error| match error {

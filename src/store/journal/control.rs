@@ -3,6 +3,7 @@
 //!
 //! One block of one file, written in place. One that cannot be read is damage where there is no frame that says the same.
 
+use std::fmt::Write as _;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
@@ -138,7 +139,8 @@ fn text(state: &State) -> String {
         "epoch {epoch} settled {sequence} at {generation} {offset} suspect {is_suspect} size {size} dir {inode} {born} time {time} live "
     );
     for live in live {
-        said += &format!("{}:{}:{} ", live.generation, live.index, live.first);
+        // Writing to a String does not fail.
+        let _ = write!(said, "{}:{}:{} ", live.generation, live.index, live.first);
     }
     let sum = sum(&said);
     format!("{said}sum {sum:016x}\n")
@@ -157,7 +159,7 @@ fn parse(text: &str) -> Option<State> {
         generation: number(5)?,
         offset: number(6)?,
     };
-    let live = words.get(17..words.len().checked_sub(2)?)?;
+    let segments = words.get(17..words.len().checked_sub(2)?)?;
     let state = State {
         epoch: number(1)?,
         dir,
@@ -165,7 +167,7 @@ fn parse(text: &str) -> Option<State> {
         settled,
         is_suspect: number(8)? == 1,
         size: number(10)?,
-        live: live
+        live: segments
             .iter()
             .map(|word| parse_live(word))
             .collect::<Option<_>>()?,

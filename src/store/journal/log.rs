@@ -368,8 +368,8 @@ mod tests {
         std::fs::write(dir.path().join(index.to_string()), bytes).unwrap();
     }
 
-    fn damaged(read: Result<Vec<u64>, Unreadable>) -> Option<(u32, u64, u64)> {
-        match read {
+    fn damaged(read: &Result<Vec<u64>, Unreadable>) -> Option<(u32, u64, u64)> {
+        match *read {
             Err(Unreadable::Damaged {
                 segment,
                 sequence,
@@ -428,16 +428,16 @@ mod tests {
             let torn = Place::new(&[(0, &[(10, 1, 1), (10, 3, 2)])]);
             assert_eq!(torn.read(is_lost).unwrap(), [1]);
             let last = Place::new(&[(0, &[(10, 1, 1), (10, 3, 3), (10, 4, 4)])]);
-            assert_eq!(damaged(last.read(is_lost)), Some((0, 2, 2)));
+            assert_eq!(damaged(&last.read(is_lost)), Some((0, 2, 2)));
             let between = Place::new(&[(0, &[(10, 1, 1)]), (1, &[(20, 3, 3)])]);
-            assert_eq!(damaged(between.read(is_lost)), Some((0, 2, 0)));
+            assert_eq!(damaged(&between.read(is_lost)), Some((0, 2, 0)));
         }
         let first = Place::new(&[(0, &[(10, 1, 1), (10, 2, 2), (10, 3, 3)])]);
         let segment = first.dir.path().join("0");
         let mut bytes = std::fs::read(&segment).unwrap();
         bytes[90] ^= 1;
         std::fs::write(&segment, bytes).unwrap();
-        assert_eq!(damaged(first.read(false)), Some((0, 1, 2)));
+        assert_eq!(damaged(&first.read(false)), Some((0, 1, 2)));
     }
 
     #[test]
@@ -450,8 +450,8 @@ mod tests {
             .unwrap()
             .set_len(4096)
             .unwrap();
-        assert_eq!(damaged(place.read(false)), Some((0, 2, 0)));
+        assert_eq!(damaged(&place.read(false)), Some((0, 2, 0)));
         std::fs::remove_file(segment).unwrap();
-        assert_eq!(damaged(place.read(false)), Some((0, 1, 0)));
+        assert_eq!(damaged(&place.read(false)), Some((0, 1, 0)));
     }
 }

@@ -219,7 +219,7 @@ impl Recovery<'_> {
             }
             log => log?,
         };
-        let moment = self.moment()?;
+        let moment = self.moment();
         let is_on_disk = moment == Moment::Serving && !self.is_suspect() && {
             self.suspect()?;
             sync_files(self.writer).is_ok()
@@ -307,7 +307,7 @@ impl Recovery<'_> {
                 Err(errno) => return Err(failed()(errno)),
             }
         }
-        let list: String = keys.iter().map(|key| format!("{key}\n")).collect();
+        let list = keys.iter().flat_map(|key| [key, "\n"]).collect::<String>();
         let flags = OFlags::WRONLY | OFlags::CREATE;
         let file = open_beneath(&aside, "keys", flags, Mode::from(0o600)).map_err(failed())?;
         let written = std::io::Write::write_all(&mut std::fs::File::from(file), list.as_bytes());
@@ -328,13 +328,13 @@ impl Recovery<'_> {
         self.said.as_ref().is_none_or(|said| said.is_suspect)
     }
 
-    fn moment(&self) -> Result<Moment, Error> {
+    fn moment(&self) -> Moment {
         let is_same = self.note.is_same_mount(self.writer.dir().root());
-        Ok(match (is_same, self.is_suspect()) {
+        match (is_same, self.is_suspect()) {
             (true, _) => Moment::Serving,
             (false, true) => Moment::AfterFailure,
             (false, false) => Moment::AfterCrash,
-        })
+        }
     }
 
     /// What the kernel remembers of the files is not trusted by a later start, unless this one succeeds.

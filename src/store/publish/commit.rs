@@ -79,7 +79,7 @@ impl Committer {
             if let Err(error) = self.stage(&mut change, plan) {
                 return change.refuse(error);
             }
-            match self.make_in(change, plan, found.folder) {
+            match self.make_in(change, plan, found.folder.as_ref()) {
                 Applied::Made(made) => return made,
                 Applied::Moved(moved) => change = moved,
             }
@@ -152,7 +152,7 @@ impl Committer {
     }
 
     /// Makes what is planned of `change`, whose file is staged, in its `folder`, unless that is not there.
-    fn make_in(&self, mut change: Change, plan: Plan, folder: Option<Folder<'_>>) -> Applied {
+    fn make_in(&self, mut change: Change, plan: Plan, folder: Option<&Folder<'_>>) -> Applied {
         let mut levels = Levels::of(&change.key);
         let is_made = match &mut change.value {
             Some(NewValue::Sealed(sealed)) => {
@@ -194,10 +194,10 @@ impl Committer {
         key: &Key<'_>,
         sealed: &mut SealedValue,
         base: Option<Meta>,
-        folder: Option<Folder<'_>>,
+        folder: Option<&Folder<'_>>,
         levels: &mut Levels,
     ) -> Result<bool, Error> {
-        let made = match (&folder, base) {
+        let made = match (folder, base) {
             (Some(folder), Some(meta)) => self.replace(key, folder, sealed, meta),
             (Some(folder), None) => self.create(key, folder, sealed),
             (None, None) => self.create_below(key, sealed, levels),
@@ -278,14 +278,14 @@ impl Committer {
         &self,
         key: &Key<'_>,
         base: Option<Meta>,
-        folder: Option<Folder<'_>>,
+        folder: Option<&Folder<'_>>,
         levels: &mut Levels,
     ) -> Result<bool, Error> {
         let (Some(folder), Some(meta)) = (folder, base) else {
             return Ok(false);
         };
         let removed = self.pin_if_slow(key, meta);
-        match unlink(&folder, key.name()) {
+        match unlink(folder, key.name()) {
             Ok(()) => {}
             Err(Errno::NOENT | Errno::ISDIR) => return Ok(false),
             Err(errno) => return Err(Error::new("unlink", errno)),
@@ -360,7 +360,7 @@ impl Files for Committer {
                 Err(error) => return Applied::Made(change.refuse(error)),
             }
         }
-        self.make_in(change, plan, folder)
+        self.make_in(change, plan, folder.as_ref())
     }
 }
 

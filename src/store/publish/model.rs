@@ -16,6 +16,7 @@ use std::task::{Context, Poll, Waker};
 use proptest::prelude::*;
 use rustix::io::Errno;
 
+use super::super::attributes::Attributes;
 use super::super::batch_reply;
 use super::super::changes::Changes;
 use super::super::error::Error;
@@ -199,10 +200,10 @@ impl Files for World {
                 Ok(Decision::Answer(_)) | Err(Error::Precondition) => return Decision::Wait,
                 decided => decided,
             },
-            _ if change.value.is_some() && self.is_occupied(key) => {
+            Seen::Nothing if change.value.is_some() && self.is_occupied(key) => {
                 Err(Error::Occupied(String::new()))
             }
-            _ => self.plan(change, meta(self.names.borrow()[key])),
+            Seen::Nothing => self.plan(change, meta(self.names.borrow()[key])),
         };
         decided.unwrap_or_else(|error| Decision::Answer(Err(error)))
     }
@@ -213,7 +214,7 @@ impl Files for World {
         match plan.result {
             None => frame.delete(key, base),
             Some(result) if self.is_in_file(change) => frame.large(key, base, result.version),
-            Some(result) => frame.put(key, base, result.version, &Default::default(), &[]),
+            Some(result) => frame.put(key, base, result.version, &Attributes::default(), &[]),
         }
     }
 
@@ -264,7 +265,7 @@ impl Files for World {
 /// The log: frames, of which the first are synced.
 #[derive(Default)]
 struct Frames {
-    frames: Vec<Vec<u8>>,
+    all: Vec<Vec<u8>>,
     synced: usize,
     next: u64,
     /// Sequence numbers before this one are settled, and up to which are made.
@@ -282,13 +283,13 @@ fn head(frame: &[u8]) -> Head {
 
 impl Frames {
     fn synced_before(&self) -> u64 {
-        self.frames[..self.synced]
+        self.all[..self.synced]
             .last()
             .map_or(1, |frame| head(frame).end())
     }
 
     fn fail(&mut self) {
-        self.frames.truncate(self.synced);
+        self.all.truncate(self.synced);
         self.next = self.synced_before();
         self.failed = true;
     }
@@ -309,7 +310,7 @@ impl Log for Frames {
         head.synced = self.synced_before();
         let frame = frame.finish(head)?;
         let end = self::head(&frame).end();
-        self.frames.push(frame);
+        self.all.push(frame);
         self.next = end;
         let end = Position {
             generation: 1,
@@ -435,7 +436,7 @@ impl Case<'_> {
         pipeline.play(asked, |log| {
             log.time = now;
             match step {
-                Step::Sync => log.synced = log.frames.len(),
+                Step::Sync => log.synced = log.all.len(),
                 Step::FailSync => log.fail(),
                 Step::Checkpoint => {
                     log.settled = log.made;
@@ -492,9 +493,9 @@ impl Case<'_> {
         let may_be = self.may_be();
         let durable = self.world.durable.borrow();
         let torn = self.world.torn.borrow();
-        for whole in log.synced..=log.frames.len() {
+        for whole in log.synced..=log.all.len() {
             let replay = Replay {
-                frames: &log.frames[..whole],
+                frames: &log.all[..whole],
                 settled: log.settled,
                 planted: self.world.planted,
             };
@@ -507,7 +508,7 @@ impl Case<'_> {
                 for made in [usize::MAX, 0, 1] {
                     let left = replay.run(replay.run(disk.clone(), made), usize::MAX);
                     left.check(&may_be).map_err(|why| {
-                        let frames = log.frames.len();
+                        let frames = log.all.len();
                         format!("{why}: the disk had {names:?}, {whole} of {frames} frames, the replay was cut off after {made}")
                     })?;
                 }

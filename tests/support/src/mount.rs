@@ -61,8 +61,8 @@ impl Mounted {
             files.any(|file| fs::read_link(file.path()).is_ok_and(has))
                 || mounts.contains(text(&self.0))
         };
-        let users = processes.map(|process| process.path()).filter(uses);
-        users
+        let found = processes.map(|process| process.path()).filter(uses);
+        found
             .map(|user| {
                 format!(
                     "{}: {:?}",

@@ -90,8 +90,8 @@ impl Kept {
 
     /// In place of what stands there now, a folder with all in it, too.
     fn put_back(&self) {
-        let removed = fs::remove_file(&self.path).or_else(|_| fs::remove_dir_all(&self.path));
-        let _was_nothing_there = removed;
+        // Where nothing is there, neither can be removed.
+        drop(fs::remove_file(&self.path).or_else(|_| fs::remove_dir_all(&self.path)));
         fs::write(&self.path, &self.bytes).expect("written");
         date(&self.path, self.time);
     }

@@ -31,7 +31,7 @@ fn one_swap_of_eight(condition: fn(&str) -> String, first: &str, other: &str, is
     let mut tag = String::new();
     if is_there {
         server.store("k", "before");
-        tag = server.get("k").must("etag").to_owned();
+        server.get("k").must("etag").clone_into(&mut tag);
         before = Some(Kept::of(&dir, "k"));
         server.stop();
         server = start(&dir);
