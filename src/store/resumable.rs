@@ -148,7 +148,7 @@ impl Resumable {
         }
         let sync = move |writer: &Writer, _: &Claim| {
             let synced = writer.sync(&*file);
-            synced.map_err(Error::errno_while("sync an upload"))
+            synced.map_err(Error::unsynced("sync an upload"))
         };
         if let Err(error) = self.on_disk(sync).await {
             // The kernel has forgotten what it could not write: the next sync would prove nothing.
@@ -160,7 +160,7 @@ impl Resumable {
         match &kept {
             Ok(()) => {}
             // Nothing of the record came so far as to be synced: it can be tried again.
-            Err(Error::NoSpace { .. } | Error::Exhausted { .. }) => {
+            Err(Error::NoSpace { .. } | Error::ReadOnly | Error::Exhausted { .. }) => {
                 self.claim.entry().progress().synced = synced;
             }
             Err(_) => self.remove().await?,
