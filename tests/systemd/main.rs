@@ -155,8 +155,14 @@ fn under_the_shipped_unit_disk_has_its_journal_and_a_kill_changes_no_file() {
     assert_eq!(count(&found, "read 200"), 1, "{found}");
     assert!(!found.contains("no journal"), "{found}");
     // The unit gives each start mounts of its own, so that it replays; all is in the files.
-    for replay in found.lines().filter(|line| line.contains("replayed the journal")) {
-        assert!(replay.contains("written=0") && replay.contains("removed=0"), "{replay}");
+    for replay in found
+        .lines()
+        .filter(|line| line.contains("replayed the journal"))
+    {
+        assert!(
+            replay.contains("written=0") && replay.contains("removed=0"),
+            "{replay}"
+        );
         eprintln!("{replay}");
     }
 }
