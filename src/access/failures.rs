@@ -20,50 +20,60 @@ const MOST: usize = 1 << 16;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct Failures {
+pub struct Failures(Mutex<Remembered>);
+
+#[derive(Debug, Default)]
+struct Remembered {
     /// When the failures of a client will all have been forgotten.
-    forgotten: Mutex<HashMap<Source, Instant>>,
+    forgotten: HashMap<Source, Instant>,
+    /// When it was last looked which clients can be forgotten.
+    swept: Option<Instant>,
 }
 
 impl Failures {
     /// Counts a failure of `source` at `now`; else how long it has to wait.
     pub fn count(&self, source: Source, now: Instant) -> Result<(), Duration> {
-        let mut forgotten = self.forgotten();
-        if forgotten.len() >= MOST {
-            forgotten.retain(|_, end| *end > now);
-        }
-        let next = next(&forgotten, source, now)?;
-        forgotten.insert(source, next);
+        let mut remembered = self.remembered();
+        remembered.make_room(now);
+        let next = remembered.next(source, now)?;
+        remembered.forgotten.insert(source, next);
         Ok(())
     }
 
     /// Whether a failure of `source` at `now` would be counted; else how long it has to wait.
     pub fn admits(&self, source: Source, now: Instant) -> Result<(), Duration> {
-        next(&self.forgotten(), source, now).map(drop)
+        self.remembered().next(source, now).map(drop)
     }
 
-    fn forgotten(&self) -> MutexGuard<'_, HashMap<Source, Instant>> {
-        self.forgotten
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn remembered(&self) -> MutexGuard<'_, Remembered> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// When the failures of `source` will have been forgotten, with one more at `now`.
-fn next(
-    forgotten: &HashMap<Source, Instant>,
-    source: Source,
-    now: Instant,
-) -> Result<Instant, Duration> {
-    let end = match forgotten.get(&source) {
-        Some(end) => (*end).max(now),
-        None if forgotten.len() >= MOST => return Err(EACH),
-        None => now,
-    };
-    let next = end + EACH;
-    match next.checked_duration_since(now + BURST * EACH) {
-        Some(wait) if !wait.is_zero() => Err(wait),
-        _ => Ok(next),
+impl Remembered {
+    /// Forgets whom it can, where it is full. It looks at all clients for that, so not at each failure of a flood; whether it did.
+    fn make_room(&mut self, now: Instant) -> bool {
+        let is_due = self.swept.is_none_or(|swept| now >= swept + EACH);
+        if self.forgotten.len() < MOST || !is_due {
+            return false;
+        }
+        self.swept = Some(now);
+        self.forgotten.retain(|_, end| *end > now);
+        true
+    }
+
+    /// When the failures of `source` will have been forgotten, with one more at `now`.
+    fn next(&self, source: Source, now: Instant) -> Result<Instant, Duration> {
+        let end = match self.forgotten.get(&source) {
+            Some(end) => (*end).max(now),
+            None if self.forgotten.len() >= MOST => return Err(EACH),
+            None => now,
+        };
+        let next = end + EACH;
+        match next.checked_duration_since(now + BURST * EACH) {
+            Some(wait) if !wait.is_zero() => Err(wait),
+            _ => Ok(next),
+        }
     }
 }
 
@@ -98,8 +108,28 @@ mod tests {
         for user in 0..most + 10 {
             assert_eq!(failures.count(Source::User(user), now).is_ok(), user < most);
         }
-        assert_eq!(failures.forgotten().len(), MOST);
+        assert_eq!(failures.remembered().forgotten.len(), MOST);
         assert!(failures.count(Source::User(most), now + 2 * EACH).is_ok());
-        assert_eq!(failures.forgotten().len(), 1);
+        assert_eq!(failures.remembered().forgotten.len(), 1);
+    }
+
+    #[test]
+    fn a_flood_of_clients_has_all_of_them_looked_at_once_a_second_alone() {
+        let (failures, now) = (Failures::default(), Instant::now());
+        for user in 0..u32::try_from(MOST).unwrap() {
+            failures.count(Source::User(user), now).unwrap();
+        }
+        let mut remembered = failures.remembered();
+        let at = |step: u32| now + step * EACH / 10;
+        let looked = (0..100).filter(|&step| remembered.make_room(at(step)));
+        assert_eq!(looked.count(), 2, "there is room after a second");
+        let later = now + 10 * EACH;
+        remembered.swept = None;
+        remembered.forgotten = (0..u32::try_from(MOST).unwrap())
+            .map(|user| (Source::User(user), later + 100 * EACH))
+            .collect();
+        let at = |step: u32| later + step * EACH / 10;
+        let looked = (0..100).filter(|&step| remembered.make_room(at(step)));
+        assert_eq!(looked.count(), 10, "nobody can be forgotten for 10 s");
     }
 }

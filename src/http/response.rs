@@ -272,11 +272,13 @@ fn failed(
     use store::Error as E;
     let (status, name) = match error {
         E::NoSpace { .. } | E::TooLarge => (S::INSUFFICIENT_STORAGE, "no-space"),
+        E::ReadOnly => (S::INSUFFICIENT_STORAGE, "file-system-read-only"),
         E::Exhausted { .. } => (S::SERVICE_UNAVAILABLE, "exhausted"),
         E::Displaced { .. } => (S::SERVICE_UNAVAILABLE, "directory-displaced"),
         E::Precondition => (S::PRECONDITION_FAILED, "precondition-failed"),
         E::Taken => (S::CONFLICT, "upload-taken"),
         E::Occupied(_) => (S::CONFLICT, "occupied"),
+        E::Unsynced(why) => return failed(why, context, config),
         E::Incomplete => return refused(&Rejection::CutOff, context, config),
         // As the C server had it.
         E::Forbidden { .. } if config.compat => (S::INTERNAL_SERVER_ERROR, "forbidden"),

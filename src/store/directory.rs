@@ -58,6 +58,21 @@ struct Writing {
     _lock: File,
 }
 
+impl Writing {
+    fn heard<T>(&self, done: Result<T, Error>) -> Result<T, Error> {
+        heard(&self.writer, done)
+    }
+}
+
+/// Has `writer` hear what became of something that writes.
+fn heard<T>(writer: &Writer, done: Result<T, Error>) -> Result<T, Error> {
+    match &done {
+        Ok(_) => writer.wrote(),
+        Err(error) => writer.failed(error),
+    }
+    done
+}
+
 impl Directory {
     /// The value of `key`, if it is in the cache and proved current: one system call, and nothing to wait for.
     pub fn get_cached(&self, key: &Key<'_>) -> Option<Arc<Object>> {
@@ -116,7 +131,9 @@ impl Directory {
 
     /// Begins to receive a value of `len` bytes, where that is known.
     pub async fn upload(&self, len: Option<u64>) -> Result<Upload, Error> {
-        Upload::begin(Arc::clone(&self.writing()?.writer), len).await
+        let writer = &self.writing()?.writer;
+        let begun = Upload::begin(Arc::clone(writer), len).await;
+        begun.inspect_err(|error| writer.failed(error))
     }
 
     /// Publishes what was received as the value of `key`, if `condition` holds at that moment: from then on, every GET
@@ -131,13 +148,14 @@ impl Directory {
         let value = upload.finish().await?;
         let published = writing.publisher.put(key.clone(), value, condition).await;
         self.cache.forget(&key);
-        published
+        writing.heard(published)
     }
 
     /// Makes an upload that can be received in several requests, and claims it.
     pub async fn begin_resumable(&self, new: NewUpload) -> Result<Resumable, Error> {
         let writing = self.writing()?;
-        Resumable::begin(&writing.writer, &writing.uploads, new).await
+        let begun = Resumable::begin(&writing.writer, &writing.uploads, new).await;
+        writing.heard(begun)
     }
 
     /// Claims the resumable upload `id`; `None` where there is none.
@@ -160,13 +178,11 @@ impl Directory {
         key: Key<'static>,
         condition: Option<Condition>,
     ) -> Result<bool, Error> {
-        let deleted = self
-            .writing()?
-            .publisher
-            .delete(key.clone(), condition)
-            .await;
+        let writing = self.writing()?;
+        let deleted = writing.publisher.delete(key.clone(), condition).await;
         self.cache.forget(&key);
-        deleted
+        // Where there was none, nothing was written.
+        deleted.inspect_err(|error| writing.writer.failed(error))
     }
 
     /// One page of the keys, in byte order; calls for the same page at the same time share it.
@@ -238,10 +254,19 @@ impl Directory {
             let disk = dir.disk().clone();
             let job = move || {
                 dir.location().check()?;
-                writer.map(|writer| writer.probe()).transpose()
+                let probe = |writer: Arc<Writer>| {
+                    let probed = writer.probe();
+                    heard(&writer, probed)
+                };
+                writer.map(probe).transpose()
             };
             disk.run(job).await
         }
+    }
+
+    /// Why there is no journal, where there should be one.
+    pub fn unjournaled(&self) -> Option<&'static str> {
+        self.writing.as_ref()?.writer.unjournaled()
     }
 
     /// Whether values may be changed.

@@ -58,6 +58,14 @@ impl Store {
         }
     }
 
+    /// Why each write is synced by itself, where a journal should do that.
+    pub fn unjournaled(&self) -> Option<&'static str> {
+        match self {
+            Self::Directory(directory) => directory.unjournaled(),
+            Self::S3(_) => None,
+        }
+    }
+
     /// Whether what was received of an upload can be kept between its requests.
     pub fn resumes(&self) -> bool {
         match self {

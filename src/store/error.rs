@@ -8,12 +8,15 @@ use rustix::io::Errno;
 /// Why an operation on the store failed. Whatever it was, the value is as it was before.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The device, the quota or the inodes are used up, or the file system is read-only: `reason` says which.
+    /// The device, the quota or the inodes are used up: `reason` says which.
     #[error("{reason}")]
     NoSpace {
         /// What is missing, for the client.
         reason: &'static str,
     },
+    /// The file system is read-only: it was mounted so, or has become so when it found itself damaged or its device failed.
+    #[error("the file system is read-only")]
+    ReadOnly,
     /// The process or the system is out of file descriptors or memory; the same request may succeed later.
     #[error("out of {reason}; try again")]
     Exhausted {
@@ -94,6 +97,10 @@ pub enum Error {
     /// A key that the store behind this one cannot hold: why, for the client.
     #[error("bad key: {0}")]
     BadKey(&'static str),
+    /// What was written could not be put on the disk. The kernel has forgotten what it could not write, so that another sync
+    /// of the same would prove nothing: it is to be written anew.
+    #[error(transparent)]
+    Unsynced(Box<Error>),
     /// The file is shorter than it was when the read began.
     #[error("the file was cut short while it was read")]
     Truncated,
@@ -140,9 +147,7 @@ impl Error {
             Errno::DQUOT => Self::NoSpace {
                 reason: "the disk quota is used up",
             },
-            Errno::ROFS => Self::NoSpace {
-                reason: "the file system is read-only",
-            },
+            Errno::ROFS => Self::ReadOnly,
             Errno::MFILE | Errno::NFILE => Self::Exhausted {
                 reason: "file descriptors",
             },
@@ -163,6 +168,7 @@ impl Error {
     pub(super) fn again(&self) -> Self {
         match self {
             Self::NoSpace { reason } => Self::NoSpace { reason },
+            Self::ReadOnly => Self::ReadOnly,
             Self::Exhausted { reason } => Self::Exhausted { reason },
             Self::Displaced { reason } => Self::Displaced { reason },
             Self::Failed { doing, source } => Self::Failed {
@@ -174,6 +180,11 @@ impl Error {
                 source: std::io::Error::other(other.to_string()),
             },
         }
+    }
+
+    /// For `map_err`: what an error number of a sync means, met while `doing`.
+    pub(super) fn unsynced(doing: &'static str) -> impl FnOnce(Errno) -> Self {
+        move |errno| Self::Unsynced(Box::new(Self::new(doing, errno)))
     }
 
     /// For `map_err`: what an error number means, met while `doing`.

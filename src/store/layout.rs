@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -63,7 +64,7 @@ impl StateDir {
         for name in ["staging", "uploads"] {
             fs::create_dir_all(own.join(name)).map_err(failed("create", own.join(name)))?;
         }
-        let lock = lock(dir, &own.join("lock"))?;
+        let lock = lock(dir, &own.join("lock"), LOOKED_AT)?;
 
         let directory = OFlags::RDONLY | OFlags::DIRECTORY;
         let root = rustix::fs::open(dir, directory | OFlags::CLOEXEC, Mode::empty())
@@ -115,8 +116,14 @@ impl StateDir {
     }
 }
 
+/// How long the lock is tried for: a server that only reads holds it for some microseconds while it looks whether another writes.
+const LOOKED_AT: Duration = Duration::from_millis(500);
+
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(5);
+
 /// Takes the lock for as long as the file stays open, and writes our process id into it for the error message of the next server.
-fn lock(dir: &Path, path: &Path) -> Result<fs::File, OpenError> {
+fn lock(dir: &Path, path: &Path, within: Duration) -> Result<fs::File, OpenError> {
     let failed = |doing| {
         move |source| OpenError::Failed {
             doing,
@@ -132,7 +139,14 @@ fn lock(dir: &Path, path: &Path) -> Result<fs::File, OpenError> {
         .truncate(false)
         .open(path)
         .map_err(failed("open"))?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    let end = Instant::now() + within;
+    let locked = loop {
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if Instant::now() < end => std::thread::sleep(PAUSE),
+            locked => break locked,
+        }
+    };
+    match locked {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => {
             let mut pid = String::new();
@@ -230,4 +244,33 @@ fn prove_syncs(dir: &Path, root: &OwnedFd, kind: Option<&str>) -> Result<(), Ope
         why,
     };
     why.map_or(Ok(()), |why| Err(unproved(why)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_server_that_looks_whether_another_writes_keeps_none_from_starting() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let looking = fs::File::create(&path).unwrap();
+        rustix::fs::flock(&looking, FlockOperation::NonBlockingLockShared).unwrap();
+        let (says, hears) = mpsc::channel();
+        let starting = std::thread::spawn({
+            let (dir, path) = (dir.path().to_owned(), path.clone());
+            move || {
+                says.send(()).unwrap();
+                lock(&dir, &path, Duration::from_secs(120)).map(drop)
+            }
+        });
+        hears.recv().unwrap();
+        // Time to find it taken; with less, the test would see nothing, and pass.
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!starting.is_finished());
+        drop(looking);
+        starting.join().unwrap().unwrap();
+        assert!(!is_in_use(dir.path()));
+    }
 }

@@ -19,6 +19,7 @@ mod attributes;
 mod batch_reply;
 mod blocking_pool;
 mod body_source;
+mod boot;
 mod cache;
 mod changes;
 mod clock;

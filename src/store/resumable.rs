@@ -9,7 +9,6 @@
 //! loss of power, after [`Resumable::secure`].
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use rustix::io::retry_on_intr;
 
@@ -32,7 +31,7 @@ mod registry;
 mod start;
 
 pub(super) use claim::Claim;
-use claim::Standing;
+use claim::{Standing, Touched};
 use files::{keep_record, record};
 pub use id::UploadId;
 pub use record::Field;
@@ -127,7 +126,7 @@ impl Resumable {
         let stat = retry_on_intr(|| rustix::fs::fstat(&**file));
         let stat = stat.map_err(Error::errno_while("look at an upload"))?;
         self.offset = Meta::of(&stat).len;
-        self.claim.entry().progress().touched = SystemTime::now();
+        self.claim.entry().progress().touched = Touched::now();
         Ok(())
     }
 
@@ -148,7 +147,7 @@ impl Resumable {
         }
         let sync = move |writer: &Writer, _: &Claim| {
             let synced = writer.sync(&*file);
-            synced.map_err(Error::errno_while("sync an upload"))
+            synced.map_err(Error::unsynced("sync an upload"))
         };
         if let Err(error) = self.on_disk(sync).await {
             // The kernel has forgotten what it could not write: the next sync would prove nothing.
@@ -160,7 +159,7 @@ impl Resumable {
         match &kept {
             Ok(()) => {}
             // Nothing of the record came so far as to be synced: it can be tried again.
-            Err(Error::NoSpace { .. } | Error::Exhausted { .. }) => {
+            Err(Error::NoSpace { .. } | Error::ReadOnly | Error::Exhausted { .. }) => {
                 self.claim.entry().progress().synced = synced;
             }
             Err(_) => self.remove().await?,

@@ -39,6 +39,9 @@ pub(super) struct Writer {
     durability: Durability,
     is_journaled: AtomicBool,
     is_journal_failing: AtomicBool,
+    /// Why there is no journal, where there should be one.
+    unjournaled: OnceLock<&'static str>,
+    is_read_only: AtomicBool,
     /// Keys that the journal has changes of which no start could make.
     kept: OnceLock<HashSet<Box<str>>>,
     quota: Arc<StagingQuota>,
@@ -60,6 +63,8 @@ impl Writer {
             durability,
             is_journaled: AtomicBool::new(false),
             is_journal_failing: AtomicBool::new(false),
+            unjournaled: OnceLock::new(),
+            is_read_only: AtomicBool::new(false),
             kept: OnceLock::new(),
             quota,
             clock: Mutex::new(clock),
@@ -84,6 +89,35 @@ impl Writer {
     /// There is a journal from here on. To be said before the first change.
     pub(super) fn set_journaled(&self) {
         self.is_journaled.store(true, Relaxed);
+    }
+
+    /// There is no journal, though there should be one: `why`.
+    pub(super) fn set_unjournaled(&self, why: &'static str) {
+        tracing::warn!(
+            "no journal: {why}; with --durability disk each write is now synced by itself, which makes small ones 3 to 6 times slower than with one"
+        );
+        let _ = self.unjournaled.set(why);
+    }
+
+    /// Why there is no journal, where there should be one.
+    pub(super) fn unjournaled(&self) -> Option<&'static str> {
+        self.unjournaled.get().copied()
+    }
+
+    /// Hears why something was not written; logs once that the file system has become read-only.
+    pub(super) fn failed(&self, error: &Error) {
+        if matches!(error, Error::ReadOnly) && !self.is_read_only.swap(true, Relaxed) {
+            tracing::error!(
+                "the file system is read-only, so nothing can be written: the log of the kernel says why it has become so"
+            );
+        }
+    }
+
+    /// Hears that something was written.
+    pub(super) fn wrote(&self) {
+        if self.is_read_only.load(Relaxed) && self.is_read_only.swap(false, Relaxed) {
+            tracing::info!("the file system can be written again");
+        }
     }
 
     /// The journal has changes of these `keys` that the start could not make. To be said before the first change.
@@ -143,7 +177,7 @@ impl Writer {
     pub(super) fn sync_value(&self, file: &TempFile) -> Result<(), Error> {
         // Not fdatasync: the version is metadata.
         self.sync(&**file.file())
-            .map_err(Error::errno_while("sync the value"))
+            .map_err(Error::unsynced("sync the value"))
     }
 
     /// Puts the names in the folders of these paths on the disk, the lower ones first. Of a folder that was removed since,

@@ -12,9 +12,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use data_server_testing::left_out;
+use data_server_testing::{Mount, left_out};
 
-use container::Root;
+use container::{Root, run, text};
 
 const RESTARTS: usize = 5;
 
@@ -105,4 +105,64 @@ fn under_systemd_the_units_serve_and_restart_without_losing_a_request() {
     assert_eq!(count(&found, "restarted"), RESTARTS, "{found}");
     assert!(answers >= 20 * RESTARTS, "{found}");
     eprintln!("{RESTARTS} restarts, {answers} requests, 0 failed");
+}
+
+/// Runs inside, with the values on an ext4: the journal is on, and what a kill leaves is in the files.
+const KILLED: &str = r#"
+exec > /out/found 2>&1
+S=http://127.0.0.1:8080
+echo began
+for n in 1 2 3 4 5; do
+  curl -sS -m 20 -o /dev/null -w 'stored %{http_code}\n' -T /probe "$S/k$n"
+done
+curl -sS -m 20 -w ' %{http_code}\n' "$S/-/ready"
+systemctl kill -s KILL data-server.service
+curl -sS -m 60 --retry 20 --retry-all-errors -o /dev/null -w 'read %{http_code}\n' "$S/k1"
+systemctl stop data-server.socket data-server.service
+cat /var/lib/data-server/.data-server/journal-state
+cat /log
+systemctl exit
+"#;
+
+#[test]
+fn under_the_shipped_unit_disk_has_its_journal_and_a_kill_changes_no_file() {
+    const WHAT: &str = "the journal under systemd";
+    let Some(mount) = Mount::ext4_of(1 << 30, WHAT) else {
+        return;
+    };
+    let found = Root::new().and_then(|root| {
+        install(&root);
+        let drop_in = "[Service]\nEnvironment=DATA_SERVER_DURABILITY=disk\n\
+            StandardError=append:/log\n";
+        root.write(
+            "etc/systemd/system/data-server.service.d/disk.conf",
+            drop_in,
+        );
+        let values = root.path("root").join("var/lib/data-server");
+        fs::create_dir_all(&values).map_err(|error| error.to_string())?;
+        let at = mount.dir();
+        let at = at.path().parent().expect("the mount");
+        run("mount", &["--bind", text(at), text(&values)])?;
+        let found = root.boot(KILLED, "data-server.socket");
+        run("umount", &["--lazy", text(&values)])?;
+        found
+    });
+    let Ok(found) = found.map_err(|why| left_out(WHAT, &why)) else {
+        return;
+    };
+    assert_eq!(count(&found, "stored 200"), 5, "{found}");
+    assert_eq!(count(&found, "ready"), 1, "{found}");
+    assert_eq!(count(&found, "read 200"), 1, "{found}");
+    assert!(!found.contains("no journal"), "{found}");
+    // The unit gives each start mounts of its own, so that it replays; all is in the files.
+    for replay in found
+        .lines()
+        .filter(|line| line.contains("replayed the journal"))
+    {
+        assert!(
+            replay.contains("written=0") && replay.contains("removed=0"),
+            "{replay}"
+        );
+        eprintln!("{replay}");
+    }
 }

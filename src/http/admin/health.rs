@@ -23,6 +23,8 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) enum Readiness {
     #[error("ready")]
     Ready,
+    #[error("ready, but without a journal, as {0}: each write is synced by itself")]
+    Unjournaled(&'static str),
     #[error("not ready: starting")]
     Starting,
     #[error("not ready: draining")]
@@ -114,8 +116,17 @@ impl Probe {
                 free,
                 wanted: self.min_free,
             },
-            Ok(_) => Readiness::Ready,
+            Ok(_) => {
+                let unjournaled = self.store.unjournaled();
+                unjournaled.map_or(Readiness::Ready, Readiness::Unjournaled)
+            }
         }
+    }
+}
+
+impl Readiness {
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self, Self::Ready | Self::Unjournaled(_))
     }
 }
 

@@ -65,7 +65,7 @@ impl Admin {
             Page::Ready => {
                 let readiness = self.readiness().await;
                 PageText {
-                    is_good: readiness == Readiness::Ready,
+                    is_good: readiness.is_ready(),
                     ..PageText::line(&readiness.to_string())
                 }
             }

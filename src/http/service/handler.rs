@@ -98,6 +98,7 @@ fn log_failure(error: &Error) {
         Error::Failed { doing, source } => {
             tracing::error!(doing, cause = %source, "the store failed");
         }
+        Error::Unsynced(why) => log_failure(why),
         Error::Refused { said } => tracing::error!(%said, "the store refuses requests"),
         Error::BadGateway { said } => tracing::error!(%said, "the store failed"),
         Error::Unreachable { said } => tracing::warn!(%said, "the store cannot be reached"),
@@ -108,8 +109,9 @@ fn log_failure(error: &Error) {
         Error::NoSpace { .. } | Error::Exhausted { .. } | Error::TooLarge => {
             tracing::warn!(%error, "out of resources");
         }
-        // The store itself says once where its directory has gone.
+        // The store itself says once where its directory has gone, and that it is read-only.
         Error::Displaced { .. }
+        | Error::ReadOnly
         | Error::Forbidden { .. }
         | Error::Occupied(_)
         | Error::Precondition

@@ -269,6 +269,7 @@ fn may_be_mended(error: &Error) -> bool {
     use store::Error as E;
     match error {
         E::NoSpace { .. }
+        | E::ReadOnly
         | E::Exhausted { .. }
         | E::Displaced { .. }
         | E::Forbidden { .. }
@@ -278,7 +279,8 @@ fn may_be_mended(error: &Error) -> bool {
         | E::TimedOut
         | E::OutcomeUnknown { .. }
         | E::Refused { .. }
-        | E::BadGateway { .. } => true,
+        | E::BadGateway { .. }
+        | E::Failed { .. } => true,
         E::TooLarge
         | E::Occupied(_)
         | E::Precondition
@@ -286,6 +288,7 @@ fn may_be_mended(error: &Error) -> bool {
         | E::Truncated
         | E::NotSupported { .. }
         | E::BadKey(_)
-        | E::Failed { .. } => false,
+        // Its bytes, or its name, may not be on the disk, and a later sync would not tell.
+        | E::Unsynced(_) => false,
     }
 }

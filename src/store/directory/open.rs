@@ -43,10 +43,10 @@ impl Directory {
     pub fn open(dir: &Path, options: &Options) -> Result<Self, OpenError> {
         let state = StateDir::open(dir, options.durability)?;
         let place = place(dir, options);
-        let is_journaled = is_journaled(options, state.kind.as_deref());
-        let exchanges = is_journaled
-            && options.durability == Durability::Disk
-            && file_system::flushes_at_rename(state.kind.as_deref());
+        let wants_journal = options.durability == Durability::Disk && options.journal.is_used;
+        let may_have_one = file_system::may_be_journaled(state.kind.as_deref());
+        let is_journaled = wants_journal && may_have_one;
+        let exchanges = is_journaled && file_system::flushes_at_rename(state.kind.as_deref());
         let failed = |source| OpenError::Failed {
             doing: "start threads for",
             path: dir.to_owned(),
@@ -88,6 +88,11 @@ impl Directory {
         } else {
             None
         };
+        if wants_journal && !may_have_one {
+            writer.set_unjournaled(
+                "it is not known that this file system tells whether files could be written",
+            );
+        }
         let publisher = Publisher::start(Arc::clone(&writer), Arc::clone(&changes), journal);
         let publisher = publisher.map_err(failed)?;
         Ok(Self {
@@ -155,22 +160,6 @@ fn place(dir: &Path, options: &Options) -> Place {
         own,
         size: options.journal.size,
     }
-}
-
-/// Whether there is to be a journal on a file system of this `kind`.
-fn is_journaled(options: &Options, kind: Option<&str>) -> bool {
-    if options.durability == Durability::Os || !options.journal.is_used {
-        return false;
-    }
-    let may_be = file_system::may_be_journaled(kind);
-    if !may_be {
-        let kind = kind.unwrap_or("unknown");
-        tracing::warn!(
-            file_system = kind,
-            "no journal: it is not known that this file system tells whether files could be written"
-        );
-    }
-    may_be
 }
 
 /// A directory that nothing writes to, and whose journal has what its files lack, would be answered without that.

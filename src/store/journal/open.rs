@@ -48,15 +48,15 @@ impl Journal {
         let dir = dir.map_or_else(|| place.lock(), Ok)?;
         place.claim(&dir, id)?;
         let Some(size) = segment_size(place, &dir) else {
-            tracing::warn!("no journal: its file system is too small for one");
+            writer.set_unjournaled("its file system is too small for one");
             return Ok(None);
         };
         let mut free = recycle(&dir, size).map_err(place.failed("open"))?;
         if free.is_empty() {
             match Segment::create(&dir, 0, size) {
                 Ok(segment) => free.push(Arc::new(segment)),
-                Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => {
-                    tracing::warn!(error = %errno, "no journal: there is no room for one");
+                Err(Errno::NOSPC | Errno::DQUOT) => {
+                    writer.set_unjournaled("there is no room for one");
                     return Ok(None);
                 }
                 Err(errno) => return Err(place.failed("make a segment in")(errno)),

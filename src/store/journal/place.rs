@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags};
 use rustix::io::Errno;
 
+use super::super::boot;
 use super::super::directory_fd::open_beneath;
 use super::super::layout::OpenError;
 
@@ -155,10 +156,10 @@ pub(super) struct Mount(String);
 impl Mount {
     /// The one that `file` lies on, where the kernel can tell it from all others.
     pub(super) fn of(file: impl AsFd) -> Option<Self> {
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        let boot = boot::id()?;
         let stat = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, UNIQUE_MOUNT).ok()?;
         let is_known = StatxFlags::from_bits_retain(stat.stx_mask).contains(UNIQUE_MOUNT);
-        is_known.then(|| Self(format!("{} {}", boot.trim(), stat.stx_mnt_id)))
+        is_known.then(|| Self(format!("{boot} {}", stat.stx_mnt_id)))
     }
 }
 

@@ -2,17 +2,21 @@
 //!
 //! The kernel queues an event for each name that is made, removed or renamed, before the call that does it returns, for
 //! calls of this server and of other programs alike. A reader that has emptied the queue therefore knows every change that
-//! was complete when it began to read. A queue that overflows says so.
+//! was complete when it began to read. A queue that overflows says so. A folder whose rights change has an event too, as what can
+//! be read in it may be another. What is mounted has none: the kernel's table of mounts tells of that.
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 /// File systems whose names change only through the kernel that watches, by their magic numbers (statfs(2)): ext2 to
 /// ext4, XFS, Btrfs, tmpfs, F2FS, ZFS, bcachefs, overlayfs. On a network or FUSE file system, others change them unseen.
@@ -32,7 +36,11 @@ const READ: usize = 16 << 10;
 
 /// The events of directories; clones share them.
 #[derive(Clone, Debug)]
-pub(super) struct Events(Arc<OwnedFd>);
+pub(super) struct Events {
+    inotify: Arc<OwnedFd>,
+    /// `/proc/self/mountinfo`, which tells by itself that it has changed; `None` where it is hidden.
+    mounts: Option<Arc<File>>,
+}
 
 /// Which directory is watched. No number is given twice.
 pub(super) type Watch = i32;
@@ -47,6 +55,9 @@ pub(super) struct Event {
     pub(super) is_folder: bool,
 }
 
+/// What is mounted below a folder: the lines of the table of mounts.
+pub(super) type Mounts = BTreeSet<Box<[u8]>>;
+
 /// Events were lost: anything may have happened.
 #[derive(Debug)]
 pub(super) struct Lost;
@@ -55,7 +66,45 @@ impl Events {
     /// None, to begin with.
     pub(super) fn new() -> Result<Self, Errno> {
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        Ok(Self(Arc::new(inotify)))
+        let mounts = File::open("/proc/self/mountinfo").ok();
+        Ok(Self {
+            inotify: Arc::new(inotify),
+            mounts: mounts.map(Arc::new),
+        })
+    }
+
+    /// Whether the table of mounts has changed since this was asked last, as far as it can be seen (`proc_pid_mounts(5)`).
+    fn mounts_changed(&self) -> bool {
+        let Some(mounts) = &self.mounts else {
+            return false;
+        };
+        let mut fds = [PollFd::new(&**mounts, PollFlags::PRI)];
+        let polled = retry_on_intr(|| poll(&mut fds, Some(&Timespec::default())));
+        polled.is_err() || fds[0].revents().contains(PollFlags::PRI)
+    }
+
+    /// What is mounted below `folder` now, if that may have changed since this was asked last: the lines of the table.
+    pub(super) fn new_mounts(&self, folder: impl AsFd) -> Option<Result<Mounts, Lost>> {
+        if !self.mounts_changed() {
+            return None;
+        }
+        Some(self.mounts_below(folder))
+    }
+
+    /// What is mounted below `folder`: the lines of the table.
+    pub(super) fn mounts_below(&self, folder: impl AsFd) -> Result<Mounts, Lost> {
+        let Some(mounts) = &self.mounts else {
+            return Ok(Mounts::new());
+        };
+        let mut table = Vec::new();
+        let mut mounts = &**mounts;
+        let read = mounts
+            .rewind()
+            .and_then(|()| mounts.read_to_end(&mut table));
+        read.map_err(|_| Lost)?;
+        let at = format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd());
+        let at = std::fs::read_link(at).map_err(|_| Lost)?;
+        Ok(below(&table, at.as_os_str().as_bytes()))
     }
 
     /// Adds those of `folder`, from now on; `None` where not all changes of it have one.
@@ -64,16 +113,17 @@ impl Events {
         if !LOCAL.contains(&kind) {
             return Ok(None);
         }
-        let changes = WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVE;
+        let changes =
+            WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVE | WatchFlags::ATTRIB;
         // The very directory that is open, whatever has its path now.
         let path = format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd());
-        inotify::add_watch(&*self.0, path, changes | WatchFlags::ONLYDIR).map(Some)
+        inotify::add_watch(&*self.inotify, path, changes | WatchFlags::ONLYDIR).map(Some)
     }
 
     /// Adds no more of `folder`.
     pub(super) fn forget(&self, folder: Watch) {
         // It fails for a directory that was removed, whose events have ended by themselves.
-        let _ = inotify::remove_watch(&*self.0, folder);
+        let _ = inotify::remove_watch(&*self.inotify, folder);
     }
 
     /// What has happened since the last time: each event once, those of a directory together. The directory `root` is to
@@ -81,7 +131,7 @@ impl Events {
     pub(super) fn take(&self, root: Watch) -> Result<BTreeSet<Event>, Lost> {
         const LOST: ReadFlags = ReadFlags::QUEUE_OVERFLOW.union(ReadFlags::UNMOUNT);
         let mut buf = vec![MaybeUninit::uninit(); READ];
-        let mut events = Reader::new(&*self.0, &mut buf);
+        let mut events = Reader::new(&*self.inotify, &mut buf);
         let mut taken = BTreeSet::new();
         loop {
             let event = match events.next() {
@@ -92,10 +142,16 @@ impl Events {
             };
             let (flags, folder) = (event.events(), event.wd());
             let is_over = flags.contains(ReadFlags::IGNORED);
-            if flags.intersects(LOST) || (is_over && folder == root) {
+            let is_attribute = flags.contains(ReadFlags::ATTRIB);
+            let is_of_root = folder == root && event.file_name().is_none();
+            if flags.intersects(LOST) || (is_of_root && (is_over || is_attribute)) {
                 return Err(Lost);
             }
-            // That a folder is gone is an event of the one above it, too.
+            // A value is listed whatever its rights.
+            if is_attribute && !flags.contains(ReadFlags::ISDIR) {
+                continue;
+            }
+            // That a folder is gone, or has other rights, is an event of the one above it, too.
             if let Some(name) = event.file_name() {
                 taken.insert(Event {
                     folder,
@@ -109,12 +165,58 @@ impl Events {
     /// Waits until there are some, for this long at most.
     pub(super) fn wait(&self, at_most: Duration) {
         let timeout = Timespec::try_from(at_most).ok();
-        let mut fds = [PollFd::new(&*self.0, PollFlags::IN)];
+        let mut fds = [PollFd::new(&*self.inotify, PollFlags::IN)];
         // The result does not matter: the caller reads the queue next.
         let _ = poll(&mut fds, timeout.as_ref());
     }
 
     pub(super) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.inotify, &other.inotify)
+    }
+}
+
+/// The lines of `table` of what is mounted below the folder `at`.
+fn below(table: &[u8], at: &[u8]) -> Mounts {
+    let at = escaped(at);
+    let is_below = |line: &&[u8]| {
+        let point = line.split(|&b| b == b' ').nth(4).unwrap_or_default();
+        let rest = point.strip_prefix(at.as_slice());
+        rest.is_some_and(|rest| rest.starts_with(b"/"))
+    };
+    let lines = table.split(|&b| b == b'\n').filter(is_below);
+    lines.map(Box::from).collect()
+}
+
+/// `path` as the table of mounts has it: spaces, tabs, ends of lines and backslashes in octal digits.
+fn escaped(path: &[u8]) -> Vec<u8> {
+    // All that is below the root of the system begins with one slash.
+    let path = if path == b"/" { b"" } else { path };
+    let mut escaped = Vec::with_capacity(path.len());
+    for &byte in path {
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\\' => {
+                escaped.extend_from_slice(format!("\\{byte:03o}").as_bytes());
+            }
+            _ => escaped.push(byte),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_mounted_below_a_folder_is_told_from_what_lies_beside_it() {
+        let table = b"27 1 254:0 / / rw - ext4 /dev/vda rw\n\
+            43 27 0:40 / /data rw - tmpfs a rw\n\
+            44 43 0:41 / /data/a\\040b rw - tmpfs a rw\n\
+            45 44 0:42 / /data/a\\040b/c rw - tmpfs a rw\n\
+            46 27 0:43 / /database rw - tmpfs a rw\n";
+        assert_eq!(below(table, b"/data").len(), 2);
+        assert_eq!(below(table, b"/data/a b").len(), 1);
+        assert_eq!(below(table, b"/data/a b/c").len(), 0);
+        assert_eq!(below(table, b"/").len(), 5);
     }
 }

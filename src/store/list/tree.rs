@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::super::directory_fd::{Dir, Entry};
 use super::super::key::{Key, may_have_keys};
 use super::entries::{self, Entries};
-use super::events::{Events, Lost, Watch};
+use super::events::{Events, Lost, Mounts, Watch};
 use super::page::{Failure, Page};
 use super::sorted::Sorted;
 use super::walk::{Met, joined, walk};
@@ -30,6 +30,7 @@ pub(super) struct Tree {
     keys: Sorted,
     events: Events,
     root: Watch,
+    mounts: Mounts,
     folders: Folders,
     /// Paths of folders that are to be read.
     unread: Vec<String>,
@@ -63,12 +64,14 @@ impl Tree {
     pub(super) fn read(dir: &Arc<Dir>, most: u64) -> Result<Self, Unfit> {
         let events = Events::new().map_err(Unfit::Unwatched)?;
         let root = events.watch(dir.root()).map_err(Unfit::Unwatched)?;
+        let mounts = events.mounts_below(dir.root())?;
         let mut tree = Self {
             dir: Arc::clone(dir),
             most,
             keys: Sorted::default(),
             events,
             root: root.ok_or(Unfit::Remote)?,
+            mounts,
             folders: Folders::default(),
             unread: vec![String::new()],
         };
@@ -93,6 +96,11 @@ impl Tree {
 
     /// From when this is called, all that had happened before is known.
     pub(super) fn catch_up(&mut self) -> Result<(), Unfit> {
+        if let Some(mounts) = self.events.new_mounts(self.dir.root())
+            && mounts? != self.mounts
+        {
+            return Err(Unfit::Lost);
+        }
         self.take_events()?;
         while let Some(path) = self.unread.pop() {
             self.read_folder(&path)?;

@@ -157,12 +157,14 @@ impl Batch {
         } else {
             changes.mark_gap();
         }
-        let unsynced = |errno| Error::new("sync the directory", errno);
         for Made {
             outcome, reply_to, ..
         } in self.made
         {
-            let outcome = outcome.and_then(|version| synced.map_err(unsynced).map(|()| version));
+            let outcome = outcome.and_then(|version| {
+                let synced = synced.map_err(Error::unsynced("sync the directory"));
+                synced.map(|()| version)
+            });
             reply_to.send(outcome, wakes);
         }
     }

@@ -5,8 +5,9 @@
 //! then gives it up (draft-ietf-httpbis-resumable-upload, "Concurrency").
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::Duration;
 
+use super::super::boot::uptime;
 use super::super::key::Key;
 use super::super::staging_quota::Reservation;
 use super::super::upload_lock::{Held, UploadLock};
@@ -23,6 +24,34 @@ pub(in crate::store) enum Standing {
     Removed,
 }
 
+/// When something was done, by a clock that no step moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) struct Touched {
+    /// Since the machine was started.
+    uptime: Duration,
+    /// How long ago it was then.
+    before: Duration,
+}
+
+impl Touched {
+    pub(in crate::store) fn now() -> Self {
+        Self::before(Duration::ZERO)
+    }
+
+    /// So long ago.
+    pub(super) fn before(age: Duration) -> Self {
+        Self {
+            uptime: uptime(),
+            before: age,
+        }
+    }
+
+    /// How long ago it was.
+    pub(super) fn age(self) -> Duration {
+        uptime().saturating_sub(self.uptime) + self.before
+    }
+}
+
 /// What changes of an upload.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store) struct Progress {
@@ -31,7 +60,7 @@ pub(in crate::store) struct Progress {
     /// How many of its bytes are known to be on the disk, where that is promised.
     pub(in crate::store) synced: Option<u64>,
     /// When something was last done to it.
-    pub(in crate::store) touched: SystemTime,
+    pub(in crate::store) touched: Touched,
     pub(in crate::store) standing: Standing,
 }
 
@@ -127,7 +156,7 @@ impl Claim {
     fn end(&self, standing: Standing) {
         let mut progress = self.entry.progress();
         progress.standing = standing;
-        progress.touched = SystemTime::now();
+        progress.touched = Touched::now();
         drop(progress);
         self.entry.release();
     }

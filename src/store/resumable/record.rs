@@ -8,12 +8,14 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use super::super::boot;
 use super::super::directory_fd::open_beneath;
 use super::super::error::Error;
 use super::super::publish_method::{create_named, unlink_staged};
@@ -40,8 +42,11 @@ pub(super) struct Record {
     /// How long it will be, where that is known.
     pub(super) length: Option<u64>,
     pub(super) fields: Vec<Field>,
-    /// When the machine was started on which this was written, in seconds since 1970.
+    /// When the machine was started on which this was written, in seconds since 1970, by its clock of that time.
     started: i64,
+    /// The kernel's name of that boot, where it could be seen.
+    #[serde(default)]
+    boot: Option<String>,
     /// How many of its bytes are known to be on the disk, where that is promised.
     pub(super) synced: Option<u64>,
 }
@@ -53,6 +58,7 @@ impl Record {
             length: None,
             fields,
             started: started(),
+            boot: boot::id().map(str::to_owned),
             synced: None,
         }
     }
@@ -61,24 +67,52 @@ impl Record {
     pub(super) fn update(&mut self, length: Option<u64>, synced: Option<u64>) {
         (self.length, self.synced) = (length, synced);
         self.started = started();
+        self.boot = boot::id().map(str::to_owned);
     }
 
     /// Whether the machine has not rebooted since: what was written to a file then is still there.
     pub(super) fn is_of_this_start(&self) -> bool {
-        (self.started - started()).abs() <= SLACK
+        match (self.boot.as_deref(), boot::id()) {
+            (Some(then), Some(now)) => then == now,
+            _ => (self.started - started()).abs() <= SLACK,
+        }
+    }
+
+    /// By how much the clock was put forward since, as far as that can be told.
+    pub(super) fn put_forward(&self) -> Duration {
+        if !self.is_of_this_start() {
+            return Duration::ZERO;
+        }
+        Duration::from_secs(u64::try_from(started() - self.started).unwrap_or(0))
+    }
+
+    /// The record of `id`; `None` where what is there is none. Blocks.
+    pub(super) fn find(uploads: &OwnedFd, id: UploadId) -> Result<Option<Self>, Error> {
+        match Self::text(uploads, id)? {
+            Some(text) => Ok(serde_json::from_slice(&text).ok()),
+            None => Ok(None),
+        }
     }
 
     /// The record of `id`. Blocks.
     pub(super) fn read(uploads: &OwnedFd, id: UploadId) -> Result<Self, Error> {
-        let file = open_beneath(uploads, &name(id), OFlags::RDONLY, Mode::empty());
-        let file = File::from(file.map_err(Error::errno_while("open a record"))?);
+        let text = Self::text(uploads, id)?.unwrap_or_default();
+        serde_json::from_slice(&text).map_err(|error| Error::failed("read a record")(error.into()))
+    }
+
+    /// What its file holds; `None` where there is none.
+    fn text(uploads: &OwnedFd, id: UploadId) -> Result<Option<Vec<u8>>, Error> {
+        let file = match open_beneath(uploads, &name(id), OFlags::RDONLY, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(None),
+            opened => File::from(opened.map_err(Error::errno_while("open a record"))?),
+        };
         let mut text = Vec::new();
         let failed = |error: std::io::Error| match Errno::from_io_error(&error) {
             Some(errno) => Error::new("read a record", errno),
             None => Error::failed("read a record")(error),
         };
         file.take(MAX_LEN).read_to_end(&mut text).map_err(failed)?;
-        serde_json::from_slice(&text).map_err(|error| failed(error.into()))
+        Ok(Some(text))
     }
 
     /// Keeps it as the record of `id`, on the disk if it `is_synced`. Blocks.
@@ -132,9 +166,8 @@ fn name(id: UploadId) -> String {
     format!("{id}{SUFFIX}")
 }
 
-/// When the machine was started, by its clock. A step of the clock looks like another start, which costs what was
-/// received of an upload; the opposite mistake would cost the truth of its bytes. (`/proc` names each start, and
-/// hardened services do not see it.)
+/// When the machine was started, by its clock. It tells starts apart only where the kernel's name of them is hidden: a step of the
+/// clock then looks like another start, which costs what was received of an upload.
 fn started() -> i64 {
     clock_gettime(ClockId::Realtime).tv_sec - clock_gettime(ClockId::Boottime).tv_sec
 }

@@ -3,21 +3,22 @@
 //! Owns `.data-server/uploads`: what the start makes of it, which upload may be made, and when one expires. Their number is
 //! bounded, and with it the memory that they take.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{Dir, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use super::super::directory_fd::open_beneath;
 use super::super::error::Error;
 use super::super::key::Key;
 use super::super::meta::{Meta, is_regular};
 use super::super::staging_quota::{Reservation, StagingQuota};
-use super::claim::{Claim, Entry, Progress, Standing};
+use super::claim::{Claim, Entry, Progress, Standing, Touched};
 use super::id::UploadId;
 use super::record::{Record, SUFFIX, unlink};
 
@@ -36,23 +37,28 @@ pub(in crate::store) struct Registry {
 }
 
 impl Registry {
-    /// With what an earlier server left in `uploads`: what cannot be resumed is removed.
+    /// With what an earlier server left in `uploads`. What cannot be resumed is removed; what cannot be read now is left for the
+    /// next start.
     pub(in crate::store) fn load(
         uploads: &OwnedFd,
         quota: &Arc<StagingQuota>,
         expiry: Duration,
     ) -> Result<Self, Errno> {
-        let mut entries = HashMap::new();
+        let (mut entries, mut seen) = (HashMap::new(), HashSet::new());
         for name in names(uploads)? {
             let id = name.to_str().ok().and_then(|name| {
                 let id = name.strip_suffix(SUFFIX).unwrap_or(name);
                 UploadId::parse(id)
             });
             match id {
-                Some(id) if entries.contains_key(&id) => {}
+                Some(id) if !seen.insert(id) => {}
                 Some(id) => match left(uploads, id, quota) {
-                    Some(entry) => drop(entries.insert(id, entry)),
-                    None => remove_files(uploads, id),
+                    Ok(Some(entry)) => drop(entries.insert(id, entry)),
+                    Ok(None) => remove_files(uploads, id),
+                    Err(error) => tracing::warn!(
+                        %error,
+                        "an upload cannot be read: it is kept, and can be resumed only after another start"
+                    ),
                 },
                 None => unlink(uploads, &name.to_string_lossy()),
             }
@@ -104,11 +110,7 @@ impl Registry {
     /// Removes the uploads that nothing was done to for long; how many of them were unfinished. Blocks.
     pub(in crate::store) fn expire(&self, uploads: &OwnedFd) -> u64 {
         let Some(expiry) = self.expiry else { return 0 };
-        let now = SystemTime::now();
-        let is_over = |entry: &&Arc<Entry>| {
-            let age = now.duration_since(entry.progress().touched);
-            age.is_ok_and(|age| age >= expiry)
-        };
+        let is_over = |entry: &&Arc<Entry>| entry.progress().touched.age() >= expiry;
         let over: Vec<_> = self.entries().values().filter(is_over).cloned().collect();
         let mut expired = 0;
         for claim in over.iter().filter_map(Entry::try_claim) {
@@ -146,10 +148,10 @@ pub(super) fn remove_files(uploads: &OwnedFd, id: UploadId) {
 fn oldest_published(entries: &HashMap<UploadId, Arc<Entry>>) -> Vec<UploadId> {
     let published = entries.values().filter_map(|entry| {
         let progress = entry.progress();
-        (progress.standing == Standing::Complete).then_some((progress.touched, entry.id))
+        (progress.standing == Standing::Complete).then_some((progress.touched.age(), entry.id))
     });
     let mut published: Vec<_> = published.collect();
-    published.sort_unstable();
+    published.sort_unstable_by_key(|published| Reverse(*published));
     let oldest = published.into_iter().take(FORGOTTEN_AT_ONCE);
     oldest.map(|(_, id)| id).collect()
 }
@@ -166,19 +168,31 @@ fn names(uploads: &OwnedFd) -> Result<Vec<std::ffi::CString>, Errno> {
     Ok(names)
 }
 
-/// The upload `id` that an earlier server left, unless it cannot be resumed.
-fn left(uploads: &OwnedFd, id: UploadId, quota: &Arc<StagingQuota>) -> Option<Arc<Entry>> {
-    let record = Record::read(uploads, id).ok()?;
-    let key = Key::new(record.key.clone()).ok()?;
-    let file = match open_beneath(uploads, &id.to_string(), OFlags::RDWR, Mode::empty()) {
-        Ok(file) => Some(file),
-        Err(Errno::NOENT) => None,
-        Err(_) => return None,
+/// The upload `id` that an earlier server left; `None` where it cannot be resumed.
+fn left(
+    uploads: &OwnedFd,
+    id: UploadId,
+    quota: &Arc<StagingQuota>,
+) -> Result<Option<Arc<Entry>>, Error> {
+    let record = Record::find(uploads, id)?;
+    let key = record.as_ref().map(|record| Key::new(record.key.clone()));
+    let (Some(record), Some(Ok(key))) = (record, key) else {
+        tracing::warn!("removed an upload without a record that can be understood");
+        return Ok(None);
     };
-    let stat = file.as_ref().map(rustix::fs::fstat).transpose().ok()?;
+    let file = match open_beneath(uploads, &id.to_string(), OFlags::RDWR, Mode::empty()) {
+        Err(Errno::NOENT) => None,
+        Err(Errno::ISDIR | Errno::LOOP) => return Ok(None),
+        opened => Some(opened.map_err(Error::errno_while("open an upload"))?),
+    };
+    let stat = file.as_ref().map(rustix::fs::fstat).transpose();
+    let stat = stat.map_err(Error::errno_while("look at an upload"))?;
     let (len, standing) = match (&file, stat) {
         (Some(file), Some(stat)) if is_regular(&stat) && stat.st_nlink == 1 => {
-            (trusted(file, &record, Meta::of(&stat).len)?, Standing::Open)
+            let Some(len) = trusted(file, &record, Meta::of(&stat).len)? else {
+                return Ok(None);
+            };
+            (len, Standing::Open)
         }
         // It was published by a link, and the server ended before it took the first name away.
         (Some(_), Some(stat)) if is_regular(&stat) && record.is_of_this_start() => {
@@ -186,12 +200,13 @@ fn left(uploads: &OwnedFd, id: UploadId, quota: &Arc<StagingQuota>) -> Option<Ar
             (0, Standing::Complete)
         }
         (None, _) if record.is_of_this_start() => (0, Standing::Complete),
-        _ => return None,
+        _ => return Ok(None),
     };
+    let age = stat.map(|stat| age(&record, Meta::of(&stat).version.time()));
     let progress = Progress {
         length: record.length,
         synced: record.synced,
-        touched: stat.map_or_else(SystemTime::now, |stat| Meta::of(&stat).version.time()),
+        touched: Touched::before(age.unwrap_or_default()),
         standing,
     };
     let reserved = match standing {
@@ -199,16 +214,26 @@ fn left(uploads: &OwnedFd, id: UploadId, quota: &Arc<StagingQuota>) -> Option<Ar
         _ => 0,
     };
     let reservation = Reservation::of_left(quota, reserved);
-    Some(Entry::new(id, key, progress, reservation))
+    Ok(Some(Entry::new(id, key, progress, reservation)))
+}
+
+/// How long nothing was done to an upload whose file was touched at that time of the clock. What the clock was put forward since
+/// is no time that has passed: of this boot, that can be told.
+fn age(record: &Record, touched: SystemTime) -> Duration {
+    let age = SystemTime::now().duration_since(touched);
+    age.unwrap_or_default().saturating_sub(record.put_forward())
 }
 
 /// How much of the `len` bytes of `file` is what the client sent; the rest is cut off. After a reboot that is what was
 /// synced, and where nothing was promised, the upload is lost: a file may then have zeros where bytes had been written.
-fn trusted(file: &OwnedFd, record: &Record, len: u64) -> Option<u64> {
+fn trusted(file: &OwnedFd, record: &Record, len: u64) -> Result<Option<u64>, Error> {
     if record.is_of_this_start() {
-        return Some(len);
+        return Ok(Some(len));
     }
-    let synced = record.synced.filter(|&synced| synced <= len)?;
-    rustix::fs::ftruncate(file, synced).ok()?;
-    Some(synced)
+    let Some(synced) = record.synced.filter(|&synced| synced <= len) else {
+        return Ok(None);
+    };
+    let cut = retry_on_intr(|| rustix::fs::ftruncate(file, synced));
+    cut.map_err(Error::errno_while("cut an upload"))?;
+    Ok(Some(synced))
 }

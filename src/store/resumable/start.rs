@@ -1,12 +1,11 @@
 //! How a request comes to its claim: it makes an upload, or claims one that is there.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use super::super::error::Error;
 use super::super::staging_quota::Reservation;
 use super::super::writer::{Durability, Writer};
-use super::claim::{Entry, Progress, Standing};
+use super::claim::{Entry, Progress, Standing, Touched};
 use super::files::{create, open};
 use super::id::UploadId;
 use super::registry::{Registry, remove_files};
@@ -25,7 +24,7 @@ impl Resumable {
         let progress = Progress {
             length: new.length,
             synced: is_synced.then_some(0),
-            touched: SystemTime::now(),
+            touched: Touched::now(),
             standing: Standing::Open,
         };
         let id = UploadId::random()?;
@@ -82,7 +81,7 @@ impl Resumable {
             offset: entry.progress().length.unwrap_or(0),
             is_known: true,
         };
-        entry.progress().touched = SystemTime::now();
+        entry.progress().touched = Touched::now();
         if entry.progress().standing == Standing::Complete {
             return Ok(Some(claimed));
         }

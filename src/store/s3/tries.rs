@@ -74,8 +74,9 @@ impl<'a> Tries<'a> {
         let pause = asked.max(self.pause());
         self.made += 1;
         let end = self.until.min(self.began + most);
-        let is_over = self.made >= MOST || Instant::now() + pause > end;
-        if is_over {
+        // A store may ask for a pause that goes beyond all time.
+        let is_in_time = |at: Instant| at <= end;
+        if self.made >= MOST || !Instant::now().checked_add(pause).is_some_and(is_in_time) {
             return None;
         }
         self.counters.retries.add(1);
@@ -123,5 +124,23 @@ pub(super) fn outcome(failure: Failure) -> Error {
         Failure::Late => Error::OutcomeUnknown { is_late: true },
         Failure::Lost(_) => Error::OutcomeUnknown { is_late: false },
         _ => error(failure),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_retry_after_beyond_all_time_is_no_panic() {
+        let counters = S3Counters::default();
+        let until = Instant::now() + Duration::from_secs(60);
+        for retry_after in [3600, 1 << 63, u64::MAX] {
+            let busy = Failure::Busy { retry_after };
+            assert_eq!(Tries::until(until, &counters).pause_after(&busy), None);
+        }
+        let soon = Failure::Busy { retry_after: 1 };
+        let pause = Tries::until(until, &counters).pause_after(&soon);
+        assert_eq!(pause, Some(Duration::from_secs(1)));
     }
 }

@@ -77,6 +77,34 @@ fn a_disk_that_refuses_writes_is_not_ready() {
 }
 
 #[test]
+fn without_the_journal_that_disk_should_have_the_server_is_ready_and_says_what_that_costs() {
+    directory_only!("the journal");
+    let left_out = "readiness without a journal";
+    let unknown = "it is not known that this file system tells whether files could be written";
+    let small = "its file system is too small for one";
+    let mounts = [
+        (Mount::tmpfs("size=64m", left_out), unknown),
+        (Mount::ext4(left_out), small),
+    ];
+    for (mount, why) in mounts {
+        let Some(mount) = mount else { continue };
+        let args = ["--durability", "disk", "--min-free", "0"];
+        let server = Launch::new(&args).on(&mount.dir()).start();
+        let text =
+            format!("ready, but without a journal, as {why}: each write is synced by itself\n");
+        assert_eq!(ready(server.addr), (200, text));
+        server.event(&format!(
+            "no journal: {why}; with --durability disk each write is now synced by itself, which makes small ones 3 to 6 times slower than with one"
+        ));
+        drop(server);
+        // Who wants none is told of none.
+        let args = [&args[..], &["--journal", "off"]].concat();
+        let server = Launch::new(&args).on(&mount.dir()).start();
+        assert_eq!(ready(server.addr), (200, "ready\n".to_owned()));
+    }
+}
+
+#[test]
 fn a_full_disk_is_not_ready_even_without_a_minimum() {
     directory_only!("free space");
     let Some(mount) = Mount::tmpfs("size=2m", "readiness on a full disk") else {

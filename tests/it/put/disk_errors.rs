@@ -143,7 +143,17 @@ fn a_disk_that_became_read_only_refuses_writes_and_serves_reads() {
     assert_eq!(server.ask("DELETE", "gone").status, 404);
     assert_eq!(server.get("k").body, b"value");
     server.dir.assert_holds(&["k"]);
+    let named = server.connect().ask(
+        "PUT /k HTTP/1.1\r\nHost: t\r\nAccept: application/problem+json\r\nContent-Length: 1\r\n\r\nx",
+    );
+    assert_eq!(named.status, 507);
+    let problem = String::from_utf8_lossy(&named.body);
+    assert!(problem.contains("file-system-read-only"), "{problem}");
     server.stop();
+    let said = "the file system is read-only, so nothing can be written: the log of the kernel says why it has become so";
+    let events = server.events(said);
+    assert_eq!(events.len(), 1, "once, and not for each request");
+    assert_eq!(events[0].level, "ERROR");
 }
 
 #[test]

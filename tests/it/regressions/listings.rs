@@ -3,7 +3,8 @@
 //!
 //! The tests compare counts and orders of events, not times. strace delays walks of the directory while it is attached.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -260,6 +261,64 @@ fn names_created_beneath_a_mount_are_listed_at_once() {
         assert_eq!(listed(&server, &format!("?prefix={name}")), [""; 0]);
     }
     drop((server, unmounted));
+}
+
+#[test]
+fn what_is_mounted_on_a_folder_is_listed_at_once() {
+    directory_only!("the index of listings");
+    let server = with_keys(3_000, &["--threads", "1"]);
+    server.dir.place("a folder/own", "v");
+    let folder = server.dir.file("a folder");
+    assert_eq!(listed(&server, "?limit=1"), ["000000"]);
+    assert_eq!(listed(&server, "?prefix=a%20folder/"), ["a%20folder/own"]);
+    let mount = Command::new("mount")
+        .args(["-t", "tmpfs", "tmpfs"])
+        .arg(&folder)
+        .status();
+    if !mount.is_ok_and(|status| status.success()) {
+        eprintln!("left out: listings of what is mounted, for mounting is not permitted here");
+        return;
+    }
+    let unmounted = Unmounted(&folder);
+    server.dir.place("a folder/there", "v");
+    assert_eq!(listed(&server, "?prefix=a%20folder/"), ["a%20folder/there"]);
+    drop(unmounted);
+    assert_eq!(listed(&server, "?prefix=a%20folder/"), ["a%20folder/own"]);
+}
+
+#[test]
+fn a_folder_whose_rights_change_is_listed_as_they_are() {
+    directory_only!("the index of listings");
+    let dir = DataDir::in_memory();
+    let set = |path: &std::path::Path, mode| {
+        fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
+    };
+    set(dir.path(), 0o777);
+    set(dir.path().parent().expect("its place"), 0o777);
+    for n in 0..3_000 {
+        File::create(dir.file(format!("{n:06}"))).expect("a value by hand");
+    }
+    dir.place("closed/below/k", "v");
+    let folder = dir.file("closed");
+    set(&folder, 0o700);
+    let nobody = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+    ];
+    let launch = Launch::new(&["--threads", "1"]).on(&dir);
+    let Ok(server) = launch.through(&nobody).start_or_end() else {
+        eprintln!("left out: folders whose rights change, for another user cannot run the server");
+        return;
+    };
+    assert_eq!(listed(&server, "?limit=1"), ["000000"]);
+    for _ in 0..3 {
+        assert_eq!(listed(&server, "?prefix=closed/"), [""; 0]);
+        set(&folder, 0o755);
+        assert_eq!(listed(&server, "?prefix=closed/"), ["closed/below/k"]);
+        set(&folder, 0o700);
+    }
 }
 
 struct Unmounted<'a>(&'a std::path::Path);

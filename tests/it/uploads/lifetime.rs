@@ -35,6 +35,39 @@ fn age(dir: &DataDir, upload: &Resumable) {
         .expect("a time");
 }
 
+/// Changes the record of `upload`.
+fn edit(dir: &DataDir, upload: &Resumable, edit: impl FnOnce(&mut serde_json::Value)) {
+    let record = file(dir, upload, ".json");
+    let text = fs::read_to_string(&record).expect("a record");
+    let mut json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    edit(&mut json);
+    fs::write(&record, json.to_string()).expect("another record");
+}
+
+#[test]
+fn a_clock_that_was_put_forward_expires_no_upload() {
+    const DAYS: i64 = 3 * 24 * 3600;
+    directory_only!("the files of uploads");
+    let dir = DataDir::temporary();
+    let server = start(&dir, &["--upload-expiry", "0s"]);
+    let raw = &mut server.connect();
+    let kept = Resumable::create(raw, "kept", "", b"x");
+    let old = Resumable::create(raw, "old", "", b"x");
+    kill(server);
+    // Both were touched two days ago by the clock, which was put forward by three since the one was written.
+    age(&dir, &kept);
+    age(&dir, &old);
+    edit(&dir, &kept, |json| {
+        let started = json["started"].as_i64().expect("a time");
+        json["started"] = (started - DAYS).into();
+    });
+    let server = start(&dir, &[]);
+    eventually("the other expires", || dir.uploads().len() == 2);
+    let raw = &mut server.connect();
+    assert_eq!(old.state(raw).status, 404);
+    assert_eq!(kept.offset(raw), 1);
+}
+
 #[test]
 fn an_upload_goes_on_after_a_restart_and_after_a_kill() {
     directory_only!("the files of uploads");
@@ -117,18 +150,26 @@ fn what_was_written_of_a_part_is_there_after_a_kill() {
 fn a_restart_of_the_machine_leaves_what_was_synced() {
     directory_only!("the files of uploads");
     let value = pattern(1, 300_000);
-    for durability in ["os", "disk"] {
+    // A clock that is set from a file at each boot has two of them look alike.
+    let other_boot = |json: &mut serde_json::Value| json["boot"] = "another".into();
+    // Where the name of the boot is hidden, or an earlier version has written the record.
+    let other_time = |json: &mut serde_json::Value| {
+        json["boot"] = serde_json::Value::Null;
+        json["started"] = 1.into();
+    };
+    let cases = [("os", true), ("disk", true), ("os", false), ("disk", false)];
+    for (durability, is_named) in cases {
         let dir = DataDir::temporary();
         let args = ["--durability", durability];
         let server = start(&dir, &args);
         let upload = Resumable::create(&mut server.connect(), "k", "", &value[..200_000]);
         kill(server);
         // As if the machine had been started later than it was, and more had been written than synced.
-        let record = file(&dir, &upload, ".json");
-        let text = fs::read_to_string(&record).expect("a record");
-        let mut json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        json["started"] = 1.into();
-        fs::write(&record, json.to_string()).expect("another record");
+        if is_named {
+            edit(&dir, &upload, other_boot);
+        } else {
+            edit(&dir, &upload, other_time);
+        }
         let data = file(&dir, &upload, "");
         let bytes = [fs::read(&data).expect("the bytes"), vec![0; 5000]].concat();
         fs::write(&data, bytes).expect("zeros");

@@ -1,6 +1,7 @@
 //! Resumable uploads (draft-ietf-httpbis-resumable-upload), through the socket.
 
 mod concurrency;
+mod faults;
 mod lifetime;
 mod limits;
 mod protocol;

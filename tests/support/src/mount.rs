@@ -106,10 +106,15 @@ impl Mount {
 
     /// An ext4 in a file, which becomes read-only at its first error.
     pub fn ext4(left_out: &str) -> Option<Self> {
+        Self::ext4_of(16 << 20, left_out)
+    }
+
+    /// As [`Self::ext4`], of so many bytes; the file has holes.
+    pub fn ext4_of(size: u64, left_out: &str) -> Option<Self> {
         let place = TempDir::new().expect("a mount point");
         let (at, image) = (place.path().join("mount"), place.path().join("image"));
         File::create(&image)
-            .and_then(|file| file.set_len(16 << 20))
+            .and_then(|file| file.set_len(size))
             .expect("an image");
         let mounted = run("mkfs.ext4", &["-q", "-F", text(&image)])
             .and_then(|()| Mounted::image(&image, &at, "errors=remount-ro"));

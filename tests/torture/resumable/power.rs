@@ -43,6 +43,7 @@ fn start_the_machine_anew(dir: &DataDir) {
         if let Ok(mut record) = json
             && record.get("started").is_some()
         {
+            record["boot"] = "another".into();
             record["started"] = 1.into();
             fs::write(uploads.join(&name), record.to_string()).expect("another record");
         }

@@ -1,0 +1,124 @@
+//! Proves that an upload that was received whole stays while it can be published later, whatever has failed.
+
+use std::fs;
+
+use crate::support::{
+    Attached, DataDir, Launch, Resumable, TestServer, can_trace, directory_only, eventually,
+    pattern,
+};
+
+fn start(args: &[&str]) -> TestServer {
+    Launch::new(args).on(&DataDir::temporary()).start()
+}
+
+/// An upload of `value` that lacks its last byte.
+fn nearly(server: &TestServer, value: &[u8]) -> Resumable {
+    let lines = format!("Upload-Length: {}\r\n", value.len());
+    let first = &value[..value.len() - 1];
+    Resumable::create(&mut server.connect(), "k", &lines, first)
+}
+
+fn finish(server: &TestServer, upload: &Resumable, value: &[u8]) -> u16 {
+    let offset = value.len() - 1;
+    let mut raw = server.connect();
+    upload
+        .append(&mut raw, offset, true, &value[offset..])
+        .status
+}
+
+#[test]
+fn a_failure_of_the_journal_removes_no_upload_that_was_received() {
+    directory_only!("the files of uploads");
+    if !can_trace() {
+        eprintln!("left out: uploads and a journal that fails, for strace does not run here");
+        return;
+    }
+    let server = start(&["--durability", "disk"]);
+    let value = pattern(1, 300_000);
+    let upload = nearly(&server, &value);
+    let tracer = Attached::to(&server, &["-e", "inject=fdatasync:error=EIO"]);
+    assert_eq!(server.put("small", "x").status, 500, "the journal fails");
+    let status = finish(&server, &upload, &value);
+    tracer.detach();
+    assert_eq!(status, 200, "its bytes are not in the journal");
+    assert!(server.get("k").body == value);
+}
+
+#[test]
+fn an_upload_whose_publishing_fails_can_be_published_later() {
+    directory_only!("the files of uploads");
+    if !can_trace() {
+        eprintln!("left out: uploads that cannot be published, for strace does not run here");
+        return;
+    }
+    for durability in ["os", "disk"] {
+        let server = start(&["--durability", durability]);
+        let value = pattern(1, 300_000);
+        let upload = nearly(&server, &value);
+        let tracer = Attached::to(
+            &server,
+            &["-e", "inject=linkat,renameat,renameat2,rename:error=EIO"],
+        );
+        assert_eq!(finish(&server, &upload, &value), 500);
+        tracer.detach();
+        let raw = &mut server.connect();
+        let state = upload.state(raw);
+        assert_eq!(state.status, 204, "the upload is there");
+        assert_eq!(state.must("upload-complete"), "?0");
+        assert_eq!(state.must("upload-offset"), "300000");
+        assert_eq!(server.get("k").status, 404);
+        assert_eq!(upload.append(raw, 300_000, true, b"").status, 200);
+        assert!(server.get("k").body == value);
+    }
+}
+
+#[test]
+fn an_upload_whose_sync_failed_is_not_published_later() {
+    directory_only!("the files of uploads");
+    if !can_trace() {
+        eprintln!("left out: uploads whose sync fails, for strace does not run here");
+        return;
+    }
+    let server = start(&["--durability", "disk"]);
+    let value = pattern(1, 300_000);
+    let upload = nearly(&server, &value);
+    let tracer = Attached::to(&server, &["-e", "inject=fsync:error=ENOSPC"]);
+    assert_eq!(finish(&server, &upload, &value), 507);
+    tracer.detach();
+    // The kernel has forgotten what it could not write: a later sync would call it done.
+    assert_eq!(upload.state(&mut server.connect()).status, 404);
+    assert_eq!(server.get("k").status, 404);
+}
+
+#[test]
+fn an_upload_whose_record_cannot_be_read_at_the_start_is_kept() {
+    directory_only!("the files of uploads");
+    let dir = DataDir::temporary();
+    let mut server = Launch::new(&[]).on(&dir).start();
+    let upload = Resumable::create(&mut server.connect(), "k", "", b"some bytes");
+    server.stop();
+    drop(server);
+    let id = upload.path.rsplit('/').next().expect("an id");
+    let record = dir.path().join(format!(".data-server/uploads/{id}.json"));
+    let text = fs::read(&record).expect("the record");
+    // Reading it fails, as on a disk that fails for a moment.
+    fs::remove_file(&record).expect("a removal");
+    fs::create_dir(&record).expect("a directory in its place");
+
+    let mut server = Launch::new(&[]).on(&dir).start();
+    server
+        .event("an upload cannot be read: it is kept, and can be resumed only after another start");
+    assert_eq!(upload.state(&mut server.connect()).status, 404);
+    server.stop();
+    drop(server);
+    fs::remove_dir(&record).expect("the directory");
+    fs::write(&record, text).expect("the record");
+
+    let server = Launch::new(&[]).on(&dir).start();
+    let raw = &mut server.connect();
+    assert_eq!(upload.offset(raw), 10);
+    assert_eq!(upload.append(raw, 10, true, b", more").status, 200);
+    eventually("it is the value", || {
+        server.get("k").body == b"some bytes, more"
+    });
+}
