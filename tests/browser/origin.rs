@@ -40,7 +40,7 @@ fn a_stored_document_runs_no_script() {
             let (key, line) = (format!("/d{n}"), format!("Content-Type: {media_type}\r\n"));
             let stored = ask(&mut raw, "PUT", &key, &line, document.as_bytes());
             assert_eq!(stored.status, 200);
-            browser.visit(server.addr, &format!("{key}")).await;
+            browser.visit(server.addr, &key).await;
             // The script of a document has run, or never will, when its load is over; onerror needs the network.
             browser
                 .until_true("document.readyState === 'complete'")

@@ -48,7 +48,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("http", &["access", "store", "metrics", "failpoint"]),
     ("access", &["store", "metrics"]),
     ("commands", &["access", "http", "store"]),
-    ("store", &["metrics", "trust"]),
+    ("store", &["failpoint", "metrics", "trust"]),
     ("cpus", &[]),
     ("drain", &[]),
     ("failpoint", &[]),

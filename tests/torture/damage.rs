@@ -23,7 +23,7 @@ const VALUES: usize = 60;
 const REMOVED: usize = 20;
 
 fn key(n: usize) -> String {
-    format!("{}k{n:03}", if n % 3 == 0 { "a/b/" } else { "" })
+    format!("{}k{n:03}", if n.is_multiple_of(3) { "a/b/" } else { "" })
 }
 
 fn removed(n: usize) -> String {
@@ -150,13 +150,13 @@ fn damages(own: &Path, random: &mut Random) -> Vec<Damage> {
     ] {
         let at = frames[frame];
         all.push(Damage::of_file(&segment, what, move |bytes| {
-            bytes.truncate(at)
+            bytes.truncate(at);
         }));
     }
     let middle = frames[count / 2];
     all.extend([
         Damage::of_file(&segment, "cut short behind the last frame", move |bytes| {
-            bytes.truncate(end)
+            bytes.truncate(end);
         }),
         Damage::of_file(&segment, "a frame over the next one", move |bytes| {
             bytes.copy_within(middle..middle + BLOCK, middle + BLOCK);
@@ -502,7 +502,8 @@ fn a_checkpoint_without_room_loses_nothing() {
             }
             let ballast = disk.dir().outside("ballast");
             let mut file = File::create(&ballast).expect("a file");
-            while file.write_all(&[7; 1 << 16]).is_ok() {}
+            let block = vec![7; 1 << 16];
+            while file.write_all(&block).is_ok() {}
             while file.write_all(&[7; 512]).is_ok() {}
             drop(file);
             eventually("a checkpoint fails", || !is_ready(&server));

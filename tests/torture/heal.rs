@@ -23,7 +23,7 @@ enum Then {
 }
 
 fn key(n: usize) -> String {
-    format!("{}k{n}", if n % 2 == 0 { "a/b/" } else { "" })
+    format!("{}k{n}", if n.is_multiple_of(2) { "a/b/" } else { "" })
 }
 
 fn value(n: usize) -> Vec<u8> {

@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::{Errno, retry_on_intr};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::super::directory_fd::open_beneath;
 
@@ -117,6 +118,12 @@ impl Control {
         self.write(state)?;
         rustix::fs::fdatasync(&self.0)
     }
+}
+
+/// The system's time, in nanoseconds since 1970.
+pub(super) fn now() -> i64 {
+    let now = clock_gettime(ClockId::Realtime);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
 fn text(state: &State) -> String {

@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use super::control::{self, Control, DirId, Live, Position};
+use super::control::{self, Control, DirId, Live, Position, now};
 use super::segment::Segment;
-use super::writer::now;
 
 /// See the module.
 #[derive(Debug)]

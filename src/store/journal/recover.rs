@@ -17,14 +17,13 @@ use super::super::error::Error;
 use super::super::layout::OpenError;
 use super::super::writer::Writer;
 use super::checkpoint::sync_files;
-use super::control::{self, Control, DirId, Position};
+use super::control::{self, Control, DirId, Position, now};
 use super::format::Record;
 use super::history::History;
 use super::kept::Kept;
 use super::log::{Log, Unreadable, indices, last_written};
 use super::place::{Note, Place, State, read_id};
 use super::replay::{Moment, NAMED, Replay};
-use super::writer::now;
 
 /// Where a journal goes on.
 #[derive(Debug)]

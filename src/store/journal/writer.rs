@@ -10,14 +10,13 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::super::error::Error;
 use super::super::vital;
 use super::super::writer::Writer;
 use super::checkpoint::INTERVAL;
-use super::control::Position;
+use super::control::{Position, now};
 use super::format::{FrameBuilder, Head};
 use super::place::Closing;
 use super::pool::Pool;
@@ -201,12 +200,6 @@ impl Log for Journal {
         let counters = &self.writer.counters().journal;
         counters.set_unsettled(self.pool.unsettled_bytes());
     }
-}
-
-/// The system's time, in nanoseconds since 1970.
-pub(super) fn now() -> i64 {
-    let now = clock_gettime(ClockId::Realtime);
-    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
 /// All frames of the segment before `end` are on the disk; or a sync of that segment has failed.
