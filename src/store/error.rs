@@ -171,6 +171,10 @@ impl Error {
             Self::ReadOnly => Self::ReadOnly,
             Self::Exhausted { reason } => Self::Exhausted { reason },
             Self::Displaced { reason } => Self::Displaced { reason },
+            Self::Forbidden { doing, source } => Self::Forbidden {
+                doing,
+                source: std::io::Error::new(source.kind(), source.to_string()),
+            },
             Self::Failed { doing, source } => Self::Failed {
                 doing,
                 source: std::io::Error::new(source.kind(), source.to_string()),

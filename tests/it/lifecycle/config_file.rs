@@ -134,11 +134,7 @@ const WRONG: [(&str, usize, &str); 26] = [
         1,
         "allowed-host takes a string or an array of strings",
     ),
-    (
-        "durability = 'disc'\n",
-        1,
-        "[possible values: os, second, disk]",
-    ),
+    ("durability = 'disc'\n", 1, "[possible values: os, disk]"),
     ("header-timeout = 10\n", 1, "time unit needed"),
     ("\n\nlisten = 'nowhere'\n", 3, "--listen nowhere: "),
     (

@@ -203,6 +203,11 @@ impl Operation {
         }
     }
 
+    /// Whether its value is too long for the journal: that is synced with its file.
+    pub(super) fn is_large(self) -> bool {
+        matches!(self, Self::Put { len, .. } if len > 64 << 10) || matches!(self, Self::Resume)
+    }
+
     /// Whether it only reads.
     pub(super) fn is_read(self) -> bool {
         matches!(self, Self::Get { .. } | Self::List)
