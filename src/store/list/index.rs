@@ -43,7 +43,7 @@ pub(super) struct Index {
 enum State {
     /// None is needed so far.
     Absent,
-    Live(Live),
+    Live(Box<Live>),
     /// There could be none at that time.
     Impossible(Instant),
 }
@@ -109,7 +109,7 @@ impl Index {
         let (made, smallest) = match made {
             Ok(Some(live)) => {
                 let smallest = live.tree.smallest(page);
-                (State::Live(live), Ok(Some(smallest)))
+                (State::Live(Box::new(live)), Ok(Some(smallest)))
             }
             Ok(None) => (State::Impossible(Instant::now()), Ok(None)),
             Err(failure) => (State::Absent, Err(failure)),
