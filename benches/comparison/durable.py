@@ -27,7 +27,6 @@ NEW = Workload("durability", "", "PUT", KIB, 1, 64, new=True, shared=True)
 CLIENTS = (1, 32, 128)
 MODES = {
     "os": ["--durability", "os"],
-    "second": ["--durability", "second"],
     "disk": ["--durability", "disk"],
     "disk, no journal": ["--durability", "disk", "--journal", "off"],
 }
