@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::support::{
     Attached, Call, Client, DataDir, Heard, Launch, Scrape, TestServer, Trace, can_trace,
-    clear_only, directory_only, eventually, http1_only, pattern, scaled,
+    clear_only, eventually, http1_only, journal_only, pattern, scaled,
 };
 
 const DISK: [&str; 2] = ["--durability", "disk"];
@@ -47,7 +47,7 @@ fn version(server: &TestServer, key: &str) -> String {
 fn a_change_is_in_the_journal_on_the_disk_before_it_has_its_name_and_its_answer() {
     http1_only!("its system calls");
     clear_only!("its system calls");
-    directory_only!("durability");
+    journal_only!();
     let calls = "trace=fsync,fdatasync,linkat,renameat2,unlinkat,sendto,sendmsg";
     let left_out = "the order of syncs with a journal";
     let Some(trace) = Trace::with(&["-e", calls, "-s", "300"], left_out) else {
@@ -99,7 +99,7 @@ fn a_change_is_in_the_journal_on_the_disk_before_it_has_its_name_and_its_answer(
 
 #[test]
 fn a_checkpoint_settles_only_what_the_file_system_has_synced() {
-    directory_only!("durability");
+    journal_only!();
     let calls = "trace=syncfs,linkat,pwrite64";
     let Some(trace) = Trace::with(&["-e", calls, "-s", "120"], "the order of a checkpoint") else {
         return;
@@ -123,7 +123,7 @@ fn a_checkpoint_settles_only_what_the_file_system_has_synced() {
 
 #[test]
 fn writers_at_the_same_time_share_a_sync() {
-    directory_only!("durability");
+    journal_only!();
     if !can_trace() {
         crate::support::left_out("shared syncs of the journal", "strace does not run here");
         return;
@@ -149,7 +149,7 @@ fn writers_at_the_same_time_share_a_sync() {
 
 #[test]
 fn writers_go_on_when_a_segment_ends_while_a_group_is_made() {
-    directory_only!("durability");
+    journal_only!();
     let args = [&DISK[..], &["--journal-size", "16MiB"]].concat();
     let server = TestServer::start(&args);
     let each = scaled(80, 300);
@@ -172,7 +172,7 @@ fn writers_go_on_when_a_segment_ends_while_a_group_is_made() {
 
 #[test]
 fn after_a_cut_of_power_the_files_have_what_was_acknowledged() {
-    directory_only!("durability");
+    journal_only!();
     let dir = DataDir::temporary();
     let server = start(&dir);
     let keys = [
@@ -232,7 +232,7 @@ fn after_a_cut_of_power_the_files_have_what_was_acknowledged() {
 
 #[test]
 fn a_change_that_is_refused_is_not_in_the_journal() {
-    directory_only!("durability");
+    journal_only!();
     if !can_trace() {
         crate::support::left_out(
             "changes that are refused beside others",
@@ -271,7 +271,7 @@ fn a_change_that_is_refused_is_not_in_the_journal() {
 
 #[test]
 fn a_torn_end_of_the_journal_takes_nothing_from_what_is_before_it() {
-    directory_only!("durability");
+    journal_only!();
     let dir = DataDir::temporary();
     let server = start(&dir);
     for n in 0..5 {
@@ -300,7 +300,7 @@ fn a_torn_end_of_the_journal_takes_nothing_from_what_is_before_it() {
 
 #[test]
 fn a_killed_server_needs_no_replay_while_the_system_runs() {
-    directory_only!("durability");
+    journal_only!();
     let dir = DataDir::temporary();
     let mut server = start(&dir);
     server.store("k", "value");
@@ -324,7 +324,7 @@ fn a_killed_server_needs_no_replay_while_the_system_runs() {
 
 #[test]
 fn an_orderly_end_leaves_an_empty_journal() {
-    directory_only!("durability");
+    journal_only!();
     let dir = DataDir::temporary();
     let mut server = start(&dir);
     server.store("k", "value");
@@ -339,7 +339,7 @@ fn an_orderly_end_leaves_an_empty_journal() {
 
 #[test]
 fn a_directory_that_needs_a_replay_is_not_served_read_only() {
-    directory_only!("durability");
+    journal_only!();
     let dir = DataDir::temporary();
     let server = start(&dir);
     server.store("k", "value");
@@ -366,7 +366,7 @@ fn a_directory_that_needs_a_replay_is_not_served_read_only() {
 
 #[test]
 fn a_journal_elsewhere_is_asked_for_and_belongs_to_one_directory() {
-    directory_only!("durability");
+    journal_only!();
     let place = DataDir::temporary();
     let at = place.outside("fast");
     let at = at.to_str().expect("UTF-8");
@@ -396,7 +396,7 @@ fn a_journal_elsewhere_is_asked_for_and_belongs_to_one_directory() {
 
 #[test]
 fn a_sync_of_the_journal_that_fails_is_not_acknowledged_nor_repeated() {
-    directory_only!("durability");
+    journal_only!();
     let dir = DataDir::temporary();
     // Files are told apart once they are there.
     start(&dir).stop();

@@ -86,3 +86,27 @@ macro_rules! directory_only {
         }
     };
 }
+
+/// Whether the test, which is named by its thread, is left out because directories of tests lie where there can be no journal.
+pub fn is_left_out_without_a_journal() -> bool {
+    let magic = rustix::fs::statfs(&std::env::temp_dir()).map_or(0, |fs| fs.f_type);
+    // ext4, xfs and btrfs (statfs(2)).
+    let is_journaled = [0xef53, 0x5846_5342, 0x9123_683e].contains(&magic);
+    if !is_journaled {
+        let test = std::thread::current();
+        let why = "the directory for temporary files is on no ext4, xfs or btrfs";
+        super::left_out(test.name().unwrap_or("a test of the journal"), why);
+    }
+    !is_journaled
+}
+
+/// Ends the test where there can be no journal: on an S3 store, or where directories of tests lie on another file system.
+#[macro_export]
+macro_rules! journal_only {
+    () => {
+        $crate::directory_only!("durability");
+        if $crate::is_left_out_without_a_journal() {
+            return;
+        }
+    };
+}

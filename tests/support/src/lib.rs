@@ -29,7 +29,9 @@ mod wait;
 pub use certificates::Certificates;
 pub use client::{Client, Heard};
 pub use dir::DataDir;
-pub use engine::{by_engine, is_left_out_on_s3, is_s3, taken, takes_key};
+pub use engine::{
+    by_engine, is_left_out_on_s3, is_left_out_without_a_journal, is_s3, taken, takes_key,
+};
 pub use follow::{Events, Follower, Socket, Told};
 pub use html::{Element, HtmlPage, Row};
 pub use http::{Classes, LENGTHS, ask, chunk, chunks};

@@ -1,7 +1,7 @@
 //! A checkpoint that failed is remembered, by the server and by the next one, until all that it was to settle was written anew.
 
 use crate::support::{
-    Attached, Call, DataDir, Launch, TestServer, Trace, can_trace, directory_only, eventually,
+    Attached, Call, DataDir, Launch, TestServer, Trace, can_trace, eventually, journal_only,
     pattern,
 };
 
@@ -46,7 +46,7 @@ fn assert_all(server: &TestServer) {
 /// of both. A third that goes well proves nothing of them.
 #[test]
 fn what_two_failed_syncs_dropped_is_written_anew_before_it_is_settled() {
-    directory_only!("durability");
+    journal_only!();
     if !can_trace() {
         crate::support::left_out("checkpoints that fail", "strace does not run here");
         return;
@@ -83,7 +83,7 @@ fn what_two_failed_syncs_dropped_is_written_anew_before_it_is_settled() {
 /// and nothing to tell a new descriptor.
 #[test]
 fn a_start_after_a_checkpoint_that_failed_writes_all_anew() {
-    directory_only!("durability");
+    journal_only!();
     if !can_trace() {
         crate::support::left_out(
             "starts after a failed checkpoint",
@@ -122,7 +122,7 @@ fn a_start_after_a_checkpoint_that_failed_writes_all_anew() {
 /// Whatever is written meanwhile.
 #[test]
 fn while_checkpoints_fail_the_server_is_not_ready_and_frees_nothing() {
-    directory_only!("durability");
+    journal_only!();
     if !can_trace() {
         crate::support::left_out("checkpoints that go on failing", "strace does not run here");
         return;
@@ -152,7 +152,7 @@ fn while_checkpoints_fail_the_server_is_not_ready_and_frees_nothing() {
 /// A thread of the journal panics, by order of the environment: `DATA_SERVER_PANIC=thread:NAME`.
 #[test]
 fn a_panic_of_a_thread_of_the_journal_ends_the_server() {
-    directory_only!("durability");
+    journal_only!();
     if !cfg!(debug_assertions) {
         eprintln!(
             "left out: panics of the journal's threads, for a release does not panic by order"

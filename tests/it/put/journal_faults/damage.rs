@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use crate::support::{DataDir, Ended, Launch, TestServer, directory_only, pattern};
+use crate::support::{DataDir, Ended, Launch, TestServer, journal_only, pattern};
 
 use super::{DISK, cut, files, own, start};
 
@@ -123,7 +123,7 @@ fn assert_named_and_kept(damaged: &Damaged, what: &str) {
 
 #[test]
 fn a_bit_that_flips_in_a_synced_frame_ends_the_start() {
-    directory_only!("durability");
+    journal_only!();
     for frame in [0, 1, 10, 18] {
         let what = format!("a bit of frame {frame}");
         let damaged = Damaged::new();
@@ -139,7 +139,7 @@ fn a_bit_that_flips_in_a_synced_frame_ends_the_start() {
 
 #[test]
 fn a_page_of_zeros_in_the_journal_ends_the_start() {
-    directory_only!("durability");
+    journal_only!();
     for frame in [0, 10] {
         let damaged = Damaged::new();
         let at = damaged.frames[frame];
@@ -150,7 +150,7 @@ fn a_page_of_zeros_in_the_journal_ends_the_start() {
 
 #[test]
 fn a_segment_that_is_cut_short_ends_the_start() {
-    directory_only!("durability");
+    journal_only!();
     for frame in [0, 10] {
         let damaged = Damaged::new();
         damaged.change(|bytes| bytes.truncate(damaged.frames[frame]));
@@ -160,7 +160,7 @@ fn a_segment_that_is_cut_short_ends_the_start() {
 
 #[test]
 fn a_segment_that_is_gone_ends_the_start() {
-    directory_only!("durability");
+    journal_only!();
     let damaged = Damaged::new();
     fs::remove_file(&damaged.segment).expect("it is there");
     assert_named_and_kept(&damaged, "removed");
@@ -169,7 +169,7 @@ fn a_segment_that_is_gone_ends_the_start() {
 /// Some file systems bring a file back with zeros.
 #[test]
 fn a_segment_of_zeros_ends_the_start() {
-    directory_only!("durability");
+    journal_only!();
     let damaged = Damaged::new();
     damaged.change(|bytes| bytes.fill(0));
     assert_named_and_kept(&damaged, "all zeros");
@@ -178,7 +178,7 @@ fn a_segment_of_zeros_ends_the_start() {
 /// What no later frame vouches for may be torn: it was not acknowledged.
 #[test]
 fn a_last_frame_that_is_not_whole_is_no_damage() {
-    directory_only!("durability");
+    journal_only!();
     let damaged = Damaged::new();
     damaged.flip(damaged.frames.len() - 1);
     assert_there(&start(&damaged.dir), 0..KEYS - 1, "all but the last");
@@ -187,7 +187,7 @@ fn a_last_frame_that_is_not_whole_is_no_damage() {
 /// Frames of an earlier run may still be in the segments; that they are settled is said elsewhere than in one file.
 #[test]
 fn removals_of_an_earlier_run_stay_when_it_is_not_known_up_to_where_the_journal_is_settled() {
-    directory_only!("durability");
+    journal_only!();
     for is_removed in [false, true] {
         let dir = DataDir::temporary();
         let mut server = start(&dir);

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use crate::support::{Attached, DataDir, can_trace, directory_only, eventually};
+use crate::support::{Attached, DataDir, can_trace, eventually, journal_only};
 
 use super::{Kept, cut, date, start};
 
@@ -22,7 +22,7 @@ fn dated_ahead() -> (DataDir, Kept) {
 
 #[test]
 fn a_put_stays_after_the_delete_of_a_file_dated_ahead() {
-    directory_only!("durability");
+    journal_only!();
     let (dir, _) = dated_ahead();
     let mut server = start(&dir);
     assert_eq!(server.ask("DELETE", "k").status, 200);
@@ -35,7 +35,7 @@ fn a_put_stays_after_the_delete_of_a_file_dated_ahead() {
 /// After many creates in a row the server takes a name for free until it is not.
 #[test]
 fn a_put_over_a_file_dated_ahead_stays_also_when_it_was_taken_for_a_create() {
-    directory_only!("durability");
+    journal_only!();
     let (dir, kept) = dated_ahead();
     let mut server = start(&dir);
     for n in 0..40 {
@@ -52,7 +52,7 @@ fn a_put_over_a_file_dated_ahead_stays_also_when_it_was_taken_for_a_create() {
 
 #[test]
 fn a_put_stays_that_a_hand_came_before_with_a_file_dated_ahead() {
-    directory_only!("durability");
+    journal_only!();
     if !can_trace() {
         eprintln!(
             "left out: a hand between a decision and its change, for strace does not run here"
@@ -85,7 +85,7 @@ fn a_put_stays_that_a_hand_came_before_with_a_file_dated_ahead() {
 
 #[test]
 fn two_puts_at_once_over_a_file_dated_ahead_have_tags_of_their_own_also_after_a_cut() {
-    directory_only!("durability");
+    journal_only!();
     if !can_trace() {
         crate::support::left_out("two PUTs in one group", "strace does not run here");
         return;

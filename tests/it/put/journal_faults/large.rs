@@ -4,7 +4,7 @@
 use std::thread;
 
 use crate::support::{
-    Attached, Client, DataDir, Launch, Resumable, can_trace, directory_only, eventually, pattern,
+    Attached, Client, DataDir, Launch, Resumable, can_trace, eventually, journal_only, pattern,
 };
 
 use super::{DISK, cut, own, ready, start};
@@ -15,7 +15,7 @@ fn all_frames_can_be_read_whose_changes_were_acknowledged() {
     const LARGE: usize = 990;
     const CLIENTS: usize = 10;
     const SMALL: usize = 40;
-    directory_only!("durability");
+    journal_only!();
     if !can_trace() {
         crate::support::left_out("long frames of the journal", "strace does not run here");
         return;
@@ -72,7 +72,7 @@ fn all_frames_can_be_read_whose_changes_were_acknowledged() {
 /// The journal fails while a resumable upload is completed, which does not need it.
 #[test]
 fn a_journal_that_fails_takes_no_finished_upload_with_it() {
-    directory_only!("durability");
+    journal_only!();
     if !can_trace() {
         crate::support::left_out(
             "uploads beside a journal that fails",
@@ -125,7 +125,7 @@ fn a_journal_that_fails_takes_no_finished_upload_with_it() {
 /// A journal that cannot be written at all.
 #[test]
 fn a_large_value_is_stored_while_the_journal_fails() {
-    directory_only!("durability");
+    journal_only!();
     if !can_trace() {
         eprintln!(
             "left out: large values beside a journal that fails, for strace does not run here"

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::support::{DataDir, Ended, Launch, directory_only};
+use crate::support::{DataDir, Ended, Launch, journal_only};
 
 use super::damage::{Damaged, KEYS, assert_there, key};
 use super::{DISK, cut, files, own, start};
@@ -22,7 +22,7 @@ fn check(dir: &DataDir) -> Ended {
 
 #[test]
 fn a_check_of_a_journal_that_is_whole_says_what_a_replay_would_do() {
-    directory_only!("durability");
+    journal_only!();
     let dir = DataDir::temporary();
     let mut server = start(&dir);
     for n in 0..KEYS {
@@ -60,7 +60,7 @@ fn a_check_of_a_journal_that_is_whole_says_what_a_replay_would_do() {
 
 #[test]
 fn a_check_of_a_damaged_journal_names_the_damage() {
-    directory_only!("durability");
+    journal_only!();
     let damaged = Damaged::new();
     damaged.flip(10);
     let checked = check(&damaged.dir);
@@ -82,7 +82,7 @@ fn a_check_of_a_damaged_journal_names_the_damage() {
 
 #[test]
 fn a_check_of_a_directory_without_a_journal_is_no_damage() {
-    directory_only!("durability");
+    journal_only!();
     let dir = DataDir::temporary();
     Launch::new(&["--journal", "off"]).on(&dir).start().stop();
     let checked = check(&dir);
@@ -104,7 +104,7 @@ const DISCARD: [&str; 4] = ["--durability", "disk", "--journal", "discard"];
 
 #[test]
 fn what_cannot_be_read_of_a_journal_is_given_up_by_order_and_kept_aside() {
-    directory_only!("durability");
+    journal_only!();
     let damaged = Damaged::new();
     damaged.flip(10);
     let bytes = fs::read(&damaged.segment).expect("a segment");
@@ -135,7 +135,7 @@ fn what_cannot_be_read_of_a_journal_is_given_up_by_order_and_kept_aside() {
 
 #[test]
 fn a_directory_whose_journal_is_lost_is_served_by_order() {
-    directory_only!("durability");
+    journal_only!();
     let damaged = Damaged::new();
     fs::remove_dir_all(own(&damaged.dir, "journal")).expect("it is there");
     let ended = Launch::new(&DISK).on(&damaged.dir).run();
@@ -149,7 +149,7 @@ fn a_directory_whose_journal_is_lost_is_served_by_order() {
 
 #[test]
 fn nothing_is_given_up_of_a_journal_that_is_whole() {
-    directory_only!("durability");
+    journal_only!();
     let damaged = Damaged::new();
     let server = Launch::new(&DISCARD).on(&damaged.dir).start();
     assert_there(&server, 0..KEYS, "a whole journal");

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use crate::support::{
-    Attached, Client, DataDir, Heard, TestServer, can_trace, directory_only, eventually, pattern,
+    Attached, Client, DataDir, Heard, TestServer, can_trace, eventually, journal_only, pattern,
 };
 
 use super::{Kept, cut, start};
@@ -20,7 +20,7 @@ fn change(server: &TestServer, method: &str, condition: &str, value: &[u8]) -> O
 
 /// A swap is acknowledged, power is cut at once, and seven others that named the same version have no answer yet.
 fn one_swap_of_eight(condition: fn(&str) -> String, first: &str, other: &str, is_there: bool) {
-    directory_only!("durability");
+    journal_only!();
     if !can_trace() {
         crate::support::left_out("swaps of one version", "strace does not run here");
         return;
@@ -114,7 +114,7 @@ fn a_swap_that_was_acknowledged_stays_beside_conditional_deletes() {
 /// The version of a large value is older than the removal that was made while the value was synced.
 #[test]
 fn a_large_value_stays_that_was_published_after_a_delete() {
-    directory_only!("durability");
+    journal_only!();
     if !can_trace() {
         crate::support::left_out("a large value beside a DELETE", "strace does not run here");
         return;
@@ -148,7 +148,7 @@ fn a_large_value_stays_that_was_published_after_a_delete() {
 /// The disk has the folder that the value was in, or was to be in, and not its end.
 #[test]
 fn an_empty_folder_does_not_keep_an_acknowledged_value_out() {
-    directory_only!("durability");
+    journal_only!();
     for below in ["a/b", "a/b/c/d"] {
         let dir = DataDir::temporary();
         let mut server = start(&dir);

@@ -3,13 +3,13 @@
 use std::fs;
 use std::process::Command;
 
-use crate::support::{DataDir, Launch, directory_only};
+use crate::support::{DataDir, Launch, journal_only};
 
 use super::{DISK, Paused, cut, files, forget_mount, start};
 
 #[test]
 fn a_journal_that_the_directory_has_left_is_not_taken_for_its_own() {
-    directory_only!("durability");
+    journal_only!();
     let place = DataDir::temporary();
     let elsewhere = place.outside("elsewhere");
     let elsewhere = elsewhere.to_str().expect("UTF-8");
@@ -39,7 +39,7 @@ fn a_journal_that_the_directory_has_left_is_not_taken_for_its_own() {
 /// It has the note of the original, which says that the journal is its own.
 #[test]
 fn a_copy_that_is_given_the_journal_of_a_running_server_writes_nothing_to_it() {
-    directory_only!("durability");
+    journal_only!();
     for is_elsewhere_mounted in [false, true] {
         let place = DataDir::temporary();
         let elsewhere = place.outside("elsewhere");

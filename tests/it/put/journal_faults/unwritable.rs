@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::{DataDir, directory_only, eventually};
+use crate::support::{DataDir, eventually, journal_only};
 
 use super::{cut, start};
 
@@ -29,7 +29,7 @@ fn set(flag: &str, path: &std::path::Path) -> bool {
 
 #[test]
 fn a_key_that_cannot_be_written_does_not_keep_all_others_from_being_served() {
-    directory_only!("durability");
+    journal_only!();
     let dir = DataDir::temporary();
     let mut server = start(&dir);
     let keys = ["a", "stuck/put", "stuck/removed", "z"];
