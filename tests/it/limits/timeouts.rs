@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{DEADLINE, Raw, TestServer, eventually, pattern, put_head, scaled, within};
+use crate::support::{
+    DEADLINE, Raw, TestServer, eventually, is_http2, pattern, put_head, scaled, within,
+};
 
 const LARGE: usize = 32 * 1024 * 1024;
 const GET_HERE: &str = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
@@ -27,6 +29,10 @@ fn a_slow_head_ends_at_its_limit() {
             ends_after(limit, "half a head", &mut half);
         });
         scope.spawn(|| {
+            // Over HTTP/2 half a head is nothing: the connection rests.
+            if is_http2() {
+                return;
+            }
             let mut half = server.connect();
             half.send("GET /here HTTP/1.1\r\nHost: t\r\n\r\nGET /here HTTP/1.1\r\nHos");
             assert_eq!(half.answer().body, b"value");
