@@ -276,7 +276,10 @@ fn what_is_mounted_on_a_folder_is_listed_at_once() {
         .arg(&folder)
         .status();
     if !mount.is_ok_and(|status| status.success()) {
-        eprintln!("left out: listings of what is mounted, for mounting is not permitted here");
+        crate::support::left_out(
+            "listings of what is mounted",
+            "mounting is not permitted here",
+        );
         return;
     }
     let unmounted = Unmounted(&folder);
@@ -309,7 +312,10 @@ fn a_folder_whose_rights_change_is_listed_as_they_are() {
     ];
     let launch = Launch::new(&["--threads", "1"]).on(&dir);
     let Ok(server) = launch.through(&nobody).start_or_end() else {
-        eprintln!("left out: folders whose rights change, for another user cannot run the server");
+        crate::support::left_out(
+            "folders whose rights change",
+            "another user cannot run the server",
+        );
         return;
     };
     assert_eq!(listed(&server, "?limit=1"), ["000000"]);

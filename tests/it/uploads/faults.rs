@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::support::{
     Attached, DataDir, Launch, Resumable, TestServer, can_trace, directory_only, eventually,
-    pattern,
+    journal_only, pattern,
 };
 
 fn start(args: &[&str]) -> TestServer {
@@ -28,9 +28,12 @@ fn finish(server: &TestServer, upload: &Resumable, value: &[u8]) -> u16 {
 
 #[test]
 fn a_failure_of_the_journal_removes_no_upload_that_was_received() {
-    directory_only!("the files of uploads");
+    journal_only!();
     if !can_trace() {
-        eprintln!("left out: uploads and a journal that fails, for strace does not run here");
+        crate::support::left_out(
+            "uploads and a journal that fails",
+            "strace does not run here",
+        );
         return;
     }
     let server = start(&["--durability", "disk"]);
@@ -48,7 +51,10 @@ fn a_failure_of_the_journal_removes_no_upload_that_was_received() {
 fn an_upload_whose_publishing_fails_can_be_published_later() {
     directory_only!("the files of uploads");
     if !can_trace() {
-        eprintln!("left out: uploads that cannot be published, for strace does not run here");
+        crate::support::left_out(
+            "uploads that cannot be published",
+            "strace does not run here",
+        );
         return;
     }
     for durability in ["os", "disk"] {
@@ -76,7 +82,7 @@ fn an_upload_whose_publishing_fails_can_be_published_later() {
 fn an_upload_whose_sync_failed_is_not_published_later() {
     directory_only!("the files of uploads");
     if !can_trace() {
-        eprintln!("left out: uploads whose sync fails, for strace does not run here");
+        crate::support::left_out("uploads whose sync fails", "strace does not run here");
         return;
     }
     let server = start(&["--durability", "disk"]);

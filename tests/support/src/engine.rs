@@ -89,7 +89,7 @@ macro_rules! directory_only {
 
 /// Whether the test, which is named by its thread, is left out because directories of tests lie where there can be no journal.
 pub fn is_left_out_without_a_journal() -> bool {
-    let magic = rustix::fs::statfs(&std::env::temp_dir()).map_or(0, |fs| fs.f_type);
+    let magic = rustix::fs::statfs(std::env::temp_dir()).map_or(0, |fs| fs.f_type);
     // ext4, xfs and btrfs (statfs(2)).
     let is_journaled = [0xef53, 0x5846_5342, 0x9123_683e].contains(&magic);
     if !is_journaled {

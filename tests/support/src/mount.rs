@@ -45,6 +45,10 @@ impl Mounted {
             outcome != Err(Errno::BUSY)
         });
         assert_eq!(outcome, Ok(()), "{}: {:?}", self.0.display(), self.users());
+        // A namespace that another test has made meanwhile may have it too: then the next mount would be of the same file system,
+        // with all that the kernel remembers of it.
+        let is_gone = within(UNMOUNT, || self.users().is_empty());
+        assert!(is_gone, "{}: {:?}", self.0.display(), self.users());
         std::mem::forget(self);
     }
 

@@ -154,8 +154,9 @@ fn while_checkpoints_fail_the_server_is_not_ready_and_frees_nothing() {
 fn a_panic_of_a_thread_of_the_journal_ends_the_server() {
     journal_only!();
     if !cfg!(debug_assertions) {
-        eprintln!(
-            "left out: panics of the journal's threads, for a release does not panic by order"
+        crate::support::left_out(
+            "panics of the journal's threads",
+            "a release does not panic by order",
         );
         return;
     }

@@ -54,8 +54,9 @@ fn a_put_over_a_file_dated_ahead_stays_also_when_it_was_taken_for_a_create() {
 fn a_put_stays_that_a_hand_came_before_with_a_file_dated_ahead() {
     journal_only!();
     if !can_trace() {
-        eprintln!(
-            "left out: a hand between a decision and its change, for strace does not run here"
+        crate::support::left_out(
+            "a hand between a decision and its change",
+            "strace does not run here",
         );
         return;
     }

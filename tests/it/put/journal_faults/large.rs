@@ -127,8 +127,9 @@ fn a_journal_that_fails_takes_no_finished_upload_with_it() {
 fn a_large_value_is_stored_while_the_journal_fails() {
     journal_only!();
     if !can_trace() {
-        eprintln!(
-            "left out: large values beside a journal that fails, for strace does not run here"
+        crate::support::left_out(
+            "large values beside a journal that fails",
+            "strace does not run here",
         );
         return;
     }
