@@ -89,7 +89,7 @@ fn download(server: &TestServer, key: usize, block: &[u8], all_are_here: &dyn Fn
     assert_eq!(got, size());
 }
 
-/// Idle connections, and the limit for each, in bytes of the server's memory.
+/// Idle connections of one look, and the limit for each, in bytes of the server's memory.
 const IDLE: usize = 1000;
 const IDLE_LIMIT: u64 = 8 * 1024;
 
@@ -98,7 +98,7 @@ fn an_idle_connection_costs_little_memory() {
     http1_only!("a connection of HTTP/2 keeps tables and windows");
     clear_only!("a session of TLS has a bound of its own");
     directory_only!("the cache");
-    let room = IDLE as u64 + 500;
+    let room = 2 * IDLE as u64 + 500;
     if getrlimit(Resource::Nofile)
         .maximum
         .is_some_and(|most| most < room)
@@ -126,13 +126,15 @@ fn an_idle_connection_costs_little_memory() {
         (0..count).map(connect).collect()
     };
     let _first = open(100);
-    let before = server.proc().rss_kib();
-    let _idle = open(IDLE);
-    let after = server.proc().rss_kib();
-    let each = (after - before) * 1024 / IDLE as u64;
-    eprintln!(
-        "an idle connection costs {each} bytes of memory ({before} KiB before {IDLE}, {after} KiB after)"
-    );
+    // A thread that starts meanwhile brings memory of its own, once: so the lesser of two looks counts.
+    let mut idle = Vec::new();
+    let looks = [(); 2].map(|()| {
+        let before = server.proc().rss_kib();
+        idle.push(open(IDLE));
+        (server.proc().rss_kib() - before) * 1024 / IDLE as u64
+    });
+    let each = looks[0].min(looks[1]);
+    eprintln!("an idle connection costs {each} bytes of memory: {looks:?}");
     assert!(each < IDLE_LIMIT, "{each} bytes for each idle connection");
 }
 
