@@ -4,6 +4,8 @@
 //! `DATA_SERVER_MISBEHAVE` for what `misdeeds` does. Why not a library for it: there is little that is to happen, and there are few
 //! places; what the kernel refuses, strace shows better.
 
+use std::time::Duration;
+
 #[cfg(debug_assertions)]
 mod misdeeds;
 
@@ -28,3 +30,20 @@ pub(crate) fn reach(place: &str, what: &str) {
 #[cfg(not(debug_assertions))]
 #[inline]
 pub(crate) fn reach(_place: &str, _what: &str) {}
+
+/// How long a checkpoint of the journal is waited for: `DATA_SERVER_CHECKPOINT` seconds, so that a test can hold it off.
+#[cfg(debug_assertions)]
+pub(crate) fn checkpoint_interval(usual: Duration) -> Duration {
+    static SECONDS: std::sync::LazyLock<Option<u64>> = std::sync::LazyLock::new(|| {
+        let asked = std::env::var("DATA_SERVER_CHECKPOINT").ok();
+        asked.and_then(|asked| asked.parse().ok())
+    });
+    SECONDS.map_or(usual, Duration::from_secs)
+}
+
+/// As usual: this is a release.
+#[cfg(not(debug_assertions))]
+#[inline]
+pub(crate) fn checkpoint_interval(usual: Duration) -> Duration {
+    usual
+}

@@ -22,7 +22,12 @@ use crate::failpoint;
 
 /// The longest that a change waits for its checkpoint, and a failed checkpoint for the next: a file that a hand removes within this
 /// time may come back after a cut of power.
-pub(super) const INTERVAL: Duration = Duration::from_secs(5);
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// The time of [`INTERVAL`], or what a test asks for.
+pub(super) fn interval() -> Duration {
+    failpoint::checkpoint_interval(INTERVAL)
+}
 
 /// What the thread works with.
 pub(super) struct Checkpoint {
@@ -67,7 +72,7 @@ impl Checkpoint {
             Ok(gone) => gone,
             Err(error) => {
                 tracing::error!(%error, "a checkpoint of the journal failed: its segments stay");
-                self.pool.fail(INTERVAL);
+                self.pool.fail(interval());
                 return false;
             }
         };
@@ -91,7 +96,7 @@ impl Checkpoint {
             Ok(()) => {}
             // The error may be of a file that is not ours: the kernel does not say.
             Err(errno) => {
-                self.pool.fail(INTERVAL);
+                self.pool.fail(interval());
                 tracing::error!(error = %errno, "the file system could not write all files: those of the journal are written anew");
             }
         }

@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::super::error::Error;
 use super::super::vital;
 use super::super::writer::Writer;
-use super::checkpoint::INTERVAL;
+use super::checkpoint::interval;
 use super::control::{Position, now};
 use super::format::{FrameBuilder, Head};
 use super::place::Closing;
@@ -194,7 +194,7 @@ impl Log for Journal {
         let turn = self.pool.turn();
         let cancelled = make();
         if let Some(end) = end {
-            self.pool.made(end, &cancelled, INTERVAL);
+            self.pool.made(end, &cancelled, interval());
         }
         drop(turn);
         let counters = &self.writer.counters().journal;

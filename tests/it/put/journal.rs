@@ -16,8 +16,10 @@ use crate::support::{
 const DISK: [&str; 2] = ["--durability", "disk"];
 const REPLAYED: &str = "replayed the journal: a server was not ended in order";
 
+/// No checkpoint settles what the test is about before it looks, however slow the machine is.
 fn start(dir: &DataDir) -> TestServer {
-    Launch::new(&DISK).on(dir).start()
+    let launch = Launch::new(&DISK).env("DATA_SERVER_CHECKPOINT", "600");
+    launch.on(dir).start()
 }
 
 fn own(dir: &DataDir, name: &str) -> PathBuf {

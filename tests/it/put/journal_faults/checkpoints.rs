@@ -5,7 +5,7 @@ use crate::support::{
     pattern,
 };
 
-use super::{DISK, drop_bytes, kill, ready, start};
+use super::{DISK, drop_bytes, kill, ready, start_as_usual};
 
 const KEYS: [&str; 3] = ["k", "a/b/k", "empty"];
 
@@ -95,7 +95,7 @@ fn a_start_after_a_checkpoint_that_failed_writes_all_anew() {
     for is_stopped in [true, false] {
         for failed_starts in [0, 1] {
             let dir = DataDir::temporary();
-            let mut server = start(&dir);
+            let mut server = start_as_usual(&dir);
             let tracer = Attached::to(&server, &fail);
             store_all(&server);
             if is_stopped {
@@ -112,7 +112,7 @@ fn a_start_after_a_checkpoint_that_failed_writes_all_anew() {
                 drop(started);
             }
             drop_all(&dir);
-            let server = start(&dir);
+            let server = start_as_usual(&dir);
             assert_all(&server);
             eventually("it is ready", || ready(&server) == 200);
         }
@@ -172,6 +172,6 @@ fn a_panic_of_a_thread_of_the_journal_ends_the_server() {
         let is_said = log.iter().any(|line| line.contains(thread));
         assert!(is_said, "{thread}: {log:#?}");
         // The next one serves.
-        start(&dir).store("k", "value");
+        start_as_usual(&dir).store("k", "value");
     }
 }

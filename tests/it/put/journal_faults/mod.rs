@@ -24,7 +24,14 @@ use crate::support::{DataDir, Launch, TestServer};
 
 const DISK: [&str; 2] = ["--durability", "disk"];
 
+/// No checkpoint settles what the test is about before it looks, however slow the machine is.
 fn start(dir: &DataDir) -> TestServer {
+    let launch = Launch::new(&DISK).env("DATA_SERVER_CHECKPOINT", "600");
+    launch.on(dir).start()
+}
+
+/// As users start it.
+fn start_as_usual(dir: &DataDir) -> TestServer {
     Launch::new(&DISK).on(dir).start()
 }
 
