@@ -132,6 +132,7 @@ impl Service {
         }
         match begun {
             Begun::Done(outcome) => {
+                failpoint::reach("respond", head.uri.path());
                 let mut response = self.handler.conclude(outcome, &context, &record);
                 if head.method == Method::HEAD || response.body_mut().is_resident() {
                     return Answer::Ready(seal(response, connection, record));

@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::io::Errno;
 
@@ -33,7 +34,8 @@ mod options;
 
 pub use options::{JournalOptions, Options};
 
-/// How often an open is repeated when the file is replaced during each read.
+/// How often an open is repeated when the file is replaced during each read. FUSE keeps a name that went stale for a second, as
+/// its default is: the pauses between, from 1 to 128 ms, last longer together.
 const TRIES: u32 = 16;
 
 /// A directory served as a key-value store.
@@ -81,14 +83,15 @@ impl Directory {
 
     /// The value of `key`, or `None` when there is none. Looks past the cache, and fills it.
     pub async fn get(&self, key: &Key<'_>) -> Result<Option<Arc<Object>>, Error> {
-        let mut tries = TRIES;
-        loop {
-            tries -= 1;
+        for nth in 1..TRIES {
             match self.read(key).await {
-                Err(error) if error.is_gone() && tries > 0 => {}
+                Err(error) if error.is_gone() => {
+                    tokio::time::sleep(Duration::from_millis(1 << nth.min(8)) / 2).await;
+                }
                 read => return read,
             }
         }
+        self.read(key).await
     }
 
     async fn read(&self, key: &Key<'_>) -> Result<Option<Arc<Object>>, Error> {

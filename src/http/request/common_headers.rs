@@ -29,6 +29,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 #[derive(Debug)]
 pub(in crate::http) struct CommonHeaders<'a> {
     host: Host<'a>,
+    lengths: usize,
     /// What says who asks.
     pub(in crate::http) presented: Presented<'a>,
     origin: Option<&'a [u8]>,
@@ -82,6 +83,7 @@ impl<'a> CommonHeaders<'a> {
     fn of_fields(headers: &'a HeaderMap) -> Self {
         let mut common = Self {
             host: Host::default(),
+            lengths: 0,
             presented: Presented::Nothing,
             origin: None,
             is_site_foreign: None,
@@ -111,7 +113,8 @@ impl<'a> CommonHeaders<'a> {
                 self.options = true;
                 self.stores_plainly = false;
             }
-            CONTENT_LENGTH | TRANSFER_ENCODING | USER_AGENT => {}
+            CONTENT_LENGTH => self.lengths += 1,
+            TRANSFER_ENCODING | USER_AGENT => {}
             AUTHORIZATION => self.presented = self.presented.and(value),
             ORIGIN => self.origin = Some(value),
             CONNECTION => self.closes |= has_member(value, "close"),
@@ -154,6 +157,10 @@ impl<'a> CommonHeaders<'a> {
         // Of HTTP/1 the framing guard has counted the lines.
         if head.headers.len() > MAX_FIELDS {
             return Err(Rejection::FramingError(FramingError::TooLarge));
+        }
+        // The same guard lets no second length pass, nor does this one of HTTP/2, where both may be equal.
+        if self.lengths > 1 {
+            return Err(Rejection::FramingError(FramingError::Length));
         }
         // RFC 9112, section 3.2: an HTTP/1.1 request has exactly one Host, and it is a valid authority or empty.
         let is_host_missing = self.host.count == 0 && head.version >= Version::HTTP_11;

@@ -6,7 +6,7 @@
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 
-use bytes::Bytes;
+use bytes::BytesMut;
 use hyper::Response;
 
 use crate::failpoint;
@@ -73,7 +73,7 @@ impl Task {
     }
 
     /// The bytes of the body that hyper had passed on when it was dropped.
-    pub fn take_early(&mut self) -> Bytes {
+    pub fn take_early(&mut self) -> BytesMut {
         self.body.take_early()
     }
 
@@ -125,6 +125,7 @@ fn perform(context: RequestContext, operation: Operation<'static>, body: Request
             let outcome = handler
                 .survive(performed, &info, &connection, &record)
                 .await;
+            failpoint::reach("respond", info.path());
             handler.conclude(outcome, &context, &record)
         };
         let response = if info.wants_head_alone() {
