@@ -170,8 +170,11 @@ fn eprint_prompt_end() {
 /// Says that the file is right.
 fn check_access(file: &Path) -> Result<String, Failure> {
     let access = Access::read(file.to_owned())?;
-    let rules = access.policy().rules().len();
-    Ok(format!("{}: ok, {rules} rules\n", file.display()))
+    let policy = access.policy();
+    let warnings = policy.warnings().iter();
+    let mut text: String = warnings.map(|why| format!("warning: {why}\n")).collect();
+    text += &format!("{}: ok, {} rules\n", file.display(), policy.rules().len());
+    Ok(text)
 }
 
 /// Which rule of `file` decides whether `who` may do `method` with `path`: a line for each right that is enough; and whether

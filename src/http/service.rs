@@ -3,6 +3,7 @@
 //! Every request comes through [`Service::call`], whatever brings it. What takes no work (a rejection, a value in the
 //! cache) is answered at once; everything else is performed in a future. Decides no status and reads no header.
 
+mod asker;
 pub(super) mod builder;
 mod claimed;
 pub(super) mod execute;

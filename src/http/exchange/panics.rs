@@ -51,6 +51,10 @@ impl RequestInfo {
         }
     }
 
+    pub(in crate::http) fn peer(&self) -> Peer {
+        self.peer
+    }
+
     pub(in crate::http) fn path(&self) -> &str {
         &self.path
     }

@@ -54,6 +54,11 @@ pub(super) enum Applied {
 }
 
 impl Change {
+    /// How long the value is that it puts there.
+    pub(super) fn len(&self) -> u64 {
+        self.value.as_ref().map_or(0, NewValue::len)
+    }
+
     /// It is not made.
     pub(super) fn refuse(self, why: Error) -> Made {
         self.unchanged(Err(why))

@@ -16,6 +16,7 @@ use super::super::journal::FrameBuilder;
 use super::super::key::Key;
 use super::super::limits::SLOW_TO_FREE;
 use super::super::meta::Meta;
+use super::super::space::Allowance;
 use super::super::temp_file::Target;
 use super::super::upload::{NewValue, SealedValue};
 use super::super::value_file::ValueFile;
@@ -38,6 +39,7 @@ pub(super) struct Committer {
     pub(super) writer: Arc<Writer>,
     /// How many of the last changes were creates.
     creates: Cell<u32>,
+    allowance: Allowance,
 }
 
 /// What a name stands for, and the folder that it lies in, if that is there.
@@ -52,6 +54,7 @@ impl Committer {
         Self {
             writer,
             creates: Cell::new(0),
+            allowance: Allowance::default(),
         }
     }
 
@@ -130,15 +133,24 @@ impl Committer {
         if !allows(change.condition.as_ref(), current) {
             return Err(Error::Precondition);
         }
+        if let Some(NewValue::Memory(..)) = &change.value {
+            self.take_space(change.len())?;
+        }
         let base = current.map(|meta| meta.version);
         let value = change.value.as_mut();
         let version = value.map(|value| value.version_after(&self.writer, base));
         let version = version.transpose()?;
-        let len = change.value.as_ref().map_or(0, NewValue::len);
+        let len = change.len();
         Ok(Decision::Make(Plan {
             base: current,
             result: version.map(|version| Meta { len, version }),
         }))
+    }
+
+    /// Has space for a small value, which is yet to be written.
+    fn take_space(&self, len: u64) -> Result<(), Error> {
+        let (space, root) = (self.writer.space(), self.dir().root());
+        self.allowance.take(space, root, len)
     }
 
     /// Writes the file of the value, if `change` has one, as it is planned.

@@ -564,7 +564,7 @@ fn limits_are_of_each_value() {
     server.dir.assert_holds(&["a", "b", "c"]);
 
     let (quota, all) = by_engine(("1MiB", MIB), ("64KiB", 64 << 10));
-    let server = TestServer::start(&["--max-staged", quota]);
+    let server = TestServer::start(&["--max-staged", quota, "--max-staged-per-client", "0"]);
     let mut other = server.connect();
     other.send(put_head("other", all));
     other.send("the beginning");
