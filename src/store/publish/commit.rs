@@ -7,12 +7,13 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use rustix::io::Errno;
 
+use super::super::attributes::Attributes;
 use super::super::directory_fd::{Dir, Entry, look_up, unlink};
 use super::super::error::Error;
 use super::super::folder::{Folder, is_no_folder};
-use super::super::journal::FrameBuilder;
 use super::super::key::Key;
 use super::super::limits::SLOW_TO_FREE;
 use super::super::meta::Meta;
@@ -324,21 +325,8 @@ impl Files for Committer {
         decided.unwrap_or_else(|error| Decision::Answer(Err(error)))
     }
 
-    fn record(&self, change: &Change, plan: Plan, frame: &mut FrameBuilder) -> u32 {
-        let key = change.key.as_str();
-        let base = plan.base.map(|meta| meta.version);
-        let Some(result) = plan.result else {
-            return frame.delete(key, base);
-        };
-        match change.value.as_ref().and_then(NewValue::in_memory) {
-            Some((attributes, runs)) => frame.put(key, base, result.version, attributes, runs),
-            None => frame.large(key, base, result.version),
-        }
-    }
-
-    fn is_in_file(&self, change: &Change) -> bool {
-        let value = change.value.as_ref();
-        value.is_some_and(|value| value.in_memory().is_none())
+    fn small<'c>(&self, change: &'c Change) -> Option<(&'c Attributes, &'c [Bytes])> {
+        change.value.as_ref().and_then(NewValue::in_memory)
     }
 
     fn stage(&self, change: &mut Change, plan: Plan) -> Result<(), Error> {

@@ -9,10 +9,13 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use bytes::Bytes;
 use tokio::sync::mpsc::Receiver;
 
+use super::super::attributes::Attributes;
 use super::super::error::Error;
-use super::super::journal::{FrameBuilder, Log, Position};
+use super::super::journal::{FrameBuilder, Log};
+use super::super::meta::Meta;
 use super::acknowledge::Acknowledger;
 use super::change::{Applied, Change, Decision, Made, Plan};
 use super::pending::{Pending, Ticket};
@@ -26,10 +29,8 @@ pub(super) trait Files {
     fn check(&self) -> Result<(), Error>;
     /// Decides `change` against `pending`, and then the files.
     fn decide(&self, change: &mut Change, pending: &Pending) -> Decision;
-    /// Adds what the journal is to hold of `change` to `frame`; which record of it that is.
-    fn record(&self, change: &Change, plan: Plan, frame: &mut FrameBuilder) -> u32;
-    /// Whether the value of `change` lies in a file that is synced by itself, so that the journal need not have it.
-    fn is_in_file(&self, change: &Change) -> bool;
+    /// The value of `change`, if the journal is to hold it: else it is in a file that is synced by itself.
+    fn small<'c>(&self, change: &'c Change) -> Option<(&'c Attributes, &'c [Bytes])>;
     /// Writes the file of the value, if `change` has one.
     fn stage(&self, change: &mut Change, plan: Plan) -> Result<(), Error>;
     /// Makes `change`, unless its key no longer stands for the base of `plan`.
@@ -70,7 +71,7 @@ struct Group {
     /// The sequence number of the first record of its frame.
     first: u64,
     /// Where its frame ends; `None` where it waits for none.
-    end: Option<Position>,
+    end: Option<u64>,
 }
 
 enum Entry {
@@ -335,9 +336,11 @@ impl State {
             Decision::Answer(outcome) => return Entry::Answer(change.unchanged(outcome)),
             Decision::Wait => return Entry::Wait(change),
         };
+        let version = |meta: Option<Meta>| meta.map(|meta| meta.version);
+        let (base, result) = (version(plan.base), version(plan.result));
         Entry::Make(Box::new(Planned {
             ticket: self.pending.decide(&change.key, plan.result),
-            record: Some(files.record(&change, plan, frame)),
+            record: Some(frame.change(&change.key, base, result, files.small(&change))),
             change,
             plan,
             staged: Ok(()),
@@ -404,7 +407,9 @@ impl Group {
         state.uncancelled.append(&mut self.cancelled);
         for entry in std::mem::take(&mut self.entries) {
             let entry = match entry {
-                Entry::Make(mut planned) if files.is_in_file(&planned.change) => {
+                Entry::Make(mut planned)
+                    if planned.plan.result.is_some() && files.small(&planned.change).is_none() =>
+                {
                     planned.record = None;
                     Entry::Make(planned)
                 }
