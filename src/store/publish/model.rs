@@ -26,8 +26,7 @@ use super::super::key::Key;
 use super::super::meta::{Meta, Version};
 use super::super::upload::NewValue;
 use super::acknowledge::Acknowledger;
-use super::change::{Applied, Change, Decision, Made, Outcome, Plan, Told};
-use super::pending::{Pending, Seen, allows};
+use super::change::{Applied, Change, Made, Outcome, Pending, Plan, Seen, Told};
 use super::pipeline::{Files, Pipeline};
 
 const KEYS: [&str; 3] = ["k", "k/x", "q"];
@@ -163,23 +162,6 @@ impl World {
         let names = self.names.borrow();
         (0..KEYS.len()).any(|other| excludes(key, other) && names[other].is_some())
     }
-
-    fn plan(&self, change: &Change, current: Option<Meta>) -> Result<Decision, Error> {
-        if change.value.is_none() && current.is_none() {
-            return Ok(Decision::Answer(Ok(None)));
-        }
-        if !allows(change.condition.as_ref(), current) {
-            return Err(Error::Precondition);
-        }
-        let result = change.value.as_ref().map(|_| self.next_version());
-        let key = key_index(change.key.as_str());
-        let plan = (self.asking.load(Relaxed), key, nanos(current), result);
-        self.planned.borrow_mut().push(plan);
-        Ok(Decision::Make(Plan {
-            base: current,
-            result: meta(result),
-        }))
-    }
 }
 
 impl Files for World {
@@ -187,26 +169,27 @@ impl Files for World {
         Ok(())
     }
 
-    fn decide(&self, change: &mut Change, pending: &Pending) -> Decision {
-        let none = Pending::default();
-        let pending = if self.planted.no_pending {
-            &none
-        } else {
-            pending
-        };
+    fn see(&self, pending: &Pending, key: &Key<'_>) -> Seen {
+        if self.planted.no_pending {
+            return Seen::Nothing;
+        }
+        pending.see(key)
+    }
+
+    fn find(&self, change: &Change) -> Result<Option<Meta>, Error> {
         let key = key_index(change.key.as_str());
-        let decided = match pending.see(&change.key) {
-            Seen::Occupied => return Decision::Wait,
-            Seen::Decided(current) => match self.plan(change, current) {
-                Ok(Decision::Answer(_)) | Err(Error::Precondition) => return Decision::Wait,
-                decided => decided,
-            },
-            Seen::Nothing if change.value.is_some() && self.is_occupied(key) => {
-                Err(Error::Occupied(String::new()))
-            }
-            Seen::Nothing => self.plan(change, meta(self.names.borrow()[key])),
-        };
-        decided.unwrap_or_else(|error| Decision::Answer(Err(error)))
+        if change.value.is_some() && self.is_occupied(key) {
+            return Err(Error::Occupied(String::new()));
+        }
+        Ok(meta(self.names.borrow()[key]))
+    }
+
+    fn result(&self, change: &mut Change, base: Option<Meta>) -> Result<Option<Meta>, Error> {
+        let result = change.value.as_ref().map(|_| self.next_version());
+        let key = key_index(change.key.as_str());
+        let planned = (self.asking.load(Relaxed), key, nanos(base), result);
+        self.planned.borrow_mut().push(planned);
+        Ok(meta(result))
     }
 
     fn small<'c>(&self, change: &'c Change) -> Option<(&'c Attributes, &'c [Bytes])> {
