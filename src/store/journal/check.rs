@@ -119,9 +119,17 @@ impl Report {
         let replay = Replay::new(&dir, None, &log.frames, Moment::AfterCrash);
         let done = replay.and_then(|replay| replay.run(|_, error| Err(error)));
         let done = done.map_err(|error| io(std::io::Error::other(error)))?;
+        let heads = log.frames.iter().map(|frame| frame.head);
+        let first = heads.clone().map(|head| head.first).min().unwrap_or(1);
+        let end = heads.map(|head| head.end()).max().unwrap_or(1);
         self.say(&format!(
-            "{} changes that can be read: a replay after a power failure writes {} values, removes {}, and leaves {} that a hand has changed",
-            done.changes, done.written, done.removed, done.by_hand
+            "{} changes that can be read, from {first} to {}",
+            done.changes,
+            end - 1
+        ));
+        self.say(&format!(
+            "a replay after a power failure writes {} values, removes {}, and leaves {} that a hand has changed",
+            done.written, done.removed, done.by_hand
         ));
         Ok(())
     }

@@ -147,7 +147,9 @@ impl FrameBuilder {
             self.optional(sha512.as_ref().map(|digest| &digest[..]));
             let len = value.iter().map(Bytes::len).sum();
             self.bytes.put_u32_le(length(len));
-            value.iter().for_each(|run| self.bytes.put_slice(run));
+            for run in value {
+                self.bytes.put_slice(run);
+            }
         }
         record
     }

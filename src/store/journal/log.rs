@@ -118,7 +118,7 @@ impl Log {
         if let Some(damage) = &mut log.damage {
             let behind = log.frames.iter().filter(|frame| frame.is_behind);
             let behind: u32 = behind.map(|frame| frame.head.records).sum();
-            damage.push_str(&format!(", and {behind} changes lie behind it"));
+            *damage = format!("{damage}, and {behind} changes lie behind it");
         }
         Ok(log)
     }

@@ -102,7 +102,7 @@ impl Recovery<'_> {
         }
         let keys = self.kept.write(&self.dir).map_err(unreplayed(self.place))?;
         if !self.note.is_clean() {
-            self.note.state = CLEAN.to_owned();
+            CLEAN.clone_into(&mut self.note.state);
             self.place.write_note(&self.note)?;
         }
         self.writer.keep(keys);

@@ -87,7 +87,7 @@ struct Appended {
 }
 
 /// All frames of the segment before the change `end` are on the disk; or a sync of that segment has failed.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Report {
     generation: u64,
     end: u64,
@@ -257,7 +257,7 @@ impl Journal {
             tracing::error!("the journal is not settled: the next start replays it");
             return;
         }
-        self.note.state = CLEAN.to_owned();
+        CLEAN.clone_into(&mut self.note.state);
         if let Err(error) = self.place.write_note(&self.note) {
             tracing::warn!(%error, "cannot note that the journal is settled: the next start looks at it");
         }
