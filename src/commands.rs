@@ -84,7 +84,7 @@ pub fn run(command: &Command) -> Result<(String, bool), Failure> {
         } => explain_access(file, who, method, path),
         Command::CheckJournal(dir, at) => {
             let report = store::check_journal(dir, at.as_deref())?;
-            Ok((report.to_string(), !report.is_damaged))
+            Ok((report.text, !report.is_damaged))
         }
         Command::Sign(file, order) => sign(file, order).map(yes),
     }

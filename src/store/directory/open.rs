@@ -1,7 +1,7 @@
 //! How a directory is opened: for writing, by one server alone, or for reading, by any number.
 
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
@@ -155,10 +155,11 @@ impl Directory {
 }
 
 fn place(dir: &Path, options: &Options) -> Place {
-    let own = dir.join(RESERVED);
-    let below = || own.join("journal");
+    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+    let own = absolute(dir.join(RESERVED));
+    let at = options.journal.dir.clone();
     Place {
-        at: options.journal.dir.clone().unwrap_or_else(below),
+        at: at.map_or_else(|| own.join("journal"), absolute),
         own,
         size: options.journal.size,
     }
