@@ -2,6 +2,7 @@
 
 use crate::access::Right;
 use crate::http::request::head::FramingError;
+use crate::http::request::other_store::OtherStore;
 use crate::http::request::signed_link::BadLink;
 use crate::http::request::unlisted::Unlisted;
 use crate::http::request::watch_request::BadWatchRequest;
@@ -42,6 +43,8 @@ pub(in crate::http) enum Rejection {
     Expectation,
     #[error("the target of a request is a path, as in GET /key")]
     BadTarget,
+    #[error("{0}")]
+    OtherStore(#[from] OtherStore),
     #[error("a part of a value cannot be stored: PUT takes no Content-Range")]
     PartialPut,
     #[error("{0}")]

@@ -18,6 +18,7 @@ use crate::http::request::common_headers::CommonHeaders;
 use crate::http::request::form::FormRequest;
 use crate::http::request::list_request::list;
 use crate::http::request::operation::{GetOptions, Intent, Operation, PutOptions, ResponseContext};
+use crate::http::request::other_store;
 use crate::http::request::page::{MetricsFormat, Target};
 use crate::http::request::path::{FORMS, Segments, WATCH, folder, key, page};
 use crate::http::request::permit::{limit, link_kind, permit};
@@ -44,6 +45,7 @@ pub(in crate::http) fn understand<'a>(
     let origin = || allowed_origin(&head.headers, config);
     let mut context = ResponseContext {
         problem: common.problem && prefers_problem(&head.headers),
+        of_store: common.of_store || other_store::is_signed(common.presented),
         proof: None,
         varies: !config.allowed.origins.is_empty(),
         identified: common.identified,
@@ -54,6 +56,7 @@ pub(in crate::http) fn understand<'a>(
     let is_foreign = || context.origin.is_none() && common.is_foreign(client);
     let checked = common.check(head, client, &config.allowed.hosts);
     let identified = checked.and_then(|()| {
+        other_store::check(head, common.presented, common.of_store, config.authorizes)?;
         if !head.method.is_safe() && is_foreign() {
             return Err(Rejection::CrossSite(common.unlisted()));
         }

@@ -332,7 +332,7 @@ fn attributes(bytes: &mut &[u8]) -> Option<Attributes> {
     let digests = Digests {
         sha256,
         sha512,
-        md5: None,
+        ..Digests::default()
     };
     Some(Attributes {
         media_type: media_type.map(Into::into),

@@ -247,6 +247,7 @@ const ALWAYS: Wanted = Wanted {
     sha256: true,
     sha512: false,
     md5: false,
+    checksum: None,
 };
 
 fn is_old(age: Duration, expiry: Duration) -> bool {
