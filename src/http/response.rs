@@ -199,6 +199,7 @@ fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -
         Rejection::BadKey(store::BadKey::TooLong | store::BadKey::SegmentTooLong) => {
             (S::URI_TOO_LONG, "key-too-long")
         }
+        Rejection::KeyTooDeep { .. } => (S::BAD_REQUEST, "key-too-deep"),
         Rejection::BadKey(_) | Rejection::BadEscape => (S::BAD_REQUEST, "bad-key"),
         Rejection::BadHost => (S::BAD_REQUEST, "bad-host"),
         Rejection::WrongHost(_) => (S::MISDIRECTED_REQUEST, "wrong-host"),

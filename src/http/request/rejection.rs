@@ -25,6 +25,10 @@ pub(in crate::http) enum Rejection {
     NothingToStore,
     #[error("bad key: {0}")]
     BadKey(#[from] BadKey),
+    #[error(
+        "the key has more segments than this server makes folders for ({most}, --max-key-depth)"
+    )]
+    KeyTooDeep { most: usize },
     #[error("bad key: '%' must be followed by two hexadecimal digits")]
     BadEscape,
     #[error("{0}")]

@@ -20,7 +20,7 @@ use crate::http::request::list_request::list;
 use crate::http::request::operation::{GetOptions, Intent, Operation, PutOptions, ResponseContext};
 use crate::http::request::other_store;
 use crate::http::request::page::{MetricsFormat, Target};
-use crate::http::request::path::{FORMS, Segments, WATCH, folder, key, page};
+use crate::http::request::path::{FORMS, Segments, WATCH, check_depth, folder, key, page};
 use crate::http::request::permit::{limit, link_kind, permit};
 use crate::http::request::rejection::Rejection;
 use crate::http::request::signed_link::signed_link;
@@ -259,6 +259,7 @@ fn put<'a>(
     if config.read_only {
         return Err(Rejection::ReadOnly);
     }
+    check_depth(&key, config.limits.max_key_depth)?;
     if config.compat && len.is_none_or(|len| len == 0) {
         return Err(Rejection::NothingToStore);
     }
