@@ -16,6 +16,7 @@ use crate::http::guard::Presented;
 use crate::http::request::head::{FramingError, MAX_FIELDS};
 use crate::http::request::hosts::{Hosts, is_own};
 use crate::http::request::identity::REQUEST_ID;
+use crate::http::request::other_store::is_of_store;
 use crate::http::request::rejection::Rejection;
 use crate::http::request::unlisted::Unlisted;
 use crate::http::semantics::digest_fields::WANT_REPR_DIGEST;
@@ -48,6 +49,8 @@ pub(in crate::http) struct CommonHeaders<'a> {
     pub(in crate::http) closes: bool,
     /// There is an Upload-Complete.
     pub(in crate::http) resumable: bool,
+    /// There are fields that clients of other stores alone send.
+    pub(in crate::http) of_store: bool,
     /// No field says how a value is stored: each is known to say something else.
     pub(in crate::http) stores_plainly: bool,
 }
@@ -94,6 +97,7 @@ impl<'a> CommonHeaders<'a> {
             identified: false,
             closes: false,
             resumable: false,
+            of_store: false,
             stores_plainly: true,
         };
         for (name, value) in headers {
@@ -128,6 +132,7 @@ impl<'a> CommonHeaders<'a> {
                 self.options |= *name == WANT_REPR_DIGEST;
                 self.identified |= *name == REQUEST_ID;
                 self.resumable |= *name == UPLOAD_COMPLETE;
+                self.of_store |= is_of_store(name);
                 self.stores_plainly = false;
             }
         }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crate::http::request::body::Received;
 use crate::http::request::form::{Form, FormRequest};
 use crate::http::request::operation::PutOptions;
+use crate::http::request::path::check_depth;
 use crate::http::request::rejection::Rejection;
 use crate::http::response::outcome::{FormHalted, FormStored, Outcome, StoredFile};
 use crate::http::semantics::conditional::Preconditions;
@@ -101,6 +102,7 @@ impl FormUpload<'_, '_, '_> {
         key: Key<'static>,
         media_type: Option<Box<str>>,
     ) -> Result<(), Outcome> {
+        check_depth(&key, self.handler.config.limits.max_key_depth)?;
         let mut options = PutOptions {
             preconditions: self.preconditions(),
             media_type,

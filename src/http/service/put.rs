@@ -112,13 +112,15 @@ pub(super) fn wanted_by(expected: &Expected) -> Wanted {
         sha256: expected.sha256.is_some(),
         sha512: expected.sha512.is_some(),
         md5: expected.md5.is_some(),
+        checksum: expected.checksum.map(|checksum| checksum.kind()),
     }
 }
 
 pub(super) fn verify(expected: &Expected, digests: &Digests) -> Result<(), Rejection> {
     let same = (expected.sha256.is_none() || expected.sha256 == digests.sha256)
         && (expected.sha512.is_none() || expected.sha512 == digests.sha512)
-        && (expected.md5.is_none() || expected.md5 == digests.md5);
+        && (expected.md5.is_none() || expected.md5 == digests.md5)
+        && (expected.checksum.is_none() || expected.checksum == digests.checksum);
     if same {
         Ok(())
     } else {

@@ -303,7 +303,7 @@ fn attributes(bytes: &mut Bytes) -> Parsed<Attributes> {
     let digests = Digests {
         sha256: optional(bytes)?.map(|d| d[..].try_into()).transpose()?,
         sha512: optional(bytes)?.map(|d| d[..].try_into()).transpose()?,
-        md5: None,
+        ..Digests::default()
     };
     Ok(Attributes {
         media_type: media_type.transpose()?.map(Into::into),

@@ -263,6 +263,7 @@ const ALWAYS: Wanted = Wanted {
     sha256: true,
     sha512: false,
     md5: false,
+    checksum: None,
 };
 
 fn key(info: &Info) -> Result<Key<'static>, Error> {

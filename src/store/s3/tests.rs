@@ -87,6 +87,7 @@ async fn write(
         len: Some(value.len() as u64),
         kept,
         condition: Some(condition.clone()),
+        uploader: None,
     };
     let mut upload = gateway.upload(key, begin).await?;
     for piece in value.chunks(30_000) {

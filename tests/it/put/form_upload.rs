@@ -662,3 +662,17 @@ fn memory_does_not_grow_with_the_form() {
     let grown = server.proc().peak_rss_kib() - before;
     assert!(grown < 8 * 1024, "{grown} KiB");
 }
+
+#[test]
+fn a_file_of_a_form_has_a_key_that_is_not_too_deep() {
+    let server = TestServer::start(&["--max-key-depth", "3"]);
+    let parts: &[(&str, &[u8])] = &[(FOLDER, b"a/b"), (&file("k"), b"v"), (&file("c/k"), b"v")];
+    let refused = send(&server, "", parts);
+    assert_eq!(refused.status, 400);
+    assert!(
+        text(&refused).contains("(3, --max-key-depth)"),
+        "{}",
+        text(&refused)
+    );
+    server.dir.assert_holds(&["a/b/k"]);
+}
