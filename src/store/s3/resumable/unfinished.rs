@@ -55,7 +55,7 @@ pub(super) struct Search {
 
 impl UnfinishedUploads {
     /// None; what there is counts in `quota`, for its client.
-    pub(in crate::store::s3) fn new(quota: &Arc<StagingQuota>) -> Self {
+    pub fn new(quota: &Arc<StagingQuota>) -> Self {
         Self {
             quota: Arc::clone(quota),
             seen: Mutex::default(),
