@@ -232,6 +232,11 @@ impl Launch {
     }
 }
 
+/// Options as they are typed, none of which has a space in it.
+pub fn words(text: &str) -> Vec<&str> {
+    text.split_whitespace().collect()
+}
+
 /// The scheme of what servers of the tests listen on where the test does not say it.
 pub fn scheme() -> &'static str {
     if SUITE.is_some() { "https" } else { "http" }
@@ -357,6 +362,13 @@ impl TestServer {
         status.code()
     }
 
+    /// Kills it, and waits for its end.
+    #[track_caller]
+    pub fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        assert_eq!(self.exit(), None, "killed");
+    }
+
     /// Drains it and asserts a clean end.
     #[track_caller]
     pub fn stop(&mut self) {
@@ -392,11 +404,8 @@ impl TestServer {
     /// The events with this message so far.
     pub fn events(&self, message: &str) -> Vec<Event> {
         let lines = self.process.err.so_far();
-        lines
-            .iter()
-            .filter_map(|line| Event::parse(line))
-            .filter(|event| event.message == message)
-            .collect()
+        let these = lines.iter().filter_map(|line| Event::parse(line));
+        these.filter(|event| event.message == message).collect()
     }
 
     /// Every line on standard error, once the process has ended.
@@ -442,9 +451,8 @@ impl Process {
     #[track_caller]
     fn spawn(mut command: Command) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command
-            .spawn()
-            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let child = command.spawn();
+        let mut child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
             .expect("a descriptor of the child");
         let out = Lines::collect(child.stdout.take().expect("its standard output"));
