@@ -1,14 +1,12 @@
 //! The start and the drain under faults: the server either serves, or ends with a reason and the documented code; and
 //! what was acknowledged is there the next time.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use rustix::process::Signal;
+use std::collections::BTreeSet;
 
 use super::matrix::{ERRORS, can_fail, first_path, is_possible, spread};
 use super::possible;
 use crate::scale::{counted, scaled};
-use crate::support::{Attached, Call, Client, DataDir, Heard, Launch, TestServer, Trace};
+use crate::support::prelude::*;
 
 const OPTIONS: [&str; 4] = ["--threads", "1", "--durability", "disk"];
 
@@ -122,16 +120,12 @@ fn each_call_of_the_start_made_to_fail() {
         return;
     }
     let calls = calls_of_start();
-    assert!(
-        calls.len() > 20,
-        "a start makes next to no calls: {calls:?}"
-    );
-    let both = calls
-        .iter()
-        .flat_map(|call| ERRORS.map(|error| (call, error)));
-    let all: Vec<_> = both
-        .filter(|(call, error)| is_possible(&call.call, error))
-        .collect();
+    let is_right = calls.len() > 20;
+    assert!(is_right, "a start makes next to no calls: {calls:?}");
+    let both = calls.iter();
+    let both = both.flat_map(|call| ERRORS.map(|error| (call, error)));
+    let all = both.filter(|(call, error)| is_possible(&call.call, error));
+    let all: Vec<_> = all.collect();
     let (mut served, mut refused, mut wrong) = (0, 0, Vec::new());
     for (call, error) in spread(&all, scaled(14, usize::MAX)) {
         let Step {
@@ -147,15 +141,13 @@ fn each_call_of_the_start_made_to_fail() {
             }
         }
     }
-    counted(
+    counted!(
         "faults at the start",
-        &format!("{served} served all the same, {refused} ended with a reason"),
+        "{served} served all the same, {refused} ended with a reason"
     );
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(
-        served > 0 && refused > 0,
-        "{served} served, {refused} refused"
-    );
+    let is_right = served > 0 && refused > 0;
+    assert!(is_right, "{served} served, {refused} refused");
 }
 
 /// Drains a server with a request in hand, under these options of strace.
@@ -195,21 +187,16 @@ fn each_call_of_the_drain_made_to_fail() {
     let of_signals = |call: &&Call| {
         matches!(&*call.name, "sendto" | "recvfrom") && told_over.contains(&path_of(call))
     };
-    let spared: BTreeSet<&str> = traced
-        .iter()
-        .filter(of_signals)
-        .map(|call| &*call.name)
-        .collect();
+    let spared = traced.iter().filter(of_signals).map(|call| &*call.name);
+    let spared: BTreeSet<&str> = spared.collect();
     let ours = traced
         .iter()
         .filter(|call| can_fail(call) && !spared.contains(&*call.name));
     let names: BTreeSet<String> = ours.map(|call| call.name.clone()).collect();
-    let both = names
-        .iter()
-        .flat_map(|call| ERRORS.map(|error| (call, error)));
-    let all: Vec<_> = both
-        .filter(|(call, error)| is_possible(call, error))
-        .collect();
+    let both = names.iter();
+    let both = both.flat_map(|call| ERRORS.map(|error| (call, error)));
+    let all = both.filter(|(call, error)| is_possible(call, error));
+    let all: Vec<_> = all.collect();
     let (mut hit, mut wrong) = (0, Vec::new());
     for (call, error) in spread(&all, scaled(6, usize::MAX)) {
         let inject = format!("inject={call}:error={error}:when=1");
@@ -218,7 +205,7 @@ fn each_call_of_the_drain_made_to_fail() {
             Err(why) => wrong.push(format!("{call} {error}: {why}")),
         }
     }
-    counted("faults of the drain", &format!("{hit} calls failed"));
+    counted!("faults of the drain", "{hit} calls failed");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(hit >= scaled(3, 10), "only {hit} calls failed");
 }

@@ -21,7 +21,7 @@ use operation::{Scene, calls_of, is_of, on_disk, warm};
 use verdict::{Rest, Seen, judge, sync_retried};
 
 use crate::scale::{counted, left_out, scaled};
-use crate::support::{Attached, DEADLINE, Launch, TestServer, can_trace};
+use crate::support::prelude::*;
 
 /// Whether strace is there; says so where it is not.
 fn possible(what: &str) -> bool {
@@ -130,17 +130,12 @@ fn each_call_of_each_operation_made_to_fail() {
         let mut subject = Subject::start(scene);
         let calls = calls_of(scene, &subject.server);
         // A hot value takes no more than these: accept4, recvfrom, fstat and sendmsg.
-        assert!(
-            calls.len() >= 4,
-            "{scene:?} makes next to no calls: {calls:?}"
-        );
+        let is_right = calls.len() >= 4;
+        assert!(is_right, "{scene:?} makes next to no calls: {calls:?}");
         let all = faults(&calls, scaled(false, true));
         let skipped = scaled(number * 7 % all.len(), 0);
-        let rotated: Vec<_> = all[skipped..]
-            .iter()
-            .chain(&all[..skipped])
-            .cloned()
-            .collect();
+        let rotated = all[skipped..].iter().chain(&all[..skipped]).cloned();
+        let rotated: Vec<_> = rotated.collect();
         for (seed, fault) in (10..).zip(spread(&rotated, share)) {
             match strike(&subject, &fault, seed) {
                 Ok(true) => hit += 1,
@@ -154,10 +149,7 @@ fn each_call_of_each_operation_made_to_fail() {
         }
         subject.server.stop();
     }
-    counted(
-        "faults",
-        &format!("{hit} calls failed, {missed} faults met no call"),
-    );
+    counted!("faults", "{hit} calls failed, {missed} faults met no call");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(hit >= scaled(36, 600), "only {hit} calls failed");
 }

@@ -1,13 +1,11 @@
 //! Each question of the judge, asked of a server that lies: strace has it believe in what was never done.
 
-use std::time::Duration;
-
 use super::life::{drain, judge_end, start_with};
 use super::matrix::Fault;
 use super::operation::{Operation, Reply, Scene, State, on_disk};
 use super::verdict::{Seen, judge, sync_retried};
 use super::{Subject, possible};
-use crate::support::{Attached, Call, Response};
+use crate::support::prelude::*;
 
 /// What a leak is waited for.
 const A_MOMENT: Duration = Duration::from_millis(300);
@@ -27,10 +25,8 @@ fn judge_under(lie: &str) -> Result<(), String> {
     let reply = OVER.operation.perform(&server, &state);
     let calls = tracer.detach();
     assert!(calls.iter().any(Call::is_injected), "the lie was told");
-    assert!(
-        matches!(&reply, Some(answer) if answer.status == 200),
-        "{reply:?}"
-    );
+    let is_right = matches!(&reply, Some(answer) if answer.status == 200);
+    assert!(is_right, "{reply:?}");
     judge(&Seen {
         operation: OVER.operation,
         state: &state,

@@ -5,12 +5,10 @@
 //! case needs it; what it sends by POST is read to its end behind the early answer, 405.
 
 use std::env;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use super::{sealed_server, server};
 use crate::scale::{counted, left_out, scaled};
-use crate::support::{TestServer, tool};
+use crate::support::prelude::*;
 
 /// h2spec 2.2.1 has so many cases; later ones have more.
 const CASES: usize = 146;
@@ -66,17 +64,15 @@ fn run(program: &Path, server: &TestServer, options: &[&str]) -> (usize, Vec<Str
 
 /// Runs it some times, for a case that depends on the moment would fail in one of them.
 fn conforms(name: &str, server: &TestServer, options: &[&str], expected: &[&str]) {
-    let Some(program) = program() else {
-        return;
-    };
+    let program = needed!(program());
     for _ in 0..scaled(2, 20) {
         let (cases, failed) = run(&program, server, options);
         assert!(cases >= CASES, "{cases} cases");
         assert_eq!(failed, expected, "{name}");
         let passed = cases - failed.len();
-        counted(
+        counted!(
             "http2",
-            &format!("h2spec --strict, {name}: {passed} of {cases} cases passed"),
+            "h2spec --strict, {name}: {passed} of {cases} cases passed"
         );
     }
 }

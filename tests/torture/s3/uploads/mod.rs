@@ -7,11 +7,8 @@
 mod client;
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
-use std::time::{Duration, SystemTime};
 
 use self::client::{Counts, End, State, Uploader, Value};
 use super::sweep::{OLD, age};
@@ -19,8 +16,8 @@ use crate::breaking::BreakingNetwork;
 use crate::phoenix::Phoenix;
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
+use crate::support::prelude::*;
 use crate::support::s3::{Bucket, Stub, VersityGw};
-use crate::support::{Launch, eventually, within};
 
 const CLIENTS: usize = 6;
 
@@ -138,9 +135,7 @@ fn kept(bucket: &Bucket) -> (usize, usize) {
 
 #[test]
 fn uploads_outlive_kills_of_servers_and_a_network_that_breaks() {
-    let Some(store) = VersityGw::start(2) else {
-        return;
-    };
+    let store = needed!(VersityGw::start(2));
     let (kills, bucket) = (scaled(2, 100), &store.bucket);
     let mut dice = Random::new(seed("s3-uploads"));
     let mut to = |n: usize| BreakingNetwork::to(bucket.endpoints[n], dice.fork(), BREAKS);
@@ -169,13 +164,12 @@ fn uploads_outlive_kills_of_servers_and_a_network_that_breaks() {
     let all = All(uploaders.map(|uploader| uploader.counts).into());
     let faults = stage.judge(bucket);
     assert!(faults.is_empty(), "{all}: {faults:#?}");
-    counted(
+    counted!(
         "s3 uploads",
-        &format!(
-            "{kills} kills of servers, {broken} of {connections} connections broken: {all}; none torn, none lost, no answered \
+        "{kills} kills of servers, {broken} of {connections} connections broken: {all}; none torn, none lost, no answered \
              offset taken back; of {} objects and {} uploads in parts none is left a day later",
-            left.0, left.1
-        ),
+        left.0,
+        left.1
     );
     assert!(all.sum(|c| c.acknowledged) > 4 * kills, "too few: {all}");
     assert!(all.sum(|c| c.unknown) > kills && left.0 > 0, "{all}");
