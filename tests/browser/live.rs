@@ -1,7 +1,7 @@
 //! Proves that the page finds its server again.
 
 use crate::browser::{Shape, browse, browse_as};
-use crate::support::{Launch, TestServer};
+use crate::support::prelude::*;
 
 #[test]
 fn the_page_finds_a_server_that_was_started_again() {
@@ -150,11 +150,12 @@ fn rows_follow_what_others_change_as_it_happens() {
         assert_eq!(browser.eval(today).await, true);
         assert_eq!(server.ask("DELETE", "c").status, 200);
         browser.until_keys(&["a", "b"]).await;
+        let expected = "live";
         assert_eq!(
             browser
                 .eval("document.getElementById('state').dataset.state")
                 .await,
-            "live"
+            expected
         );
     });
 }

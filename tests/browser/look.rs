@@ -4,7 +4,7 @@
 use std::fs::File;
 
 use crate::browser::{Shape, browse_as};
-use crate::support::{TestServer, pattern};
+use crate::support::prelude::*;
 
 #[test]
 fn nothing_sticks_out_of_the_window() {

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::alice::ForAlice;
 use crate::browser::{Browser, browse};
-use crate::support::{DataDir, TestServer};
+use crate::support::prelude::*;
 
 async fn open(browser: &Browser, server: &TestServer, keys: &[&str]) {
     browser.visit(server.addr, "/").await;
@@ -28,11 +28,12 @@ fn several_keys_are_deleted_after_one_question() {
             true
         );
         // A folder cannot be selected.
+        let expected = 4;
         assert_eq!(
             browser
-                .eval("document.querySelectorAll('#rows .pick').length")
+                .eval("document.querySelectorAll('#rows.pick').length")
                 .await,
-            4
+            expected
         );
         browser.click("[aria-label='Select a']").await;
         browser.click("[aria-label='Select c']").await;
@@ -134,11 +135,12 @@ fn a_refusal_of_several_is_reported_once() {
                 "and 20 others: not allowed: it takes the right to delete here",
             )
             .await;
+        let expected = 1;
         assert_eq!(
             browser
-                .eval("document.querySelectorAll('#notes .note').length")
+                .eval("document.querySelectorAll('#notes.note').length")
                 .await,
-            1
+            expected
         );
         browser.until_keys(&keys).await;
         browser

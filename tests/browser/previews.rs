@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::browser::{Browser, browse};
-use crate::support::{TestServer, ask, pattern};
+use crate::support::prelude::*;
 
 async fn look(browser: &Browser, key: &str) {
     let key_button = format!(

@@ -8,7 +8,7 @@ use proptest::prelude::{Strategy, any};
 use proptest::prop_oneof;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-use crate::support::{Client, TestServer, takes_key};
+use crate::support::prelude::*;
 
 /// Paths that are keys, and the name of the file each makes.
 const GOOD: &[(&str, &str)] = &[

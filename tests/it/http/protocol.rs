@@ -1,11 +1,8 @@
 //! Proves HTTP/1 as clients use it: keep-alive, pipelining, HTTP/1.0, chunked bodies, `Expect: 100-continue`.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use crate::support::{
-    Raw, Response, TestServer, chunked, clear_only, http1_only, pattern, put_head, taken,
-};
+use crate::support::prelude::*;
 
 fn server_with_here() -> TestServer {
     let server = TestServer::start(&[]);
@@ -24,12 +21,9 @@ fn a_connection_serves_many_requests() {
         let got = connection.ask("GET /k HTTP/1.1\r\nHost: t\r\n\r\n");
         assert_eq!((got.status, got.body.as_slice()), (200, value.as_bytes()));
         assert!(!got.closes(), "announced a close in round {round}");
-        assert_eq!(
-            connection
-                .ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n")
-                .status,
-            404
-        );
+        let found = connection.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n");
+        let found = found.status;
+        assert_eq!(found, 404);
     }
 }
 
@@ -84,17 +78,12 @@ fn pipelined_requests_are_answered_in_order() {
     for n in 0..100 {
         let value = pattern(n, 100 * usize::try_from(n).expect("small"));
         assert_eq!(connection.answer().status, 200, "PUT /k{n}");
-        assert!(
-            connection.answer().body == value,
-            "GET /k{n} sees the PUT before it"
-        );
+        let is_right = connection.answer().body == value;
+        assert!(is_right, "GET /k{n} sees the PUT before it");
         assert_eq!(connection.head().length(), value.len(), "HEAD /k{n}");
         assert_eq!(connection.answer().status, 200, "DELETE /k{n}");
-        assert_eq!(
-            connection.answer().status,
-            404,
-            "GET /k{n} sees the DELETE before it"
-        );
+        let found = connection.answer().status;
+        assert_eq!(found, 404, "GET /k{n} sees the DELETE before it");
     }
     server.dir.assert_holds(&[]);
 }
@@ -122,10 +111,8 @@ fn http_1_0_closes_unless_asked_to_stay() {
     let mut connection = server.connect();
     for _ in 0..2 {
         let got = connection.ask("GET /here HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-        assert_eq!(
-            (got.status, got.header("connection")),
-            (200, Some("keep-alive"))
-        );
+        let seen = (got.status, got.header("connection"));
+        assert_eq!(seen, (200, Some("keep-alive")));
     }
     assert_eq!(connection.ask("GET /here HTTP/1.0\r\n\r\n").status, 200);
     connection.assert_closed();
@@ -147,14 +134,16 @@ fn chunked_bodies_are_put_together() {
     connection.send("PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
     connection.send("3;name=\"value\"\r\nabc\r\n0002\r\nde\r\n0\r\nX-Trailer: t\r\n\r\n");
     assert_eq!(connection.answer().status, 200);
+    let expected = b"abcde";
     assert_eq!(
         server.dir.read("k"),
-        b"abcde",
+        expected,
         "extensions and trailers are no part of the value"
     );
+    let expected = b"abcde";
     assert_eq!(
         connection.ask("GET /k HTTP/1.1\r\nHost: t\r\n\r\n").body,
-        b"abcde"
+        expected
     );
 }
 
@@ -302,9 +291,10 @@ fn a_stock_client_stores_reads_and_deletes() {
         }
         assert!(bytes == value, "the value as it was stored");
         assert_eq!(client.head(&url).send().await.expect("HEAD").status(), 200);
+        let expected = 200;
         assert_eq!(
             client.delete(&url).send().await.expect("DELETE").status(),
-            200
+            expected
         );
         assert_eq!(client.get(&url).send().await.expect("GET").status(), 404);
     });

@@ -2,7 +2,6 @@
 //! can ask for the digest of the value, and no reactor hashes.
 
 use std::fs::File;
-use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,10 +9,7 @@ use md5::Md5;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 use sha2::{Digest, Sha256, Sha512};
 
-use crate::support::{
-    Classes, DataDir, LENGTHS, Launch, Response, TestServer, ask, by_engine, chunked,
-    directory_only, eventually, pattern, put_head,
-};
+use crate::support::prelude::*;
 
 fn sha256(value: &[u8]) -> String {
     format!("sha-256=:{}:", STANDARD.encode(Sha256::digest(value)))
@@ -243,10 +239,8 @@ fn an_unannounced_trailer_digest_is_compared_too() {
                     let got = put_with_trailers(&server, head, &trailer, &value);
                     assert_eq!(got, status, "{length} bytes, {head:?} then {trailer:?}");
                     let now: &[u8] = if status == 200 { &value } else { b"old" };
-                    assert!(
-                        server.dir.read("k") == now,
-                        "{length} bytes, {head:?} then {trailer:?}"
-                    );
+                    let is_right = server.dir.read("k") == now;
+                    assert!(is_right, "{length} bytes, {head:?} then {trailer:?}");
                     server.dir.assert_nothing_staged();
                 }
             }
@@ -284,11 +278,8 @@ fn want_repr_digest_works_with_get_head_and_ranges() {
                 let wish = format!("Want-Repr-Digest: {wish}");
                 for method in ["GET", "HEAD"] {
                     let got = want(&classes.server, method, key, &wish);
-                    assert_eq!(
-                        got.header("repr-digest"),
-                        expected.as_deref(),
-                        "{method} /{key} {wish}"
-                    );
+                    let seen = got.header("repr-digest");
+                    assert_eq!(seen, expected.as_deref(), "{method} /{key} {wish}");
                     assert!(method == "HEAD" || got.body == *value, "/{key} {wish}");
                 }
                 for range in ["bytes=1-4", "bytes=0-1,1000-1001"] {
@@ -299,11 +290,8 @@ fn want_repr_digest_works_with_get_head_and_ranges() {
                         &format!("{wish}\r\nRange: {range}"),
                     );
                     assert_eq!(got.status, 206);
-                    assert_eq!(
-                        got.header("repr-digest"),
-                        expected.as_deref(),
-                        "/{key} {wish} {range}"
-                    );
+                    let seen = got.header("repr-digest");
+                    assert_eq!(seen, expected.as_deref(), "/{key} {wish} {range}");
                 }
             }
             // RFC 9530, 3: the digest is of the representation that is sent, coded or not.
@@ -315,16 +303,14 @@ fn want_repr_digest_works_with_get_head_and_ranges() {
                 None
             );
         }
-        assert_eq!(
-            want(
-                &classes.server,
-                "GET",
-                "gone",
-                "Want-Repr-Digest: sha-256=1"
-            )
-            .status,
-            404
-        );
+        let found = want(
+            &classes.server,
+            "GET",
+            "gone",
+            "Want-Repr-Digest: sha-256=1",
+        )
+        .status;
+        assert_eq!(found, 404);
     });
 }
 
@@ -453,9 +439,8 @@ fn hashing_runs_on_compute_threads_and_not_on_reactors() {
     const LENGTH: usize = 40_000_000;
     const ROUNDS: u64 = 4;
     directory_only!("reads of files");
-    let server = Launch::new(&["--threads", "2"])
-        .on(&DataDir::in_memory())
-        .start();
+    let server = Launch::new(&["--threads", "2"]).on(&DataDir::in_memory());
+    let server = server.start();
     let value = pattern(9, LENGTH);
     // The longest of the digests: reading is work of the reactors.
     let digest = sha512(&value);
@@ -476,22 +461,17 @@ fn hashing_runs_on_compute_threads_and_not_on_reactors() {
         server.proc().cpu_of("compute-").saturating_sub(before[1]),
     ];
     println!("{ROUNDS} digests of 40 MB: reactors {reactors:?}, compute {compute:?}");
-    assert!(
-        compute >= Duration::from_millis(20),
-        "who hashed? compute: {compute:?}"
-    );
+    let is_right = compute >= Duration::from_millis(20);
+    assert!(is_right, "who hashed? compute: {compute:?}");
     // A reactor reads what is in memory, which takes a tenth of the time that hashing takes, and more where caches are shared.
-    assert!(
-        reactors <= compute,
-        "reactors: {reactors:?}, compute: {compute:?}"
-    );
+    let is_right = reactors <= compute;
+    assert!(is_right, "reactors: {reactors:?}, compute: {compute:?}");
 }
 
 #[test]
 fn large_uploads_are_hashed_on_compute_threads_too() {
-    let server = Launch::new(&["--threads", "2"])
-        .on(&DataDir::in_memory())
-        .start();
+    let server = Launch::new(&["--threads", "2"]).on(&DataDir::in_memory());
+    let server = server.start();
     let value = pattern(8, by_engine(40_000_000, 25_000_000));
     let [good, bad] = [sha256(&value), sha256(b"other")];
     let upload = |digest: &str, status: u16| {
@@ -513,10 +493,8 @@ fn large_uploads_are_hashed_on_compute_threads_too() {
         [middle.saturating_sub(before), after.saturating_sub(middle)]
     };
     println!("compute threads: {plain:?} without a digest, {hashed:?} with one");
-    assert!(
-        hashed >= Duration::from_millis(5),
-        "who hashed? compute: {hashed:?}"
-    );
+    let is_right = hashed >= Duration::from_millis(5);
+    assert!(is_right, "who hashed? compute: {hashed:?}");
     assert!(plain <= hashed / 4, "nothing to hash: {plain:?}");
     assert!(server.dir.read("k") == value);
     assert_eq!(want(&server, "HEAD", "k", WISH).must("repr-digest"), good);

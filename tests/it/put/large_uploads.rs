@@ -1,15 +1,9 @@
 //! Proves that a large upload, for which the connection takes the socket over, ends where its length says, and that requests
 //! before and behind it, errors and aborts behave as with a small one.
 
-use std::thread;
-use std::time::Duration;
-
 use proptest::prelude::*;
 
-use crate::support::{
-    Launch, Raw, TestServer, Trace, clear_only, directory_only, eventually, http1_only, is_s3,
-    pattern, put_head, scaled,
-};
+use crate::support::prelude::*;
 
 const GET: &str = "GET /k HTTP/1.1\r\nHost: t\r\n\r\n";
 
@@ -62,12 +56,9 @@ fn a_large_body_ends_where_its_length_says() {
         }
         assert_eq!(answer.status, 200, "{head}");
         assert!(connection.answer().body == value, "{head}");
-        assert_eq!(
-            connection
-                .ask("DELETE /k HTTP/1.1\r\nHost: t\r\n\r\n")
-                .status,
-            200
-        );
+        let found = connection.ask("DELETE /k HTTP/1.1\r\nHost: t\r\n\r\n");
+        let found = found.status;
+        assert_eq!(found, 200);
     }
 }
 
@@ -255,9 +246,7 @@ fn the_bytes_of_a_large_upload_do_not_pass_through_the_process() {
     clear_only!("what is sealed passes through the process");
     directory_only!("bodies between sockets and files");
     for discard in [false, true] {
-        let Some(trace) = Trace::with(&[], "the system calls of a large upload") else {
-            return;
-        };
+        let trace = needed!(Trace::with(&[], "the system calls of a large upload"));
         let launch = Launch::new(if discard { &["--discard"] } else { &[] });
         // With hyper each byte would pass through the process.
         let launch = launch.env("DATA_SERVER_TAKEOVER", "on");
@@ -277,9 +266,7 @@ fn the_bytes_of_a_large_upload_do_not_pass_through_the_process() {
             .filter(|call| !call.args.contains("MSG_TRUNC"))
             .filter_map(|call| call.result.split(' ').next()?.parse::<usize>().ok())
             .sum();
-        assert!(
-            copied < SIZE / 16,
-            "{copied} of {SIZE} bytes, discard: {discard}"
-        );
+        let holds = copied < SIZE / 16;
+        assert!(holds, "{copied} of {SIZE} bytes, discard: {discard}");
     }
 }

@@ -1,9 +1,7 @@
 //! A guessed text type named no charset, so browsers showed UTF-8 as windows-1252. Proves which values get the charset, on
 //! every path of a value to the socket. The test with Chromium is in `tests/browser`.
 
-use std::fs;
-
-use crate::support::{LENGTHS, Launch, TestServer, ask, directory_only, eventually};
+use crate::support::prelude::*;
 
 /// How much of a value the server checks.
 const LOOKED_AT: usize = 64 << 10;

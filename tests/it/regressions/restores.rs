@@ -1,11 +1,9 @@
 //! `rsync -a` and `tar` lose media types, other fields and digests. The commands in the documentation keep them, and a server on the
 //! restored directory gives the same answers as the old one.
 
-use std::process::Command;
-
 use rustix::fs;
 
-use crate::support::{DataDir, Launch, Response, TestServer, ask, directory_only, pattern};
+use crate::support::prelude::*;
 
 const VALUES: [(&str, &str, usize); 3] = [
     ("page", "text/x-own; charset=utf-8", 100),

@@ -1,9 +1,7 @@
 //! Proves what the options of TLS mean, and that what does not fit is refused with its reason.
 
-use std::fs;
-
 use super::NAMES;
-use crate::support::{Authority, DataDir, Ended, Launch, Raw};
+use crate::support::prelude::*;
 
 fn refused(args: &[&str], listen: &str) -> Ended {
     Launch::new(args).listen(listen).run()
@@ -73,10 +71,8 @@ fn a_certificate_is_made_and_its_fingerprint_printed() {
     let args = ["--tls-self-signed", "--allowed-host", "store.example"];
     let server = Launch::new(&args).listen("https://127.0.0.1:0").start();
     let event = server.event("self-signed certificate");
-    assert_eq!(
-        event.field("names"),
-        "localhost, 127.0.0.1, ::1, store.example"
-    );
+    let expected = "localhost, 127.0.0.1, ::1, store.example";
+    assert_eq!(event.field("names"), expected);
     let connected = std::process::Command::new("sh")
         .args(["-c", "openssl s_client -connect \"$0\" < /dev/null 2> /dev/null | openssl x509 -noout -fingerprint -sha256 -ext subjectAltName -text"])
         .arg(server.addr.to_string())
@@ -106,9 +102,8 @@ fn a_server_speaks_tls_at_some_places_and_none_at_others() {
     let clear = lines[1]
         .strip_prefix("listening on http://")
         .expect("a place in the clear");
-    let sealed = lines[2]
-        .strip_prefix("listening on https://")
-        .expect("one with TLS");
+    let sealed = lines[2].strip_prefix("listening on https://");
+    let sealed = sealed.expect("one with TLS");
     let clear = Raw::connect_clear(clear.parse().expect("an address"));
     let client = authority.client();
     let sealed = Raw::connect_tls(sealed.parse().expect("an address"), &client);
