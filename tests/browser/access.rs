@@ -1,8 +1,6 @@
 //! Proves that the page can be used without seeing it and without a mouse: what a screen reader is told, what Tab reaches,
 //! and that what is written stands out from what is behind it.
 
-use std::collections::HashMap;
-
 use fantoccini::key::Key;
 use serde_json::{Value, json};
 

@@ -9,7 +9,6 @@ use fantoccini::key::Key;
 use fantoccini::{Client, ClientBuilder, Locator};
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::driver::{Driver, Session};
 use crate::support::prelude::*;

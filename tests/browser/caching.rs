@@ -1,6 +1,6 @@
 //! Proves that a browser shows a replaced value at once, also one so old that it would keep it for days without being told.
 
-use std::fs::{File, FileTimes};
+use std::fs::FileTimes;
 
 use crate::browser::{browse, origin};
 use crate::support::prelude::*;

@@ -19,10 +19,9 @@ fn utf8_text_is_shown_as_written() {
         ] {
             server.store(key, &value);
             browser.visit(server.addr, &format!("/{key}")).await;
-            let expected = "UTF-8";
             assert_eq!(
                 browser.eval("document.characterSet").await,
-                expected,
+                "UTF-8",
                 "{key}"
             );
             let shown = browser.text("body").await;

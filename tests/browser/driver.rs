@@ -2,7 +2,7 @@
 
 use std::env;
 use std::io::{BufRead, BufReader, Write as _};
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::sync::mpsc;
 
 use serde_json::Value;

@@ -10,14 +10,7 @@ use crate::support::prelude::*;
 /// A server with keys in folders, at its root and at two depths.
 fn start() -> TestServer {
     let server = TestServer::start(&[]);
-    for key in [
-        "a-b",
-        "a/b/deep",
-        "a/one",
-        "a/two%20%23%3F%25",
-        "z",
-        "%C3%A4%20b/c",
-    ] {
+    for key in words("a-b a/b/deep a/one a/two%20%23%3F%25 z %C3%A4%20b/c") {
         server.store(key, key);
     }
     server

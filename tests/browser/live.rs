@@ -150,12 +150,11 @@ fn rows_follow_what_others_change_as_it_happens() {
         assert_eq!(browser.eval(today).await, true);
         assert_eq!(server.ask("DELETE", "c").status, 200);
         browser.until_keys(&["a", "b"]).await;
-        let expected = "live";
         assert_eq!(
             browser
                 .eval("document.getElementById('state').dataset.state")
                 .await,
-            expected
+            "live"
         );
     });
 }

@@ -28,12 +28,11 @@ fn several_keys_are_deleted_after_one_question() {
             true
         );
         // A folder cannot be selected.
-        let expected = 4;
         assert_eq!(
             browser
-                .eval("document.querySelectorAll('#rows.pick').length")
+                .eval("document.querySelectorAll('#rows .pick').length")
                 .await,
-            expected
+            4
         );
         browser.click("[aria-label='Select a']").await;
         browser.click("[aria-label='Select c']").await;
@@ -135,12 +134,11 @@ fn a_refusal_of_several_is_reported_once() {
                 "and 20 others: not allowed: it takes the right to delete here",
             )
             .await;
-        let expected = 1;
         assert_eq!(
             browser
-                .eval("document.querySelectorAll('#notes.note').length")
+                .eval("document.querySelectorAll('#notes .note').length")
                 .await,
-            expected
+            1
         );
         browser.until_keys(&keys).await;
         browser

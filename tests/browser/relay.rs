@@ -2,8 +2,8 @@
 //! it stands still for as long as the test looks at it.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex};
+use std::net::Shutdown;
+use std::sync::Condvar;
 
 use crate::support::prelude::*;
 

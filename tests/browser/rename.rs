@@ -85,10 +85,9 @@ fn a_renamed_value_keeps_its_bytes_and_its_fields() {
         drop(server);
         let again = Launch::new(&["--cache-control", "max-age=9"]).on(&dir);
         let again = again.start();
-        let expected = Some("max-age=9");
         assert_eq!(
             again.get("out/deep/empty").header("cache-control"),
-            expected
+            Some("max-age=9")
         );
     });
 }
@@ -142,13 +141,8 @@ fn nothing_is_overwritten_and_what_cannot_be_renamed_stays() {
 
         let gzip = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\x4b\x04\0\x43\xbe\xb7\xe8\x01\0\0\0";
         let mut raw = server.connect();
-        let stored = ask(
-            &mut raw,
-            "PUT",
-            "/coded",
-            "Content-Encoding: gzip\r\n",
-            gzip,
-        );
+        let lines = "Content-Encoding: gzip\r\n";
+        let stored = ask(&mut raw, "PUT", "/coded", lines, gzip);
         assert_eq!(stored.status, 200);
         begin(browser, &server, "coded").await;
         finish(browser, "d").await;

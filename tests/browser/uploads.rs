@@ -211,10 +211,8 @@ fn a_refusal_is_shown_in_the_words_of_the_server() {
         let alice = ForAlice::start(&dir, &[("", &["read", "write", "list", "watch", "delete"])]);
         alice.open(browser, &["a"]).await;
         alice.replace(&[("", &["read", "list", "watch"])]);
-        let (small, large) = (
-            browser.file("new", "x"),
-            browser.file("large", pattern(1, 8 << 20)),
-        );
+        let small = browser.file("new", "x");
+        let large = browser.file("large", pattern(1, 8 << 20));
         choose(browser, &[&small, &large]).await;
         for n in [1, 2] {
             let fate = format!("#uploads li:nth-child({n}) .fate");

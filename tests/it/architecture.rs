@@ -77,9 +77,8 @@ fn modules_import_only_the_modules_below_them() {
         .flat_map(|source| forbidden_edges(&source.name, &source.code))
         .collect();
     let is_right = faults.is_empty();
-    let holds = is_right;
     assert!(
-        holds,
+        is_right,
         "edges that are not on the list:\n{}",
         faults.join("\n")
     );
@@ -96,9 +95,8 @@ fn no_module_has_a_circle_of_imports_inside() {
     let rooms = WITHOUT_CIRCLES.iter();
     let circles: Vec<String> = rooms.flat_map(|room| imports.circles(room)).collect();
     let is_right = circles.is_empty();
-    let holds = is_right;
     assert!(
-        holds,
+        is_right,
         "files that import each other in a circle:\n{}",
         circles.join("\n")
     );

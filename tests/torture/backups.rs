@@ -1,7 +1,7 @@
 //! Copies of a directory that are made while its server runs, by the programs that people make them with, and slowly in several orders of
 //! the files: a server on each copy starts, and has of each key what was acknowledged before the copy began, or something later.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use crate::disk::{Disk, Image, Kind, place};
 use crate::scale::{available, counted, scaled};

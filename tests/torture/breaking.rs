@@ -1,8 +1,5 @@
 //! The network between a server and its store, each of whose connections breaks while it is bad.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-
 use crate::proxy::{Fault, Faults, Relay};
 use crate::random::Random;
 use crate::support::prelude::*;

@@ -4,8 +4,6 @@
 //! is in memory has the first pages of what is missing read ahead; it must not have the rest read. On a fast disk those
 //! pages may arrive before the kernel has answered, so that nothing seems to be missing: here they cannot.
 
-use std::fs::File;
-
 use rustix::fs::{Advice, fadvise};
 
 use crate::disk::Disk;

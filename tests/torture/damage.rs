@@ -1,7 +1,6 @@
 //! What a journal meets that is damaged in any of its blocks, that is filled to a bound, that clocks step under, or whose checkpoint finds
 //! no room: nothing that was acknowledged is lost in silence.
 
-use std::fs::File;
 use std::io::Write;
 
 use crate::disk::{Disk, Image, Kind};

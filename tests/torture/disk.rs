@@ -4,10 +4,7 @@
 //! gone, as at a cut of power. btrfs knows it only since Linux 6.19, so its image lies on an xfs that is shut down in
 //! its place: of what btrfs wrote, that leaves what btrfs had flushed, and little else.
 
-use std::fs::File;
 use std::io::Write;
-
-use tempfile::TempDir;
 
 use crate::support::prelude::*;
 

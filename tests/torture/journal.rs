@@ -1,7 +1,6 @@
 //! The journal of `--durability disk` at its own weak moments: power that is cut during a checkpoint, during a replay, and on a full
 //! disk; and a server that is killed at each of its system calls, in turn, while it writes the journal, ends, or replays.
 
-use std::fs::File;
 use std::io::Write;
 
 use rustix::fs::FallocateFlags;

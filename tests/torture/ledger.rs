@@ -5,7 +5,6 @@
 //! acknowledged before it asks, the floor: what it meets is that change or a later one. Nothing here knows how the server
 //! works.
 
-use std::collections::HashMap;
 use std::fmt;
 
 use crate::support::prelude::*;

@@ -4,9 +4,7 @@
 mod change;
 mod worker;
 
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::MutexGuard;
 
 use self::worker::Worker;
 use crate::keys;
@@ -115,9 +113,8 @@ impl Progress {
     #[track_caller]
     fn wait_for(&self, holds: impl Fn() -> bool) {
         let is_over = within(PATIENCE, || self.is_broken() || holds());
-        let is_right = is_over;
         assert!(
-            is_right,
+            is_over,
             "only {} answers within {PATIENCE:?}",
             self.answered()
         );

@@ -5,9 +5,8 @@
 //! an input is made of nothing but the seed and its number.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::Shutdown;
 use std::ops::Range;
-use std::sync::Mutex;
 
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};

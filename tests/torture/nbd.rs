@@ -3,9 +3,7 @@
 //! nbdkit serves an image, nbdfuse shows that as a file, and an ext4 in this file is mounted through a loop device. A
 //! sync of the file system reaches nbdkit as a flush.
 
-use std::process::{Child, Stdio};
-
-use tempfile::TempDir;
+use std::process::Child;
 
 use crate::disk::{Disk, Kind, place};
 use crate::support::prelude::*;

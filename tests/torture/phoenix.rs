@@ -1,8 +1,6 @@
 //! A server over a bucket that is killed, and started again on the same socket, as with a service manager: a request to one
 //! that was killed is cut off, and the next one waits for the next server.
 
-use std::net::TcpListener;
-
 use crate::support::prelude::*;
 use crate::support::s3::Bucket;
 

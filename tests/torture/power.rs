@@ -157,11 +157,8 @@ fn disk_loses_nothing_to_a_power_cut() {
 #[test]
 fn os_serves_again_after_a_power_cut_and_its_losses_are_counted() {
     for (number, kind) in Kind::ALL.into_iter().enumerate() {
-        it_serves_again(
-            &format!("power cut, {}", kind.name()),
-            Image::new(kind),
-            number,
-        );
+        let lines = format!("power cut, {}", kind.name());
+        it_serves_again(&lines, Image::new(kind), number);
     }
 }
 

@@ -3,9 +3,7 @@
 //! It counts what it has passed on, so that a test knows what the server cannot have seen, and how many connections broke.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::net::Shutdown;
 use std::thread::JoinHandle;
 
 use socket2::SockRef;

@@ -3,7 +3,7 @@
 //! A `pub use` is an import only if the file uses the name itself. Otherwise it re-exports the name: a file that imports
 //! that name imports the file that defines it.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use crate::support::prelude::*;
 

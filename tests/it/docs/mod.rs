@@ -5,8 +5,6 @@ mod configuration;
 mod guarantees;
 mod sessions;
 
-use std::collections::BTreeSet;
-
 use crate::support::prelude::*;
 use crate::support::{
     TestServer, is_on_path,
@@ -232,9 +230,8 @@ fn the_table_of_metrics_names_what_is_scraped() {
     let told: BTreeSet<&str> = told.iter().map(String::as_str).collect();
     let differing: Vec<_> = told.symmetric_difference(&there).collect();
     let is_right = differing.is_empty();
-    let holds = is_right;
     assert!(
-        holds,
+        is_right,
         "only in the page, or only in /-/metrics: {differing:?}"
     );
 }

@@ -1,7 +1,7 @@
 //! Proves the rest of the cache, beside [`crate::get::cached_values`]: races of readers with a writer, a hot key among many
 //! cold ones, and few descriptors.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use crate::support::prelude::*;
 

@@ -1,7 +1,6 @@
 //! Proves that a cached value is never stale: the next GET on every reactor sees each change, over the wire or by hand. The
 //! cache is bounded and can be turned off.
 
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::symlink;
 

@@ -119,11 +119,8 @@ fn each_coding_has_its_own_strong_tag_for_304_by_8_8_3_3() {
             ask(&mut raw, "PUT", &format!("/{key}"), &swap, &text(9, 5000)).status,
             412
         );
-        let got = get(
-            &mut server.connect(),
-            key,
-            &format!("If-None-Match: {coded}\r\n"),
-        );
+        let line = format!("If-None-Match: {coded}\r\n");
+        let got = get(&mut server.connect(), key, &line);
         assert_eq!(got.status, 200, "the old version's tag");
     });
 }
@@ -164,11 +161,8 @@ fn a_part_is_never_coded() {
     each_server(|server, values| {
         let mut raw = server.connect();
         for (key, value) in values {
-            let got = get(
-                &mut raw,
-                key,
-                "Accept-Encoding: gzip, zstd\r\nRange: bytes=5-99\r\n",
-            );
+            let line = "Accept-Encoding: gzip, zstd\r\nRange: bytes=5-99\r\n";
+            let got = get(&mut raw, key, line);
             let found = (got.status, got.header("content-encoding"));
             assert_eq!(found, (206, None), "/{key}");
             assert!(got.body == value[5..100]);
@@ -217,11 +211,8 @@ fn preferences_decide_by_12_5_3() {
         ("gzip;q=nonsense", None),
         ("", None),
     ] {
-        let got = get(
-            &mut raw,
-            "k.json",
-            &format!("Accept-Encoding: {accept}\r\n"),
-        );
+        let line = format!("Accept-Encoding: {accept}\r\n");
+        let got = get(&mut raw, "k.json", &line);
         assert_eq!(got.header("content-encoding"), coding, "{accept}");
         assert!(decoded(&got) == text(1, 5000));
     }
@@ -231,11 +222,8 @@ fn preferences_decide_by_12_5_3() {
 fn only_compressible_values_are_coded_and_none_by_default() {
     directory_only!("compression");
     let coded = |server: &TestServer, key: &str| {
-        let got = get(
-            &mut server.connect(),
-            key,
-            "Accept-Encoding: zstd, gzip\r\n",
-        );
+        let line = "Accept-Encoding: zstd, gzip\r\n";
+        let got = get(&mut server.connect(), key, line);
         assert!(decoded(&got) == server.dir.read(key), "/{key}");
         (got.header("content-encoding").is_some(), got.all("vary"))
     };
@@ -306,11 +294,8 @@ fn values_by_hand_and_by_put_are_coded_while_others_are_served() {
         assert_eq!(raw.head().must("content-encoding"), "zstd");
     }
     assert_eq!(server.get("small").body, b"x");
-    let got = get(
-        &mut server.connect(),
-        "big.txt",
-        "Accept-Encoding: zstd\r\n",
-    );
+    let line = "Accept-Encoding: zstd\r\n";
+    let got = get(&mut server.connect(), "big.txt", line);
     let is_right = decoded(&got) == server.dir.read("big.txt");
     assert!(is_right, "slow readers hold no compute thread");
 }

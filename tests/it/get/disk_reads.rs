@@ -2,8 +2,7 @@
 //!
 //! tests/torture/cold.rs counts which threads read from the device, on a slow disk.
 
-use std::fs::File;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use rustix::fs::{Advice, fadvise};
 

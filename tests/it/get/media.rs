@@ -1,8 +1,6 @@
 //! Proves media types (RFC 9110, section 8.3): kept with the value in the usual attribute, guessed only if none was given,
 //! and no way to inject a header. No stored page can act as this origin.
 
-use std::fs::File;
-
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 
 use crate::support::prelude::*;

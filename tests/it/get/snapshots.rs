@@ -1,7 +1,6 @@
 //! Proves the guarantees of a reader: a GET sends the version it began with or breaks, answers keep their order, and
 //! every version has an `ETag` of its own.
 
-use std::fs::File;
 use std::io::Write;
 
 use crate::support::prelude::*;

@@ -172,9 +172,8 @@ fn a_page_is_as_long_as_can_be_when_the_client_does_not_say() {
     let reactors = cpu("reactor-").saturating_sub(before.1);
     // Reactors send the pages, which a busy machine makes dearer. Had they written them, the compute threads would have done nothing.
     let is_right = compute * 10 > reactors;
-    let holds = is_right;
     assert!(
-        holds,
+        is_right,
         "who writes? reactors {reactors:?}, compute threads {compute:?}"
     );
     assert_eq!(found.rows().len(), 10_001, "../ and 10,000 keys");

@@ -1,7 +1,6 @@
 //! Proves the listing: every key once, in byte order, page by page, in both formats, for all names and during changes; with
 //! an index and without. Without one its memory is bounded by the page. It does not run on reactors.
 
-use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -404,9 +403,8 @@ fn worst_get_during(server: &TestServer, work: impl Fn(&mut Raw, usize)) -> Dura
     let [reactors, disk] = [0, 1].map(|names| after[names].saturating_sub(before[names]));
     println!("reactors {reactors:?}, disk threads {disk:?}, {gets} GETs meanwhile");
     let is_right = disk > reactors;
-    let holds = is_right;
     assert!(
-        holds,
+        is_right,
         "who walks? reactors {reactors:?}, disk threads {disk:?}"
     );
     assert!(gets > 3, "the reactor answered no GET meanwhile");

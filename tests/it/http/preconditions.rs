@@ -2,8 +2,6 @@
 //! answers agree on. Conditions are evaluated in the order of section 13.2.2, before the body is read where possible, and
 //! again at the moment of publishing.
 
-use std::collections::BTreeSet;
-
 use httpdate::{fmt_http_date, parse_http_date};
 
 use crate::support::prelude::*;
@@ -353,22 +351,12 @@ fn an_edit_by_hand_gets_a_tag_that_if_match_takes() {
         etag(&get(&mut raw, "")) != tag
     });
     let edited = etag(&get(&mut raw, ""));
-    let stale = ask(
-        &mut raw,
-        "PUT",
-        "/k",
-        &format!("If-Match: {tag}\r\n"),
-        b"lost?",
-    );
+    let text = format!("If-Match: {tag}\r\n");
+    let stale = ask(&mut raw, "PUT", "/k", &text, b"lost?");
     assert_eq!(stale.status, 412);
     let mut raw = server.connect();
-    let put = ask(
-        &mut raw,
-        "PUT",
-        "/k",
-        &format!("If-Match: {edited}\r\n"),
-        b"new",
-    );
+    let text = format!("If-Match: {edited}\r\n");
+    let put = ask(&mut raw, "PUT", "/k", &text, b"new");
     assert_eq!(put.status, 200);
 }
 

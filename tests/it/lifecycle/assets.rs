@@ -1,11 +1,6 @@
 //! Proves the files for operators: the units start this server with little exposure, the dashboard uses existing metrics, and
 //! completions and the manual page have every option.
 
-use std::collections::BTreeSet;
-use std::process::Stdio;
-
-use tempfile::TempDir;
-
 use crate::support::prelude::*;
 
 fn asset(name: &str) -> PathBuf {
@@ -29,10 +24,8 @@ fn setting<'a>(unit: &'a str, name: &str) -> &'a str {
 /// The standard output and error of `systemd-analyze`, which must succeed; `None` where there is none.
 fn systemd_analyze(args: &[&str]) -> Option<String> {
     let Ok(output) = Command::new("systemd-analyze").args(args).output() else {
-        crate::support::left_out(
-            "what systemd makes of the units",
-            "systemd-analyze does not run here",
-        );
+        let told = "systemd-analyze does not run here";
+        crate::support::left_out("what systemd makes of the units", told);
         return None;
     };
     let both = [output.stdout, output.stderr].concat();

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use clap::CommandFactory;
 use data_server::Args;
-use tempfile::TempDir;
 
 use crate::support::prelude::*;
 
@@ -76,10 +75,8 @@ fn the_command_line_wins_over_the_environment_and_both_over_the_file() {
 
 #[test]
 fn the_file_of_the_command_line_is_read_in_place_of_that_of_the_environment() {
-    let (one, other) = (
-        Written::new("max-body = 1\n"),
-        Written::new("max-body = nonsense"),
-    );
+    let one = Written::new("max-body = 1\n");
+    let other = Written::new("max-body = nonsense");
     let server = Launch::new(&["--config", &one.path()]).env("DATA_SERVER_CONFIG", other.path());
     assert_eq!(server.start().put("k", "12").status, 413);
 }

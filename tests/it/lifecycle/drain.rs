@@ -1,8 +1,6 @@
 //! Proves the drain: requests in flight are finished, idle connections are closed, new ones are not accepted, all within the
 //! grace period. A second signal ends the server at once.
 
-use std::net::TcpStream;
-
 use crate::support::prelude::*;
 
 /// A grace period that is longer than any test waits for an end.
@@ -81,8 +79,10 @@ fn a_request_pipelined_behind_the_one_in_flight_is_not_begun() {
     writer.assert_closed();
     assert_eq!(server.exit(), Some(0));
     let is_right = server.dir.read("k") == value;
-    let holds = is_right;
-    assert!(holds, "what came after `Connection: close` was performed");
+    assert!(
+        is_right,
+        "what came after `Connection: close` was performed"
+    );
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! Proves how a start fails: exit code, a reason on standard error, nothing on standard output.
 
-use std::net::TcpListener;
-
 use crate::support::prelude::*;
 
 #[test]

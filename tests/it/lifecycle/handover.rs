@@ -1,12 +1,9 @@
 //! Proves that a restart with socket activation loses no request: clients wait in the queue of the socket, answers announce
 //! when a connection closes, and the service manager is notified of every step.
 
-use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixDatagram;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use tempfile::TempDir;
+use std::sync::atomic::AtomicU64;
 
 use crate::support::prelude::*;
 

@@ -1,9 +1,6 @@
 //! Proves `data-server health`: its exit code says whether a server is well, and one line why not.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
-
-use tempfile::TempDir;
 
 use crate::support::prelude::*;
 
@@ -205,13 +202,7 @@ fn what_does_not_answer_rightly_is_unwell() {
 
 #[test]
 fn a_url_of_another_kind_is_refused() {
-    for url in [
-        "ftp://127.0.0.1",
-        "https://",
-        "127.0.0.1:8080",
-        "unix:",
-        "http://",
-    ] {
+    for url in words("ftp://127.0.0.1 https:// 127.0.0.1:8080 unix: http://") {
         assert_unwell(&health(&[url]).run(), "give a URL");
     }
 }

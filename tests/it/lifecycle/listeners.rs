@@ -1,14 +1,11 @@
 //! Proves that a server listens at several places at once, each under the same rules, and what a unix socket is like: its
 //! file comes and goes with the server, and its clients are known by their processes.
 
-use std::fs::File;
-use std::net::TcpListener;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
 use std::process;
 
 use rustix::process::getuid;
-use tempfile::TempDir;
 
 use crate::support::prelude::*;
 
@@ -64,10 +61,9 @@ fn every_place_serves_with_each_dispatch() {
                 let mut raw = Raw::connect(port.parse().expect("an address"));
                 assert_eq!(raw.ask(GET).body, b"value", "{dispatch} {threads} {port}");
             }
-            let expected = b"value";
             assert_eq!(
                 Raw::connect_unix(&path).ask(GET).body,
-                expected,
+                b"value",
                 "{dispatch}"
             );
         }

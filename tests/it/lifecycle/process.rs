@@ -1,7 +1,5 @@
 //! Proves the outside of a running process: options and environment, threads and their names, limits and warnings.
 
-use std::collections::BTreeSet;
-
 use crate::support::prelude::*;
 
 #[test]

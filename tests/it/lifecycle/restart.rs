@@ -58,9 +58,8 @@ fn a_killed_server_has_lost_nothing_it_acknowledged() {
             all.collect::<Vec<_>>()
         });
         let is_right = writers.len() >= 100;
-        let holds = is_right;
         assert!(
-            holds,
+            is_right,
             "only {} writes before the kill prove little",
             writers.len()
         );

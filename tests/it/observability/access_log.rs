@@ -103,10 +103,8 @@ fn a_line_of_text_has_every_field() {
     let server = Launch::new(&["--access-log", "--threads", "1"]).text_log();
     let mut server = server.start();
     server.store("k", "value");
-    get(
-        &server,
-        &format!("X-Request-Id: mine\r\ntraceparent: 00-{TRACE}-{SPAN}-01\r\n"),
-    );
+    let told = format!("X-Request-Id: mine\r\ntraceparent: 00-{TRACE}-{SPAN}-01\r\n");
+    get(&server, &told);
     server.stop();
     let log = server.log();
     let line = log

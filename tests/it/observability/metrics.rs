@@ -6,9 +6,7 @@
     reason = "counts are whole, small, and exact in a float"
 )]
 
-use std::collections::BTreeSet;
 use std::io::Write as _;
-use std::process::Stdio;
 
 use crate::support::prelude::*;
 

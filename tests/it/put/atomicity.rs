@@ -1,8 +1,5 @@
 //! Proves that every reader sees a whole value or none at every moment, during any writes.
 
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use crate::support::prelude::*;
 
 #[test]
@@ -102,8 +99,10 @@ fn readers_see_a_whole_value_or_none_during_puts_and_deletes() {
         drop(saying);
         let (there, absent) = reader.join().expect("the reader");
         let is_right = there > 0 && absent > 0;
-        let holds = is_right;
-        assert!(holds, "saw it {there} times and missed it {absent} times");
+        assert!(
+            is_right,
+            "saw it {there} times and missed it {absent} times"
+        );
     });
     server.dir.assert_holds(&[]);
 }

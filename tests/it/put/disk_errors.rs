@@ -1,7 +1,6 @@
 //! Proves the behaviour on disk errors: full, out of inodes, read-only, or a file too large for the process. The answer has
 //! the reason, the old value stays, reads and deletes work, and freed space can be used.
 
-use std::fs::File;
 use std::io::Write;
 
 use crate::support::prelude::*;
@@ -32,11 +31,9 @@ fn a_full_disk_refuses_only_puts() {
         "PUT, GET and DELETE on a full disk"
     ));
     let mut server = Launch::new(&[]).on(&mount.dir()).start();
-    let (old, victim, new) = (
-        pattern(1, 100_000),
-        pattern(2, 600_000),
-        pattern(3, 400_000),
-    );
+    let old = pattern(1, 100_000);
+    let victim = pattern(2, 600_000);
+    let new = pattern(3, 400_000);
     server.store("k", &old);
     server.store("victim", &victim);
     let room = || {

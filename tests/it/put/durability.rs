@@ -78,12 +78,8 @@ fn the_value_is_synced_then_its_name_then_the_answer_is_sent() {
         assert!(is_right, "{name_synced:?}, {answered:?}");
         since = answered.ended;
     }
-    let removed = next(
-        &calls,
-        since,
-        &["unlinkat"],
-        &format!("{directory}, \"small\""),
-    );
+    let text = format!("{directory}, \"small\"");
+    let removed = next(&calls, since, &["unlinkat"], &text);
     let synced = next(&calls, removed.ended, &["fsync"], &directory);
     let answered = next(&calls, since, &["sendto", "sendmsg"], "HTTP/1.1 200");
     assert!(synced.ended < answered.began, "{synced:?}, {answered:?}");

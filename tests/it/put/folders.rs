@@ -290,31 +290,8 @@ fn a_folder_on_another_file_system_is_read_and_not_written() {
 #[test]
 fn a_folder_that_the_server_may_not_use_is_its_own_affair() {
     directory_only!("the file system");
-    only_where!(
-        !rustix::process::geteuid().is_root() || fs::exists("/usr/bin/setpriv").unwrap_or(false),
-        "folders without permission",
-        "setpriv is not here"
-    );
     let dir = DataDir::temporary();
-    let everyone = |path: &std::path::Path, mode| {
-        fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
-    };
-    everyone(dir.path(), 0o777);
-    everyone(dir.path().parent().expect("its place"), 0o777);
-    let nobody = [
-        "setpriv",
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-    ];
-    let launch = Launch::new(&["--threads", "1"]).on(&dir);
-    let Ok(server) = launch.through(&nobody).start_or_end() else {
-        crate::support::left_out(
-            "folders without permission",
-            "another user cannot run the server",
-        );
-        return;
-    };
+    let server = needed!(served_by_nobody(&dir, "folders without permission"));
     server.store("open/k", "v");
     for (folder, mode) in [
         ("closed", 0o700),
@@ -322,7 +299,7 @@ fn a_folder_that_the_server_may_not_use_is_its_own_affair() {
         ("no-writing", 0o755),
     ] {
         dir.place(&format!("{folder}/k"), "v");
-        everyone(&dir.file(folder), mode);
+        fs::set_permissions(dir.file(folder), Permissions::from_mode(mode)).expect("a mode");
     }
     for (folder, get, put, delete) in [
         ("closed", 403, 403, 403),

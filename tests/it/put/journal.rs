@@ -294,10 +294,9 @@ fn a_directory_that_needs_a_replay_is_not_served_read_only() {
     let mut server = start(&dir);
     server.store("k", "value");
     let beside = Launch::new(&["--read-only"]).on(&dir).start();
-    let expected = b"value";
     assert_eq!(
         beside.get("k").body,
-        expected,
+        b"value",
         "beside the server that writes"
     );
     drop(beside);

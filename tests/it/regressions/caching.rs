@@ -1,9 +1,7 @@
 //! Values had no Cache-Control, so browsers and proxies guessed how long they stay fresh, and showed the old value after a
 //! replacement. Proves the field, and that Varnish shows the new value at once. The test with Chromium is in `tests/browser`.
 
-use std::process::{Child, Stdio};
-
-use tempfile::TempDir;
+use std::process::Child;
 
 use crate::support::prelude::*;
 

@@ -2,10 +2,6 @@
 //! breaks off is not stored, and a client that still reads gets every answer.
 
 use std::io::Write;
-use std::process::Stdio;
-use std::sync::Mutex;
-
-use tempfile::TempDir;
 
 use crate::support::prelude::*;
 
@@ -404,10 +400,8 @@ fn nc_and_socat_get_whole_answers() {
             for _ in 0..rounds {
                 let input = format!("{request} HTTP/1.1\r\nHost: t\r\n\r\n");
                 let Some(answer) = say(program, server.addr, &input) else {
-                    crate::support::left_out(
-                        &format!("what {} gets", program[0]),
-                        &format!("{} is not installed", program[0]),
-                    );
+                    let lines = format!("{} is not installed", program[0]);
+                    crate::support::left_out(&format!("what {} gets", program[0]), &lines);
                     return;
                 };
                 let is_whole = answer.starts_with(&format!("HTTP/1.1 {status} "));

@@ -98,10 +98,8 @@ fn a_second_server_on_the_new_directory_stops_the_first() {
 fn a_server_whose_own_files_were_removed_stops_writing() {
     directory_only!("hands in the directory");
     let server = serving_old();
-    let (own, aside) = (
-        server.dir.path().join(".data-server"),
-        server.dir.outside("aside"),
-    );
+    let own = server.dir.path().join(".data-server");
+    let aside = server.dir.outside("aside");
     fs::rename(&own, &aside).expect("moved away");
     assert_writes_are_refused(&server, ".data-server");
     assert_eq!(server.get("k").body, b"old", "reads go on");

@@ -3,11 +3,10 @@
 //!
 //! The tests compare counts and orders of events, not times. strace delays walks of the directory while it is attached.
 
-use std::fs::{File, Permissions};
+use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
 use rustix::fs::{Advice, fadvise};
-use tempfile::TempDir;
 
 use crate::support::prelude::*;
 
@@ -282,37 +281,22 @@ fn what_is_mounted_on_a_folder_is_listed_at_once() {
 fn a_folder_whose_rights_change_is_listed_as_they_are() {
     directory_only!("the index of listings");
     let dir = DataDir::in_memory();
-    let set = |path: &std::path::Path, mode| {
-        fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
-    };
-    set(dir.path(), 0o777);
-    set(dir.path().parent().expect("its place"), 0o777);
     for n in 0..3_000 {
         File::create(dir.file(format!("{n:06}"))).expect("a value by hand");
     }
     dir.place("closed/below/k", "v");
-    let folder = dir.file("closed");
-    set(&folder, 0o700);
-    let nobody = [
-        "setpriv",
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-    ];
-    let launch = Launch::new(&["--threads", "1"]).on(&dir);
-    let Ok(server) = launch.through(&nobody).start_or_end() else {
-        crate::support::left_out(
-            "folders whose rights change",
-            "another user cannot run the server",
-        );
-        return;
+    let set = |mode| {
+        let set = fs::set_permissions(dir.file("closed"), Permissions::from_mode(mode));
+        set.expect("a mode");
     };
+    set(0o700);
+    let server = needed!(served_by_nobody(&dir, "folders whose rights change"));
     assert_eq!(listed(&server, "?limit=1"), ["000000"]);
     for _ in 0..3 {
         assert_eq!(listed(&server, "?prefix=closed/"), [""; 0]);
-        set(&folder, 0o755);
+        set(0o755);
         assert_eq!(listed(&server, "?prefix=closed/"), ["closed/below/k"]);
-        set(&folder, 0o700);
+        set(0o700);
     }
 }
 

@@ -1,9 +1,7 @@
 //! Logs that cannot be written: a full disk, `/dev/full`, a reader that is gone or has stopped, no standard error. Each of
 //! them ended or blocked the server. Now every request is answered, lost lines are counted, and SIGTERM leads to exit code 0.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, PipeReader, Write};
-use std::net::TcpListener;
 use std::sync::mpsc;
 
 use crate::support::prelude::*;

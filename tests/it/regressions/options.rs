@@ -1,7 +1,7 @@
 //! The server accepted `--cors-origin https://a.b/` and `a.b`, which matched no page, and refused `--listen :8080` without a
 //! hint. Proves which values it accepts, and that its error messages say what to write.
 
-use std::net::{IpAddr, Ipv6Addr, TcpListener};
+use std::net::{IpAddr, Ipv6Addr};
 
 use crate::support::prelude::*;
 

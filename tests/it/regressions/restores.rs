@@ -63,11 +63,8 @@ fn assert_restores(commands: &str) {
     drop(server);
 
     for (key, ..) in VALUES {
-        let kept = fs::getxattr(
-            restored.file(key),
-            "user.data-server.sha-256",
-            &mut [0; 64][..],
-        );
+        let line = "user.data-server.sha-256";
+        let kept = fs::getxattr(restored.file(key), line, &mut [0; 64][..]);
         assert!(kept.is_ok(), "the digest kept beside {key}: {kept:?}");
     }
     let again = Launch::new(&[]).on(&restored).start();

@@ -1,7 +1,5 @@
 //! Signals: SIGTERM sent twice, as `timeout` does, and signals that ended the server without a drain.
 
-use std::net::TcpStream;
-
 use crate::support::prelude::*;
 
 const STOPS: usize = 12;

@@ -1,8 +1,6 @@
 //! Proves what a handshake settles: the version, the certificate by name, the protocol, that sessions are resumed by any
 //! reactor, and how handshakes are counted.
 
-use std::sync::Arc;
-
 use rustls::{HandshakeKind, ProtocolVersion, version};
 
 use super::{GET, NAMES, start, started};

@@ -185,9 +185,8 @@ fn handshakes_that_are_begun_and_left_leave_nothing() {
     let after = round(count);
     let most = before + 2048;
     let is_right = after < most;
-    let holds = is_right;
     assert!(
-        holds,
+        is_right,
         "{before} KiB, and {after} KiB after {count} times 50 more"
     );
 }

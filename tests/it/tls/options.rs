@@ -40,10 +40,8 @@ fn options_that_do_not_fit_are_refused() {
 #[test]
 fn a_file_that_cannot_be_used_is_named() {
     let authority = Authority::new();
-    let (own, other) = (
-        authority.issue("own", &NAMES),
-        authority.issue("other", &NAMES),
-    );
+    let own = authority.issue("own", &NAMES);
+    let other = authority.issue("other", &NAMES);
     let text = |path: &std::path::Path| path.to_str().expect("text").to_owned();
     let (certificate, key) = (text(&own.certificate), text(&own.key));
     let dir = DataDir::temporary();
@@ -90,10 +88,8 @@ fn a_server_speaks_tls_at_some_places_and_none_at_others() {
     let own = authority.issue("own", &NAMES);
     let dir = tempfile::tempdir().expect("a temporary directory");
     let socket = dir.path().join("socket");
-    let (clear, sealed) = (
-        "http://127.0.0.1:0",
-        format!("https+unix:{}", socket.display()),
-    );
+    let clear = "http://127.0.0.1:0";
+    let sealed = format!("https+unix:{}", socket.display());
     let args = [own.options(), vec!["--listen", &sealed, "--listen", clear]].concat();
     let mut server = Launch::new(&args).listen("https://127.0.0.1:0").start();
     crate::support::eventually("all lines are there", || server.stdout_so_far().len() == 3);

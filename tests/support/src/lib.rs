@@ -45,7 +45,7 @@ pub use raw::{Raw, Response, chunked, put_head};
 pub use report::{is_on_path, left_out, say, tool};
 pub use resumable::Resumable;
 pub use scale::{is_full, scaled};
-pub use server::{Ended, Launch, TestServer, held_socket, scheme, words};
+pub use server::{Ended, Launch, TestServer, held_socket, scheme, served_by_nobody, words};
 pub use stream::Stream;
 pub use tls::{Authority, Issued, TlsClient, is_left_out_over_tls, is_tls};
 pub use trace::{Attached, Call, Trace, can_trace};

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -230,6 +231,24 @@ impl Launch {
         }
         command
     }
+}
+
+/// A server of one reactor on this directory, which anybody may write to, with the rights of nobody; `None` where that cannot be had,
+/// which is said.
+pub fn served_by_nobody(dir: &DataDir, left_out: &str) -> Option<TestServer> {
+    for open in [dir.path(), &dir.outside("")] {
+        let everybody = fs::Permissions::from_mode(0o777);
+        fs::set_permissions(open, everybody).expect("a mode");
+    }
+    let nobody = words("setpriv --reuid=65534 --regid=65534 --clear-groups");
+    let launch = Launch::new(&["--threads", "1"]).on(dir);
+    let is_here = crate::is_on_path("setpriv");
+    let started = is_here.then(|| launch.through(&nobody).start_or_end().ok());
+    let started = started.flatten();
+    if started.is_none() {
+        crate::left_out(left_out, "another user cannot run the server");
+    }
+    started
 }
 
 /// Options as they are typed, none of which has a space in it.

@@ -4,9 +4,8 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::mem;
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::net::Shutdown;
+use std::sync::MutexGuard;
 use std::thread::JoinHandle;
 
 use super::Subject;

@@ -57,9 +57,8 @@ fn rounds(what: &str, dir: &DataDir, resource: &mut dyn Resourced, count: usize)
         recoveries.push(Recovery::seen(resource, &server, &witness, round));
         drop(old);
         let let_go = within(LETTING_GO, || self::at_rest(&server) <= at_rest);
-        let is_right = let_go;
         assert!(
-            is_right,
+            let_go,
             "{at_rest:?} at rest, now {:?}",
             self::at_rest(&server)
         );

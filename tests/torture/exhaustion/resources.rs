@@ -1,6 +1,5 @@
 //! What runs out: descriptors, the size of files, the disk and its inodes.
 
-use std::fs::File;
 use std::io::Write;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};

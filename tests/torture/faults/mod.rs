@@ -20,17 +20,8 @@ use matrix::{Fault, faults, spread};
 use operation::{Scene, calls_of, is_of, on_disk, warm};
 use verdict::{Rest, Seen, judge, sync_retried};
 
-use crate::scale::{counted, left_out, scaled};
+use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
-
-/// Whether strace is there; says so where it is not.
-fn possible(what: &str) -> bool {
-    let possible = can_trace();
-    if !possible {
-        left_out(what, "strace does not run here");
-    }
-    possible
-}
 
 /// Has the fault hit `scene`, repeated until it does; false when it never did, otherwise what went wrong.
 fn strike(subject: &Subject, fault: &Fault, seed: u64) -> Result<bool, String> {
@@ -121,9 +112,7 @@ impl Subject {
 
 #[test]
 fn each_call_of_each_operation_made_to_fail() {
-    if !possible("faults of system calls") {
-        return;
-    }
+    tracing_only!("faults of system calls");
     let (mut hit, mut missed, mut wrong) = (0, 0, Vec::new());
     let share = scaled(3, usize::MAX);
     for (number, scene) in Scene::all().into_iter().enumerate() {

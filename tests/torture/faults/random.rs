@@ -1,9 +1,9 @@
 //! Several calls at once, again and again, from a printed seed: what a model of the value says must hold all the same.
 
+use super::Subject;
 use super::matrix::{ERRORS, is_possible};
 use super::operation::{Operation, Reply, Scene, calls_of, on_disk};
 use super::verdict::statuses;
-use super::{Subject, possible};
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
@@ -131,9 +131,7 @@ fn durable() -> Scene {
 
 #[test]
 fn several_calls_at_once_fail_again_and_again() {
-    if !possible("random faults of system calls") {
-        return;
-    }
+    tracing_only!("random faults of system calls");
     let scene = durable();
     let server = Subject::start(scene).server;
     let is_hot = |scene: &Scene| matches!(scene.operation, Operation::Get { hot: true, .. });
@@ -158,9 +156,7 @@ fn several_calls_at_once_fail_again_and_again() {
 /// Of every two changes of a name, one is only said to be made.
 #[test]
 fn a_change_that_never_was_is_found_among_random_faults() {
-    if !possible("a planted lie among random faults") {
-        return;
-    }
+    tracing_only!("a planted lie among random faults");
     let lies = ["linkat", "renameat", "unlinkat"];
     let injections = lies.map(|call| format!("inject={call}:retval=0:when=1+2"));
     let found = round_under(

@@ -10,8 +10,6 @@ mod stalls;
 mod strike;
 mod wire;
 
-use std::sync::Arc;
-
 use crate::support::prelude::*;
 
 /// What a long value has, in bytes.

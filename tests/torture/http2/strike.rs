@@ -4,7 +4,7 @@
 use std::fmt;
 use std::io::Write;
 use std::net::Shutdown;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 
 use super::wire::{Frame, GOAWAY, PING, Peer, ping};
 use crate::support::prelude::*;

@@ -1,7 +1,6 @@
 //! Frames of HTTP/2 as bytes, sound or not, and a client that sends and reads them (RFC 9113, section 4).
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
 
 use crate::support::prelude::*;
 

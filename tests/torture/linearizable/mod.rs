@@ -11,9 +11,6 @@ mod power;
 mod register;
 mod remote;
 
-use std::collections::HashSet;
-use std::sync::atomic::Ordering;
-
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
 use crate::support::prelude::*;

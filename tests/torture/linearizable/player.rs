@@ -1,6 +1,6 @@
 //! One client of a history: what it asks of the registers, and what it saw.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicU32;
 
 use super::KEYS;
 use super::register::{Asked, Event, Only, Told, at};
@@ -213,8 +213,10 @@ impl Player {
         let is_whole = matches!(heard, Heard::Answer(_));
         let goes_on = is_whole || stage.rules.kills();
         let is_right = is_whole || stage.may_break();
-        let holds = is_right;
-        assert!(holds, "{asked:?}: no answer while the server should serve");
+        assert!(
+            is_right,
+            "{asked:?}: no answer while the server should serve"
+        );
         let (told, back) = match heard {
             Heard::Answer(answer) if stage.rules == Rules::Power && answer.status >= 500 => {
                 assert!(stage.may_break(), "{asked:?}: {}", answer.status);

@@ -4,7 +4,7 @@
 //! After each cut the changes of a key that were acknowledged, some of those without an answer, and what the key has then must have an
 //! order. What was read or refused before counts for nothing: a client may meet a change that is not on the disk yet.
 
-use std::sync::atomic::Ordering;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::player::{Player, Rules, Stage};
 use super::register::{Asked, Only, Told, at};
@@ -16,7 +16,7 @@ use crate::scale::{available, counted, left_out, scaled};
 use crate::support::prelude::*;
 
 /// Operations before a cut, at least.
-const ENOUGH: usize = 200;
+const ENOUGH: usize = 800;
 
 /// Registers on one disk, over any number of cuts.
 struct Registers {
@@ -33,12 +33,24 @@ struct Registers {
 }
 
 impl Registers {
-    /// A cut of power among changes. On a slow device more of them are on their way at once.
-    fn cut(&mut self, is_slow: bool) {
+    fn new(disk: Image, args: &'static [&'static str], seed: u64) -> Self {
+        Self {
+            disk,
+            args,
+            stage: Stage::new(Rules::Power),
+            dice: Random::new(seed),
+            found: [None; KEYS],
+            changes: 0,
+            refused: 0,
+            unknown: 0,
+            lies: 0,
+        }
+    }
+
+    /// A cut of power among changes, while strace does this to the server, if anything.
+    fn cut(&mut self, strace: &[&str]) {
         let mut server = Launch::new(self.args).on(&self.disk.dir()).start();
-        let delay = "inject=fdatasync:delay_enter=20000";
-        let slow = ["-e", "trace=fdatasync", "-e", delay];
-        let tracer = is_slow.then(|| Attached::to(&server, &slow));
+        let tracer = (!strace.is_empty()).then(|| Attached::to(&server, strace));
         let (stage, addr) = (&self.stage, server.addr);
         stage.ending.store(false, Ordering::Release);
         stage.fails.store(false, Ordering::Release);
@@ -97,19 +109,13 @@ fn no_change_is_lost_on(kind: Kind, args: &'static [&'static str], cuts: usize) 
         left_out(&format!("{what}, slow"), "strace does not run here");
     }
     let seed = seed("linearizable-power");
-    let mut registers = Registers {
-        disk,
-        args,
-        stage: Stage::new(Rules::Power),
-        dice: Random::new(seed),
-        found: [None; KEYS],
-        changes: 0,
-        refused: 0,
-        unknown: 0,
-        lies: 0,
-    };
+    let mut registers = Registers::new(disk, args, seed);
+    // On a slow device more changes are on their way at once.
+    let delay = "inject=fdatasync:delay_enter=20000";
+    let slow = ["-e", "trace=fdatasync", "-e", delay];
     for cycle in 0..cuts {
-        registers.cut(can_be_slow && cycle % 2 == 0);
+        let is_slow = can_be_slow && cycle % 2 == 0;
+        registers.cut(if is_slow { &slow } else { &[] });
     }
     let Registers {
         changes,
@@ -141,4 +147,18 @@ fn no_acknowledged_change_is_lost_to_a_power_cut() {
 fn no_acknowledged_change_is_lost_to_a_power_cut_without_a_journal() {
     const ARGS: &[&str] = &["--durability", "disk", "--journal", "off"];
     no_change_is_lost_on(Kind::Ext4, ARGS, scaled(1, 20));
+}
+
+/// The harness is shown to fail: what the server calls synced is lost.
+#[test]
+fn a_server_without_syncs_has_no_order() {
+    let what = "registers without syncs";
+    tracing_only!(what);
+    let disk = needed!(available(what, Image::new(Kind::Ext4)));
+    let mut registers = Registers::new(disk, DISK, seed("linearizable-power, planted"));
+    let lie = "inject=fsync,fdatasync,syncfs:retval=0";
+    let lies = ["-e", "trace=fsync,fdatasync,syncfs", "-e", lie];
+    // Or the next server refuses to start on what is left.
+    let cut = AssertUnwindSafe(|| (0..5).for_each(|_| registers.cut(&lies)));
+    assert!(catch_unwind(cut).is_err(), "nothing is lost");
 }

@@ -4,7 +4,6 @@
 //! atomic. The store in memory has an atomic one, and loses answers by order.
 
 use std::fmt;
-use std::sync::atomic::Ordering;
 
 use super::player::{Player, Remote, Rules, Stage};
 use super::register::{Asked, Event, Told};
@@ -138,10 +137,8 @@ pub(super) fn addrs(servers: &[TestServer; 2]) -> [SocketAddr; 2] {
 fn registers_in_a_real_store_are_linearizable_through_two_servers_and_a_bad_network() {
     let store = needed!(VersityGw::start(2));
     let mut dice = Random::new(seed("linearizable-s3"));
-    let (began, time) = (
-        Instant::now(),
-        scaled(Duration::ZERO, Duration::from_secs(600)),
-    );
+    let began = Instant::now();
+    let time = scaled(Duration::ZERO, Duration::from_secs(600));
     let (mut counts, mut connections, mut broken) = (Counts::default(), 0, 0);
     while counts.histories == 0 || began.elapsed() < time {
         let bucket = store

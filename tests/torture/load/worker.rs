@@ -1,7 +1,5 @@
 //! One client of the load: what it asks, and how it judges what comes of it.
 
-use std::sync::atomic::Ordering;
-
 use super::change::Change;
 use super::{CLIENTS, KEYS, Load, Progress, Silence};
 use crate::ledger::{Fault, Finding, Ledger, Number};

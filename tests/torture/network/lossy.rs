@@ -93,6 +93,8 @@ fn transfer_all(percent: &str) {
         "{percent}% of packets lost, {again} sent again, {count} transfers, {given_up} given up, none half"
     );
     let is_right = again >= 20;
-    let holds = is_right;
-    assert!(holds, "only {again} packets were lost: this shows nothing");
+    assert!(
+        is_right,
+        "only {again} packets were lost: this shows nothing"
+    );
 }

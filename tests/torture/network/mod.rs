@@ -6,9 +6,6 @@
 mod lossy;
 mod transfer;
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use self::transfer::{LENGTHS, Transfer};
 use crate::proxy::{Fault, Faults, Proxy};
 use crate::random::{Random, seed};

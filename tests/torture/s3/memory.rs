@@ -1,7 +1,5 @@
 //! An S3 store under a load that does not fit in memory.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use super::serve;
 use crate::scale::{counted, scaled};
 use crate::support::prelude::*;

@@ -6,8 +6,6 @@ mod others;
 mod sweep;
 mod uploads;
 
-use std::sync::{Arc, Mutex};
-
 use crate::proxy::{Fault, Faults, Relay};
 use crate::support::prelude::*;
 use crate::support::s3::Bucket;

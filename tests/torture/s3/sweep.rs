@@ -1,6 +1,6 @@
 //! What a killed server leaves of an upload in parts, and that a later server removes it.
 
-use std::fs::{File, FileTimes};
+use std::fs::FileTimes;
 
 use super::serve;
 use crate::support::prelude::*;

@@ -1,7 +1,6 @@
 //! A siege: slow connections of several kinds, held and opened again, and what the server did about them.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
 
 use socket2::{Domain, Socket, Type};
 

@@ -1,9 +1,7 @@
 //! What happens to the server of a soak: it is killed, drained, stopped, cut off and besieged, and loses its disk space
 //! and its descriptors, for two or three seconds.
 
-use std::fs::File;
 use std::io::Write;
-use std::net::TcpListener;
 
 use rustix::process::Resource;
 

@@ -118,10 +118,9 @@ fn a_long_mixed_load_with_a_fault_every_ten_seconds() {
         progress.unanswered(),
         watch.samples.len()
     );
-    let expected = Ok(());
     assert_eq!(
         verify(&mut load, &soak.server),
-        expected,
+        Ok(()),
         "seed {}",
         load.seed
     );

@@ -1,9 +1,6 @@
 //! What is answered of the fields that are kept, and with which body.
 
-use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{Read, Write};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 use flate2::Compression;

@@ -2,8 +2,6 @@
 //! Content-Language are kept in one attribute, answered as they were sent, removed by the next PUT, and no way to inject a
 //! header. A stored coding stays as it is.
 
-use std::fs::File;
-
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 
 use crate::support::prelude::*;

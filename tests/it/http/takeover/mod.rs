@@ -3,7 +3,7 @@
 
 mod exchange;
 
-use std::fs::{File, FileTimes};
+use std::fs::FileTimes;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -364,48 +364,20 @@ fn assert_equal_answers(options: &[&str], lengths: &[usize]) {
 fn answers_are_equal() {
     http1_only!("no socket is taken over");
     directory_only!("bodies between sockets and files");
-    assert_equal_answers(&[], scaled(&AROUND, &LENGTHS));
-}
-
-#[test]
-fn answers_are_equal_without_a_cache() {
-    http1_only!("no socket is taken over");
-    directory_only!("bodies between sockets and files");
-    assert_equal_answers(&["--cache", "0"], &SOME);
-}
-
-#[test]
-fn answers_are_equal_when_compressed() {
-    http1_only!("no socket is taken over");
-    directory_only!("bodies between sockets and files");
-    assert_equal_answers(&["--compress"], &SOME);
-}
-
-#[test]
-fn answers_are_equal_with_log_server_timing_and_cors() {
-    http1_only!("no socket is taken over");
-    directory_only!("bodies between sockets and files");
-    let origin = ["--cors-origin", "https://a.example"];
-    let options = [&["--access-log", "--server-timing"], &origin[..]].concat();
-    assert_equal_answers(&options, scaled(&SOME, &LENGTHS));
-}
-
-#[test]
-fn answers_are_equal_when_nothing_is_stored() {
-    http1_only!("no socket is taken over");
-    directory_only!("bodies between sockets and files");
-    assert_equal_answers(&["--discard"], &SOME);
-    assert_equal_answers(&["--read-only"], &SOME);
-}
-
-#[test]
-fn answers_are_equal_with_compat_and_a_limit() {
-    http1_only!("no socket is taken over");
-    directory_only!("bodies between sockets and files");
-    assert_equal_answers(
-        &["--compat", "--max-body", "300000"],
-        scaled(&SOME, &LENGTHS),
-    );
+    let (plain, some) = (scaled(&AROUND[..], &LENGTHS), scaled(&SOME[..], &LENGTHS));
+    let logged = "--access-log --server-timing --cors-origin https://a.example";
+    for (options, lengths) in [
+        ("", plain),
+        ("--cache 0", &SOME),
+        ("--compress", &SOME),
+        (logged, some),
+        ("--discard", &SOME),
+        ("--read-only", &SOME),
+        ("--compat --max-body 300000", some),
+    ] {
+        println!("with {options:?}");
+        assert_equal_answers(&words(options), lengths);
+    }
 }
 
 #[test]

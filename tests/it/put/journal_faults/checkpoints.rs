@@ -64,9 +64,8 @@ fn what_two_failed_syncs_dropped_is_written_anew_before_it_is_settled() {
     };
     let written = calls.iter().find(is_written);
     let is_right = written.is_some();
-    let holds = is_right;
     assert!(
-        holds,
+        is_right,
         "settled, and not written since the sync that failed: {calls:#?}"
     );
 }

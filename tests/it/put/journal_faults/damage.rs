@@ -131,39 +131,22 @@ fn a_bit_that_flips_in_a_synced_frame_ends_the_start() {
     }
 }
 
+/// Pages of zeros, segments that are cut short, or gone, and those that some file systems bring back with zeros.
 #[test]
-fn a_page_of_zeros_in_the_journal_ends_the_start() {
+fn a_segment_that_lacks_what_was_synced_ends_the_start() {
     journal_only!();
     for frame in [0, 10] {
         let damaged = Damaged::new();
         let at = damaged.frames[frame];
         damaged.change(|bytes| bytes[at..at + BLOCK].fill(0));
         assert_named_and_kept(&damaged, &format!("frame {frame} is zeros"));
-    }
-}
-
-#[test]
-fn a_segment_that_is_cut_short_ends_the_start() {
-    journal_only!();
-    for frame in [0, 10] {
         let damaged = Damaged::new();
         damaged.change(|bytes| bytes.truncate(damaged.frames[frame]));
         assert_named_and_kept(&damaged, &format!("cut short at frame {frame}"));
     }
-}
-
-#[test]
-fn a_segment_that_is_gone_ends_the_start() {
-    journal_only!();
     let damaged = Damaged::new();
     fs::remove_file(&damaged.segment).expect("it is there");
     assert_named_and_kept(&damaged, "removed");
-}
-
-/// Some file systems bring a file back with zeros.
-#[test]
-fn a_segment_of_zeros_ends_the_start() {
-    journal_only!();
     let damaged = Damaged::new();
     damaged.change(|bytes| bytes.fill(0));
     assert_named_and_kept(&damaged, "all zeros");

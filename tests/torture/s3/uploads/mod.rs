@@ -7,8 +7,6 @@
 mod client;
 
 use std::fmt;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use self::client::{Counts, End, State, Uploader, Value};
 use super::sweep::{OLD, age};
@@ -33,26 +31,17 @@ const LONG: Duration = Duration::from_secs(180);
 /// What the clients share.
 #[derive(Default)]
 struct Stage {
-    is_over: AtomicBool,
+    over: Done,
     ended: AtomicUsize,
     values: Mutex<Vec<Value>>,
     faults: Mutex<Vec<String>>,
-}
-
-/// The clients end when it is dropped, also by a panic.
-struct Ending<'a>(&'a Stage);
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        self.0.is_over.store(true, Ordering::Release);
-    }
 }
 
 impl Stage {
     /// Uploads one value after the other.
     fn play(&self, name: usize, uploader: &mut Uploader) {
         for n in 0.. {
-            if self.is_over.load(Ordering::Acquire) {
+            if self.over.is_said() {
                 return;
             }
             let (mut value, end) = uploader.draw(format!("v-{name}-{n}"));
@@ -74,7 +63,7 @@ impl Stage {
 
     /// Kills each of `servers` so often.
     fn kill(&self, servers: &mut [Phoenix; 2], networks: &[BreakingNetwork; 2], kills: usize) {
-        let _ending = Ending(self);
+        let _ending = self.over.when_dropped();
         for turn in 0..kills {
             self.uploads(BETWEEN);
             let (server, network) = (&mut servers[turn % 2], &networks[turn % 2]);
