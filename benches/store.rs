@@ -27,7 +27,8 @@ fn open(dir: &TempDir, cache: u64) -> Directory {
         cpus: None,
         durability: Durability::Os,
         journal: JournalOptions::default(),
-        max_staged: None,
+        staging: Default::default(),
+        min_free: 0,
         upload_expiry: Duration::ZERO,
         is_text: |_, _| false,
     };

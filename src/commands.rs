@@ -84,7 +84,7 @@ pub fn run(command: &Command) -> Result<(String, bool), Failure> {
         } => explain_access(file, who, method, path),
         Command::CheckJournal(dir, at) => {
             let report = store::check_journal(dir, at.as_deref())?;
-            Ok((report.to_string(), !report.is_damaged))
+            Ok((report.text, !report.is_damaged))
         }
         Command::Sign(file, order) => sign(file, order).map(yes),
     }
@@ -170,8 +170,11 @@ fn eprint_prompt_end() {
 /// Says that the file is right.
 fn check_access(file: &Path) -> Result<String, Failure> {
     let access = Access::read(file.to_owned())?;
-    let rules = access.policy().rules().len();
-    Ok(format!("{}: ok, {rules} rules\n", file.display()))
+    let policy = access.policy();
+    let warnings = policy.warnings().iter();
+    let mut text: String = warnings.map(|why| format!("warning: {why}\n")).collect();
+    text += &format!("{}: ok, {} rules\n", file.display(), policy.rules().len());
+    Ok(text)
 }
 
 /// Which rule of `file` decides whether `who` may do `method` with `path`: a line for each right that is enough; and whether

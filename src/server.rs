@@ -113,11 +113,7 @@ impl Server {
         let address = addresses.join(", ");
         let (drain, draining) = drain::channel();
         let counters: Vec<_> = (0..self.config.threads).map(|_| Arc::default()).collect();
-        let min_free = match &self.config.values {
-            Values::Directory(directory, _) => directory.min_free,
-            Values::S3(..) => 0,
-        };
-        let admin = Admin::new(counters.clone(), &self.store, min_free, self.access.clone());
+        let admin = Admin::new(counters.clone(), &self.store, self.access.clone());
         let admin = Arc::new(admin);
         let routes = match &self.admin_listener {
             Some(_) => Routes::Values,

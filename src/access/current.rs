@@ -31,6 +31,7 @@ impl Access {
     /// With the policy that the file at `path` is.
     pub fn read(path: PathBuf) -> Result<Self, BadAccess> {
         let policy = file::read(&path)?;
+        warn(&policy);
         let no_random = |error: std::io::Error| BadAccess {
             place: "random bytes".to_owned(),
             why: error.to_string(),
@@ -64,7 +65,9 @@ impl Access {
     pub fn reload(&self) -> Result<(), BadAccess> {
         let read = file::read(&self.path);
         self.counters.reloads[usize::from(read.is_err())].add(1);
-        self.replace(read?);
+        let policy = read?;
+        warn(&policy);
+        self.replace(policy);
         Ok(())
     }
 
@@ -92,5 +95,12 @@ impl Access {
     /// Tells of each replacement, by its generation.
     pub fn replacements(&self) -> watch::Receiver<u64> {
         self.replaced.subscribe()
+    }
+}
+
+/// Tells of what in the file means nothing.
+fn warn(policy: &Policy) {
+    for warning in policy.warnings() {
+        tracing::warn!(target: "audit", "{warning}");
     }
 }

@@ -101,17 +101,11 @@ impl Reading<'_> {
         }
         for entry in &file.link_key {
             let key = self.link_key(entry)?;
-            if let Some(name) = &entry.subject
-                && policy.subject(name.get_ref()).is_none()
-            {
-                let why = format!("there is no subject {:?}", name.get_ref());
-                return Err(self.wrong(name.span().start, why));
-            }
             if !policy.add_link_key(entry.name.get_ref(), key) {
                 return Err(self.wrong(entry.name.span().start, "two link keys of one name"));
             }
         }
-        self.check_names(file, &policy)?;
+        self.check_names(file, &mut policy)?;
         Ok(policy)
     }
 
@@ -212,20 +206,25 @@ impl Reading<'_> {
         Ok(LinkKey::new(secret, prefix, subject))
     }
 
-    /// Whether each rule is for names that there are.
-    fn check_names(&self, file: &File, policy: &Policy) -> Result<(), BadAccess> {
+    /// Warns of names of rules and link keys that no subject has. They give nobody a right; to refuse the file for them would keep
+    /// alive what its writer has just revoked, by taking the subject out.
+    fn check_names(&self, file: &File, policy: &mut Policy) -> Result<(), BadAccess> {
         let reserved = HashSet::from([Rule::EVERY_SUBJECT, Rule::ANONYMOUS]);
+        let mut unknown = Vec::new();
         for entry in &file.rule {
-            let who = entry.who.get_ref().all();
-            let is_known =
-                |name: &&String| reserved.contains(name.as_str()) || policy.subject(name).is_some();
-            let unknown = who.iter().find(|name| !is_known(name));
-            let why = match unknown {
-                Some(name) => format!("there is no subject {name:?}"),
-                None if who.is_empty() => "who has one name or more".to_owned(),
-                None => continue,
-            };
-            return Err(self.wrong(entry.who.span().start, why));
+            let (who, at) = (entry.who.get_ref().all(), entry.who.span().start);
+            if who.is_empty() {
+                return Err(self.wrong(at, "who has one name or more"));
+            }
+            let names = who.iter().filter(|name| !reserved.contains(name.as_str()));
+            unknown.extend(names.map(|name| (name, at)));
+        }
+        let links = file.link_key.iter().filter_map(|key| key.subject.as_ref());
+        unknown.extend(links.map(|name| (name.get_ref(), name.span().start)));
+        unknown.retain(|(name, _)| policy.subject(name).is_none());
+        for (name, at) in unknown {
+            let warning = self.wrong(at, format!("there is no subject {name:?}"));
+            policy.warn(warning.to_string());
         }
         Ok(())
     }

@@ -71,6 +71,7 @@ pub struct Policy {
     certificates: HashMap<Box<str>, Arc<Subject>>,
     passwords: HashMap<Box<str>, PasswordHash>,
     link_keys: HashMap<Box<str>, LinkKey>,
+    warnings: Vec<String>,
 }
 
 impl Policy {
@@ -91,6 +92,7 @@ impl Policy {
             certificates: HashMap::new(),
             passwords: HashMap::new(),
             link_keys: HashMap::new(),
+            warnings: Vec::new(),
         }
     }
 
@@ -219,6 +221,16 @@ impl Policy {
             not_after: None,
             grant: Grant::new(&[(terms.key, RightSet::from_iter([right]))]),
         })
+    }
+
+    /// What of its file means nothing.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Adds to that.
+    pub(super) fn warn(&mut self, why: String) {
+        self.warnings.push(why);
     }
 
     /// Adds a key of signed links; false where there is one of this name.

@@ -1,5 +1,6 @@
 //! What one client is known by, whatever connections it has.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// One client.
@@ -21,5 +22,14 @@ impl Source {
             }
             v4 @ IpAddr::V4(_) => v4,
         })
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Network(network) => write!(f, "network {network}"),
+            Self::User(uid) => write!(f, "user {uid}"),
+        }
     }
 }

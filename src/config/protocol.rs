@@ -4,8 +4,8 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use clap::Args;
 use clap::builder::FalseyValueParser;
+use clap::{Args, ValueEnum};
 
 use super::BadConfig;
 use crate::http::{
@@ -22,6 +22,25 @@ pub(super) struct Protocol {
     /// Longest value taken; longer ones are answered 413 [default: no limit]
     #[arg(long, value_name = "SIZE", env = "DATA_SERVER_MAX_BODY")]
     max_body: Option<ByteSize>,
+
+    /// Most segments of a key that is stored; a key of more is answered 400, and can still be read and removed
+    #[arg(
+        long,
+        value_name = "N",
+        env = "DATA_SERVER_MAX_KEY_DEPTH",
+        default_value = "32",
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
+    max_key_depth: u16,
+
+    /// Tell clients of resumable uploads before the answer where to resume (104), or not: nginx and Varnish break on it
+    #[arg(
+        long,
+        value_name = "WHETHER",
+        env = "DATA_SERVER_INTERIM",
+        default_value = "on"
+    )]
+    interim: Interim,
 
     /// Refuse PUT and DELETE with 403; the directory must be there, and may lie on a read-only file system
     #[arg(long, env = "DATA_SERVER_READ_ONLY", value_parser = FalseyValueParser::new())]
@@ -72,6 +91,12 @@ pub(super) struct Protocol {
     /// Tell clients how long an answer took, in a Server-Timing header
     #[arg(long, env = "DATA_SERVER_SERVER_TIMING", value_parser = FalseyValueParser::new())]
     server_timing: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Interim {
+    On,
+    Off,
 }
 
 impl Protocol {
@@ -129,7 +154,9 @@ impl Protocol {
             read_only: self.read_only,
             authorizes: false,
             store_resumes: true,
+            interim: self.interim == Interim::On,
             limits: UploadLimits {
+                max_key_depth: self.max_key_depth.into(),
                 max_body: max_body.min(storable),
                 expiry,
             },

@@ -1,6 +1,6 @@
 //! Options of the store.
 
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use super::{BadConfig, Descriptors};
 use crate::http::{ServiceConfig, is_guessed_text};
 use crate::store;
+use crate::store::StagingBounds;
 use crate::store::s3::Share;
 
 /// The directory of the values.
@@ -19,8 +20,6 @@ pub struct DirectoryConfig {
     pub path: PathBuf,
     /// Whether it was named, by an option or in the environment; else it must be this user's own.
     pub is_named: bool,
-    /// Bytes free for values below which the server is not ready.
-    pub min_free: u64,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -69,7 +68,7 @@ pub(super) struct Storage {
     #[arg(long, value_name = "SIZE", env = "DATA_SERVER_JOURNAL_SIZE", default_value = "256MiB", value_parser = journal_size)]
     journal_size: ByteSize,
 
-    /// Bytes of uploads staged at once: received or announced, and not yet published; more are answered 503; 0 is any
+    /// Bytes of uploads staged at once: received, or announced by a request under way, and not yet published; more are answered 503; 0 is any
     #[arg(
         long,
         value_name = "SIZE",
@@ -77,6 +76,19 @@ pub(super) struct Storage {
         default_value = "0"
     )]
     max_staged: ByteSize,
+
+    /// Those of one client: a subject of --access, else an address; 0 is any [default: half of --max-staged]
+    #[arg(long, value_name = "SIZE", env = "DATA_SERVER_MAX_STAGED_PER_CLIENT")]
+    max_staged_per_client: Option<ByteSize>,
+
+    /// Unfinished resumable uploads of one client at once; more are answered 503; 0 is any
+    #[arg(
+        long,
+        value_name = "N",
+        env = "DATA_SERVER_MAX_UPLOADS_PER_CLIENT",
+        default_value_t = store::UPLOADS_OF_ONE
+    )]
+    max_uploads_per_client: u32,
 
     /// How long an unfinished resumable upload is kept after its last request; 0s is for ever
     #[arg(
@@ -87,7 +99,7 @@ pub(super) struct Storage {
     )]
     upload_expiry: humantime::Duration,
 
-    /// Space for values below which /-/ready answers 503; 0 is none [default: 64MiB]
+    /// Space of the disk that no upload may take: those that would are answered 507; 0 is none [default: 64MiB]
     #[arg(long, value_name = "SIZE", env = "DATA_SERVER_MIN_FREE")]
     min_free: Option<ByteSize>,
 }
@@ -130,7 +142,6 @@ impl Storage {
         DirectoryConfig {
             is_named: path.is_some(),
             path: path.unwrap_or_else(|| DEFAULT_DIR.into()),
-            min_free: self.min_free.unwrap_or(MIN_FREE).as_u64(),
         }
     }
 
@@ -180,7 +191,7 @@ impl Storage {
                 reactors,
                 cpus: None,
                 compute_threads: self.compute_threads(),
-                max_staged: self.max_staged(),
+                staging: self.bounds(),
                 upload_expiry: *self.upload_expiry,
                 read_only: service.read_only,
             }),
@@ -193,13 +204,19 @@ impl Storage {
             .map_or_else(|| num_cpus::get().saturating_sub(1).max(1), usize::from)
     }
 
-    /// Bytes of uploads staged at once, if that is bounded, and how long an unfinished one is kept.
+    /// The longest value that can be staged, if that is bounded, and how long an unfinished one is kept.
     pub(super) fn staging(&self) -> (Option<NonZeroU64>, Duration) {
-        (self.max_staged(), *self.upload_expiry)
+        (self.bounds().longest(), *self.upload_expiry)
     }
 
-    fn max_staged(&self) -> Option<NonZeroU64> {
-        NonZeroU64::new(self.max_staged.as_u64())
+    fn bounds(&self) -> StagingBounds {
+        let bytes = self.max_staged.as_u64();
+        let of_one = self.max_staged_per_client;
+        StagingBounds {
+            bytes: NonZeroU64::new(bytes),
+            bytes_of_one: NonZeroU64::new(of_one.map_or(bytes.div_ceil(2), |size| size.as_u64())),
+            uploads_of_one: NonZeroU32::new(self.max_uploads_per_client),
+        }
     }
 
     pub(super) fn options(&self, descriptors: &Descriptors) -> store::Options {
@@ -219,7 +236,8 @@ impl Storage {
             },
             compute_threads: self.compute_threads(),
             cpus: None,
-            max_staged: self.max_staged(),
+            staging: self.bounds(),
+            min_free: self.min_free.unwrap_or(MIN_FREE).as_u64(),
             upload_expiry: *self.upload_expiry,
             is_text: is_guessed_text,
         }

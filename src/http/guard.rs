@@ -130,7 +130,7 @@ impl Guard {
             let Some(proof) = proof else {
                 // It was admitted; of some that come at once more may fail than that.
                 let _ = access.failures().count(source, Instant::now());
-                proven.refuse();
+                proven.refuse(field, generation);
                 return;
             };
             access.counters().ended(AuthResult::Password);
@@ -186,7 +186,7 @@ impl Guarding {
                 Some(Claim::Token(token)) => (Evidence::token(token), By::Bearer),
                 Some(Claim::Password(pair)) => match self.at_once(&policy, &pair, now) {
                     Some(evidence) => (evidence, By::Basic),
-                    None if proven.take_refused() => {
+                    None if proven.take_refused(field, generation) => {
                         return Err(self.unauthenticated(AuthResult::Wrong));
                     }
                     None => {

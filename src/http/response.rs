@@ -199,12 +199,14 @@ fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -
         Rejection::BadKey(store::BadKey::TooLong | store::BadKey::SegmentTooLong) => {
             (S::URI_TOO_LONG, "key-too-long")
         }
+        Rejection::KeyTooDeep { .. } => (S::BAD_REQUEST, "key-too-deep"),
         Rejection::BadKey(_) | Rejection::BadEscape => (S::BAD_REQUEST, "bad-key"),
         Rejection::BadHost => (S::BAD_REQUEST, "bad-host"),
         Rejection::WrongHost(_) => (S::MISDIRECTED_REQUEST, "wrong-host"),
         Rejection::CrossSite(_) => (S::FORBIDDEN, refusal::CROSS_SITE),
         Rejection::BadTarget => (S::BAD_REQUEST, "bad-target"),
         Rejection::CutOff => (S::BAD_REQUEST, "body-cut-off"),
+        Rejection::OtherStore(_) => (S::NOT_IMPLEMENTED, "other-store"),
         Rejection::PartialPut => (S::BAD_REQUEST, "partial-put"),
         Rejection::BadField(BadField::Framing) => (S::UNSUPPORTED_MEDIA_TYPE, "content-coding"),
         Rejection::BadField(_) => (S::BAD_REQUEST, "bad-field"),
@@ -255,7 +257,15 @@ fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -
         Rejection::UploadComplete => (S::CONFLICT, "upload-complete"),
         Rejection::UploadTaken => (S::CONFLICT, "upload-taken"),
     };
-    let mut response = problem_with(status, name, why, refusal::offsets(why), context);
+    let is_of_store = matches!(
+        why,
+        Rejection::OtherStore(_) | Rejection::BadField(BadField::Framing)
+    );
+    let mut response = if context.of_store && is_of_store && !context.problem {
+        plain::store_error(status, why)
+    } else {
+        problem_with(status, name, why, refusal::offsets(why), context)
+    };
     refusal::explain(response.headers_mut(), why, config);
     if refusal::ends_connection(why) {
         close(&mut response);

@@ -3,6 +3,7 @@
 //! Every request comes through [`Service::call`], whatever brings it. What takes no work (a rejection, a value in the
 //! cache) is answered at once; everything else is performed in a future. Decides no status and reads no header.
 
+mod asker;
 pub(super) mod builder;
 mod claimed;
 pub(super) mod execute;
@@ -132,6 +133,7 @@ impl Service {
         }
         match begun {
             Begun::Done(outcome) => {
+                failpoint::reach("respond", head.uri.path());
                 let mut response = self.handler.conclude(outcome, &context, &record);
                 if head.method == Method::HEAD || response.body_mut().is_resident() {
                     return Answer::Ready(seal(response, connection, record));

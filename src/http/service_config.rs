@@ -23,6 +23,8 @@ pub struct ServiceConfig {
     pub store_resumes: bool,
     /// What is answered depends on who asks.
     pub authorizes: bool,
+    /// Clients are told before the answer where an upload can be resumed, by a 104.
+    pub interim: bool,
     /// How much is taken.
     pub limits: UploadLimits,
     /// Compress answers for clients that ask for it.
@@ -44,6 +46,8 @@ pub struct ServiceConfig {
 pub struct UploadLimits {
     /// The longest value taken, in bytes.
     pub max_body: u64,
+    /// The most segments of a key that is stored.
+    pub max_key_depth: usize,
     /// How long an unfinished upload is kept after its last request; zero is for ever.
     pub expiry: Duration,
 }

@@ -54,7 +54,7 @@ pub struct Journal {
     pub replayed: SharedCounter,
     /// Writes and syncs of it that failed.
     pub failures: SharedCounter,
-    unsettled: AtomicU64,
+    settled: AtomicU64,
     checkpoints: Mutex<Histogram>,
     waits: Mutex<Histogram>,
 }
@@ -65,7 +65,7 @@ impl Default for Journal {
             appended: SharedCounter::default(),
             replayed: SharedCounter::default(),
             failures: SharedCounter::default(),
-            unsettled: AtomicU64::default(),
+            settled: AtomicU64::default(),
             checkpoints: Mutex::new(Histogram::new(&Scale::DURATION)),
             waits: Mutex::new(Histogram::new(&Scale::DURATION)),
         }
@@ -73,18 +73,15 @@ impl Default for Journal {
 }
 
 impl Journal {
-    /// So many bytes are of changes that no checkpoint has settled.
-    pub fn set_unsettled(&self, bytes: u64) {
-        self.unsettled.store(bytes, Ordering::Relaxed);
-    }
-
     /// Bytes of changes that no checkpoint has settled.
     pub fn unsettled(&self) -> u64 {
-        self.unsettled.load(Ordering::Relaxed)
+        let settled = self.settled.load(Ordering::Relaxed);
+        self.appended.get().saturating_sub(settled)
     }
 
-    /// A checkpoint took so long.
-    pub fn checkpointed(&self, duration: Duration) {
+    /// A checkpoint took so long, and has settled what had been appended when it began.
+    pub fn checkpointed(&self, duration: Duration, appended: u64) {
+        self.settled.store(appended, Ordering::Relaxed);
         lock(&self.checkpoints).observe_duration(duration);
     }
 

@@ -78,10 +78,13 @@ pub(super) async fn serve(
             return Poll::Ready(hyper::Result::Ok(Next::Cut));
         }
         is_late |= command == Some(Command::LateHead);
+        let asked = context.state.requests();
         let rests = command == Some(Command::Rest) || !warm.may_stay();
         let was_watching = context.state.phase() == Phase::Watching;
         input.is_starved.set(false);
         let polled = hyper.poll_without_shutdown(cx)?;
+        // A head that came to its end in this turn is not late.
+        is_late &= context.state.requests() == asked;
         let has_more = input.requests.get() > context.state.requests() - before;
         if polled.is_pending() && is_deserted(context, was_watching, has_more, cx) {
             return Poll::Ready(Ok(Next::Cut));

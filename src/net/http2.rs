@@ -6,10 +6,8 @@
 //! does. Time limits of the connection are kept by the sweep, those of a stream too, each for itself.
 
 mod exchange;
-mod frame_io;
 mod input;
-mod keepalive;
-mod outstanding;
+mod output;
 mod piece;
 
 use std::future::poll_fn;
@@ -21,6 +19,7 @@ use bytes::{Bytes, BytesMut};
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use hyper::{Method, Request, Response};
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Sleep, sleep};
 
 use super::closing::LINGER;
@@ -28,13 +27,12 @@ use super::command::Command;
 use super::connection_context::ConnectionContext;
 use super::socket_reader::SocketReader;
 use crate::http::{
-    Answer, Body, MAX_HEAD, Phase, Proving, Service, Stream, StreamBody, Upgraded, go_on,
+    Answer, Body, MAX_HEAD, Panicked, Phase, Proving, Service, Stream, StreamBody, Upgraded,
+    caught, go_on,
 };
 use exchange::{Exchange, Stage};
-use frame_io::{FrameIo, Output};
 use input::Input;
-use keepalive::Keepalive;
-use outstanding::Outstanding;
+use output::{FrameIo, Output};
 
 /// What a client begins with that knows the server speaks HTTP/2.
 pub(super) const PREFACE: &[u8] = input::PREFACE;
@@ -65,21 +63,32 @@ pub(super) async fn serve(
     context: &ConnectionContext<'_>,
     received: BytesMut,
 ) -> Result<bool, h2::Error> {
-    let outstanding = Rc::new(Outstanding::default());
-    let output = Rc::new(Output::new(&context.writer, &outstanding));
     let reader = SocketReader::raw(&context.socket, &context.state, received);
-    let input = Rc::new(Input::new(reader));
+    let (input, output) = (
+        Rc::new(Input::new(reader)),
+        Rc::new(Output::new(&context.writer)),
+    );
     let io = FrameIo::new(&input, &output);
+    let mut streams = JoinSet::new();
     let ended = match begin(context, io).await {
         Ok(connection) => {
-            let connection = connection?;
-            let mut connection = Multiplexer::new(context, connection, &outstanding, input, output);
+            let mut connection = Multiplexer {
+                context,
+                connection: connection?,
+                streams: &mut streams,
+                input,
+                output: Rc::clone(&output),
+                leaving: Leaving::No,
+            };
             poll_fn(|cx| connection.poll(cx)).await
         }
         Err(Cut) => Ok(Err(Cut)),
     };
-    // What was begun is finished, also for a client that has gone.
-    poll_fn(|cx| outstanding.poll_ended(cx)).await;
+    // Nothing leaves any more; what was begun and changes something is finished, also for a client that has gone.
+    output.close();
+    while let Some(ended) = streams.join_next().await {
+        count_panic(context, &ended);
+    }
     match ended {
         // One side has told the other why.
         Err(error) if error.is_go_away() => {
@@ -87,6 +96,13 @@ pub(super) async fn serve(
             Ok(true)
         }
         ended => Ok(ended?.is_ok()),
+    }
+}
+
+/// A panic where a stream is served, outside of what performs its request, has ended the stream: h2 resets it.
+fn count_panic(context: &ConnectionContext<'_>, ended: &Result<(), JoinError>) {
+    if ended.as_ref().is_err_and(JoinError::is_panic) {
+        context.reactor.counters().panics.add(1);
     }
 }
 
@@ -121,10 +137,10 @@ async fn begin(
 struct Multiplexer<'a> {
     context: &'a ConnectionContext<'a>,
     connection: Connection<FrameIo, Bytes>,
-    outstanding: Rc<Outstanding>,
+    /// Those whose response is not in memory.
+    streams: &'a mut JoinSet<()>,
     input: Rc<Input>,
     output: Rc<Output>,
-    keepalive: Keepalive,
     leaving: Leaving,
 }
 
@@ -137,33 +153,13 @@ enum Leaving {
     Now,
 }
 
-impl<'a> Multiplexer<'a> {
-    fn new(
-        context: &'a ConnectionContext<'a>,
-        mut connection: Connection<FrameIo, Bytes>,
-        outstanding: &Rc<Outstanding>,
-        input: Rc<Input>,
-        output: Rc<Output>,
-    ) -> Self {
-        Self {
-            context,
-            keepalive: Keepalive::new(connection.ping_pong()),
-            connection,
-            outstanding: Rc::clone(outstanding),
-            input,
-            output,
-            leaving: Leaving::No,
-        }
-    }
-
+impl Multiplexer<'_> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Result<(), Cut>, h2::Error>> {
         if !self.follow(cx) {
             return Poll::Ready(Ok(Err(Cut)));
         }
-        let moved = self.context.state.progress().moved();
-        let has_streams = self.outstanding.watch(cx) > 0;
-        if self.keepalive.poll_is_dead(cx, has_streams, moved) {
-            return Poll::Ready(Ok(Err(Cut)));
+        while let Poll::Ready(Some(ended)) = self.streams.poll_join_next(cx) {
+            count_panic(self.context, &ended);
         }
         let polled = self.poll_streams(cx);
         self.rest();
@@ -178,7 +174,7 @@ impl<'a> Multiplexer<'a> {
 
     /// Notes that no stream is under way: the connection rests, or receives a frame.
     fn rest(&self) {
-        if self.outstanding.streams() > 0 {
+        if !self.streams.is_empty() {
             return;
         }
         let state = &self.context.state;
@@ -225,7 +221,7 @@ impl<'a> Multiplexer<'a> {
     /// Moves frames, and accepts requests as long as the connection may have more.
     fn poll_streams(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), h2::Error>> {
         loop {
-            if self.outstanding.streams() >= MOST_STREAMS as usize {
+            if self.streams.len() >= MOST_STREAMS as usize {
                 return self.connection.poll_closed(cx);
             }
             match self.connection.poll_accept(cx)? {
@@ -236,7 +232,7 @@ impl<'a> Multiplexer<'a> {
         }
     }
 
-    fn accept(&self, request: Request<RecvStream>, response: SendResponse<Bytes>) {
+    fn accept(&mut self, request: Request<RecvStream>, response: SendResponse<Bytes>) {
         let (head, body) = request.into_parts();
         let reactor = self.context.reactor;
         let state = Rc::new(self.context.state.of_stream());
@@ -244,7 +240,7 @@ impl<'a> Multiplexer<'a> {
         let body = StreamBody::new(&stream, &state, &head.headers, go_on);
         let exchange = Exchange {
             reactor: Rc::clone(reactor),
-            under_way: self.outstanding.begin(),
+            output: Rc::clone(&self.output),
             is_head_alone: head.method == Method::HEAD,
             stream,
             state: Rc::clone(&state),
@@ -252,17 +248,25 @@ impl<'a> Multiplexer<'a> {
         self.context.state.begin_stream();
         let request = Request::from_parts(head, body.into());
         let service = reactor.service();
-        // HTTP/2 has no upgrades.
-        let begun = match service.call(&state, self.context.client, request, &Upgraded::default()) {
-            Answer::Ready(response) => match exchange.try_send(response) {
-                None => return,
-                Some(begun) => begun,
-            },
-            Answer::Working(work) => Stage::Working(work),
-            Answer::Proving(proving) => Stage::Working(Box::pin(prove(reactor.service(), proving))),
-            Answer::Upload(task) => Stage::Working(task.with_frames()),
+        let client = self.context.client;
+        let begun = caught(|| {
+            // HTTP/2 has no upgrades.
+            match service.call(&state, client, request, &Upgraded::default()) {
+                Answer::Ready(response) => exchange.try_send(response),
+                Answer::Working(work) => Some(Stage::Working(work)),
+                Answer::Proving(proving) => Some(Stage::Working(Box::pin(prove(service, proving)))),
+                Answer::Upload(task) => Some(Stage::Working(task.with_frames())),
+            }
+        });
+        let begun = match begun {
+            Ok(Some(begun)) => begun,
+            Ok(None) => return,
+            Err(Panicked) => {
+                reactor.counters().panics.add(1);
+                return exchange.stream.reset(Reason::INTERNAL_ERROR);
+            }
         };
-        tokio::task::spawn_local(exchange.run(begun));
+        self.streams.spawn_local(exchange.run(begun));
     }
 }
 

@@ -120,11 +120,11 @@ impl Write for HyperIo {
         self.connection.flushed();
         if self.connection.phase() == Phase::Watching && !self.is_narrow {
             self.is_narrow = true;
+            let socket = self.writer.socket().raw();
+            socket.expect_acknowledgments();
             // Failing costs memory of the kernel, no bytes.
-            let socket = self.writer.socket();
-            let _ = socket
-                .raw()
-                .with(|socket| Ok(set_socket_send_buffer_size(socket, HELD_FOR_SUBSCRIBER)?));
+            let _ =
+                socket.with(|socket| Ok(set_socket_send_buffer_size(socket, HELD_FOR_SUBSCRIBER)?));
         }
         Poll::Ready(Ok(()))
     }

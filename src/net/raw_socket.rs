@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::BufMut;
+use rustix::net::sockopt::set_tcp_user_timeout;
 use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, Interest, ReadBuf};
 use tokio::net::TcpStream;
@@ -22,6 +23,9 @@ pub(super) fn is_again(error: &io::Error) -> bool {
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
     )
 }
+
+/// How long the peer of a subscription may leave bytes without acknowledgment, in milliseconds.
+const UNACKNOWLEDGED: u32 = 60_000;
 
 /// See the module.
 #[derive(Debug)]
@@ -117,6 +121,13 @@ impl RawSocket {
             self.driven()?;
         }
         done
+    }
+
+    /// Has the kernel end the connection of a peer that leaves what it was sent without acknowledgment for
+    /// [`UNACKNOWLEDGED`]: a machine that has gone without a word.
+    pub(super) fn expect_acknowledgments(&self) {
+        // A unix socket has none, and its peer does not go so.
+        let _ = self.with(|socket| Ok(set_tcp_user_timeout(socket, UNACKNOWLEDGED)?));
     }
 
     /// Does `call`, whether it is ready or not.

@@ -58,8 +58,9 @@ pub(super) async fn run(
         Taken::Upload(mut task) => {
             let length = task.body_len().unwrap_or(0);
             // What hyper had passed on comes before what it had not.
-            let mut early = BytesMut::from(task.take_early());
-            let left = usize::try_from(length).unwrap_or(usize::MAX) - early.len();
+            let mut early = task.take_early();
+            let left = usize::try_from(length).unwrap_or(usize::MAX);
+            let left = left.saturating_sub(early.len());
             early.unsplit(received.split_to(received.len().min(left)));
             let expects = task.expects_continue();
             let body = SocketBody::new(&context.socket, writer, early.freeze(), length, expects);

@@ -110,7 +110,9 @@ impl Observed {
     }
 
     fn observe(&mut self, connection: &ConnectionState, now: Instant) {
-        if connection.requests() != self.requests {
+        // Requests of other streams say nothing of the bytes that wait for their client.
+        let is_next = connection.requests() != self.requests;
+        if is_next && connection.phase() != Phase::Multiplexing {
             (self.waited, self.moved) = (Duration::ZERO, connection.progress().moved());
         }
         (self.phase, self.requests) = (connection.phase(), connection.requests());
@@ -129,7 +131,7 @@ impl Observed {
         }
         let moved = connection.progress().moved() - self.moved;
         (self.waited, self.moved) = (Duration::ZERO, connection.progress().moved());
-        (moved < min_rate * RATE_WINDOW.as_secs()).then_some(Command::TooSlow)
+        (moved < min_rate.saturating_mul(RATE_WINDOW.as_secs())).then_some(Command::TooSlow)
     }
 }
 

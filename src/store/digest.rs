@@ -1,4 +1,4 @@
-//! Digests of values: SHA-256, SHA-512, and MD5 for clients that still send it.
+//! Digests of values: SHA-256, SHA-512, and MD5 and [checksums](super::checksum) for clients that send them.
 //!
 //! Hashing keeps a processor busy: [`Hasher`] moves from job to job on the compute threads, and holds no file.
 
@@ -7,6 +7,8 @@ use md5::Md5;
 use serde::{Deserialize, Serialize};
 use sha2::digest::common::hazmat::{SerializableState, SerializedState};
 use sha2::{Digest as _, Sha256, Sha512};
+
+use super::checksum::{Checksum, ChecksumKind, Summer};
 
 /// Which digests are wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,14 +19,17 @@ pub struct Wanted {
     pub sha512: bool,
     /// MD5: an accident shows in it, an attack does not.
     pub md5: bool,
+    /// A checksum of this kind.
+    pub checksum: Option<ChecksumKind>,
 }
 
 impl Wanted {
-    /// All of them.
+    /// All that fields of HTTP have.
     pub const ALL: Self = Self {
         sha256: true,
         sha512: true,
         md5: true,
+        checksum: None,
     };
 
     /// What either wants.
@@ -34,6 +39,7 @@ impl Wanted {
             sha256: self.sha256 || other.sha256,
             sha512: self.sha512 || other.sha512,
             md5: self.md5 || other.md5,
+            checksum: self.checksum.or(other.checksum),
         }
     }
 
@@ -61,6 +67,8 @@ pub struct Digests {
     pub sha512: Option<[u8; 64]>,
     /// MD5.
     pub md5: Option<[u8; 16]>,
+    /// A checksum.
+    pub checksum: Option<Checksum>,
 }
 
 /// Digests being computed.
@@ -69,6 +77,7 @@ pub(super) struct Hasher {
     sha256: Option<Sha256>,
     sha512: Option<Sha512>,
     md5: Option<Md5>,
+    checksum: Option<Summer>,
 }
 
 /// Where a [`Hasher`] of SHA-256 and SHA-512 stands, in hexadecimal digits: another process can go on with it.
@@ -94,6 +103,7 @@ impl Hasher {
             sha256: sha256.ok()?,
             sha512: sha512.ok()?,
             md5: None,
+            checksum: None,
         })
     }
 
@@ -109,6 +119,7 @@ impl Hasher {
             sha256: wanted.sha256.then(Sha256::new),
             sha512: wanted.sha512.then(Sha512::new),
             md5: wanted.md5.then(Md5::new),
+            checksum: wanted.checksum.map(Summer::new),
         }
     }
 
@@ -121,6 +132,9 @@ impl Hasher {
         }
         if let Some(hasher) = &mut self.md5 {
             hasher.update(bytes);
+        }
+        if let Some(checksum) = &mut self.checksum {
+            checksum.update(bytes);
         }
     }
 
@@ -136,6 +150,7 @@ impl Hasher {
             sha256: self.sha256.map(|h| h.finalize().into()),
             sha512: self.sha512.map(|h| h.finalize().into()),
             md5: self.md5.map(|h| h.finalize().into()),
+            checksum: self.checksum.and_then(Summer::finish),
         }
     }
 }
@@ -173,6 +188,7 @@ mod tests {
         sha256: true,
         sha512: true,
         md5: false,
+        checksum: None,
     };
 
     proptest! {

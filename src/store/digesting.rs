@@ -63,7 +63,7 @@ fn begin(object: Arc<Object>, sha512: bool, keep: bool) -> Result<Turn, Error> {
     let hasher = Hasher::new(Wanted {
         sha256: !sha512,
         sha512,
-        md5: false,
+        ..Wanted::default()
     });
     let digesting = Box::new(Digesting {
         object,

@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::io::Errno;
 
@@ -22,7 +23,8 @@ use super::object::Object;
 use super::publish::{Condition, Publisher};
 use super::read::{self, Read};
 use super::resumable::{NewUpload, Registry, Resumable, UploadId};
-use super::staging_quota::InFlight;
+use super::space::Free;
+use super::staging_quota::{InFlight, Uploader};
 use super::text::IsText;
 use super::upload::Upload;
 use super::writer::Writer;
@@ -33,7 +35,8 @@ mod options;
 
 pub use options::{JournalOptions, Options};
 
-/// How often an open is repeated when the file is replaced during each read.
+/// How often an open is repeated when the file is replaced during each read. FUSE keeps a name that went stale for a second, as
+/// its default is: the pauses between, from 1 to 128 ms, last longer together.
 const TRIES: u32 = 16;
 
 /// A directory served as a key-value store.
@@ -81,14 +84,15 @@ impl Directory {
 
     /// The value of `key`, or `None` when there is none. Looks past the cache, and fills it.
     pub async fn get(&self, key: &Key<'_>) -> Result<Option<Arc<Object>>, Error> {
-        let mut tries = TRIES;
-        loop {
-            tries -= 1;
+        for nth in 1..TRIES {
             match self.read(key).await {
-                Err(error) if error.is_gone() && tries > 0 => {}
+                Err(error) if error.is_gone() => {
+                    tokio::time::sleep(Duration::from_millis(1 << nth.min(8)) / 2).await;
+                }
                 read => return read,
             }
         }
+        self.read(key).await
     }
 
     async fn read(&self, key: &Key<'_>) -> Result<Option<Arc<Object>>, Error> {
@@ -129,10 +133,14 @@ impl Directory {
         }
     }
 
-    /// Begins to receive a value of `len` bytes, where that is known.
-    pub async fn upload(&self, len: Option<u64>) -> Result<Upload, Error> {
+    /// Begins to receive a value of `len` bytes, where that is known, for `uploader`, where [`Self::stages_by_client`].
+    pub async fn upload(
+        &self,
+        len: Option<u64>,
+        uploader: Option<Uploader>,
+    ) -> Result<Upload, Error> {
         let writer = &self.writing()?.writer;
-        let begun = Upload::begin(Arc::clone(writer), len).await;
+        let begun = Upload::begin(Arc::clone(writer), len, uploader).await;
         begun.inspect_err(|error| writer.failed(error))
     }
 
@@ -156,6 +164,11 @@ impl Directory {
         let writing = self.writing()?;
         let begun = Resumable::begin(&writing.writer, &writing.uploads, new).await;
         writing.heard(begun)
+    }
+
+    /// What the resumable upload `id` will be the value of; `None` where there is none. Its request goes on.
+    pub fn key_of_upload(&self, id: UploadId) -> Option<Key<'static>> {
+        self.writing.as_ref()?.uploads.key(id)
     }
 
     /// Claims the resumable upload `id`; `None` where there is none.
@@ -199,6 +212,7 @@ impl Directory {
         let swept = self.dir.disk().run(move || {
             cache.sweep(NEGLIGIBLE);
             if let Some((writer, uploads)) = uploads {
+                uploads.trim(writer.temp_dir().uploads());
                 let expired = uploads.expire(writer.temp_dir().uploads());
                 writer.counters().uploads_expired.add(expired);
             }
@@ -244,9 +258,9 @@ impl Directory {
         self.cache.values()
     }
 
-    /// Tries, on a disk thread, whether the directory is where it was and a value can be published in it; answers how many
-    /// bytes are free for values, unless none may be written.
-    pub fn probe(&self) -> impl Future<Output = Result<Option<u64>, Error>> + Send + use<> {
+    /// Tries, on a disk thread, whether the directory is where it was and a value can be published in it; answers what is
+    /// free for values, where that is known, unless none may be written.
+    pub fn probe(&self) -> impl Future<Output = Result<Option<Free>, Error>> + Send + use<> {
         let writing = self.writing.as_ref();
         let writer = writing.map(|writing| Arc::clone(&writing.writer));
         let dir = Arc::clone(&self.dir);
@@ -258,7 +272,7 @@ impl Directory {
                     let probed = writer.probe();
                     heard(&writer, probed)
                 };
-                writer.map(probe).transpose()
+                writer.map_or(Ok(None), probe)
             };
             disk.run(job).await
         }
@@ -280,6 +294,18 @@ impl Directory {
         self.writing
             .as_ref()
             .map_or_else(InFlight::default, in_flight)
+    }
+
+    /// Whether it matters whose an upload is that comes in one request.
+    pub fn stages_by_client(&self) -> bool {
+        let is_by_client = |writing: &Writing| writing.writer.quota().is_by_client();
+        self.writing.as_ref().is_some_and(is_by_client)
+    }
+
+    /// Whether uploads are refused because of `--min-free`.
+    pub fn is_short_of_space(&self) -> bool {
+        let is_low = |writing: &Writing| writing.writer.space().is_low();
+        self.writing.as_ref().is_some_and(is_low)
     }
 
     fn writing(&self) -> Result<&Writing, Error> {

@@ -13,6 +13,7 @@ use super::error::Error;
 use super::layout::OpenError;
 use super::limits::CHUNK;
 use super::s3::{PIECE, S3};
+use super::space::Free;
 use super::staging_quota::InFlight;
 
 /// Keys and their values, in one of the engines.
@@ -24,8 +25,8 @@ pub enum Store {
     S3(Arc<S3>),
 }
 
-/// A probe of the store: how many bytes are free for values, where that is known and values may be written.
-pub type Probe = std::pin::Pin<Box<dyn Future<Output = Result<Option<u64>, Error>> + Send>>;
+/// A probe of the store: what is free for values, where that is known and values may be written.
+pub type Probe = std::pin::Pin<Box<dyn Future<Output = Result<Option<Free>, Error>> + Send>>;
 
 impl Store {
     /// Opens the directory `dir` for reading and writing, making it when it is missing.
@@ -104,6 +105,14 @@ impl Store {
         match self {
             Self::Directory(directory) => directory.disk(),
             Self::S3(s3) => s3.disk(),
+        }
+    }
+
+    /// Whether it matters whose an upload is that comes in one request.
+    pub fn stages_by_client(&self) -> bool {
+        match self {
+            Self::Directory(directory) => directory.stages_by_client(),
+            Self::S3(s3) => s3.stages_by_client(),
         }
     }
 

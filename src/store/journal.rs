@@ -14,19 +14,16 @@ mod format;
 mod history;
 mod kept;
 mod log;
-mod open;
 mod place;
-mod pool;
 mod recover;
 mod replay;
 mod segment;
 mod writer;
 
 pub use check::{Report, check};
-pub(super) use control::Position;
 pub(super) use format::FrameBuilder;
 #[cfg(test)]
-pub(super) use format::{Head, Operation, Record};
+pub(super) use format::{Change, Head, Record};
 #[cfg(test)]
 pub(super) use history::{Fate, History};
 pub(super) use place::Place;

@@ -85,6 +85,11 @@ impl<'a> Key<'a> {
         self.folder().is_empty()
     }
 
+    /// How many segments it has.
+    pub fn segments(&self) -> usize {
+        self.0.split('/').count()
+    }
+
     /// The segments before the last; empty where there is one.
     pub(super) fn folder(&self) -> &str {
         self.0.rsplit_once('/').map_or("", |(folder, _)| folder)

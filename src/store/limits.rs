@@ -11,6 +11,11 @@ pub const IN_MEMORY: u64 = 16 << 10;
 /// staged, an upload touches neither a file nor a shared counter before the publisher has it.
 pub(super) const SMALL: u64 = 64 << 10;
 
+/// Whether a value of this length goes to a file before it is whole.
+pub fn is_large(len: u64) -> bool {
+    len > SMALL
+}
+
 /// What one write to a temporary file takes, and one read of a file that is hashed: large enough that the hand-over to
 /// another thread is a small part of the cost. An upload buffers at most two of these.
 pub(super) const CHUNK: usize = 256 << 10;

@@ -27,10 +27,8 @@ use super::writer::Writer;
 mod acknowledge;
 mod change;
 mod commit;
-mod levels;
 #[cfg(test)]
 mod model;
-mod pending;
 mod pipeline;
 
 use acknowledge::Acknowledger;

@@ -17,7 +17,7 @@ use super::digest::{Digests, Hasher, Wanted};
 use super::error::Error;
 use super::key::Key;
 use super::meta::Meta;
-use super::staging_quota::Share;
+use super::staging_quota::{Share, Uploader};
 use super::temp_file::TempFile;
 use super::upload::{Upload, hash_file};
 use super::value_file::ValueFile;
@@ -46,6 +46,8 @@ pub struct NewUpload {
     pub length: Option<u64>,
     /// What is kept with it until it is published.
     pub fields: Vec<Field>,
+    /// The client that it counts for.
+    pub uploader: Uploader,
 }
 
 /// The claim on a resumable upload.
@@ -107,15 +109,23 @@ impl Resumable {
     pub fn append(&self, len: Option<u64>) -> Result<Upload, Error> {
         let file = self.file.clone().ok_or(Error::Truncated)?;
         let mut share = Share::Common(Arc::clone(self.claim.reservation()));
-        share.grow(self.offset.saturating_add(len.unwrap_or(0)))?;
+        let end = self.offset.saturating_add(len.unwrap_or(0));
+        share.grow(end)?;
         let (dir, name) = (self.writer.temp_dir(), self.id().to_string());
         let file = TempFile::claimed(dir, file, name, Arc::clone(&self.claim));
         Ok(Upload::resume(
             Arc::clone(&self.writer),
             file,
             self.offset,
+            end,
             share,
         ))
+    }
+
+    /// Whether the disk has space for `len` bytes more, which are announced.
+    pub async fn has_space(&self, len: u64) -> Result<(), Error> {
+        self.on_disk(move |writer, _| writer.take_space(len).map(drop))
+            .await
     }
 
     /// Looks how many bytes have been received, once an [`Upload`] has been paused.
@@ -178,6 +188,7 @@ impl Resumable {
         };
         self.on_disk(cut).await?;
         self.offset = offset;
+        self.claim.has_received(offset);
         Ok(())
     }
 

@@ -58,7 +58,7 @@ use super::error::Error;
 use super::key::Key;
 use super::list::{Listing, Page};
 use super::resumable::UploadId;
-use super::staging_quota::{InFlight, StagingQuota};
+use super::staging_quota::{InFlight, StagingBounds, StagingQuota};
 use crate::metrics::S3Counters;
 use client::{Client, Reach};
 use credentials::Credentials;
@@ -96,8 +96,8 @@ pub struct Share {
     pub cpus: Option<rustix::thread::CpuSet>,
     /// Threads at most for digests.
     pub compute_threads: usize,
-    /// Bytes of uploads received and not yet sent, at most.
-    pub max_staged: Option<std::num::NonZeroU64>,
+    /// What bounds uploads; bytes are those received and not yet sent.
+    pub staging: StagingBounds,
     /// How long a resumable upload is kept after its last request; zero is for ever.
     pub upload_expiry: Duration,
     /// Whether nothing is to be written.
@@ -135,7 +135,8 @@ impl S3 {
         let promises = opening::promises(new_client(), &settings, share.read_only)?;
         let clients = (0..=share.reactors).map(|_| Arc::new(new_client()));
         let clients = clients.collect();
-        let unfinished = Arc::default();
+        let quota = StagingQuota::new(share.staging);
+        let unfinished = Arc::new(UnfinishedUploads::new(&quota));
         let sweeper = (!share.read_only).then(|| {
             let expires = promises.resumes().then_some(share.upload_expiry);
             Sweeper::new(new_client(), expires, Arc::clone(&unfinished))
@@ -148,7 +149,7 @@ impl S3 {
             upload_expiry: share.upload_expiry,
             disk: BlockingPool::disk(share.cpus).map_err(|e| unusable(&e))?,
             compute: compute.map_err(|e| unusable(&e))?,
-            quota: StagingQuota::new(share.max_staged),
+            quota,
             settings,
         };
         Ok(Self {
@@ -197,6 +198,11 @@ impl S3 {
     /// The threads for what may wait for a device.
     pub fn disk(&self) -> &BlockingPool {
         &self.shared.disk
+    }
+
+    /// Whether it matters whose an upload is that comes in one request.
+    pub fn stages_by_client(&self) -> bool {
+        self.shared.quota.is_by_client()
     }
 
     /// What is staged at the moment, over all reactors.
@@ -270,6 +276,11 @@ impl Gateway<'_> {
     /// Makes a resumable upload.
     pub async fn begin_resumable(&self, new: NewRemoteUpload) -> Result<RemoteResumable, Error> {
         RemoteResumable::begin(self.shared, self.client, new).await
+    }
+
+    /// What the resumable upload `id` will be the value of; `None` where there is none. Its request goes on.
+    pub async fn key_of_upload(&self, id: UploadId) -> Result<Option<Key<'static>>, Error> {
+        RemoteResumable::key_of(self.client, id).await
     }
 
     /// Claims the resumable upload `id`; `None` where there is none.

@@ -3,6 +3,7 @@
 //! Promises that a file which is not published leaves nothing behind: its name in staging, if it has one, is removed with
 //! it. The file of a resumable upload stays: it belongs to the holder of the claim on it.
 
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -129,11 +130,6 @@ impl TempFile {
         self.dir.values().disk()
     }
 
-    /// Has the file system set `len` bytes aside, so that a value that cannot fit is refused before it is received.
-    pub(super) fn allocate(&self, len: u64) -> Result<(), Error> {
-        allocate(&*self.file, len)
-    }
-
     /// Gives the file its version and its attributes. Blocks.
     pub(super) fn seal(&self, attributes: &Attributes, version: Version) -> Result<(), Error> {
         self.stamp(version)
@@ -214,13 +210,10 @@ impl TempFile {
     }
 }
 
-/// Has the file system set `len` bytes aside for `file`.
-pub(super) fn allocate(file: impl AsFd, len: u64) -> Result<(), Error> {
-    if len == 0 {
-        return Ok(());
-    }
-    let keep = FallocateFlags::KEEP_SIZE;
-    match retry_on_intr(|| rustix::fs::fallocate(&file, keep, 0, len)) {
+/// Has the file system set the bytes of `range` aside for `file`.
+pub(super) fn allocate(file: impl AsFd, range: &Range<u64>) -> Result<(), Error> {
+    let (keep, len) = (FallocateFlags::KEEP_SIZE, range.end - range.start);
+    match retry_on_intr(|| rustix::fs::fallocate(&file, keep, range.start, len)) {
         // This file system makes no such promise: the writes will tell.
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         Err(errno) => Err(Error::new("reserve", errno)),

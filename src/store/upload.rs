@@ -14,7 +14,7 @@ use super::body_source::{BodySource, read};
 use super::digest::{Digests, Wanted};
 use super::error::Error;
 use super::limits::{CHUNK, SMALL};
-use super::staging_quota::{Reservation, Share};
+use super::staging_quota::{Reservation, Share, Uploader};
 use super::temp_file::TempFile;
 use super::write_buffer::WriteBuffer;
 use super::writer::Writer;
@@ -59,10 +59,14 @@ impl Destination {
 }
 
 impl Upload {
-    /// Begins an upload of `len` bytes, where that is known: so much of the quota is its own before any arrives, and space
-    /// on the disk for more than a small value's.
-    pub(super) async fn begin(writer: Arc<Writer>, len: Option<u64>) -> Result<Self, Error> {
-        let mut reservation = Reservation::new(writer.quota());
+    /// Begins an upload of `len` bytes, where that is known: so much of the quota is its own before any arrives. One that the
+    /// disk has no space for is refused.
+    pub(super) async fn begin(
+        writer: Arc<Writer>,
+        len: Option<u64>,
+        uploader: Option<Uploader>,
+    ) -> Result<Self, Error> {
+        let mut reservation = Reservation::new(writer.quota(), uploader);
         reservation.grow(len.unwrap_or(0))?;
         let destination = match len {
             Some(len) if len > SMALL => {
@@ -80,16 +84,18 @@ impl Upload {
         })
     }
 
-    /// Goes on with `file`, which has `len` bytes already.
+    /// Goes on with `file`, which has `len` bytes already and is to have those before `end` soon.
     pub(super) fn resume(
         writer: Arc<Writer>,
         file: TempFile,
         len: u64,
+        end: u64,
         reservation: Share,
     ) -> Self {
+        let file = FileWriter::resume(Arc::clone(&writer), file, len, end);
         Self {
             writer,
-            destination: Destination::TempFile(FileWriter::resume(file, len)),
+            destination: Destination::TempFile(file),
             buffer: WriteBuffer::default(),
             hashing: None,
             attributes: Attributes::default(),

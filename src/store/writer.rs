@@ -18,6 +18,7 @@ use super::error::Error;
 use super::key::Key;
 use super::meta::Version;
 use super::pipes::Pipes;
+use super::space::{Free, Space, Taking};
 use super::staging_quota::StagingQuota;
 use super::temp_dir::TempDir;
 use super::temp_file::{Target, TempFile};
@@ -45,6 +46,7 @@ pub(super) struct Writer {
     /// Keys that the journal has changes of which no start could make.
     kept: OnceLock<HashSet<Box<str>>>,
     quota: Arc<StagingQuota>,
+    space: Space,
     clock: Mutex<Clock>,
     counters: Arc<StoreCounters>,
     pipes: Arc<Pipes>,
@@ -55,6 +57,7 @@ impl Writer {
         temp_dir: TempDir,
         durability: Durability,
         quota: Arc<StagingQuota>,
+        space: Space,
         clock: Clock,
         counters: Arc<StoreCounters>,
     ) -> Self {
@@ -67,6 +70,7 @@ impl Writer {
             is_read_only: AtomicBool::new(false),
             kept: OnceLock::new(),
             quota,
+            space,
             clock: Mutex::new(clock),
             counters,
             pipes: Arc::default(),
@@ -144,6 +148,15 @@ impl Writer {
         &self.quota
     }
 
+    pub(super) fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// Lets an upload take `more` bytes of the disk, if they are to be had. Blocks.
+    pub(super) fn take_space(&self, more: u64) -> Result<Taking<'_>, Error> {
+        self.space.take(self.dir().root(), more)
+    }
+
     pub(super) fn temp_dir(&self) -> &Arc<TempDir> {
         &self.temp_dir
     }
@@ -206,8 +219,8 @@ impl Writer {
         synced
     }
 
-    /// Publishes a few bytes as a name that is no key, and removes it; answers how many bytes are free for values. Blocks.
-    pub(super) fn probe(&self) -> Result<u64, Error> {
+    /// Publishes a few bytes as a name that is no key, and removes it; answers what is free for values, where that is known. Blocks.
+    pub(super) fn probe(&self) -> Result<Option<Free>, Error> {
         if self.is_journal_failing.load(Relaxed) {
             return Err(Error::new("write the journal", Errno::IO));
         }
@@ -216,8 +229,7 @@ impl Writer {
         // The file is published in the server's own directory, so that a watch on that of the values reports no change.
         check_access(root)?;
         TempFile::create_small(&self.temp_dir, &content, Target::Absent)?.rehearse("probe")?;
-        let free = rustix::fs::fstatvfs(root).map_err(Error::errno_while("ask for space"))?;
-        Ok(free.f_bavail.saturating_mul(free.f_frsize))
+        self.space.free(root)
     }
 }
 

@@ -13,6 +13,7 @@ mod ccache;
 mod dvc;
 mod maven;
 mod plain;
+mod stores;
 mod tus;
 
 use data_server_testing as support;
@@ -24,6 +25,10 @@ const CLIENTS: &[(&str, &[&str])] = &[
     ("aria2", &["aria2c", "curl"]),
     ("Bazel", &["bazel"]),
     ("Cargo", &["cargo --version", "curl"]),
+    (
+        "boto3 and Azure",
+        &["python3 -c 'import boto3, azure.storage.blob'"],
+    ),
     ("ccache", &["ccache", "gcc"]),
     ("curl", &["curl"]),
     ("DVC", &["dvc", "git"]),

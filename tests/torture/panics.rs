@@ -205,7 +205,8 @@ mod threads {
             cache: 0,
             cached_files: 0,
             listing_index: 0,
-            max_staged: None,
+            staging: Default::default(),
+            min_free: 0,
             upload_expiry: std::time::Duration::ZERO,
             is_text: |_, _| false,
             durability: Durability::Os,
@@ -215,7 +216,7 @@ mod threads {
     }
 
     async fn put(store: &Directory, panics: bool) -> Result<(), Error> {
-        let mut upload = store.upload(Some(100_000)).await?;
+        let mut upload = store.upload(Some(100_000), None).await?;
         upload.push(vec![7; 100_000].into()).await?;
         let key = Key::new("key").expect("a key");
         let allow = move |_| {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use crate::store::{self, Error, Store};
+use crate::store::{self, Error, Free, Store};
 
 /// How long an answer of the disk counts.
 const FRESH: Duration = Duration::from_secs(1);
@@ -35,8 +35,12 @@ pub(super) enum Readiness {
     Refused(String),
     #[error("not ready: the disk has not answered for {} s", TIMEOUT.as_secs())]
     Silent,
-    #[error("not ready: {free} bytes free for values, less than the {wanted} of --min-free")]
-    Full { free: u64, wanted: u64 },
+    #[error(
+        "ready for reads: uploads are refused: {free} bytes are free, and --min-free keeps {floor}"
+    )]
+    Low { free: u64, floor: u64 },
+    #[error("ready for reads: uploads are refused: {0}")]
+    Full(&'static str),
 }
 
 /// Where the server is in its life.
@@ -68,7 +72,6 @@ impl Lifecycle {
 /// Asks the disk.
 pub(super) struct Probe {
     store: Arc<Store>,
-    min_free: u64,
     state: Mutex<State>,
 }
 
@@ -80,10 +83,9 @@ struct State {
 }
 
 impl Probe {
-    pub(super) fn new(store: Arc<Store>, min_free: u64) -> Self {
+    pub(super) fn new(store: Arc<Store>) -> Self {
         Self {
             store,
-            min_free,
             state: Mutex::default(),
         }
     }
@@ -108,14 +110,15 @@ impl Probe {
         readiness
     }
 
-    fn judge(&self, answer: Result<Option<u64>, Error>) -> Readiness {
+    /// That there is no space does not end readiness: one client that fills the disk would take the reads from all others.
+    fn judge(&self, answer: Result<Option<Free>, Error>) -> Readiness {
         match answer {
             Err(Error::Displaced { reason }) => Readiness::Displaced(reason),
+            Err(Error::NoSpace { reason }) => Readiness::Full(reason),
             Err(error) => Readiness::Refused(error.to_string()),
-            Ok(Some(free)) if free < self.min_free => Readiness::Full {
-                free,
-                wanted: self.min_free,
-            },
+            Ok(Some(Free { bytes, floor })) if bytes <= floor && floor > 0 => {
+                Readiness::Low { free: bytes, floor }
+            }
             Ok(_) => {
                 let unjournaled = self.store.unjournaled();
                 unjournaled.map_or(Readiness::Ready, Readiness::Unjournaled)
@@ -126,15 +129,16 @@ impl Probe {
 
 impl Readiness {
     pub(super) fn is_ready(&self) -> bool {
-        matches!(self, Self::Ready | Self::Unjournaled(_))
+        matches!(
+            self,
+            Self::Ready | Self::Unjournaled(_) | Self::Low { .. } | Self::Full(_)
+        )
     }
 }
 
 impl std::fmt::Debug for Probe {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Probe")
-            .field("min_free", &self.min_free)
-            .finish_non_exhaustive()
+        f.debug_struct("Probe").finish_non_exhaustive()
     }
 }
 

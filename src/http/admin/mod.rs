@@ -33,16 +33,15 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// The pages of a server that is starting; it is not ready with less than `min_free` bytes free for values.
+    /// The pages of a server that is starting.
     pub fn new(
         reactors: Vec<Arc<ReactorCounters>>,
         store: &Arc<Store>,
-        min_free: u64,
         access: Option<Arc<Access>>,
     ) -> Self {
         Self {
             lifecycle: Lifecycle::default(),
-            probe: Probe::new(Arc::clone(store), min_free),
+            probe: Probe::new(Arc::clone(store)),
             exposition: Exposition::new(reactors, Arc::clone(store), access),
         }
     }

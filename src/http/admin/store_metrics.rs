@@ -26,6 +26,12 @@ impl Collector for StoreMetrics {
                 encode_pool(to, "listing", directory.listing())?;
                 let expired = directory.counters().uploads_expired.get();
                 encode_uploads(to, directory.unfinished_uploads(), expired)?;
+                to.gauge(
+                    "data_server_uploads_refused_for_space",
+                    None,
+                    "1 while uploads are refused because no more than --min-free is free, else 0.",
+                    u64::from(directory.is_short_of_space()),
+                )?;
                 encode_memory(to, directory)?;
                 encode_listings(to, directory.counters())?;
                 encode_publishing(to, directory.counters())?;
@@ -45,7 +51,7 @@ impl StoreMetrics {
         to.gauge(
             "data_server_staged",
             Some(&Unit::Bytes),
-            "Bytes of uploads, received or announced, and not published yet; without --max-staged, of those above 64 KiB.",
+            "Bytes of uploads, received or announced by a request under way, and not published yet; without --max-staged, of those above 64 KiB.",
             self.0.staged().bytes,
         )
     }

@@ -17,10 +17,10 @@ use crate::http::exchange::connection_state::ConnectionState;
 
 /// It panicked.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::http) struct Panicked;
+pub struct Panicked;
 
 /// What `work` returns.
-pub(in crate::http) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
+pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| Panicked)
 }
 
@@ -49,6 +49,10 @@ impl RequestInfo {
             method: head.method.clone(),
             path: head.uri.path().into(),
         }
+    }
+
+    pub(in crate::http) fn peer(&self) -> Peer {
+        self.peer
     }
 
     pub(in crate::http) fn path(&self) -> &str {

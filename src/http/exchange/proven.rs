@@ -2,7 +2,7 @@
 //!
 //! Promises that what is kept counts for nothing once the policy has been replaced, or the subject has ended.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -66,7 +66,8 @@ struct Kept {
 #[derive(Debug, Default)]
 pub struct Proven {
     kept: RefCell<Option<Kept>>,
-    is_refused: Cell<bool>,
+    /// The field whose password was wrong, by the policy of this generation.
+    refused: RefCell<Option<(Box<[u8]>, u64)>>,
     certificate: OnceCell<Box<[String]>>,
 }
 
@@ -108,13 +109,14 @@ impl Proven {
         proof
     }
 
-    /// The password of the request under way turned out to be wrong.
-    pub(in crate::http) fn refuse(&self) {
-        self.is_refused.set(true);
+    /// The password in `field` turned out to be wrong, by the policy of this `generation`.
+    pub(in crate::http) fn refuse(&self, field: Box<[u8]>, generation: u64) {
+        *self.refused.borrow_mut() = Some((field, generation));
     }
 
-    /// Whether it did; asked once.
-    pub(in crate::http) fn take_refused(&self) -> bool {
-        self.is_refused.take()
+    /// Whether that of `field` just did, by the policy of this `generation`; asked once.
+    pub(in crate::http) fn take_refused(&self, field: &[u8], generation: u64) -> bool {
+        let refused = self.refused.take();
+        refused.is_some_and(|(of, by)| *of == *field && by == generation)
     }
 }

@@ -60,12 +60,13 @@ impl Frames {
 
     /// What hyper had passed on when it was dropped: it does so before anything is asked of it, unless the client waits
     /// to be told to go on.
-    pub(in crate::http) fn take_early(&mut self) -> Bytes {
+    pub(in crate::http) fn take_early(&mut self) -> BytesMut {
         let mut cx = Context::from_waker(Waker::noop());
-        match self.poll_frame(&mut cx) {
-            Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
-            _ => Bytes::new(),
+        let mut early = BytesMut::new();
+        while let Poll::Ready(Some(Ok(frame))) = self.poll_frame(&mut cx) {
+            early.unsplit(frame.into_data().unwrap_or_default().into());
         }
+        early
     }
 
     fn poll_frame(

@@ -16,6 +16,7 @@ use crate::http::guard::Presented;
 use crate::http::request::head::{FramingError, MAX_FIELDS};
 use crate::http::request::hosts::{Hosts, is_own};
 use crate::http::request::identity::REQUEST_ID;
+use crate::http::request::other_store::is_of_store;
 use crate::http::request::rejection::Rejection;
 use crate::http::request::unlisted::Unlisted;
 use crate::http::semantics::digest_fields::WANT_REPR_DIGEST;
@@ -29,6 +30,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 #[derive(Debug)]
 pub(in crate::http) struct CommonHeaders<'a> {
     host: Host<'a>,
+    lengths: usize,
     /// What says who asks.
     pub(in crate::http) presented: Presented<'a>,
     origin: Option<&'a [u8]>,
@@ -47,6 +49,8 @@ pub(in crate::http) struct CommonHeaders<'a> {
     pub(in crate::http) closes: bool,
     /// There is an Upload-Complete.
     pub(in crate::http) resumable: bool,
+    /// There are fields that clients of other stores alone send.
+    pub(in crate::http) of_store: bool,
     /// No field says how a value is stored: each is known to say something else.
     pub(in crate::http) stores_plainly: bool,
 }
@@ -82,6 +86,7 @@ impl<'a> CommonHeaders<'a> {
     fn of_fields(headers: &'a HeaderMap) -> Self {
         let mut common = Self {
             host: Host::default(),
+            lengths: 0,
             presented: Presented::Nothing,
             origin: None,
             is_site_foreign: None,
@@ -92,6 +97,7 @@ impl<'a> CommonHeaders<'a> {
             identified: false,
             closes: false,
             resumable: false,
+            of_store: false,
             stores_plainly: true,
         };
         for (name, value) in headers {
@@ -111,7 +117,8 @@ impl<'a> CommonHeaders<'a> {
                 self.options = true;
                 self.stores_plainly = false;
             }
-            CONTENT_LENGTH | TRANSFER_ENCODING | USER_AGENT => {}
+            CONTENT_LENGTH => self.lengths += 1,
+            TRANSFER_ENCODING | USER_AGENT => {}
             AUTHORIZATION => self.presented = self.presented.and(value),
             ORIGIN => self.origin = Some(value),
             CONNECTION => self.closes |= has_member(value, "close"),
@@ -125,6 +132,7 @@ impl<'a> CommonHeaders<'a> {
                 self.options |= *name == WANT_REPR_DIGEST;
                 self.identified |= *name == REQUEST_ID;
                 self.resumable |= *name == UPLOAD_COMPLETE;
+                self.of_store |= is_of_store(name);
                 self.stores_plainly = false;
             }
         }
@@ -154,6 +162,10 @@ impl<'a> CommonHeaders<'a> {
         // Of HTTP/1 the framing guard has counted the lines.
         if head.headers.len() > MAX_FIELDS {
             return Err(Rejection::FramingError(FramingError::TooLarge));
+        }
+        // The same guard lets no second length pass, nor does this one of HTTP/2, where both may be equal.
+        if self.lengths > 1 {
+            return Err(Rejection::FramingError(FramingError::Length));
         }
         // RFC 9112, section 3.2: an HTTP/1.1 request has exactly one Host, and it is a valid authority or empty.
         let is_host_missing = self.host.count == 0 && head.version >= Version::HTTP_11;

@@ -17,6 +17,7 @@ pub(super) mod identity;
 mod list_request;
 pub(super) mod operation;
 pub(super) mod origins;
+mod other_store;
 pub(super) mod page;
 pub(super) mod path;
 mod permit;

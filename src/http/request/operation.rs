@@ -101,6 +101,8 @@ pub(in crate::http) struct PutOptions {
 pub(in crate::http) struct ResponseContext {
     /// Errors as `application/problem+json`.
     pub(in crate::http) problem: bool,
+    /// By a client of another store, which shows its user no line of text.
+    pub(in crate::http) of_store: bool,
     /// Who asks, where that matters.
     pub(in crate::http) proof: Option<Rc<Proof>>,
     /// The page that asks, if it is of an origin that may.

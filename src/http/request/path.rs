@@ -56,6 +56,14 @@ pub(in crate::http) fn key(path: &str, segments: Segments) -> Result<Key<'_>, Re
     Ok(key)
 }
 
+/// Refuses to store a value of `key`, if that has more than `most` segments: each may be a folder that is made for it.
+pub(in crate::http) fn check_depth(key: &Key<'_>, most: usize) -> Result<(), Rejection> {
+    if key.segments() > most {
+        return Err(Rejection::KeyTooDeep { most });
+    }
+    Ok(())
+}
+
 /// The key that the path of a URL names; else why there is none.
 pub fn key_of_path(path: &str) -> Result<String, String> {
     let key = key(path, Segments::Any).map_err(|why| why.to_string())?;

@@ -5,9 +5,9 @@ use hyper::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderMap};
 use crate::http::request::operation::PutOptions;
 use crate::http::request::rejection::Rejection;
 use crate::http::semantics::conditional::Preconditions;
-use crate::http::semantics::digest_fields::{Expected, are_announced};
+use crate::http::semantics::digest_fields::{AMZ_CONTENT_SHA256, Expected, are_announced};
 use crate::http::semantics::media;
-use crate::http::semantics::stored_fields::StoredFields;
+use crate::http::semantics::stored_fields::{BadField, StoredFields};
 use crate::http::service_config::ServiceConfig;
 
 impl PutOptions {
@@ -18,6 +18,11 @@ impl PutOptions {
         // RFC 9110, section 14.4: a part must not be stored as if it were the whole.
         if headers.contains_key(CONTENT_RANGE) {
             return Err(Rejection::PartialPut);
+        }
+        // Some clients of S3 frame a body so, and leave out the coding that says it.
+        let sha256 = headers.get(AMZ_CONTENT_SHA256);
+        if sha256.is_some_and(|word| word.as_bytes().starts_with(b"STREAMING-")) {
+            return Err(BadField::Framing.into());
         }
         Ok(Self {
             preconditions: Preconditions::of(headers),

@@ -2,6 +2,7 @@
 
 use crate::access::Right;
 use crate::http::request::head::FramingError;
+use crate::http::request::other_store::OtherStore;
 use crate::http::request::signed_link::BadLink;
 use crate::http::request::unlisted::Unlisted;
 use crate::http::request::watch_request::BadWatchRequest;
@@ -24,6 +25,10 @@ pub(in crate::http) enum Rejection {
     NothingToStore,
     #[error("bad key: {0}")]
     BadKey(#[from] BadKey),
+    #[error(
+        "the key has more segments than this server makes folders for ({most}, --max-key-depth)"
+    )]
+    KeyTooDeep { most: usize },
     #[error("bad key: '%' must be followed by two hexadecimal digits")]
     BadEscape,
     #[error("{0}")]
@@ -42,6 +47,8 @@ pub(in crate::http) enum Rejection {
     Expectation,
     #[error("the target of a request is a path, as in GET /key")]
     BadTarget,
+    #[error("{0}")]
+    OtherStore(#[from] OtherStore),
     #[error("a part of a value cannot be stored: PUT takes no Content-Range")]
     PartialPut,
     #[error("{0}")]

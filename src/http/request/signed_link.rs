@@ -26,8 +26,9 @@ pub(in crate::http) enum BadLink {
 
 /// The link that `query` is; `None` where it is none.
 pub(in crate::http) fn signed_link(query: Option<&str>) -> Option<Result<SignedLink, BadLink>> {
-    let query = query.filter(|query| query.contains("signature="))?;
-    Some(read(query).ok_or(BadLink::Invalid))
+    let query = query?;
+    let is_link = parse(query.as_bytes()).any(|(name, _)| name == "signature");
+    is_link.then(|| read(query).ok_or(BadLink::Invalid))
 }
 
 fn read(query: &str) -> Option<SignedLink> {
@@ -65,7 +66,16 @@ mod tests {
     #[test]
     fn a_link_has_each_of_its_parameters_once_and_no_other() {
         assert!(signed_link(None).is_none());
-        assert!(signed_link(Some("expires=1&by=a")).is_none());
+        for other in [
+            "expires=1&by=a",
+            "my_signature=abc",
+            "a=signature=b",
+            "X-Amz-Signature=abc",
+        ] {
+            assert!(signed_link(Some(other)).is_none(), "{other}");
+        }
+        assert!(signed_link(Some("signature")).is_some());
+        assert!(signed_link(Some("%73ignature=s")).is_some());
         let good = "expires=1&by=a%20b&max=3&signature=s";
         let link = signed_link(Some(good)).unwrap().ok().unwrap();
         assert_eq!(

@@ -18,8 +18,9 @@ use crate::http::request::common_headers::CommonHeaders;
 use crate::http::request::form::FormRequest;
 use crate::http::request::list_request::list;
 use crate::http::request::operation::{GetOptions, Intent, Operation, PutOptions, ResponseContext};
+use crate::http::request::other_store;
 use crate::http::request::page::{MetricsFormat, Target};
-use crate::http::request::path::{FORMS, Segments, WATCH, folder, key, page};
+use crate::http::request::path::{FORMS, Segments, WATCH, check_depth, folder, key, page};
 use crate::http::request::permit::{limit, link_kind, permit};
 use crate::http::request::rejection::Rejection;
 use crate::http::request::signed_link::signed_link;
@@ -44,6 +45,7 @@ pub(in crate::http) fn understand<'a>(
     let origin = || allowed_origin(&head.headers, config);
     let mut context = ResponseContext {
         problem: common.problem && prefers_problem(&head.headers),
+        of_store: common.of_store || other_store::is_signed(common.presented),
         proof: None,
         varies: !config.allowed.origins.is_empty(),
         identified: common.identified,
@@ -54,6 +56,7 @@ pub(in crate::http) fn understand<'a>(
     let is_foreign = || context.origin.is_none() && common.is_foreign(client);
     let checked = common.check(head, client, &config.allowed.hosts);
     let identified = checked.and_then(|()| {
+        other_store::check(head, common.presented, common.of_store, config.authorizes)?;
         if !head.method.is_safe() && is_foreign() {
             return Err(Rejection::CrossSite(common.unlisted()));
         }
@@ -256,6 +259,7 @@ fn put<'a>(
     if config.read_only {
         return Err(Rejection::ReadOnly);
     }
+    check_depth(&key, config.limits.max_key_depth)?;
     if config.compat && len.is_none_or(|len| len == 0) {
         return Err(Rejection::NothingToStore);
     }

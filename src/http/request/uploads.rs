@@ -117,7 +117,7 @@ impl Creation {
         Ok(Some(Box::new(Self {
             part,
             fields: kept(headers),
-            takes_interim: upload_fields::takes_interim(headers),
+            takes_interim: config.interim && upload_fields::takes_interim(headers),
         })))
     }
 }

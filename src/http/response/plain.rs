@@ -74,6 +74,18 @@ pub(super) fn problem_with(
     } else {
         (TEXT, why)
     };
+    error(status, media_type, text)
+}
+
+/// An error as S3 and Azure word it: of another body their clients show the status alone.
+pub(super) fn store_error(status: StatusCode, why: impl Display) -> Response<Body> {
+    let why = why.to_string();
+    let why = quick_xml::escape::escape(&why);
+    let text = format!("<Error><Code>NotImplemented</Code><Message>{why}</Message></Error>");
+    error(status, "application/xml", text)
+}
+
+fn error(status: StatusCode, media_type: &'static str, text: String) -> Response<Body> {
     let mut response = plain(status, Body::bytes(text + "\n"));
     let media_type = HeaderValue::from_static(media_type);
     let headers = response.headers_mut();

@@ -1,4 +1,5 @@
-//! Digests in fields: Content-Digest, Repr-Digest and their Want- counterparts (RFC 9530), and Content-MD5 (RFC 1864).
+//! Digests in fields: Content-Digest, Repr-Digest and their Want- counterparts (RFC 9530), Content-MD5 (RFC 1864), and those that
+//! clients of S3 send (`x-amz-checksum-*`, `x-amz-content-sha256`).
 //!
 //! Pure: reads what a client says a value's digests are, or which one it would like, and renders digests. It hashes
 //! nothing. A PUT brings a whole value, so that content and representation are the same bytes, and both fields mean the value.
@@ -6,10 +7,11 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use hyper::header::{HeaderMap, HeaderName, TRAILER};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue, TRAILER};
 use sfv::{BareItem, Dictionary, Item, ListEntry, Parser};
 
 use crate::http::semantics::syntax::has_member;
+use crate::store::{Checksum, ChecksumKind};
 
 /// The digest of the bytes of a message.
 pub(in crate::http) const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
@@ -19,6 +21,31 @@ pub(in crate::http) const REPR_DIGEST: HeaderName = HeaderName::from_static("rep
 pub(in crate::http) const WANT_REPR_DIGEST: HeaderName =
     HeaderName::from_static("want-repr-digest");
 const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
+/// SHA-256 in hexadecimal digits, or a word in its place.
+pub(in crate::http) const AMZ_CONTENT_SHA256: HeaderName =
+    HeaderName::from_static("x-amz-content-sha256");
+const AMZ_SHA256: HeaderName = HeaderName::from_static("x-amz-checksum-sha256");
+
+/// What the checksums of S3 clients come in, base64 of their bytes.
+pub(in crate::http) const AMZ_CHECKSUM: &str = "x-amz-checksum-";
+static AMZ_CHECKSUMS: [(HeaderName, ChecksumKind); 4] = [
+    (
+        HeaderName::from_static("x-amz-checksum-crc32"),
+        ChecksumKind::Crc32,
+    ),
+    (
+        HeaderName::from_static("x-amz-checksum-crc32c"),
+        ChecksumKind::Crc32c,
+    ),
+    (
+        HeaderName::from_static("x-amz-checksum-crc64nvme"),
+        ChecksumKind::Crc64Nvme,
+    ),
+    (
+        HeaderName::from_static("x-amz-checksum-sha1"),
+        ChecksumKind::Sha1,
+    ),
+];
 
 /// The algorithms of RFC 9530 for which an attacker cannot make two values with one digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +73,7 @@ impl Algorithm {
 }
 
 /// Why digests cannot be compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(in crate::http) enum BadDigest {
     #[error("a digest is malformed: it should look like sha-256=:base64:")]
     Malformed,
@@ -54,6 +81,10 @@ pub(in crate::http) enum BadDigest {
     Length(&'static str),
     #[error("Content-MD5 is malformed: it should be the base64 of 16 bytes")]
     Md5,
+    #[error("{0} is malformed: it should be base64 of as many bytes as the checksum has")]
+    Checksum(HeaderName),
+    #[error("a value has one x-amz-checksum-")]
+    Checksums,
     #[error("two digests by {0} differ, so that no value can have both")]
     Contradiction(&'static str),
 }
@@ -64,6 +95,7 @@ pub(in crate::http) struct Expected {
     pub(in crate::http) sha256: Option<[u8; 32]>,
     pub(in crate::http) sha512: Option<[u8; 64]>,
     pub(in crate::http) md5: Option<[u8; 16]>,
+    pub(in crate::http) checksum: Option<Checksum>,
 }
 
 impl Expected {
@@ -84,6 +116,29 @@ impl Expected {
             let md5 = <[u8; 16]>::try_from(md5).map_err(|_| BadDigest::Md5)?;
             all.md5 = either(all.md5, Some(md5), "MD5")?;
         }
+        all.and(Self::of_s3(headers)?)
+    }
+
+    /// What a client of S3 says.
+    fn of_s3(headers: &HeaderMap) -> Result<Self, BadDigest> {
+        let mut all = Self {
+            sha256: headers.get(AMZ_CONTENT_SHA256).and_then(sha256_of_hex),
+            ..Self::default()
+        };
+        for line in headers.get_all(AMZ_SHA256) {
+            let bytes = STANDARD.decode(line).ok();
+            let sha256 = bytes.and_then(|bytes| bytes.try_into().ok());
+            let sha256 = sha256.ok_or(BadDigest::Checksum(AMZ_SHA256))?;
+            all.sha256 = either(all.sha256, Some(sha256), Algorithm::Sha256.name())?;
+        }
+        for (name, kind) in &AMZ_CHECKSUMS {
+            for line in headers.get_all(name) {
+                let bytes = STANDARD.decode(line).ok();
+                let checksum = bytes.and_then(|bytes| Checksum::new(*kind, &bytes));
+                let checksum = checksum.ok_or_else(|| BadDigest::Checksum(name.clone()))?;
+                all.checksum = one(all.checksum, Some(checksum))?;
+            }
+        }
         Ok(all)
     }
 
@@ -103,6 +158,7 @@ impl Expected {
             sha256: either(self.sha256, other.sha256, Algorithm::Sha256.name())?,
             sha512: either(self.sha512, other.sha512, Algorithm::Sha512.name())?,
             md5: either(self.md5, other.md5, "MD5")?,
+            checksum: one(self.checksum, other.checksum)?,
         })
     }
 
@@ -111,7 +167,7 @@ impl Expected {
         Ok(Self {
             sha256: digest(&members, Algorithm::Sha256)?,
             sha512: digest(&members, Algorithm::Sha512)?,
-            md5: None,
+            ..Self::default()
         })
     }
 }
@@ -172,6 +228,30 @@ fn digest<const N: usize>(
         },
         Some(_) => Err(BadDigest::Malformed),
     }
+}
+
+/// The bytes of 64 hexadecimal digits; a client that has not hashed what it sends has a word in their place.
+fn sha256_of_hex(text: &HeaderValue) -> Option<[u8; 32]> {
+    let is_hex = |text: &&str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    let text = text.to_str().ok().filter(is_hex)?;
+    let mut bytes = [0; 32];
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
+/// The one checksum that there is.
+fn one(a: Option<Checksum>, b: Option<Checksum>) -> Result<Option<Checksum>, BadDigest> {
+    match (a, b) {
+        (Some(a), Some(b)) if a != b => Err(BadDigest::Checksums),
+        (a, b) => Ok(a.or(b)),
+    }
+}
+
+/// Whether a checksum that comes in the field of this name can be compared with.
+pub(in crate::http) fn is_known_checksum(name: &HeaderName) -> bool {
+    *name == AMZ_SHA256 || AMZ_CHECKSUMS.iter().any(|(known, _)| known == name)
 }
 
 /// The one that there is; two must be the same.
@@ -374,7 +454,7 @@ mod tests {
             } else {
                 headers(&[("repr-digest", &members.join(" , "))])
             };
-            prop_assert_eq!(Expected::of(&headers), Ok(Expected { sha256, sha512, md5: None }));
+            prop_assert_eq!(Expected::of(&headers), Ok(Expected { sha256, sha512, ..Expected::default() }));
         }
 
         #[test]

@@ -62,7 +62,9 @@ pub(in crate::http) enum BadField {
     #[error("bad {0}: it may stand in a request once")]
     Repeated(HeaderName),
     /// A coding that frames the body for its way alone.
-    #[error("the server does not decode aws-chunked: send the value without chunk signatures")]
+    #[error(
+        "the server does not decode aws-chunked: clients of AWS send the value as it is with request_checksum_calculation = when_required"
+    )]
     Framing,
 }
 

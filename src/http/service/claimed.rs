@@ -7,6 +7,7 @@ use hyper::header::HeaderMap;
 use crate::http::request::operation::PutOptions;
 use crate::http::request::uploads::kept_headers;
 use crate::http::response::outcome::Outcome;
+use crate::http::service::asker::Asker;
 use crate::http::service::handler::Handler;
 use crate::http::service::remote::swap;
 use crate::http::service::value_upload::{ask_early, kept};
@@ -42,6 +43,7 @@ impl Handler {
         length: Option<u64>,
         fields: Vec<Field>,
         options: &PutOptions,
+        asker: Asker<'_>,
     ) -> Result<Claimed<'_>, Outcome> {
         let preconditions = options.preconditions.as_ref();
         match &*self.store {
@@ -51,6 +53,7 @@ impl Handler {
                     key,
                     length,
                     fields,
+                    uploader: asker.uploader(),
                 };
                 let upload = directory.begin_resumable(new).await?;
                 Ok(Claimed::Directory(directory, Box::new(upload)))
@@ -67,9 +70,21 @@ impl Handler {
                     key,
                     length,
                     fields,
+                    uploader: asker.uploader(),
                 };
                 let upload = gateway.begin_resumable(new).await?;
                 Ok(Claimed::Remote(gateway, Box::new(upload)))
+            }
+        }
+    }
+
+    /// What the upload `id` will be the value of; `None` where there is none. Nothing is done to it.
+    pub(super) async fn key_of_upload(&self, id: UploadId) -> Result<Option<Key<'static>>, Error> {
+        match &*self.store {
+            Store::Directory(directory) => Ok(directory.key_of_upload(id)),
+            Store::S3(s3) => {
+                self.resumes()?;
+                s3.gateway(self.reactor).key_of_upload(id).await
             }
         }
     }

@@ -6,19 +6,19 @@
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 
-use bytes::Bytes;
+use bytes::BytesMut;
 use hyper::Response;
 
 use crate::failpoint;
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::exchange::panics::{RequestInfo, caught_in};
-use crate::http::exchange::proven::Proof;
 use crate::http::exchange::record::RequestRecord;
 use crate::http::exchange::request_metrics::Notes;
 use crate::http::request::body::{Frames, Received, RequestBody};
 use crate::http::request::operation::{Operation, ResponseContext};
 use crate::http::response::body::Body;
 use crate::http::response::outcome::Outcome;
+use crate::http::service::asker::Asker;
 use crate::http::service::handler::{Handler, seal};
 use crate::http::service::remote::Wants;
 use crate::http::service::value_upload::condition;
@@ -73,7 +73,7 @@ impl Task {
     }
 
     /// The bytes of the body that hyper had passed on when it was dropped.
-    pub fn take_early(&mut self) -> Bytes {
+    pub fn take_early(&mut self) -> BytesMut {
         self.body.take_early()
     }
 
@@ -117,14 +117,18 @@ fn perform(context: RequestContext, operation: Operation<'static>, body: Request
                 } else {
                     Wants::Value
                 };
-                let proof = context.proof.as_deref();
+                let asker = Asker {
+                    proof: context.proof.as_deref(),
+                    peer: info.peer(),
+                };
                 handler
-                    .perform(operation, wants, body, &connection, proof)
+                    .perform(operation, wants, body, &connection, asker)
                     .await
             });
             let outcome = handler
                 .survive(performed, &info, &connection, &record)
                 .await;
+            failpoint::reach("respond", info.path());
             handler.conclude(outcome, &context, &record)
         };
         let response = if info.wants_head_alone() {
@@ -161,8 +165,9 @@ impl Handler {
         wants: Wants,
         mut body: Received<'_>,
         connection: &ConnectionState,
-        proof: Option<&Proof>,
+        asker: Asker<'_>,
     ) -> Result<Outcome, Outcome> {
+        let proof = asker.proof;
         match operation {
             Operation::Put { .. } if self.config.discard => {
                 body.discard().await?;
@@ -179,9 +184,10 @@ impl Handler {
                 let counters = connection.metrics().counters();
                 let is_only_new = options.is_only_new;
                 let stored = if options.creation.is_some() {
-                    Box::pin(self.create_upload(key, options, &mut body, counters, proof)).await
+                    Box::pin(self.create_upload(key, options, &mut body, counters, asker)).await
                 } else {
-                    self.put(key, len, options, &mut body, counters).await
+                    self.put(key, len, options, &mut body, counters, asker)
+                        .await
                 };
                 if is_only_new {
                     return self.without_replacing(stored, proof);
@@ -194,7 +200,7 @@ impl Handler {
             }
             Operation::Form(request) => {
                 let counters = connection.metrics().counters();
-                Box::pin(self.form(*request, &mut body, counters, proof)).await
+                Box::pin(self.form(*request, &mut body, counters, asker)).await
             }
             Operation::Delete { key, preconditions } => {
                 let deleted = match &*self.store {

@@ -5,14 +5,15 @@
 
 use bytes::Bytes;
 
-use crate::http::exchange::proven::Proof;
 use crate::http::request::body::Received;
 use crate::http::request::form::{Form, FormRequest};
 use crate::http::request::operation::PutOptions;
+use crate::http::request::path::check_depth;
 use crate::http::request::rejection::Rejection;
 use crate::http::response::outcome::{FormHalted, FormStored, Outcome, StoredFile};
 use crate::http::semantics::conditional::Preconditions;
 use crate::http::semantics::form_data::{BadForm, FormState, MAX_TEXT, Role};
+use crate::http::service::asker::Asker;
 use crate::http::service::handler::Handler;
 use crate::http::service::put::InFlight;
 use crate::http::service::value_upload::Announced;
@@ -23,7 +24,7 @@ use crate::store::Key;
 struct FormUpload<'h, 'f, 'b> {
     handler: &'h Handler,
     counters: &'h ReactorCounters,
-    proof: Option<&'h Proof>,
+    asker: Asker<'h>,
     form: Form<'f, Received<'b>>,
     preconditions: Option<Preconditions>,
     state: FormState,
@@ -33,17 +34,17 @@ struct FormUpload<'h, 'f, 'b> {
 }
 
 impl Handler {
-    pub(in crate::http) async fn form(
+    pub(super) async fn form(
         &self,
         request: FormRequest,
         body: &mut Received<'_>,
         counters: &ReactorCounters,
-        proof: Option<&Proof>,
+        asker: Asker<'_>,
     ) -> Result<Outcome, Outcome> {
         let mut upload = FormUpload {
             handler: self,
             counters,
-            proof,
+            asker,
             form: Form::new(request.boundary, body),
             preconditions: request.preconditions,
             state: FormState::default(),
@@ -101,12 +102,14 @@ impl FormUpload<'_, '_, '_> {
         key: Key<'static>,
         media_type: Option<Box<str>>,
     ) -> Result<(), Outcome> {
+        check_depth(&key, self.handler.config.limits.max_key_depth)?;
         let mut options = PutOptions {
             preconditions: self.preconditions(),
             media_type,
             ..PutOptions::default()
         };
-        self.handler.permit_put(self.proof, &key, &mut options)?;
+        self.handler
+            .permit_put(self.asker.proof, &key, &mut options)?;
         let _in_flight = InFlight::begin(self.counters);
         if self.handler.config.discard {
             let mut len = 0;
@@ -121,7 +124,10 @@ impl FormUpload<'_, '_, '_> {
         let stored = self.receive_file(key, options).await;
         if is_only_new {
             let stored = stored.map(|()| Outcome::Nothing);
-            return self.handler.without_replacing(stored, self.proof).map(drop);
+            return self
+                .handler
+                .without_replacing(stored, self.asker.proof)
+                .map(drop);
         }
         stored
     }
@@ -134,6 +140,7 @@ impl FormUpload<'_, '_, '_> {
         let announced = Announced {
             media_type: options.media_type.as_deref(),
             preconditions: options.preconditions.as_ref(),
+            uploader: self.handler.uploader(self.asker),
             ..Announced::default()
         };
         let mut upload = self.handler.begin_value(&key, announced).await?;

@@ -14,7 +14,7 @@ use crate::http::service::handler::Handler;
 use crate::http::service::put::{InFlight, verify, wanted_by};
 use crate::metrics::ReactorCounters;
 use crate::store::s3::RemoteResumable;
-use crate::store::{Resumable, Upload, Wanted};
+use crate::store::{self, Resumable, Upload, Wanted};
 
 impl Handler {
     /// Receives `part`, and appends what arrives of it.
@@ -103,6 +103,9 @@ async fn append_file(
     body: &mut Received<'_>,
     room: &Room,
 ) -> Result<(), Outcome> {
+    if let Some(len) = len.filter(|&len| store::is_large(len)) {
+        upload.has_space(len).await?;
+    }
     let mut appending = upload.append(len)?;
     let received = {
         let receiving = pin!(receive(&mut appending, body, room));

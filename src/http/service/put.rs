@@ -8,22 +8,25 @@ use crate::http::request::operation::PutOptions;
 use crate::http::request::rejection::Rejection;
 use crate::http::response::outcome::Outcome;
 use crate::http::semantics::digest_fields::Expected;
+use crate::http::service::asker::Asker;
 use crate::http::service::handler::Handler;
 use crate::http::service::value_upload::{Announced, ValueUpload};
 use crate::metrics::ReactorCounters;
 use crate::store::{BlockingPool, Digests, Key, Upload, Wanted};
 
 impl Handler {
-    pub(in crate::http) async fn put(
+    pub(super) async fn put(
         &self,
         key: Key<'static>,
         len: Option<u64>,
         options: Box<PutOptions>,
         body: &mut Received<'_>,
         counters: &ReactorCounters,
+        asker: Asker<'_>,
     ) -> Result<Outcome, Outcome> {
         let announced = Announced {
             len,
+            uploader: self.uploader(asker),
             media_type: options.media_type.as_deref(),
             fields: options.fields.encode(),
             sha256: options.expected.sha256,
@@ -109,13 +112,15 @@ pub(super) fn wanted_by(expected: &Expected) -> Wanted {
         sha256: expected.sha256.is_some(),
         sha512: expected.sha512.is_some(),
         md5: expected.md5.is_some(),
+        checksum: expected.checksum.map(|checksum| checksum.kind()),
     }
 }
 
 pub(super) fn verify(expected: &Expected, digests: &Digests) -> Result<(), Rejection> {
     let same = (expected.sha256.is_none() || expected.sha256 == digests.sha256)
         && (expected.sha512.is_none() || expected.sha512 == digests.sha512)
-        && (expected.md5.is_none() || expected.md5 == digests.md5);
+        && (expected.md5.is_none() || expected.md5 == digests.md5)
+        && (expected.checksum.is_none() || expected.checksum == digests.checksum);
     if same {
         Ok(())
     } else {

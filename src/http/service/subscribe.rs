@@ -31,6 +31,8 @@ pub(in crate::http) fn subscribe(
     record.watches();
     match transport {
         WatchTransport::Events => {
+            // The kernel holds little for a subscriber, which the next response would have too.
+            connection.close_after_response();
             let outcome = Outcome::Subscribed(Box::new(Events::new(subscription)));
             seal(handler.render(outcome, context), connection, record)
         }

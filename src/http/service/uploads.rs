@@ -16,6 +16,7 @@ use crate::http::response::interim::{in_http1, in_http2, resumption_supported};
 use crate::http::response::outcome::{Outcome, Published, UploadState};
 use crate::http::semantics::conditional::Preconditions;
 use crate::http::semantics::digest_fields::Expected;
+use crate::http::service::asker::Asker;
 use crate::http::service::claimed::Claimed;
 use crate::http::service::handler::Handler;
 use crate::http::service::part::state;
@@ -34,21 +35,34 @@ impl Handler {
         mut options: Box<PutOptions>,
         body: &mut Received<'_>,
         counters: &ReactorCounters,
-        proof: Option<&Proof>,
+        asker: Asker<'_>,
     ) -> Result<Outcome, Outcome> {
+        let proof = asker.proof;
         let Some(creation) = options.creation.take() else {
-            return self.put(key, None, options, body, counters).await;
+            return self.put(key, None, options, body, counters, asker).await;
         };
         let part = creation.part;
         let can_tell = creation.takes_interim && body.has_interim() && self.resumes().is_ok();
         if part.is_last && !can_tell {
             // The client never learns where it could resume: this is a PUT like any other.
-            let stored = self.put(key, part.len, options, body, counters).await;
+            let stored = self
+                .put(key, part.len, options, body, counters, asker)
+                .await;
             return of_value(stored);
         }
-        let mut upload = self
-            .begin_resumable(key, part.length, creation.fields, &options)
-            .await?;
+        let begun = self
+            .begin_resumable(key.clone(), part.length, creation.fields, &options, asker)
+            .await;
+        let mut upload = match begun {
+            // All of the value is here: it needs no place among the unfinished ones.
+            Err(Outcome::Failed(Error::Exhausted { .. })) if part.is_last => {
+                let stored = self
+                    .put(key, part.len, options, body, counters, asker)
+                    .await;
+                return of_value(stored);
+            }
+            begun => begun?,
+        };
         if can_tell {
             let fields = resumption_supported(upload.announce(), &self.config);
             let bytes = in_http1(&fields);
@@ -75,11 +89,15 @@ impl Handler {
         counters: &ReactorCounters,
         proof: Option<&Proof>,
     ) -> Result<Outcome, Outcome> {
+        // Rights may have been revoked since it began, and its identifier may have reached another client. One that is refused
+        // touches nothing: the claim would end what another request does with the upload.
+        if proof.is_some() {
+            let key = self.key_of_upload(id).await?;
+            let key = key.ok_or(Rejection::NoSuchUpload)?;
+            self.guard.allow(proof, Right::Create, key.as_str())?;
+        }
         let claimed = self.resume(id).await?;
         let mut upload = claimed.ok_or(Rejection::NoSuchUpload)?;
-        // Rights may have been revoked since it began, and its identifier may have reached another client.
-        self.guard
-            .allow(proof, Right::Create, upload.key()?.as_str())?;
         match request {
             UploadRequest::Offset => {
                 upload.secure().await?;

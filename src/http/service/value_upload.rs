@@ -20,7 +20,7 @@ use crate::http::service::remote::{exact, publish_under, swap};
 use crate::store::s3::{self, Begin, Exact, Gateway, Kept, RemoteUpload, S3};
 use crate::store::{
     self, BlockingPool, BodySource, Condition, Digests, Directory, Error, Key, Meta, Store, Upload,
-    Wanted,
+    Uploader, Wanted,
 };
 
 /// What is known of a value before it is received.
@@ -33,6 +33,8 @@ pub(super) struct Announced<'a> {
     pub(super) fields: Option<Box<[u8]>>,
     pub(super) sha256: Option<[u8; 32]>,
     pub(super) preconditions: Option<&'a Preconditions>,
+    /// The client that it counts for, where that matters.
+    pub(super) uploader: Option<Uploader>,
 }
 
 /// A value being received.
@@ -66,7 +68,7 @@ impl Handler {
         match &*self.store {
             Store::Directory(directory) => {
                 ask_early(directory, key, announced.preconditions).await?;
-                let mut upload = directory.upload(announced.len).await?;
+                let mut upload = directory.upload(announced.len, announced.uploader).await?;
                 if let Some(media_type) = announced.media_type {
                     upload.set_media_type(media_type);
                 }
@@ -104,6 +106,7 @@ impl Handler {
                 ..kept(key, announced.media_type, announced.fields)
             },
             condition: condition.clone(),
+            uploader: announced.uploader,
         };
         Ok(Remote {
             upload: gateway.upload(key, begin).await?,

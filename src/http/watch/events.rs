@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use tokio::time::{Instant, Interval, interval_at};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use crate::http::response::body::EndlessBody;
 use crate::http::watch::feed::{Event, HEARTBEAT, Subscription};
@@ -23,9 +23,11 @@ pub(in crate::http) struct Events {
 impl Events {
     /// Must be made on a reactor: it has a timer.
     pub(in crate::http) fn new(subscription: Subscription) -> Self {
+        let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             subscription,
-            heartbeat: interval_at(Instant::now() + HEARTBEAT, HEARTBEAT),
+            heartbeat,
             has_started: false,
         }
     }

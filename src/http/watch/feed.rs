@@ -2,8 +2,8 @@
 //!
 //! A [`Subscription`] is a place in the store's changes and a prefix; it has no queue. What a subscriber does not take
 //! stays in the store, once for all, and when it is there no more the subscriber is told to resync. One task of each
-//! reactor waits for changes and wakes the subscribers of that reactor, so that publishing costs no more for a thousand of
-//! them than for one.
+//! reactor waits for changes and wakes the subscribers of that reactor, a few at a time: publishing costs no more for a
+//! thousand of them than for one, other connections have their turn in between, and changes made meanwhile are told together.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -30,6 +30,9 @@ const LOOKED_AT: usize = 64;
 /// Bytes of events that are given to a subscriber at once; the last event of a batch may pass it.
 pub(super) const BATCH: usize = 16 << 10;
 
+/// Subscribers woken at once, before other connections have their turn: each writes to its socket.
+const WOKEN: usize = 16;
+
 /// The subscribers of one reactor, and the changes that they follow.
 #[derive(Debug)]
 pub(in crate::http) struct Subscribers {
@@ -50,12 +53,17 @@ impl Subscribers {
         }
     }
 
-    /// Wakes all who wait.
-    fn wake(&self) {
-        for (_, waiting) in self.waiting.borrow_mut().iter_mut() {
-            if let Some(waker) = waiting.take() {
-                waker.wake();
-            }
+    /// Wakes all who wait now, [`WOKEN`] at a time.
+    async fn wake(&self) {
+        let waiting: Vec<Waker> = {
+            let mut all = self.waiting.borrow_mut();
+            all.iter_mut()
+                .filter_map(|(_, waiting)| waiting.take())
+                .collect()
+        };
+        for woken in waiting.chunks(WOKEN) {
+            woken.iter().for_each(Waker::wake_by_ref);
+            tokio::task::yield_now().await;
         }
     }
 
@@ -82,7 +90,7 @@ fn relay(subscribers: &Rc<Subscribers>) {
                 () = replaced(&mut rules) => {}
             }
             latest.mark_unchanged();
-            subscribers.wake();
+            subscribers.wake().await;
         }
         subscribers.is_relaying.set(false);
     });
@@ -301,6 +309,46 @@ mod tests {
             }
         }
         None
+    }
+
+    #[test]
+    fn others_have_their_turn_while_many_subscribers_are_told_of_a_change() {
+        const SUBSCRIBERS: usize = 1000;
+        let subscribers = subscribers(None);
+        let connection = Rc::new(ConnectionState::new(Arc::default()));
+        let told = Rc::new(Cell::new(0));
+        on_reactor(async {
+            for _ in 0..SUBSCRIBERS {
+                let asked = Asked {
+                    prefix: "".into(),
+                    since: None,
+                    permission: Permission::new(None, None),
+                };
+                let mut subscription = Subscription::new(&subscribers, &connection, asked);
+                let told = Rc::clone(&told);
+                tokio::task::spawn_local(async move {
+                    std::future::poll_fn(|cx| subscription.poll_events(cx)).await;
+                    told.set(told.get() + 1);
+                });
+            }
+            let are_waiting = || {
+                subscribers
+                    .waiting
+                    .borrow()
+                    .iter()
+                    .all(|(_, it)| it.is_some())
+            };
+            while !are_waiting() {
+                tokio::task::yield_now().await;
+            }
+            subscribers.changes.tell(["a"].into_iter());
+            let mut turns = 0;
+            while told.get() < SUBSCRIBERS {
+                tokio::task::yield_now().await;
+                turns += usize::from(told.get() > 0);
+            }
+            assert!(turns >= SUBSCRIBERS / WOKEN / 2, "{turns} turns");
+        });
     }
 
     const KEY: &str = "[ab]{1,2}(/[ab]){0,2}";

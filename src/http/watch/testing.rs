@@ -4,7 +4,7 @@ use crate::access::Access;
 use crate::http::ConnectionState;
 use crate::http::watch::feed::{Asked, Subscribers, Subscription};
 use crate::http::watch::permission::Permission;
-use crate::store::{Durability, JournalOptions, Options, Store};
+use crate::store::{Durability, JournalOptions, Options, StagingBounds, Store};
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::runtime::{Builder, LocalOptions};
@@ -20,7 +20,8 @@ pub(super) fn subscribers(access: Option<Arc<Access>>) -> Rc<Subscribers> {
         cpus: None,
         durability: Durability::Os,
         journal: JournalOptions::default(),
-        max_staged: None,
+        staging: StagingBounds::default(),
+        min_free: 0,
         upload_expiry: std::time::Duration::ZERO,
         is_text: |_, _| false,
     };

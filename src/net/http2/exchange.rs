@@ -7,13 +7,13 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use h2::{Reason, SendStream};
 use hyper::Response;
 
-use super::outstanding::UnderWay;
+use super::output::Output;
 use super::piece::take;
 use crate::http::{Body, ConnectionState, Phase, Piece, Stream, Work};
 use crate::net::closing::{LINGER, MOST_DROPPED};
@@ -41,7 +41,7 @@ pub(super) struct Exchange {
     pub(super) reactor: Rc<Reactor>,
     pub(super) stream: Rc<Stream>,
     pub(super) state: Rc<ConnectionState>,
-    pub(super) under_way: UnderWay,
+    pub(super) output: Rc<Output>,
     /// The answer is a head alone.
     pub(super) is_head_alone: bool,
 }
@@ -62,6 +62,13 @@ impl Exchange {
         if self.state.left_unread() && !self.stream.is_received() {
             return Some(Stage::Ready(response));
         }
+        if self
+            .output
+            .poll_room(&Context::from_waker(Waker::noop()))
+            .is_pending()
+        {
+            return Some(Stage::Ready(response));
+        }
         let len = response.body().known_len();
         let bytes = if self.is_head_alone {
             Bytes::new()
@@ -80,7 +87,7 @@ impl Exchange {
             if sending.capacity() < bytes.len() {
                 return Some(Stage::Begun(sending, Piece::Bytes(bytes), body));
             }
-            self.state.progress().count(bytes.len());
+            self.hand_over(bytes.len());
             let _ = sending.send_data(bytes, true);
         }
         // The record of the request ends with its body.
@@ -159,6 +166,9 @@ impl Exchange {
         if ends {
             return Ok(());
         }
+        if self.state.phase() == Phase::Watching {
+            self.output.watches();
+        }
         // The first byte of the response has left; the connection counts the others.
         self.state.sent(0, true);
         while let Some(piece) = poll_fn(|cx| poll_piece(&mut body, &mut sending, cx)).await? {
@@ -195,8 +205,7 @@ impl Exchange {
                 sending.send_reset(Reason::INTERNAL_ERROR);
                 return Err(Gone);
             };
-            self.state.progress().count(bytes.len());
-            self.under_way.outstanding().queued(bytes.len());
+            self.hand_over(bytes.len());
             while !bytes.is_empty() {
                 let frame = bytes.split_to(bytes.len().min(FRAME));
                 let ends = is_last && bytes.is_empty() && piece.len() == 0;
@@ -206,7 +215,14 @@ impl Exchange {
         Ok(())
     }
 
-    /// How much of `wanted` bytes the client and the socket take now, not 0.
+    /// So many bytes go to the protocol.
+    fn hand_over(&self, bytes: usize) {
+        self.state.progress().count(bytes);
+        self.output.queue(bytes);
+    }
+
+    /// How much of `wanted` bytes the client and the socket take now, not 0. A stream waits for its client where that has
+    /// given it no window; who holds up the socket is a matter of the connection.
     fn poll_room(
         &self,
         sending: &mut SendStream<Bytes>,
@@ -215,7 +231,9 @@ impl Exchange {
     ) -> Poll<Result<usize, Gone>> {
         let progress = self.state.progress();
         progress.set_writing(false);
-        ready!(self.under_way.outstanding().poll_room(cx));
+        if sending.poll_reset(cx).is_ready() || !ready!(self.output.poll_room(cx)) {
+            return Poll::Ready(Err(Gone));
+        }
         sending.reserve_capacity(wanted);
         let room = match sending.capacity() {
             0 => sending.poll_capacity(cx),
@@ -245,15 +263,6 @@ impl Exchange {
             Poll::Pending
         });
         let _ = tokio::time::timeout(LINGER, dropping).await;
-    }
-}
-
-impl Drop for Exchange {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.reactor.counters().panics.add(1);
-            self.stream.reset(Reason::INTERNAL_ERROR);
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! How a directory is opened: for writing, by one server alone, or for reading, by any number.
 
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
@@ -19,6 +19,7 @@ use super::super::location::Location;
 use super::super::meta::Version;
 use super::super::publish::Publisher;
 use super::super::resumable::Registry;
+use super::super::space::Space;
 use super::super::staging_quota::StagingQuota;
 use super::super::temp_dir::TempDir;
 use super::super::writer::{Durability, Writer};
@@ -68,7 +69,7 @@ impl Directory {
             state.method,
             exchanges,
         );
-        let quota = StagingQuota::new(options.max_staged);
+        let quota = StagingQuota::new(options.staging);
         let uploads = Registry::load(temp_dir.uploads(), &quota, options.upload_expiry);
         let uploads = uploads.map_err(|errno| OpenError::Failed {
             doing: "read the unfinished uploads of",
@@ -79,6 +80,7 @@ impl Directory {
             temp_dir,
             options.durability,
             quota,
+            Space::new(options.min_free),
             state.clock,
             Arc::clone(&counters),
         ));
@@ -153,10 +155,11 @@ impl Directory {
 }
 
 fn place(dir: &Path, options: &Options) -> Place {
-    let own = dir.join(RESERVED);
-    let below = || own.join("journal");
+    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+    let own = absolute(dir.join(RESERVED));
+    let at = options.journal.dir.clone();
     Place {
-        at: options.journal.dir.clone().unwrap_or_else(below),
+        at: at.map_or_else(|| own.join("journal"), absolute),
         own,
         size: options.journal.size,
     }

@@ -1,11 +1,11 @@
 //! What a directory store may use, and what it promises.
 
-use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::thread::CpuSet;
 
+use super::super::staging_quota::StagingBounds;
 use super::super::text::IsText;
 use super::super::writer::Durability;
 
@@ -26,8 +26,10 @@ pub struct Options {
     pub compute_threads: usize,
     /// The CPUs for those and the disk threads; without it, each inherits those of the thread that starts it.
     pub cpus: Option<CpuSet>,
-    /// Bytes of uploads staged at once, if that is bounded.
-    pub max_staged: Option<NonZeroU64>,
+    /// What bounds uploads.
+    pub staging: StagingBounds,
+    /// Bytes of the disk that no upload may take; 0 is none.
+    pub min_free: u64,
     /// How long an unfinished resumable upload is kept after something was last done to it; zero is for ever.
     pub upload_expiry: Duration,
     /// Which values are looked at, whether they are UTF-8 text.

@@ -5,38 +5,40 @@
 //! held before, or another journal, is no frame of this one. A frame is whole or absent, and so is the group. Each says up to where
 //! the log was synced and settled when it was written, so that damage is told from a torn end, also without the control file.
 
-use bytes::{Buf, BufMut, Bytes};
+use bytes::{Buf, BufMut, Bytes, TryGetError};
 use crc64fast_nvme::Digest;
 
 use super::super::attributes::Attributes;
 use super::super::digest::Digests;
 use super::super::error::Error;
+use super::super::key::Key;
 use super::super::meta::Version;
 
 /// What a frame is a multiple of, in bytes: what devices and page caches write at once.
 pub(super) const BLOCK: usize = 4096;
 
 /// The longest payload, in bytes: twice what closes a group, so that the last change of a group fits.
-pub(super) const MAX_PAYLOAD: usize = 2 * GROUP;
+const MAX_PAYLOAD: usize = 2 * GROUP;
 
 /// A group of so many bytes takes no further change.
 const GROUP: usize = 1 << 20;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"dsjrnl02");
+const MAGIC: u64 = u64::from_le_bytes(*b"dsjrnl03");
 
 /// Magic, identifier, generation, first, synced, settled, time, bytes of payload, records, checksum.
 const HEAD: usize = 8 + 16 + 8 + 8 + 8 + 8 + 8 + 4 + 4 + 8;
 
 /// The length that stands for no bytes at all, as an empty string is something.
-const NONE: u16 = u16::MAX;
+const NONE: u32 = u32::MAX;
 
 /// The version that stands for no value.
 const NO_VERSION: i128 = i128::MIN;
 
-const PUT: u8 = 1;
-const LARGE: u8 = 2;
-const DELETE: u8 = 3;
-const CANCEL: u8 = 4;
+const CANCEL: u8 = 1;
+/// A change of which the record has no value.
+const CHANGE: u8 = 2;
+/// A change with its value.
+const SMALL: u8 = 3;
 
 /// What the head of a frame says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,33 +60,32 @@ pub(in crate::store) struct Head {
 
 /// A record of a frame.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::store) enum Record<'a> {
-    Change(Change<'a>),
+pub(in crate::store) enum Record {
+    Change(Change),
     /// The change with this sequence number, in a frame before, was not made.
     Cancel(u64),
 }
 
 /// A change as the journal holds it.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::store) struct Change<'a> {
+pub(in crate::store) struct Change {
     pub(in crate::store) sequence: u64,
     /// When its frame was begun.
     pub(in crate::store) time: i64,
-    pub(in crate::store) key: &'a str,
+    pub(in crate::store) key: Key<'static>,
     /// What it replaces or removes.
     pub(in crate::store) base: Option<Version>,
-    pub(in crate::store) operation: Operation<'a>,
+    /// What the key stands for then.
+    pub(in crate::store) result: Option<Version>,
+    /// The value, unless that is in its file, and synced with it.
+    pub(in crate::store) small: Option<(Attributes, Bytes)>,
 }
 
-/// What a change makes of its key.
-#[derive(Debug, PartialEq, Eq)]
-pub(in crate::store) enum Operation<'a> {
-    /// The key stands for this value.
-    Put(Version, Attributes, &'a [u8]),
-    /// The key stands for a value that is in its file, and synced with it.
-    Large(Version),
-    /// The key stands for nothing.
-    Delete,
+impl Change {
+    /// Whether its value is in its file.
+    pub(in crate::store) fn is_large(&self) -> bool {
+        self.result.is_some() && self.small.is_none()
+    }
 }
 
 /// A frame being gathered. What adds a record answers which one of the frame it is.
@@ -123,46 +124,34 @@ impl FrameBuilder {
         self.bytes.len().next_multiple_of(BLOCK) as u64
     }
 
-    /// Adds a value.
-    pub(in crate::store) fn put(
+    /// Adds a change of `key`, with the value if that is `small`.
+    pub(in crate::store) fn change(
         &mut self,
-        key: &str,
+        key: &Key<'_>,
         base: Option<Version>,
-        version: Version,
-        attributes: &Attributes,
-        value: &[Bytes],
+        result: Option<Version>,
+        small: Option<(&Attributes, &[Bytes])>,
     ) -> u32 {
-        let record = self.change(PUT, key, base);
-        let digests = attributes.digests.as_deref();
-        let digests = digests.copied().unwrap_or_default();
-        self.bytes.put_i128_le(version.nanos());
-        self.optional(attributes.media_type.as_deref().map(str::as_bytes));
-        self.optional(attributes.fields.as_deref());
-        self.optional(digests.sha256.as_ref().map(|digest| &digest[..]));
-        self.optional(digests.sha512.as_ref().map(|digest| &digest[..]));
-        let len: usize = value.iter().map(Bytes::len).sum();
-        self.bytes.put_u32_le(length(len));
-        for run in value {
-            self.bytes.put_slice(run);
+        let record = self.begin(if small.is_some() { SMALL } else { CHANGE });
+        self.optional(Some(key.as_str().as_bytes()));
+        for version in [base, result] {
+            let nanos = version.map_or(NO_VERSION, Version::nanos);
+            self.bytes.put_i128_le(nanos);
+        }
+        if let Some((attributes, value)) = small {
+            let digests = attributes.digests.as_deref();
+            let Digests { sha256, sha512, .. } = digests.copied().unwrap_or_default();
+            self.optional(attributes.media_type.as_deref().map(str::as_bytes));
+            self.optional(attributes.fields.as_deref());
+            self.optional(sha256.as_ref().map(|digest| &digest[..]));
+            self.optional(sha512.as_ref().map(|digest| &digest[..]));
+            let len = value.iter().map(Bytes::len).sum();
+            self.bytes.put_u32_le(length(len));
+            for run in value {
+                self.bytes.put_slice(run);
+            }
         }
         record
-    }
-
-    /// Adds a value that is in its file.
-    pub(in crate::store) fn large(
-        &mut self,
-        key: &str,
-        base: Option<Version>,
-        version: Version,
-    ) -> u32 {
-        let record = self.change(LARGE, key, base);
-        self.bytes.put_i128_le(version.nanos());
-        record
-    }
-
-    /// Adds a removal.
-    pub(in crate::store) fn delete(&mut self, key: &str, base: Option<Version>) -> u32 {
-        self.change(DELETE, key, base)
     }
 
     /// Takes a record of an earlier frame back.
@@ -203,25 +192,16 @@ impl FrameBuilder {
         self.records - 1
     }
 
-    fn change(&mut self, kind: u8, key: &str, base: Option<Version>) -> u32 {
-        let record = self.begin(kind);
-        self.optional(Some(key.as_bytes()));
-        self.bytes
-            .put_i128_le(base.map_or(NO_VERSION, Version::nanos));
-        record
-    }
-
     fn optional(&mut self, bytes: Option<&[u8]>) {
-        let len = bytes.map_or(NONE, |bytes| u16::try_from(bytes.len()).unwrap_or(NONE - 1));
-        self.bytes.put_u16_le(len);
-        self.bytes
-            .put_slice(bytes.map_or(&[], |bytes| &bytes[..usize::from(len)]));
+        let len = bytes.map_or(NONE, |bytes| length(bytes.len()));
+        self.bytes.put_u32_le(len);
+        self.bytes.put_slice(bytes.unwrap_or_default());
     }
 }
 
 /// Lengths here are bounded by the small values and by [`MAX_PAYLOAD`].
 fn length(len: usize) -> u32 {
-    u32::try_from(len).unwrap_or(u32::MAX)
+    u32::try_from(len).unwrap_or(NONE)
 }
 
 /// Of all but the checksum itself.
@@ -273,92 +253,86 @@ impl Head {
     }
 
     /// The records of `frame`, which begins with this head, if it is whole.
-    pub(in crate::store) fn read<'a>(&self, frame: &'a [u8]) -> Option<Vec<Record<'a>>> {
-        let frame = frame.get(..HEAD + self.payload)?;
-        let sum = frame[HEAD - 8..HEAD].try_into().ok()?;
-        if checksum(frame) != u64::from_le_bytes(sum) {
+    pub(in crate::store) fn read(&self, mut frame: Bytes) -> Option<Vec<Record>> {
+        if frame.len() < HEAD + self.payload {
             return None;
         }
-        let mut payload = &frame[HEAD..];
-        (self.first..self.end())
-            .map(|sequence| record(&mut payload, sequence, self.time))
-            .collect()
+        frame.truncate(HEAD + self.payload);
+        let sum = frame[HEAD - 8..HEAD].try_into().ok()?;
+        if checksum(&frame) != u64::from_le_bytes(sum) {
+            return None;
+        }
+        frame.advance(HEAD);
+        let records = (self.first..self.end()).map(|n| record(&mut frame, n, self.time));
+        records.collect::<Parsed<_>>().ok()
     }
 }
 
-fn record<'a>(bytes: &mut &'a [u8], sequence: u64, time: i64) -> Option<Record<'a>> {
-    let kind = bytes.try_get_u8().ok()?;
+/// What cannot be parsed is no frame, whatever it is.
+type Parsed<T> = Result<T, Box<dyn std::error::Error>>;
+
+fn record(bytes: &mut Bytes, sequence: u64, time: i64) -> Parsed<Record> {
+    let kind = bytes.try_get_u8()?;
     if kind == CANCEL {
-        return Some(Record::Cancel(bytes.try_get_u64_le().ok()?));
+        return Ok(Record::Cancel(bytes.try_get_u64_le()?));
     }
-    let key = std::str::from_utf8(optional(bytes)?.present?).ok()?;
-    let base = bytes.try_get_i128_le().ok()?;
-    let operation = match kind {
-        PUT => {
-            let version = version(bytes)?;
-            let attributes = attributes(bytes)?;
-            let len = usize::try_from(bytes.try_get_u32_le().ok()?).ok()?;
-            Operation::Put(version, attributes, bytes.split_off(..len)?)
-        }
-        LARGE => Operation::Large(version(bytes)?),
-        DELETE => Operation::Delete,
-        _ => return None,
-    };
-    Some(Record::Change(Change {
+    let key = optional(bytes)?.unwrap_or_default();
+    let change = Change {
         sequence,
         time,
-        key,
-        base: (base != NO_VERSION).then(|| Version::from_nanos(base)),
-        operation,
-    }))
-}
-
-fn version(bytes: &mut &[u8]) -> Option<Version> {
-    Some(Version::from_nanos(bytes.try_get_i128_le().ok()?))
-}
-
-fn attributes(bytes: &mut &[u8]) -> Option<Attributes> {
-    let media_type = optional(bytes)?
-        .present
-        .and_then(|text| std::str::from_utf8(text).ok());
-    let fields = optional(bytes)?.present;
-    let sha256 = optional(bytes)?
-        .present
-        .and_then(|digest| digest.try_into().ok());
-    let sha512 = optional(bytes)?
-        .present
-        .and_then(|digest| digest.try_into().ok());
-    let has_digests = sha256.is_some() || sha512.is_some();
-    let digests = Digests {
-        sha256,
-        sha512,
-        md5: None,
+        key: Key::new(String::from_utf8(key.into())?)?,
+        base: version(bytes)?,
+        result: version(bytes)?,
+        small: match kind {
+            CHANGE => None,
+            SMALL => Some((attributes(bytes)?, optional(bytes)?.unwrap_or_default())),
+            kind => return Err(format!("a record of kind {kind}").into()),
+        },
     };
-    Some(Attributes {
-        media_type: media_type.map(Into::into),
-        fields: fields.map(Into::into),
-        digests: has_digests.then(|| Box::new(digests)),
+    Ok(Record::Change(change))
+}
+
+fn version(bytes: &mut Bytes) -> Result<Option<Version>, TryGetError> {
+    let nanos = bytes.try_get_i128_le()?;
+    Ok((nanos != NO_VERSION).then(|| Version::from_nanos(nanos)))
+}
+
+fn attributes(bytes: &mut Bytes) -> Parsed<Attributes> {
+    let media_type = optional(bytes)?.map(|text| String::from_utf8(text.into()));
+    let fields = optional(bytes)?.map(|fields| fields[..].into());
+    let digests = Digests {
+        sha256: optional(bytes)?.map(|d| d[..].try_into()).transpose()?,
+        sha512: optional(bytes)?.map(|d| d[..].try_into()).transpose()?,
+        ..Digests::default()
+    };
+    Ok(Attributes {
+        media_type: media_type.transpose()?.map(Into::into),
+        fields,
+        digests: (digests != Digests::default()).then(|| Box::new(digests)),
     })
 }
 
-/// Bytes that may have been left out.
-struct Field<'a> {
-    present: Option<&'a [u8]>,
-}
-
-/// `None` where the bytes end too early.
-fn optional<'a>(bytes: &mut &'a [u8]) -> Option<Field<'a>> {
-    let present = match bytes.try_get_u16_le().ok()? {
-        NONE => None,
-        len => Some(bytes.split_off(..usize::from(len))?),
-    };
-    Some(Field { present })
+fn optional(bytes: &mut Bytes) -> Result<Option<Bytes>, TryGetError> {
+    let (len, available) = (bytes.try_get_u32_le()?, bytes.len());
+    let requested = usize::try_from(len).unwrap_or(usize::MAX);
+    match len {
+        NONE => Ok(None),
+        _ if requested <= available => Ok(Some(bytes.split_to(requested))),
+        _ => Err(TryGetError {
+            requested,
+            available,
+        }),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn key(name: &str) -> Key<'static> {
+        Key::new(name.to_owned()).unwrap()
+    }
 
     fn head() -> Head {
         Head::new(7, 3, 12)
@@ -372,15 +346,16 @@ mod tests {
             digests: None,
         };
         let value = [Bytes::copy_from_slice(value)];
-        builder.put("a/b", None, Version::from_nanos(5), &attributes, &value);
-        builder.delete("c", Some(Version::from_nanos(-6)));
+        let (first, second) = (Version::from_nanos(5), Version::from_nanos(-6));
+        builder.change(&key("a/b"), None, Some(first), Some((&attributes, &value)));
+        builder.change(&key("c"), Some(second), None, None);
         builder.finish(head()).unwrap()
     }
 
     proptest! {
         #[test]
         fn what_is_written_is_read_back(
-            key in "[a-z/]{1,40}",
+            name in "[a-z]{1,20}(/[a-z]{1,19})?",
             version: i64,
             base: Option<i64>,
             media_type: Option<String>,
@@ -396,21 +371,24 @@ mod tests {
             let (first, second) = value.split_at(cut.min(value.len()));
             let runs = [Bytes::copy_from_slice(first), Bytes::copy_from_slice(second)];
             let mut builder = FrameBuilder::new(5);
-            builder.put(&key, base, version, &attributes, &runs);
-            builder.large(&key, base, version);
-            builder.delete(&key, base);
+            let key = key(&name);
+            builder.change(&key, base, Some(version), Some((&attributes, &runs)));
+            builder.change(&key, base, Some(version), None);
+            builder.change(&key, base, None, None);
             builder.cancel(9);
             let frame = builder.finish(head()).unwrap();
             let parsed = Head::parse(&frame).unwrap();
             prop_assert_eq!((parsed.journal, parsed.generation, parsed.first, parsed.end(), parsed.size()), (7, 3, 12, 16, frame.len()));
-            let change = |sequence, operation| Record::Change(Change { sequence, time: 5, key: &key, base, operation });
+            let change = |sequence, result, small| {
+                Record::Change(Change { sequence, time: 5, key: key.clone(), base, result, small })
+            };
             let expected = vec![
-                change(12, Operation::Put(version, attributes, &value)),
-                change(13, Operation::Large(version)),
-                change(14, Operation::Delete),
+                change(12, Some(version), Some((attributes, value.into()))),
+                change(13, Some(version), None),
+                change(14, None, None),
                 Record::Cancel(9),
             ];
-            prop_assert_eq!(parsed.read(&frame).unwrap(), expected);
+            prop_assert_eq!(parsed.read(frame.into()).unwrap(), expected);
         }
 
         #[test]
@@ -418,10 +396,10 @@ mod tests {
             let mut frame = u64::to_le_bytes(MAGIC).to_vec();
             frame.extend(&bytes);
             if let Some(head) = Head::parse(&frame) {
-                prop_assert!(head.read(&frame).is_none());
+                prop_assert!(head.read(frame.into()).is_none());
             }
-            let mut payload = &bytes[..];
-            while record(&mut payload, 0, 0).is_some() {}
+            let mut payload = Bytes::from(bytes);
+            while record(&mut payload, 0, 0).is_ok() {}
         }
     }
 
@@ -429,11 +407,12 @@ mod tests {
     fn a_frame_of_which_any_byte_is_another_is_none() {
         let frame = frame(b"value");
         let head = Head::parse(&frame).unwrap();
-        assert!(head.read(&frame).is_some());
+        assert!(head.read(frame.clone().into()).is_some());
         for at in 0..HEAD + head.payload {
             let mut torn = frame.clone();
             torn[at] ^= 0x10;
-            let is_read = Head::parse(&torn).is_some_and(|head| head.read(&torn).is_some());
+            let is_read =
+                Head::parse(&torn).is_some_and(|head| head.read(torn.clone().into()).is_some());
             assert!(!is_read, "byte {at}");
         }
     }
@@ -449,7 +428,7 @@ mod tests {
         let rest = MAX_PAYLOAD + HEAD - longest.bytes.len();
         longest.bytes.resize(longest.bytes.len() + rest, 0);
         let frame = longest.finish(head()).unwrap();
-        assert!(Head::parse(&frame).unwrap().read(&frame).is_some());
+        assert!(Head::parse(&frame).unwrap().read(frame.into()).is_some());
         let mut too_long = FrameBuilder::new(5);
         too_long.bytes.resize(HEAD + MAX_PAYLOAD + 1, 0);
         assert!(too_long.finish(head()).is_err());

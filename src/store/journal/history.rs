@@ -9,7 +9,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::super::meta::Version;
-use super::format::{Change, Operation, Record};
+use super::format::{Change, Record};
 
 /// The changes of a log, by key.
 #[derive(Debug, Default)]
@@ -42,59 +42,41 @@ pub(in crate::store) enum Fate {
 
 impl History {
     /// Takes the next record of the log.
-    pub(in crate::store) fn add(&mut self, record: &Record<'_>) {
+    pub(in crate::store) fn add(&mut self, record: &Record) {
         match record {
-            Record::Cancel(sequence) => {
-                self.cancelled.insert(*sequence);
-            }
+            Record::Cancel(sequence) => drop(self.cancelled.insert(*sequence)),
             Record::Change(change) => {
-                let step = Step {
+                let steps = self.keys.entry(change.key.as_str().into()).or_default();
+                steps.push(Step {
                     sequence: change.sequence,
                     base: change.base,
-                    result: result(&change.operation),
-                    is_large: matches!(change.operation, Operation::Large(_)),
-                };
-                match self.keys.get_mut(change.key) {
-                    Some(steps) => steps.push(step),
-                    None => drop(self.keys.insert(change.key.into(), vec![step])),
-                }
+                    result: change.result,
+                    is_large: change.is_large(),
+                });
             }
         }
-    }
-
-    /// The change with this sequence number was not made.
-    pub(in crate::store) fn cancel(&mut self, sequence: u64) {
-        self.cancelled.insert(sequence);
     }
 
     /// Whether `change` decides what its key stands for, as far as the log tells without the file.
-    pub(in crate::store) fn may_count(&self, change: &Change<'_>) -> bool {
-        let is_small = !matches!(change.operation, Operation::Large(_));
-        is_small
-            && !self.cancelled.contains(&change.sequence)
-            && self.later(change).all(|step| step.is_large)
+    pub(in crate::store) fn may_count(&self, change: &Change) -> bool {
+        let (_, later) = self.around(change);
+        let is_over = |step: &Step| step.is_large || self.is_cancelled(step.sequence);
+        !change.is_large() && !self.is_cancelled(change.sequence) && later.iter().all(is_over)
     }
 
     /// What is to be made of the file with the version `found`, where `change` [may count](Self::may_count).
-    pub(in crate::store) fn fate(&self, change: &Change<'_>, found: Option<Version>) -> Fate {
-        let result = result(&change.operation);
-        if found.is_none() {
-            return if result.is_none() {
-                Fate::Stays
-            } else {
-                Fate::Made
-            };
+    pub(in crate::store) fn fate(&self, change: &Change, found: Option<Version>) -> Fate {
+        match (found, change.result) {
+            (None, None) => return Fate::Stays,
+            (None, Some(_)) => return Fate::Made,
+            (found, result) if found == result => return Fate::Compared,
+            _ => {}
         }
-        if found == result {
-            return Fate::Compared;
-        }
-        let steps = self.steps(change.key);
-        let after = steps.partition_point(|step| step.sequence <= change.sequence);
-        let (before, later) = steps.split_at(after);
+        let (before, later) = self.around(change);
+        let is_ours = |step: &Step| step.base == found || step.result == found;
         // A large value that came later, or what a later change was to replace.
         let stands =
-            |step: &Step| step.base == found || step.result == found && !self.is_cancelled(step);
-        let is_ours = |step: &Step| step.base == found || step.result == found;
+            |step: &Step| step.base == found || is_ours(step) && !self.is_cancelled(step.sequence);
         if later.iter().any(stands) {
             Fate::Stays
         } else if before.iter().chain(later).any(is_ours) {
@@ -105,31 +87,18 @@ impl History {
     }
 
     /// Whether a file that is [`Fate::Foreign`], and that the file system changed last at this time, stood there before `change`.
-    pub(in crate::store) fn is_older(change: &Change<'_>, changed: i64) -> bool {
+    pub(in crate::store) fn is_older(change: &Change, changed: i64) -> bool {
         changed <= change.time
     }
 
-    /// Those after `change` of its key that were not cancelled, the last one first.
-    fn later(&self, change: &Change<'_>) -> impl Iterator<Item = &Step> {
-        let sequence = change.sequence;
-        let later = self.steps(change.key).iter().rev();
-        let later = later.take_while(move |step| step.sequence > sequence);
-        later.filter(|step| !self.is_cancelled(step))
+    /// The changes of its key up to `change`, and those after it.
+    fn around(&self, change: &Change) -> (&[Step], &[Step]) {
+        let steps = self.keys.get(change.key.as_str());
+        let steps = steps.map_or(&[][..], Vec::as_slice);
+        steps.split_at(steps.partition_point(|step| step.sequence <= change.sequence))
     }
 
-    fn steps(&self, key: &str) -> &[Step] {
-        self.keys.get(key).map_or(&[], Vec::as_slice)
-    }
-
-    fn is_cancelled(&self, step: &Step) -> bool {
-        self.cancelled.contains(&step.sequence)
-    }
-}
-
-/// The version that a change gives its key.
-fn result(operation: &Operation<'_>) -> Option<Version> {
-    match operation {
-        Operation::Put(version, ..) | Operation::Large(version) => Some(*version),
-        Operation::Delete => None,
+    fn is_cancelled(&self, sequence: u64) -> bool {
+        self.cancelled.contains(&sequence)
     }
 }

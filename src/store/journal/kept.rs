@@ -5,28 +5,47 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
-use bytes::Bytes;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::super::directory_fd::open_beneath;
 use super::super::error::Error;
-use super::format::{BLOCK, Change, FrameBuilder, Head, Operation, Record};
+use super::format::{Change, FrameBuilder, Head};
+use super::log::Frame;
+use super::segment::Segment;
 
-const NAME: &str = "kept";
+pub(super) const NAME: &str = "kept";
 const NEW: &str = "kept.new";
 
-/// See the module.
+/// What is kept from now on: whole frames, and one being gathered.
 #[derive(Debug)]
 pub(super) struct Kept {
     journal: u128,
-    /// What is kept from now on: whole frames, and one being gathered.
     frames: Vec<u8>,
     last: FrameBuilder,
     keys: HashSet<Box<str>>,
+}
+
+/// The frames of `journal` that `dir` has, if it has any; whether they are all of the file.
+pub(super) fn read(dir: &OwnedFd, journal: u128) -> Result<(Vec<Frame>, bool), Errno> {
+    let segment = match Segment::named(dir, NAME, 0, OFlags::RDONLY) {
+        Err(Errno::NOENT) => return Ok((Vec::new(), true)),
+        segment => Arc::new(segment?),
+    };
+    let frames = segment.frames(journal)?;
+    let size: usize = frames.iter().map(|(_, head)| head.size()).sum();
+    let frame = |(offset, head)| Frame {
+        segment: Arc::clone(&segment),
+        offset,
+        head,
+        is_behind: false,
+    };
+    let frames = frames.into_iter().map(frame).collect();
+    Ok((frames, size as u64 == segment.size()))
 }
 
 impl Kept {
@@ -39,47 +58,13 @@ impl Kept {
         }
     }
 
-    /// The frames that `dir` has, if it has any.
-    pub(super) fn read(dir: &OwnedFd) -> std::io::Result<Vec<u8>> {
-        let mut frames = Vec::new();
-        match open_beneath(dir, NAME, OFlags::RDONLY, Mode::empty()) {
-            Err(Errno::NOENT) => {}
-            file => drop(File::from(file?).read_to_end(&mut frames)?),
-        }
-        Ok(frames)
-    }
-
-    /// Shows each record of `frames`; false where one is damaged.
-    pub(super) fn each<E>(
-        &self,
-        mut frames: &[u8],
-        mut show: impl FnMut(Record<'_>) -> Result<(), E>,
-    ) -> Result<bool, E> {
-        while !frames.is_empty() {
-            let head = Head::parse(frames).filter(|head| head.journal == self.journal);
-            let Some(records) = head.and_then(|head| head.read(frames)) else {
-                return Ok(false);
-            };
-            records.into_iter().try_for_each(&mut show)?;
-            let size = head.map_or(BLOCK, |head| head.size());
-            frames = frames.get(size..).unwrap_or_default();
-        }
-        Ok(true)
-    }
-
     /// Keeps this change, which `error` kept from being made.
-    pub(super) fn add(&mut self, change: &Change<'_>, error: &Error) -> Result<(), Error> {
-        tracing::error!(key = change.key, %error, "cannot make what the journal has of this key: its record is kept, and the key not changed, until a start can");
-        let (key, base) = (change.key, change.base);
-        match &change.operation {
-            Operation::Put(version, attributes, value) => {
-                let value = [Bytes::copy_from_slice(value)];
-                self.last.put(key, base, *version, attributes, &value)
-            }
-            Operation::Large(version) => self.last.large(key, base, *version),
-            Operation::Delete => self.last.delete(key, base),
-        };
-        self.keys.insert(key.into());
+    pub(super) fn add(&mut self, change: &Change, error: &Error) -> Result<(), Error> {
+        let (key, small) = (&change.key, change.small.as_ref());
+        tracing::error!(%key, %error, "cannot make what the journal has of this key: its record is kept, and the key not changed, until a start can");
+        let small = small.map(|(attributes, value)| (attributes, std::slice::from_ref(value)));
+        self.last.change(key, change.base, change.result, small);
+        self.keys.insert(key.as_str().into());
         if self.last.is_full() {
             self.close_frame()?;
         }
@@ -88,7 +73,9 @@ impl Kept {
 
     /// Writes what is kept to `dir`, durably; the keys.
     pub(super) fn write(mut self, dir: &OwnedFd) -> Result<HashSet<Box<str>>, Error> {
-        self.close_frame()?;
+        if !self.last.is_empty() {
+            self.close_frame()?;
+        }
         let write = || {
             if self.frames.is_empty() {
                 return match rustix::fs::unlinkat(dir, NAME, AtFlags::empty()) {
@@ -110,10 +97,8 @@ impl Kept {
 
     fn close_frame(&mut self) -> Result<(), Error> {
         let frame = std::mem::replace(&mut self.last, FrameBuilder::new(0));
-        if !frame.is_empty() {
-            let head = Head::new(self.journal, 0, 1);
-            self.frames.extend(frame.finish(head)?);
-        }
+        let head = Head::new(self.journal, 0, 1);
+        self.frames.extend(frame.finish(head)?);
         Ok(())
     }
 }

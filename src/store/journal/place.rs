@@ -6,8 +6,8 @@
 //! full disk.
 
 use std::fs;
-use std::io::Write;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{Error, ErrorKind, Write};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags};
@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use super::super::boot;
 use super::super::directory_fd::open_beneath;
 use super::super::layout::OpenError;
+use super::control::{self, Control};
 
 /// The file that says which journal it is.
 const ID: &str = "id";
@@ -25,6 +26,12 @@ const NAME: &str = "journal-state";
 /// The file that does not count.
 const OTHER: &str = "journal-state.new";
 
+/// A server has ended in order: the files have all changes that were acknowledged, on the disk.
+pub(super) const CLEAN: &str = "clean";
+
+/// They have them all while the same kernel has the same mount, if that is named; else the journal has what they lack.
+const OPEN: &str = "open";
+
 /// `STATX_MNT_ID_UNIQUE` of Linux 6.8: no other mount has it until the next boot.
 const UNIQUE_MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
@@ -33,14 +40,26 @@ const UNIQUE_MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 pub(in crate::store) struct Place {
     /// The server's directory beside the values.
     pub(in crate::store) own: PathBuf,
-    /// The directory of the journal.
+    /// The directory of the journal, absolute.
     pub(in crate::store) at: PathBuf,
     /// All segments together, in bytes.
     pub(in crate::store) size: u64,
 }
 
+/// What the directory says of its journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Note {
+    pub(super) id: u128,
+    /// Of the last server that had it open: its frames have generations above this, and its control file says the same.
+    pub(super) epoch: u64,
+    /// The directory of the journal, absolute.
+    pub(super) at: PathBuf,
+    /// [`CLEAN`] or [`OPEN`].
+    pub(super) state: String,
+}
+
 impl Place {
-    pub(super) fn open(&self) -> Result<OwnedFd, OpenError> {
+    fn open(&self) -> Result<OwnedFd, OpenError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         rustix::fs::open(&self.at, flags, Mode::empty()).map_err(self.failed("open"))
     }
@@ -51,6 +70,30 @@ impl Place {
         rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| self.foreign())?;
         Ok(dir)
+    }
+
+    /// The journal that `note` is of, as the last server left it, and what its control file says; locked, if it `is_to_be_written`.
+    pub(super) fn find(
+        &self,
+        note: &Note,
+        is_to_be_written: bool,
+    ) -> Result<(OwnedFd, Option<control::State>), OpenError> {
+        if self.at.exists() {
+            let dir = if is_to_be_written {
+                self.lock()?
+            } else {
+                self.open()?
+            };
+            let said = Control::read(&dir).map_err(self.failed("read"))?;
+            let is_last = said.as_ref().is_none_or(|said| said.epoch == note.epoch);
+            if read_id(&dir) == Some(note.id) && (is_last || note.is_clean()) {
+                return Ok((dir, said));
+            }
+        }
+        Err(OpenError::NoJournal {
+            at: self.at.clone(),
+            noted: note.at.clone(),
+        })
     }
 
     /// Makes the journal in `dir`, which is locked, `id`. That of another directory is left alone.
@@ -76,6 +119,28 @@ impl Place {
         Ok(())
     }
 
+    /// What the directory says of its journal; `None` where there never was one.
+    pub(super) fn note(&self) -> Result<Option<Note>, OpenError> {
+        let bad = |source| OpenError::BadNote {
+            own: self.own.clone(),
+            source,
+        };
+        match fs::read_to_string(self.own.join(NAME)) {
+            Ok(text) => match parse(&text) {
+                None => Err(bad(Error::other("it is damaged, or of an earlier version"))),
+                note => Ok(note),
+            },
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(bad(error)),
+        }
+    }
+
+    /// Has the directory say `note`, durably.
+    pub(super) fn write_note(&self, note: &Note) -> Result<(), OpenError> {
+        write(&self.own, note)
+            .map_err(|error| OpenError::io("note the journal of", &self.own, error))
+    }
+
     pub(super) fn failed(&self, doing: &'static str) -> impl Fn(Errno) -> OpenError + Copy {
         move |errno| OpenError::io(doing, &self.at, errno.into())
     }
@@ -85,158 +150,69 @@ impl Place {
             at: self.at.clone(),
         }
     }
+}
 
-    /// What the directory says of its journal; `None` where there never was one.
-    pub(super) fn note(&self) -> Result<Option<Note>, OpenError> {
-        Note::read(&self.own).map_err(|source| OpenError::BadNote {
-            own: self.own.clone(),
-            source,
-        })
+impl Note {
+    pub(super) fn is_clean(&self) -> bool {
+        self.state == CLEAN
     }
 
-    /// Has the directory say `note`, durably.
-    pub(super) fn write_note(&self, note: &Note) -> Result<(), OpenError> {
-        let written = note.write(&self.own);
-        written.map_err(|error| OpenError::io("note the journal of", &self.own, error))
+    /// Whether the directory was left open on the mount that `root` lies on: then the kernel has all that was made.
+    pub(super) fn is_same_mount(&self, root: &OwnedFd) -> bool {
+        self.state != OPEN && self.state == open_on(root)
+    }
+}
+
+/// [`OPEN`] with the boot and the mount that `root` lies on, where the kernel can tell it from all others.
+pub(super) fn open_on(root: &OwnedFd) -> String {
+    let stat = rustix::fs::statx(root, "", AtFlags::EMPTY_PATH, UNIQUE_MOUNT);
+    let is_unique = |mask: &u32| StatxFlags::from_bits_retain(*mask).contains(UNIQUE_MOUNT);
+    match (boot::id(), stat) {
+        (Some(boot), Ok(stat)) if is_unique(&stat.stx_mask) => {
+            format!("{OPEN} on {boot} {}", stat.stx_mnt_id)
+        }
+        _ => OPEN.to_owned(),
     }
 }
 
 /// The identifier of the journal in `dir`.
-pub(super) fn read_id(dir: &OwnedFd) -> Option<u128> {
+fn read_id(dir: &OwnedFd) -> Option<u128> {
     let file = open_beneath(dir, ID, OFlags::RDONLY, Mode::empty()).ok()?;
     let mut text = [0; 32];
     let n = rustix::io::pread(&file, &mut text, 0).ok()?;
     u128::from_str_radix(std::str::from_utf8(&text[..n]).ok()?, 16).ok()
 }
 
-/// What the directory says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Note {
-    pub(super) id: u128,
-    /// Of the last server that had it open: its frames have generations above this, and its control file says the same.
-    pub(super) epoch: u64,
-    /// The directory of the journal, absolute.
-    pub(super) at: PathBuf,
-    pub(super) state: State,
-}
-
-/// What the files have of the changes that were acknowledged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    /// All of them, on the disk: a server has ended in order.
-    Clean,
-    /// All of them while the same kernel has the same mount; else the journal has what they lack.
-    Open(Option<Mount>),
-}
-
-/// What the journal's end says, once all is settled.
-#[derive(Debug)]
-pub(super) struct Closing {
-    pub(super) place: Place,
-    pub(super) note: Note,
-}
-
-impl Closing {
-    /// The directory is closed in order.
-    pub(super) fn close(self) {
-        let note = Note {
-            state: State::Clean,
-            ..self.note
-        };
-        if let Err(error) = self.place.write_note(&note) {
-            tracing::warn!(%error, "cannot note that the journal is settled: the next start looks at it");
-        }
-    }
-}
-
-/// A mount of a boot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mount(String);
-
-impl Mount {
-    /// The one that `file` lies on, where the kernel can tell it from all others.
-    pub(super) fn of(file: impl AsFd) -> Option<Self> {
-        let boot = boot::id()?;
-        let stat = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, UNIQUE_MOUNT).ok()?;
-        let is_known = StatxFlags::from_bits_retain(stat.stx_mask).contains(UNIQUE_MOUNT);
-        is_known.then(|| Self(format!("{boot} {}", stat.stx_mnt_id)))
-    }
-}
-
-impl Note {
-    /// Whether the directory was left open on the mount that `root` lies on: then the kernel has all that was made.
-    pub(super) fn is_same_mount(&self, root: &OwnedFd) -> bool {
-        matches!(&self.state, State::Open(Some(mount)) if Mount::of(root).as_ref() == Some(mount))
-    }
-
-    /// What is said in `own`; `None` where there never was a journal.
-    pub(super) fn read(own: &Path) -> std::io::Result<Option<Self>> {
-        match fs::read_to_string(own.join(NAME)) {
-            Ok(text) => {
-                let damaged = || std::io::Error::other("it is damaged, or of an earlier version");
-                parse(&text).map(Some).ok_or_else(damaged)
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Says it in `own`, durably.
-    pub(super) fn write(&self, own: &Path) -> std::io::Result<()> {
-        let (name, other) = (own.join(NAME), own.join(OTHER));
-        let mut options = fs::File::options();
-        let mut file = options
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&other)?;
-        let text = self.text();
-        file.write_all(text.as_bytes())?;
-        file.set_len(text.len() as u64)?;
-        file.sync_all()?;
-        // The first time there is nothing to exchange it with, and not every file system can.
-        rustix::fs::renameat_with(CWD, &other, CWD, &name, RenameFlags::EXCHANGE)
-            .or_else(|_| rustix::fs::rename(&other, &name))?;
-        fs::File::open(own)?.sync_all()
-    }
-
-    fn text(&self) -> String {
-        let state = match &self.state {
-            State::Clean => "clean",
-            State::Open(None) => "open",
-            State::Open(Some(Mount(mount))) => &format!("open on {mount}"),
-        };
-        // A path may hold anything, also the ends of lines: so it is last.
-        format!(
-            "{:032x} {}\n{state}\n{}",
-            self.id,
-            self.epoch,
-            self.at.display()
-        )
-    }
+fn write(own: &Path, note: &Note) -> std::io::Result<()> {
+    let (name, other) = (own.join(NAME), own.join(OTHER));
+    let mut options = fs::File::options();
+    let mut file = options
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&other)?;
+    // A path may hold anything, also the ends of lines: so it is last.
+    let (at, state) = (note.at.display(), &note.state);
+    let text = format!("{:032x} {}\n{state}\n{at}", note.id, note.epoch);
+    file.write_all(text.as_bytes())?;
+    file.set_len(text.len() as u64)?;
+    file.sync_all()?;
+    // The first time there is nothing to exchange it with, and not every file system can.
+    rustix::fs::renameat_with(CWD, &other, CWD, &name, RenameFlags::EXCHANGE)
+        .or_else(|_| rustix::fs::rename(&other, &name))?;
+    fs::File::open(own)?.sync_all()
 }
 
 fn parse(text: &str) -> Option<Note> {
-    let (first, rest) = text.split_once('\n')?;
-    // Before there were epochs, only a directory that was closed in order can be gone on with.
-    let (id, epoch) = first.split_once(' ').unwrap_or((first, ""));
-    let (state, at) = rest.split_once('\n')?;
-    let state = match state.split_once(" on ") {
-        Some(("open", mount)) => State::Open(Some(Mount(mount.into()))),
-        None if state == "open" => State::Open(None),
-        None if state == "clean" => State::Clean,
-        _ => return None,
-    };
-    let epoch = match epoch.parse() {
-        Ok(epoch) => epoch,
-        Err(_) if state == State::Clean => 0,
-        Err(_) => return None,
-    };
+    let mut lines = text.splitn(3, '\n');
+    let (id, epoch) = lines.next()?.split_once(' ')?;
+    let (state, at) = (lines.next()?, lines.next()?);
+    let is_known = [CLEAN, OPEN].contains(&state) || state.starts_with("open on ");
     Some(Note {
         id: u128::from_str_radix(id, 16).ok()?,
-        epoch,
+        epoch: epoch.parse().ok()?,
         at: at.into(),
-        state,
+        state: is_known.then(|| state.to_owned())?,
     })
 }
 
@@ -247,31 +223,38 @@ mod tests {
     #[test]
     fn what_is_said_is_read_back() {
         let own = tempfile::tempdir().unwrap();
-        assert_eq!(Note::read(own.path()).unwrap(), None);
-        let mount = Mount::of(fs::File::open(own.path()).unwrap());
-        for state in [State::Clean, State::Open(None), State::Open(mount)] {
+        let place = Place {
+            own: own.path().to_owned(),
+            at: PathBuf::default(),
+            size: 0,
+        };
+        assert_eq!(place.note().unwrap(), None);
+        let open = open_on(&fs::File::open(own.path()).unwrap().into());
+        for state in [CLEAN, OPEN, &open] {
             let note = Note {
                 id: u128::MAX / 3,
                 epoch: u64::MAX,
                 at: "/a path\nof two lines".into(),
-                state,
+                state: state.into(),
             };
-            note.write(own.path()).unwrap();
-            assert_eq!(Note::read(own.path()).unwrap(), Some(note));
+            place.write_note(&note).unwrap();
+            assert_eq!(place.note().unwrap(), Some(note));
         }
         let mut names = fs::read_dir(own.path()).unwrap();
         assert!(
             names
                 .all(|entry| [NAME, OTHER].contains(&entry.unwrap().file_name().to_str().unwrap()))
         );
-        fs::write(own.path().join(NAME), "half a").unwrap();
-        assert!(Note::read(own.path()).is_err());
+        for damaged in ["half a", "12 3\nopening\n/a", "12\nopen\n/a"] {
+            fs::write(own.path().join(NAME), damaged).unwrap();
+            assert!(place.note().is_err(), "{damaged}");
+        }
     }
 
     #[test]
     fn a_mount_is_the_same_while_it_is() {
         let dir = tempfile::tempdir().unwrap();
-        let mount = || Mount::of(fs::File::open(dir.path()).unwrap());
-        assert_eq!(mount(), mount());
+        let open = || open_on(&fs::File::open(dir.path()).unwrap().into());
+        assert_eq!(open(), open());
     }
 }

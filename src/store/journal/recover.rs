@@ -17,34 +17,20 @@ use super::super::error::Error;
 use super::super::layout::OpenError;
 use super::super::writer::Writer;
 use super::checkpoint::sync_files;
-use super::control::{self, Control, DirId, Position, now};
+use super::control::{self, Control, DirId};
 use super::format::Record;
-use super::history::History;
-use super::kept::Kept;
-use super::log::{Log, Unreadable, indices, last_written};
-use super::place::{Note, Place, State, read_id};
-use super::replay::{Moment, NAMED, Replay};
+use super::kept::{self, Kept};
+use super::log::{Frame, Log};
+use super::place::{CLEAN, Note, Place};
+use super::replay::{Done, Moment, NAMED, Replay};
+use super::segment::{Segment, indices};
 
-/// Where a journal goes on.
+/// A journal of which nothing counts any more.
 #[derive(Debug)]
 pub(in crate::store) struct Recovered {
-    pub(super) id: u128,
-    pub(super) from: Position,
+    pub(super) note: Note,
     /// Its directory, locked, if it was opened.
     pub(super) dir: Option<OwnedFd>,
-}
-
-/// Why a replay ended before its end.
-#[derive(Debug, thiserror::Error)]
-enum ReplayError {
-    #[error(transparent)]
-    Unreadable(#[from] Unreadable),
-    #[error("{key:?}: {error}")]
-    Unwritable { key: String, error: Error },
-    #[error("{0}")]
-    Failed(#[from] Error),
-    #[error("its file `kept` is damaged")]
-    Kept,
 }
 
 /// Makes in the files what they lack of what was acknowledged, if a server was not ended in order; what is then true is noted.
@@ -54,31 +40,32 @@ pub(in crate::store) fn recover(
     writer: &Writer,
     discards: bool,
 ) -> Result<Option<Recovered>, OpenError> {
-    let opened = place
-        .note()
-        .and_then(|note| note.map(|note| open_noted(place, note)).transpose());
-    let (note, dir) = match opened {
-        Ok(None) => return Ok(None),
-        Ok(Some(opened)) => opened,
-        Err(error @ (OpenError::NoJournal { .. } | OpenError::BadNote { .. })) if discards => {
+    let given_up = |error: OpenError| match error {
+        OpenError::NoJournal { .. } | OpenError::BadNote { .. } if discards => {
             tracing::warn!(%error, "the journal is given up: changes that only it had are lost");
-            return Ok(None);
+            Ok(None)
         }
-        Err(error) => return Err(error),
+        error => Err(error),
     };
-    let Some(dir) = dir else {
-        return Ok(Some(Recovered {
-            id: note.id,
-            from: Position::START,
-            dir: None,
-        }));
+    let note = match place.note() {
+        Ok(None) => return Ok(None),
+        Ok(Some(note)) => note,
+        Err(error) => return given_up(error),
+    };
+    let (dir, said) = match place.find(&note, true) {
+        Ok(found) => found,
+        Err(OpenError::NoJournal { .. }) if note.is_clean() => {
+            return Ok(Some(Recovered { note, dir: None }));
+        }
+        Err(error) => return given_up(error),
     };
     let recovery = Recovery {
-        said: Control::read(&dir).map_err(place.failed("read"))?,
+        kept: Kept::new(note.id),
         place,
         writer,
         dir,
         note,
+        said,
         discards,
     };
     recovery.run().map(Some)
@@ -86,52 +73,14 @@ pub(in crate::store) fn recover(
 
 /// Whether the files lack what the journal has, as far as a server that only reads can tell.
 pub(in crate::store) fn needs_replay(place: &Place, root: &OwnedFd) -> Result<bool, OpenError> {
-    let Some(note) = place.note()? else {
+    let note = place.note()?;
+    let Some(note) = note.filter(|note| !note.is_clean() && !note.is_same_mount(root)) else {
         return Ok(false);
     };
-    if note.is_same_mount(root) || note.state == State::Clean {
-        return Ok(false);
-    }
-    let dir = open_of(place, &note, place.open()?)?;
-    let control = Control::read(&dir).map_err(place.failed("read"))?;
-    let log = Log::open(&dir, note.id, note.epoch, control);
-    let history = log.and_then(|log| log.history());
-    Ok(history.map_or(true, |(.., records)| records > 0))
-}
-
-/// The directory of the journal that the note is of, locked; `None` where it is gone, and not needed.
-fn open_noted(place: &Place, note: Note) -> Result<(Note, Option<OwnedFd>), OpenError> {
-    let is_clean = note.state == State::Clean;
-    if is_clean && !place.at.exists() {
-        return Ok((note, None));
-    }
-    let dir = place.at.exists().then(|| place.lock()).transpose()?;
-    match dir
-        .ok_or_else(|| missing(place, &note))
-        .and_then(|dir| open_of(place, &note, dir))
-    {
-        Ok(dir) => Ok((note, Some(dir))),
-        Err(_) if is_clean => Ok((note, None)),
-        Err(error) => Err(error),
-    }
-}
-
-/// `dir`, if it has the journal that the note is of, as the last server left it.
-fn open_of(place: &Place, note: &Note, dir: OwnedFd) -> Result<OwnedFd, OpenError> {
-    let said = Control::read(&dir).map_err(place.failed("read"))?;
-    let is_last = note.state == State::Clean || said.is_none_or(|said| said.epoch == note.epoch);
-    if is_last && read_id(&dir) == Some(note.id) {
-        Ok(dir)
-    } else {
-        Err(missing(place, note))
-    }
-}
-
-fn missing(place: &Place, note: &Note) -> OpenError {
-    OpenError::NoJournal {
-        at: place.at.clone(),
-        noted: note.at.clone(),
-    }
+    let (dir, said) = place.find(&note, false)?;
+    let log = Log::open(&dir, note.id, note.epoch, said.as_ref()).map_err(place.failed("read"))?;
+    let has_any = log.frames.iter().any(|frame| frame.head.records > 0);
+    Ok(has_any || log.damage.is_some())
 }
 
 /// What a start works with.
@@ -142,240 +91,210 @@ struct Recovery<'a> {
     note: Note,
     said: Option<control::State>,
     discards: bool,
+    kept: Kept,
 }
 
 impl Recovery<'_> {
-    fn run(self) -> Result<Recovered, OpenError> {
-        let mut kept = Kept::new(self.note.id);
-        let done = self.retry_kept(&mut kept);
-        let from = done.and_then(|()| match self.note.state {
-            State::Clean => Ok(self.said.as_ref().map_or(Position::START, |s| s.settled)),
-            State::Open(_) => self.replay_log(&mut kept),
-        });
-        let from = from.map_err(|error| self.unreplayed(&error))?;
-        let keys = kept.write(&self.dir);
-        let keys = keys.map_err(|error| self.unreplayed(&error.into()))?;
-        self.close(from)?;
+    fn run(mut self) -> Result<Recovered, OpenError> {
+        self.retry_kept()?;
+        if !self.note.is_clean() {
+            self.replay_log()?;
+        }
+        let keys = self.kept.write(&self.dir).map_err(unreplayed(self.place))?;
+        if !self.note.is_clean() {
+            CLEAN.clone_into(&mut self.note.state);
+            self.place.write_note(&self.note)?;
+        }
         self.writer.keep(keys);
         Ok(Recovered {
-            id: self.note.id,
-            from,
+            note: self.note,
             dir: Some(self.dir),
         })
     }
 
-    /// All before `from` is in the files, on the disk.
-    fn close(&self, from: Position) -> Result<(), OpenError> {
-        if self.note.state == State::Clean {
-            return Ok(());
-        }
-        let said = control::State {
-            epoch: self.note.epoch,
-            dir: DirId::of(&self.dir).map_err(self.place.failed("look at"))?,
-            time: now(),
-            settled: from,
-            size: 0,
-            is_suspect: false,
-            live: Vec::new(),
-        };
-        let control = Control::open(&self.dir).and_then(|control| control.write_durably(&said));
-        control.map_err(self.place.failed("write"))?;
-        self.place.write_note(&Note {
-            state: State::Clean,
-            ..self.note.clone()
-        })
-    }
-
     /// Tries again what an earlier start could not make.
-    fn retry_kept(&self, kept: &mut Kept) -> Result<(), ReplayError> {
-        let frames = Kept::read(&self.dir).map_err(Error::failed("read kept records"))?;
-        let mut history = History::default();
-        let is_whole = kept.each(&frames, |record| {
-            history.add(&record);
-            Ok::<_, ReplayError>(())
-        })?;
+    fn retry_kept(&mut self) -> Result<(), OpenError> {
+        let kept = kept::read(&self.dir, self.note.id);
+        let (frames, is_whole) = kept.map_err(self.place.failed("read"))?;
         if !is_whole && !self.discards {
-            return Err(ReplayError::Kept);
+            return Err(damaged(self.place, "its file `kept` is damaged"));
         }
-        let mut replay = Replay::new(self.writer, &history, Moment::AfterFailure);
-        let old = Kept::new(self.note.id);
-        old.each(&frames, |record| take(&mut replay, kept, &record))?;
         if !frames.is_empty() {
-            self.sync()?;
+            self.replay(&frames, Moment::AfterFailure)?;
         }
         Ok(())
     }
 
-    /// Makes what the files lack; where the log ends.
-    fn replay_log(&self, kept: &mut Kept) -> Result<Position, ReplayError> {
+    /// Makes what the files lack.
+    fn replay_log(&mut self) -> Result<(), OpenError> {
         let began = Instant::now();
-        let (id, epoch) = (self.note.id, self.note.epoch);
-        let log = match Log::open(&self.dir, id, epoch, self.said.clone()) {
-            Err(error) if self.discards => {
-                tracing::warn!(%error, "the journal is given up: changes that only it had are lost");
-                self.set_aside(&BTreeSet::new())?;
-                return Ok(Position::START);
-            }
-            log => log?,
-        };
-        let moment = self.moment();
-        let is_on_disk = moment == Moment::Serving && !self.is_suspect() && {
-            self.suspect()?;
-            sync_files(self.writer).is_ok()
-        };
-        let (history, end, records) = match log.history() {
-            Err(error @ Unreadable::Damaged { .. }) if self.discards => {
-                tracing::warn!(%error, "what cannot be read of the journal is given up");
-                return self.give_up(&log, moment, kept);
-            }
-            Err(error @ Unreadable::Damaged { .. }) if self.was_copied_in_use()? => {
-                tracing::warn!(%error, "this directory is a copy of one that was in use: what was changed while it was copied may be missing");
-                return self.give_up(&log, moment, kept);
-            }
-            // Nothing is lost: the kernel has all files.
-            Err(error @ Unreadable::Damaged { .. }) if is_on_disk => {
-                tracing::warn!(%error, "the journal is damaged, and not needed");
-                let end = log.each_readable(|_| Ok::<_, Unreadable>(()), |_, _| {})?;
-                return Ok(end);
-            }
-            history => history?,
-        };
-        if is_on_disk {
-            return Ok(end);
+        let log = Log::open(&self.dir, self.note.id, self.note.epoch, self.said.as_ref());
+        let log = log.map_err(self.place.failed("read"))?;
+        let is_suspect = self.said.as_ref().is_none_or(|said| said.is_suspect);
+        let is_same_mount = self.note.is_same_mount(self.writer.dir().root());
+        let is_on_disk = is_same_mount && !is_suspect && self.sync().is_ok();
+        let is_given_up = self.gives_up(&log, is_on_disk)?;
+        if !is_on_disk {
+            let moment = match (is_same_mount, is_suspect) {
+                (true, _) => Moment::Serving,
+                (false, true) => Moment::AfterFailure,
+                (false, false) => Moment::AfterCrash,
+            };
+            let done = self.replay(&log.frames, moment)?;
+            let records = log.frames.iter().map(|frame| u64::from(frame.head.records));
+            let records: u64 = records.sum();
+            self.writer.counters().journal.replayed.add(records);
+            tracing::info!(
+                records,
+                written = done.written,
+                removed = done.removed,
+                changed_by_hand = done.by_hand,
+                milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+                "replayed the journal: a server was not ended in order"
+            );
         }
-        let mut replay = Replay::new(self.writer, &history, moment);
-        log.each(|record| take(&mut replay, kept, &record))?;
-        self.sync()?;
-        let done = replay.done;
-        self.writer.counters().journal.replayed.add(records);
-        tracing::info!(
-            records,
-            written = done.written,
-            removed = done.removed,
-            changed_by_hand = done.by_hand,
-            milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-            "replayed the journal: a server was not ended in order"
-        );
-        Ok(end)
+        if is_given_up {
+            self.give_up(&log).map_err(unreplayed(self.place))?;
+        }
+        Ok(())
     }
 
-    /// Replays what can be read of a damaged log, names what cannot, and sets its files aside.
-    fn give_up(&self, log: &Log, moment: Moment, kept: &mut Kept) -> Result<Position, ReplayError> {
-        let (mut history, mut missing, mut keys) = (History::default(), 0, BTreeSet::new());
-        let is_damaged = std::cell::Cell::new(false);
-        log.each_readable(
-            |record| {
-                if let (true, Record::Change(change)) = (is_damaged.get(), &record) {
-                    keys.insert(Box::<str>::from(change.key));
+    /// Whether a damaged log is gone on with and set aside. It ends the start where it is needed and nobody has given up what is
+    /// missing.
+    fn gives_up(&self, log: &Log, is_on_disk: bool) -> Result<bool, OpenError> {
+        let Some(damage) = &log.damage else {
+            return Ok(false);
+        };
+        let is_given_up = self.discards || self.was_copied_in_use()?;
+        if self.discards {
+            tracing::warn!(%damage, "what cannot be read of the journal is given up");
+        } else if is_given_up {
+            tracing::warn!(%damage, "this directory is a copy of one that was in use: what was changed while it was copied may be missing");
+        } else if is_on_disk {
+            // Nothing is lost: the kernel has all files.
+            tracing::warn!(%damage, "the journal is damaged, and not needed");
+        } else {
+            return Err(damaged(self.place, damage));
+        }
+        Ok(is_given_up)
+    }
+
+    /// Makes what `frames` say, and puts it on the disk. What only one key is kept from stays for the next start.
+    fn replay(&mut self, frames: &[Frame], moment: Moment) -> Result<Done, OpenError> {
+        let (place, writer) = (self.place, self.writer);
+        let replay = Replay::new(writer.dir(), Some(writer), frames, moment);
+        let mut stuck = String::new();
+        let done = replay.and_then(|replay| {
+            let done = replay.run(|change, error| match error {
+                Error::Forbidden { .. } | Error::Occupied(_) => self.kept.add(change, &error),
+                error => {
+                    stuck = format!("{:?}: ", change.key.as_str());
+                    Err(error)
                 }
-                history.add(&record);
-                Ok::<_, ReplayError>(())
-            },
-            |from, to| {
-                is_damaged.set(true);
-                missing += to - from;
-            },
-        )?;
-        let mut replay = Replay::new(self.writer, &history, moment);
-        let end = log.each_readable(|record| take(&mut replay, kept, &record), |_, _| {})?;
-        self.sync()?;
+            })?;
+            self.sync()?;
+            Ok(done)
+        });
+        done.map_err(|error| not_replayed(place, &stuck, &error))
+    }
+
+    /// Names what cannot be read of a damaged log, and sets the files of the journal aside.
+    fn give_up(&self, log: &Log) -> Result<(), Error> {
+        let mut keys = BTreeSet::new();
+        for frame in log.frames.iter().filter(|frame| frame.is_behind) {
+            keys.extend(frame.read()?.into_iter().filter_map(|record| match record {
+                Record::Change(change) => Some(change.key.as_str().to_owned()),
+                Record::Cancel(_) => None,
+            }));
+        }
         for key in keys.iter().take(NAMED) {
             tracing::warn!(%key, "a change of this key that was given up may have come before one that was read");
         }
         tracing::warn!(
-            missing,
+            missing = log.gaps.iter().map(|gap| gap.end - gap.start).sum::<u64>(),
             keys = keys.len(),
             "changes are given up, at least so many: the keys changed behind them may be among theirs, and are listed in `keys` beside the journal's old files"
         );
-        self.set_aside(&keys)?;
-        Ok(end)
+        self.set_aside(&keys)
     }
 
     /// Moves the files of the journal to a folder of their own, with a list of `keys`.
-    fn set_aside(&self, keys: &BTreeSet<Box<str>>) -> Result<(), Error> {
-        let failed = || Error::errno_while("set the journal aside");
+    fn set_aside(&self, keys: &BTreeSet<String>) -> Result<(), Error> {
         let name = format!("discarded-{}", self.writer.next_version(None)?.nanos());
-        rustix::fs::mkdirat(&self.dir, &name, Mode::from(0o700)).map_err(failed())?;
-        let aside = open_beneath(&self.dir, &name, OFlags::RDONLY, Mode::empty());
-        let aside = aside.map_err(failed())?;
-        let segments = indices(&self.dir).map_err(failed())?;
-        let segments = segments.iter().map(ToString::to_string);
-        for file in segments.chain(["control".to_owned(), "kept".to_owned()]) {
-            match rustix::fs::renameat(&self.dir, &file, &aside, &file) {
-                Ok(()) | Err(Errno::NOENT) => {}
-                Err(errno) => return Err(failed()(errno)),
+        let set_aside = || {
+            rustix::fs::mkdirat(&self.dir, &name, Mode::from(0o700))?;
+            let aside = open_beneath(&self.dir, &name, OFlags::RDONLY, Mode::empty())?;
+            let segments = indices(&self.dir)?
+                .into_iter()
+                .map(|index| index.to_string());
+            for file in segments.chain([control::NAME.to_owned(), kept::NAME.to_owned()]) {
+                match rustix::fs::renameat(&self.dir, &file, &aside, &file) {
+                    Ok(()) | Err(Errno::NOENT) => {}
+                    Err(errno) => return Err(errno),
+                }
             }
-        }
-        let list = keys.iter().flat_map(|key| [key, "\n"]).collect::<String>();
-        let flags = OFlags::WRONLY | OFlags::CREATE;
-        let file = open_beneath(&aside, "keys", flags, Mode::from(0o600)).map_err(failed())?;
-        let written = std::io::Write::write_all(&mut std::fs::File::from(file), list.as_bytes());
-        written.map_err(Error::failed("list the keys"))
+            let flags = OFlags::WRONLY | OFlags::CREATE;
+            open_beneath(&aside, "keys", flags, Mode::from(0o600))
+        };
+        let list = set_aside().map_err(Error::errno_while("set the journal aside"))?;
+        let keys = keys.iter().flat_map(|key| [key, "\n"]).collect::<String>();
+        std::io::Write::write_all(&mut std::fs::File::from(list), keys.as_bytes())
+            .map_err(Error::failed("list the keys"))
     }
 
     /// Whether the journal was copied from another directory and written meanwhile: then its files need not belong together.
-    fn was_copied_in_use(&self) -> Result<bool, ReplayError> {
-        let dir = DirId::of(&self.dir).map_err(Unreadable::from)?;
+    fn was_copied_in_use(&self) -> Result<bool, OpenError> {
+        let failed = self.place.failed("look at");
+        let dir = DirId::of(&self.dir).map_err(failed)?;
         let Some(said) = self.said.as_ref().filter(|said| said.dir != dir) else {
             return Ok(false);
         };
-        let last = last_written(&self.dir, self.note.id).map_err(Unreadable::from)?;
-        Ok(last.max(said.time) > dir.born)
-    }
-
-    fn is_suspect(&self) -> bool {
-        self.said.as_ref().is_none_or(|said| said.is_suspect)
-    }
-
-    fn moment(&self) -> Moment {
-        let is_same = self.note.is_same_mount(self.writer.dir().root());
-        match (is_same, self.is_suspect()) {
-            (true, _) => Moment::Serving,
-            (false, true) => Moment::AfterFailure,
-            (false, false) => Moment::AfterCrash,
+        let mut last = said.time;
+        for index in indices(&self.dir).map_err(failed)? {
+            let segment = Segment::open(&self.dir, index, OFlags::RDONLY);
+            let frames = segment.and_then(|segment| segment.frames(self.note.id));
+            let times = frames
+                .map_err(failed)?
+                .into_iter()
+                .map(|(_, head)| head.time);
+            last = times.fold(last, i64::max);
         }
+        Ok(last > dir.born)
     }
 
-    /// What the kernel remembers of the files is not trusted by a later start, unless this one succeeds.
-    fn suspect(&self) -> Result<(), Error> {
-        let Some(said) = &self.said else {
-            return Ok(());
-        };
-        let said = control::State {
-            is_suspect: true,
-            ..said.clone()
-        };
-        let written = Control::open(&self.dir).and_then(|control| control.write(&said));
-        written.map_err(Error::errno_while("write the journal"))
-    }
-
+    /// Puts all files on the disk. What the kernel remembers of them is not trusted by a later start, unless this one succeeds.
     fn sync(&self) -> Result<(), Error> {
-        self.suspect()?;
-        sync_files(self.writer).map_err(Error::errno_while("sync the file system"))
-    }
-
-    fn unreplayed(&self, error: &ReplayError) -> OpenError {
-        OpenError::Unreplayed {
-            at: self.place.at.clone(),
-            why: error.to_string(),
-            is_damaged: matches!(error, ReplayError::Unreadable(_) | ReplayError::Kept),
+        if let Some(said) = &self.said {
+            let said = control::State {
+                is_suspect: true,
+                ..said.clone()
+            };
+            let written = Control::open(&self.dir).and_then(|control| control.write(&said));
+            written.map_err(Error::errno_while("write the journal"))?;
         }
+        sync_files(self.writer).map_err(Error::errno_while("sync the file system"))
     }
 }
 
-/// Makes what the record says. What only this key is kept from stays for the next start.
-fn take(replay: &mut Replay<'_>, kept: &mut Kept, record: &Record<'_>) -> Result<(), ReplayError> {
-    let Err(error) = replay.take(record) else {
-        return Ok(());
-    };
-    let Record::Change(change) = record else {
-        return Ok(());
-    };
-    match error {
-        Error::Forbidden { .. } | Error::Occupied(_) => Ok(kept.add(change, &error)?),
-        error => Err(ReplayError::Unwritable {
-            key: change.key.to_owned(),
-            error,
-        }),
+fn unreplayed(place: &Place) -> impl FnOnce(Error) -> OpenError {
+    |error| not_replayed(place, "", &error)
+}
+
+/// The journal in `place` cannot be replayed, as `error` keeps the key named by `stuck` from being written.
+fn not_replayed(place: &Place, stuck: &str, error: &Error) -> OpenError {
+    let cause = std::error::Error::source(error);
+    let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+    OpenError::Unreplayed {
+        at: place.at.clone(),
+        why: format!("{stuck}{error}{cause}"),
+        is_damaged: false,
+    }
+}
+
+fn damaged(place: &Place, what: &str) -> OpenError {
+    OpenError::Unreplayed {
+        at: place.at.clone(),
+        why: what.to_owned(),
+        is_damaged: true,
     }
 }

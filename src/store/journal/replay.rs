@@ -12,12 +12,13 @@ use super::super::directory_fd::{Blocking, Dir, Entry, changed, look_up, unlink}
 use super::super::error::Error;
 use super::super::folder::is_no_folder;
 use super::super::key::{Key, folder_and_above};
-use super::super::meta::{Meta, Version};
+use super::super::meta::Meta;
 use super::super::read;
 use super::super::temp_file::{Target, TempFile};
 use super::super::writer::Writer;
-use super::format::{Change, Operation, Record};
+use super::format::{Change, Record};
 use super::history::{Fate, History};
+use super::log::Frame;
 
 /// Keys that a hand has changed since, which are named in the log; of the others there is the number.
 pub(super) const NAMED: usize = 20;
@@ -38,83 +39,111 @@ pub(super) enum Moment {
 
 /// What a replay did.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::store) struct Done {
+pub(super) struct Done {
+    /// Records of changes that were looked at.
+    pub(super) changes: u64,
     /// Values that were written.
-    pub(in crate::store) written: u64,
+    pub(super) written: u64,
     /// Values that were removed.
-    pub(in crate::store) removed: u64,
+    pub(super) removed: u64,
     /// Keys that were changed by hand since, and are left as they are.
-    pub(in crate::store) by_hand: u64,
+    pub(super) by_hand: u64,
 }
 
 /// See the module.
 pub(super) struct Replay<'a> {
-    writer: &'a Writer,
-    history: &'a History,
+    dir: &'a Dir,
+    /// What makes it; without, it is only said what would be made.
+    writer: Option<&'a Writer>,
+    frames: &'a [Frame],
+    /// What they say.
+    pub(super) history: History,
     moment: Moment,
-    /// What it did.
-    pub(super) done: Done,
+    done: Done,
 }
 
 impl<'a> Replay<'a> {
-    pub(super) fn new(writer: &'a Writer, history: &'a History, moment: Moment) -> Self {
-        Self {
+    /// Of these `frames`.
+    pub(super) fn new(
+        dir: &'a Dir,
+        writer: Option<&'a Writer>,
+        frames: &'a [Frame],
+        moment: Moment,
+    ) -> Result<Self, Error> {
+        let mut history = History::default();
+        for frame in frames {
+            frame.read()?.iter().for_each(|record| history.add(record));
+        }
+        Ok(Self {
+            dir,
             writer,
+            frames,
             history,
             moment,
             done: Done::default(),
-        }
+        })
     }
 
-    /// Makes what the record says, if it counts. Blocks.
-    pub(super) fn take(&mut self, record: &Record<'_>) -> Result<(), Error> {
-        let Record::Change(change) = record else {
-            return Ok(());
-        };
-        let Ok(key) = Key::new(change.key) else {
-            return Ok(());
-        };
+    /// Makes all that counts, in order, unless `failed` says of a change that cannot be made that this is the end. Blocks.
+    pub(super) fn run(
+        mut self,
+        mut failed: impl FnMut(&Change, Error) -> Result<(), Error>,
+    ) -> Result<Done, Error> {
+        for frame in self.frames {
+            for record in frame.read()? {
+                let Record::Change(change) = record else {
+                    continue;
+                };
+                self.done.changes += 1;
+                self.take(&change).or_else(|error| failed(&change, error))?;
+            }
+        }
+        Ok(self.done)
+    }
+
+    /// Makes `change`, if it counts.
+    fn take(&mut self, change: &Change) -> Result<(), Error> {
         if !self.history.may_count(change) {
             return Ok(());
         }
-        let found = find(self.writer.dir(), &key)?;
+        let key = &change.key;
+        let found = self.find(key)?;
         let mut fate = self.fate(change, found);
-        if fate == Fate::Foreign && self.is_older(change, &key)? {
+        if fate == Fate::Foreign && self.is_older(change, key.as_str())? {
             self.set_aside(key.as_str())?;
             fate = Fate::Made;
         }
-        match (&change.operation, fate) {
-            (_, Fate::Foreign) => self.by_hand(&key),
-            (Operation::Put(version, attributes, value), fate) => {
-                if fate == Fate::Stays
-                    || fate == Fate::Compared && self.holds(&key, found, value)?
-                {
-                    return Ok(());
-                }
-                if self.moment != Moment::Serving && !self.clear_the_way(change, &key)? {
-                    self.by_hand(&key);
-                    return Ok(());
-                }
-                self.put(&key, *version, attributes, value)?;
+        match (fate, &change.small) {
+            (Fate::Foreign, _) => self.by_hand(key),
+            (Fate::Stays, Some(_)) => {}
+            (Fate::Compared, Some((_, value))) if self.holds(key, found, value)? => {}
+            (_, Some(_)) if !self.clear_the_way(change)? => self.by_hand(key),
+            (_, Some((attributes, value))) => {
+                self.put(change, attributes, value)?;
                 self.done.written += 1;
             }
-            (Operation::Delete, Fate::Made) => {
-                let folder = self.writer.dir().folder(key.folder());
-                match folder.and_then(|folder| unlink(&folder, key.name())) {
-                    Ok(()) | Err(Errno::NOENT) => {}
-                    Err(errno) => return Err(Error::new("unlink", errno)),
+            (fate, None) => {
+                if fate == Fate::Made {
+                    self.remove(key)?;
+                    self.done.removed += 1;
                 }
-                self.done.removed += 1;
-                self.remove_empty_folders(&key);
+                self.remove_empty_folders(key);
             }
-            (Operation::Delete, _) => self.remove_empty_folders(&key),
-            (Operation::Large(_), _) => {}
         }
         Ok(())
     }
 
+    /// What stands under the name of `key`.
+    fn find(&self, key: &Key<'_>) -> Result<Entry, Error> {
+        match self.dir.folder(key.folder()) {
+            Ok(folder) => look_up(&folder, key.name()).map_err(Error::errno_while("look up")),
+            Err(errno) if is_no_folder(errno) => Ok(Entry::Absent),
+            Err(errno) => Err(Error::new("open the folder", errno)),
+        }
+    }
+
     /// What is to be made of what was `found`. While the kernel has all names, only bytes can be missing.
-    fn fate(&self, change: &Change<'_>, found: Entry) -> Fate {
+    fn fate(&self, change: &Change, found: Entry) -> Fate {
         let version = match found {
             Entry::Value(meta) => Some(meta.version),
             Entry::Other => return Fate::Foreign,
@@ -126,13 +155,14 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Whether what the log does not know stood there before the change.
-    fn is_older(&self, change: &Change<'_>, key: &Key<'_>) -> Result<bool, Error> {
+    /// Whether what stands at `path` and the log does not know stood there before the change.
+    fn is_older(&self, change: &Change, path: &str) -> Result<bool, Error> {
         if self.moment == Moment::Serving {
             return Ok(false);
         }
-        let folder = self.writer.dir().folder(key.folder());
-        let changed = folder.and_then(|folder| changed(&folder, key.name()));
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let folder = self.dir.folder(folder);
+        let changed = folder.and_then(|folder| changed(&folder, name));
         let changed = changed.map_err(Error::errno_while("look up"))?;
         Ok(History::is_older(change, changed))
     }
@@ -143,7 +173,7 @@ impl<'a> Replay<'a> {
         if self.moment != Moment::AfterCrash || !is_whole {
             return Ok(false);
         }
-        let opened = self.writer.dir().open(key, Blocking::Allowed);
+        let opened = self.dir.open(key, Blocking::Allowed);
         let Some(opened) = opened.map_err(Error::errno_while("open"))? else {
             return Ok(false);
         };
@@ -153,36 +183,36 @@ impl<'a> Replay<'a> {
 
     /// A folder that is removed with its last key may be left without it.
     fn remove_empty_folders(&self, key: &Key<'_>) {
-        if self.moment != Moment::Serving {
-            self.writer.dir().remove_empty_folders(key.folder(), "");
+        if self.moment != Moment::Serving && self.writer.is_some() {
+            self.dir.remove_empty_folders(key.folder(), "");
         }
     }
 
     /// Sets aside what stood where the key of `change` or a folder of it belongs before that; false if something stands there that a hand
     /// has placed since.
-    fn clear_the_way(&self, change: &Change<'_>, key: &Key<'_>) -> Result<bool, Error> {
-        let dir = self.writer.dir();
+    fn clear_the_way(&self, change: &Change) -> Result<bool, Error> {
+        if self.moment == Moment::Serving || self.writer.is_none() {
+            return Ok(true);
+        }
+        let key = &change.key;
         let mut folders: Vec<_> = folder_and_above(key.folder()).collect();
         folders.reverse();
         for path in folders.into_iter().skip(1) {
-            match dir.folder(path) {
+            match self.dir.folder(path) {
                 Ok(_) => {}
                 Err(Errno::NOTDIR | Errno::LOOP) => return self.set_aside_older(change, path),
                 Err(_) => return Ok(true),
             }
         }
-        let left = dir.remove_empty_folders(key.as_str(), key.folder());
-        if left == key.as_str() && dir.folder(left).is_ok() {
+        let left = self.dir.remove_empty_folders(key.as_str(), key.folder());
+        if left == key.as_str() && self.dir.folder(left).is_ok() {
             return self.set_aside_older(change, left);
         }
         Ok(true)
     }
 
-    fn set_aside_older(&self, change: &Change<'_>, path: &str) -> Result<bool, Error> {
-        let Ok(key) = Key::new(path) else {
-            return Ok(false);
-        };
-        let is_older = self.is_older(change, &key)?;
+    fn set_aside_older(&self, change: &Change, path: &str) -> Result<bool, Error> {
+        let is_older = self.is_older(change, path)?;
         if is_older {
             self.set_aside(path)?;
         }
@@ -190,15 +220,17 @@ impl<'a> Replay<'a> {
     }
 
     fn set_aside(&self, path: &str) -> Result<(), Error> {
-        let own = self.writer.temp_dir().own();
-        let failed = || Error::errno_while("set aside what is in the way");
-        match rustix::fs::mkdirat(own, ASIDE, Mode::from(0o700)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(failed()(errno)),
-        }
-        let name = format!("{ASIDE}/{}", self.writer.next_version(None)?.nanos());
-        let root = self.writer.dir().root();
-        rustix::fs::renameat(root, path, own, &name).map_err(failed())?;
+        let Some(writer) = self.writer else {
+            return Ok(());
+        };
+        let own = writer.temp_dir().own();
+        let name = format!("{ASIDE}/{}", writer.next_version(None)?.nanos());
+        let made = match rustix::fs::mkdirat(own, ASIDE, Mode::from(0o700)) {
+            Err(Errno::EXIST) => Ok(()),
+            made => made,
+        };
+        made.and_then(|()| rustix::fs::renameat(self.dir.root(), path, own, &name))
+            .map_err(Error::errno_while("set aside what is in the way"))?;
         tracing::warn!(
             path,
             aside = name,
@@ -207,44 +239,44 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    fn put(
-        &self,
-        key: &Key<'_>,
-        version: Version,
-        attributes: &Attributes,
-        value: &[u8],
-    ) -> Result<(), Error> {
-        let dir = self.writer.dir();
-        let (folder, _) = dir.make_folder(key.folder()).map_err(|errno| {
+    fn put(&self, change: &Change, attributes: &Attributes, value: &Bytes) -> Result<(), Error> {
+        let (Some(writer), Some(version)) = (self.writer, change.result) else {
+            return Ok(());
+        };
+        let path = change.key.folder();
+        let (folder, _) = self.dir.make_folder(path).map_err(|errno| {
             if is_no_folder(errno) {
-                dir.occupied(key.folder())
+                self.dir.occupied(path)
             } else {
                 Error::new("make the folder", errno)
             }
         })?;
-        let value = [Bytes::copy_from_slice(value)];
-        let mut file = TempFile::create_small(self.writer.temp_dir(), &value, Target::Present)?;
+        let value = std::slice::from_ref(value);
+        let mut file = TempFile::create_small(writer.temp_dir(), value, Target::Present)?;
         file.seal(attributes, version)?;
-        file.replace(&folder, key.name(), false)
+        file.replace(&folder, change.key.name(), false)
             .map_err(Error::errno_while("rename"))
+    }
+
+    fn remove(&self, key: &Key<'_>) -> Result<(), Error> {
+        if self.writer.is_none() {
+            return Ok(());
+        }
+        let folder = self.dir.folder(key.folder());
+        match folder.and_then(|folder| unlink(&folder, key.name())) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(Error::new("unlink", errno)),
+        }
     }
 
     fn by_hand(&mut self, key: &Key<'_>) {
         self.done.by_hand += 1;
-        if self.done.by_hand <= NAMED as u64 && self.moment != Moment::Serving {
+        let is_told = self.writer.is_some() && self.moment != Moment::Serving;
+        if is_told && self.done.by_hand <= NAMED as u64 {
             tracing::warn!(
                 key = key.as_str(),
                 "changed by hand since: the journal's version is not restored"
             );
         }
-    }
-}
-
-/// What stands under the name of `key`.
-pub(super) fn find(dir: &Dir, key: &Key<'_>) -> Result<Entry, Error> {
-    match dir.folder(key.folder()) {
-        Ok(folder) => look_up(&folder, key.name()).map_err(Error::errno_while("look up")),
-        Err(errno) if is_no_folder(errno) => Ok(Entry::Absent),
-        Err(errno) => Err(Error::new("open the folder", errno)),
     }
 }

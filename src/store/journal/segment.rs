@@ -5,7 +5,8 @@
 
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{AtFlags, FallocateFlags, IFlags, Mode, OFlags};
+use bytes::Bytes;
+use rustix::fs::{AtFlags, Dir, FallocateFlags, IFlags, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::super::directory_fd::open_beneath;
@@ -13,9 +14,6 @@ use super::format::{BLOCK, Head, Record};
 
 /// What is written with zeros and synced at once, in bytes: a group that is synced meanwhile waits for no more.
 const STEP: usize = 4 << 20;
-
-/// What a search for frames reads at once, in bytes.
-const SEARCHED: usize = 1 << 20;
 
 /// A file of the journal.
 #[derive(Debug)]
@@ -46,7 +44,17 @@ impl Segment {
 
     /// One that is there.
     pub(super) fn open(dir: &OwnedFd, index: u32, flags: OFlags) -> Result<Self, Errno> {
-        let file = open_beneath(dir, &index.to_string(), flags, Mode::empty())?;
+        Self::named(dir, &index.to_string(), index, flags)
+    }
+
+    /// As [`Self::open`], in a file of another name.
+    pub(super) fn named(
+        dir: &OwnedFd,
+        name: &str,
+        index: u32,
+        flags: OFlags,
+    ) -> Result<Self, Errno> {
+        let file = open_beneath(dir, name, flags, Mode::empty())?;
         let size = retry_on_intr(|| rustix::fs::fstat(&file))?.st_size;
         Ok(Self {
             file,
@@ -89,43 +97,28 @@ impl Segment {
     }
 
     /// The frame at `offset`, if there is a whole one.
-    pub(super) fn read<'b>(
-        &self,
-        offset: u64,
-        buffer: &'b mut Vec<u8>,
-    ) -> Result<Option<(Head, Vec<Record<'b>>)>, Errno> {
-        buffer.resize(BLOCK, 0);
-        if self.fill(offset, buffer)? < BLOCK {
-            return Ok(None);
-        }
-        let Some(head) = Head::parse(buffer) else {
+    pub(super) fn read(&self, offset: u64) -> Result<Option<(Head, Vec<Record>)>, Errno> {
+        let mut block = [0; BLOCK];
+        self.fill(offset, &mut block)?;
+        let Some(head) = Head::parse(&block) else {
             return Ok(None);
         };
-        buffer.resize(head.size(), 0);
-        if self.fill(offset, buffer)? < head.size() {
-            return Ok(None);
-        }
-        Ok(head.read(buffer).map(|records| (head, records)))
+        let mut frame = vec![0; head.size()];
+        let filled = self.fill(offset, &mut frame)?;
+        frame.truncate(filled);
+        let records = head.read(Bytes::from(frame));
+        Ok(records.map(|records| (head, records)))
     }
 
-    /// The whole frames of `journal` that begin at `from` or behind it, wherever: each with its offset.
-    pub(super) fn search(&self, journal: u128, from: u64) -> Result<Vec<(u64, Head)>, Errno> {
-        let (mut found, mut blocks, mut buffer) = (Vec::new(), vec![0; SEARCHED], Vec::new());
-        let mut at = from;
-        loop {
-            let read = self.fill(at, &mut blocks)?;
-            for (i, block) in blocks[..read].chunks_exact(BLOCK).enumerate() {
-                let offset = at + (i * BLOCK) as u64;
-                let is_ours = Head::parse(block).is_some_and(|head| head.journal == journal);
-                if is_ours && let Some((head, _)) = self.read(offset, &mut buffer)? {
-                    found.push((offset, head));
-                }
-            }
-            if read < SEARCHED {
-                return Ok(found);
-            }
-            at += SEARCHED as u64;
+    /// The whole frames of `journal`, wherever they lie: each with its offset.
+    pub(super) fn frames(&self, journal: u128) -> Result<Vec<(u64, Head)>, Errno> {
+        let (mut found, mut at) = (Vec::new(), 0);
+        while at < self.size {
+            let frame = self.read(at)?.filter(|(head, _)| head.journal == journal);
+            found.extend(frame.iter().map(|(head, _)| (at, *head)));
+            at += frame.map_or(BLOCK, |(head, _)| head.size()) as u64;
         }
+        Ok(found)
     }
 
     /// Fills `buffer` with what lies at `offset`, as far as the file goes; how many bytes.
@@ -160,4 +153,15 @@ impl Segment {
         }
         Ok(())
     }
+}
+
+/// The names of the segments in `dir`.
+pub(super) fn indices(dir: &OwnedFd) -> Result<Vec<u32>, Errno> {
+    let mut indices = Vec::new();
+    for entry in Dir::read_from(dir)? {
+        let name = entry?.file_name().to_str().map(str::parse::<u32>);
+        indices.extend(name.ok().and_then(Result::ok));
+    }
+    indices.sort_unstable();
+    Ok(indices)
 }

@@ -7,37 +7,35 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use rustix::io::Errno;
 
+use super::super::attributes::Attributes;
 use super::super::directory_fd::{Dir, Entry, look_up, unlink};
 use super::super::error::Error;
 use super::super::folder::{Folder, is_no_folder};
-use super::super::journal::FrameBuilder;
-use super::super::key::Key;
+use super::super::key::{Key, folder_and_above};
 use super::super::limits::SLOW_TO_FREE;
 use super::super::meta::Meta;
+use super::super::space::Allowance;
 use super::super::temp_file::Target;
 use super::super::upload::{NewValue, SealedValue};
 use super::super::value_file::ValueFile;
 use super::super::writer::{Durability, Writer};
-use super::change::{Applied, Change, Decision, Made, Plan, Told};
-use super::levels::Levels;
-use super::pending::{Pending, Seen, allows};
-use super::pipeline::Files;
+use super::change::{Applied, Change, Made, Plan, Told};
+use super::pipeline::{Files, plan};
 use crate::metrics::StoreCounters;
 
 /// After this many creates in a row, the committer skips the stat and tries to link first. A wrong guess costs about five
 /// stats, so it must be right most of the time.
 const CREATES_IN_A_ROW: u32 = 16;
 
-/// How often a change is decided anew: a program that moves what it is decided on in a loop wins some times in a row.
-const TRIES: u32 = 1024;
-
 /// What the publisher's thread works with.
 pub(super) struct Committer {
     pub(super) writer: Arc<Writer>,
     /// How many of the last changes were creates.
     creates: Cell<u32>,
+    allowance: Allowance,
 }
 
 /// What a name stands for, and the folder that it lies in, if that is there.
@@ -52,6 +50,7 @@ impl Committer {
         Self {
             writer,
             creates: Cell::new(0),
+            allowance: Allowance::default(),
         }
     }
 
@@ -66,20 +65,17 @@ impl Committer {
     /// Decides `change` by the files alone, and makes it; anew while other programs are in its way.
     pub(super) fn make(&self, mut change: Change) -> Made {
         loop {
-            let found = match self.find(&change) {
-                Ok(found) => found,
+            let planned = self.look(&change).and_then(|found| {
+                let plan = plan(self, &mut change, found.value)?;
+                plan.map_or(Ok(()), |plan| self.stage(&mut change, plan))?;
+                Ok((plan, found.folder))
+            });
+            let (plan, folder) = match planned {
+                Ok((Some(plan), folder)) => (plan, folder),
+                Ok((None, _)) => return change.unchanged(Ok(None)),
                 Err(error) => return change.refuse(error),
             };
-            let plan = match self.plan(&mut change, found.value) {
-                Ok(Decision::Make(plan)) => plan,
-                Ok(Decision::Answer(outcome)) => return change.unchanged(outcome),
-                Ok(Decision::Wait) => return change.unchanged(Ok(None)),
-                Err(error) => return change.refuse(error),
-            };
-            if let Err(error) = self.stage(&mut change, plan) {
-                return change.refuse(error);
-            }
-            match self.make_in(change, plan, found.folder.as_ref()) {
+            match self.make_in(change, plan, folder.as_ref()) {
                 Applied::Made(made) => return made,
                 Applied::Moved(moved) => change = moved,
             }
@@ -88,7 +84,7 @@ impl Committer {
 
     /// What the name of `change` stands for. After many creates in a row, nothing is assumed of a name to be put
     /// unconditionally.
-    fn find(&self, change: &Change) -> Result<Found<'_>, Error> {
+    fn look(&self, change: &Change) -> Result<Found<'_>, Error> {
         let key = &change.key;
         let is_put = change.value.is_some();
         self.writer.may_change(key)?;
@@ -117,38 +113,10 @@ impl Committer {
         })
     }
 
-    /// What is to be made of `change` where its key stands for `current`.
-    fn plan(&self, change: &mut Change, current: Option<Meta>) -> Result<Decision, Error> {
-        change.tries += 1;
-        if change.tries > TRIES {
-            return Err(Error::new("publish", Errno::BUSY));
-        }
-        // RFC 9110, section 13.2.1, in the terms of the store: no condition is asked for a change that would do nothing.
-        if change.value.is_none() && current.is_none() {
-            return Ok(Decision::Answer(Ok(None)));
-        }
-        if !allows(change.condition.as_ref(), current) {
-            return Err(Error::Precondition);
-        }
-        let base = current.map(|meta| meta.version);
-        let value = change.value.as_mut();
-        let version = value.map(|value| value.version_after(&self.writer, base));
-        let version = version.transpose()?;
-        let len = change.value.as_ref().map_or(0, NewValue::len);
-        Ok(Decision::Make(Plan {
-            base: current,
-            result: version.map(|version| Meta { len, version }),
-        }))
-    }
-
-    /// Writes the file of the value, if `change` has one, as it is planned.
-    fn stage(&self, change: &mut Change, plan: Plan) -> Result<(), Error> {
-        if let (Some(value), Some(result)) = (change.value.take(), plan.result) {
-            let target = plan.base.map_or(Target::Absent, |_| Target::Present);
-            let sealed = value.seal_as(&self.writer, target, result.version)?;
-            change.value = Some(NewValue::Sealed(sealed));
-        }
-        Ok(())
+    /// Has space for a small value, which is yet to be written.
+    fn take_space(&self, len: u64) -> Result<(), Error> {
+        let (space, root) = (self.writer.space(), self.dir().root());
+        self.allowance.take(space, root, len)
     }
 
     /// Makes what is planned of `change`, whose file is staged, in its `folder`, unless that is not there.
@@ -309,40 +277,33 @@ impl Files for Committer {
         Ok(self.dir().location().check()?)
     }
 
-    fn decide(&self, change: &mut Change, pending: &Pending) -> Decision {
-        let decided = match pending.see(&change.key) {
-            Seen::Occupied => return Decision::Wait,
-            Seen::Decided(current) => match self.plan(change, current) {
-                Ok(Decision::Answer(_)) | Err(Error::Precondition) => return Decision::Wait,
-                decided => decided,
-            },
-            Seen::Nothing => {
-                let found = self.find(change).map(|found| found.value);
-                found.and_then(|current| self.plan(change, current))
-            }
-        };
-        decided.unwrap_or_else(|error| Decision::Answer(Err(error)))
+    fn find(&self, change: &Change) -> Result<Option<Meta>, Error> {
+        self.look(change).map(|found| found.value)
     }
 
-    fn record(&self, change: &Change, plan: Plan, frame: &mut FrameBuilder) -> u32 {
-        let key = change.key.as_str();
-        let base = plan.base.map(|meta| meta.version);
-        let Some(result) = plan.result else {
-            return frame.delete(key, base);
+    fn result(&self, change: &mut Change, base: Option<Meta>) -> Result<Option<Meta>, Error> {
+        let Some(value) = &mut change.value else {
+            return Ok(None);
         };
-        match change.value.as_ref().and_then(NewValue::in_memory) {
-            Some((attributes, runs)) => frame.put(key, base, result.version, attributes, runs),
-            None => frame.large(key, base, result.version),
+        let len = value.len();
+        if let NewValue::Memory(..) = value {
+            self.take_space(len)?;
         }
+        let version = value.version_after(&self.writer, base.map(|meta| meta.version))?;
+        Ok(Some(Meta { len, version }))
     }
 
-    fn is_in_file(&self, change: &Change) -> bool {
-        let value = change.value.as_ref();
-        value.is_some_and(|value| value.in_memory().is_none())
+    fn small<'c>(&self, change: &'c Change) -> Option<(&'c Attributes, &'c [Bytes])> {
+        change.value.as_ref().and_then(NewValue::in_memory)
     }
 
     fn stage(&self, change: &mut Change, plan: Plan) -> Result<(), Error> {
-        Self::stage(self, change, plan)
+        if let (Some(value), Some(result)) = (change.value.take(), plan.result) {
+            let target = plan.base.map_or(Target::Absent, |_| Target::Present);
+            let sealed = value.seal_as(&self.writer, target, result.version)?;
+            change.value = Some(NewValue::Sealed(sealed));
+        }
+        Ok(())
     }
 
     fn make(&self, change: Change, plan: Plan) -> Applied {
@@ -364,6 +325,41 @@ impl Files for Committer {
     }
 }
 
+/// The folders of a key, from the highest to the lowest of which names were changed, by the lengths of their paths.
+pub(super) struct Levels {
+    highest: usize,
+    lowest: usize,
+}
+
+impl Levels {
+    /// Of a change that makes and removes no folder.
+    pub(super) fn of(key: &Key<'_>) -> Self {
+        let folder = key.folder().len();
+        Self {
+            highest: folder,
+            lowest: folder,
+        }
+    }
+
+    /// Folders were made, the first of them in the folder `above`.
+    pub(super) fn made_below(&mut self, above: &str) {
+        self.highest = self.highest.min(above.len());
+    }
+
+    /// Folders were removed, the last of them from the folder `above`.
+    pub(super) fn removed_below(&mut self, above: &str) {
+        self.highest = above.len();
+        self.lowest = above.len();
+    }
+
+    /// The paths of these folders of `key`.
+    pub(super) fn folders(&self, key: &Key<'_>) -> Vec<Box<str>> {
+        let folders = folder_and_above(&key.folder()[..self.lowest]);
+        let changed = folders.take_while(|folder| folder.len() >= self.highest);
+        changed.map(Box::from).collect()
+    }
+}
+
 fn stands_under(key: &Key<'_>, folder: &Folder<'_>) -> Result<Entry, Error> {
     look_up(folder, key.name()).map_err(Error::errno_while("look up"))
 }
@@ -377,4 +373,25 @@ fn elsewhere(key: &Key<'_>) -> Error {
     Error::Occupied(format!(
         "the folder {folder:?} lies on another file system, where no value can be moved to"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_made_is_synced_up_to_the_first_that_was_there() {
+        let key = Key::new("a/b/c/k").unwrap();
+        let folders = |change: fn(&mut Levels)| {
+            let mut levels = Levels::of(&key);
+            change(&mut levels);
+            levels.folders(&key).join(" ")
+        };
+        assert_eq!(folders(|_| {}), "a/b/c");
+        assert_eq!(folders(|levels| levels.made_below("a")), "a/b/c a/b a");
+        assert_eq!(folders(|levels| levels.made_below("")), "a/b/c a/b a ");
+        assert_eq!(folders(|levels| levels.removed_below("a")), "a");
+        let flat = Key::new("k").unwrap();
+        assert_eq!(Levels::of(&flat).folders(&flat), ["".into()]);
+    }
 }

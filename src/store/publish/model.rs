@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
+use bytes::Bytes;
 use proptest::prelude::*;
 use rustix::io::Errno;
 
@@ -20,13 +21,12 @@ use super::super::attributes::Attributes;
 use super::super::batch_reply;
 use super::super::changes::Changes;
 use super::super::error::Error;
-use super::super::journal::{Fate, FrameBuilder, Head, History, Log, Operation, Position, Record};
+use super::super::journal::{self, Fate, FrameBuilder, Head, History, Log, Record};
 use super::super::key::Key;
 use super::super::meta::{Meta, Version};
 use super::super::upload::NewValue;
 use super::acknowledge::Acknowledger;
-use super::change::{Applied, Change, Decision, Made, Outcome, Plan, Told};
-use super::pending::{Pending, Seen, allows};
+use super::change::{Applied, Change, Made, Outcome, Pending, Plan, Seen, Told};
 use super::pipeline::{Files, Pipeline};
 
 const KEYS: [&str; 3] = ["k", "k/x", "q"];
@@ -162,23 +162,6 @@ impl World {
         let names = self.names.borrow();
         (0..KEYS.len()).any(|other| excludes(key, other) && names[other].is_some())
     }
-
-    fn plan(&self, change: &Change, current: Option<Meta>) -> Result<Decision, Error> {
-        if change.value.is_none() && current.is_none() {
-            return Ok(Decision::Answer(Ok(None)));
-        }
-        if !allows(change.condition.as_ref(), current) {
-            return Err(Error::Precondition);
-        }
-        let result = change.value.as_ref().map(|_| self.next_version());
-        let key = key_index(change.key.as_str());
-        let plan = (self.asking.load(Relaxed), key, nanos(current), result);
-        self.planned.borrow_mut().push(plan);
-        Ok(Decision::Make(Plan {
-            base: current,
-            result: meta(result),
-        }))
-    }
 }
 
 impl Files for World {
@@ -186,43 +169,32 @@ impl Files for World {
         Ok(())
     }
 
-    fn decide(&self, change: &mut Change, pending: &Pending) -> Decision {
-        let none = Pending::default();
-        let pending = if self.planted.no_pending {
-            &none
-        } else {
-            pending
-        };
-        let key = key_index(change.key.as_str());
-        let decided = match pending.see(&change.key) {
-            Seen::Occupied => return Decision::Wait,
-            Seen::Decided(current) => match self.plan(change, current) {
-                Ok(Decision::Answer(_)) | Err(Error::Precondition) => return Decision::Wait,
-                decided => decided,
-            },
-            Seen::Nothing if change.value.is_some() && self.is_occupied(key) => {
-                Err(Error::Occupied(String::new()))
-            }
-            Seen::Nothing => self.plan(change, meta(self.names.borrow()[key])),
-        };
-        decided.unwrap_or_else(|error| Decision::Answer(Err(error)))
-    }
-
-    fn record(&self, change: &Change, plan: Plan, frame: &mut FrameBuilder) -> u32 {
-        let key = change.key.as_str();
-        let base = plan.base.map(|meta| meta.version);
-        match plan.result {
-            None => frame.delete(key, base),
-            Some(result) if self.is_in_file(change) => frame.large(key, base, result.version),
-            Some(result) => frame.put(key, base, result.version, &Attributes::default(), &[]),
+    fn see(&self, pending: &Pending, key: &Key<'_>) -> Seen {
+        if self.planted.no_pending {
+            return Seen::Nothing;
         }
+        pending.see(key)
     }
 
-    fn is_in_file(&self, change: &Change) -> bool {
-        change
-            .value
-            .as_ref()
-            .is_some_and(|value| value.len() == LARGE)
+    fn find(&self, change: &Change) -> Result<Option<Meta>, Error> {
+        let key = key_index(change.key.as_str());
+        if change.value.is_some() && self.is_occupied(key) {
+            return Err(Error::Occupied(String::new()));
+        }
+        Ok(meta(self.names.borrow()[key]))
+    }
+
+    fn result(&self, change: &mut Change, base: Option<Meta>) -> Result<Option<Meta>, Error> {
+        let result = change.value.as_ref().map(|_| self.next_version());
+        let key = key_index(change.key.as_str());
+        let planned = (self.asking.load(Relaxed), key, nanos(base), result);
+        self.planned.borrow_mut().push(planned);
+        Ok(meta(result))
+    }
+
+    fn small<'c>(&self, change: &'c Change) -> Option<(&'c Attributes, &'c [Bytes])> {
+        let value = change.value.as_ref().filter(|value| value.len() != LARGE);
+        value.and_then(NewValue::in_memory)
     }
 
     fn stage(&self, _: &mut Change, _: Plan) -> Result<(), Error> {
@@ -242,7 +214,7 @@ impl Files for World {
         }
         let result = nanos(plan.result);
         self.set(key, result);
-        if self.is_in_file(&change) {
+        if result.is_some() && self.small(&change).is_none() {
             // Its bytes were synced before, and its name is, with all names of the folder, before it is answered.
             let mut durable = self.durable.borrow_mut();
             durable[key] = vec![result];
@@ -265,7 +237,7 @@ impl Files for World {
 /// The log: frames, of which the first are synced.
 #[derive(Default)]
 struct Frames {
-    all: Vec<Vec<u8>>,
+    all: Vec<Bytes>,
     synced: usize,
     next: u64,
     /// Sequence numbers before this one are settled, and up to which are made.
@@ -304,24 +276,19 @@ impl Log for Frames {
         true
     }
 
-    fn append(&mut self, frame: FrameBuilder) -> Result<(u64, Position), Error> {
+    fn append(&mut self, frame: FrameBuilder) -> Result<(u64, u64), Error> {
         let first = self.next.max(1);
         let mut head = Head::new(7, 1, first);
         head.synced = self.synced_before();
-        let frame = frame.finish(head)?;
+        let frame = Bytes::from(frame.finish(head)?);
         let end = self::head(&frame).end();
         self.all.push(frame);
         self.next = end;
-        let end = Position {
-            generation: 1,
-            offset: 0,
-            sequence: end,
-        };
         Ok((first, end))
     }
 
-    fn is_synced(&self, end: Position) -> bool {
-        self.planted.early || end.sequence <= self.synced_before()
+    fn is_synced(&self, end: u64) -> bool {
+        self.planted.early || end <= self.synced_before()
     }
 
     async fn wait(&mut self) -> Result<(), Error> {
@@ -333,10 +300,10 @@ impl Log for Frames {
         failed.then(|| Err(Error::new("sync the journal", Errno::IO)))
     }
 
-    fn publish(&mut self, end: Option<Position>, make: impl FnOnce() -> Vec<u64>) {
+    fn publish(&mut self, end: Option<u64>, make: impl FnOnce() -> Vec<u64>) {
         make();
         if let Some(end) = end {
-            self.made = end.sequence;
+            self.made = end;
         }
     }
 }
@@ -578,17 +545,17 @@ fn disks(durable: &[Vec<Value>; KEYS.len()]) -> BTreeSet<State> {
 
 /// The replay, as `journal::replay` does it.
 struct Replay<'a> {
-    frames: &'a [Vec<u8>],
+    frames: &'a [Bytes],
     settled: u64,
     planted: Planted,
 }
 
 impl Replay<'_> {
-    fn each(&self, mut show: impl FnMut(&Record<'_>, u64)) {
+    fn each(&self, mut show: impl FnMut(&Record, u64)) {
         for frame in self.frames {
             let head = head(frame);
             for (record, sequence) in head
-                .read(frame)
+                .read(frame.clone())
                 .expect("a whole frame")
                 .iter()
                 .zip(head.first..)
@@ -614,9 +581,9 @@ impl Replay<'_> {
             let Record::Change(change) = record else {
                 return;
             };
-            let key = key_index(change.key);
+            let key = key_index(change.key.as_str());
             let may_count = if self.planted.by_version {
-                self.is_highest(change.key, &change.operation)
+                self.is_highest(change)
             } else {
                 history.may_count(change)
             };
@@ -630,8 +597,8 @@ impl Replay<'_> {
             if fate == Fate::Foreign && History::is_older(change, changed) {
                 fate = Fate::Made;
             }
-            match (fate, &change.operation) {
-                (Fate::Made | Fate::Compared, Operation::Put(version, ..)) => {
+            match (fate, change.result) {
+                (Fate::Made | Fate::Compared, Some(version)) => {
                     let version = version.nanos();
                     for other in (0..KEYS.len()).filter(|other| excludes(key, *other)) {
                         let in_the_way = disk.names[other].map_or(0, time);
@@ -644,7 +611,7 @@ impl Replay<'_> {
                     disk.torn.remove(&version);
                     made += 1;
                 }
-                (Fate::Made, Operation::Delete) => {
+                (Fate::Made, None) => {
                     disk.names[key] = None;
                     made += 1;
                 }
@@ -655,20 +622,16 @@ impl Replay<'_> {
     }
 
     /// As it was before: the highest version counts, whatever its place.
-    fn is_highest(&self, of: &str, operation: &Operation<'_>) -> bool {
-        let result = |operation: &Operation<'_>| match operation {
-            Operation::Put(version, ..) | Operation::Large(version) => Some(version.nanos()),
-            Operation::Delete => None,
-        };
+    fn is_highest(&self, change: &journal::Change) -> bool {
         let mut highest = None;
         self.each(|record, _| {
-            if let Record::Change(change) = record
-                && change.key == of
+            if let Record::Change(other) = record
+                && other.key == change.key
             {
-                highest = highest.max(result(&change.operation));
+                highest = highest.max(other.result);
             }
         });
-        result(operation) == highest
+        change.result == highest
     }
 }
 

@@ -9,31 +9,82 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use bytes::Bytes;
+use rustix::io::Errno;
 use tokio::sync::mpsc::Receiver;
 
+use super::super::attributes::Attributes;
 use super::super::error::Error;
-use super::super::journal::{FrameBuilder, Log, Position};
+use super::super::journal::{FrameBuilder, Log};
+use super::super::key::Key;
+use super::super::meta::Meta;
 use super::acknowledge::Acknowledger;
-use super::change::{Applied, Change, Decision, Made, Plan};
-use super::pending::{Pending, Ticket};
+use super::change::{Applied, Change, Decision, Made, Pending, Plan, Seen, Ticket};
 
 /// The most changes that are appended and not made: each has a file open.
 const MOST: usize = 256;
+
+/// How often a change is decided anew: a program that moves what it is decided on in a loop wins some times in a row.
+const TRIES: u32 = 1024;
 
 /// What the pipeline asks of the files.
 pub(super) trait Files {
     /// Fails while nothing may be changed.
     fn check(&self) -> Result<(), Error>;
-    /// Decides `change` against `pending`, and then the files.
-    fn decide(&self, change: &mut Change, pending: &Pending) -> Decision;
-    /// Adds what the journal is to hold of `change` to `frame`; which record of it that is.
-    fn record(&self, change: &Change, plan: Plan, frame: &mut FrameBuilder) -> u32;
-    /// Whether the value of `change` lies in a file that is synced by itself, so that the journal need not have it.
-    fn is_in_file(&self, change: &Change) -> bool;
+    /// What the key of `change` stands for, if it may be changed.
+    fn find(&self, change: &Change) -> Result<Option<Meta>, Error>;
+    /// What the key will stand for, where it stands for `base`.
+    fn result(&self, change: &mut Change, base: Option<Meta>) -> Result<Option<Meta>, Error>;
+    /// The value of `change`, if the journal is to hold it: else it is in a file that is synced by itself.
+    fn small<'c>(&self, change: &'c Change) -> Option<(&'c Attributes, &'c [Bytes])>;
     /// Writes the file of the value, if `change` has one.
     fn stage(&self, change: &mut Change, plan: Plan) -> Result<(), Error>;
     /// Makes `change`, unless its key no longer stands for the base of `plan`.
     fn make(&self, change: Change, plan: Plan) -> Applied;
+    /// What is decided of `key` and not made yet.
+    fn see(&self, pending: &Pending, key: &Key<'_>) -> Seen {
+        pending.see(key)
+    }
+}
+
+/// What is to be made of `change` where its key stands for `current`; `None` where it would do nothing.
+pub(super) fn plan(
+    files: &impl Files,
+    change: &mut Change,
+    current: Option<Meta>,
+) -> Result<Option<Plan>, Error> {
+    change.tries += 1;
+    if change.tries > TRIES {
+        return Err(Error::new("publish", Errno::BUSY));
+    }
+    // RFC 9110, section 13.2.1, in the terms of the store: no condition is asked for a change that would do nothing.
+    if change.value.is_none() && current.is_none() {
+        return Ok(None);
+    }
+    if !change.allows(current) {
+        return Err(Error::Precondition);
+    }
+    let (base, result) = (current, files.result(change, current)?);
+    Ok(Some(Plan { base, result }))
+}
+
+/// Decides `change` against `pending`, and then the files.
+fn decide(files: &impl Files, change: &mut Change, pending: &Pending) -> Decision {
+    let planned = match files.see(pending, &change.key) {
+        Seen::Occupied => return Decision::Wait,
+        Seen::Decided(current) => match plan(files, change, current) {
+            Ok(None) | Err(Error::Precondition) => return Decision::Wait,
+            planned => planned,
+        },
+        Seen::Nothing => files
+            .find(change)
+            .and_then(|current| plan(files, change, current)),
+    };
+    match planned {
+        Ok(Some(plan)) => Decision::Make(plan),
+        Ok(None) => Decision::Answer(Ok(None)),
+        Err(error) => Decision::Answer(Err(error)),
+    }
 }
 
 /// The publisher's loop, with a journal.
@@ -52,11 +103,10 @@ struct State {
     pending: Pending,
     /// To be decided anew.
     again: VecDeque<Change>,
-    /// The sequence numbers of records that the next frame cancels, and the answers that wait for its sync.
+    /// The sequence numbers of records that the next frame cancels: also those of a frame that the journal did not take.
     cancelled: Vec<u64>,
+    /// The answers that wait for its sync.
     failed: Vec<Made>,
-    /// As `cancelled`, of a frame that the journal did not take: the next one has them too.
-    uncancelled: Vec<u64>,
 }
 
 /// Changes whose records one frame of the journal holds.
@@ -70,7 +120,7 @@ struct Group {
     /// The sequence number of the first record of its frame.
     first: u64,
     /// Where its frame ends; `None` where it waits for none.
-    end: Option<Position>,
+    end: Option<u64>,
 }
 
 enum Entry {
@@ -154,7 +204,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
                 step.poll(&mut context).is_ready()
             };
             assert!(is_done, "the model's log is not waited for");
-            if !self.state.is_left() {
+            if self.state.left() == 0 {
                 return;
             }
         }
@@ -168,7 +218,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
     /// What there is to do next; `None` where something is left to be decided or cancelled.
     async fn next(&mut self, changes: &mut Receiver<Change>) -> Option<Event> {
         let may_take = self.room() > 0;
-        if may_take && self.state.is_left() {
+        if may_take && self.state.left() > 0 {
             return None;
         }
         if self.groups.is_empty() {
@@ -199,7 +249,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         {
             group.taken += 1;
             let decision = match &may_change {
-                Ok(()) => survive(|| self.files.decide(&mut change, &self.state.pending)),
+                Ok(()) => survive(|| decide(self.files, &mut change, &self.state.pending)),
                 Err(error) => Some(Decision::Answer(Err(error.again()))),
             };
             if let Some(decision) = decision {
@@ -292,11 +342,6 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
 }
 
 impl State {
-    /// Whether something is to be decided anew, or to be cancelled.
-    fn is_left(&self) -> bool {
-        self.left() > 0 || !self.cancelled.is_empty()
-    }
-
     /// How many changes are answered later.
     fn left(&self) -> usize {
         self.again.len() + self.failed.len()
@@ -304,8 +349,7 @@ impl State {
 
     /// A group whose `frame` cancels what is to be cancelled.
     fn begin(&mut self, frame: &mut FrameBuilder) -> Group {
-        let mut cancelled = std::mem::take(&mut self.cancelled);
-        cancelled.append(&mut self.uncancelled);
+        let cancelled = std::mem::take(&mut self.cancelled);
         for &sequence in &cancelled {
             frame.cancel(sequence);
         }
@@ -335,9 +379,11 @@ impl State {
             Decision::Answer(outcome) => return Entry::Answer(change.unchanged(outcome)),
             Decision::Wait => return Entry::Wait(change),
         };
+        let version = |meta: Option<Meta>| meta.map(|meta| meta.version);
+        let (base, result) = (version(plan.base), version(plan.result));
         Entry::Make(Box::new(Planned {
             ticket: self.pending.decide(&change.key, plan.result),
-            record: Some(files.record(&change, plan, frame)),
+            record: Some(frame.change(&change.key, base, result, files.small(&change))),
             change,
             plan,
             staged: Ok(()),
@@ -349,7 +395,7 @@ impl State {
         match entry {
             Entry::Answer(made) | Entry::Cancelled(made) => Some(made),
             Entry::Wait(mut change) => {
-                match survive(|| files.decide(&mut change, &Pending::default()))? {
+                match survive(|| decide(files, &mut change, &Pending::default()))? {
                     Decision::Answer(outcome) => return Some(change.unchanged(outcome)),
                     Decision::Make(_) | Decision::Wait => self.again.push_back(change),
                 }
@@ -401,10 +447,12 @@ impl Group {
     /// The journal does not have its frame. What needs that is not made; a value that is synced with its file needs it not.
     fn refuse(&mut self, files: &impl Files, error: &Error, state: &mut State) {
         self.end = None;
-        state.uncancelled.append(&mut self.cancelled);
+        state.cancelled.append(&mut self.cancelled);
         for entry in std::mem::take(&mut self.entries) {
             let entry = match entry {
-                Entry::Make(mut planned) if files.is_in_file(&planned.change) => {
+                Entry::Make(mut planned)
+                    if planned.plan.result.is_some() && files.small(&planned.change).is_none() =>
+                {
                     planned.record = None;
                     Entry::Make(planned)
                 }

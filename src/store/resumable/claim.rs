@@ -59,6 +59,10 @@ pub(in crate::store) struct Progress {
     pub(in crate::store) length: Option<u64>,
     /// How many of its bytes are known to be on the disk, where that is promised.
     pub(in crate::store) synced: Option<u64>,
+    /// How many bytes have been received, as far as is known: what counts between its requests.
+    pub(in crate::store) received: u64,
+    /// Whether space may be set aside for more.
+    pub(in crate::store) is_ahead: bool,
     /// When something was last done to it.
     pub(in crate::store) touched: Touched,
     pub(in crate::store) standing: Standing,
@@ -118,14 +122,21 @@ impl Entry {
         })
     }
 
+    /// The name of the client that it counts for.
+    pub(super) fn uploader(&self) -> Option<String> {
+        let reservation = self.reservation.lock();
+        let reservation = reservation.unwrap_or_else(PoisonError::into_inner);
+        reservation.uploader().map(str::to_owned)
+    }
+
     pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives back what it has of the quota.
-    fn release(&self) {
+    /// Changes what it has of the quota.
+    fn reserve(&self, change: impl FnOnce(&mut Reservation)) {
         let reservation = self.reservation.lock();
-        reservation.unwrap_or_else(PoisonError::into_inner).clear();
+        change(&mut reservation.unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -136,6 +147,16 @@ impl Claim {
 
     pub(super) fn reservation(&self) -> &Arc<Mutex<Reservation>> {
         &self.entry.reservation
+    }
+
+    /// Its file is `len` bytes long.
+    pub(in crate::store) fn has_received(&self, len: u64) {
+        self.entry.progress().received = len;
+    }
+
+    /// Space is set aside behind the end of its file.
+    pub(in crate::store) fn reserves_ahead(&self) {
+        self.entry.progress().is_ahead = true;
     }
 
     /// Waits until another request wants the claim.
@@ -158,6 +179,15 @@ impl Claim {
         progress.standing = standing;
         progress.touched = Touched::now();
         drop(progress);
-        self.entry.release();
+        self.entry.reserve(Reservation::clear);
+    }
+}
+
+impl Drop for Claim {
+    /// What was announced and has not come counts no more.
+    fn drop(&mut self) {
+        let received = self.entry.progress().received;
+        self.entry
+            .reserve(|reservation| reservation.shrink(received));
     }
 }

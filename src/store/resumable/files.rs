@@ -1,5 +1,7 @@
 //! The files of a resumable upload: made, opened, and its record kept. All of it blocks.
 
+use std::os::fd::OwnedFd;
+
 use rustix::fs::{Mode, OFlags, Timespec, Timestamps, UTIME_NOW};
 use rustix::io::{Errno, retry_on_intr};
 
@@ -7,7 +9,7 @@ use super::super::directory_fd::open_beneath;
 use super::super::error::Error;
 use super::super::meta::Meta;
 use super::super::publish_method::create_named;
-use super::super::temp_file::{VALUE_MODE, allocate};
+use super::super::temp_file::VALUE_MODE;
 use super::super::value_file::ValueFile;
 use super::super::writer::{Durability, Writer};
 use super::claim::{Claim, Progress};
@@ -25,12 +27,12 @@ pub(super) fn create(
     fields: Vec<Field>,
 ) -> Result<ValueFile, Error> {
     writer.dir().location().check()?;
+    let length = claim.entry().progress().length;
+    drop(writer.take_space(length.unwrap_or(0))?);
     let (uploads, name) = (writer.temp_dir().uploads(), claim.entry().id.to_string());
     let file = create_named(uploads, &name, Mode::from(VALUE_MODE));
     let file = file.map_err(Error::errno_while("create an upload"))?;
-    let length = claim.entry().progress().length;
-    allocate(&file, length.unwrap_or(0))?;
-    let record = Record::new(claim.entry().key.as_str(), fields);
+    let record = Record::new(claim.entry(), fields);
     write_record(record, writer, claim)?;
     Ok(ValueFile::new(file, writer.disk().clone()))
 }
@@ -38,13 +40,9 @@ pub(super) fn create(
 /// The file of the upload that `claim` is on, and its length.
 pub(super) fn open(writer: &Writer, claim: &Claim) -> Result<Option<(ValueFile, u64)>, Error> {
     writer.dir().location().check()?;
-    let (uploads, name) = (writer.temp_dir().uploads(), claim.entry().id.to_string());
-    let file = match open_beneath(uploads, &name, OFlags::RDWR, Mode::empty()) {
-        Err(Errno::NOENT) => return Ok(None),
-        opened => opened.map_err(Error::errno_while("open an upload"))?,
+    let Some((file, len)) = trimmed(writer.temp_dir().uploads(), claim)? else {
+        return Ok(None);
     };
-    let stat = retry_on_intr(|| rustix::fs::fstat(&file));
-    let stat = stat.map_err(Error::errno_while("look at an upload"))?;
     // When it was asked for last, for the next server. A failure makes it expire a little sooner.
     let now = Timestamps {
         last_access: NOW,
@@ -52,7 +50,25 @@ pub(super) fn open(writer: &Writer, claim: &Claim) -> Result<Option<(ValueFile, 
     };
     let _ = rustix::fs::futimens(&file, &now);
     let file = ValueFile::new(file, writer.disk().clone());
-    Ok(Some((file, Meta::of(&stat).len)))
+    Ok(Some((file, len)))
+}
+
+/// The file of the upload that `claim` is on, and its length, without the space that was set aside for what has not come.
+pub(super) fn trimmed(uploads: &OwnedFd, claim: &Claim) -> Result<Option<(OwnedFd, u64)>, Error> {
+    let name = claim.entry().id.to_string();
+    let file = match open_beneath(uploads, &name, OFlags::RDWR, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(None),
+        opened => opened.map_err(Error::errno_while("open an upload"))?,
+    };
+    let stat = retry_on_intr(|| rustix::fs::fstat(&file));
+    let len = Meta::of(&stat.map_err(Error::errno_while("look at an upload"))?).len;
+    claim.has_received(len);
+    if std::mem::take(&mut claim.entry().progress().is_ahead) {
+        // Also where the length stays, the file system frees what lies behind it.
+        let cut = retry_on_intr(|| rustix::fs::ftruncate(&file, len));
+        cut.map_err(Error::errno_while("trim an upload"))?;
+    }
+    Ok(Some((file, len)))
 }
 
 /// The record of the upload that `claim` is on. Memory has only what changes, for fields may be long.

@@ -21,6 +21,7 @@ use super::super::error::Error;
 use super::super::publish_method::{create_named, unlink_staged};
 use super::super::temp_dir::TempDir;
 use super::super::write_buffer::write_at;
+use super::claim::Entry;
 use super::id::UploadId;
 
 /// Longer than any record: of a key, and of fields that came in the head of a request.
@@ -42,6 +43,9 @@ pub(super) struct Record {
     /// How long it will be, where that is known.
     pub(super) length: Option<u64>,
     pub(super) fields: Vec<Field>,
+    /// The client that it counts for.
+    #[serde(default)]
+    pub(super) uploader: Option<String>,
     /// When the machine was started on which this was written, in seconds since 1970, by its clock of that time.
     started: i64,
     /// The kernel's name of that boot, where it could be seen.
@@ -52,11 +56,12 @@ pub(super) struct Record {
 }
 
 impl Record {
-    pub(super) fn new(key: &str, fields: Vec<Field>) -> Self {
+    pub(super) fn new(entry: &Entry, fields: Vec<Field>) -> Self {
         Self {
-            key: key.to_owned(),
+            key: entry.key.as_str().to_owned(),
             length: None,
             fields,
+            uploader: entry.uploader(),
             started: started(),
             boot: boot::id().map(str::to_owned),
             synced: None,

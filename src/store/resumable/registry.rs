@@ -17,8 +17,9 @@ use super::super::directory_fd::open_beneath;
 use super::super::error::Error;
 use super::super::key::Key;
 use super::super::meta::{Meta, is_regular};
-use super::super::staging_quota::{Reservation, StagingQuota};
+use super::super::staging_quota::{Reservation, StagingQuota, Uploader};
 use super::claim::{Claim, Entry, Progress, Standing, Touched};
+use super::files::trimmed;
 use super::id::UploadId;
 use super::record::{Record, SUFFIX, unlink};
 
@@ -78,6 +79,11 @@ impl Registry {
         self.entries().values().filter(is_open).count()
     }
 
+    /// What the upload `id` will be the value of.
+    pub(in crate::store) fn key(&self, id: UploadId) -> Option<Key<'static>> {
+        self.get(id).map(|entry| entry.key.clone())
+    }
+
     pub(super) fn get(&self, id: UploadId) -> Option<Arc<Entry>> {
         self.entries().get(&id).cloned()
     }
@@ -124,6 +130,17 @@ impl Registry {
             self.remove(&claim, uploads);
         }
         expired
+    }
+
+    /// Has the file system take back what was set aside for parts that broke off. Blocks.
+    pub(in crate::store) fn trim(&self, uploads: &OwnedFd) {
+        let is_ahead = |entry: &&Arc<Entry>| entry.progress().is_ahead;
+        let ahead: Vec<_> = self.entries().values().filter(is_ahead).cloned().collect();
+        for claim in ahead.iter().filter_map(Entry::try_claim) {
+            if let Err(error) = trimmed(uploads, &claim) {
+                tracing::warn!(%error, "space stays set aside for an upload");
+            }
+        }
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<UploadId, Arc<Entry>>> {
@@ -206,14 +223,18 @@ fn left(
     let progress = Progress {
         length: record.length,
         synced: record.synced,
+        received: len,
+        is_ahead: true,
         touched: Touched::before(age.unwrap_or_default()),
         standing,
     };
-    let reserved = match standing {
-        Standing::Open => len.max(record.length.unwrap_or(0)),
-        _ => 0,
+    let reservation = match standing {
+        Standing::Open => {
+            let uploader = record.uploader.as_deref().map(Uploader::new);
+            Reservation::of_left(quota, uploader, len)
+        }
+        _ => Reservation::new(quota, None),
     };
-    let reservation = Reservation::of_left(quota, reserved);
     Ok(Some(Entry::new(id, key, progress, reservation)))
 }
 

@@ -18,12 +18,13 @@ impl Resumable {
         registry: &Arc<Registry>,
         new: NewUpload,
     ) -> Result<Self, Error> {
-        let mut reservation = Reservation::new(writer.quota());
-        reservation.grow(new.length.unwrap_or(0))?;
+        let reservation = Reservation::of_unfinished(writer.quota(), new.uploader)?;
         let is_synced = writer.durability() == Durability::Disk;
         let progress = Progress {
             length: new.length,
             synced: is_synced.then_some(0),
+            received: 0,
+            is_ahead: false,
             touched: Touched::now(),
             standing: Standing::Open,
         };
@@ -104,6 +105,7 @@ mod tests {
 
     use super::super::super::directory::{Directory, JournalOptions, Options};
     use super::super::super::key::Key;
+    use super::super::super::staging_quota::{StagingBounds, Uploader};
     use super::*;
 
     #[test]
@@ -117,7 +119,8 @@ mod tests {
             cpus: None,
             durability: Durability::Os,
             journal: JournalOptions::default(),
-            max_staged: None,
+            min_free: 0,
+            staging: StagingBounds::default(),
             upload_expiry: Duration::ZERO,
             is_text: |_, _| false,
         };
@@ -129,6 +132,7 @@ mod tests {
                     key: Key::new("k").unwrap(),
                     length: None,
                     fields: Vec::new(),
+                    uploader: Uploader::new("a client"),
                 }));
                 poll_fn(|cx| match beginning.as_mut().poll(cx) {
                     Poll::Ready(Err(error)) => panic!("{error}"),

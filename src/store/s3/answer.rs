@@ -35,7 +35,7 @@ pub(super) struct Answer {
 pub(super) enum Failure {
     /// It did not arrive: nothing was done.
     NotSent(String),
-    /// The store asks for patience: nothing was done.
+    /// The store, or what is before it, asks for patience: it says that nothing was done.
     Busy { retry_after: u64 },
     /// Its answer was lost, or the store failed: it was perhaps done.
     Lost(String),

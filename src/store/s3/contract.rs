@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::time::SystemTime;
 
+use super::super::staging_quota::Uploader;
+
 /// What is known of a value without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteMeta {
@@ -61,6 +63,8 @@ pub struct Begin {
     /// The condition, where it is known before the body is received. Without one, the value is kept until
     /// its publishing gives it, which may then be called again.
     pub condition: Option<Exact>,
+    /// The client that it counts for, where that matters.
+    pub uploader: Option<Uploader>,
 }
 
 /// A write that was made.

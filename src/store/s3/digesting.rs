@@ -33,7 +33,7 @@ pub(super) async fn digest(
     let wanted = Wanted {
         sha256: !sha512,
         sha512,
-        md5: false,
+        ..Wanted::default()
     };
     let mut hashing = Hashing::new(wanted, compute.clone());
     let mut buffer = WriteBuffer::default();

@@ -108,7 +108,15 @@ pub(super) async fn join(
             Err(Failure::Refused(refusal)) if refusal.is_no_upload() => {
                 return Err(Error::OutcomeUnknown { is_late: false });
             }
-            Err(Failure::Refused(refusal)) => return Err(refused(refusal, condition)),
+            Err(Failure::Refused(refusal)) => {
+                // An earlier try may have joined them: the caller looks for the write.
+                return Err(match refused(refusal, condition) {
+                    Error::Precondition if tries.may_have_been_made() => {
+                        Error::OutcomeUnknown { is_late: false }
+                    }
+                    error => error,
+                });
+            }
             Err(failure) => failure,
         };
         tries.again_after_nothing(failure).await?;

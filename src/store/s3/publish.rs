@@ -5,12 +5,12 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::super::error::Error;
-use super::answer::{Answer, Failure};
+use super::answer::Failure;
 use super::call::Call;
 use super::client::Client;
 use super::contract::{Exact, Written};
 use super::multipart::{Multipart, ONE_REQUEST};
-use super::put::{refused, settle, written};
+use super::put::{refused, settle, settle_again, written};
 use super::sending::Sending;
 use super::spool::Spool;
 use super::tries::{Tries, error, outcome};
@@ -69,26 +69,24 @@ pub(super) async fn publish_spool(
         let mut sending = Sending::begin(client, &conditional, spool.len(), sha256)?;
         if let Err(failure) = fill(&mut sending, spool).await {
             if let Failure::Refused(refusal) = failure {
-                return Err(refused(refusal, condition));
+                let error = refused(refusal, condition);
+                return settle_again(client, call, &tries, error).await;
             }
             // Without its end it was not made: it may be sent again.
             tries.again_after(failure).await?;
             continue;
         }
-        let failure = match finish(sending, condition).await? {
+        let failure = match sending.finish().await {
             Ok(answer) => return written(&answer.headers),
+            Err(Failure::Refused(refusal)) => {
+                let error = refused(refusal, condition);
+                return settle_again(client, call, &tries, error).await;
+            }
             Err(failure) => failure,
         };
         if let Err(error) = tries.again_after_nothing(failure).await {
             return settle(client, call, until, error).await;
         }
-    }
-}
-
-async fn finish(sending: Sending, condition: &Exact) -> Result<Result<Answer, Failure>, Error> {
-    match sending.finish().await {
-        Err(Failure::Refused(refusal)) => Err(refused(refusal, condition)),
-        sent => Ok(sent),
     }
 }
 

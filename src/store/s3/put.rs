@@ -37,7 +37,10 @@ pub(super) async fn put(
         let body = SendBody::Whole(body.clone());
         let failure = match client.ask(&signed, body, &payload, until).await {
             Ok(answer) => return written(&answer.headers),
-            Err(Failure::Refused(refusal)) => return Err(refused(refusal, condition)),
+            Err(Failure::Refused(refusal)) => {
+                let error = refused(refusal, condition);
+                return settle_again(client, call, &tries, error).await;
+            }
             Err(failure) => failure,
         };
         if let Err(error) = tries.again_after_nothing(failure).await {
@@ -53,13 +56,33 @@ pub(super) async fn settle(
     until: Instant,
     error: Error,
 ) -> Result<Written, Error> {
-    if !matches!(error, Error::OutcomeUnknown { .. }) {
+    let is_unknown = match error {
+        Error::OutcomeUnknown { .. } => true,
+        // It says that nothing was done, which is not always so.
+        Error::Busy { .. } => false,
+        error => return Err(error),
+    };
+    let counters = client.counters();
+    counters.unknown.add(u64::from(is_unknown));
+    let found = nonce::find(client, call, until).await;
+    counters
+        .resolved
+        .add(u64::from(is_unknown && found.is_some()));
+    found.ok_or(error)
+}
+
+/// What a write by `call` came to that the store refuses with `error`. Where an earlier try was answered by what asks for patience,
+/// that may have been made after all, by a store behind a proxy or a part of one: then it is our own write that the condition met.
+pub(super) async fn settle_again(
+    client: &Client,
+    call: &Call,
+    tries: &Tries<'_>,
+    error: Error,
+) -> Result<Written, Error> {
+    if !tries.may_have_been_made() || !matches!(error, Error::Precondition) {
         return Err(error);
     }
-    let counters = client.counters();
-    counters.unknown.add(1);
-    let found = nonce::find(client, call, until).await;
-    counters.resolved.add(u64::from(found.is_some()));
+    let found = nonce::find(client, call, Instant::now()).await;
     found.ok_or(error)
 }
 

@@ -26,12 +26,13 @@ use super::super::digest::{Digests, Hasher, Wanted};
 use super::super::error::Error;
 use super::super::key::Key;
 use super::super::resumable::{Field, UploadId};
+use super::super::staging_quota::Uploader;
 use super::call::object_name;
 use super::client::Client;
 use super::contract::{Exact, Kept};
 use super::shared::Shared;
 use claims::Claim;
-use info::{Info, Progress, Standing, Stored};
+use info::{Info, Progress, Standing};
 use receiving::Receiving;
 
 pub use unfinished::UnfinishedUploads;
@@ -50,6 +51,8 @@ pub struct NewRemoteUpload {
     pub fields: Vec<Field>,
     /// What is kept with the value.
     pub kept: Kept,
+    /// The client that it counts for.
+    pub uploader: Uploader,
 }
 
 /// The claim on a resumable upload to the store.
@@ -92,10 +95,12 @@ impl RemoteResumable {
         let object = info::object(client.place(), &id.to_string());
         let digests = Hasher::new(ALWAYS).state();
         let key = new.key.as_str().to_owned();
-        let mut info = Info::new(key, new.length, new.fields, &new.kept, digests);
-        let _room = shared.unfinished.begin()?;
+        let (length, uploader) = (new.length, new.uploader);
+        let mut info = Info::new(key, length, new.fields, &uploader, &new.kept, digests);
+        let room = shared.unfinished.begin(&uploader)?;
         let etag = info::save(client, &object, &mut info, &Exact::Create).await?;
-        shared.unfinished.saw(id, true);
+        drop(room);
+        shared.unfinished.saw(id, Some(uploader));
         Ok(Self {
             shared: Arc::clone(shared),
             client: Arc::clone(client),
@@ -113,6 +118,16 @@ impl RemoteResumable {
         })
     }
 
+    /// What the upload `id` will be the value of.
+    pub(super) async fn key_of(
+        client: &Client,
+        id: UploadId,
+    ) -> Result<Option<Key<'static>>, Error> {
+        let object = info::object(client.place(), &id.to_string());
+        let stored = info::load(client, &object).await?;
+        stored.map(|stored| key(&stored.info)).transpose()
+    }
+
     /// Claims the upload `id`, which ends what another request of this server does with it; `None` where there is none.
     pub(super) async fn claim(
         shared: &Arc<Shared>,
@@ -122,8 +137,10 @@ impl RemoteResumable {
         let claim = shared.claims.claim(id).await;
         let object = info::object(client.place(), &id.to_string());
         let stored = info::load(client, &object).await?;
-        let is_open = stored.as_ref().is_some_and(Stored::is_open);
-        shared.unfinished.saw(id, is_open);
+        match stored.as_ref().filter(|stored| stored.is_open()) {
+            Some(open) => shared.unfinished.saw(id, open.info.uploader()),
+            None => shared.unfinished.ended(id),
+        }
         let Some(stored) = stored else {
             return Ok(None);
         };
@@ -164,8 +181,7 @@ impl RemoteResumable {
 
     /// What it will be the value of.
     pub fn key(&self) -> Result<Key<'static>, Error> {
-        let key = Key::new(self.info.key.clone());
-        key.map_err(|_| Error::BadKey("it is none"))
+        key(&self.info)
     }
 
     /// What is kept with it.
@@ -247,7 +263,13 @@ const ALWAYS: Wanted = Wanted {
     sha256: true,
     sha512: false,
     md5: false,
+    checksum: None,
 };
+
+fn key(info: &Info) -> Result<Key<'static>, Error> {
+    let key = Key::new(info.key.clone());
+    key.map_err(|_| Error::BadKey("it is none"))
+}
 
 fn is_old(age: Duration, expiry: Duration) -> bool {
     !expiry.is_zero() && age >= expiry / FRESH

@@ -62,7 +62,7 @@ fn engine(bucket: &Bucket) -> S3 {
         reactors: 1,
         cpus: None,
         compute_threads: 1,
-        max_staged: None,
+        staging: Default::default(),
         upload_expiry: Duration::ZERO,
         read_only: false,
     };
@@ -87,6 +87,7 @@ async fn write(
         len: Some(value.len() as u64),
         kept,
         condition: Some(condition.clone()),
+        uploader: None,
     };
     let mut upload = gateway.upload(key, begin).await?;
     for piece in value.chunks(30_000) {

@@ -34,6 +34,7 @@ pub(super) struct Tries<'a> {
     until: Instant,
     made: u32,
     failed: u32,
+    was_busy: bool,
     counters: &'a S3Counters,
 }
 
@@ -45,6 +46,7 @@ impl<'a> Tries<'a> {
             until,
             made: 0,
             failed: 0,
+            was_busy: false,
             counters,
         }
     }
@@ -62,6 +64,7 @@ impl<'a> Tries<'a> {
 
     /// How long to wait before the next try of a request that changes nothing; `None` when there is none.
     pub(super) fn pause_after(&mut self, failure: &Failure) -> Option<Duration> {
+        self.was_busy |= matches!(failure, Failure::Busy { .. });
         let (most, asked) = match failure {
             Failure::NotSent(_) => (UNREACHABLE, Duration::ZERO),
             Failure::Busy { retry_after } => (BUSY, Duration::from_secs(*retry_after)),
@@ -83,7 +86,13 @@ impl<'a> Tries<'a> {
         Some(pause)
     }
 
-    /// As [`Tries::again_after`], of a request that changes something: only where that was surely not done.
+    /// Whether an earlier try may have changed something although its answer asks for patience.
+    pub(super) fn may_have_been_made(&self) -> bool {
+        self.was_busy
+    }
+
+    /// As [`Tries::again_after`], of a request that changes something: not where that was perhaps done. An answer that asks for
+    /// patience says that it was not, which [`Tries::may_have_been_made`] doubts.
     pub(super) async fn again_after_nothing(&mut self, failure: Failure) -> Result<(), Error> {
         match failure {
             Failure::NotSent(_) | Failure::Busy { .. } => self.again_after(failure).await,

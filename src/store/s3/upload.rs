@@ -85,7 +85,7 @@ impl RemoteUpload {
                 sha256: begin.kept.sha256,
                 ..Digests::default()
             },
-            reservation: Reservation::new(&shared.quota),
+            reservation: Reservation::new(&shared.quota, begin.uploader.clone()),
         };
         if begin.len.is_some_and(|len| len > LONGEST) {
             return Err(Error::TooLarge);

@@ -1,6 +1,10 @@
 //! The temporary file of an upload, as it is written: by the disk threads, one write at a time, from memory or through a
 //! pipe.
+//!
+//! Space is set aside a bounded stretch ahead of what has come, never for all that is announced: who announces much and sends
+//! nothing takes nothing from others.
 
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,13 +14,17 @@ use bytes::Bytes;
 use super::super::body_source::BodySource;
 use super::super::error::Error;
 use super::super::pipes::Pipe;
-use super::super::temp_file::TempFile;
+use super::super::resumable::Claim;
+use super::super::temp_file::{TempFile, allocate};
 use super::super::value_file::ValueFile;
 use super::super::write_buffer::write_at;
 use super::super::writer::Writer;
 
 /// The most that a disk thread takes from a socket before others have their turn, in bytes.
 const TURN: u64 = 4 << 20;
+
+/// The least and the most that is set aside ahead; between them it is as much as has come, so that a long value has few pieces.
+const AHEAD: (u64, u64) = (1 << 20, 16 << 20);
 
 type Writing = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
 
@@ -25,9 +33,14 @@ type Passing = Pin<Box<dyn Future<Output = Result<(Pipe, u64), Error>>>>;
 
 /// A temporary file that is being written.
 pub(super) struct FileWriter {
+    writer: Arc<Writer>,
     file: TempFile,
     /// Bytes written, or being written.
     len: u64,
+    /// Where what has been set aside ends.
+    reserved: u64,
+    /// Where what is known to come ends.
+    announced: u64,
     writing: Option<Writing>,
     /// A disk thread takes bytes from a socket. It is waited for also when [`FileWriter::receive`] is given up: two that take
     /// from one socket would leave a hole.
@@ -35,31 +48,29 @@ pub(super) struct FileWriter {
 }
 
 impl FileWriter {
-    /// A new file, with space on the disk for `len` bytes.
+    /// A new file, for which `len` bytes are announced.
     pub(super) async fn create(writer: &Arc<Writer>, len: u64) -> Result<Self, Error> {
         let job = {
             let writer = Arc::clone(writer);
             move || {
                 // The publisher checks again: this refuses a large value before it is received.
                 writer.dir().location().check()?;
-                let file = TempFile::create(writer.temp_dir())?;
-                file.allocate(len)?;
-                Ok(file)
+                drop(writer.take_space(len)?);
+                TempFile::create(writer.temp_dir())
             }
         };
-        Ok(Self {
-            file: writer.disk().run(job).await?,
-            len: 0,
-            writing: None,
-            passing: None,
-        })
+        let file = writer.disk().run(job).await?;
+        Ok(Self::resume(Arc::clone(writer), file, 0, len))
     }
 
-    /// Goes on with `file`, which has `len` bytes.
-    pub(super) fn resume(file: TempFile, len: u64) -> Self {
+    /// Goes on with `file`, which has `len` bytes, and for which those before `announced` are.
+    pub(super) fn resume(writer: Arc<Writer>, file: TempFile, len: u64, announced: u64) -> Self {
         Self {
+            writer,
             file,
             len,
+            reserved: len,
+            announced,
             writing: None,
             passing: None,
         }
@@ -79,14 +90,30 @@ impl FileWriter {
         self.written().await?;
         let (file, offset) = (Arc::clone(self.file.file()), self.len);
         self.len += len;
-        let claim = self.file.claim();
+        let (end, ahead) = (self.len, self.ahead(self.len));
         let job = move || {
-            let written = write_at(&*file, offset, &runs);
-            drop(claim);
-            written
+            ahead.during(&*file, end, || {
+                write_at(&*file, offset, &runs)?;
+                Ok(((), end))
+            })
         };
         self.writing = Some(Box::pin(self.file.disk().spawn(job)));
         Ok(())
+    }
+
+    /// What is to be set aside before the bytes up to `end` are written.
+    fn ahead(&mut self, end: u64) -> Ahead {
+        let stretch = end.clamp(AHEAD.0, AHEAD.1);
+        let more = end.saturating_add(stretch).min(self.announced).max(end);
+        let start = self.reserved;
+        if end > start {
+            self.reserved = more;
+        }
+        Ahead {
+            writer: Arc::clone(&self.writer),
+            claim: self.file.claim(),
+            range: start..self.reserved,
+        }
     }
 
     /// Waits until all is written, and nothing is taken from a socket any more.
@@ -128,16 +155,20 @@ impl FileWriter {
             let (file, offset) = (Arc::clone(self.file.file()), self.len);
             let held = (first.len() + pipe.len()) as u64;
             let more = descriptor.clone().filter(|_| filled.is_ok());
-            let (most, claim) = (source.left().min(TURN), self.file.claim());
+            let end = offset + held;
+            let ahead = self.ahead(end);
+            // No further than space has been set aside.
+            let most = source.left().min(TURN).min(self.reserved - end);
             let job = move || {
-                let _claim = claim;
-                write_at(&*file, offset, std::slice::from_ref(&first))?;
-                pipe.write_to(&*file, offset + first.len() as u64)?;
-                let taken = match more {
-                    Some(socket) => pipe.pass_on(socket.as_fd(), most, &*file, offset + held)?,
-                    None => 0,
-                };
-                Ok((pipe, taken))
+                ahead.during(&*file, end, || {
+                    write_at(&*file, offset, std::slice::from_ref(&first))?;
+                    pipe.write_to(&*file, offset + first.len() as u64)?;
+                    let taken = match more {
+                        Some(socket) => pipe.pass_on(socket.as_fd(), most, &*file, end)?,
+                        None => 0,
+                    };
+                    Ok(((pipe, taken), end + taken))
+                })
             };
             let job = Box::pin(self.file.disk().spawn(job));
             let passed = self.passing.insert(job).await;
@@ -149,5 +180,36 @@ impl FileWriter {
             filled?;
         }
         Ok(())
+    }
+}
+
+/// What is set aside for a write, and who has the claim on a resumable upload.
+struct Ahead {
+    writer: Arc<Writer>,
+    claim: Option<Arc<Claim>>,
+    range: Range<u64>,
+}
+
+impl Ahead {
+    /// Does `write`, once there is space for it up to `end`; it answers how long the file is then. Blocks.
+    fn during<T>(
+        self,
+        file: impl AsFd,
+        end: u64,
+        write: impl FnOnce() -> Result<(T, u64), Error>,
+    ) -> Result<T, Error> {
+        let len = self.range.end - self.range.start;
+        let _taking = self.writer.take_space(len)?;
+        if len > 0 && self.range.end > end {
+            if let Some(claim) = &self.claim {
+                claim.reserves_ahead();
+            }
+            allocate(file, &self.range)?;
+        }
+        let (done, len) = write()?;
+        if let Some(claim) = &self.claim {
+            claim.has_received(len);
+        }
+        Ok(done)
     }
 }

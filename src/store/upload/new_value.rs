@@ -61,6 +61,10 @@ impl NewValue {
         let job = {
             let writer = Arc::clone(writer);
             move || {
+                let _taking = match &self {
+                    Self::Memory(_, details) => Some(writer.take_space(details.len)?),
+                    _ => None,
+                };
                 let sealed = self.seal(&writer, Target::Absent)?;
                 writer.sync_value(&sealed.file)?;
                 Ok(Self::Sealed(sealed))
@@ -149,8 +153,8 @@ impl NewValue {
 impl NewValue {
     /// A value without bytes that says that it has `len`.
     pub(in crate::store) fn of_length(len: u64) -> Self {
-        let quota = super::super::staging_quota::StagingQuota::new(None);
-        let reservation = super::super::staging_quota::Reservation::new(&quota);
+        let quota = super::super::staging_quota::StagingQuota::new(Default::default());
+        let reservation = super::super::staging_quota::Reservation::new(&quota, None);
         let details = Details {
             len,
             attributes: Attributes::default(),

@@ -2,7 +2,9 @@
 //! oracle that knows the rules alone.
 
 use super::{bearer, rule, serve, subject};
-use crate::support::{DataDir, Raw, TestServer, ask, directory_only, say};
+use crate::support::{
+    DataDir, Raw, Resumable, Scrape, TestServer, ask, directory_only, eventually, say,
+};
 
 const RIGHTS: [&str; 8] = [
     "read", "create", "write", "delete", "list", "watch", "link", "metrics",
@@ -278,4 +280,52 @@ fn of_two_who_may_create_one_does() {
     assert_eq!(answers, [200, 403]);
     let stored = dir.read("in/one");
     assert!(stored == b"aa" || stored == b"bb", "{stored:?}");
+}
+
+/// The request was refused, and ended the one under way all the same.
+#[test]
+fn a_request_that_is_refused_does_not_end_anothers_upload() {
+    let dir = DataDir::temporary();
+    let policy = subject("ann")
+        + &subject("bob")
+        + &rule("ann", "ann/", &["write"])
+        + &rule("ann", "", &["metrics"]);
+    let server = serve(&dir, &policy, &[]);
+    let ann = bearer("ann");
+    let upload = Resumable::create(&mut server.connect(), "ann/k", &ann, b"x");
+    let mut under_way = server.connect();
+    let head = upload.append_head(1, true, 4);
+    under_way.send(head.replace("\r\n\r\n", &format!("\r\n{ann}\r\n")));
+    under_way.send("ab");
+    eventually("it is received", || {
+        let scrape = Scrape::over(&mut server.connect(), &ann);
+        scrape.only("data_server_uploads_in_flight") > 0.0
+    });
+    for method in ["HEAD", "DELETE"] {
+        let mut raw = server.connect();
+        assert_eq!(
+            ask(&mut raw, method, &upload.path, &bearer("bob"), b"").status,
+            403
+        );
+        assert_eq!(ask(&mut raw, method, &upload.path, "", b"").status, 401);
+    }
+    let refused = upload.append_with(&mut server.connect(), 1, true, &bearer("bob"), b"evil");
+    assert_eq!(refused.status, 403);
+    under_way.send("cd");
+    assert_eq!(under_way.answer().status, 200);
+    assert_eq!(server.dir.read("ann/k"), b"xabcd");
+}
+
+#[test]
+fn a_query_whose_parameter_only_ends_like_a_links_is_ignored() {
+    let dir = DataDir::temporary();
+    let server = serve(&dir, &(subject("ann") + &rule("ann", "", &["read"])), &[]);
+    server.dir.place("k", "v");
+    let mut raw = server.connect();
+    for query in ["my_signature=abc", "a=signature=b"] {
+        let answer = ask(&mut raw, "GET", &format!("/k?{query}"), &bearer("ann"), b"");
+        assert_eq!(answer.status, 200, "{query}");
+    }
+    let answer = ask(&mut raw, "GET", "/k?signature=abc", &bearer("ann"), b"");
+    assert_eq!(answer.status, 403);
 }

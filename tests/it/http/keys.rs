@@ -9,6 +9,7 @@ use proptest::prop_oneof;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
 use crate::support::prelude::*;
+use crate::support::{ask, takes_key};
 
 /// Paths that are keys, and the name of the file each makes.
 const GOOD: &[(&str, &str)] = &[
@@ -192,7 +193,7 @@ fn is_beyond_a_store(server: &TestServer, path: &str) -> bool {
 
 #[test]
 fn a_segment_has_at_most_255_bytes_after_decoding_and_a_key_1024() {
-    let server = TestServer::start(&[]);
+    let server = TestServer::start(&["--max-key-depth", "512"]);
     let mut client = Client::new(server.addr);
     let segment = "x".repeat(255);
     let longest = [&*segment; 4].join("/");
@@ -402,4 +403,62 @@ fn encode(bytes: &[u8], choices: &[u8]) -> String {
             }
         });
     encoded.collect()
+}
+
+/// `a/a/.../k`, of so many segments.
+fn deep(segments: usize) -> String {
+    format!("{}k", "a/".repeat(segments - 1))
+}
+
+#[test]
+fn a_key_that_is_stored_has_at_most_as_many_segments_as_max_key_depth() {
+    for (args, most) in [(&[][..], 32), (&["--max-key-depth", "3"], 3)] {
+        let server = TestServer::start(args);
+        let slashes = deep(most + 1).replace('/', "%2F");
+        for path in [deep(most + 1), deep(512), slashes] {
+            let uploads = [
+                ("PUT", ""),
+                ("PUT", "Upload-Complete: ?0\r\n"),
+                ("POST", "Upload-Complete: ?1\r\n"),
+            ];
+            for (method, lines) in uploads {
+                let length = if method == "POST" {
+                    "Content-Length: 1\r\n"
+                } else {
+                    ""
+                };
+                let lines = format!("{length}{lines}");
+                let refused = ask(
+                    &mut server.connect(),
+                    method,
+                    &format!("/{path}"),
+                    &lines,
+                    b"v",
+                );
+                let text = String::from_utf8_lossy(&refused.body).into_owned();
+                assert_eq!(refused.status, 400, "{method} {text}");
+                assert!(
+                    text.contains(&format!("({most}, --max-key-depth)")),
+                    "{text}"
+                );
+            }
+        }
+        server.dir.assert_holds(&[]);
+        let last = deep(most);
+        server.store(&last, "v");
+        assert_eq!(server.get(&last).body, b"v");
+    }
+}
+
+#[test]
+fn a_deeper_key_that_is_there_is_read_listed_and_removed() {
+    let server = TestServer::start(&["--max-key-depth", "2"]);
+    let key = deep(100);
+    server.dir.place(&key, "v");
+    assert_eq!(server.get(&key).body, b"v");
+    let list = server.get("?limit=1").body;
+    assert!(String::from_utf8_lossy(&list).contains(&key), "{list:?}");
+    assert_eq!(server.put(&key, "w").status, 400);
+    assert_eq!(server.ask("DELETE", &key).status, 200);
+    server.dir.assert_holds(&[]);
 }

@@ -9,6 +9,22 @@ fn ask(server: &TestServer, method: &str, uri: &str, fields: &[(&str, &str)]) ->
     asked.expect("a request").answer().expect("a response")
 }
 
+/// They were taken where they were equal; over HTTP/1.1 they never were.
+#[test]
+fn a_second_content_length_is_refused() {
+    let server = server(&[]);
+    for lengths in [["0", "0"], ["0", "1"]] {
+        let fields = lengths.map(|len| ("content-length", len));
+        let mut client = Http2::connect(server.addr);
+        let asked = client.ask("PUT", "http://t/k", &fields, true);
+        match asked.expect("a request").answer() {
+            Ok(answer) => assert_eq!(answer.status, 400, "{lengths:?}"),
+            Err(error) => assert!(error.is_reset(), "{lengths:?}: {error}"),
+        }
+    }
+    assert!(server.dir.get("k").is_none());
+}
+
 #[test]
 fn the_authority_is_the_host_and_another_host_is_refused() {
     let server = server(&[]);

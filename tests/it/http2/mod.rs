@@ -2,6 +2,7 @@
 //! once. What HTTP/2 has in common with HTTP/1.1 is tested by all of tests/it, run over HTTP/2 (`tests/run --http2`).
 
 mod curl;
+mod ends;
 mod heads;
 mod restarts;
 mod streams;

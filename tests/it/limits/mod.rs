@@ -4,6 +4,7 @@ mod compute_isolation;
 mod fairness;
 mod load;
 mod memory;
+mod one_client;
 mod quotas;
 mod resource_limits;
 mod timeouts;

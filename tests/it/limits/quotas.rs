@@ -91,7 +91,7 @@ fn by_default_one_address_has_no_limit_of_its_own() {
 /// A server with `--max-staged 4MiB` and an upload of 3 MiB that waits for its last byte: of known length, where such a one
 /// is staged.
 fn three_quarters_full() -> (TestServer, Raw, Vec<u8>) {
-    let server = TestServer::start(&["--max-staged", "4MiB"]);
+    let server = TestServer::start(&["--max-staged", "4MiB", "--max-staged-per-client", "0"]);
     let value = pattern(1, 3 * MIB);
     let mut waiting = server.connect();
     if is_s3() {
@@ -141,7 +141,7 @@ fn an_upload_beyond_max_staged_is_503_before_its_body() {
 
 #[test]
 fn a_small_upload_beyond_max_staged_is_503_before_its_body() {
-    let server = TestServer::start(&["--max-staged", "100KiB"]);
+    let server = TestServer::start(&["--max-staged", "100KiB", "--max-staged-per-client", "0"]);
     let mut first = server.connect();
     first.send(put_head("first", 60 << 10) + "half");
     let in_flight = || Scrape::of(server.addr).only("data_server_uploads_in_flight");
@@ -192,7 +192,7 @@ fn a_chunked_upload_is_503_at_max_staged_and_leaves_nothing() {
 /// Such a value can never be stored, so 503, which invites a retry, would be wrong.
 #[test]
 fn a_value_longer_than_max_staged_is_413() {
-    let server = TestServer::start(&["--max-staged", "1MiB"]);
+    let server = TestServer::start(&["--max-staged", "1MiB", "--max-staged-per-client", "0"]);
     let answer = server.connect().ask(put_head("k", MIB + 1));
     assert_eq!((answer.status, answer.header("retry-after")), (413, None));
     server.store("k", pattern(1, MIB));
@@ -208,9 +208,15 @@ fn a_value_longer_than_max_staged_is_413() {
 #[test]
 fn every_reservation_is_released() {
     let durability = by_engine(&["--durability", "os"][..], &[]);
-    let server = Launch::new(&[&["--max-staged", "100KiB"][..], durability].concat())
-        .on(&DataDir::in_memory())
-        .start();
+    let server = Launch::new(
+        &[
+            &["--max-staged", "100KiB", "--max-staged-per-client", "0"][..],
+            durability,
+        ]
+        .concat(),
+    )
+    .on(&DataDir::in_memory())
+    .start();
     let mut connection = server.connect();
     let value = pattern(1, 50_000);
     for n in 0..by_engine(2000, 300) {

@@ -25,16 +25,25 @@ fn a_server_that_serves_is_ready() {
 }
 
 #[test]
-fn below_min_free_the_server_is_alive_and_not_ready() {
+fn below_min_free_the_server_is_ready_for_reads_and_refuses_uploads() {
     directory_only!("free space");
     let server = TestServer::start(&["--min-free", "1000TB"]);
+    server.dir.place("placed", "value");
     let (status, why) = ready(server.addr);
-    assert_eq!(status, 503);
-    let is_right = why.starts_with("not ready: ") && why.contains("--min-free");
-    assert!(is_right, "{why}");
+    assert_eq!(status, 200);
+    assert!(
+        why.starts_with("ready for reads: uploads are refused: ") && why.contains("--min-free"),
+        "{why}"
+    );
     assert_eq!(why.lines().count(), 1, "{why}");
+    let metric = "data_server_uploads_refused_for_space";
+    assert_eq!(Scrape::of(server.addr).count(metric, &[]), 1);
     assert_alive(&server);
-    server.store("k", "still stored");
+    assert_eq!(server.get("placed").body, b"value");
+    for len in [0, 1, 100_000] {
+        assert_eq!(server.put("k", vec![b'x'; len]).status, 507, "{len}");
+    }
+    assert_eq!(server.ask("DELETE", "placed").status, 200);
 }
 
 #[test]
@@ -44,10 +53,15 @@ fn free_space_is_of_the_values_file_system_and_measured_again() {
     let server = Launch::new(&["--min-free", "2MiB"]).on(&mount.dir());
     let server = server.start();
     assert_eq!(ready(server.addr).0, 200);
-    server.store("large", vec![0; 3 << 20]);
-    eventually("the space is missed", || ready(server.addr).0 == 503);
+    server.store("large", vec![0; 3 << 19]);
+    let fill = server.dir.outside("fill");
+    std::fs::write(&fill, vec![0; 1 << 20]).expect("another program's file");
+    let is_missed = || ready(server.addr).1.starts_with("ready for reads: ");
+    assert_eq!(server.put("other", vec![0; 1 << 20]).status, 507);
+    eventually("the space is missed", is_missed);
     assert_eq!(server.ask("DELETE", "large").status, 200);
-    eventually("the space is back", || ready(server.addr).0 == 200);
+    eventually("the space is back", || !is_missed());
+    server.store("other", vec![0; 1 << 19]);
 }
 
 #[test]
@@ -93,7 +107,7 @@ fn without_the_journal_that_disk_should_have_the_server_is_ready_and_says_what_t
 }
 
 #[test]
-fn a_full_disk_is_not_ready_even_without_a_minimum() {
+fn a_full_disk_is_ready_for_reads_alone_also_without_a_minimum() {
     directory_only!("free space");
     let mount = needed!(Mount::tmpfs("size=2m", "readiness on a full disk"));
     let server = Launch::new(&["--min-free", "0"]).on(&mount.dir()).start();
@@ -102,8 +116,8 @@ fn a_full_disk_is_not_ready_even_without_a_minimum() {
     eventually("the full disk shows", || {
         ready(server.addr)
             == (
-                503,
-                "not ready: the disk refuses writes: no space left on the device\n".to_owned(),
+                200,
+                "ready for reads: uploads are refused: no space left on the device\n".to_owned(),
             )
     });
 }

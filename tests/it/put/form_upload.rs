@@ -539,7 +539,7 @@ fn limits_are_of_each_value() {
     server.dir.assert_holds(&["a", "b", "c"]);
 
     let (quota, all) = by_engine(("1MiB", MIB), ("64KiB", 64 << 10));
-    let server = TestServer::start(&["--max-staged", quota]);
+    let server = TestServer::start(&["--max-staged", quota, "--max-staged-per-client", "0"]);
     let mut other = server.connect();
     other.send(put_head("other", all));
     other.send("the beginning");
@@ -630,4 +630,18 @@ fn memory_does_not_grow_with_the_form() {
     assert_eq!(post(&mut server.connect(), "", &body).status, 200);
     let grown = server.proc().peak_rss_kib() - before;
     assert!(grown < 8 * 1024, "{grown} KiB");
+}
+
+#[test]
+fn a_file_of_a_form_has_a_key_that_is_not_too_deep() {
+    let server = TestServer::start(&["--max-key-depth", "3"]);
+    let parts: &[(&str, &[u8])] = &[(FOLDER, b"a/b"), (&file("k"), b"v"), (&file("c/k"), b"v")];
+    let refused = send(&server, "", parts);
+    assert_eq!(refused.status, 400);
+    assert!(
+        text(&refused).contains("(3, --max-key-depth)"),
+        "{}",
+        text(&refused)
+    );
+    server.dir.assert_holds(&["a/b/k"]);
 }

@@ -82,7 +82,7 @@ fn a_checkpoint_settles_only_what_the_file_system_has_synced() {
     };
     let published = first("linkat", "data>, \"k\"", 0);
     let synced = first("syncfs", "", published.ended);
-    let settled = first("pwrite64", " suspect 0 ", published.ended);
+    let settled = first("pwrite64", "is_suspect\\\":false", published.ended);
     assert!(settled.args.contains("/journal/control>"), "{settled:?}");
     assert_eq!(synced.result, "0");
     assert!(synced.ended < settled.began, "{synced:?}, {settled:?}");

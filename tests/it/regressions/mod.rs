@@ -11,6 +11,7 @@ mod holes;
 mod listings;
 mod logs;
 mod options;
+mod other_stores;
 mod refusals;
 mod restores;
 mod signals;

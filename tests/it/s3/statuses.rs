@@ -163,9 +163,17 @@ fn a_write_that_was_made_is_acknowledged_although_its_answer_is_lost() {
     let stub = Stub::start();
     let server = serve(&stub.bucket, &["--s3-timeout", "1s"]);
     for len in [10, 300_000] {
-        for (n, fault) in [FailDone(500), FailDone(504), LoseDone, StallDone]
-            .into_iter()
-            .enumerate()
+        for (n, fault) in [
+            FailDone(500),
+            FailDone(504),
+            // It asks for patience, and has made it: the retry meets its own write.
+            FailDone(503),
+            FailDone(429),
+            LoseDone,
+            StallDone,
+        ]
+        .into_iter()
+        .enumerate()
         {
             let key = format!("key-{len}-{n}");
             let value = vec![b'v'; len];

@@ -235,7 +235,7 @@ fn unfinished_uploads_expire() {
     assert_eq!(limit, "max-age=1");
     let metric = |name: &str| Scrape::of(server.addr).count(name, &[]);
     assert_eq!(metric("data_server_uploads_unfinished"), 1);
-    assert_eq!(metric("data_server_staged_bytes"), 300_000);
+    assert_eq!(metric("data_server_staged_bytes"), 200_000);
     eventually("the upload expires", || dir.uploads().is_empty());
     assert_eq!(upload.state(&mut server.connect()).status, 404);
     eventually("it is counted", || {

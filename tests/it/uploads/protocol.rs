@@ -300,6 +300,33 @@ fn a_client_of_the_same_draft_is_told_where_it_can_resume() {
 }
 
 #[test]
+fn with_interim_off_nobody_is_told_anything_before_the_answer() {
+    let server = TestServer::start(&["--takeover", "on", "--interim", "off"]);
+    for length in LENGTHS {
+        let value = pattern(1, length);
+        let lines = "Upload-Complete: ?1\r\nUpload-Draft-Interop-Version: 8\r\n";
+        let mut raw = begin(&server, lines, length, &value[..length / 2]);
+        raw.send(&value[length / 2..]);
+        let stored = raw.head();
+        assert_eq!(stored.status, 200, "the first that is heard");
+        assert_eq!(stored.must("upload-complete"), "?1");
+        assert!(server.get("k").body == value);
+    }
+    // An upload in parts needs no 104.
+    let mut raw = server.connect();
+    let lines = "Upload-Draft-Interop-Version: 8\r\n";
+    let upload = Resumable::create(&mut raw, "parts", lines, b"first ");
+    assert_eq!(upload.append(&mut raw, 6, true, b"last").status, 200);
+    assert_eq!(server.get("parts").body, b"first last");
+    // And 100 is none of it.
+    let head = "PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n";
+    raw.send(head);
+    assert_eq!(raw.head().status, 100);
+    raw.send("v");
+    assert_eq!(raw.answer().status, 200);
+}
+
+#[test]
 fn an_upload_that_breaks_off_goes_on_where_it_was() {
     let server = TestServer::start(&["--takeover", "on"]);
     let length = 2_500_000;

@@ -22,7 +22,7 @@ use std::thread;
 use tokio::runtime::{Builder, Runtime};
 
 use super::{TlsClient, left_out};
-pub use client::{Asked, Http2};
+pub use client::{Asked, Http2, Leave};
 use connection::Place;
 
 /// `tests/run --http2` sets it: servers and clients of the tests speak HTTP/2.

@@ -36,7 +36,7 @@ pub use engine::{
 pub use follow::{Events, Follower, Socket, Told};
 pub use html::{Element, HtmlPage, Row};
 pub use http::{Classes, LENGTHS, ask, chunk, chunks, table};
-pub use http2::{Asked, Http2, by_protocol, is_http2, is_left_out_on_http2};
+pub use http2::{Asked, Http2, Leave, by_protocol, is_http2, is_left_out_on_http2};
 pub use lines::Event;
 pub use metrics::{Sample, Scrape};
 pub use mount::{Fuse, Mount, Mounted, run, text};

@@ -186,7 +186,8 @@ impl Proc {
         tasks.filter_map(|task| read(task.ok()?.path())).collect()
     }
 
-    fn links(&self) -> Vec<PathBuf> {
+    /// What each open descriptor is of.
+    pub fn links(&self) -> Vec<PathBuf> {
         let fds = fs::read_dir(self.page("fd")).expect("the descriptors");
         fds.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok())
             .collect()

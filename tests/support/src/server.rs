@@ -189,6 +189,11 @@ impl Launch {
         }
         // Tests send `Host: t` or any other name; tests of the rules for names override this.
         command.env("DATA_SERVER_ALLOWED_HOST", "*");
+        let has_store = self.bucket.is_some() || dir.bucket().is_some();
+        if !has_store && !self.bare {
+            // Many tests have small file systems of their own.
+            command.env("DATA_SERVER_MIN_FREE", "0");
+        }
         command
             .args(&self.args)
             .envs(self.env.iter().map(|(name, value)| (name, value)));

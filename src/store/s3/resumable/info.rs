@@ -18,6 +18,7 @@ use super::super::super::digest::HasherState;
 use super::super::super::error::Error;
 use super::super::super::key::RESERVED;
 use super::super::super::resumable::Field;
+use super::super::super::staging_quota::Uploader;
 use super::super::call::{Call, NONCE};
 use super::super::client::{Client, Found};
 use super::super::contract::{Exact, Kept};
@@ -43,6 +44,9 @@ pub(super) struct Info {
     pub(super) length: Option<u64>,
     /// What is kept for who publishes it.
     pub(super) fields: Vec<Field>,
+    /// The client that it counts for.
+    #[serde(default)]
+    uploader: Option<String>,
     /// What is kept with the value.
     pub(super) media_type: Option<String>,
     pub(super) kept: Option<String>,
@@ -111,6 +115,7 @@ impl Info {
         key: String,
         length: Option<u64>,
         fields: Vec<Field>,
+        uploader: &Uploader,
         kept: &Kept,
         digests: HasherState,
     ) -> Self {
@@ -119,6 +124,7 @@ impl Info {
             key,
             length,
             fields,
+            uploader: Some(uploader.as_str().to_owned()),
             media_type: kept.media_type.as_deref().map(str::to_owned),
             kept: kept.fields.as_deref().map(text),
             nonce: nonce(),
@@ -131,6 +137,11 @@ impl Info {
             },
             write: String::new(),
         }
+    }
+
+    /// The client that it counts for.
+    pub(super) fn uploader(&self) -> Option<Uploader> {
+        self.uploader.as_deref().map(Uploader::new)
     }
 
     /// What is kept with the value.

@@ -46,7 +46,7 @@ impl RemoteResumable {
             spool,
             buffer: WriteBuffer::default(),
             sums: Some(Sums::new(hashers, self.shared.compute.clone())),
-            reservation: Reservation::new(&self.shared.quota),
+            reservation: Reservation::new(&self.shared.quota, self.info.uploader()),
             base: self.progress.offset - known,
             known,
             before: self.progress.clone(),

@@ -32,7 +32,7 @@ impl RemoteResumable {
 
     /// It is no longer unfinished.
     pub(super) fn has_ended(&self) {
-        self.shared.unfinished.saw(self.claim.id(), false);
+        self.shared.unfinished.ended(self.claim.id());
     }
 
     /// Has the store forget the tails that are no longer needed, while nothing waits for it.
@@ -58,7 +58,7 @@ impl Drop for RemoteResumable {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 match bury(&client, &object, info, &etag).await {
-                    Ok(()) => shared.unfinished.saw(id, false),
+                    Ok(()) => shared.unfinished.ended(id),
                     Err(error) => {
                         tracing::warn!(%error, "an upload stays in the store until it expires");
                     }

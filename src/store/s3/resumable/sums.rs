@@ -14,6 +14,7 @@ const SHA256: Wanted = Wanted {
     sha256: true,
     sha512: false,
     md5: false,
+    checksum: None,
 };
 
 /// Digests being computed.

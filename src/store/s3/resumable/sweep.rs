@@ -50,7 +50,8 @@ pub(in crate::store) async fn expire(
             };
             let was_open = stored.is_open();
             let is_removed = remove(client, &object, &mut stored, limit, !expiry.is_zero()).await?;
-            unfinished.looked(id, was_open && !is_removed);
+            let is_open = was_open && !is_removed;
+            unfinished.looked(id, is_open.then(|| stored.info.uploader()));
             if !is_removed {
                 there.insert(id);
             } else if was_open {

@@ -3,20 +3,22 @@
 //! A search of the store finds them, and what this server begins, ends and meets between two searches is counted at once.
 //! What other servers do in that time is not known, so each server holds to the bound by itself.
 
-use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::super::super::error::Error;
 use super::super::super::resumable::{MOST, UploadId, no_room};
+use super::super::super::staging_quota::{Reservation, StagingQuota, Uploader};
 use crate::metrics::SharedCounter;
 
 /// How far the clock of the store may be behind that of the server.
 const SKEW: Duration = Duration::from_secs(3600);
 
 /// The unfinished uploads in the store, as this server last saw them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct UnfinishedUploads {
+    quota: Arc<StagingQuota>,
     seen: Mutex<Seen>,
     /// Those that expired, and that this server removed.
     pub expired: SharedCounter,
@@ -25,7 +27,7 @@ pub struct UnfinishedUploads {
 #[derive(Debug, Default)]
 struct Seen {
     /// Each was in the store before it came in here, so that a search that does not find it means that it has ended.
-    open: HashSet<UploadId>,
+    open: HashMap<UploadId, Reservation>,
     /// How many are being made.
     beginning: usize,
     /// When the last search of the whole store began.
@@ -36,7 +38,11 @@ struct Seen {
 
 /// Room for an upload that is being made.
 #[derive(Debug)]
-pub(super) struct Room<'a>(&'a UnfinishedUploads);
+pub(super) struct Room<'a> {
+    uploads: &'a UnfinishedUploads,
+    /// Its place among those of its client.
+    _place: Reservation,
+}
 
 /// A search of the store, while it is made.
 #[derive(Debug)]
@@ -48,30 +54,47 @@ pub(super) struct Search {
 }
 
 impl UnfinishedUploads {
+    /// None; what there is counts in `quota`, for its client.
+    pub(in crate::store::s3) fn new(quota: &Arc<StagingQuota>) -> Self {
+        Self {
+            quota: Arc::clone(quota),
+            seen: Mutex::default(),
+            expired: SharedCounter::default(),
+        }
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.seen().open.len()
     }
 
     /// Room for one more, while it is made.
-    pub(super) fn begin(&self) -> Result<Room<'_>, Error> {
+    pub(super) fn begin(&self, uploader: &Uploader) -> Result<Room<'_>, Error> {
+        let place = Reservation::of_unfinished(&self.quota, uploader.clone())?;
         let mut seen = self.seen();
         if seen.open.len() + seen.beginning >= MOST {
             return Err(no_room());
         }
         seen.beginning += 1;
-        Ok(Room(self))
+        drop(seen);
+        Ok(Room {
+            uploads: self,
+            _place: place,
+        })
     }
 
-    /// An upload was seen in the store, unfinished if it `is_open`.
-    pub(super) fn saw(&self, id: UploadId, is_open: bool) {
+    /// An unfinished upload of `uploader` was seen in the store.
+    pub(super) fn saw(&self, id: UploadId, uploader: Option<Uploader>) {
+        let open = &mut self.seen().open;
+        let place = || Reservation::of_left(&self.quota, uploader, 0);
+        open.entry(id).or_insert_with(place);
+    }
+
+    /// An upload has ended.
+    pub(super) fn ended(&self, id: UploadId) {
         let mut seen = self.seen();
-        if is_open {
-            seen.open.insert(id);
-        } else {
-            seen.open.remove(&id);
-            seen.looked_at.take_if(|looked_at| *looked_at == id);
-        }
+        seen.open.remove(&id);
+        seen.looked_at.take_if(|looked_at| *looked_at == id);
     }
 
     /// A search begins to look at an upload.
@@ -79,11 +102,13 @@ impl UnfinishedUploads {
         self.seen().looked_at = Some(id);
     }
 
-    /// What the search saw of it, which may be out of date.
-    pub(super) fn looked(&self, id: UploadId, is_open: bool) {
+    /// What the search saw of it, which may be out of date: whose it is, if it is unfinished.
+    pub(super) fn looked(&self, id: UploadId, open: Option<Option<Uploader>>) {
         let ended_meanwhile = self.seen().looked_at.take().is_none();
-        if !ended_meanwhile {
-            self.saw(id, is_open);
+        match open {
+            _ if ended_meanwhile => {}
+            Some(uploader) => self.saw(id, uploader),
+            None => self.ended(id),
         }
     }
 
@@ -91,7 +116,7 @@ impl UnfinishedUploads {
     pub(super) fn search(&self) -> Search {
         let seen = self.seen();
         Search {
-            before: seen.open.clone(),
+            before: seen.open.keys().copied().collect(),
             began: SystemTime::now(),
             last: seen.searched,
         }
@@ -101,7 +126,7 @@ impl UnfinishedUploads {
     pub(super) fn searched(&self, search: &Search, there: &HashSet<UploadId>) {
         let mut seen = self.seen();
         let is_gone = |id: &UploadId| search.before.contains(id) && !there.contains(id);
-        seen.open.retain(|id| !is_gone(id));
+        seen.open.retain(|id, _| !is_gone(id));
         seen.searched = Some(search.began);
     }
 
@@ -112,7 +137,7 @@ impl UnfinishedUploads {
 
 impl Drop for Room<'_> {
     fn drop(&mut self) {
-        self.0.seen().beginning -= 1;
+        self.uploads.seen().beginning -= 1;
     }
 }
 
@@ -125,7 +150,12 @@ impl Search {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::super::staging_quota::StagingBounds;
     use super::*;
+
+    fn none() -> UnfinishedUploads {
+        UnfinishedUploads::new(&StagingQuota::new(StagingBounds::default()))
+    }
 
     fn new() -> UploadId {
         UploadId::random().unwrap()
@@ -133,51 +163,52 @@ mod tests {
 
     #[test]
     fn no_more_are_begun_than_there_may_be() {
-        let uploads = UnfinishedUploads::default();
+        let uploads = none();
         let last = new();
-        uploads.saw(last, true);
+        uploads.saw(last, None);
         for _ in 2..MOST {
-            uploads.saw(new(), true);
+            uploads.saw(new(), None);
         }
-        let room = uploads.begin().unwrap();
-        let refused = uploads.begin();
+        let room = uploads.begin(&Uploader::new("a")).unwrap();
+        let refused = uploads.begin(&Uploader::new("a"));
         assert!(matches!(refused, Err(Error::Exhausted { .. })));
         drop(room);
-        drop(uploads.begin().unwrap());
-        uploads.saw(new(), true);
+        drop(uploads.begin(&Uploader::new("a")).unwrap());
+        uploads.saw(new(), None);
         assert_eq!(uploads.count(), MOST);
-        assert!(uploads.begin().is_err());
-        uploads.saw(last, false);
-        uploads.begin().unwrap();
+        assert!(uploads.begin(&Uploader::new("a")).is_err());
+        uploads.ended(last);
+        uploads.begin(&Uploader::new("a")).unwrap();
     }
 
     #[test]
     fn what_ends_while_a_search_looks_at_it_has_ended() {
-        let uploads = UnfinishedUploads::default();
+        let uploads = none();
         let [ended, other] = [new(), new()];
         for (ends, left) in [(ended, 0), (other, 1)] {
             uploads.look(ended);
-            uploads.saw(ends, false);
-            uploads.looked(ended, true);
+            uploads.ended(ends);
+            uploads.looked(ended, Some(None));
             assert_eq!(uploads.count(), left);
         }
     }
 
     #[test]
     fn a_search_forgets_what_is_not_there_but_for_what_began_meanwhile() {
-        let uploads = UnfinishedUploads::default();
+        let uploads = none();
         let [stays, gone, begun] = [new(), new(), new()];
-        uploads.saw(stays, true);
-        uploads.saw(gone, true);
+        uploads.saw(stays, None);
+        uploads.saw(gone, None);
         let search = uploads.search();
-        uploads.saw(begun, true);
+        uploads.saw(begun, None);
         uploads.searched(&search, &HashSet::from([stays]));
-        assert_eq!(uploads.seen().open, HashSet::from([stays, begun]));
+        let open: HashSet<_> = uploads.seen().open.keys().copied().collect();
+        assert_eq!(open, HashSet::from([stays, begun]));
     }
 
     #[test]
     fn what_changed_before_the_last_search_is_known() {
-        let uploads = UnfinishedUploads::default();
+        let uploads = none();
         let now = SystemTime::now();
         assert!(uploads.search().is_news(now - 48 * SKEW), "the first");
         uploads.searched(&uploads.search(), &HashSet::new());

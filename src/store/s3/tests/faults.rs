@@ -134,6 +134,7 @@ async fn a_long_value_meets_the_faults_of_a_store() {
             len,
             kept: Kept::default(),
             condition: Some(Exact::Any),
+            uploader: None,
         };
         let mut upload = gateway.upload(&key, begin).await?;
         for piece in value(1_000_000).chunks(70_001) {

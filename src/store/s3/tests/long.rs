@@ -39,6 +39,7 @@ async fn a_long_value_is_sent_as_it_comes_or_kept_until_its_end() {
             len,
             kept: kept.clone(),
             condition: condition.clone(),
+            uploader: None,
         };
         let mut upload = gateway.upload(&key, begin).await.unwrap();
         if hashed {
@@ -93,6 +94,7 @@ async fn a_digest_is_proved_by_the_store_and_kept_or_computed() {
                 ..Kept::default()
             },
             condition: Some(Exact::Any),
+            uploader: None,
         };
         let mut upload = gateway.upload(&key, begin).await.unwrap();
         for piece in value.chunks(70_001) {
@@ -131,6 +133,7 @@ async fn an_upload_that_is_given_up_leaves_what_was_there() {
                 len,
                 kept: Kept::default(),
                 condition: Some(Exact::Any),
+                uploader: None,
             };
             let mut upload = gateway.upload(&key, begin).await.unwrap();
             for piece in value(received).chunks(70_001) {

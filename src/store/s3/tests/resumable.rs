@@ -11,6 +11,7 @@ const LEN: u32 = 32 << 20;
 
 async fn begin(s3: &S3, first: &[u8]) -> crate::store::UploadId {
     let new = NewRemoteUpload {
+        uploader: crate::store::staging_quota::Uploader::new("a client"),
         key: Key::new("k").unwrap(),
         length: None,
         fields: Vec::new(),

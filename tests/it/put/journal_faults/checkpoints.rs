@@ -52,7 +52,7 @@ fn what_two_failed_syncs_dropped_is_written_anew_before_it_is_settled() {
     let calls = tracer.detach();
     let failed = calls.iter().filter(|call| call.is_injected());
     let failed = failed.map(|call| call.ended).max().expect("a sync");
-    let is_settled = |call: &&Call| call.args.contains(" suspect 0 ");
+    let is_settled = |call: &&Call| call.args.contains("is_suspect\\\":false");
     let settled = calls.iter().find(|c| is_settled(c) && c.began > failed);
     let settled = settled.expect("a checkpoint that succeeded").began;
     let synced = |call: &&Call| call.name == "syncfs" && call.result == "0";

@@ -2,13 +2,14 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
 use h2::client::{Builder, ResponseFuture, SendRequest};
 use h2::{RecvStream, SendStream};
 use http::Request;
+use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -21,6 +22,19 @@ use crate::{DEADLINE, Response};
 pub struct Http2 {
     sender: SendRequest<Bytes>,
     moving: JoinHandle<Result<(), h2::Error>>,
+    /// The same socket, which stays open when the connection has been given up.
+    socket: std::net::TcpStream,
+}
+
+/// How a client leaves a connection on which requests are under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// RST: the client is gone.
+    Reset,
+    /// FIN: the client has closed its side.
+    Fin,
+    /// Nothing is sent or read any more, and the socket stays open.
+    Silence,
 }
 
 /// One request, and what comes of it.
@@ -38,15 +52,54 @@ impl Http2 {
 
     /// A connection with windows of 64 KiB, as they are by default, and a large one for all requests together.
     pub fn try_connect(addr: SocketAddr) -> io::Result<Self> {
+        let mut builder = Builder::new();
+        builder.initial_connection_window_size(16 << 20);
+        Self::connect_by(addr, &builder)
+    }
+
+    /// A connection whose windows hold whatever the server sends.
+    #[track_caller]
+    pub fn with_wide_windows(addr: SocketAddr) -> Self {
+        const WIDEST: u32 = (1 << 31) - 1;
+        let mut builder = Builder::new();
+        builder
+            .initial_window_size(WIDEST)
+            .initial_connection_window_size(WIDEST);
+        Self::connect_by(addr, &builder).expect("a connection")
+    }
+
+    fn connect_by(addr: SocketAddr, builder: &Builder) -> io::Result<Self> {
         wait(async {
-            let socket = TcpStream::connect(addr).await?;
+            let socket = std::net::TcpStream::connect(addr)?;
             socket.set_nodelay(true)?;
-            let mut builder = Builder::new();
-            builder.initial_connection_window_size(16 << 20);
-            let (sender, connection) = builder.handshake(socket).await.map_err(broken)?;
+            socket.set_nonblocking(true)?;
+            let io = TcpStream::from_std(socket.try_clone()?)?;
+            let (sender, connection) = builder.handshake(io).await.map_err(broken)?;
             let moving = tokio::spawn(connection);
-            Ok(Self { sender, moving })
+            Ok(Self {
+                sender,
+                moving,
+                socket,
+            })
         })
+    }
+
+    /// Leaves the connection; its socket, where the client still has it.
+    pub fn leave(mut self, how: Leave) -> Option<std::net::TcpStream> {
+        self.moving.abort();
+        let moving = &mut self.moving;
+        RUNTIME.block_on(async { moving.await.err() });
+        let socket = self.socket.try_clone().expect("a socket");
+        match how {
+            Leave::Silence => {}
+            Leave::Fin => socket.shutdown(Shutdown::Write).expect("a connection"),
+            Leave::Reset => {
+                let reset = SockRef::from(&socket).set_linger(Some(Duration::ZERO));
+                reset.expect("a socket");
+                return None;
+            }
+        }
+        Some(socket)
     }
 
     /// Sends a head; `ends` when it has no body. Fails when the connection takes no more requests.

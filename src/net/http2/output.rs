@@ -1,38 +1,85 @@
-//! The socket of a connection as HTTP/2 uses it: frames are gathered, and leave together.
+//! The sending side of an HTTP/2 connection: frames are gathered and leave together, and what its streams have handed over is
+//! bounded.
 //!
-//! A response is a few small frames, and many responses leave at once: one call of the kernel takes them all.
+//! A response is a few small frames, and many responses leave at once: one call of the kernel takes them all. A stream
+//! reads on in its value only while less than [`MOST_BYTES`] wait, so a client that takes nothing costs so much memory, and
+//! not that of all its streams. Promises that no stream waits for a connection that has ended.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::input::Input;
-use super::outstanding::Outstanding;
 use crate::net::socket_writer::{Follows, SocketWriter};
 
 /// The most that is gathered before it is sent, in bytes.
 const MOST_GATHERED: usize = 64 << 10;
 
-/// The sending side.
+/// So many bytes of a connection's responses wait for its socket; one piece of each stream may pass it.
+const MOST_BYTES: usize = 256 << 10;
+
+/// See the module.
 #[derive(Debug)]
 pub(super) struct Output {
     writer: Rc<SocketWriter>,
-    outstanding: Rc<Outstanding>,
     gathered: RefCell<BytesMut>,
+    /// Bytes that streams have handed over, and the protocol has not passed on.
+    queued: Cell<usize>,
+    /// Streams that wait for room.
+    waiting: RefCell<Vec<Waker>>,
+    is_closed: Cell<bool>,
 }
 
 impl Output {
-    /// Sends by `writer`, and tells `outstanding` what has left.
-    pub(super) fn new(writer: &Rc<SocketWriter>, outstanding: &Rc<Outstanding>) -> Self {
+    /// Sends by `writer`.
+    pub(super) fn new(writer: &Rc<SocketWriter>) -> Self {
         Self {
             writer: Rc::clone(writer),
-            outstanding: Rc::clone(outstanding),
             gathered: RefCell::default(),
+            queued: Cell::new(0),
+            waiting: RefCell::default(),
+            is_closed: Cell::new(false),
+        }
+    }
+
+    /// Waits until a stream may hand over more; false when nothing leaves any more.
+    pub(super) fn poll_room(&self, cx: &Context<'_>) -> Poll<bool> {
+        if self.is_closed.get() {
+            return Poll::Ready(false);
+        }
+        if self.queued.get() < MOST_BYTES {
+            return Poll::Ready(true);
+        }
+        self.waiting.borrow_mut().push(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// A stream has handed over so many bytes.
+    pub(super) fn queue(&self, bytes: usize) {
+        self.queued.set(self.queued.get() + bytes);
+    }
+
+    /// A stream follows changes: there may be nothing to send or receive for hours but what shows that the client is there.
+    pub(super) fn watches(&self) {
+        self.writer.socket().raw().expect_acknowledgments();
+    }
+
+    /// The connection has ended.
+    pub(super) fn close(&self) {
+        self.is_closed.set(true);
+        self.pass_on(usize::MAX);
+    }
+
+    /// So many bytes of frames have been passed on.
+    fn pass_on(&self, bytes: usize) {
+        self.queued.set(self.queued.get().saturating_sub(bytes));
+        if self.queued.get() < MOST_BYTES {
+            self.waiting.take().into_iter().for_each(Waker::wake);
         }
     }
 
@@ -47,17 +94,15 @@ impl Output {
             gathered.extend_from_slice(buf);
         }
         let taken = gathered.len() - before;
-        self.outstanding.left(taken);
+        self.pass_on(taken);
         Poll::Ready(Ok(taken))
     }
 
     fn poll_send_gathered(&self, cx: &mut Context<'_>, follows: Follows) -> Poll<io::Result<()>> {
         let mut gathered = self.gathered.borrow_mut();
         while !gathered.is_empty() {
-            let sent = ready!(
-                self.writer
-                    .poll_send(cx, &[IoSlice::new(&gathered)], follows)
-            )?;
+            let bufs = [IoSlice::new(&gathered)];
+            let sent = ready!(self.writer.poll_send(cx, &bufs, follows))?;
             gathered.advance(sent);
         }
         // Its memory goes with it: most connections wait most of the time.
@@ -121,7 +166,7 @@ impl AsyncWrite for FrameIo {
 
     /// The protocol has no more frames. They are sent when the connection has looked at all its streams.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.output.outstanding.all_left();
+        self.output.pass_on(usize::MAX);
         Poll::Ready(Ok(()))
     }
 
