@@ -1,14 +1,12 @@
 //! Proves that the page can be used without seeing it and without a mouse: what a screen reader is told, what Tab reaches,
 //! and that what is written stands out from what is behind it.
 
-use std::collections::HashMap;
-
 use fantoccini::key::Key;
 use serde_json::{Value, json};
 
 use crate::alice::ForAlice;
 use crate::browser::{Browser, Shape, browse, browse_as};
-use crate::support::{DataDir, TestServer, pattern};
+use crate::support::prelude::*;
 
 /// What is operated, or stands for something that is not text: each has to have a name.
 const NAMED: [&str; 12] = [
@@ -103,10 +101,8 @@ async fn assert_heard(browser: &Browser, expected: &[(&str, &str)]) {
     let mut left = heard.iter();
     for (role, name) in expected {
         let is_it = |(its_role, its_name): &(String, String)| its_role == role && its_name == name;
-        assert!(
-            left.any(is_it),
-            "no {role} {name:?} at its place in {heard:#?}"
-        );
+        let is_right = left.any(is_it);
+        assert!(is_right, "no {role} {name:?} at its place in {heard:#?}");
     }
     let is_nameless =
         |(role, name): &&(String, String)| NAMED.contains(&&**role) && name.is_empty();
@@ -242,10 +238,8 @@ fn tab_reaches_all_there_is_and_a_value_is_deleted_without_a_mouse() {
         browser.until_keys(&["a", "b", "c"]).await;
         let controls = format!("(() => {{ {NAME} return {CONTROLS}; }})()");
         let controls = browser.eval(&controls).await;
-        assert!(
-            controls.as_array().is_some_and(|all| all.len() >= 15),
-            "{controls}"
-        );
+        let is_right = controls.as_array().is_some_and(|all| all.len() >= 15);
+        assert!(is_right, "{controls}");
         browser.eval("document.activeElement.blur()").await;
         browser
             .eval("getSelection().collapse(document.body, 0)")

@@ -1,16 +1,13 @@
 //! A server that knows one user, alice, and a browser in which she has answered its prompt. What she may do is said by
 //! rules, and may be replaced while she looks at a page.
 
-use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rustix::process::Signal;
 
 use crate::browser::{Browser, origin};
-use crate::support::{DataDir, Launch, TestServer, eventually};
+use crate::support::prelude::*;
 
 /// The line by which her browser proves who she is.
 pub(crate) fn credentials() -> String {
@@ -33,9 +30,8 @@ impl ForAlice {
         let hash = bcrypt::hash("sesame", 5).expect("a hash");
         let file = dir.outside("access.toml");
         write(&file, &hash, rules);
-        let server = Launch::new(&["--access", file.to_str().expect("text")])
-            .on(dir)
-            .start();
+        let server = Launch::new(&["--access", file.to_str().expect("text")]);
+        let server = server.on(dir).start();
         Self { server, file, hash }
     }
 
@@ -44,9 +40,8 @@ impl ForAlice {
         let before = self.server.events("SIGHUP: access reread").len();
         write(&self.file, &self.hash, rules);
         self.server.signal(Signal::HUP);
-        eventually("the rules are reread", || {
-            self.server.events("SIGHUP: access reread").len() > before
-        });
+        let comes = || self.server.events("SIGHUP: access reread").len() > before;
+        eventually("the rules are reread", comes);
     }
 
     /// The page at the root. A URL with a name and a password is how a driver answers the prompt; the browser knows them from

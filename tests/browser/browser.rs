@@ -3,20 +3,15 @@
 //! Every wait asks again until a deadline.
 
 use std::fmt::Display;
-use std::fs;
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use fantoccini::elements::Element;
 use fantoccini::key::Key;
 use fantoccini::{Client, ClientBuilder, Locator};
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::driver::{Driver, Session};
-use crate::support::scheme;
+use crate::support::prelude::*;
 
 /// How long the page may take for what a test waits for: 100 MB, or a hundred files, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -48,9 +43,7 @@ pub(crate) fn browse(test: impl AsyncFnOnce(&Browser)) {
 }
 
 pub(crate) fn browse_as(shape: Shape, test: impl AsyncFnOnce(&Browser)) {
-    let Some(driver) = Driver::start() else {
-        return;
-    };
+    let driver = needed!(Driver::start());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();

@@ -1,10 +1,9 @@
 //! Proves that a browser shows a replaced value at once, also one so old that it would keep it for days without being told.
 
-use std::fs::{File, FileTimes};
-use std::time::{Duration, SystemTime};
+use std::fs::FileTimes;
 
 use crate::browser::{browse, origin};
-use crate::support::TestServer;
+use crate::support::prelude::*;
 
 /// Without Cache-Control, Chromium takes a value to be fresh for a tenth of its age.
 const OLD: Duration = Duration::from_secs(100 * 24 * 3600);

@@ -2,15 +2,12 @@
 
 use std::env;
 use std::io::{BufRead, BufReader, Write as _};
-use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{DEADLINE, is_on_path, left_out};
+use crate::support::prelude::*;
 
 /// A running chromedriver. It ends its browser when the session is deleted, and is killed itself when dropped.
 pub(crate) struct Driver {
@@ -21,10 +18,8 @@ pub(crate) struct Driver {
 impl Driver {
     /// Starts one, or says that this test is left out, for there is no browser.
     pub(crate) fn start() -> Option<Self> {
-        let missing: Vec<&str> = ["chromium", "chromedriver"]
-            .into_iter()
-            .filter(|program| !is_on_path(program))
-            .collect();
+        let missing = ["chromium", "chromedriver"].into_iter();
+        let missing: Vec<&str> = missing.filter(|program| !is_on_path(program)).collect();
         if missing.is_empty() {
             return Some(Self::spawn());
         }
@@ -112,7 +107,6 @@ fn port(out: impl BufRead + Send + 'static) -> u16 {
             }
         }
     });
-    receive
-        .recv_timeout(DEADLINE)
-        .expect("chromedriver says that it has started")
+    let all = receive.recv_timeout(DEADLINE);
+    all.expect("chromedriver says that it has started")
 }

@@ -5,19 +5,12 @@ use fantoccini::key::Key;
 use serde_json::json;
 
 use crate::browser::{Browser, browse};
-use crate::support::TestServer;
+use crate::support::prelude::*;
 
 /// A server with keys in folders, at its root and at two depths.
 fn start() -> TestServer {
     let server = TestServer::start(&[]);
-    for key in [
-        "a-b",
-        "a/b/deep",
-        "a/one",
-        "a/two%20%23%3F%25",
-        "z",
-        "%C3%A4%20b/c",
-    ] {
+    for key in words("a-b a/b/deep a/one a/two%20%23%3F%25 z %C3%A4%20b/c") {
         server.store(key, key);
     }
     server
@@ -43,10 +36,8 @@ fn folders_are_gone_into_and_back_out_of_without_a_new_document() {
         browser.until_keys(&A).await;
         assert_eq!(address(browser).await, "/a/");
         assert_eq!(browser.text("#crumbs").await, "Roota");
-        assert_eq!(
-            browser.client.title().await.expect("a title"),
-            "a/ – data-server"
-        );
+        let expected = "a/ – data-server";
+        assert_eq!(browser.client.title().await.expect("a title"), expected);
         browser.click("#rows a[href='/a/b/']").await;
         browser.until_keys(&["../", "deep"]).await;
         assert_eq!(browser.text("#crumbs").await, "Rootab");
@@ -61,10 +52,8 @@ fn folders_are_gone_into_and_back_out_of_without_a_new_document() {
         browser.click("#crumbs li:first-child a").await;
         browser.until_keys(&ROOT).await;
         assert_eq!(address(browser).await, "/");
-        assert_eq!(
-            browser.client.title().await.expect("a title"),
-            "data-server"
-        );
+        let expected = "data-server";
+        assert_eq!(browser.client.title().await.expect("a title"), expected);
         browser.click("#rows a[href='/%C3%A4%20b/']").await;
         browser.until_keys(&["../", "c"]).await;
         assert_eq!(browser.eval("window.isTheSame").await, true);
@@ -122,10 +111,8 @@ fn keys_are_found_paged_looked_at_and_deleted_within_a_folder() {
         browser.until_text("#count", "100 keys on this page").await;
         browser.click("#next").await;
         browser.until_text("#count", "20 keys on this page").await;
-        assert_eq!(
-            address(browser).await,
-            "/many/?prefix=k&after=many%2Fk099&limit=100"
-        );
+        let expected = "/many/?prefix=k&after=many%2Fk099&limit=100";
+        assert_eq!(address(browser).await, expected);
 
         browser.visit(server.addr, "/a/").await;
         browser.click("button[aria-label='Delete two #?%']").await;

@@ -5,7 +5,7 @@ use fantoccini::key::Key;
 use serde_json::json;
 
 use crate::browser::browse;
-use crate::support::{TestServer, ask, pattern};
+use crate::support::prelude::*;
 
 #[test]
 fn keys_are_found_by_prefix_and_turned_over_by_pages() {

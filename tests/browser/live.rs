@@ -1,7 +1,7 @@
 //! Proves that the page finds its server again.
 
 use crate::browser::{Shape, browse, browse_as};
-use crate::support::{Launch, TestServer};
+use crate::support::prelude::*;
 
 #[test]
 fn the_page_finds_a_server_that_was_started_again() {

@@ -1,10 +1,8 @@
 //! Proves that the page fits: on a phone and on a desk, light and dark; and that its own policy lets all of it work. The
 //! pictures lie in `tmp/pictures` of the build directory.
 
-use std::fs::File;
-
 use crate::browser::{Shape, browse_as};
-use crate::support::{TestServer, pattern};
+use crate::support::prelude::*;
 
 #[test]
 fn nothing_sticks_out_of_the_window() {
@@ -31,10 +29,8 @@ fn nothing_sticks_out_of_the_window() {
                 let length = 700 * 23_u64.pow(u32::try_from(n).expect("few"));
                 file.set_len(length).expect("its length");
             }
-            server.dir.place(
-                "config.json",
-                "{\n  \"threads\": 4,\n  \"durability\": \"disk\"\n}\n",
-            );
+            let text = "{\n  \"threads\": 4,\n  \"durability\": \"disk\"\n}\n";
+            server.dir.place("config.json", text);
             server
                 .dir
                 .place(&"a-very-long-key-without-a-space-".repeat(7), "x");
@@ -51,10 +47,8 @@ fn nothing_sticks_out_of_the_window() {
                 .until_true("document.querySelectorAll('#rows tr').length === 7")
                 .await;
             let name = |what: &str| {
-                let (size, colour) = (
-                    ["desk", "phone"][usize::from(is_phone)],
-                    ["light", "dark"][usize::from(is_dark)],
-                );
+                let size = ["desk", "phone"][usize::from(is_phone)];
+                let colour = ["light", "dark"][usize::from(is_dark)];
                 format!("{what}-{size}-{colour}.png")
             };
             // Nothing makes the page scroll sideways, and nothing that can be clicked is cut off.
@@ -85,11 +79,7 @@ fn nothing_sticks_out_of_the_window() {
 
             // A folder with keys and folders, of which all that can be is selected.
             let long = "a folder with a long name, of which there are some ".repeat(4);
-            for key in [
-                "a/deep/er/2026/one",
-                "a/deep/er/2026/x/y",
-                "a/deep/er/2026/two.txt",
-            ] {
+            for key in words("a/deep/er/2026/one a/deep/er/2026/x/y a/deep/er/2026/two.txt") {
                 server.dir.place(key, "x");
             }
             server

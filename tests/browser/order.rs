@@ -4,7 +4,7 @@ use fantoccini::key::Key;
 use serde_json::json;
 
 use crate::browser::{Browser, browse};
-use crate::support::TestServer;
+use crate::support::prelude::*;
 
 async fn sort(browser: &Browser, column: &str) {
     browser

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::alice::ForAlice;
 use crate::browser::{Browser, browse};
-use crate::support::{DataDir, TestServer};
+use crate::support::prelude::*;
 
 async fn open(browser: &Browser, server: &TestServer, keys: &[&str]) {
     browser.visit(server.addr, "/").await;

@@ -3,7 +3,7 @@
 use fantoccini::Locator;
 
 use crate::browser::{Browser, Shape, browse_as, origin};
-use crate::support::{TestServer, pattern};
+use crate::support::prelude::*;
 
 const PLAIN: Shape = Shape {
     is_phone: false,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::browser::{Browser, browse};
-use crate::support::{TestServer, ask, pattern};
+use crate::support::prelude::*;
 
 async fn look(browser: &Browser, key: &str) {
     let key_button = format!(
@@ -150,13 +150,8 @@ fn a_pdf_is_shown_and_cannot_act() {
         // What only says that it is a PDF is shown as one: by what it is, it would be a document of HTML.
         let html = "<!doctype html><script>top.document.title = 'pwned'; document.title = 'pwned'</script>";
         let mut raw = server.connect();
-        let stored = ask(
-            &mut raw,
-            "PUT",
-            "/html.pdf",
-            "Content-Type: application/pdf\r\n",
-            html.as_bytes(),
-        );
+        let lines = "Content-Type: application/pdf\r\n";
+        let stored = ask(&mut raw, "PUT", "/html.pdf", lines, html.as_bytes());
         assert_eq!(stored.status, 200);
         browser.visit(server.addr, "/").await;
         let frame = "document.querySelector('#preview-body iframe')";

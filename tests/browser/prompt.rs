@@ -2,7 +2,7 @@
 
 use crate::alice::{ForAlice, credentials};
 use crate::browser::{browse, origin};
-use crate::support::{DataDir, Launch, TestServer, ask, eventually};
+use crate::support::prelude::*;
 
 #[test]
 fn one_who_answers_the_prompt_has_the_page_and_sees_what_is_theirs() {
@@ -32,9 +32,8 @@ fn one_who_answers_the_prompt_has_the_page_and_sees_what_is_theirs() {
             .type_into("#files", &photo.display().to_string())
             .await;
         browser.until_text("#uploads .fate", "stored").await;
-        eventually("the upload is a value", || {
-            dir.get("alice/photo.bin").is_some()
-        });
+        let comes = || dir.get("alice/photo.bin").is_some();
+        eventually("the upload is a value", comes);
         assert_eq!(dir.read("alice/photo.bin"), b"pixels");
     });
 }

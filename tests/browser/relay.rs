@@ -2,9 +2,10 @@
 //! it stands still for as long as the test looks at it.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex};
-use std::thread;
+use std::net::Shutdown;
+use std::sync::Condvar;
+
+use crate::support::prelude::*;
 
 /// Relays connections to a server, in threads that end with their connections.
 pub(crate) struct Relay {

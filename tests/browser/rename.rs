@@ -5,7 +5,7 @@ use fantoccini::key::Key;
 use serde_json::json;
 
 use crate::browser::{Browser, browse};
-use crate::support::{Launch, TestServer, ask, pattern};
+use crate::support::prelude::*;
 
 /// Opens the page on the folder of this key, and the question for its new key.
 async fn begin(browser: &Browser, server: &TestServer, key: &str) {
@@ -51,10 +51,8 @@ fn a_renamed_value_keeps_its_bytes_and_its_fields() {
         let fields = "Content-Type: application/x-special; v=1\r\nContent-Language: de, en\r\n\
                       Content-Disposition: attachment; filename=\"ä.bin\"\r\nCache-Control: max-age=60\r\n";
         let mut raw = server.connect();
-        assert_eq!(
-            ask(&mut raw, "PUT", "/in/old%20%C3%A4", fields, &value).status,
-            200
-        );
+        let status = ask(&mut raw, "PUT", "/in/old%20%C3%A4", fields, &value).status;
+        assert_eq!(status, 200);
         server.store("in/other", "x");
         begin(browser, &server, "in/old ä").await;
         // Only the name within the folder is selected: typing replaces it.
@@ -85,9 +83,8 @@ fn a_renamed_value_keeps_its_bytes_and_its_fields() {
         assert_eq!(server.dir.read("out/deep/empty"), b"");
         let dir = server.dir.clone();
         drop(server);
-        let again = Launch::new(&["--cache-control", "max-age=9"])
-            .on(&dir)
-            .start();
+        let again = Launch::new(&["--cache-control", "max-age=9"]).on(&dir);
+        let again = again.start();
         assert_eq!(
             again.get("out/deep/empty").header("cache-control"),
             Some("max-age=9")
@@ -144,13 +141,8 @@ fn nothing_is_overwritten_and_what_cannot_be_renamed_stays() {
 
         let gzip = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\x4b\x04\0\x43\xbe\xb7\xe8\x01\0\0\0";
         let mut raw = server.connect();
-        let stored = ask(
-            &mut raw,
-            "PUT",
-            "/coded",
-            "Content-Encoding: gzip\r\n",
-            gzip,
-        );
+        let lines = "Content-Encoding: gzip\r\n";
+        let stored = ask(&mut raw, "PUT", "/coded", lines, gzip);
         assert_eq!(stored.status, 200);
         begin(browser, &server, "coded").await;
         finish(browser, "d").await;

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::browser::{Browser, browse};
 use crate::relay::Relay;
-use crate::support::TestServer;
+use crate::support::prelude::*;
 
 async fn choose(browser: &Browser, css: &str, path: &std::path::Path) {
     browser.type_into(css, &path.display().to_string()).await;
@@ -111,13 +111,8 @@ fn many_files_are_uploaded_and_some_are_shown() {
             .until_text("#uploads .failed .fate", "not stored")
             .await;
         let text = browser.text("#uploads-count").await;
-        let stored: usize = text
-            .split(' ')
-            .next()
-            .expect("a number")
-            .replace(',', "")
-            .parse()
-            .expect("a number");
+        let stored = text.split(' ').next().expect("a number").replace(',', "");
+        let stored: usize = stored.parse().expect("a number");
         assert_eq!(server.dir.names().len(), stored, "{text}");
     });
 }

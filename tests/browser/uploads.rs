@@ -5,16 +5,14 @@ use serde_json::json;
 use crate::alice::ForAlice;
 use crate::browser::{Browser, browse};
 use crate::relay::Relay;
-use crate::support::{DataDir, TestServer, eventually, pattern};
+use crate::support::prelude::*;
 
 /// Larger than what browser and kernel keep of it on its way.
 const LARGE: usize = 100_000_000;
 
 async fn choose(browser: &Browser, files: &[&std::path::Path]) {
-    let paths: Vec<String> = files
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
+    let paths = files.iter().map(|path| path.display().to_string());
+    let paths: Vec<String> = paths.collect();
     browser.type_into("#files", &paths.join("\n")).await;
 }
 
@@ -72,10 +70,8 @@ fn several_files_and_one_of_40_mb_are_stored_as_they_are() {
             ("large.bin", pattern(2, 40_000_000)),
             ("empty", Vec::new()),
         ];
-        let files: Vec<_> = values
-            .iter()
-            .map(|(name, value)| browser.file(name, value))
-            .collect();
+        let files = values.iter().map(|(name, value)| browser.file(name, value));
+        let files: Vec<_> = files.collect();
         let files: Vec<_> = files.iter().map(std::path::PathBuf::as_path).collect();
         choose(browser, &files).await;
         browser
@@ -215,10 +211,8 @@ fn a_refusal_is_shown_in_the_words_of_the_server() {
         let alice = ForAlice::start(&dir, &[("", &["read", "write", "list", "watch", "delete"])]);
         alice.open(browser, &["a"]).await;
         alice.replace(&[("", &["read", "list", "watch"])]);
-        let (small, large) = (
-            browser.file("new", "x"),
-            browser.file("large", pattern(1, 8 << 20)),
-        );
+        let small = browser.file("new", "x");
+        let large = browser.file("large", pattern(1, 8 << 20));
         choose(browser, &[&small, &large]).await;
         for n in [1, 2] {
             let fate = format!("#uploads li:nth-child({n}) .fate");

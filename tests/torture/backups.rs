@@ -1,16 +1,11 @@
 //! Copies of a directory that are made while its server runs, by the programs that people make them with, and slowly in several orders of
 //! the files: a server on each copy starts, and has of each key what was acknowledged before the copy began, or something later.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use std::sync::atomic::AtomicU64;
 
 use crate::disk::{Disk, Image, Kind, place};
 use crate::scale::{available, counted, scaled};
-use crate::support::text;
-use crate::support::{Client, DataDir, Done, Launch, eventually, pattern};
+use crate::support::prelude::*;
 
 const WRITERS: usize = 8;
 
@@ -65,9 +60,8 @@ impl How {
 
     fn copy_slowly(self, from: &Path, to: &Path, wait: &dyn Fn()) {
         fs::create_dir_all(to).expect("a directory");
-        let entries = fs::read_dir(from)
-            .expect("a directory")
-            .map_while(Result::ok);
+        let entries = fs::read_dir(from).expect("a directory");
+        let entries = entries.map_while(Result::ok);
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
         let is_control = |path: &Path| path.ends_with("control");
         match self {
@@ -157,10 +151,8 @@ fn copied(disk: &Image, how: How, to: &Path) -> Vec<Vec<(u64, u64)>> {
     let over = Done::default();
     let count = |of: fn(&Rounds) -> &AtomicU64| -> Vec<Vec<u64>> {
         let load = |rounds: &Vec<Rounds>| {
-            rounds
-                .iter()
-                .map(|r| of(r).load(Ordering::SeqCst))
-                .collect()
+            let all = rounds.iter().map(|r| of(r).load(Ordering::SeqCst));
+            all.collect()
         };
         rounds.iter().map(load).collect()
     };
@@ -196,9 +188,7 @@ fn copied(disk: &Image, how: How, to: &Path) -> Vec<Vec<(u64, u64)>> {
 #[test]
 fn a_server_starts_on_each_copy_made_while_another_runs() {
     let what = "copies of a directory whose server runs";
-    let Some(disk) = available(what, Image::new(Kind::Ext4)) else {
-        return;
-    };
+    let disk = needed!(available(what, Image::new(Kind::Ext4)));
     let (mut wrong, mut copies, mut keys) = (Vec::new(), 0, 0);
     for how in How::ALL {
         for _ in 0..scaled(1, 10) {
@@ -244,9 +234,6 @@ fn a_server_starts_on_each_copy_made_while_another_runs() {
             server.stop();
         }
     }
-    counted(
-        what,
-        &format!("{copies} copies, {keys} keys, {} wrong", wrong.len()),
-    );
+    counted!(what, "{copies} copies, {keys} keys, {} wrong", wrong.len());
     assert!(wrong.is_empty(), "{wrong:#?}");
 }

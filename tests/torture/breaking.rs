@@ -1,11 +1,8 @@
 //! The network between a server and its store, each of whose connections breaks while it is bad.
 
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-
 use crate::proxy::{Fault, Faults, Relay};
 use crate::random::Random;
+use crate::support::prelude::*;
 
 /// The bytes of some answers.
 const ANSWERS: usize = 12_000;

@@ -4,14 +4,12 @@
 //! is in memory has the first pages of what is missing read ahead; it must not have the rest read. On a fast disk those
 //! pages may arrive before the kernel has answered, so that nothing seems to be missing: here they cannot.
 
-use std::fs::File;
-
 use rustix::fs::{Advice, fadvise};
 
 use crate::disk::Disk;
 use crate::nbd::{Nbd, Weakness};
 use crate::scale::{available, counted, scaled};
-use crate::support::{DataDir, Launch, TestServer, pattern};
+use crate::support::prelude::*;
 
 /// So many bytes of disk threads stand for one that the kernel reads ahead when a reactor asks for a page, or sends one.
 const MOST_AHEAD: u64 = 4;
@@ -68,9 +66,7 @@ fn forget(disk: &Nbd, dir: &DataDir, key: &str) {
 
 #[test]
 fn a_cold_value_is_read_by_the_disk_threads() {
-    let Some(disk) = disk("who reads a cold value") else {
-        return;
-    };
+    let disk = needed!(disk("who reads a cold value"));
     let mut server = Launch::new(&["--threads", "1"]).on(&disk.dir()).start();
     let sizes = [300 << 10, 2 << 20, (3 << 20) + 5];
     for (seed, size) in (1..).zip(sizes.repeat(scaled(1, 10))) {
@@ -78,7 +74,7 @@ fn a_cold_value_is_read_by_the_disk_threads() {
         server.dir.place(&key, &value);
         forget(&disk, &server.dir, &key);
         let reads = Reads::during(&server, || assert!(server.get(&key).body == value));
-        counted("cold", &format!("{size} cold bytes: {reads:?}"));
+        counted!("cold", "{size} cold bytes: {reads:?}");
         reads.assert_aside();
     }
     server.stop();
@@ -88,9 +84,7 @@ fn a_cold_value_is_read_by_the_disk_threads() {
 /// forgotten, for pages that are under way to a client stay: then a reactor waits for one window.
 #[test]
 fn a_value_that_was_just_served_and_forgotten_is_read_by_the_disk_threads_again() {
-    let Some(disk) = disk("who reads a value that was just forgotten") else {
-        return;
-    };
+    let disk = needed!(disk("who reads a value that was just forgotten"));
     let mut server = Launch::new(&["--threads", "1"]).on(&disk.dir()).start();
     let value = pattern(1, 2 << 20);
     server.dir.place("hot", &value);
@@ -103,7 +97,7 @@ fn a_value_that_was_just_served_and_forgotten_is_read_by_the_disk_threads_again(
         // Twice: what is found in memory is remembered.
         assert!(server.get("hot").body == value && server.get("hot").body == value);
     }
-    counted("cold", &format!("of what was forgotten: {all:?}"));
+    counted!("cold", "of what was forgotten: {all:?}");
     assert!(all.disk_threads > 2 * all.reactors, "{all:?}");
     server.stop();
 }

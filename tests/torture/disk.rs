@@ -4,12 +4,9 @@
 //! gone, as at a cut of power. btrfs knows it only since Linux 6.19, so its image lies on an xfs that is shut down in
 //! its place: of what btrfs wrote, that leaves what btrfs had flushed, and little else.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::io::Write;
 
-use tempfile::TempDir;
-
-use crate::support::{DataDir, Mounted, run, text};
+use crate::support::prelude::*;
 
 /// A disk under a data directory, that a test can fail.
 pub(crate) trait Disk {
@@ -22,6 +19,20 @@ pub(crate) trait Disk {
     /// Gives power again, once no process has a file of the disk open. Nothing repairs it but the file system itself,
     /// and nothing that was in memory stays.
     fn revive(&mut self);
+
+    /// Cuts the power under this server, and gives it again.
+    fn cut_under(&mut self, server: &mut TestServer) {
+        self.cut();
+        server.kill();
+        self.revive();
+    }
+}
+
+/// A stranger syncs a file of its own: the file system may have recorded names by then whose bytes it has not.
+pub(crate) fn sync_of_a_stranger(dir: &DataDir) {
+    let mut file = File::create(dir.outside("stranger")).expect("a file");
+    let synced = file.write_all(b"?").and_then(|()| file.sync_all());
+    synced.expect("a stranger's sync");
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +44,16 @@ pub(crate) enum Kind {
 
 impl Kind {
     pub(crate) const ALL: [Self; 3] = [Self::Ext4, Self::Xfs, Self::Btrfs];
+
+    /// Runs a test on a file system of each of these kinds, at the same time.
+    pub(crate) fn each(kinds: &[Self], test: impl Fn(Self) + Sync) {
+        thread::scope(|scope| {
+            for &kind in kinds {
+                let test = &test;
+                scope.spawn(move || test(kind));
+            }
+        });
+    }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -77,15 +98,10 @@ impl Image {
         }
         kind.make(&disk.image())?;
         disk.mount()?;
-        disk.try_it()?;
+        // Whether it can be shut down at all.
+        disk.shut_down()?;
+        disk.revive();
         Ok(disk)
-    }
-
-    /// Whether it can be shut down at all.
-    fn try_it(&mut self) -> Result<(), String> {
-        self.shut_down()?;
-        self.revive();
-        Ok(())
     }
 
     fn image(&self) -> PathBuf {
@@ -94,21 +110,14 @@ impl Image {
     }
 
     fn mount_below(&mut self) -> Result<(), String> {
-        let place = self.place.path();
-        self.below = Some(Mounted::image(
-            &place.join("below.image"),
-            &place.join("below"),
-            "defaults",
-        )?);
+        let [image, at] = ["below.image", "below"].map(|name| self.place.path().join(name));
+        self.below = Some(Mounted::image(&image, &at, "defaults")?);
         Ok(())
     }
 
     fn mount(&mut self) -> Result<(), String> {
-        self.mounted = Some(Mounted::image(
-            &self.image(),
-            &self.place.path().join("mount"),
-            "defaults",
-        )?);
+        let at = self.place.path().join("mount");
+        self.mounted = Some(Mounted::image(&self.image(), &at, "defaults")?);
         Ok(())
     }
 
@@ -134,9 +143,8 @@ impl Disk for Image {
             below.end();
             self.mount_below().expect("the disk below it again");
         }
-        let kind = self.kind.name();
-        self.mount()
-            .unwrap_or_else(|error| panic!("{kind} mounts after a cut of power: {error}"));
+        let mounted = self.mount();
+        mounted.unwrap_or_else(|why| panic!("{:?} after a cut of power: {why}", self.kind));
     }
 }
 

@@ -1,14 +1,12 @@
 //! T6: a disk whose writes or reads fail with EIO for a while, also where only the kernel's own writing in the
 //! background meets the error. Nothing is acknowledged that cannot be read afterwards, and the server lives on.
 
-use std::fs;
-
 use crate::disk::Disk;
 use crate::load::{Load, Progress};
 use crate::nbd::{Nbd, Weakness};
 use crate::power::{ENOUGH, FAILING_DISK, Report};
 use crate::scale::{available, counted, scaled};
-use crate::support::{Call, Launch, TestServer, Trace, eventually, pattern, put_head, run};
+use crate::support::prelude::*;
 
 fn disk(percent: u8, what: &str) -> Option<Nbd> {
     available(what, Nbd::new(Weakness::Errors { percent }))
@@ -31,9 +29,7 @@ fn what_a_failing_disk_did_not_take_is_not_acknowledged() {
     let (mut refused, mut healed_by_itself) = (0, 0);
     for run in 0..scaled(1, 50) {
         let percent = [100, 40, 10, 3][run % 4];
-        let Some(mut disk) = disk(percent, "a disk that fails under load") else {
-            return;
-        };
+        let mut disk = needed!(disk(percent, "a disk that fails under load"));
         let mut load = Load::new("eio");
         let mut server = launch(&disk).start();
         server.store("canary", "alive");
@@ -63,7 +59,7 @@ fn what_a_failing_disk_did_not_take_is_not_acknowledged() {
     let counts = format!(
         "{report}; {refused} requests refused; {healed_by_itself} times served without a new mount"
     );
-    counted("write errors, disk, ext4", &counts);
+    counted!("write errors, disk, ext4", "{counts}");
 }
 
 /// The first half of a value is written to the failing disk while the second is still on its way. The disk is well
@@ -78,12 +74,8 @@ fn an_error_that_only_the_background_met_is_not_acknowledged() {
     let enough = scaled(1, 50);
     while failed_syncs < enough {
         assert!(read_only <= enough + 9, "the disk is read-only each time");
-        let Some(mut disk) = disk(100, what) else {
-            return;
-        };
-        let Some(trace) = Trace::with(&["-e", "trace=fsync,fdatasync,close"], what) else {
-            return;
-        };
+        let mut disk = needed!(disk(100, what));
+        let trace = needed!(Trace::with(&["-e", "trace=fsync,fdatasync,close"], what));
         let mut server = trace.around(launch(&disk)).start();
         server.store("k", "old");
         let value = pattern(6, 2 * HALF);
@@ -116,18 +108,16 @@ fn an_error_that_only_the_background_met_is_not_acknowledged() {
         }
         assert_eq!(stored, 200, "the disk is well again");
         let mut server = again(&mut server, &mut disk);
-        assert!(
-            server.get("k").body == value,
-            "what was acknowledged can be read"
-        );
+        let is_right = server.get("k").body == value;
+        assert!(is_right, "what was acknowledged can be read");
         server.stop();
         let failed = sync_that_failed(&trace.calls());
         assert!(failed || answer.status == 507, "{answer:?} without a sync");
         failed_syncs += usize::from(failed);
     }
-    counted(
+    counted!(
         "background write errors, disk, ext4",
-        &format!("{failed_syncs} failed syncs, none asked twice; {read_only} disks read-only"),
+        "{failed_syncs} failed syncs, none asked twice; {read_only} disks read-only"
     );
 }
 
@@ -169,9 +159,7 @@ fn a_value_that_cannot_be_read_is_refused() {
     let sizes = [100, 5000, 20_000, 70_000, 1_000_000, 5_000_000];
     let mut refused = 0;
     for _ in 0..scaled(1, 50) {
-        let Some(mut disk) = disk(100, "a disk whose reads fail") else {
-            return;
-        };
+        let mut disk = needed!(disk(100, "a disk whose reads fail"));
         let mut server = launch(&disk).start();
         let key = |size: usize| format!("{size}.txt");
         for size in sizes {
@@ -198,16 +186,14 @@ fn a_value_that_cannot_be_read_is_refused() {
         }
         disk.fail_reads(false);
         for size in sizes {
-            assert!(
-                server.get(&key(size)).body == pattern(1, size),
-                "{size}, on a disk that is well again"
-            );
+            let is_right = server.get(&key(size)).body == pattern(1, size);
+            assert!(is_right, "{size}, on a disk that is well again");
         }
         server.stop();
     }
-    counted(
+    counted!(
         "read errors, ext4",
-        &format!("{refused} GETs refused, none answered wrong"),
+        "{refused} GETs refused, none answered wrong"
     );
 }
 
@@ -216,9 +202,7 @@ fn a_value_that_cannot_be_read_is_refused() {
 fn a_value_whose_end_cannot_be_read_is_cut_off_there() {
     const SIZE: usize = 5_000_000;
     const BEGUN: usize = 1 << 20;
-    let Some(mut disk) = disk(100, "a disk whose reads fail") else {
-        return;
-    };
+    let mut disk = needed!(disk(100, "a disk whose reads fail"));
     let value = pattern(2, SIZE);
     let mut server = launch(&disk).start();
     server.store("k", &value);

@@ -4,13 +4,9 @@
 //!
 //! `DATA_SERVER_TORTURE_SEED=N tests/run --test torture folders` draws the same requests again.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::thread;
-
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
-use crate::support::{Client, DataDir, Done, Launch, TestServer, eventually, pattern};
+use crate::support::prelude::*;
 
 const CLIENTS: usize = 6;
 
@@ -124,10 +120,8 @@ fn play(
             let _over = over.when_dropped();
             meanwhile();
         }
-        let worked: Vec<_> = clients
-            .into_iter()
-            .map(|c| c.join().expect("a client"))
-            .collect();
+        let worked = clients.into_iter().map(|c| c.join().expect("a client"));
+        let worked: Vec<_> = worked.collect();
         drop(done.when_dropped());
         counts.listings = lister.join().expect("the lister")?;
         for result in worked {
@@ -139,10 +133,8 @@ fn play(
     })?;
     holds.extend(STAY.map(|key| (key.to_owned(), key.as_bytes().to_vec())));
     let names: Vec<_> = server.dir.names();
-    let is_right = names
-        .iter()
-        .map(Vec::as_slice)
-        .eq(holds.keys().map(String::as_bytes));
+    let is_right = names.iter().map(Vec::as_slice);
+    let is_right = is_right.eq(holds.keys().map(String::as_bytes));
     if !is_right {
         let names: Vec<_> = names.iter().map(|n| String::from_utf8_lossy(n)).collect();
         return Err(format!("{names:?} on the disk, not {:?}", holds.keys()));
@@ -162,24 +154,16 @@ fn folders_that_come_and_go_lose_no_key_and_leave_no_folder() {
     let requests = scaled(300, 15_000);
     for (index, durability) in [("128MiB", "os"), ("0", "os"), ("128MiB", "disk")] {
         let dir = DataDir::in_memory();
-        let args = [
-            "--threads",
-            "2",
-            "--listing-index",
-            index,
-            "--durability",
-            durability,
-        ];
+        let args = format!("--threads 2 --listing-index {index} --durability {durability}");
+        let args = words(&args);
         let server = Launch::new(&args).on(&dir).start();
         let counts =
             play(&server, &mut dice, requests, || {}).unwrap_or_else(|wrong| panic!("{wrong}"));
         let Counts { changes, listings } = counts;
-        counted(
+        counted!(
             "folders",
-            &format!(
-                "{changes} requests of {CLIENTS} clients in 5 folders, {listings} listings, \
-                 --listing-index {index} --durability {durability}: all as they must be",
-            ),
+            "{changes} requests of {CLIENTS} clients in 5 folders, {listings} listings, \
+                 --listing-index {index} --durability {durability}: all as they must be"
         );
     }
 }
@@ -212,10 +196,7 @@ fn a_folder_without_a_key_and_a_key_that_is_gone_are_found_out() {
             eventually("the clients are at work", at_work);
             fault(&dir);
         });
-        counted(
-            "folders",
-            &format!("planted {what}: {:?}", found.as_ref().err()),
-        );
+        counted!("folders", "planted {what}: {:?}", found.as_ref().err());
         assert!(found.is_err(), "{what} is not found");
     }
 }

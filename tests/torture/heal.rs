@@ -2,12 +2,10 @@
 //! what it could not write, tells that once, and has nothing to write any more. All that was acknowledged is there
 //! nonetheless, read from the disk.
 
-use rustix::process::Signal;
-
 use crate::disk::{Disk, Kind, place};
 use crate::nbd::{BAD, Nbd, Weakness};
 use crate::scale::{available, counted, scaled};
-use crate::support::{Launch, TestServer, eventually, pattern};
+use crate::support::prelude::*;
 
 const VALUES: usize = 20;
 
@@ -36,22 +34,13 @@ fn is_ready(server: &TestServer) -> bool {
 
 fn nothing_is_lost_on(kind: Kind, then: Then) {
     let what = format!("a disk that heals, {}, {then:?}", kind.name());
-    let Some(mut disk) = available(&what, Nbd::of(kind, Weakness::Data)) else {
-        return;
-    };
+    let mut disk = needed!(available(&what, Nbd::of(kind, Weakness::Data)));
     for run in 0..scaled(1, 10) {
         // The journal has bytes of values too, and is on a disk that is well.
         let beside = place().expect("a place");
         let journal = beside.path().join("journal");
-        let journal = journal.to_str().expect("UTF-8");
-        let args = [
-            "--durability",
-            "disk",
-            "--journal-dir",
-            journal,
-            "--journal-size",
-            "16MiB",
-        ];
+        let args = ["--durability", "disk", "--journal-size", "16MiB"];
+        let args = [&args[..], &["--journal-dir", text(&journal)]].concat();
         let start = |disk: &Nbd| Launch::new(&args).on(&disk.dir()).start();
         let mut server = start(&disk);
         disk.fail_writes(true);
@@ -63,8 +52,7 @@ fn nothing_is_lost_on(kind: Kind, then: Then) {
         match then {
             Then::GoesOn => server.store("after", "value"),
             Then::IsKilled => {
-                server.signal(Signal::KILL);
-                server.exit();
+                server.kill();
                 server = start(&disk);
             }
             Then::IsStopped => {
@@ -79,49 +67,24 @@ fn nothing_is_lost_on(kind: Kind, then: Then) {
         let mut server = start(&disk);
         let wrong = |n: &usize| server.get(&key(*n)).body != value(*n);
         let wrong = (0..VALUES).filter(wrong).count();
-        let answer = server.get(&key(0));
+        let (status, body) = (server.get(&key(0)).status, server.get(&key(0)).body);
+        let one = format!("one is {status}, {} bytes: {:?}", body.len(), body.get(..9));
+        let expected = 0;
         assert_eq!(
-            wrong,
-            0,
-            "{what}, run {run}: of {VALUES} acknowledged values; one has {} bytes, that begin with {:?}, and status {}",
-            answer.body.len(),
-            answer.body.get(..9),
-            answer.status
+            wrong, expected,
+            "{what}, run {run}: of {VALUES} acknowledged values; {one}"
         );
         server.stop();
     }
-    counted(
-        &what,
-        &format!("{} runs, {VALUES} values each: nothing lost", scaled(1, 10)),
-    );
+    let runs = scaled(1, 10);
+    counted!(&what, "{runs} runs, {VALUES} values each: nothing lost");
 }
 
 #[test]
-fn nothing_is_lost_on_an_ext4_that_heals_under_the_server() {
-    nothing_is_lost_on(Kind::Ext4, Then::GoesOn);
-}
-
-#[test]
-fn nothing_is_lost_on_an_ext4_that_heals_when_the_server_is_killed() {
-    nothing_is_lost_on(Kind::Ext4, Then::IsKilled);
-}
-
-#[test]
-fn nothing_is_lost_on_an_ext4_that_heals_when_the_server_is_stopped() {
-    nothing_is_lost_on(Kind::Ext4, Then::IsStopped);
-}
-
-#[test]
-fn nothing_is_lost_on_an_xfs_that_heals_under_the_server() {
-    nothing_is_lost_on(Kind::Xfs, Then::GoesOn);
-}
-
-#[test]
-fn nothing_is_lost_on_an_xfs_that_heals_when_the_server_is_killed() {
-    nothing_is_lost_on(Kind::Xfs, Then::IsKilled);
-}
-
-#[test]
-fn nothing_is_lost_on_an_xfs_that_heals_when_the_server_is_stopped() {
-    nothing_is_lost_on(Kind::Xfs, Then::IsStopped);
+fn nothing_is_lost_on_a_disk_that_heals() {
+    Kind::each(&[Kind::Ext4, Kind::Xfs], |kind| {
+        for then in [Then::GoesOn, Then::IsKilled, Then::IsStopped] {
+            nothing_is_lost_on(kind, then);
+        }
+    });
 }

@@ -1,61 +1,36 @@
 //! The journal of `--durability disk` at its own weak moments: power that is cut during a checkpoint, during a replay, and on a full
 //! disk; and a server that is killed at each of its system calls, in turn, while it writes the journal, ends, or replays.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File};
 use std::io::Write;
-use std::time::{Duration, SystemTime};
 
 use rustix::fs::FallocateFlags;
-use rustix::process::Signal;
 
 use crate::disk::{Disk, Image, Kind};
 use crate::load::Load;
 use crate::power::{Moment, Report, moment};
-use crate::scale::{available, counted, left_out, scaled};
-use crate::support::{
-    Attached, Client, DataDir, Heard, Launch, TestServer, Trace, can_trace, pattern,
-};
+use crate::scale::{available, counted, scaled};
+use crate::support::prelude::*;
 
 /// The smallest journal, whose segments are full soon.
-const SMALL: [&str; 4] = ["--durability", "disk", "--journal-size", "16MiB"];
+pub(crate) const SMALL: [&str; 4] = ["--durability", "disk", "--journal-size", "16MiB"];
 
 /// The calls that bring changes to the disk.
-const CALLS: [&str; 12] = [
-    "pwrite64",
-    "fdatasync",
-    "fsync",
-    "syncfs",
-    "linkat",
-    "renameat2",
-    "renameat",
-    "rename",
-    "write",
-    "writev",
-    "unlinkat",
-    "mkdirat",
-];
+const CALLS: &str = "pwrite64 fdatasync fsync syncfs linkat renameat2 renameat rename write writev unlinkat mkdirat";
 
 /// More calls of a kind than one thread of these servers makes.
 const MOST: usize = 100;
 
+const BOTH: [Kind; 2] = [Kind::Ext4, Kind::Xfs];
+
 #[test]
 fn cuts_of_power_in_checkpoints_lose_nothing() {
-    for kind in [Kind::Ext4, Kind::Xfs] {
+    tracing_only!("cuts of power in checkpoints");
+    Kind::each(&BOTH, |kind| {
         let what = format!("cuts of power in checkpoints on {}", kind.name());
-        if !can_trace() {
-            left_out(&what, "strace does not run here");
-            return;
-        }
-        let Some(mut disk) = available(&what, Image::new(kind)) else {
-            continue;
-        };
-        let mut load = Load::new("journal");
+        let mut disk = needed!(available(&what, Image::new(kind)));
+        let (mut load, mut report) = (Load::new("journal"), Report::default());
         // Several segments are filled before each cut.
-        let mut report = Report {
-            more: 1500,
-            ..Report::default()
-        };
+        report.more = 1500;
         let mut in_checkpoints = 0;
         for _ in 0..scaled(1, 50) {
             // The checkpoint is held up before it has synced anything, and after it has synced all.
@@ -64,87 +39,63 @@ fn cuts_of_power_in_checkpoints_lose_nothing() {
             let server = Launch::new(&SMALL).on(&disk.dir()).start();
             let tracer = Attached::to_thread(&server, "disk-checkpoint", &options);
             report.strike(&mut disk, &mut load, Moment::Among, server);
-            let checkpoints = tracer.lines();
-            let checkpoints: Vec<_> = checkpoints
-                .iter()
-                .filter(|line| line.starts_with("syncfs"))
-                .collect();
+            let mut checkpoints = tracer.lines();
+            checkpoints.retain(|line| line.starts_with("syncfs"));
             assert!(!checkpoints.is_empty(), "no segment was full");
-            let is_cut = |line: &&&String| !line.contains("= 0");
-            in_checkpoints += checkpoints.iter().filter(is_cut).count();
+            checkpoints.retain(|line| !line.contains("= 0"));
+            in_checkpoints += checkpoints.len();
             report.look(Launch::new(&[]).on(&disk.dir()).start(), &mut load);
             report.assert_nothing_lost(&load);
         }
-        let counts = format!(
-            "{report}; {in_checkpoints} syncs of checkpoints cut off; seed {}",
-            load.seed
-        );
-        counted(&what, &counts);
-    }
+        let cut = format!("{in_checkpoints} syncs of checkpoints cut off");
+        counted!(&what, "{report}; {cut}; seed {}", load.seed);
+    });
 }
 
 #[test]
 fn cuts_of_power_in_replays_lose_nothing() {
-    for kind in Kind::ALL {
+    tracing_only!("cuts of power in replays");
+    Kind::each(&Kind::ALL, |kind| {
         let what = format!("cuts of power in replays on {}", kind.name());
-        let Some(mut disk) = available(&what, Image::new(kind)) else {
-            continue;
-        };
-        if !can_trace() {
-            left_out(&what, "strace does not run here");
-            return;
-        }
-        let mut load = Load::new("journal");
+        let mut disk = needed!(available(&what, Image::new(kind)));
+        let (mut load, dir) = (Load::new("journal"), disk.dir());
         let (mut report, mut replays) = (Report::default(), 0);
         for cycle in 0..scaled(1, 50) {
-            let mut server = Launch::new(&["--durability", "disk"])
-                .on(&disk.dir())
-                .start();
+            let server = Launch::new(&["--durability", "disk"]).on(&dir).start();
             server.store("by-hand", "a value");
             report.strike(&mut disk, &mut load, moment(cycle), server);
             for _ in 0..2 {
                 // The server dies in the replay, and the power with it.
                 let n = 1 + load.random().place(20);
                 let trace = kills_at("rename,renameat,renameat2,linkat", n);
-                let started = trace
-                    .around(Launch::new(&[]))
-                    .on(&disk.dir())
-                    .start_or_end();
+                let started = trace.around(Launch::new(&[])).on(&dir).start_or_end();
                 replays += usize::from(started.is_err());
                 disk.cut();
                 if let Ok(mut server) = started {
-                    server.signal(Signal::KILL);
-                    server.exit();
+                    server.kill();
                 }
                 disk.revive();
             }
             // A server that was started after a crash has versions that are 10 s ahead of the time.
-            let by_hand = disk.dir().file("by-hand");
-            fs::write(&by_hand, "by hand").expect("written");
-            let later = SystemTime::now() + Duration::from_secs(20);
-            let file = File::options().append(true).open(&by_hand);
-            file.and_then(|file| file.set_modified(later))
-                .expect("a time");
-            server = Launch::new(&[]).on(&disk.dir()).start();
+            dir.place("by-hand", "by hand");
+            dir.date("by-hand", SystemTime::now() + Duration::from_secs(20));
+            let server = Launch::new(&[]).on(&dir).start();
             assert_eq!(server.get("by-hand").body, b"by hand");
             assert_eq!(server.ask("DELETE", "by-hand").status, 200);
             report.look(server, &mut load);
             report.assert_nothing_lost(&load);
         }
-        let counts = format!("{report}; {replays} in a replay; seed {}", load.seed);
-        counted(&what, &counts);
-    }
+        counted!(&what, "{report}; {replays} in a replay; seed {}", load.seed);
+    });
 }
 
 #[test]
 fn cuts_of_power_on_a_full_disk_lose_nothing() {
     /// Room for the journal, and for some of the values.
     const LEFT: u64 = 26 << 20;
-    for kind in [Kind::Ext4, Kind::Xfs] {
+    Kind::each(&BOTH, |kind| {
         let what = format!("cuts of power on a full disk, {}", kind.name());
-        let Some(mut disk) = available(&what, Image::new(kind)) else {
-            continue;
-        };
+        let mut disk = needed!(available(&what, Image::new(kind)));
         let mut load = Load::new("journal");
         let (mut report, mut refused) = (Report::default(), 0);
         let ballast = disk.dir().outside("ballast");
@@ -171,22 +122,17 @@ fn cuts_of_power_on_a_full_disk_lose_nothing() {
             report.assert_nothing_lost(&load);
             let _removed_before = fs::remove_file(&ballast);
         }
-        let counts = format!(
-            "{report}; {refused} starts refused until there was room; seed {}",
-            load.seed
-        );
-        counted(&what, &counts);
-    }
+        let refused = format!("{refused} starts refused until there was room");
+        counted!(&what, "{report}; {refused}; seed {}", load.seed);
+    });
 }
 
 /// It needs no room to start: then keys can be removed.
 #[test]
 fn a_server_killed_on_a_full_disk_serves_again() {
-    for kind in [Kind::Ext4, Kind::Xfs] {
+    Kind::each(&BOTH, |kind| {
         let what = format!("a kill on a full disk, {}", kind.name());
-        let Some(disk) = available(&what, Image::new(kind)) else {
-            continue;
-        };
+        let disk = needed!(available(&what, Image::new(kind)));
         let ballast = disk.dir().outside("ballast");
         fs::create_dir_all(disk.dir().path()).expect("a directory");
         let mut server = Launch::new(&SMALL).on(&disk.dir()).start();
@@ -198,10 +144,9 @@ fn a_server_killed_on_a_full_disk_serves_again() {
             file.sync_all().expect("synced");
             drop(file);
             assert_eq!(server.put("more", pattern(1, 40_000)).status, 507);
-            server.signal(Signal::KILL);
-            server.exit();
+            server.kill();
             if is_as_after_a_cut {
-                forget_mount(&disk.dir());
+                disk.dir().forget_mount();
             }
             server = Launch::new(&SMALL).on(&disk.dir()).start();
             known.assert_there(&server, &what);
@@ -210,99 +155,80 @@ fn a_server_killed_on_a_full_disk_serves_again() {
             fs::remove_file(&ballast).expect("removed");
             assert!(known.change(&server, "k1", Some(&pattern(2, 40_000))));
         }
-        counted(&what, "2 kills: it serves, removes and takes values again");
-    }
+        counted!(&what, "2 kills: it serves, removes and takes values again");
+    });
 }
 
-/// The server writes the same changes each time and is killed at the n-th call of each kind, also in the checkpoint of its end. What
-/// it acknowledged is there after the next start, which reads its journal as after a cut of power.
-#[test]
-fn a_server_killed_at_any_call_for_the_journal_has_what_it_acknowledged() {
-    if !can_trace() {
-        left_out(
-            "kills at each call for the journal",
-            "strace does not run here",
-        );
-        return;
-    }
-    let (mut kills, mut ends) = (0, 0);
-    for call in CALLS {
-        for n in (1..MOST).step_by(scaled(3, 1)) {
-            let dir = DataDir::temporary();
-            let trace = kills_at(call, n);
-            let launch = trace.around(Launch::new(&SMALL));
-            let mut known = Known::default();
-            if let Ok(mut server) = launch.on(&dir).start_or_end() {
-                assert!(n + 3 < MOST, "{call} does not end");
-                known.change_all(&server);
-                server.signal(Signal::TERM);
-                if server.exit() == Some(0) {
-                    ends += 1;
-                    break;
-                }
-            }
-            kills += 1;
-            forget_mount(&dir);
-            let server = Launch::new(&SMALL).on(&dir).start();
-            known.assert_there(&server, &format!("killed at {call} {n}"));
-        }
-    }
-    assert!(kills > CALLS.len(), "{kills} kills");
-    counted(
-        "kills at each call for the journal",
-        &format!("{kills} kills, {ends} orderly ends after the last call: nothing lost"),
-    );
-}
-
-/// The files lack what the journal has, as after a cut of power, and the server is killed at the n-th call of the replay.
-#[test]
-fn a_replay_killed_at_any_call_is_made_good_by_the_next_start() {
-    if !can_trace() {
-        left_out("kills at each call of a replay", "strace does not run here");
-        return;
-    }
+/// Tries with a kill at each n-th call of each kind, until there was none: then `survives` says so. How many kills there were.
+fn at_each_call(survives: impl Fn(Launch, &str) -> bool) -> usize {
     let mut kills = 0;
-    for call in CALLS {
+    for call in CALLS.split(' ') {
         for n in (1..MOST).step_by(scaled(3, 1)) {
-            let dir = DataDir::temporary();
-            let mut server = Launch::new(&SMALL).on(&dir).start();
-            let mut known = Known::default();
-            known.change_all(&server);
-            server.signal(Signal::KILL);
-            server.exit();
-            for key in known.values.keys() {
-                let _not_there = fs::remove_file(dir.file(key));
-            }
-            forget_mount(&dir);
             let trace = kills_at(call, n);
-            let launch = trace.around(Launch::new(&SMALL));
-            let started = launch.on(&dir).start_or_end();
-            let is_whole = started.is_ok();
-            drop(started);
-            forget_mount(&dir);
-            let server = Launch::new(&SMALL).on(&dir).start();
-            known.assert_there(&server, &format!("a replay killed at {call} {n}"));
-            if is_whole {
+            if survives(trace.around(Launch::new(&SMALL)), &format!("{call} {n}")) {
                 break;
             }
             kills += 1;
             assert!(n + 3 < MOST, "{call} does not end");
         }
     }
-    assert!(kills > CALLS.len() / 2, "{kills} kills");
-    counted(
-        "kills at each call of a replay",
-        &format!("{kills}: nothing lost"),
+    kills
+}
+
+/// The server writes the same changes each time and is killed at the n-th call of each kind, also in the checkpoint of its end. What
+/// it acknowledged is there after the next start, which reads its journal as after a cut of power.
+#[test]
+fn a_server_killed_at_any_call_for_the_journal_has_what_it_acknowledged() {
+    let what = "kills at each call for the journal";
+    tracing_only!(what);
+    let kills = at_each_call(|launch, at| {
+        let (dir, mut known) = (DataDir::temporary(), Known::default());
+        if let Ok(mut server) = launch.on(&dir).start_or_end() {
+            known.change_all(&server);
+            server.signal(Signal::TERM);
+            if server.exit() == Some(0) {
+                return true;
+            }
+        }
+        dir.forget_mount();
+        let server = Launch::new(&SMALL).on(&dir).start();
+        known.assert_there(&server, &format!("killed at {at}"));
+        false
+    });
+    counted!(
+        what,
+        "{kills}, and an orderly end after each last call: nothing lost"
     );
+    assert!(kills > 12, "{kills} kills");
+}
+
+/// The files lack what the journal has, as after a cut of power, and the server is killed at the n-th call of the replay.
+#[test]
+fn a_replay_killed_at_any_call_is_made_good_by_the_next_start() {
+    let what = "kills at each call of a replay";
+    tracing_only!(what);
+    let kills = at_each_call(|launch, at| {
+        let (dir, mut known) = (DataDir::temporary(), Known::default());
+        let mut server = Launch::new(&SMALL).on(&dir).start();
+        known.change_all(&server);
+        server.kill();
+        known.values.keys().for_each(|key| dir.remove(key));
+        dir.forget_mount();
+        let is_whole = launch.on(&dir).start_or_end().is_ok();
+        dir.forget_mount();
+        let server = Launch::new(&SMALL).on(&dir).start();
+        known.assert_there(&server, &format!("a replay killed at {at}"));
+        is_whole
+    });
+    counted!(what, "{kills}: nothing lost");
+    assert!(kills > 6, "{kills} kills");
 }
 
 /// Has the thread die that makes the `n`th such call of its own, and the server with it.
 fn kills_at(call: &str, n: usize) -> Trace {
-    let (calls, kill) = (
-        format!("trace={call}"),
-        format!("inject={call}:signal=KILL:when={n}"),
-    );
     // With --seccomp-bpf strace does not send the signal.
+    let calls = format!("trace={call}");
+    let kill = format!("inject={call}:signal=KILL:when={n}");
     let options = ["-e", &calls, "-e", &kill];
     Trace::with(&options, "kills").expect("strace runs here")
 }
@@ -349,68 +275,43 @@ impl Known {
     fn assert_there(&self, server: &TestServer, when: &str) {
         for (key, may_be) in &self.values {
             let answer = server.get(key);
-            let found = if answer.status == 404 {
-                NOTHING
-            } else {
-                &answer.body
-            };
-            assert!(
-                may_be.iter().any(|value| value == found),
-                "{when}: {key} has {} bytes",
-                found.len()
-            );
+            let is_gone = answer.status == 404;
+            let found = if is_gone { NOTHING } else { &answer.body };
+            let is_right = may_be.iter().any(|value| value == found);
+            assert!(is_right, "{when}: {key} has {} bytes", found.len());
         }
-    }
-}
-
-/// The next start takes the journal for that of a system that was cut off.
-fn forget_mount(dir: &DataDir) {
-    let note = dir.path().join(".data-server/journal-state");
-    let Ok(text) = fs::read_to_string(&note) else {
-        return;
-    };
-    let lines: Vec<_> = text.lines().collect();
-    if lines.len() == 3 && lines[1].starts_with("open") {
-        fs::write(&note, [lines[0], "open", lines[2]].join("\n")).expect("a note");
     }
 }
 
 /// The disk need not know yet what a hand has removed or replaced shortly before: that does not keep out what was acknowledged after it.
 #[test]
 fn what_a_hand_did_shortly_before_keeps_no_acknowledged_value_out() {
-    let disk = ["--durability", "disk"];
-    for kind in Kind::ALL {
+    let args = ["--durability", "disk"];
+    Kind::each(&Kind::ALL, |kind| {
         let what = format!("changes by hand before a cut of power on {}", kind.name());
-        let Some(mut image) = available(&what, Image::new(kind)) else {
-            continue;
-        };
-        let dir = image.dir();
-        let mut server = Launch::new(&disk).on(&dir).start();
+        let mut disk = needed!(available(&what, Image::new(kind)));
+        let dir = disk.dir();
+        let mut server = Launch::new(&args).on(&dir).start();
         for key in ["folder", "removed", "replaced", "deleted"] {
             server.store(key, "before");
         }
         server.stop();
-        let mut server = Launch::new(&disk).on(&dir).start();
-        for key in ["folder", "removed"] {
+        let mut server = Launch::new(&args).on(&dir).start();
+        for key in ["folder", "removed", "replaced", "deleted"] {
             dir.remove(key);
         }
         for key in ["replaced", "deleted"] {
-            dir.remove(key);
             dir.place(key, "by hand");
         }
         for key in ["folder/key", "removed", "replaced"] {
             server.store(key, "acknowledged");
         }
         assert_eq!(server.ask("DELETE", "deleted").status, 200);
-        image.cut();
-        server.signal(Signal::KILL);
-        server.exit();
-        image.revive();
-        let server = Launch::new(&disk).on(&dir).start();
+        disk.cut_under(&mut server);
+        let server = Launch::new(&args).on(&dir).start();
         for key in ["folder/key", "removed", "replaced"] {
-            let answer = server.get(key);
-            assert_eq!(answer.body, b"acknowledged", "{key} on {}", kind.name());
+            assert_eq!(server.get(key).body, b"acknowledged", "{what}: {key}");
         }
-        assert_eq!(server.get("deleted").status, 404, "{}", kind.name());
-    }
+        assert_eq!(server.get("deleted").status, 404, "{what}");
+    });
 }

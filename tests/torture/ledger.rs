@@ -5,10 +5,9 @@
 //! acknowledged before it asks, the floor: what it meets is that change or a later one. Nothing here knows how the server
 //! works.
 
-use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use crate::support::Response;
+use crate::support::prelude::*;
 use crate::value::{is_value, written};
 
 /// The number of a change of a key, from 1; before the first it has no value.
@@ -191,13 +190,10 @@ impl Ledger {
 
     fn value(&self, floor: Number, answer: &Response) -> Result<Number, Fault> {
         let bytes = &answer.body;
-        let tagged = answer
-            .header("etag")
-            .and_then(|tag| self.tags.get(tag).copied());
-        let mut named = tagged
-            .into_iter()
-            .chain(written(bytes))
-            .chain(self.possible(floor));
+        let tagged = answer.header("etag");
+        let tagged = tagged.and_then(|tag| self.tags.get(tag).copied());
+        let named = tagged.into_iter().chain(written(bytes));
+        let mut named = named.chain(self.possible(floor));
         // An empty value names no write: its tag does, or it is of one that may be met and has none yet.
         let is_named =
             |number| tagged == Some(number) || !bytes.is_empty() || !self.is_tagged(number);

@@ -4,18 +4,13 @@
 mod change;
 mod worker;
 
-use std::collections::BTreeSet;
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
-use std::thread;
-use std::time::Duration;
+use std::sync::MutexGuard;
 
 use self::worker::Worker;
 use crate::keys;
 use crate::ledger::{Fault, Finding, Ledger, Tally};
 use crate::random::{Random, seed};
-use crate::support::{Client, Done, Heard, TestServer, within};
+use crate::support::prelude::*;
 
 pub(crate) const CLIENTS: usize = 8;
 
@@ -180,9 +175,8 @@ impl Load {
                 let _over = progress.over.when_dropped();
                 meanwhile()
             };
-            let mut ended = workers
-                .into_iter()
-                .map(|worker| worker.join().expect("a client"));
+            let ended = workers.into_iter();
+            let mut ended = ended.map(|worker| worker.join().expect("a client"));
             ended.try_for_each(|ended| ended).map(|()| result)
         })
     }
@@ -204,10 +198,8 @@ impl Load {
             .expect("no panic under the lock")
             .clone();
         let held = self.ledgers().filter(|ledger| ledger.holds() == Some(true));
-        let known: Vec<_> = held
-            .map(|ledger| ledger.key.clone())
-            .chain(given_up)
-            .collect();
+        let known = held.map(|ledger| ledger.key.clone()).chain(given_up);
+        let known: Vec<_> = known.collect();
         let mut unknown = files.iter().filter(|name| !known.contains(name));
         match unknown.find(|name| !self.is_left(name)) {
             Some(name) => Err((Fault::Litter, format!("{name} is no value"))),
@@ -229,10 +221,8 @@ impl Load {
             });
             ledger.start_over(number, &answer);
         }
-        let known: Vec<_> = self
-            .ledgers()
-            .map(|ledger| ledger.key.clone().into_bytes())
-            .collect();
+        let known = self.ledgers().map(|ledger| ledger.key.clone().into_bytes());
+        let known: Vec<_> = known.collect();
         let strange = server
             .dir
             .names()
@@ -242,10 +232,8 @@ impl Load {
         let strange: Vec<_> = strange
             .map(|name| name.escape_ascii().to_string())
             .collect();
-        assert!(
-            strange.is_empty(),
-            "names that no client wrote: {strange:?}"
-        );
+        let is_right = strange.is_empty();
+        assert!(is_right, "names that no client wrote: {strange:?}");
         server.dir.assert_nothing_staged();
         tally
     }

@@ -7,7 +7,6 @@
 
 mod backups;
 mod breaking;
-mod cas;
 mod cold;
 mod crash;
 mod damage;

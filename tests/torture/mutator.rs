@@ -4,16 +4,13 @@
 //! appears beside the data directory, and the server's memory, descriptors and log stay as they were. The seed is printed;
 //! an input is made of nothing but the seed and its number.
 
-use std::fs;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Mutex;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::net::Shutdown;
+use std::ops::Range;
 
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
-use crate::support::{DataDir, Launch, TestServer, eventually};
+use crate::support::prelude::*;
 
 /// Connections that one sender has open at once.
 const BATCH: u64 = 64;
@@ -58,51 +55,10 @@ const SEEDS: &[&str] = &[
     "PRI * HTTP/2.0||SM||",
 ];
 
-/// What is put in: ends, separators, numbers at edges, fields that frame.
-const WORDS: &[&str] = &[
-    "\r\n",
-    "\n",
-    "\r",
-    "\0",
-    " ",
-    "\t",
-    ":",
-    ",",
-    ";",
-    "#",
-    "%",
-    "%00",
-    "%2e",
-    "/",
-    "..",
-    "\"",
-    "=",
-    "\r\n\r\n",
-    "\n\n",
-    "\r\n ",
-    "0\r\n\r\n",
-    "ffffffffffffffff",
-    "18446744073709551615",
-    "9223372036854775808",
-    "-1",
-    "+1",
-    "0x1",
-    "00",
-    "Content-Length: 3\r\n",
-    "Content-Length: 0\r\n",
-    "Transfer-Encoding: chunked\r\n",
-    "Transfer-Encoding: gzip, chunked\r\n",
-    "Host: t\r\n",
-    "Host: \r\n",
-    "Connection: close\r\n",
-    "Upgrade: h2c\r\n",
-    "HTTP/1.0",
-    "HTTP/9.9",
-    "GET ",
-    "PUT ",
-    "\u{e9}",
-    "\u{7f}",
-];
+/// What is put in, between `~`: ends, separators, numbers at edges, fields that frame.
+const WORDS: &str = "|~\n~\r~\0~ ~\t~:~,~;~#~%~%00~%2e~/~..~\"~=~||~\n\n~| ~0||~ffffffffffffffff~18446744073709551615~\
+    9223372036854775808~-1~+1~0x1~00~Content-Length: 3|~Content-Length: 0|~Transfer-Encoding: chunked|~\
+    Transfer-Encoding: gzip, chunked|~Host: t|~Host: |~Connection: close|~Upgrade: h2c|~HTTP/1.0~HTTP/9.9~GET ~PUT ~\u{e9}~\u{7f}";
 
 #[test]
 fn hostile_input_does_no_harm() {
@@ -117,23 +73,18 @@ fn hostile_input_does_no_harm() {
     tally.add(attack(ground.server.addr, seed, warm_up..inputs).expect("a server that is well"));
     let growth = ground.server.proc().rss_kib().saturating_sub(before);
     assert!(growth < GROWTH, "seed {seed}: {growth} KiB more memory");
-    eventually("nothing is left of the connections", || {
-        ground.server.proc().sockets() == ground.at_rest
-    });
+    let comes = || ground.server.proc().sockets() == ground.at_rest;
+    eventually("nothing is left of the connections", comes);
     ground.is_unharmed().expect("no harm");
-    assert!(
-        tally.answers > inputs / 2 && tally.refused > inputs / 10,
-        "{tally:?}: too tame to tell"
-    );
+    let is_wild = tally.answers > inputs / 2 && tally.refused > inputs / 10;
+    assert!(is_wild, "{tally:?}: too tame to tell");
     assert!(tally.done > inputs / 100, "{tally:?}: nothing gets through");
-    counted(
+    counted!(
         "mutator",
-        &format!(
-            "{inputs} inputs, {} answers, {} of them refusals; {growth} KiB more memory; {:.0?}; seed {seed}",
-            tally.answers,
-            tally.refused,
-            start.elapsed()
-        ),
+        "{inputs} inputs, {} answers, {} of them refusals; {growth} KiB more memory; {:.0?}; seed {seed}",
+        tally.answers,
+        tally.refused,
+        start.elapsed()
     );
     ground.end();
 }
@@ -149,15 +100,7 @@ impl Ground {
     fn new() -> Self {
         let dir = DataDir::in_memory();
         fs::write(dir.outside("outside"), SONG).expect("a file outside");
-        let args = [
-            "--threads",
-            "2",
-            "--cache",
-            "1MiB",
-            "--max-body",
-            "1MiB",
-            "--compress",
-        ];
+        let args = words("--threads 2 --cache 1MiB --max-body 1MiB --compress");
         let server = Launch::new(&args).on(&dir).start();
         let at_rest = server.proc().sockets();
         server.store(CANARY, SONG);
@@ -166,11 +109,8 @@ impl Ground {
 
     /// The canary as the server answers it and as it lies on disk; and nothing new or changed beside the directory.
     fn is_unharmed(&self) -> Result<(), String> {
-        let (told, kept) = (
-            self.server.get(CANARY).body,
-            fs::read(self.server.dir.file(CANARY)),
-        );
-        if told != SONG || kept.as_deref().unwrap_or_default() != SONG {
+        let (told, kept) = (self.server.get(CANARY).body, self.server.dir.get(CANARY));
+        if told != SONG || kept.as_deref() != Some(SONG) {
             return Err("the canary is dead".to_owned());
         }
         let parent = self.server.dir.outside("");
@@ -270,28 +210,17 @@ fn attack(addr: SocketAddr, seed: u64, numbers: std::ops::Range<u64>) -> Result<
     })
 }
 
-fn send(
-    addr: SocketAddr,
-    seed: u64,
-    batch: std::ops::Range<u64>,
-    tally: &mut Tally,
-) -> Result<(), String> {
+fn send(addr: SocketAddr, seed: u64, batch: Range<u64>, tally: &mut Tally) -> Result<(), String> {
     let mut open = Vec::new();
     for number in batch {
-        let input = input(&mut Random::new(
-            seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
-        ));
+        let seed = seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let input = input(&mut Random::new(seed));
         let mut stream = TcpStream::connect(addr).map_err(|error| format!("connect: {error}"))?;
-        stream
-            .set_read_timeout(Some(LIMIT))
-            .expect("a read timeout");
-        stream
-            .set_write_timeout(Some(LIMIT))
-            .expect("a write timeout");
+        stream.set_read_timeout(Some(LIMIT)).expect("a timeout");
+        stream.set_write_timeout(Some(LIMIT)).expect("a timeout");
         // A server that refuses may have closed before it has all.
-        let _ = stream
-            .write_all(&input)
-            .and_then(|()| stream.shutdown(Shutdown::Write));
+        let sent = stream.write_all(&input);
+        let _ = sent.and_then(|()| stream.shutdown(Shutdown::Write));
         open.push((number, input, stream));
     }
     for (number, input, mut stream) in open {
@@ -302,12 +231,8 @@ fn send(
             }
             _ => tally.count(&told),
         };
-        ended.map_err(|fault| {
-            format!(
-                "seed {seed}, input {number}, {}: {fault}",
-                input.escape_ascii()
-            )
-        })?;
+        let input = input.escape_ascii();
+        ended.map_err(|fault| format!("seed {seed}, input {number}, {input}: {fault}"))?;
     }
     Ok(())
 }
@@ -324,12 +249,17 @@ fn input(random: &mut Random) -> Vec<u8> {
     input
 }
 
+fn word(random: &mut Random) -> Vec<u8> {
+    let words: Vec<&str> = WORDS.split('~').collect();
+    random.one_of(&words).replace('|', "\r\n").into_bytes()
+}
+
 fn mutate(random: &mut Random, input: &mut Vec<u8>) {
     let at = random.place(input.len());
     let end = input.len().min(at + 1 + random.place(12));
     match random.below(8) {
-        0 | 1 => drop(input.splice(at..at, random.one_of(WORDS).bytes())),
-        2 => drop(input.splice(at..end, random.one_of(WORDS).bytes())),
+        0 | 1 => drop(input.splice(at..at, word(random))),
+        2 => drop(input.splice(at..end, word(random))),
         3 => drop(input.drain(at..end)),
         4 => {
             let span = input[at..end].to_vec();

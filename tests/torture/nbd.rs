@@ -3,14 +3,10 @@
 //! nbdkit serves an image, nbdfuse shows that as a file, and an ext4 in this file is mounted through a loop device. A
 //! sync of the file system reaches nbdkit as a flush.
 
-use std::fs;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-
-use tempfile::TempDir;
+use std::process::Child;
 
 use crate::disk::{Disk, Kind, place};
-use crate::support::{DataDir, Mounted, eventually, run, text};
+use crate::support::prelude::*;
 
 /// What is wrong with the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -247,11 +243,8 @@ trait SpawnQuiet {
 
 impl SpawnQuiet for Command {
     fn spawn_quiet(&mut self, name: &str) -> Result<Running, String> {
-        let child = self
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
+        let child = self.stdin(Stdio::null()).stdout(Stdio::null());
+        let child = child.stderr(Stdio::null()).spawn();
         child
             .map(|child| Running(Some(child)))
             .map_err(|error| format!("{name}: {error}"))

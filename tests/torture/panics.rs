@@ -2,12 +2,8 @@
 //!
 //! The real binary panics by order of the environment, which only a debug build listens to.
 
-use std::thread;
-
-use rustix::process::Signal;
-
-use crate::scale::{counted, left_out, scaled};
-use crate::support::{Launch, Raw, Scrape, TestServer, eventually, pattern};
+use crate::scale::{counted, scaled};
+use crate::support::prelude::*;
 
 /// What a request for /boom meets: a panic before it is understood, or after it went on to wait.
 const PLACES: [&str; 2] = ["answer:/boom", "work:/boom"];
@@ -19,13 +15,12 @@ fn panicking(place: &str, threads: &str) -> Option<TestServer> {
 
 /// The same with these options.
 fn panicking_with(place: &str, options: &[&str]) -> Option<TestServer> {
-    if !cfg!(debug_assertions) {
-        left_out(
-            "panics in a handler",
-            "a release does not panic by order; the short form shows them",
-        );
-        return None;
-    }
+    only_where!(
+        cfg!(debug_assertions),
+        "panics in a handler",
+        "a release does not panic by order; the short form shows them",
+        None
+    );
     let launch = Launch::new(options);
     let server = launch.env("DATA_SERVER_PANIC", place).start();
     server.store("here", pattern(1, 5_000));
@@ -62,9 +57,11 @@ fn panics(server: &TestServer) -> String {
 fn the_log_names_the_request_that_panicked_by_its_id() {
     for place in PLACES {
         let launch = Launch::new(&["--threads", "1"]).env("DATA_SERVER_PANIC", place);
-        if !cfg!(debug_assertions) {
-            return left_out("the ids of panics", "a release does not panic by order");
-        }
+        only_where!(
+            cfg!(debug_assertions),
+            "the ids of panics",
+            "a release does not panic by order"
+        );
         let mut server = launch.start();
         let ask = |id: &str| {
             let answer = server
@@ -88,18 +85,13 @@ fn the_log_names_the_request_that_panicked_by_its_id() {
 #[test]
 fn a_panic_is_answered_500_counted_and_logged_and_costs_one_connection() {
     for place in PLACES {
-        let Some(mut server) = panicking(place, "1") else {
-            return;
-        };
+        let mut server = needed!(panicking(place, "1"));
         let mut neighbour = server.connect();
         assert_eq!(neighbour.ask(GET).status, 200);
         for (method, body) in [("GET", ""), ("PUT", "new"), ("DELETE", ""), ("GET", "")] {
             assert_costs_its_connection(&server, method, body);
-            assert_eq!(
-                neighbour.ask(GET).status,
-                200,
-                "a neighbour on the same reactor"
-            );
+            let found = neighbour.ask(GET).status;
+            assert_eq!(found, 200, "a neighbour on the same reactor");
         }
         assert_eq!(server.dir.read("boom"), b"value", "nothing was changed");
         server.store("after", "value");
@@ -127,9 +119,7 @@ fn a_panic_is_answered_500_counted_and_logged_and_costs_one_connection() {
 #[test]
 #[cfg_attr(debug_assertions, should_panic(expected = "status: 200"))]
 fn the_panic_harness_does_not_take_an_answer_for_a_panic() {
-    let Some(server) = panicking("answer:/elsewhere", "1") else {
-        return;
-    };
+    let server = needed!(panicking("answer:/elsewhere", "1"));
     assert_costs_its_connection(&server, "GET", "");
 }
 
@@ -137,9 +127,7 @@ fn the_panic_harness_does_not_take_an_answer_for_a_panic() {
 fn under_load_others_never_notice() {
     const CLIENTS: usize = 8;
     let requests = scaled(200, 5_000);
-    let Some(mut server) = panicking(PLACES[1], "2") else {
-        return;
-    };
+    let mut server = needed!(panicking(PLACES[1], "2"));
     let panics = thread::scope(|scope| {
         let addr = server.addr;
         let ask = move || {
@@ -161,19 +149,14 @@ fn under_load_others_never_notice() {
     let counted_by_it = self::panics(&server);
     assert_eq!(counted_by_it, panics.to_string(), "every panic is counted");
     server.stop();
-    counted(
-        "panics",
-        &format!("{panics} beside {} requests", CLIENTS * requests),
-    );
+    counted!("panics", "{panics} beside {} requests", CLIENTS * requests);
 }
 
 /// Outside a request it costs the connection, whether that has a task by then or is still with the one that took it in.
 #[test]
 fn a_panic_of_a_connection_costs_that_connection_alone() {
     const BOOM: &str = "GET /boom HTTP/1.1\r\nHost: t\r\n\r\n";
-    let Some(mut server) = panicking_with("connection:/boom", &["--threads", "1"]) else {
-        return;
-    };
+    let mut server = needed!(panicking_with("connection:/boom", &["--threads", "1"]));
     let mut neighbour = server.connect();
     let ask_neighbour = |neighbour: &mut Raw| {
         let answer = neighbour.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n");
@@ -233,7 +216,7 @@ mod threads {
     }
 
     async fn put(store: &Directory, panics: bool) -> Result<(), Error> {
-        let mut upload = store.upload(Some(100_000)).await?;
+        let mut upload = store.upload(Some(100_000), None).await?;
         upload.push(vec![7; 100_000].into()).await?;
         let key = Key::new("key").expect("a key");
         let allow = move |_| {

@@ -4,16 +4,14 @@
 //! machine does meets both, and medians. Other jobs may still hit the one and not the other: a difference that is there is
 //! there each time.
 
-use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, Instant};
 
 use argon2::{Argon2, PasswordHasher};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::scale::{counted, is_full, left_out};
-use crate::support::{DataDir, Launch, Raw, TestServer, ask};
+use crate::scale::{counted, is_full};
+use crate::support::prelude::*;
 
 /// Pairs of answers that are compared.
 const PAIRS: u16 = 400;
@@ -58,10 +56,7 @@ fn compare(server: &TestServer, first: u16) -> (Duration, Duration) {
 
 /// Of a server whose passwords have hashes like that of `alice`.
 fn known_and_unknown_names_take_equally_long(what: &str, hash: &str) {
-    if !is_full() {
-        left_out(what, "in the full form alone");
-        return;
-    }
+    only_where!(is_full(), what, "in the full form alone");
     let dir = DataDir::temporary();
     let file = dir.outside("access.toml");
     let text = format!("[[subject]]\nname = \"alice\"\npassword = '{hash}'\n");
@@ -77,9 +72,9 @@ fn known_and_unknown_names_take_equally_long(what: &str, hash: &str) {
         if (ratio - 1.0).abs() <= MOST {
             let last = seen.last().expect("this one");
             let tries = seen.len();
-            counted(
+            counted!(
                 what,
-                &format!("medians of {PAIRS} known and unknown names: {last}, try {tries}"),
+                "medians of {PAIRS} known and unknown names: {last}, try {tries}"
             );
             return;
         }

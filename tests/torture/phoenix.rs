@@ -1,12 +1,8 @@
 //! A server over a bucket that is killed, and started again on the same socket, as with a service manager: a request to one
 //! that was killed is cut off, and the next one waits for the next server.
 
-use std::net::{SocketAddr, TcpListener};
-
-use rustix::process::Signal;
-
+use crate::support::prelude::*;
 use crate::support::s3::Bucket;
-use crate::support::{Launch, TestServer};
 
 pub(crate) struct Phoenix {
     socket: TcpListener,
@@ -35,8 +31,7 @@ impl Phoenix {
     }
 
     pub(crate) fn kill(&mut self) {
-        self.server.signal(Signal::KILL);
-        assert_eq!(self.server.exit(), None, "killed");
+        self.server.kill();
     }
 
     pub(crate) fn rise(&mut self) {

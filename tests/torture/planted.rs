@@ -3,31 +3,26 @@
 //! The syncs are skipped at the kernel's door, by strace: a library that is preloaded to skip them (eatmydata) would
 //! not be asked, for the server makes its system calls itself.
 
-use std::fs::{self, File};
-
-use rustix::process::Signal;
-
 use crate::disk::{Disk, Image, Kind};
 use crate::ledger::Fault;
 use crate::load::Load;
 use crate::nbd::{Nbd, Weakness};
 use crate::power::{ENOUGH, Moment, Report, write_some};
 use crate::scale::{available, counted};
-use crate::support::{Launch, TestServer, Trace, text};
+use crate::support::prelude::*;
 
 /// Cuts the power of a server that skips syncs as strace is told here, until that is found out.
 fn losses_are_reported(what: &str, disk: Result<impl Disk, String>, of_names_alone: bool) {
     let what = format!("the control without {what}");
-    let Some(mut disk) = available(&what, disk) else {
-        return;
-    };
+    let mut disk = needed!(available(&what, disk));
     let dir = disk.dir();
+    let lie = "inject=fsync,fdatasync,syncfs:retval=0";
     let mut options = vec![
         "--seccomp-bpf",
         "-e",
         "trace=fsync,fdatasync,syncfs",
         "-e",
-        "inject=fsync,fdatasync,syncfs:retval=0",
+        lie,
     ];
     let mut load = Load::new("planted");
     let folders: Vec<_> = load.folders().iter().map(|path| dir.file(path)).collect();
@@ -35,9 +30,7 @@ fn losses_are_reported(what: &str, disk: Result<impl Disk, String>, of_names_alo
         options.extend(["-P", text(dir.path())]);
         options.extend(folders.iter().flat_map(|path| ["-P", text(path)]));
     }
-    let Some(trace) = Trace::with(&options, &what) else {
-        return;
-    };
+    let trace = needed!(Trace::with(&options, &what));
     let launch = || trace.around(Launch::new(&["--durability", "disk"]));
     find_out(&what, &mut disk, &mut load, launch);
 }
@@ -55,52 +48,35 @@ fn find_out(what: &str, disk: &mut impl Disk, load: &mut Load, launch: impl Fn()
             Err(_) => refused += 1,
         }
     }
-    assert_ne!(
-        report.tally.losses() + refused,
-        0,
-        "{what}, nothing is lost: {report}"
-    );
-    counted(what, &format!("{report}; {refused} starts refused"));
+    let found = report.tally.losses() + refused;
+    assert_ne!(found, 0, "{what}, nothing is lost: {report}");
+    counted!(what, "{report}; {refused} starts refused");
 }
 
 #[test]
 fn a_server_without_syncs_is_found_out() {
-    losses_are_reported("syncs, ext4", Image::new(Kind::Ext4), false);
-}
-
-#[test]
-fn a_server_without_syncs_is_found_out_on_btrfs() {
-    losses_are_reported("syncs, btrfs", Image::new(Kind::Btrfs), false);
-}
-
-#[test]
-fn a_server_without_syncs_is_found_out_on_a_volatile_cache() {
-    losses_are_reported(
-        "syncs, volatile cache",
-        Nbd::new(Weakness::VolatileCache),
-        false,
-    );
+    Kind::each(&[Kind::Ext4, Kind::Btrfs], |kind| {
+        losses_are_reported(&format!("syncs, {}", kind.name()), Image::new(kind), false);
+    });
+    let disk = Nbd::new(Weakness::VolatileCache);
+    losses_are_reported("syncs, volatile cache", disk, false);
 }
 
 /// No server can keep what such a device forgets.
 #[test]
 fn a_disk_that_lies_about_flushes_is_found_out() {
     let what = "a disk that lies about flushes";
-    let Some(mut disk) = available(what, Nbd::new(Weakness::LyingCache)) else {
-        return;
-    };
+    let mut disk = needed!(available(what, Nbd::new(Weakness::LyingCache)));
     let launch = || Launch::new(&["--durability", "disk"]);
     find_out(what, &mut disk, &mut Load::new("planted"), launch);
 }
 
 #[test]
-fn a_server_without_syncs_of_the_directory_is_found_out_on_ext4() {
-    losses_are_reported("syncs of names, ext4", Image::new(Kind::Ext4), true);
-}
-
-#[test]
-fn a_server_without_syncs_of_the_directory_is_found_out_on_xfs() {
-    losses_are_reported("syncs of names, xfs", Image::new(Kind::Xfs), true);
+fn a_server_without_syncs_of_the_directory_is_found_out() {
+    Kind::each(&[Kind::Ext4, Kind::Xfs], |kind| {
+        let what = format!("syncs of names, {}", kind.name());
+        losses_are_reported(&what, Image::new(kind), true);
+    });
 }
 
 /// A directory that goes back to an earlier state, and values cut short, emptied and written in place.
@@ -111,8 +87,7 @@ fn values_changed_by_hand_are_found_out() {
     let dir = server.dir.clone();
     for _ in 0..2 {
         write_some(&server, &mut load, 2 * ENOUGH);
-        server.signal(Signal::KILL);
-        server.exit();
+        server.kill();
         server = Launch::new(&[]).on(&dir).start();
         let tally = load.look(&server);
         assert_eq!(tally.losses(), 0, "{tally}: {:?}", tally.examples);
@@ -121,7 +96,7 @@ fn values_changed_by_hand_are_found_out() {
     let long = |(_, value): &(Vec<u8>, Vec<u8>)| value.len() >= 1000;
     let mut earlier = dir.values();
     // Three are changed below, and most values are short.
-    while earlier.iter().filter(|value| long(value)).count() < 3 {
+    while earlier.values().filter(|value| value.len() >= 1000).count() < 3 {
         write_some(&server, &mut load, ENOUGH);
         earlier = dir.values();
     }
@@ -136,24 +111,13 @@ fn values_changed_by_hand_are_found_out() {
         assert!(tally.of(fault) > 0, "{tally}");
     }
 
-    let mut long = dir
-        .values()
-        .into_iter()
-        .filter(long)
-        .map(|(key, _)| dir.file(key));
+    let values = dir.values().into_iter().filter(long);
+    let mut long = values.map(|(key, _)| String::from_utf8(key).expect("UTF-8"));
     let mut next = || long.next().expect("a long value");
-    let open = |path| File::options().write(true).open(path).expect("a value");
-    open(next()).set_len(0).expect("an empty value");
-    open(next()).set_len(999).expect("half a value");
-    fs::write(next(), vec![b'x'; 2000]).expect("a value that no client wrote");
+    dir.set_len(&next(), 0);
+    dir.set_len(&next(), 999);
+    dir.place(&next(), vec![b'x'; 2000]);
     let tally = load.look(&server);
-    assert_eq!(
-        (
-            tally.of(Fault::Empty),
-            tally.of(Fault::Torn),
-            tally.losses()
-        ),
-        (1, 2, 3),
-        "{tally}"
-    );
+    let found = [Fault::Empty, Fault::Torn].map(|fault| tally.of(fault));
+    assert_eq!((found, tally.losses()), ([1, 2], 3), "{tally}");
 }

@@ -5,17 +5,13 @@
 //! ones to the disk, or when a stranger has made the file system record some of it.
 
 use std::fmt;
-use std::fs::File;
-use std::io::Write;
-use std::thread;
 
-use rustix::process::Signal;
-
-use crate::disk::{Disk, Image, Kind};
+use crate::disk::{Disk, Image, Kind, sync_of_a_stranger};
 use crate::ledger::Tally;
 use crate::load::{Load, Progress, Silence, Terms};
+use crate::random::SEED;
 use crate::scale::{available, counted, scaled};
-use crate::support::{Launch, TestServer, Trace, eventually, text};
+use crate::support::prelude::*;
 
 /// Acknowledged writes, without which a cut counts for nothing.
 pub(crate) const ENOUGH: usize = 100;
@@ -38,10 +34,11 @@ pub(crate) struct Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cuts, writes, .. } = self;
         write!(
             f,
-            "{} cuts, {} acknowledged writes, {}",
-            self.cuts, self.writes, self.tally
+            "{cuts} cuts, {writes} acknowledged writes, {}",
+            self.tally
         )
     }
 }
@@ -53,21 +50,15 @@ pub(crate) enum Moment {
     Among,
     /// Right after the last write.
     After,
-    /// After that, and after a stranger has synced a file of its own: the file system may have recorded names by then
-    /// whose bytes it has not.
+    /// After that, and after the sync of a stranger.
     AfterAStranger,
 }
 
 impl Report {
-    /// One cut of power, and the look at what is left.
-    pub(crate) fn cut(
-        &mut self,
-        disk: &mut impl Disk,
-        load: &mut Load,
-        moment: Moment,
-        launch: impl Fn() -> Launch,
-    ) {
-        self.strike(disk, load, moment, launch().on(&disk.dir()).start());
+    /// One cut of power under a server with this durability, and the look at what is left.
+    fn cut(&mut self, disk: &mut impl Disk, load: &mut Load, cycle: usize, durability: &str) {
+        let launch = Launch::new(&["--durability", durability]);
+        self.strike(disk, load, moment(cycle), launch.on(&disk.dir()).start());
         self.look(Launch::new(&[]).on(&disk.dir()).start(), load);
     }
 
@@ -92,21 +83,14 @@ impl Report {
             writes
         });
         let writes = writes.expect("no broken promise before the power is back");
-        assert!(
-            writes >= ENOUGH,
-            "{writes} writes before the cut count for nothing"
-        );
+        assert!(writes >= ENOUGH, "{writes} writes count for nothing");
         if moment == Moment::AfterAStranger {
-            let stranger = File::create(disk.dir().outside("stranger"));
-            let synced =
-                stranger.and_then(|mut file| file.write_all(b"?").and_then(|()| file.sync_all()));
-            synced.expect("a stranger's sync");
+            sync_of_a_stranger(&disk.dir());
         }
         if moment != Moment::Among {
             disk.cut();
         }
-        server.signal(Signal::KILL);
-        server.exit();
+        server.kill();
         disk.revive();
         self.cuts += 1;
         self.writes += writes;
@@ -123,12 +107,8 @@ impl Report {
 
     #[track_caller]
     pub(crate) fn assert_nothing_lost(&self, load: &Load) {
-        let (seed, examples) = (load.seed, &self.tally.examples);
-        assert_eq!(
-            self.tally.losses(),
-            0,
-            "DATA_SERVER_TORTURE_SEED={seed}: {self}; {examples:?}"
-        );
+        let (losses, examples) = (self.tally.losses(), &self.tally.examples);
+        assert_eq!(losses, 0, "{SEED}={}: {self}; {examples:?}", load.seed);
     }
 }
 
@@ -137,97 +117,83 @@ pub(crate) fn moment(cycle: usize) -> Moment {
     [Moment::Among, Moment::After, Moment::AfterAStranger][cycle % 3]
 }
 
-/// The disk of this kind, or a word on what is not tested.
-fn disk(kind: Kind, what: &str) -> Option<Image> {
-    available(&format!("{what} on {}", kind.name()), Image::new(kind))
-}
-
-fn nothing_acknowledged_is_lost_on(kind: Kind) {
-    let Some(mut disk) = disk(kind, "cuts of power with --durability disk") else {
-        return;
-    };
-    let mut load = Load::new("power");
-    let mut report = Report::default();
+/// Cuts the power of a disk that keeps what it says, under servers with `--durability disk`.
+pub(crate) fn nothing_acknowledged_is_lost(what: &str, disk: Result<impl Disk, String>) {
+    let what = format!("{what}, disk");
+    let mut disk = needed!(available(&what, disk));
+    let (mut load, mut report) = (Load::new("power"), Report::default());
     for cycle in 0..scaled(3, 100) {
-        report.cut(&mut disk, &mut load, moment(cycle), || {
-            Launch::new(&["--durability", "disk"])
-        });
+        report.cut(&mut disk, &mut load, cycle, "disk");
         report.assert_nothing_lost(&load);
     }
-    counted(
-        &format!("power cut, disk, {}", kind.name()),
-        &format!("{report}; seed {}", load.seed),
-    );
+    counted!(&what, "{report}; seed {}", load.seed);
+}
+
+/// What `os` promises of a cut of power is that the server starts again, with no other names than those it was given, and serves.
+/// Losses are counted.
+pub(crate) fn it_serves_again(
+    what: &str,
+    disk: Result<impl Disk, String>,
+    first: usize,
+) -> Option<Report> {
+    let what = format!("{what}, os");
+    let mut disk = available(&what, disk)?;
+    let (mut load, mut report) = (Load::new("power"), Report::default());
+    for cycle in first..first + scaled(1, 30) {
+        keep_some(&mut disk, &mut load);
+        report.cut(&mut disk, &mut load, cycle, "os");
+    }
+    counted!(&what, "{report}; seed {}", load.seed);
+    Some(report)
 }
 
 #[test]
-fn disk_loses_nothing_to_a_power_cut_on_ext4() {
-    nothing_acknowledged_is_lost_on(Kind::Ext4);
+fn disk_loses_nothing_to_a_power_cut() {
+    Kind::each(&Kind::ALL, |kind| {
+        nothing_acknowledged_is_lost(&format!("power cut, {}", kind.name()), Image::new(kind));
+    });
 }
 
 #[test]
-fn disk_loses_nothing_to_a_power_cut_on_xfs() {
-    nothing_acknowledged_is_lost_on(Kind::Xfs);
-}
-
-#[test]
-fn disk_loses_nothing_to_a_power_cut_on_btrfs() {
-    nothing_acknowledged_is_lost_on(Kind::Btrfs);
+fn os_serves_again_after_a_power_cut_and_its_losses_are_counted() {
+    for (number, kind) in Kind::ALL.into_iter().enumerate() {
+        let lines = format!("power cut, {}", kind.name());
+        it_serves_again(&lines, Image::new(kind), number);
+    }
 }
 
 /// xfs calls the sync of a directory done when it has shut down and dropped the names instead. Here it shuts down
 /// between the change of a name and that sync.
 #[test]
 fn a_sync_that_xfs_calls_done_after_shutting_down_is_not_acknowledged() {
-    let what = "a shutdown between a change and its sync";
-    let Some(mut disk) = disk(Kind::Xfs, what) else {
-        return;
-    };
+    let what = "a shutdown of xfs between a change and its sync";
+    let mut disk = needed!(available(what, Image::new(Kind::Xfs)));
     let dir = disk.dir();
-    let options = [
-        "-P",
-        text(dir.path()),
-        "-e",
-        "inject=fsync:delay_enter=1000000",
-    ];
-    let Some(trace) = Trace::with(&options, what) else {
-        return;
-    };
+    let delay = "inject=fsync:delay_enter=1000000";
+    let options = ["-P", text(dir.path()), "-e", delay];
+    let trace = needed!(Trace::with(&options, what));
     // With a journal nothing waits for the sync of a name.
     let launch = || Launch::new(&["--durability", "disk", "--journal", "off"]).on(&dir);
     let mut server = launch().start();
     server.store("removed", "value");
     server.stop();
-    for removes in [false, true] {
+    for (method, key) in [("PUT", "new"), ("DELETE", "removed")] {
         let mut server = trace.around(launch()).start();
         let answer = thread::scope(|scope| {
-            let server = &server;
-            let change = scope.spawn(move || {
-                if removes {
-                    server.ask("DELETE", "removed")
-                } else {
-                    server.put("new", "value")
-                }
+            let change = scope.spawn(|| match method {
+                "PUT" => server.put(key, "value"),
+                _ => server.ask(method, key),
             });
-            let is_made = || {
-                if removes {
-                    !dir.file("removed").exists()
-                } else {
-                    dir.file("new").exists()
-                }
-            };
+            let is_made = || dir.file(key).exists() == (method == "PUT");
             eventually("the name is changed", is_made);
             disk.cut();
             change.join().expect("an answer")
         });
         assert_eq!(answer.status, 500, "{answer:?}");
-        server.signal(Signal::KILL);
-        server.exit();
+        server.kill();
         disk.revive();
-        assert!(
-            dir.file("removed").exists() && !dir.file("new").exists(),
-            "the change is lost"
-        );
+        let (new, removed) = (dir.file("new").exists(), dir.file("removed").exists());
+        assert!(removed && !new, "the change is lost");
     }
 }
 
@@ -248,27 +214,4 @@ pub(crate) fn keep_some(disk: &mut impl Disk, load: &mut Load) {
     assert_eq!(load.look(&server).losses(), 0, "before any cut");
     server.stop();
     disk.revive();
-}
-
-/// What `os` promises of a cut of power is that the server starts again, with no other names than those it was given,
-/// and serves. Losses are counted.
-#[test]
-fn os_serves_again_after_a_power_cut_and_its_losses_are_counted() {
-    for (number, kind) in Kind::ALL.into_iter().enumerate() {
-        let Some(mut disk) = disk(kind, "cuts of power with --durability os") else {
-            continue;
-        };
-        let mut load = Load::new("power");
-        let mut report = Report::default();
-        for cycle in number..number + scaled(1, 30) {
-            keep_some(&mut disk, &mut load);
-            report.cut(&mut disk, &mut load, moment(cycle), || {
-                Launch::new(&["--durability", "os"])
-            });
-        }
-        counted(
-            &format!("power cut, os, {}", kind.name()),
-            &format!("{report}; seed {}", load.seed),
-        );
-    }
 }

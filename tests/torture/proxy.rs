@@ -3,15 +3,12 @@
 //! It counts what it has passed on, so that a test knows what the server cannot have seen, and how many connections broke.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::net::Shutdown;
+use std::thread::JoinHandle;
 
 use socket2::SockRef;
 
-use crate::support::eventually;
+use crate::support::prelude::*;
 
 /// What goes wrong, after so many bytes in that direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

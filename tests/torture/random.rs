@@ -1,7 +1,9 @@
 //! Numbers from a seed: what a test draws, so that a run that failed can be drawn again.
 
 use std::env;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
+
+use crate::support::prelude::*;
 
 /// The variable that gives a run its seed.
 pub(crate) const SEED: &str = "DATA_SERVER_TORTURE_SEED";

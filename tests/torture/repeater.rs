@@ -3,10 +3,9 @@
 //! It does not know what it sends again: a write that was made is made twice, or refused by the condition that it ended.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
+use std::net::Shutdown;
+
+use crate::support::prelude::*;
 
 /// How often a request is sent at most.
 const TRIES: usize = 3;

@@ -5,14 +5,11 @@
 
 mod power;
 
-use std::fs;
 use std::io::{Seek, SeekFrom, Write};
-
-use rustix::process::Signal;
 
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
-use crate::support::{DataDir, Launch, Raw, Resumable, TestServer, pattern};
+use crate::support::prelude::*;
 
 /// What is sent at a time.
 const BLOCK: usize = 1 << 20;
@@ -105,8 +102,7 @@ impl Run {
             0 => {
                 self.counts.kills += 1;
                 let mut server = self.server.take().expect("a server");
-                server.signal(Signal::KILL);
-                server.exit();
+                server.kill();
                 self.restart();
             }
             1 => {
@@ -258,13 +254,11 @@ fn an_upload_that_is_cut_at_every_sixteenth_is_published_whole() {
         resets,
         sent_again,
     } = all;
-    counted(
+    counted!(
         "resumable",
-        &format!(
-            "{uploads} uploads of {blocks} MiB: {kills} kills, {hang_ups} connections closed, {resets} reset; each whole, no \
+        "{uploads} uploads of {blocks} MiB: {kills} kills, {hang_ups} connections closed, {resets} reset; each whole, no \
              answered offset taken back, {} KiB sent again",
-            sent_again >> 10
-        ),
+        sent_again >> 10
     );
 }
 

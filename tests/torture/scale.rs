@@ -18,12 +18,19 @@ pub(crate) fn available<T>(what: &str, needed: Result<T, String>) -> Option<T> {
 }
 
 /// Says what was counted, in one line that `tests/run full` gathers.
-pub(crate) fn counted(test: &str, counts: &str) {
-    eprintln!("COUNTED: {test}: {counts}");
+macro_rules! counted {
+    ($test:expr, $($counts:tt)+) => {
+        eprintln!("COUNTED: {}: {}", $test, format_args!($($counts)+))
+    };
 }
+pub(crate) use counted;
 
 #[test]
 fn the_short_form_is_the_default() {
     assert_eq!(scaled(1, 2), if is_full() { 2 } else { 1 });
-    counted("scale", if is_full() { "full form" } else { "short form" });
+    counted!(
+        "scale",
+        "{}",
+        if is_full() { "full form" } else { "short form" }
+    );
 }

@@ -2,7 +2,7 @@
 
 use crate::ledger::Number;
 use crate::random::Random;
-use crate::support::pattern;
+use crate::support::prelude::*;
 
 /// Whether these bytes are the whole of some write of this key. (That of none are, for some writes are empty.)
 pub(crate) fn is_whole(key: &str, bytes: &[u8]) -> bool {

@@ -3,7 +3,9 @@
 //! A `pub use` is an import only if the file uses the name itself. Otherwise it re-exports the name: a file that imports
 //! that name imports the file that defines it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
+
+use crate::support::prelude::*;
 
 /// A module's path below the crate; empty for the crate itself.
 type Module = Vec<String>;
@@ -94,9 +96,8 @@ impl Files {
         let used = used.filter(|u| !u.is_forwarded || words.contains(u.name.as_str()));
         let used = used.map(|u| u.path.clone());
         let named = paths(&file.rest).into_iter();
-        let targets = used
-            .chain(named)
-            .filter_map(|path| self.target(at, &path, 0));
+        let targets = used.chain(named);
+        let targets = targets.filter_map(|path| self.target(at, &path, 0));
         targets.filter(|to| to != at).collect()
     }
 
@@ -137,10 +138,8 @@ impl Files {
         if self.0.contains_key(&child) {
             return self.walk(child, rest, depth);
         }
-        let forwarded = file
-            .uses
-            .iter()
-            .find(|u| u.is_forwarded && u.name == *first);
+        let mut forwarded = file.uses.iter();
+        let forwarded = forwarded.find(|u| u.is_forwarded && u.name == *first);
         match forwarded {
             // A re-export of another crate.
             Some(forwarded) if depth < 8 => self.target(&at, &forwarded.path, depth + 1),
@@ -243,28 +242,23 @@ fn expand(prefix: &[String], tree: &str, is_forwarded: bool, uses: &mut Vec<Use>
 
 fn segments(path: &str) -> Vec<String> {
     let segments = path.split("::").map(str::trim);
-    segments
-        .filter(|s| !s.is_empty())
-        .map(str::to_owned)
-        .collect()
+    let these = segments.filter(|s| !s.is_empty()).map(str::to_owned);
+    these.collect()
 }
 
 /// The paths of two names or more in `code`, each from its first name.
 fn paths(code: &str) -> Vec<Vec<String>> {
     let is_part = |c: char| is_word(c) || c == ':';
-    let parts = code
-        .split(|c| !is_part(c))
-        .filter(|part| part.contains("::"));
+    let parts = code.split(|c| !is_part(c));
+    let parts = parts.filter(|part| part.contains("::"));
     // A type after a single colon, as in `x:a::b`, begins anew.
     let parts = parts.map(|part| part.replace("::", "\n"));
     let parts = parts.map(|part| part.rsplit(':').next().unwrap_or_default().to_owned());
     let parts = parts.filter(|part| !part.starts_with('\n'));
     parts
         .map(|part| {
-            part.lines()
-                .map(str::to_owned)
-                .filter(|s| !s.is_empty())
-                .collect()
+            let these = part.lines().map(str::to_owned).filter(|s| !s.is_empty());
+            these.collect()
         })
         .collect()
 }

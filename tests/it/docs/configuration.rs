@@ -1,12 +1,13 @@
 //! Checks that `docs/configuration.md` is what the command line generates.
 
+use std::env;
 use std::fmt::Write as _;
-use std::{env, fs};
 
 use clap::{Arg, Command, CommandFactory};
 use data_server::Args;
 
 use super::path;
+use crate::support::prelude::*;
 
 const PAGE: &str = "docs/configuration.md";
 
@@ -126,11 +127,9 @@ fn row(option: &Arg) -> String {
         (None, None) if takes_value => "none".to_owned(),
         (None, None) => "off".to_owned(),
     };
-    let values: Vec<String> = option
-        .get_possible_values()
-        .iter()
-        .map(|value| format!("`{}`", value.get_name()))
-        .collect();
+    let values = option.get_possible_values();
+    let values = values.iter().map(|value| format!("`{}`", value.get_name()));
+    let values: Vec<String> = values.collect();
     let values = match values.as_slice() {
         values if takes_value && !values.is_empty() => format!(". One of {}", values.join(", ")),
         _ => String::new(),

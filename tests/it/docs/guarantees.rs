@@ -1,9 +1,7 @@
 //! The page of the guarantees names the tests of each promise, and they are there.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use super::{path, text};
+use crate::support::prelude::*;
 
 const PAGE: &str = "docs/guarantees.md";
 
@@ -54,9 +52,8 @@ fn named(section: &str) -> Vec<&str> {
         }
         is_table_of_tests |= last == Some("tests");
     }
-    let names = cells
-        .iter()
-        .flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    let names = cells.iter();
+    let names = names.flat_map(|cell| cell.split('`').skip(1).step_by(2));
     names.collect()
 }
 

@@ -5,10 +5,7 @@ mod configuration;
 mod guarantees;
 mod sessions;
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
-
+use crate::support::prelude::*;
 use crate::support::{
     TestServer, is_on_path,
     s3::VersityGw,
@@ -25,9 +22,8 @@ fn text(name: &str) -> String {
 
 /// Every document, by its path in the repository.
 fn pages() -> Vec<String> {
-    let mut pages: Vec<String> = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
-        .map(String::from)
-        .into();
+    let pages = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"];
+    let mut pages: Vec<String> = pages.map(String::from).into();
     for entry in fs::read_dir(path("docs")).expect("docs") {
         let name = entry.expect("an entry").file_name();
         pages.push(format!("docs/{}", name.to_str().expect("text")));
@@ -60,13 +56,11 @@ sessions! {
 
 fn play(page: &str) {
     let missing = missing_tools();
-    if !missing.is_empty() {
-        crate::support::left_out(
-            &format!("the sessions of {page}"),
-            &format!("{missing:?} does not run here"),
-        );
-        return;
-    }
+    only_where!(
+        missing.is_empty(),
+        &format!("the sessions of {page}"),
+        &format!("{missing:?} does not run here")
+    );
     if page == OF_STORES && (VersityGw::required().is_none() || !is_on_path("nginx")) {
         return;
     }
@@ -168,10 +162,8 @@ fn every_link_leads_somewhere() {
             assert!(target.exists(), "{page}: {link} leads nowhere");
             if !anchor.is_empty() {
                 let there = anchors(&prose_of(&target));
-                assert!(
-                    there.contains(anchor),
-                    "{page}: {link}: no such heading: {there:?}"
-                );
+                let is_right = there.contains(anchor);
+                assert!(is_right, "{page}: {link}: no such heading: {there:?}");
             }
             followed += 1;
         }
@@ -217,9 +209,8 @@ fn the_table_of_metrics_names_what_is_scraped() {
     server.store("k", "value");
     assert_eq!(server.get("k").status, 200);
     let scraped = String::from_utf8(server.get("-/metrics").body).expect("text");
-    let families = scraped
-        .lines()
-        .filter_map(|line| line.strip_prefix("# TYPE "));
+    let families = scraped.lines();
+    let families = families.filter_map(|line| line.strip_prefix("# TYPE "));
     let there: BTreeSet<&str> = families.filter_map(|line| line.split(' ').next()).collect();
     assert!(there.len() > 20, "{there:?}");
 
@@ -238,8 +229,9 @@ fn the_table_of_metrics_names_what_is_scraped() {
         .collect();
     let told: BTreeSet<&str> = told.iter().map(String::as_str).collect();
     let differing: Vec<_> = told.symmetric_difference(&there).collect();
+    let is_right = differing.is_empty();
     assert!(
-        differing.is_empty(),
+        is_right,
         "only in the page, or only in /-/metrics: {differing:?}"
     );
 }
@@ -266,9 +258,8 @@ fn the_table_of_errors_names_what_the_source_answers() {
 fn problems(source: &str) -> BTreeSet<String> {
     let is_name = |text: &str| text.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
     let follows_status = |before: &str| {
-        let word = before
-            .strip_suffix(", ")
-            .and_then(|before| before.rsplit("::").next());
+        let word = before.strip_suffix(", ");
+        let word = word.and_then(|before| before.rsplit("::").next());
         word.is_some_and(|word| {
             word.len() > 3 && word.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
         })
@@ -277,10 +268,8 @@ fn problems(source: &str) -> BTreeSet<String> {
     let pairs = quotes.windows(2);
     let names = pairs.filter(|pair| follows_status(&source[..pair[0]]));
     let names = names.map(|pair| &source[pair[0] + 1..pair[1]]);
-    names
-        .filter(|name| is_name(name))
-        .map(str::to_owned)
-        .collect()
+    let all = names.filter(|name| is_name(name)).map(str::to_owned);
+    all.collect()
 }
 
 fn read_all(dir: &Path, text: &mut String) {

@@ -1,5 +1,6 @@
 //! The sessions of a page are judged rightly: patterns, and sessions that are wrong.
 
+use crate::support::prelude::*;
 use crate::support::session::{ADDRESS, fits, missing_tools, run};
 
 #[test]
@@ -27,13 +28,11 @@ fn a_pattern_fits_whole_lines() {
 
 #[test]
 fn a_wrong_session_is_found() {
-    if !missing_tools().is_empty() {
-        crate::support::left_out(
-            "wrong sessions",
-            "a command that sessions need does not run here",
-        );
-        return;
-    }
+    only_where!(
+        missing_tools().is_empty(),
+        "wrong sessions",
+        "a command that sessions need does not run here"
+    );
     let page = |session: &str| {
         format!(
             "```sh\ndata-server\n#> listening on http://{ADDRESS}\n```\n\n```sh\nS=http://{ADDRESS}\n{session}```\n"

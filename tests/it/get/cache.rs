@@ -1,15 +1,9 @@
 //! Proves the rest of the cache, beside [`crate::get::cached_values`]: races of readers with a writer, a hot key among many
 //! cold ones, and few descriptors.
 
-use std::fs;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::AtomicU64;
 
-use crate::support::{
-    DataDir, Done, Launch, Raw, TestServer, by_engine, directory_only, eventually, is_s3, pattern,
-    put_head, scaled,
-};
+use crate::support::prelude::*;
 
 fn get(key: &str) -> String {
     format!("GET /{key} HTTP/1.1\r\nHost: t\r\n\r\n")
@@ -40,13 +34,11 @@ fn race(args: &[&str], write: impl Fn(&TestServer, &mut Raw, u64)) {
     let read = || {
         let mut connection = server.connect();
         while !done.is_said() {
-            let least = acknowledged
-                .load(Ordering::Acquire)
-                .max(seen.load(Ordering::Acquire));
+            let least = acknowledged.load(Ordering::Acquire);
+            let least = least.max(seen.load(Ordering::Acquire));
             let got = connection.ask(get("k"));
-            let value: u64 = String::from_utf8_lossy(&got.body)
-                .parse()
-                .expect("a number");
+            let value = String::from_utf8_lossy(&got.body).parse();
+            let value: u64 = value.expect("a number");
             if value < least {
                 failed.store(true, Ordering::Release);
                 panic!("read {value} when {least} was known");
@@ -113,9 +105,8 @@ fn a_key_replaced_by_hand_is_a_register_on_every_reactor() {
 fn a_scan_of_cold_keys_does_not_evict_a_hot_one() {
     const COLD: u64 = 1500;
     directory_only!("the cache");
-    let server = Launch::new(&["--threads", "2", "--cache", "256KiB"])
-        .on(&DataDir::in_memory())
-        .start();
+    let server = Launch::new(&["--threads", "2", "--cache", "256KiB"]);
+    let server = server.on(&DataDir::in_memory()).start();
     for n in 0..COLD {
         server.dir.place(&format!("cold-{n}"), pattern(n, 500));
     }
@@ -143,10 +134,8 @@ fn a_thousand_keys_keep_few_descriptors_when_few_may_be_open() {
     const LIMIT: usize = 256;
     const CLIENTS: usize = 8;
     directory_only!("the cache");
-    let server = Launch::new(&["--threads", "2"])
-        .on(&DataDir::in_memory())
-        .through(&["prlimit", "--nofile=256:256"])
-        .start();
+    let server = Launch::new(&["--threads", "2"]).on(&DataDir::in_memory());
+    let server = server.through(&["prlimit", "--nofile=256:256"]).start();
     let at_rest = server.proc().descriptors();
     for n in 0..1000 {
         server.dir.place(&format!("k{n}"), pattern(n, 100));
@@ -166,8 +155,6 @@ fn a_thousand_keys_keep_few_descriptors_when_few_may_be_open() {
     }
     let kept = most - at_rest - CLIENTS;
     eprintln!("at most {kept} descriptors kept of {LIMIT}");
-    assert!(
-        (1..=LIMIT / 8 + 2).contains(&kept),
-        "{kept} descriptors kept"
-    );
+    let is_right = (1..=LIMIT / 8 + 2).contains(&kept);
+    assert!(is_right, "{kept} descriptors kept");
 }

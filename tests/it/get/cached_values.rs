@@ -1,15 +1,10 @@
 //! Proves that a cached value is never stale: the next GET on every reactor sees each change, over the wire or by hand. The
 //! cache is bounded and can be turned off.
 
-use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::symlink;
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
 
-use crate::support::{
-    Launch, Raw, TestServer, directory_only, eventually, pattern, put_head, scaled,
-};
+use crate::support::prelude::*;
 
 const GET_K: &str = "GET /k HTTP/1.1\r\nHost: t\r\n\r\n";
 
@@ -190,12 +185,9 @@ fn see_changes(size: usize, cache: &str, is_kept: bool) {
         if is_kept {
             read_until_kept(&server, &mut readers, &old);
         }
-        assert!(
-            readers
-                .iter_mut()
-                .all(|reader| reader.ask(GET_K).body == old),
-            "{what}"
-        );
+        let mut is_right = readers.iter_mut();
+        let is_right = is_right.all(|reader| reader.ask(GET_K).body == old);
+        assert!(is_right, "{what}");
         change(&server);
         let expected = match *after {
             After::Same => Some(old.clone()),
@@ -204,19 +196,14 @@ fn see_changes(size: usize, cache: &str, is_kept: bool) {
             After::Gone => None,
         };
         let etag = expected.is_some().then(|| {
-            let since = server
-                .dir
-                .modified("k")
-                .duration_since(SystemTime::UNIX_EPOCH);
+            let since = server.dir.modified("k");
+            let since = since.duration_since(SystemTime::UNIX_EPOCH);
             format!("\"{:x}\"", since.expect("after 1970").as_nanos())
         });
         for reader in &mut readers {
             let got = reader.ask(GET_K);
-            assert_eq!(
-                got.status,
-                if expected.is_some() { 200 } else { 404 },
-                "{what}"
-            );
+            let status = got.status;
+            assert_eq!(status, if expected.is_some() { 200 } else { 404 }, "{what}");
             if let Some(value) = &expected {
                 assert!(got.body == *value, "{what}: {} bytes", got.body.len());
                 assert_eq!(got.header("etag"), etag.as_deref(), "{what}");
@@ -270,10 +257,8 @@ fn without_a_cache_nothing_is_kept_open() {
     while Instant::now() < end {
         assert_eq!(reader.ask(GET_K).body, b"value");
     }
-    assert!(
-        !server.proc().has_open(&server.dir.file("k")),
-        "a descriptor is kept"
-    );
+    let is_right = !server.proc().has_open(&server.dir.file("k"));
+    assert!(is_right, "a descriptor is kept");
 }
 
 /// The cache keeps larger values open. A file that was removed by hand must not keep its space.
@@ -285,10 +270,8 @@ fn the_cache_closes_a_large_value_removed_by_hand() {
     let mut reader = server.connect();
     let is_open = || server.proc().descriptors();
     // After the first answer the connection is accepted and part of the count.
-    assert_eq!(
-        reader.ask("GET /none HTTP/1.1\r\nHost: t\r\n\r\n").status,
-        404
-    );
+    let status = reader.ask("GET /none HTTP/1.1\r\nHost: t\r\n\r\n").status;
+    assert_eq!(status, 404);
     let before = is_open();
     eventually("it is kept", || {
         assert!(reader.ask(GET_K).body == pattern(1, 1 << 20));
@@ -326,10 +309,7 @@ fn the_cache_is_bounded_in_bytes_and_in_descriptors() {
             kept() > 0
         });
         read_all();
-        assert!(
-            kept() <= most,
-            "{} values of {size} bytes, not {most}",
-            kept()
-        );
+        let is_right = kept() <= most;
+        assert!(is_right, "{} values of {size} bytes, not {most}", kept());
     }
 }

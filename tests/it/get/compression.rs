@@ -3,17 +3,14 @@
 
 use std::io::Read;
 
-use crate::support::{
-    DataDir, Launch, Raw, Response, TestServer, ask, directory_only, eventually, pattern,
-};
+use crate::support::prelude::*;
 
 /// Text that can be compressed, of this length.
 fn text(seed: u64, length: usize) -> Vec<u8> {
     let words = pattern(seed, length);
-    words
-        .iter()
-        .map(|b| b"etaoin shrdlu\n"[usize::from(b % 14)])
-        .collect()
+    let all = words.iter();
+    let all = all.map(|b| b"etaoin shrdlu\n"[usize::from(b % 14)]);
+    all.collect()
 }
 
 fn get(raw: &mut Raw, key: &str, lines: &str) -> Response {
@@ -64,28 +61,21 @@ fn zstd_and_gzip_answers_decode_to_the_value() {
         let mut raw = server.connect();
         for (key, value) in values {
             let plain = get(&mut raw, key, "");
-            assert_eq!(
-                (
-                    plain.header("content-encoding"),
-                    plain.must("accept-ranges")
-                ),
-                (None, "bytes")
+            let found = (
+                plain.header("content-encoding"),
+                plain.must("accept-ranges"),
             );
-            assert_eq!(
-                plain.all("vary"),
-                "accept-encoding",
-                "12.5.5: the choice depends on it here too"
-            );
+            assert_eq!(found, (None, "bytes"));
+            let expected = "accept-encoding";
+            let found = plain.all("vary");
+            assert_eq!(found, expected, "12.5.5: the choice depends on it here too");
             assert_eq!(plain.length(), value.len());
             for coding in ["zstd", "gzip"] {
                 let got = get(&mut raw, key, &format!("Accept-Encoding: {coding}\r\n"));
                 assert_eq!(got.must("content-encoding"), coding, "/{key}");
                 assert!(decoded(&got) == *value, "/{key} in {coding}");
-                assert!(
-                    got.body.len() < value.len() * 9 / 10,
-                    "/{key} in {coding}: {}",
-                    got.body.len()
-                );
+                let is_right = got.body.len() < value.len() * 9 / 10;
+                assert!(is_right, "/{key} in {coding}: {}", got.body.len());
                 assert_eq!(got.all("vary"), "accept-encoding");
                 assert_eq!(got.must("content-type"), "text/plain; charset=utf-8");
                 assert_eq!(got.must("last-modified"), plain.must("last-modified"));
@@ -109,11 +99,8 @@ fn each_coding_has_its_own_strong_tag_for_304_by_8_8_3_3() {
                 let condition = format!("{accept}If-None-Match: {tag}\r\n");
                 for method in ["GET", "HEAD"] {
                     let got = ask(&mut raw, method, &format!("/{key}"), &condition, b"");
-                    assert_eq!(
-                        (got.status, got.must("etag")),
-                        (304, &tag[..]),
-                        "/{key} in {coding}"
-                    );
+                    let found = (got.status, got.must("etag"));
+                    assert_eq!(found, (304, &tag[..]), "/{key} in {coding}");
                     assert_eq!(got.all("vary"), "accept-encoding", "15.4.5");
                 }
                 tags.push(tag);
@@ -121,9 +108,8 @@ fn each_coding_has_its_own_strong_tag_for_304_by_8_8_3_3() {
         }
         // If-Match takes the tag of any coding of the current version, and of no other version.
         let (key, _) = &values[1];
-        let coded = get(&mut raw, key, "Accept-Encoding: gzip\r\n")
-            .must("etag")
-            .to_owned();
+        let coded = get(&mut raw, key, "Accept-Encoding: gzip\r\n");
+        let coded = coded.must("etag").to_owned();
         let swap = format!("If-Match: {coded}\r\n");
         assert_eq!(
             ask(&mut raw, "PUT", &format!("/{key}"), &swap, &text(8, 5000)).status,
@@ -133,11 +119,8 @@ fn each_coding_has_its_own_strong_tag_for_304_by_8_8_3_3() {
             ask(&mut raw, "PUT", &format!("/{key}"), &swap, &text(9, 5000)).status,
             412
         );
-        let got = get(
-            &mut server.connect(),
-            key,
-            &format!("If-None-Match: {coded}\r\n"),
-        );
+        let line = format!("If-None-Match: {coded}\r\n");
+        let got = get(&mut server.connect(), key, &line);
         assert_eq!(got.status, 200, "the old version's tag");
     });
 }
@@ -178,16 +161,10 @@ fn a_part_is_never_coded() {
     each_server(|server, values| {
         let mut raw = server.connect();
         for (key, value) in values {
-            let got = get(
-                &mut raw,
-                key,
-                "Accept-Encoding: gzip, zstd\r\nRange: bytes=5-99\r\n",
-            );
-            assert_eq!(
-                (got.status, got.header("content-encoding")),
-                (206, None),
-                "/{key}"
-            );
+            let line = "Accept-Encoding: gzip, zstd\r\nRange: bytes=5-99\r\n";
+            let got = get(&mut raw, key, line);
+            let found = (got.status, got.header("content-encoding"));
+            assert_eq!(found, (206, None), "/{key}");
             assert!(got.body == value[5..100]);
             assert_eq!(got.must("etag"), get(&mut raw, key, "").must("etag"));
             assert_eq!(
@@ -200,9 +177,8 @@ fn a_part_is_never_coded() {
                 416
             );
             // 13.1.5: ranges are of the plain bytes, whose tag is another.
-            let coded = get(&mut raw, key, "Accept-Encoding: zstd\r\n")
-                .must("etag")
-                .to_owned();
+            let coded = get(&mut raw, key, "Accept-Encoding: zstd\r\n");
+            let coded = coded.must("etag").to_owned();
             let lines = format!("Range: bytes=5-99\r\nIf-Range: {coded}\r\n");
             let got = get(&mut raw, key, &lines);
             assert_eq!(got.status, 200, "/{key}");
@@ -235,11 +211,8 @@ fn preferences_decide_by_12_5_3() {
         ("gzip;q=nonsense", None),
         ("", None),
     ] {
-        let got = get(
-            &mut raw,
-            "k.json",
-            &format!("Accept-Encoding: {accept}\r\n"),
-        );
+        let line = format!("Accept-Encoding: {accept}\r\n");
+        let got = get(&mut raw, "k.json", &line);
         assert_eq!(got.header("content-encoding"), coding, "{accept}");
         assert!(decoded(&got) == text(1, 5000));
     }
@@ -249,11 +222,8 @@ fn preferences_decide_by_12_5_3() {
 fn only_compressible_values_are_coded_and_none_by_default() {
     directory_only!("compression");
     let coded = |server: &TestServer, key: &str| {
-        let got = get(
-            &mut server.connect(),
-            key,
-            "Accept-Encoding: zstd, gzip\r\n",
-        );
+        let line = "Accept-Encoding: zstd, gzip\r\n";
+        let got = get(&mut server.connect(), key, line);
         assert!(decoded(&got) == server.dir.read(key), "/{key}");
         (got.header("content-encoding").is_some(), got.all("vary"))
     };
@@ -288,11 +258,8 @@ fn a_coded_answer_over_http_1_0_ends_with_the_connection() {
     let mut raw = server.connect();
     raw.send("GET /k.txt HTTP/1.0\r\nAccept-Encoding: gzip\r\n\r\n");
     let mut got = raw.head();
-    assert_eq!(
-        (got.status, got.header("transfer-encoding")),
-        (200, None),
-        "RFC 9112, 6.1"
-    );
+    let found = (got.status, got.header("transfer-encoding"));
+    assert_eq!(found, (200, None), "RFC 9112, 6.1");
     got.body = raw.rest();
     assert!(decoded(&got) == value);
 }
@@ -307,10 +274,8 @@ fn a_value_truncated_while_it_is_coded_breaks_the_connection() {
     assert_eq!(raw.head().status, 200);
     server.dir.set_len("k.txt", 1000);
     let rest = raw.rest();
-    assert!(
-        !rest.ends_with(b"\r\n0\r\n\r\n"),
-        "a cut value must not look whole"
-    );
+    let is_right = !rest.ends_with(b"\r\n0\r\n\r\n");
+    assert!(is_right, "a cut value must not look whole");
     assert_eq!(server.get("k.txt").length(), 1000);
 }
 
@@ -329,13 +294,8 @@ fn values_by_hand_and_by_put_are_coded_while_others_are_served() {
         assert_eq!(raw.head().must("content-encoding"), "zstd");
     }
     assert_eq!(server.get("small").body, b"x");
-    let got = get(
-        &mut server.connect(),
-        "big.txt",
-        "Accept-Encoding: zstd\r\n",
-    );
-    assert!(
-        decoded(&got) == server.dir.read("big.txt"),
-        "slow readers hold no compute thread"
-    );
+    let line = "Accept-Encoding: zstd\r\n";
+    let got = get(&mut server.connect(), "big.txt", line);
+    let is_right = decoded(&got) == server.dir.read("big.txt");
+    assert!(is_right, "slow readers hold no compute thread");
 }

@@ -2,15 +2,11 @@
 //!
 //! tests/torture/cold.rs counts which threads read from the device, on a slow disk.
 
-use std::fs::File;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use std::sync::atomic::AtomicU64;
 
 use rustix::fs::{Advice, fadvise};
 
-use crate::support::{
-    Done, Launch, TestServer, Trace, clear_only, directory_only, http1_only, pattern,
-};
+use crate::support::prelude::*;
 
 /// Places the value on the disk under `key`, and drops it from the page cache.
 fn place_cold(server: &TestServer, key: &str, value: &[u8]) {
@@ -73,15 +69,12 @@ fn a_slow_disk_delays_only_its_reader() {
     http1_only!("each read is delayed, also that of what is in memory and is framed");
     directory_only!("reads of files");
     clear_only!("each read is delayed, also that of what is in memory and is sealed");
-    let options = [
-        "-e",
-        "trace=pread64,fadvise64",
-        "-e",
-        "inject=pread64,fadvise64:delay_enter=100000",
-    ];
-    let Some(trace) = Trace::with(&options, "other connections while a disk is slow") else {
-        return;
-    };
+    let options =
+        words("-e trace=pread64,fadvise64 -e inject=pread64,fadvise64:delay_enter=100000");
+    let trace = needed!(Trace::with(
+        &options,
+        "other connections while a disk is slow"
+    ));
     let mut server = trace.around(Launch::new(&["--threads", "1"])).start();
     let value = pattern(1, SIZE);
     place_cold(&server, "cold", &value);
@@ -103,20 +96,14 @@ fn a_slow_disk_delays_only_its_reader() {
     });
     server.stop();
     let calls = trace.calls();
-    let held_up = calls
-        .iter()
-        .filter(|call| call.args.contains("/cold>"))
-        .count() as u64;
+    let held_up = calls.iter().filter(|call| call.args.contains("/cold>"));
+    let held_up = held_up.count() as u64;
     eprintln!("{meanwhile} small answers during {held_up} slow reads of another value");
-    if held_up == 0 {
-        crate::support::left_out(
-            "other connections while a disk is slow",
-            "this file system has no disk",
-        );
-        return;
-    }
-    assert!(
-        meanwhile > 3 * held_up,
-        "{meanwhile} answers during {held_up} slow reads"
+    only_where!(
+        held_up > 0,
+        "other connections while a disk is slow",
+        "this file system has no disk"
     );
+    let is_right = meanwhile > 3 * held_up;
+    assert!(is_right, "{meanwhile} answers during {held_up} slow reads");
 }

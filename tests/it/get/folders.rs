@@ -1,13 +1,9 @@
 //! Proves that values in folders are read as fresh as others: a folder that is moved, replaced or removed by hand takes the
 //! values in it along, though their files stay as they are, and also when they are kept in memory.
 
-use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::support::{
-    Launch, Raw, Scrape, TestServer, Trace, clear_only, directory_only, eventually, http1_only,
-    pattern,
-};
+use crate::support::prelude::*;
 
 const GET: &str = "GET /a/b/k HTTP/1.1\r\nHost: t\r\n\r\n";
 const CACHED: &str = "data_server_cache_values";
@@ -155,19 +151,15 @@ fn a_hot_value_in_a_folder_costs_a_walk_to_it_and_no_read() {
     clear_only!("its system calls");
     directory_only!("the cache");
     let calls = ["-e", "trace=openat2,fstat,close,pread64,preadv2,sendto"];
-    let Some(trace) = Trace::with(&calls, "what a hot value in a folder costs") else {
-        return;
-    };
+    let trace = needed!(Trace::with(&calls, "what a hot value in a folder costs"));
     let mut server = trace.around(Launch::new(&["--threads", "1"])).start();
     server.dir.place("a/b/k", pattern(1, 1000));
     let mut readers = [server.connect()];
     heat(&server, &mut readers, &pattern(1, 1000));
-    assert_eq!(
-        readers[0]
-            .ask("GET /first HTTP/1.1\r\nHost: t\r\n\r\n")
-            .status,
-        404
-    );
+    let status = readers[0]
+        .ask("GET /first HTTP/1.1\r\nHost: t\r\n\r\n")
+        .status;
+    assert_eq!(status, 404);
     for _ in 0..REQUESTS {
         readers[0].ask(GET);
     }

@@ -1,14 +1,9 @@
 //! Proves media types (RFC 9110, section 8.3): kept with the value in the usual attribute, guessed only if none was given,
 //! and no way to inject a header. No stored page can act as this origin.
 
-use std::fs::File;
-
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 
-use crate::support::{
-    DataDir, LENGTHS, Launch, Mount, TestServer, ask, by_engine, directory_only, is_s3, pattern,
-    takes_key,
-};
+use crate::support::prelude::*;
 
 const NAME: &str = "user.mime_type";
 
@@ -195,11 +190,8 @@ fn pages_are_sandboxed_and_no_answer_is_sniffed() {
                     let got = ask(&mut raw, method, "/k", lines, b"");
                     let policy = got.header("content-security-policy");
                     assert_eq!(policy, active.then_some(SANDBOX), "{method} {kind} {lines}");
-                    assert_eq!(
-                        got.all("x-content-type-options"),
-                        "nosniff",
-                        "{method} {kind} {lines}"
-                    );
+                    let found = got.all("x-content-type-options");
+                    assert_eq!(found, "nosniff", "{method} {kind} {lines}");
                 }
             }
         }
@@ -218,12 +210,8 @@ fn pages_are_sandboxed_and_no_answer_is_sniffed() {
         ("DELETE", "k"),
     ] {
         let got = ask(&mut server.connect(), method, &format!("/{key}"), "", b"");
-        assert_eq!(
-            got.all("x-content-type-options"),
-            "nosniff",
-            "{method} /{key} {}",
-            got.status
-        );
+        let found = got.all("x-content-type-options");
+        assert_eq!(found, "nosniff", "{method} /{key} {}", got.status);
     }
 }
 
@@ -238,20 +226,13 @@ fn an_attribute_set_by_hand_never_injects_a_header() {
             set(&server.dir, "k.css", kind);
             let got = ask(&mut raw, "GET", "/k.css", "", b"");
             assert_eq!(got.status, 200, "{}", kind.escape_ascii());
-            assert_eq!(
-                got.must("content-type"),
-                expected,
-                "{}",
-                kind.escape_ascii()
-            );
+            let found = got.must("content-type");
+            assert_eq!(found, expected, "{}", kind.escape_ascii());
             assert_eq!(got.header("x-evil"), None, "{}", kind.escape_ascii());
             let part = ask(&mut raw, "GET", "/k.css", "Range: bytes=0-0,-1\r\n", b"");
             let shown = String::from_utf8_lossy(&part.body).to_lowercase();
-            assert!(
-                !shown.contains("x-evil"),
-                "in a part: {}",
-                kind.escape_ascii()
-            );
+            let is_right = !shown.contains("x-evil");
+            assert!(is_right, "in a part: {}", kind.escape_ascii());
         };
         sees(b"text/html", "text/html");
         sees(b"image/png", "image/png");

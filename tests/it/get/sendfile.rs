@@ -3,9 +3,7 @@
 //! Long values leave by `sendfile`, between answers that hyper sends. A region that was sent twice, short or out of order
 //! would change the bytes.
 
-use std::thread;
-
-use crate::support::{Raw, TestServer, pattern};
+use crate::support::prelude::*;
 
 /// Sizes around each limit where the way of sending changes, and 9 MB.
 const SIZES: [usize; 10] = [
@@ -29,10 +27,8 @@ const ORDERS: [[usize; 10]; 3] = [
 ];
 
 fn place(server: &TestServer) -> Vec<Vec<u8>> {
-    let values: Vec<_> = (1..)
-        .zip(SIZES)
-        .map(|(seed, size)| pattern(seed, size))
-        .collect();
+    let values = (1..).zip(SIZES).map(|(seed, size)| pattern(seed, size));
+    let values: Vec<_> = values.collect();
     for (n, value) in values.iter().enumerate() {
         server.dir.place(&format!("v{n}"), value);
     }

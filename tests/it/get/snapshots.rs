@@ -1,10 +1,9 @@
 //! Proves the guarantees of a reader: a GET sends the version it began with or breaks, answers keep their order, and
 //! every version has an `ETag` of its own.
 
-use std::fs::File;
 use std::io::Write;
 
-use crate::support::{Raw, TestServer, directory_only, pattern};
+use crate::support::prelude::*;
 
 const LARGE: usize = 16 * 1024 * 1024;
 const GET_K: &str = "GET /k HTTP/1.1\r\nHost: t\r\n\r\n";
@@ -57,11 +56,8 @@ fn so_it_does_beside_changes_by_hand() {
     let mut reader = slow_get(&server);
     server.dir.rename("k", "moved");
     assert!(reader.take(LARGE) == old, "renamed by hand");
-    assert_eq!(
-        reader.ask(GET_K).status,
-        404,
-        "the next request on the same connection"
-    );
+    let status = reader.ask(GET_K).status;
+    assert_eq!(status, 404, "the next request on the same connection");
 }
 
 /// Small values leave in one write with their head, large ones by sendfile: the order holds across both.
@@ -71,16 +67,13 @@ fn pipelined_answers_of_every_size_come_whole_and_in_order() {
     let sizes = [
         0, 1, 65_535, 65_536, 65_537, 131_072, 262_145, 1_048_577, 3_000_000,
     ];
-    let values: Vec<_> = (1..)
-        .zip(sizes)
-        .map(|(seed, size)| pattern(seed, size))
-        .collect();
+    let values = (1..).zip(sizes).map(|(seed, size)| pattern(seed, size));
+    let values: Vec<_> = values.collect();
     for (n, value) in values.iter().enumerate() {
         server.dir.place(&format!("k{n}"), value);
     }
-    let order: Vec<usize> = (0..60)
-        .map(|round| (round * 7 + round / 9) % values.len())
-        .collect();
+    let order = (0..60).map(|round| (round * 7 + round / 9) % values.len());
+    let order: Vec<usize> = order.collect();
     let requests: String = order
         .iter()
         .flat_map(|n| {
@@ -92,8 +85,9 @@ fn pipelined_answers_of_every_size_come_whole_and_in_order() {
     for n in order {
         let got = reader.answer();
         assert_eq!(got.status, 200);
+        let is_right = got.body == values[n];
         assert!(
-            got.body == values[n],
+            is_right,
             "GET /k{n}: {} bytes of {}",
             got.body.len(),
             values[n].len()
@@ -115,8 +109,9 @@ fn a_file_cut_short_during_a_get_breaks_the_connection() {
     let mut reader = slow_get(&server);
     server.dir.set_len("k", 64 * 1024);
     let got = reader.rest();
+    let is_right = got.len() < LARGE;
     assert!(
-        got.len() < LARGE,
+        is_right,
         "sent {} bytes of a file that has 65,536",
         got.len()
     );
@@ -147,14 +142,10 @@ fn every_change_of_a_value_changes_its_etag() {
             Some(etag.as_str()),
             "the same value, the same ETag"
         );
-        assert!(
-            etag.starts_with('"') && etag.ends_with('"') && etag.len() > 2,
-            "{etag}"
-        );
-        assert!(
-            !seen.contains(&etag),
-            "round {round} has the ETag {etag} again"
-        );
+        let is_right = etag.starts_with('"') && etag.ends_with('"') && etag.len() > 2;
+        assert!(is_right, "{etag}");
+        let is_right = !seen.contains(&etag);
+        assert!(is_right, "round {round} has the ETag {etag} again");
         seen.push(etag);
     }
 }

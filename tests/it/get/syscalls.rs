@@ -1,11 +1,6 @@
 //! Proves what a hot GET costs, counted in system calls and compared with what design.md promises.
 
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
-
-use crate::support::{
-    Call, Launch, Trace, clear_only, directory_only, eventually, http1_only, pattern,
-};
+use crate::support::prelude::*;
 
 /// Calls of the reactor between the requests for two keys that are not there, by name; waiting for sockets left out.
 fn between_marks(calls: &[Call]) -> BTreeMap<&str, usize> {
@@ -76,16 +71,12 @@ const PERIOD: Duration = Duration::from_millis(100);
 fn assert_calls(size: usize, expected: &[(&str, usize)], periodic: &[(&str, usize)]) {
     /// A socket may be found empty now and then, where the machine is slow.
     const SLACK: usize = 20;
-    let Some((mut counts, took)) = calls_of_hot_gets(size) else {
-        return;
-    };
+    let (mut counts, took) = needed!(calls_of_hot_gets(size));
     eprintln!("{counts:?} in {took:?}");
     for (name, each) in expected {
         let (count, expected) = (counts.remove(*name).unwrap_or(0), each * 1000);
-        assert!(
-            (expected..expected + SLACK).contains(&count),
-            "{count} calls of {name}, not {expected}"
-        );
+        let is_right = (expected..expected + SLACK).contains(&count);
+        assert!(is_right, "{count} calls of {name}, not {expected}");
     }
     // One more for the period that has begun.
     let periods = usize::try_from(took.as_millis() / PERIOD.as_millis()).expect("a short time") + 1;
@@ -123,9 +114,7 @@ fn a_hot_value_above_16_kib_is_sent_from_its_file_without_opening_it_again() {
 fn the_last_answer_of_a_connection_leaves_with_its_end() {
     http1_only!("its system calls");
     clear_only!("its system calls");
-    let Some(trace) = Trace::with(&[], "the system calls of a last answer") else {
-        return;
-    };
+    let trace = needed!(Trace::with(&[], "the system calls of a last answer"));
     let mut server = trace.around(Launch::new(&["--threads", "1"])).start();
     let mut connection = server.connect();
     let got = connection.ask("GET /k HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");

@@ -1,228 +1,104 @@
 //! Proves the table of statuses in docs/http.md, row by row over a real socket, in both modes. Each row has the answer and
 //! the content of the directory afterwards.
 
-use std::collections::BTreeMap;
+use crate::support::prelude::*;
 
-use crate::support::{Response, TestServer, taken};
+/// Requests, with `|` for each line end; ` HTTP/1.1` and a Host are added to a first line without a version. Behind each the status, and
+/// what becomes of the directory, which held only `here` with the value `old`, if it changes; and the same with `--compat` where that differs.
+const ROWS: &str = "
+GET /here|| ; 200
+HEAD /here|| ; 200
+GET /here HTTP/1.0|| ; 200
+GET /gone|| ; 404
+HEAD /gone|| ; 404
+GET /a/b|| ; 404
+HEAD /a/b|| ; 404
+GET /here%2Fhere|| ; 404 ; 400
+GET /here/|| ; 200 ; 404
+GET /a/|| ; 200 ; 404
+GET //here|| ; 400 ; 404
+GET /a//b|| ; 400 ; 404
+GET /a//|| ; 400 ; 404
+GET /here/here|| ; 404
+GET /|| ; 200 ; 404
+HEAD /|| ; 200 ; 404
 
-/// The content of the directory after the request. Before, it held only `here`, with the value `old`.
-#[derive(Clone, Copy)]
-enum After {
-    Same,
-    Gone,
-    Also(&'static str, &'static str),
-}
-use After::{Also, Gone, Same};
+PUT /new|Content-Length: 3||abc ; 200 new=abc
+PUT /here|Content-Length: 3||abc ; 200 here=abc
+PUT /new HTTP/1.0|Content-Length: 3||abc ; 200 new=abc
+PUT /new|Content-Length: 0|| ; 200 new= ; 304
+PUT /here|Content-Length: 0|| ; 200 here= ; 304
+PUT /new|| ; 200 new= ; 304
+PUT /here|| ; 200 here= ; 304
+PUT /new|Transfer-Encoding: chunked||3|abc|0|| ; 200 new=abc ; 304
+PUT /here|Transfer-Encoding: chunked||3|abc|0|| ; 200 here=abc ; 304
+PUT /new|Transfer-Encoding: chunked||0|| ; 200 new= ; 304
+PUT /new|Content-Encoding: gzip|Content-Length: 3||abc ; 200 new=abc
+PUT /new|Content-Encoding: aws-chunked|Content-Length: 3||abc ; 415 ; 200 new=abc
+PUT /new|Content-Language: not a tag|Content-Length: 3||abc ; 400 ; 200 new=abc
+PUT /new|Content-Encoding: identity|Content-Length: 3||abc ; 200 new=abc
+PUT /new HTTP/1.0|| ; 411 ; 304
+PUT /here HTTP/1.0|| ; 411 ; 304
+PUT /|Content-Length: 3||abc ; 400 ; 204
+PUT /a/b|Content-Length: 3||abc ; 200 a/b=abc ; 204
+PUT /here/b|Content-Length: 3||abc ; 409 ; 204
+PUT /a/|Content-Length: 3||abc ; 400 ; 204
+PUT //a|Content-Length: 3||abc ; 400 ; 204
+PUT /here/|Content-Length: 3||abc ; 400 ; 204
+PUT /here/../here|Content-Length: 3||abc ; 400 ; 204
+DELETE /here|| ; 200 gone
+DELETE /gone|| ; 404
+DELETE /|| ; 404
+DELETE /a/b|| ; 404
+DELETE /here/here|| ; 404
+DELETE /here/|| ; 400 ; 404
+DELETE //here|| ; 400 ; 404
 
-/// A request, with `|` for each line end; ` HTTP/1.1` and a Host are added to a first line without a version.
-struct Row {
-    request: &'static str,
-    default: (u16, After),
-    compat: (u16, After),
-}
+GET /%2e%2e|| ; 400
+HEAD /%2e%2e|| ; 400
+DELETE /%2e%2e|| ; 400
+PUT /%2e%2e|Content-Length: 3||abc ; 400
+GET /..|| ; 400
+PUT /.|Content-Length: 3||abc ; 400
+GET /a%2Fb|| ; 404 ; 400
+PUT /a%2Fb|Content-Length: 3||abc ; 200 a/b=abc ; 400
+GET /a%2F%2Fb|| ; 400
+PUT /a%2F..%2Fb|Content-Length: 3||abc ; 400
+PUT /-%2Fb|Content-Length: 3||abc ; 400
+GET /a%00|| ; 400
+DELETE /here%00|| ; 400
+PUT /here%00|Content-Length: 3||abc ; 400
+GET /%zz|| ; 400
+PUT /%2|Content-Length: 3||abc ; 400
+GET /%c0%ae|| ; 400
+GET /.data-server|| ; 400
+PUT /.data-server|Content-Length: 3||abc ; 400
+DELETE /.data-server|| ; 400
+HEAD /.data-server-2|| ; 400
 
-const fn both(request: &'static str, status: u16, after: After) -> Row {
-    Row {
-        request,
-        default: (status, after),
-        compat: (status, after),
-    }
-}
+POST /here|Content-Length: 3||abc ; 405 ; 404
+POST /|| ; 405 ; 404
+PATCH /here|Content-Length: 3||abc ; 405 ; 404
+OPTIONS /here|| ; 204 ; 404
+OPTIONS *|| ; 204 ; 404
+TRACE /here|| ; 405 ; 404
+MKCOL /new|| ; 405 ; 404
+put /new|Content-Length: 3||abc ; 405 ; 404
 
-const fn differ(request: &'static str, default: (u16, After), compat: (u16, After)) -> Row {
-    Row {
-        request,
-        default,
-        compat,
-    }
-}
-
-const READS: &[Row] = &[
-    both("GET /here||", 200, Same),
-    both("HEAD /here||", 200, Same),
-    both("GET /here HTTP/1.0||", 200, Same),
-    both("GET /gone||", 404, Same),
-    both("HEAD /gone||", 404, Same),
-    both("GET /a/b||", 404, Same),
-    both("HEAD /a/b||", 404, Same),
-    differ("GET /here%2Fhere||", (404, Same), (400, Same)),
-    differ("GET /here/||", (200, Same), (404, Same)),
-    differ("GET /a/||", (200, Same), (404, Same)),
-    differ("GET //here||", (400, Same), (404, Same)),
-    differ("GET /a//b||", (400, Same), (404, Same)),
-    differ("GET /a//||", (400, Same), (404, Same)),
-    both("GET /here/here||", 404, Same),
-    differ("GET /||", (200, Same), (404, Same)),
-    differ("HEAD /||", (200, Same), (404, Same)),
-];
-
-const WRITES: &[Row] = &[
-    both("PUT /new|Content-Length: 3||abc", 200, Also("new", "abc")),
-    both("PUT /here|Content-Length: 3||abc", 200, Also("here", "abc")),
-    both(
-        "PUT /new HTTP/1.0|Content-Length: 3||abc",
-        200,
-        Also("new", "abc"),
-    ),
-    differ(
-        "PUT /new|Content-Length: 0||",
-        (200, Also("new", "")),
-        (304, Same),
-    ),
-    differ(
-        "PUT /here|Content-Length: 0||",
-        (200, Also("here", "")),
-        (304, Same),
-    ),
-    differ("PUT /new||", (200, Also("new", "")), (304, Same)),
-    differ("PUT /here||", (200, Also("here", "")), (304, Same)),
-    differ(
-        "PUT /new|Transfer-Encoding: chunked||3|abc|0||",
-        (200, Also("new", "abc")),
-        (304, Same),
-    ),
-    differ(
-        "PUT /here|Transfer-Encoding: chunked||3|abc|0||",
-        (200, Also("here", "abc")),
-        (304, Same),
-    ),
-    differ(
-        "PUT /new|Transfer-Encoding: chunked||0||",
-        (200, Also("new", "")),
-        (304, Same),
-    ),
-    both(
-        "PUT /new|Content-Encoding: gzip|Content-Length: 3||abc",
-        200,
-        Also("new", "abc"),
-    ),
-    differ(
-        "PUT /new|Content-Encoding: aws-chunked|Content-Length: 3||abc",
-        (415, Same),
-        (200, Also("new", "abc")),
-    ),
-    differ(
-        "PUT /new|Content-Language: not a tag|Content-Length: 3||abc",
-        (400, Same),
-        (200, Also("new", "abc")),
-    ),
-    both(
-        "PUT /new|Content-Encoding: identity|Content-Length: 3||abc",
-        200,
-        Also("new", "abc"),
-    ),
-    differ("PUT /new HTTP/1.0||", (411, Same), (304, Same)),
-    differ("PUT /here HTTP/1.0||", (411, Same), (304, Same)),
-    differ("PUT /|Content-Length: 3||abc", (400, Same), (204, Same)),
-    differ(
-        "PUT /a/b|Content-Length: 3||abc",
-        (200, Also("a/b", "abc")),
-        (204, Same),
-    ),
-    differ(
-        "PUT /here/b|Content-Length: 3||abc",
-        (409, Same),
-        (204, Same),
-    ),
-    differ("PUT /a/|Content-Length: 3||abc", (400, Same), (204, Same)),
-    differ("PUT //a|Content-Length: 3||abc", (400, Same), (204, Same)),
-    differ(
-        "PUT /here/|Content-Length: 3||abc",
-        (400, Same),
-        (204, Same),
-    ),
-    differ(
-        "PUT /here/../here|Content-Length: 3||abc",
-        (400, Same),
-        (204, Same),
-    ),
-    both("DELETE /here||", 200, Gone),
-    both("DELETE /gone||", 404, Same),
-    both("DELETE /||", 404, Same),
-    both("DELETE /a/b||", 404, Same),
-    both("DELETE /here/here||", 404, Same),
-    differ("DELETE /here/||", (400, Same), (404, Same)),
-    differ("DELETE //here||", (400, Same), (404, Same)),
-];
-
-const BAD_KEYS: &[Row] = &[
-    both("GET /%2e%2e||", 400, Same),
-    both("HEAD /%2e%2e||", 400, Same),
-    both("DELETE /%2e%2e||", 400, Same),
-    both("PUT /%2e%2e|Content-Length: 3||abc", 400, Same),
-    both("GET /..||", 400, Same),
-    both("PUT /.|Content-Length: 3||abc", 400, Same),
-    differ("GET /a%2Fb||", (404, Same), (400, Same)),
-    differ(
-        "PUT /a%2Fb|Content-Length: 3||abc",
-        (200, Also("a/b", "abc")),
-        (400, Same),
-    ),
-    both("GET /a%2F%2Fb||", 400, Same),
-    both("PUT /a%2F..%2Fb|Content-Length: 3||abc", 400, Same),
-    both("PUT /-%2Fb|Content-Length: 3||abc", 400, Same),
-    both("GET /a%00||", 400, Same),
-    both("DELETE /here%00||", 400, Same),
-    both("PUT /here%00|Content-Length: 3||abc", 400, Same),
-    both("GET /%zz||", 400, Same),
-    both("PUT /%2|Content-Length: 3||abc", 400, Same),
-    both("GET /%c0%ae||", 400, Same),
-    both("GET /.data-server||", 400, Same),
-    both("PUT /.data-server|Content-Length: 3||abc", 400, Same),
-    both("DELETE /.data-server||", 400, Same),
-    both("HEAD /.data-server-2||", 400, Same),
-];
-
-const METHODS: &[Row] = &[
-    differ(
-        "POST /here|Content-Length: 3||abc",
-        (405, Same),
-        (404, Same),
-    ),
-    differ("POST /||", (405, Same), (404, Same)),
-    differ(
-        "PATCH /here|Content-Length: 3||abc",
-        (405, Same),
-        (404, Same),
-    ),
-    differ("OPTIONS /here||", (204, Same), (404, Same)),
-    differ("OPTIONS *||", (204, Same), (404, Same)),
-    differ("TRACE /here||", (405, Same), (404, Same)),
-    differ("MKCOL /new||", (405, Same), (404, Same)),
-    differ("put /new|Content-Length: 3||abc", (405, Same), (404, Same)),
-];
-
-const PROTOCOL: &[Row] = &[
-    both("GET /here HTTP/1.1||", 400, Same),
-    both("GET /here HTTP/1.1|Host: a|Host: a||", 400, Same),
-    both("GET /here HTTP/1.1|Host: a b||", 400, Same),
-    both("GET /here HTTP/1.1|Host: a/b||", 400, Same),
-    both("DELETE /here HTTP/1.1||", 400, Same),
-    both("PUT /new HTTP/1.1|Content-Length: 3||abc", 400, Same),
-    both(
-        "PUT /new HTTP/1.1|Host: a|Host: b|Content-Length: 3||abc",
-        400,
-        Same,
-    ),
-    both(
-        "PUT /new|Transfer-Encoding: gzip, chunked||3|abc|0||",
-        501,
-        Same,
-    ),
-    both(
-        "PUT /new|Transfer-Encoding: chunked|Transfer-Encoding: chunked||3|abc|0||",
-        501,
-        Same,
-    ),
-    both(
-        "PUT /new|Content-Length: 3|Content-Length: 4||abc",
-        400,
-        Same,
-    ),
-    both("PUT /new|Content-Length: +3||abc", 400, Same),
-    both("PUT /new|Expect: 200-ok|Content-Length: 3||abc", 417, Same),
-    both("GET /here|Expect: nothing||", 417, Same),
-];
+GET /here HTTP/1.1|| ; 400
+GET /here HTTP/1.1|Host: a|Host: a|| ; 400
+GET /here HTTP/1.1|Host: a b|| ; 400
+GET /here HTTP/1.1|Host: a/b|| ; 400
+DELETE /here HTTP/1.1|| ; 400
+PUT /new HTTP/1.1|Content-Length: 3||abc ; 400
+PUT /new HTTP/1.1|Host: a|Host: b|Content-Length: 3||abc ; 400
+PUT /new|Transfer-Encoding: gzip, chunked||3|abc|0|| ; 501
+PUT /new|Transfer-Encoding: chunked|Transfer-Encoding: chunked||3|abc|0|| ; 501
+PUT /new|Content-Length: 3|Content-Length: 4||abc ; 400
+PUT /new|Content-Length: +3||abc ; 400
+PUT /new|Expect: 200-ok|Content-Length: 3||abc ; 417
+GET /here|Expect: nothing|| ; 417
+";
 
 #[test]
 fn every_row_of_the_table_in_both_modes() {
@@ -230,35 +106,26 @@ fn every_row_of_the_table_in_both_modes() {
     for args in taken(&[&[], &["--compat"]]) {
         let compat = args.contains(&"--compat");
         let server = TestServer::start(args);
-        for row in [READS, WRITES, BAD_KEYS, METHODS, PROTOCOL]
-            .into_iter()
-            .flatten()
-        {
-            let (status, after) = if compat { row.compat } else { row.default };
-            let answer = perform(&server, row.request);
+        for [request, default, otherwise] in table(ROWS) {
+            let differs = compat && !otherwise.is_empty();
+            let (status, values) = expected(if differs { otherwise } else { default });
+            let answer = perform(&server, request);
             let stored = server.dir.values();
-            let mut found = misshapen(&answer, row.request);
+            let mut found = misshapen(&answer, request);
             if answer.status != status {
                 found.push("status");
             }
-            if stored != expected(after) {
+            if stored != values {
                 found.push("directory");
             }
             if !found.is_empty() {
-                faults.push(format!(
-                    "{args:?} {}: {found:?} with {stored:?}, {answer:?}",
-                    row.request
-                ));
+                let told = format!("{found:?} with {stored:?}, {answer:?}");
+                faults.push(format!("{args:?} {request}: {told}"));
             }
             server.dir.assert_nothing_staged();
         }
     }
-    assert!(
-        faults.is_empty(),
-        "{} rows are not kept:\n{}",
-        faults.len(),
-        faults.join("\n")
-    );
+    assert!(faults.is_empty(), "not kept:\n{}", faults.join("\n"));
 }
 
 /// Sends the request on a connection of its own to a directory that holds only `here`.
@@ -278,16 +145,16 @@ fn on_the_wire(request: &str) -> String {
     format!("{first}{version}\r\n{}", rest.replace('|', "\r\n"))
 }
 
-fn expected(after: After) -> BTreeMap<Vec<u8>, Vec<u8>> {
+/// The status of a cell, and what the directory has then.
+fn expected(cell: &str) -> (u16, BTreeMap<Vec<u8>, Vec<u8>>) {
     let mut values = BTreeMap::from([(b"here".to_vec(), b"old".to_vec())]);
-    match after {
-        Same => {}
-        Gone => values.clear(),
-        Also(key, value) => {
-            values.insert(key.into(), value.into());
-        }
+    let (status, after) = cell.split_once(' ').unwrap_or((cell, ""));
+    match after.split_once('=') {
+        Some((key, value)) => drop(values.insert(key.into(), value.into())),
+        None if after == "gone" => values.clear(),
+        None => assert_eq!(after, ""),
     }
-    values
+    (status.parse().expect("a status"), values)
 }
 
 /// The faults in the headers and the body that every answer has, whatever its status.
@@ -296,9 +163,8 @@ fn misshapen(answer: &Response, request: &str) -> Vec<&'static str> {
         return vec![]; // hyper's own answer to a head it could not parse
     }
     let is = |name: &str, value: &str| {
-        answer
-            .header(name)
-            .is_some_and(|found| found.starts_with(value))
+        let all = answer.header(name);
+        all.is_some_and(|found| found.starts_with(value))
     };
     let method = request.split(' ').next().unwrap_or_default();
     let value_of_here = answer.status == 200
@@ -339,11 +205,8 @@ fn misshapen(answer: &Response, request: &str) -> Vec<&'static str> {
             !has_reason || is("content-type", "text/plain"),
         ),
     ];
-    checks
-        .into_iter()
-        .filter(|(_, kept)| !kept)
-        .map(|(what, _)| what)
-        .collect()
+    let all = checks.into_iter().filter(|(_, kept)| !kept);
+    all.map(|(what, _)| what).collect()
 }
 
 fn is_one_line(body: &[u8]) -> bool {

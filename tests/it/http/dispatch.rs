@@ -1,14 +1,6 @@
 //! Proves how each `--dispatch` spreads connections over the reactors, and that the guarantees hold without an acceptor.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::time::{Duration, Instant};
-
-use rustix::process::Signal;
-
-use crate::support::{
-    Launch, Raw, TestServer, Trace, clear_only, eventually, http1_only, pattern, put_head, scaled,
-};
+use crate::support::prelude::*;
 
 /// Sends a request with a key of its own, finds it in the access log, and returns the reactor that answered it.
 #[track_caller]
@@ -59,23 +51,17 @@ fn round_robin_spreads_connections_evenly() {
         assert_eq!(spread.len(), 4);
         assert_eq!(spread.iter().sum::<u64>(), connections);
         let (least, most) = (spread.iter().min(), spread.iter().max());
-        assert!(
-            most.zip(least).is_some_and(|(m, l)| m - l <= 1),
-            "{spread:?}"
-        );
+        let is_right = most.zip(least).is_some_and(|(m, l)| m - l <= 1);
+        assert!(is_right, "{spread:?}");
     }
 }
 
 /// Round-robin would give one of the last four connections to each reactor.
 #[test]
 fn least_connections_fills_the_reactors_with_the_fewest() {
-    let mut server = TestServer::start(&[
-        "--threads",
-        "4",
-        "--dispatch",
-        "least-connections",
-        "--access-log",
-    ]);
+    let mut server = TestServer::start(&words(
+        "--threads 4 --dispatch least-connections --access-log",
+    ));
     let mut open: Vec<(u64, Raw)> = (0..12)
         .map(|n| {
             let mut connection = server.connect();
@@ -128,10 +114,8 @@ fn a_reactor_that_is_alone_accepts_for_itself() {
     for dispatch in ["round-robin", "least-connections", "reuse-port"] {
         let mut server = TestServer::start(&["--threads", "1", "--dispatch", dispatch]);
         assert_eq!(listeners(&server), 1);
-        assert!(
-            !has_acceptor(&server),
-            "{dispatch}: an acceptor without a choice"
-        );
+        let is_right = !has_acceptor(&server);
+        assert!(is_right, "{dispatch}: an acceptor without a choice");
         let mut open: Vec<Raw> = (0..64).map(|_| server.connect()).collect();
         for connection in &mut open {
             let got = connection.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n");
@@ -156,10 +140,8 @@ fn reuse_port_serves_on_a_listener_of_each_reactor() {
     server.stop();
     let spread = drained(&server);
     assert_eq!((spread.len(), spread.iter().sum::<u64>()), (4, 64));
-    let used = spread
-        .iter()
-        .filter(|&&connections| connections > 0)
-        .count();
+    let used = spread.iter().filter(|&&connections| connections > 0);
+    let used = used.count();
     assert!(used > 1, "the kernel gave one reactor all of {spread:?}");
 }
 
@@ -178,10 +160,8 @@ fn reuse_port_finishes_what_is_in_flight_when_it_drains() {
     writer.send(&stored[..stored.len() / 2]);
     eventually("the upload reaches the disk", || server.receiving() > 0);
     let mut idle = server.connect();
-    assert_eq!(
-        idle.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n").status,
-        404
-    );
+    let status = idle.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n").status;
+    assert_eq!(status, 404);
 
     server.signal(Signal::TERM);
     idle.assert_closed();
@@ -204,14 +184,9 @@ fn reuse_port_fills_the_maximum_of_connections_and_no_more() {
     http1_only!("a client is busy with half a head");
     clear_only!("a client that waits to be accepted cannot ask by TLS");
     for _ in 0..4 {
-        let server = TestServer::start(&[
-            "--threads",
-            "4",
-            "--dispatch",
-            "reuse-port",
-            "--max-connections",
-            "3",
-        ]);
+        let server = TestServer::start(&words(
+            "--threads 4 --dispatch reuse-port --max-connections 3",
+        ));
         server.dir.place("here", "value");
         let get = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
         let mut open: Vec<Raw> = (0..MOST).map(|_| server.connect()).collect();
@@ -236,16 +211,9 @@ fn reuse_port_fills_the_maximum_of_connections_and_no_more() {
 #[test]
 fn reuse_port_drains_at_the_maximum_of_connections() {
     clear_only!("a client that waits to be accepted cannot ask by TLS");
-    let mut server = TestServer::start(&[
-        "--threads",
-        "2",
-        "--dispatch",
-        "reuse-port",
-        "--max-connections",
-        "2",
-        "--grace-period",
-        "100s",
-    ]);
+    let mut server = TestServer::start(&words(
+        "--threads 2 --dispatch reuse-port --max-connections 2 --grace-period 100s",
+    ));
     let mut open: Vec<Raw> = (0..8).map(|_| server.connect()).collect();
     for connection in &mut open {
         connection.send("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n");
@@ -296,9 +264,10 @@ fn a_listener_that_cannot_be_registered_fails_the_start() {
         for number in 1..=4 {
             let inject = format!("inject=epoll_ctl:error=EIO:when={number}");
             let options = ["-e", "trace=epoll_ctl", "-e", &inject];
-            let Some(trace) = Trace::with(&options, "a listener that cannot be registered") else {
-                return;
-            };
+            let trace = needed!(Trace::with(
+                &options,
+                "a listener that cannot be registered"
+            ));
             match trace
                 .around(Launch::new(&["--threads", threads]))
                 .start_or_end()

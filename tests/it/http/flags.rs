@@ -1,9 +1,7 @@
 //! Proves the modes beside `--compat`: `--discard` reads every body and stores none, `--read-only` refuses writes; and that
 //! `GET /` lists the keys.
 
-use std::time::Duration;
-
-use crate::support::{TestServer, put_head, taken};
+use crate::support::prelude::*;
 
 #[test]
 fn discard_answers_as_usual_and_stores_nothing() {
@@ -43,17 +41,11 @@ fn read_only_refuses_every_write_and_serves_every_read() {
     server.dir.place("here", "old");
     for key in ["new", "here"] {
         for value in ["value", ""] {
-            assert_eq!(
-                server.put(key, value).status,
-                403,
-                "PUT {value:?} to /{key}"
-            );
+            let status = server.put(key, value).status;
+            assert_eq!(status, 403, "PUT {value:?} to /{key}");
         }
-        assert_eq!(
-            server.ask("PUT", key).status,
-            403,
-            "PUT /{key} without a body"
-        );
+        let status = server.ask("PUT", key).status;
+        assert_eq!(status, 403, "PUT /{key} without a body");
         assert_eq!(server.ask("DELETE", key).status, 403, "DELETE /{key}");
     }
     assert_eq!(server.get("here").body, b"old");

@@ -1,16 +1,9 @@
 //! Proves the listing of keys in folders: in the order of whole keys, by prefix and by delimiter, page by page, as it is at
 //! this moment whatever others do to the folders, with an index and without.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::thread;
-
 use serde_json::Value;
 
-use crate::support::{
-    Attached, DataDir, Done, Launch, Raw, Response, TestServer, ask, by_engine, can_trace,
-    directory_only, is_s3,
-};
+use crate::support::prelude::*;
 
 /// In the order of their bytes, which is not that of a walk through the folders: `-` comes before `/`, and `0` behind it.
 const KEYS: [&str; 9] = [
@@ -37,10 +30,8 @@ fn items(page: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().expect("text").to_owned();
     let keys = page["keys"].as_array().expect("keys").iter();
     let folders = page["prefixes"].as_array().into_iter().flatten();
-    let mut items: Vec<_> = keys
-        .map(|key| text(&key["key"]))
-        .chain(folders.map(text))
-        .collect();
+    let items = keys.map(|key| text(&key["key"])).chain(folders.map(text));
+    let mut items: Vec<_> = items.collect();
     items.sort();
     items
 }
@@ -139,12 +130,7 @@ fn keys_stand_in_the_order_of_their_bytes_and_folders_in_place_of_those_below() 
             "{target}"
         );
     }
-    for bad in [
-        "/?delimiter=-",
-        "/?delimiter=//",
-        "/a/?delimiter=a",
-        "/a/?limit=0",
-    ] {
+    for bad in words("/?delimiter=- /?delimiter=// /a/?delimiter=a /a/?limit=0") {
         assert_eq!(list(&mut raw, bad, "").status, 400, "{bad}");
     }
 }
@@ -175,11 +161,8 @@ fn with_compat_there_is_one_segment_and_no_listing() {
     let server = TestServer::start(&["--compat"]);
     server.dir.place("a/k", "v");
     for target in ["/a/", "/a/k", "/?delimiter=/"] {
-        assert_eq!(
-            list(&mut server.connect(), target, "").status,
-            404,
-            "{target}"
-        );
+        let status = list(&mut server.connect(), target, "").status;
+        assert_eq!(status, 404, "{target}");
     }
 }
 
@@ -251,10 +234,7 @@ fn while_others_come_and_go(index: &str) {
 #[test]
 fn the_index_follows_folders_that_are_moved_and_walks_no_other() {
     directory_only!("hands in the directory");
-    if !can_trace() {
-        crate::support::left_out("the walks for pages", "strace does not run here");
-        return;
-    }
+    tracing_only!("the walks for pages");
     let dir = DataDir::in_memory();
     for n in 0..3_000 {
         dir.place(&format!("f{:02}/{n:04}", n % 30), "");
@@ -295,9 +275,7 @@ fn the_index_follows_folders_that_are_moved_and_walks_no_other() {
     assert_eq!(listed("/?after=f29/9999"), [""; 0]);
     assert_eq!(listed("/?limit=10000").len(), 2_900);
     let walked = tracer.detach();
-    let of_others = walked
-        .iter()
-        .filter(|call| !call.args.contains("/data/g"))
-        .count();
+    let of_others = walked.iter().filter(|call| !call.args.contains("/data/g"));
+    let of_others = of_others.count();
     assert_eq!(of_others, 0, "{walks} folders were moved");
 }

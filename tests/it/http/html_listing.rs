@@ -1,9 +1,7 @@
 //! Proves the listing in the page: a client that follows its links finds every key, and nothing but keys. tests/browser has
 //! the tests of what its scripts make of it.
 
-use std::collections::BTreeMap;
-
-use crate::support::{HtmlPage, Launch, Raw, Response, TestServer, ask, takes_key};
+use crate::support::prelude::*;
 
 const HTML: &str = "Accept: text/html\r\n";
 
@@ -13,11 +11,8 @@ fn get(raw: &mut Raw, target: &str) -> Response {
 
 fn page(raw: &mut Raw, target: &str) -> HtmlPage {
     let got = get(raw, target);
-    assert_eq!(
-        (got.status, got.must("content-type")),
-        (200, "text/html; charset=utf-8"),
-        "{target}"
-    );
+    let seen = (got.status, got.must("content-type"));
+    assert_eq!(seen, (200, "text/html; charset=utf-8"), "{target}");
     HtmlPage::parse(&got.body)
 }
 
@@ -161,9 +156,8 @@ fn pages_lead_to_the_next_by_a_link_and_a_field() {
 /// Clients that follow no next link find up to 10,000 keys. Compute threads write so long a page.
 #[test]
 fn a_page_is_as_long_as_can_be_when_the_client_does_not_say() {
-    let server = Launch::new(&[])
-        .on(&crate::support::DataDir::in_memory())
-        .start();
+    let server = Launch::new(&[]).on(&crate::support::DataDir::in_memory());
+    let server = server.start();
     for at in 0..10_001 {
         server.dir.place(&format!("big/{at:05}"), "");
     }
@@ -177,8 +171,9 @@ fn a_page_is_as_long_as_can_be_when_the_client_does_not_say() {
     let compute = cpu("compute-").saturating_sub(before.0);
     let reactors = cpu("reactor-").saturating_sub(before.1);
     // Reactors send the pages, which a busy machine makes dearer. Had they written them, the compute threads would have done nothing.
+    let is_right = compute * 10 > reactors;
     assert!(
-        compute * 10 > reactors,
+        is_right,
         "who writes? reactors {reactors:?}, compute threads {compute:?}"
     );
     assert_eq!(found.rows().len(), 10_001, "../ and 10,000 keys");
@@ -228,10 +223,8 @@ fn without_scripts_nothing_is_shown_that_does_not_work() {
     let controls = ["button", "input", "dialog", "progress"];
     for control in controls.into_iter().flat_map(|name| found.named(name)) {
         let needs = ["for-script", "for-plain", "hidden", "dialog"];
-        assert!(
-            needs.into_iter().any(|it| control.is_within(it)),
-            "{control:?} is shown"
-        );
+        let is_right = needs.into_iter().any(|it| control.is_within(it));
+        assert!(is_right, "{control:?} is shown");
     }
     for shown in ["keys", "rows", "empty"] {
         assert!(

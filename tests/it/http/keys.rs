@@ -8,7 +8,8 @@ use proptest::prelude::{Strategy, any};
 use proptest::prop_oneof;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-use crate::support::{Client, TestServer, ask, takes_key};
+use crate::support::prelude::*;
+use crate::support::{ask, takes_key};
 
 /// Paths that are keys, and the name of the file each makes.
 const GOOD: &[(&str, &str)] = &[
@@ -177,17 +178,7 @@ fn what_ends_with_a_slash_is_a_listing_and_no_key() {
         }
         assert_eq!(client.put(path, b"x").status, 400, "PUT /{path}");
     }
-    for path in [
-        "/",
-        "a//",
-        "%2F",
-        "%2F/",
-        "../",
-        "a/../",
-        "a/%00/",
-        ".data-server/",
-        "%2D/",
-    ] {
+    for path in words("/ a// %2F %2F/ ../ a/../ a/%00/ .data-server/ %2D/") {
         assert_eq!(client.ask("GET", path).status, 400, "GET /{path}");
     }
     server.dir.assert_holds(&[]);

@@ -1,19 +1,12 @@
 //! Proves the listing: every key once, in byte order, page by page, in both formats, for all names and during changes; with
 //! an index and without. Without one its memory is bounded by the page. It does not run on reactors.
 
-use std::collections::BTreeSet;
-use std::fs;
 use std::os::unix::fs::symlink;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::Value;
 
-use crate::support::{
-    DataDir, Done, Launch, Raw, Response, TestServer, ask, by_engine, directory_only, eventually,
-    scaled, takes_key,
-};
+use crate::support::prelude::*;
 
 fn list(raw: &mut Raw, query: &str, lines: &str) -> Response {
     ask(raw, "GET", &format!("/{query}"), lines, b"")
@@ -36,9 +29,8 @@ fn keys(page: &Value) -> Vec<String> {
 /// The target of the next page, from the Link field.
 fn next(got: &Response) -> Option<String> {
     let link = got.header("link")?;
-    let target = link
-        .strip_prefix("</")
-        .and_then(|l| l.strip_suffix(">; rel=\"next\""));
+    let target = link.strip_prefix("</");
+    let target = target.and_then(|l| l.strip_suffix(">; rel=\"next\""));
     Some(target.unwrap_or_else(|| panic!("Link: {link}")).to_owned())
 }
 
@@ -341,11 +333,8 @@ fn pages_while_others_come_and_go(index: &str) {
             let all = pages.concat();
             assert!(all.is_sorted_by(|a, b| a < b), "twice, or out of order");
             let seen: BTreeSet<String> = all.into_iter().filter(|k| !k.ends_with('x')).collect();
-            assert!(
-                seen == stay,
-                "{} of {keys} keys with limit={limit}",
-                seen.len()
-            );
+            let is_right = seen == stay;
+            assert!(is_right, "{} of {keys} keys with limit={limit}", seen.len());
         }
     });
 }
@@ -377,20 +366,12 @@ fn listing_50000_keys_takes_little_memory_and_no_reactor() {
     println!(
         "3 pages of {KEYS} keys: {grown} KiB more at most, the slowest GET beside them {worst:?}"
     );
-    assert!(
-        grown < 4 * 1024,
-        "{grown} KiB for pages of 1000 keys of 96 bytes"
-    );
-    let names: Vec<String> = server
-        .proc()
-        .threads()
-        .into_iter()
-        .map(|(name, _)| name)
-        .collect();
-    assert!(
-        names.iter().any(|name| name.starts_with("disk-list-")),
-        "{names:?}"
-    );
+    let is_right = grown < 4 * 1024;
+    assert!(is_right, "{grown} KiB for pages of 1000 keys of 96 bytes");
+    let names = server.proc().threads().into_iter().map(|(name, _)| name);
+    let names: Vec<String> = names.collect();
+    let is_right = names.iter().any(|name| name.starts_with("disk-list-"));
+    assert!(is_right, "{names:?}");
 }
 
 /// The slowest GET of a small value on the one reactor while the second and third page of `work` are made. Pages are made on other
@@ -421,8 +402,9 @@ fn worst_get_during(server: &TestServer, work: impl Fn(&mut Raw, usize)) -> Dura
     });
     let [reactors, disk] = [0, 1].map(|names| after[names].saturating_sub(before[names]));
     println!("reactors {reactors:?}, disk threads {disk:?}, {gets} GETs meanwhile");
+    let is_right = disk > reactors;
     assert!(
-        disk > reactors,
+        is_right,
         "who walks? reactors {reactors:?}, disk threads {disk:?}"
     );
     assert!(gets > 3, "the reactor answered no GET meanwhile");

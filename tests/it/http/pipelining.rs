@@ -1,12 +1,7 @@
 //! Proves that pipelined requests are answered whole and in order, in any mix, with slow readers, and during a drain; and
 //! that unknown and neutral fields change no answer.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
-use rustix::process::Signal;
-
-use crate::support::{Raw, Response, TestServer, eventually, is_http2, pattern, put_head, taken};
+use crate::support::prelude::*;
 
 const SIZES: [usize; 7] = [0, 1, 1000, 16 << 10, (16 << 10) + 1, 256 << 10, 1 << 20];
 
@@ -100,10 +95,8 @@ fn answers_leave_in_the_order_of_the_requests() {
             ] {
                 let answer = raw.answer();
                 assert_eq!(answer.status, if expected.is_some() { 200 } else { 404 });
-                assert!(
-                    expected.is_none_or(|value| answer.body == *value),
-                    "{name} {step}"
-                );
+                let is_right = expected.is_none_or(|value| answer.body == *value);
+                assert!(is_right, "{name} {step}");
             }
         }
         sending.join().expect("all is sent");
@@ -131,10 +124,8 @@ fn a_slow_reader_of_pipelined_hot_values_gets_all_of_them() {
         assert_eq!((head.status, head.length()), (200, value.len()), "{name}");
         let mut at = 0;
         raw.stream_to(value.len(), &mut buffer, |piece| {
-            assert!(
-                piece == &value[at..at + piece.len()],
-                "{name} differs behind {at}"
-            );
+            let is_right = piece == &value[at..at + piece.len()];
+            assert!(is_right, "{name} differs behind {at}");
             at += piece.len();
         });
         assert_eq!(at, value.len(), "{name}");
@@ -248,10 +239,8 @@ fn a_small_upload_is_stored_however_it_arrives() {
             // On one connection, and each after another of a different length.
             all.chunks(step).for_each(|piece| raw.send(piece));
             assert_eq!(raw.answer().status, 200, "{size} in pieces of {step}");
-            assert!(
-                raw.ask(get("k")).body == value,
-                "{size} in pieces of {step}"
-            );
+            let is_right = raw.ask(get("k")).body == value;
+            assert!(is_right, "{size} in pieces of {step}");
         }
     }
 }

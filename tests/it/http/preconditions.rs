@@ -2,14 +2,9 @@
 //! answers agree on. Conditions are evaluated in the order of section 13.2.2, before the body is read where possible, and
 //! again at the moment of publishing.
 
-use std::collections::BTreeSet;
-use std::time::{Duration, SystemTime};
-
 use httpdate::{fmt_http_date, parse_http_date};
 
-use crate::support::{
-    Classes, Launch, Raw, Response, TestServer, ask, by_engine, directory_only, eventually,
-};
+use crate::support::prelude::*;
 
 const PAST: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
@@ -75,11 +70,9 @@ const READS: &[(&str, u16)] = &[
 
 fn lines(template: &str, tag: &str, modified: &str) -> String {
     let future = fmt_http_date(SystemTime::now() + Duration::from_secs(4_000));
-    let filled = template
-        .replace(": M", &format!(": {modified}"))
-        .replace("FUTURE", &future)
-        .replace("PAST", PAST)
-        .replace('E', tag);
+    let filled = template.replace(": M", &format!(": {modified}"));
+    let filled = filled.replace("FUTURE", &future).replace("PAST", PAST);
+    let filled = filled.replace('E', tag);
     filled + "\r\n"
 }
 
@@ -133,20 +126,16 @@ fn a_304_has_the_headers_of_15_4_5_and_no_body() {
                 assert_eq!(got.status, 304);
                 for name in ["etag", "last-modified", "vary", "date"] {
                     assert!(!got.must(name).is_empty(), "{name}");
-                    assert!(
-                        name == "date" || got.header(name) == plain.header(name),
-                        "{name}"
-                    );
+                    let is_right = name == "date" || got.header(name) == plain.header(name);
+                    assert!(is_right, "{name}");
                 }
                 for name in ["content-type", "transfer-encoding", "content-range"] {
                     assert_eq!(got.header(name), None, "{method} /{key}");
                 }
                 // 8.6: if present, it is that of the 200.
                 let length = got.header("content-length");
-                assert!(
-                    length.is_none() || length == plain.header("content-length"),
-                    "{got:?}"
-                );
+                let is_right = length.is_none() || length == plain.header("content-length");
+                assert!(is_right, "{got:?}");
             }
         }
         // The connection is still in step.
@@ -305,10 +294,8 @@ fn a_condition_that_fails_during_the_upload_is_412_at_commit() {
             let after = get(&mut other, "");
             raw.send("x");
             let status = raw.answer().status;
-            assert!(
-                refused.contains(&status),
-                "{what}, {length} bytes: {status}"
-            );
+            let is_right = refused.contains(&status);
+            assert!(is_right, "{what}, {length} bytes: {status}");
             let now = get(&mut other, "");
             assert_eq!(
                 (now.status, &now.body),
@@ -328,10 +315,8 @@ fn a_condition_that_fails_during_the_upload_is_412_at_commit() {
         assert_eq!(ask(&mut other, "PUT", "/k", "", b"first").status, 200);
         raw.send("x");
         let status = raw.answer().status;
-        assert!(
-            refused.contains(&status),
-            "created twice, {length} bytes: {status}"
-        );
+        let is_right = refused.contains(&status);
+        assert!(is_right, "created twice, {length} bytes: {status}");
         assert_eq!(server.dir.read("k"), b"first");
     }
 }
@@ -366,22 +351,12 @@ fn an_edit_by_hand_gets_a_tag_that_if_match_takes() {
         etag(&get(&mut raw, "")) != tag
     });
     let edited = etag(&get(&mut raw, ""));
-    let stale = ask(
-        &mut raw,
-        "PUT",
-        "/k",
-        &format!("If-Match: {tag}\r\n"),
-        b"lost?",
-    );
+    let text = format!("If-Match: {tag}\r\n");
+    let stale = ask(&mut raw, "PUT", "/k", &text, b"lost?");
     assert_eq!(stale.status, 412);
     let mut raw = server.connect();
-    let put = ask(
-        &mut raw,
-        "PUT",
-        "/k",
-        &format!("If-Match: {edited}\r\n"),
-        b"new",
-    );
+    let text = format!("If-Match: {edited}\r\n");
+    let put = ask(&mut raw, "PUT", "/k", &text, b"new");
     assert_eq!(put.status, 200);
 }
 

@@ -1,14 +1,7 @@
 //! Proves the files for operators: the units start this server with little exposure, the dashboard uses existing metrics, and
 //! completions and the manual page have every option.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-
-use tempfile::TempDir;
-
-use crate::support::{Launch, TestServer, directory_only};
+use crate::support::prelude::*;
 
 fn asset(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -31,10 +24,8 @@ fn setting<'a>(unit: &'a str, name: &str) -> &'a str {
 /// The standard output and error of `systemd-analyze`, which must succeed; `None` where there is none.
 fn systemd_analyze(args: &[&str]) -> Option<String> {
     let Ok(output) = Command::new("systemd-analyze").args(args).output() else {
-        crate::support::left_out(
-            "what systemd makes of the units",
-            "systemd-analyze does not run here",
-        );
+        let told = "systemd-analyze does not run here";
+        crate::support::left_out("what systemd makes of the units", told);
         return None;
     };
     let both = [output.stdout, output.stderr].concat();
@@ -70,13 +61,9 @@ fn the_units_start_this_server_with_little_exposure() {
     );
     fs::write(&service_at, here).expect("a unit");
     fs::write(&socket_at, socket).expect("a unit");
-    let Some(said) = systemd_analyze(&["verify", &service_at, &socket_at]) else {
-        return;
-    };
-    let about_us: Vec<&str> = said
-        .lines()
-        .filter(|line| line.contains("data-server"))
-        .collect();
+    let said = needed!(systemd_analyze(&["verify", &service_at, &socket_at]));
+    let about_us = said.lines().filter(|line| line.contains("data-server"));
+    let about_us: Vec<&str> = about_us.collect();
     assert!(about_us.is_empty(), "{about_us:#?}");
     // In tenths: 0 is no exposure, 100 is full exposure.
     systemd_analyze(&["security", "--offline=true", "--threshold=10", &service_at]);
@@ -139,9 +126,8 @@ fn the_dashboard_uses_existing_metrics() {
     assert_eq!(server.get("k").status, 200);
     let scraped = String::from_utf8(server.get("-/metrics").body).expect("text");
     let samples = scraped.lines().filter(|line| !line.starts_with('#'));
-    let there: BTreeSet<&str> = samples
-        .filter_map(|line| line.split(['{', ' ']).next())
-        .collect();
+    let there = samples.filter_map(|line| line.split(['{', ' ']).next());
+    let there: BTreeSet<&str> = there.collect();
     assert!(there.len() > 20, "{there:?}");
 
     let dashboard: serde_json::Value = serde_json::from_str(&text("grafana.json")).expect("JSON");
@@ -198,21 +184,16 @@ fn completions_have_every_option() {
         .expect("bash");
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(shown.trim(), "--durability", "{output:?}");
-    assert_eq!(
-        Launch::new(&["--completions", "sh"]).bare().run().code,
-        Some(2)
-    );
+    let seen = Launch::new(&["--completions", "sh"]).bare().run().code;
+    assert_eq!(seen, Some(2));
 }
 
 #[test]
 fn the_manual_page_has_every_option() {
     let ended = Launch::new(&["--man"]).bare().run();
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
-    assert!(
-        ended.stdout.contains(".TH data-server 1"),
-        "{}",
-        ended.stdout
-    );
+    let is_right = ended.stdout.contains(".TH data-server 1");
+    assert!(is_right, "{}", ended.stdout);
     let plain = ended.stdout.replace('\\', "");
     for option in options() {
         assert!(plain.contains(&option), "{option}");

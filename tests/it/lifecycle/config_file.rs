@@ -1,13 +1,11 @@
 //! Proves the configuration file: what it may have, what wins over it, and how a fault in it is told.
 
 use std::fmt::Write as _;
-use std::fs;
 
 use clap::CommandFactory;
 use data_server::Args;
-use tempfile::TempDir;
 
-use crate::support::{DataDir, Ended, Launch, directory_only};
+use crate::support::prelude::*;
 
 /// A directory with a file of options in it.
 struct Written {
@@ -77,97 +75,52 @@ fn the_command_line_wins_over_the_environment_and_both_over_the_file() {
 
 #[test]
 fn the_file_of_the_command_line_is_read_in_place_of_that_of_the_environment() {
-    let (one, other) = (
-        Written::new("max-body = 1\n"),
-        Written::new("max-body = nonsense"),
-    );
+    let one = Written::new("max-body = 1\n");
+    let other = Written::new("max-body = nonsense");
     let server = Launch::new(&["--config", &one.path()]).env("DATA_SERVER_CONFIG", other.path());
     assert_eq!(server.start().put("k", "12").status, 413);
 }
 
-/// What is wrong in a file, in which line, and what is said of it.
-const WRONG: [(&str, usize, &str); 26] = [
-    ("nonsense", 1, "expected"),
-    ("threads = 1\nthreads = 2\n", 2, "duplicate key"),
-    ("threads = ", 1, "must be quoted"),
-    ("a = 1\n", 1, "a is no option of a file"),
-    (
-        "# max\n\nmax_body = 1\n",
-        3,
-        "max_body is no option of a file: max-body is",
-    ),
-    ("root = '/tmp'\n", 1, "root is no option"),
-    ("[log]\nlevel = 'info'\n", 1, "log is no option"),
-    ("man = true\n", 1, "man is no option of a file"),
-    (
-        "completions = 'bash'\n",
-        1,
-        "completions is no option of a file",
-    ),
-    (
-        "config = 'other.toml'\n",
-        1,
-        "config is no option of a file",
-    ),
-    ("help = true\n", 1, "help is no option of a file"),
-    ("threads = 0\n", 1, "'--threads <N>': 0 is not in 1..=1024"),
-    ("threads = 'nope'\n", 1, "'--threads <N>': invalid digit"),
-    (
-        "threads = true\n",
-        1,
-        "threads takes a string or an integer, not this boolean",
-    ),
-    (
-        "threads = [1, 2]\n",
-        1,
-        "threads takes a string or an integer, not this array",
-    ),
-    ("max-body = 1.5\n", 1, "not this float"),
-    ("upload-expiry = 1979-05-27\n", 1, "not this datetime"),
-    (
-        "read-only = 'yes'\n",
-        1,
-        "read-only takes true or false, not this string",
-    ),
-    (
-        "allowed-host = ['a', true]\n",
-        1,
-        "allowed-host takes a string or an array of strings",
-    ),
-    ("durability = 'disc'\n", 1, "[possible values: os, disk]"),
-    ("header-timeout = 10\n", 1, "time unit needed"),
-    ("\n\nlisten = 'nowhere'\n", 3, "--listen nowhere: "),
-    (
-        "durability = 'os'\nlisten = '0.0.0.0:0'\n",
-        2,
-        "give --access FILE to say who may, or --read-only, or --allow-anonymous",
-    ),
-    ("s3-region = 'x'\n", 1, "s3-region needs --store"),
-    (
-        "pin = true\naccess-log-sample = 2\n",
-        2,
-        "access-log-sample needs --access-log",
-    ),
-    (
-        "store = 's3://values'\ndir = '/tmp'\n",
-        2,
-        "--dir cannot be had with --store",
-    ),
-];
+/// What is wrong in a file, whose lines end with `|`, in which line, and what is said of it.
+const WRONG: &str = "
+nonsense ; 1 ; expected
+threads = 1|threads = 2| ; 2 ; duplicate key
+threads =  ; 1 ; must be quoted
+a = 1| ; 1 ; a is no option of a file
+# max||max_body = 1| ; 3 ; max_body is no option of a file: max-body is
+root = '/tmp'| ; 1 ; root is no option
+[log]|level = 'info'| ; 1 ; log is no option
+man = true| ; 1 ; man is no option of a file
+completions = 'bash'| ; 1 ; completions is no option of a file
+config = 'other.toml'| ; 1 ; config is no option of a file
+help = true| ; 1 ; help is no option of a file
+threads = 0| ; 1 ; '--threads <N>': 0 is not in 1..=1024
+threads = 'nope'| ; 1 ; '--threads <N>': invalid digit
+threads = true| ; 1 ; threads takes a string or an integer, not this boolean
+threads = [1, 2]| ; 1 ; threads takes a string or an integer, not this array
+max-body = 1.5| ; 1 ; not this float
+upload-expiry = 1979-05-27| ; 1 ; not this datetime
+read-only = 'yes'| ; 1 ; read-only takes true or false, not this string
+allowed-host = ['a', true]| ; 1 ; allowed-host takes a string or an array of strings
+durability = 'disc'| ; 1 ; [possible values: os, disk]
+header-timeout = 10| ; 1 ; time unit needed
+||listen = 'nowhere'| ; 3 ; --listen nowhere: 
+durability = 'os'|listen = '0.0.0.0:0'| ; 2 ; give --access FILE to say who may, or --read-only, or --allow-anonymous
+s3-region = 'x'| ; 1 ; s3-region needs --store
+pin = true|access-log-sample = 2| ; 2 ; access-log-sample needs --access-log
+store = 's3://values'|dir = '/tmp'| ; 2 ; --dir cannot be had with --store
+";
 
 #[test]
 fn a_fault_is_told_with_its_line_and_is_exit_code_2() {
-    for (text, line, why) in WRONG {
-        let file = Written::new(text);
+    for [text, line, why] in table(WRONG) {
+        let file = Written::new(text.replace('|', "\n"));
         let starts_with = format!("data-server: {}:{line}: ", file.path());
         let start = Launch::new(&["--config", &file.path()]).bare().run();
         for ended in [start, file.check()] {
             let said = ended.stderr.trim_end();
-            assert_eq!(
-                (ended.code, ended.stdout.as_str()),
-                (Some(2), ""),
-                "{text}: {said}"
-            );
+            let told = (ended.code, ended.stdout.as_str());
+            assert_eq!(told, (Some(2), ""), "{text}: {said}");
             assert!(said.starts_with(&starts_with), "{text}: {said}");
             assert!(said.contains(why), "{text}: {said}");
             assert_eq!(said.lines().count(), 1, "{text}: {said}");
@@ -210,11 +163,8 @@ fn a_file_is_checked_without_a_start() {
     );
     let ended = Launch::new(&["config", "check"]).bare().run();
     assert_eq!(ended.code, Some(2), "no file");
-    assert!(
-        ended.stderr.contains("DATA_SERVER_CONFIG"),
-        "{}",
-        ended.stderr
-    );
+    let is_right = ended.stderr.contains("DATA_SERVER_CONFIG");
+    assert!(is_right, "{}", ended.stderr);
 }
 
 #[test]
@@ -226,18 +176,14 @@ fn options_of_a_file_fit_those_that_are_given_elsewhere() {
     };
     assert_eq!(check("s3-region = 'x'\n").code, Some(0));
     let ended = check("compress = true\n");
-    assert!(
-        ended
-            .stderr
-            .contains(":1: --compress cannot be had with --store"),
-        "{}",
-        ended.stderr
-    );
+    let is_right = ended
+        .stderr
+        .contains(":1: --compress cannot be had with --store");
+    assert!(is_right, "{}", ended.stderr);
     // What is wrong on the command line is no fault of the file.
     let file = Written::new("pin = false\n");
-    let ended = Launch::new(&["--config", &file.path(), "--s3-region", "x"])
-        .bare()
-        .run();
+    let ended = Launch::new(&["--config", &file.path(), "--s3-region", "x"]);
+    let ended = ended.bare().run();
     assert!(!ended.stderr.contains(&file.path()), "{}", ended.stderr);
     assert_eq!(ended.code, Some(2));
 }

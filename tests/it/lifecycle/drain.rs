@@ -1,12 +1,7 @@
 //! Proves the drain: requests in flight are finished, idle connections are closed, new ones are not accepted, all within the
 //! grace period. A second signal ends the server at once.
 
-use std::net::TcpStream;
-use std::time::{Duration, Instant};
-
-use rustix::process::Signal;
-
-use crate::support::{DEADLINE, Raw, TestServer, eventually, pattern, put_head};
+use crate::support::prelude::*;
 
 /// A grace period that is longer than any test waits for an end.
 const PATIENT: &str = "1h";
@@ -51,9 +46,8 @@ fn requests_in_flight_finish_and_idle_connections_close() {
         server.signal(signal);
         used.assert_closed();
         unused.assert_closed();
-        eventually("new connections are refused", || {
-            refuses_connections(&server)
-        });
+        let comes = || refuses_connections(&server);
+        eventually("new connections are refused", comes);
 
         writer.send(&stored[stored.len() * 3 / 4..]);
         let answer = writer.answer();
@@ -63,10 +57,8 @@ fn requests_in_flight_finish_and_idle_connections_close() {
         reader.assert_closed();
 
         assert_eq!(server.exit(), Some(0));
-        assert!(
-            server.dir.read("k") == stored,
-            "the PUT in flight is stored"
-        );
+        let is_right = server.dir.read("k") == stored;
+        assert!(is_right, "the PUT in flight is stored");
         server.dir.assert_holds(&["k", "large"]);
     }
 }
@@ -86,8 +78,9 @@ fn a_request_pipelined_behind_the_one_in_flight_is_not_begun() {
     assert_eq!((answer.status, answer.closes()), (200, true));
     writer.assert_closed();
     assert_eq!(server.exit(), Some(0));
+    let is_right = server.dir.read("k") == value;
     assert!(
-        server.dir.read("k") == value,
+        is_right,
         "what came after `Connection: close` was performed"
     );
 }
@@ -98,11 +91,9 @@ fn an_idle_server_ends_at_once() {
         let mut server = TestServer::start(&["--threads", "3", "--grace-period", PATIENT]);
         server.signal(signal);
         assert_eq!(server.exit(), Some(0));
-        let reactors: Vec<u64> = server
-            .events("reactor drained")
-            .iter()
-            .map(|event| event.number("reactor"))
-            .collect();
+        let reactors = server.events("reactor drained");
+        let reactors = reactors.iter().map(|event| event.number("reactor"));
+        let reactors: Vec<u64> = reactors.collect();
         assert_eq!(reactors.len(), 3, "{reactors:?}");
     }
 }
@@ -117,16 +108,12 @@ fn the_grace_period_bounds_the_drain() {
     server.signal(Signal::TERM);
     assert_eq!(server.exit(), Some(0));
     let took = start.elapsed();
-    assert!(
-        took >= Duration::from_millis(900),
-        "no grace: ended after {took:?}"
-    );
+    let is_right = took >= Duration::from_millis(900);
+    assert!(is_right, "no grace: ended after {took:?}");
     assert!(reader.rest().len() < LARGE, "the whole body arrived");
     let answer = writer.rest();
-    assert!(
-        !answer.starts_with(b"HTTP/1.1 200"),
-        "half an upload was acknowledged"
-    );
+    let is_right = !answer.starts_with(b"HTTP/1.1 200");
+    assert!(is_right, "half an upload was acknowledged");
     server.dir.assert_holds(&["large"]);
 }
 

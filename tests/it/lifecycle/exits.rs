@@ -1,8 +1,6 @@
 //! Proves how a start fails: exit code, a reason on standard error, nothing on standard output.
 
-use std::net::TcpListener;
-
-use crate::support::{DataDir, Launch, TestServer, directory_only};
+use crate::support::prelude::*;
 
 #[test]
 fn wrong_usage_is_exit_code_2() {
@@ -44,11 +42,8 @@ fn a_second_server_on_the_directory_is_exit_code_3() {
     first.store("k", "value");
     let second = Launch::new(&[]).on(&first.dir).run();
     assert_eq!(second.code, Some(3), "{}", second.stderr);
-    assert!(
-        second.stderr.contains(&first.proc().0.to_string()),
-        "no pid in {}",
-        second.stderr
-    );
+    let is_right = second.stderr.contains(&first.proc().0.to_string());
+    assert!(is_right, "no pid in {}", second.stderr);
     assert_eq!(second.stdout, "");
     assert_eq!(first.get("k").body, b"value", "the first serves on");
     first.stop();
@@ -65,11 +60,8 @@ fn an_address_in_use_is_exit_code_4() {
     let addr = taken.local_addr().expect("its address").to_string();
     let ended = Launch::new(&[]).listen(&addr).run();
     assert_eq!(ended.code, Some(4), "{}", ended.stderr);
-    assert!(
-        ended.stderr.contains(&addr),
-        "no address in {}",
-        ended.stderr
-    );
+    let is_right = ended.stderr.contains(&addr);
+    assert!(is_right, "no address in {}", ended.stderr);
     assert_eq!(ended.stdout, "");
 }
 
@@ -96,10 +88,8 @@ fn help_names_every_option() {
             "--{option} is not in the help"
         );
     }
-    assert!(
-        help.stdout.contains("DATA_SERVER_DIR"),
-        "the environment is not in the help"
-    );
+    let is_right = help.stdout.contains("DATA_SERVER_DIR");
+    assert!(is_right, "the environment is not in the help");
     let version = Launch::new(&["--version"]).run();
     assert_eq!(
         (version.code, version.stdout.as_str()),

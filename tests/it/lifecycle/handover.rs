@@ -1,21 +1,11 @@
 //! Proves that a restart with socket activation loses no request: clients wait in the queue of the socket, answers announce
 //! when a connection closes, and the service manager is notified of every step.
 
-use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
 use std::os::unix::net::UnixDatagram;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicU64;
 
-use rustix::process::Signal;
-use tempfile::TempDir;
-
-use crate::support::{
-    DEADLINE, DataDir, Done, Launch, Raw, TestServer, by_engine, clear_only, eventually,
-    held_socket, http1_only, pattern, put_head,
-};
+use crate::support::prelude::*;
 
 /// How long a client may be silent, at least, before the drain closes its connection as idle.
 const NOTICE: Duration = Duration::from_millis(450);
@@ -236,12 +226,10 @@ fn restart_five_times(args: &[&str]) {
         }
         busy(tally.answered());
         drop(end);
-        let outcomes = clients
-            .into_iter()
-            .map(|client| client.join().expect("a client"));
-        outcomes
-            .collect::<io::Result<Vec<_>>>()
-            .expect("no request fails")
+        let outcomes = clients.into_iter();
+        let outcomes = outcomes.map(|client| client.join().expect("a client"));
+        let all = outcomes.collect::<io::Result<Vec<_>>>();
+        all.expect("no request fails")
     });
     let again = tally.asked_again.load(Ordering::Relaxed);
     println!(
@@ -260,9 +248,8 @@ fn restart_five_times(args: &[&str]) {
 fn told(manager: &UnixDatagram) -> io::Result<String> {
     let mut text = [0; 256];
     let length = manager.recv(&mut text)?;
-    Ok(String::from_utf8_lossy(&text[..length])
-        .trim_end()
-        .to_owned())
+    let text = String::from_utf8_lossy(&text[..length]);
+    Ok(text.trim_end().to_owned())
 }
 
 #[test]

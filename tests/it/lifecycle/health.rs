@@ -1,12 +1,8 @@
 //! Proves `data-server health`: its exit code says whether a server is well, and one line why not.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener};
-use std::thread;
 
-use tempfile::TempDir;
-
-use crate::support::{Authority, Ended, Issued, Launch, TestServer, clear_only};
+use crate::support::prelude::*;
 
 fn health(words: &[&str]) -> Launch {
     Launch::new(&[&["health"], words].concat()).bare()
@@ -100,10 +96,8 @@ fn over_tls_the_certificate_decides_too() {
         );
         let none = health(&[url, "--ca", "/nonexistent/ca.pem"]).run();
         assert_unwell(&none, "--ca /nonexistent/ca.pem: ");
-        assert_eq!(
-            health(&[url, ca[0], ca[1], "--insecure"]).run().code,
-            Some(2)
-        );
+        let found = health(&[url, ca[0], ca[1], "--insecure"]).run().code;
+        assert_eq!(found, Some(2));
     }
     assert_unwell(&health(&[&format!("http://127.0.0.1:{port}")]).run(), "");
     for (own, why) in [
@@ -208,13 +202,7 @@ fn what_does_not_answer_rightly_is_unwell() {
 
 #[test]
 fn a_url_of_another_kind_is_refused() {
-    for url in [
-        "ftp://127.0.0.1",
-        "https://",
-        "127.0.0.1:8080",
-        "unix:",
-        "http://",
-    ] {
+    for url in words("ftp://127.0.0.1 https:// 127.0.0.1:8080 unix: http://") {
         assert_unwell(&health(&[url]).run(), "give a URL");
     }
 }

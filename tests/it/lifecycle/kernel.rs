@@ -1,15 +1,9 @@
 //! Proves the behaviour on other kernels, on other file systems and as another user: strace injects the results of some
 //! system calls, setpriv drops the rights of root. A test that cannot run here says that it is left out.
 
-use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::process::Command;
 
-use rustix::process::Signal;
-
-use crate::support::{
-    DataDir, Launch, TestServer, chunked, directory_only, eventually, pattern, put_head,
-};
+use crate::support::prelude::*;
 
 /// Which threads strace traces; it counts the calls of each thread separately.
 #[derive(Clone, Copy, PartialEq)]
@@ -24,13 +18,12 @@ fn failing(calls: &str, error: &str, threads: Threads) -> Option<Vec<String>> {
     let possible = Command::new("strace")
         .args(["-D", "-o", "/dev/null", "true"])
         .status();
-    if !possible.is_ok_and(|status| status.success()) {
-        crate::support::left_out(
-            &format!("{calls} failing with {error}"),
-            "strace does not run here",
-        );
-        return None;
-    }
+    only_where!(
+        possible.is_ok_and(|status| status.success()),
+        &format!("{calls} failing with {error}"),
+        "strace does not run here",
+        None
+    );
     let (names, when) = calls.split_once(':').unwrap_or((calls, "when=1+"));
     let inject = format!("inject={names}:error={error}:{when}");
     let trace = format!("trace={names}");
@@ -56,9 +49,7 @@ fn under(wrapper: &[String]) -> Launch {
 #[test]
 fn without_openat2_the_server_refuses_to_start_and_says_so() {
     directory_only!("system calls on files");
-    let Some(strace) = failing("openat2", "ENOSYS", Threads::All) else {
-        return;
-    };
+    let strace = needed!(failing("openat2", "ENOSYS", Threads::All));
     let ended = under(&strace).run();
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(ended.stderr.contains("openat2"), "{}", ended.stderr);
@@ -71,11 +62,8 @@ fn assert_contract(server: &TestServer) {
     for round in 0..2 {
         for (key, size) in [("empty", 0), ("small", 100), ("large", 700_000)] {
             let value = pattern(round, size);
-            assert_eq!(
-                server.put(key, &value).status,
-                200,
-                "PUT /{key}, round {round}"
-            );
+            let found = server.put(key, &value).status;
+            assert_eq!(found, 200, "PUT /{key}, round {round}");
             assert!(server.get(key).body == value, "GET /{key}, round {round}");
             let mode = fs::metadata(server.dir.file(key))
                 .expect("the file")
@@ -90,13 +78,10 @@ fn assert_contract(server: &TestServer) {
     eventually("the upload reaches the disk", || server.proc().staged() > 0);
     half.reset();
     eventually("the upload is forgotten", || server.proc().staged() == 0);
-    assert!(
-        server.get("large").body == pattern(1, 700_000),
-        "the old value"
-    );
-    eventually("nothing is staged", || {
-        fs::read_dir(server.dir.staging()).is_ok_and(|dir| dir.count() == 0)
-    });
+    let is_right = server.get("large").body == pattern(1, 700_000);
+    assert!(is_right, "the old value");
+    let comes = || fs::read_dir(server.dir.staging()).is_ok_and(|dir| dir.count() == 0);
+    eventually("nothing is staged", comes);
     server.dir.assert_holds(&["empty", "small", "large"]);
     for key in ["empty", "small", "large"] {
         assert_eq!(server.ask("DELETE", key).status, 200);
@@ -108,9 +93,7 @@ fn assert_contract(server: &TestServer) {
 fn a_file_system_without_unnamed_files_has_the_same_contract() {
     directory_only!("system calls on files");
     // The first openat2 opens the staging directory, the second tries an unnamed file.
-    let Some(strace) = failing("openat2:when=2", "EOPNOTSUPP", Threads::Main) else {
-        return;
-    };
+    let strace = needed!(failing("openat2:when=2", "EOPNOTSUPP", Threads::Main));
     let mut server = under(&strace).start();
     assert_contract(&server);
 
@@ -119,11 +102,9 @@ fn a_file_system_without_unnamed_files_has_the_same_contract() {
     half.send(chunked([&pattern(1, 600_000)[..]]));
     let dir = server.dir.clone();
     let staged = || fs::read_dir(dir.staging()).expect("staging").count();
-    eventually("a named file is staged, or this tests nothing", || {
-        staged() == 1
-    });
-    server.signal(Signal::KILL);
-    server.exit();
+    let comes = || staged() == 1;
+    eventually("a named file is staged, or this tests nothing", comes);
+    server.kill();
     assert_eq!(staged(), 1, "litter of the killed server");
     let again = Launch::new(&[]).on(&server.dir).start();
     again.dir.assert_holds(&[]);
@@ -132,9 +113,7 @@ fn a_file_system_without_unnamed_files_has_the_same_contract() {
 #[test]
 fn a_kernel_that_links_only_through_proc_has_the_same_contract() {
     directory_only!("system calls on files");
-    let Some(strace) = failing("linkat:when=1", "ENOENT", Threads::Main) else {
-        return;
-    };
+    let strace = needed!(failing("linkat:when=1", "ENOENT", Threads::Main));
     assert_contract(&under(&strace).start());
 }
 
@@ -144,9 +123,7 @@ fn a_failing_disk_is_a_500_and_the_old_value_stays() {
     for calls in ["pwrite64,pwritev,pwritev2", "linkat", "renameat,renameat2"] {
         let dir = DataDir::temporary();
         dir.place("k", "old");
-        let Some(strace) = failing(&format!("{calls}:when=3+"), "EIO", Threads::All) else {
-            return;
-        };
+        let strace = needed!(failing(&format!("{calls}:when=3+"), "EIO", Threads::All));
         let server = under(&strace).on(&dir).start();
         let answers: Vec<_> = (0..8)
             .flat_map(|_| [server.put("k", "new"), server.put("k", pattern(1, 300_000))])
@@ -155,15 +132,11 @@ fn a_failing_disk_is_a_500_and_the_old_value_stays() {
         let stored = answers.iter().filter(|answer| answer.status == 200).count();
         assert!(failed > 3 && failed + stored == 16, "{calls}: {answers:?}");
         let value = dir.read("k");
-        assert!(
-            [&b"old"[..], b"new", &pattern(1, 300_000)].contains(&&value[..]),
-            "{calls}: {} bytes",
-            value.len()
-        );
+        let is_right = [&b"old"[..], b"new", &pattern(1, 300_000)].contains(&&value[..]);
+        assert!(is_right, "{calls}: {} bytes", value.len());
         assert_eq!(server.get("k").body, value, "{calls}: the server lives");
-        eventually("nothing is staged", || {
-            fs::read_dir(dir.staging()).is_ok_and(|dir| dir.count() == 0)
-        });
+        let comes = || fs::read_dir(dir.staging()).is_ok_and(|dir| dir.count() == 0);
+        eventually("nothing is staged", comes);
         dir.assert_holds(&["k"]);
     }
 }
@@ -175,10 +148,11 @@ fn an_unprivileged_user_has_the_same_contract() {
     let dir = DataDir::temporary();
     let parent = dir.outside(".");
     let opened = fs::set_permissions(&parent, fs::Permissions::from_mode(0o755));
-    if opened.is_err() || chown(dir.path(), Some(NOBODY), Some(NOBODY)).is_err() {
-        crate::support::left_out("a server without rights", "only root can take them away");
-        return;
-    }
+    only_where!(
+        opened.is_ok() && chown(dir.path(), Some(NOBODY), Some(NOBODY)).is_ok(),
+        "a server without rights",
+        "only root can take them away"
+    );
     let server = Launch::new(&[])
         .on(&dir)
         .through(&[

@@ -1,17 +1,13 @@
 //! Proves that a server listens at several places at once, each under the same rules, and what a unix socket is like: its
 //! file comes and goes with the server, and its clients are known by their processes.
 
-use std::fs::{self, File};
-use std::net::TcpListener;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
 use std::process;
 
-use rustix::process::{Signal, getuid};
-use tempfile::TempDir;
+use rustix::process::getuid;
 
-use crate::support::{Event, Launch, Raw, TestServer, clear_only, eventually, pattern, put_head};
+use crate::support::prelude::*;
 
 const GET: &str = "GET /k HTTP/1.1\r\nHost: t\r\n\r\n";
 
@@ -121,8 +117,7 @@ fn a_socket_left_by_a_dead_server_is_replaced_and_a_live_one_is_not() {
     let mut first = start(&place, &[]);
     assert_refused(&place, "another process listens there");
     assert!(first.get("none").status == 404 && path.exists());
-    first.signal(Signal::KILL);
-    first.exit();
+    first.kill();
     let is_socket =
         |path: &Path| fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
     assert!(is_socket(&path), "nobody removed it");

@@ -1,11 +1,6 @@
 //! Proves the outside of a running process: options and environment, threads and their names, limits and warnings.
 
-use std::collections::BTreeSet;
-use std::thread;
-
-use crate::support::{
-    DataDir, Launch, Raw, TestServer, by_engine, directory_only, eventually, pattern, put_head,
-};
+use crate::support::prelude::*;
 
 #[test]
 fn listening_beyond_loopback_logs_one_warning() {
@@ -21,12 +16,9 @@ fn listening_beyond_loopback_logs_one_warning() {
         let log = server.log();
         let found: Vec<_> = log.iter().filter(|line| line.contains(warning)).collect();
         assert_eq!(found.len(), warnings, "{addr} {args:?}: {log:#?}");
-        assert!(
-            found
-                .iter()
-                .all(|line| line.contains("WARN") && line.contains("0.0.0.0")),
-            "{found:?}"
-        );
+        let mut is_right = found.iter();
+        let is_right = is_right.all(|line| line.contains("WARN") && line.contains("0.0.0.0"));
+        assert!(is_right, "{found:?}");
     }
 }
 
@@ -34,16 +26,13 @@ fn listening_beyond_loopback_logs_one_warning() {
 fn options_may_come_from_the_environment_and_the_command_line_wins() {
     directory_only!("the options of a directory");
     let dir = DataDir::temporary();
-    let server = Launch::new(&[])
-        .env("DATA_SERVER_DIR", dir.path())
-        .env("DATA_SERVER_THREADS", "3")
-        .start();
+    let server = Launch::new(&[]).env("DATA_SERVER_DIR", dir.path());
+    let server = server.env("DATA_SERVER_THREADS", "3").start();
     server.store("k", "value");
     dir.assert_holds(&["k"]);
     assert_eq!(reactors(&server).len(), 3);
-    let server = Launch::new(&["--threads", "1"])
-        .env("DATA_SERVER_THREADS", "3")
-        .start();
+    let server = Launch::new(&["--threads", "1"]);
+    let server = server.env("DATA_SERVER_THREADS", "3").start();
     assert_eq!(reactors(&server).len(), 1);
 }
 
@@ -52,9 +41,8 @@ fn option_aliases_work() {
     directory_only!("the options of a directory");
     let dir = DataDir::temporary();
     let root = dir.path().to_str().expect("text");
-    let server = Launch::new(&["--workers", "2", "--root", root, "--bind", "127.0.0.1:0"])
-        .bare()
-        .start();
+    let server = Launch::new(&["--workers", "2", "--root", root, "--bind", "127.0.0.1:0"]);
+    let server = server.bare().start();
     server.store("k", "value");
     assert_eq!(reactors(&server).len(), 2);
     dir.assert_holds(&["k"]);
@@ -96,17 +84,13 @@ fn threads_are_named_and_32_reactors_serve() {
 fn pinned_reactors_have_one_cpu_each() {
     let cpus = thread::available_parallelism().expect("CPUs").get();
     let pinned = reactors(&TestServer::start(&["--threads", "4", "--pin"]));
-    assert!(
-        pinned.iter().all(|cpu| cpu.parse::<usize>().is_ok()),
-        "{pinned:?}"
-    );
+    let is_right = pinned.iter().all(|cpu| cpu.parse::<usize>().is_ok());
+    assert!(is_right, "{pinned:?}");
     let distinct: BTreeSet<_> = pinned.iter().collect();
     assert_eq!(distinct.len(), cpus.min(4), "{pinned:?} on {cpus} CPUs");
     let free = reactors(&TestServer::start(&["--threads", "2"]));
-    assert!(
-        cpus == 1 || free.iter().all(|cpus| cpus.parse::<usize>().is_err()),
-        "{free:?}"
-    );
+    let is_right = cpus == 1 || free.iter().all(|cpus| cpus.parse::<usize>().is_err());
+    assert!(is_right, "{free:?}");
 }
 
 /// The CPUs of each thread whose name has this prefix.
@@ -158,8 +142,7 @@ fn threads_beside_pinned_reactors_keep_to_the_cpus_that_are_left() {
 
 #[test]
 fn the_soft_limit_on_open_files_is_raised_to_the_hard_one() {
-    let server = Launch::new(&[])
-        .through(&["prlimit", "--nofile=100:3000"])
-        .start();
+    let server = Launch::new(&[]).through(&["prlimit", "--nofile=100:3000"]);
+    let server = server.start();
     assert_eq!(server.proc().nofile(), (3000, 3000));
 }

@@ -1,11 +1,6 @@
 //! Proves that a start keeps the values of an earlier server, also of a killed one, and removes what it left in staging.
 
-use std::fs;
-use std::thread;
-
-use rustix::process::Signal;
-
-use crate::support::{DataDir, Launch, TestServer, directory_only, eventually, pattern, put_head};
+use crate::support::prelude::*;
 
 #[test]
 fn a_missing_directory_is_created_and_a_full_one_kept() {
@@ -55,17 +50,16 @@ fn a_killed_server_has_lost_nothing_it_acknowledged() {
                     })
                 })
                 .collect();
-            eventually("enough is stored", || {
-                dir.names().len() >= acknowledged.len() + 200
-            });
+            let comes = || dir.names().len() >= acknowledged.len() + 200;
+            eventually("enough is stored", comes);
             server.signal(Signal::KILL);
-            writers
-                .into_iter()
-                .flat_map(|writer| writer.join().expect("a writer"))
-                .collect::<Vec<_>>()
+            let all = writers.into_iter();
+            let all = all.flat_map(|writer| writer.join().expect("a writer"));
+            all.collect::<Vec<_>>()
         });
+        let is_right = writers.len() >= 100;
         assert!(
-            writers.len() >= 100,
+            is_right,
             "only {} writes before the kill prove little",
             writers.len()
         );

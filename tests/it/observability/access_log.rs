@@ -1,13 +1,8 @@
 //! Proves ids, traces and protocols in the access log, that clients cannot forge lines, sampling, and Server-Timing.
 
-use std::process::Command;
-
 use rustls::version;
 
-use crate::support::{
-    Authority, Event, Launch, Mount, Raw, Response, TestServer, Trace, ask, by_engine, by_protocol,
-    directory_only, is_on_path, left_out, put_head,
-};
+use crate::support::prelude::*;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: &str = "00f067aa0ba902b7";
@@ -37,18 +32,14 @@ fn a_request_id_is_logged_and_sent_back() {
     for bad in ["two words", "\u{e9}", "", &"x".repeat(129)] {
         let given = get(&server, &format!("X-Request-Id: {bad}\r\n"));
         let given = given.must("x-request-id");
-        assert!(
-            given != bad && given != made && given.len() < 40,
-            "{bad:?}: {given}"
-        );
+        let is_right = given != bad && given != made && given.len() < 40;
+        assert!(is_right, "{bad:?}: {given}");
     }
     let twice = get(&server, "X-Request-Id: a\r\nX-Request-Id: b\r\n");
     assert!(!["a", "b", "a, b"].contains(&&*twice.all("x-request-id")));
     let events = access(&mut server);
-    let ids: Vec<String> = events
-        .iter()
-        .map(|event| event.field("request_id"))
-        .collect();
+    let ids = events.iter().map(|event| event.field("request_id"));
+    let ids: Vec<String> = ids.collect();
     assert_eq!(
         ids[..4],
         [
@@ -109,14 +100,11 @@ fn a_trace_is_logged_and_a_malformed_one_is_not() {
 
 #[test]
 fn a_line_of_text_has_every_field() {
-    let mut server = Launch::new(&["--access-log", "--threads", "1"])
-        .text_log()
-        .start();
+    let server = Launch::new(&["--access-log", "--threads", "1"]).text_log();
+    let mut server = server.start();
     server.store("k", "value");
-    get(
-        &server,
-        &format!("X-Request-Id: mine\r\ntraceparent: 00-{TRACE}-{SPAN}-01\r\n"),
-    );
+    let told = format!("X-Request-Id: mine\r\ntraceparent: 00-{TRACE}-{SPAN}-01\r\n");
+    get(&server, &told);
     server.stop();
     let log = server.log();
     let line = log
@@ -165,9 +153,11 @@ fn status_by_curl(server: &TestServer, scheme: &str, protocol: &str) -> String {
 
 #[test]
 fn the_protocol_is_logged() {
-    if !is_on_path("curl") {
-        return left_out("HTTP/2 in the access log", "there is no curl");
-    }
+    only_where!(
+        is_on_path("curl"),
+        "HTTP/2 in the access log",
+        "there is no curl"
+    );
     let launch = Launch::new(&["--access-log", "--http2-clear", "--threads", "1"]);
     let mut server = launch.in_the_clear().start();
     let ask = |head: &str| Raw::connect_clear(server.addr).ask(head).status;
@@ -185,9 +175,11 @@ fn the_protocol_is_logged() {
 
 #[test]
 fn the_version_of_tls_is_logged() {
-    if !is_on_path("curl") {
-        return left_out("HTTP/2 in the access log", "there is no curl");
-    }
+    only_where!(
+        is_on_path("curl"),
+        "HTTP/2 in the access log",
+        "there is no curl"
+    );
     let authority = Authority::new();
     let own = authority.issue("own", &["127.0.0.1"]);
     let options = [&own.options()[..], &["--access-log", "--threads", "1"]].concat();
@@ -237,10 +229,8 @@ fn an_id_cannot_forge_a_field() {
         );
         server.stop();
         let log = server.log();
-        let naming: Vec<_> = log
-            .iter()
-            .filter(|line| line.contains("status=500"))
-            .collect();
+        let naming = log.iter().filter(|line| line.contains("status=500"));
+        let naming: Vec<_> = naming.collect();
         assert_eq!(naming.len(), 1, "{log:#?}");
         match Event::parse(naming[0]) {
             Some(event) => assert_eq!(
@@ -258,13 +248,7 @@ fn an_id_cannot_forge_a_field() {
 
 #[test]
 fn sampling_logs_one_of_n_requests() {
-    let mut server = TestServer::start(&[
-        "--access-log",
-        "--access-log-sample",
-        "10",
-        "--threads",
-        "1",
-    ]);
+    let mut server = TestServer::start(&words("--access-log --access-log-sample 10 --threads 1"));
     server.store("k", "v");
     let mut raw = server.connect();
     for _ in 0..99 {
@@ -277,16 +261,11 @@ fn sampling_logs_one_of_n_requests() {
 #[test]
 fn sampling_logs_every_5xx() {
     directory_only!("the file system");
-    let Some(mount) = Mount::tmpfs("size=2m", "the log of failures under sampling") else {
-        return;
-    };
-    let options = [
-        "--access-log",
-        "--access-log-sample",
-        "1000",
-        "--threads",
-        "1",
-    ];
+    let mount = needed!(Mount::tmpfs(
+        "size=2m",
+        "the log of failures under sampling"
+    ));
+    let options = words("--access-log --access-log-sample 1000 --threads 1");
     let mut server = Launch::new(&options).on(&mount.dir()).start();
     let mut statuses = vec![server.put("k", "v").status, server.get("gone").status];
     for _ in 0..5 {
@@ -295,10 +274,8 @@ fn sampling_logs_every_5xx() {
         statuses.push(raw.answer().status);
     }
     assert_eq!(statuses, [200, 404, 507, 507, 507, 507, 507]);
-    let logged: Vec<u64> = access(&mut server)
-        .iter()
-        .map(|e| e.number("status"))
-        .collect();
+    let logged = access(&mut server);
+    let logged: Vec<u64> = logged.iter().map(|e| e.number("status")).collect();
     assert_eq!(logged, [200, 507, 507, 507, 507, 507]);
 }
 
@@ -341,9 +318,10 @@ fn server_timing_is_sent_with_the_option() {
 #[test]
 fn lines_that_come_without_rest_are_written_together() {
     const LINES: usize = 2_000;
-    let Some(trace) = Trace::with(&["-e", "trace=write"], "how often the log is written") else {
-        return;
-    };
+    let trace = needed!(Trace::with(
+        &["-e", "trace=write"],
+        "how often the log is written"
+    ));
     let launch = Launch::new(&["--threads", "1", "--access-log"]);
     let mut server = trace.around(launch).start();
     let mut connection = server.connect();

@@ -1,11 +1,6 @@
 //! Proves the routes of the server's own pages under `/-/`: they are not keys, and they accept only GET and HEAD.
 
-use std::time::Duration;
-
-use crate::support::{
-    Events, Follower, Launch, Raw, Scrape, TestServer, Trace, clear_only, directory_only,
-    eventually, is_s3, put_head,
-};
+use crate::support::prelude::*;
 
 #[test]
 fn only_the_own_pages_answer_below_their_prefix() {
@@ -25,11 +20,8 @@ fn only_the_own_pages_answer_below_their_prefix() {
     }
     for method in ["PUT", "DELETE", "POST", "OPTIONS"] {
         let refused = server.ask(method, "-/healthz");
-        assert_eq!(
-            (refused.status, refused.must("allow")),
-            (405, "GET, HEAD"),
-            "{method}"
-        );
+        let found = (refused.status, refused.must("allow"));
+        assert_eq!(found, (405, "GET, HEAD"), "{method}");
     }
 }
 
@@ -107,33 +99,23 @@ fn a_bad_admin_address_is_reported() {
     let other = TestServer::start(&[]);
     let taken = Launch::new(&["--admin", &other.addr.to_string()]).run();
     assert_eq!(taken.code, Some(4), "{}", taken.stderr);
-    assert!(
-        taken.stderr.contains(&other.addr.to_string()),
-        "{}",
-        taken.stderr
-    );
+    let is_right = taken.stderr.contains(&other.addr.to_string());
+    assert!(is_right, "{}", taken.stderr);
     let none = Launch::new(&["--admin", "nonsense"]).run();
     assert_eq!(none.code, Some(2));
-    assert!(
-        none.stderr.contains("--admin nonsense: "),
-        "{}",
-        none.stderr
-    );
+    let is_right = none.stderr.contains("--admin nonsense: ");
+    assert!(is_right, "{}", none.stderr);
 }
 
 /// strace holds the only reactor inside a system call. The own pages are still answered.
 #[test]
 fn the_pages_are_answered_while_the_reactor_is_blocked() {
     directory_only!("system calls on files");
-    let options = [
-        "-e",
-        "trace=fstat",
-        "-e",
-        "inject=fstat:delay_enter=60000000:when=3+",
-    ];
-    let Some(trace) = Trace::with(&options, "the pages while all reactors are held") else {
-        return;
-    };
+    let options = words("-e trace=fstat -e inject=fstat:delay_enter=60000000:when=3+");
+    let trace = needed!(Trace::with(
+        &options,
+        "the pages while all reactors are held"
+    ));
     let launch = Launch::new(&["--threads", "1", "--admin", "127.0.0.1:0"]);
     let server = trace.around(launch).start();
     let admin = server.admin();
@@ -160,15 +142,10 @@ fn the_pages_are_answered_while_the_reactor_is_blocked() {
     }
     let scrape = Scrape::of(admin);
     assert!(scrape.sum("data_server_connections_active", &[]) >= 2.0);
-    assert!(
-        began.elapsed() < Duration::from_secs(50),
-        "{:?}",
-        began.elapsed()
-    );
-    assert!(
-        other.silent_for(Duration::from_millis(1)).is_ok(),
-        "still held"
-    );
+    let is_right = began.elapsed() < Duration::from_secs(50);
+    assert!(is_right, "{:?}", began.elapsed());
+    let is_right = other.silent_for(Duration::from_millis(1)).is_ok();
+    assert!(is_right, "still held");
     server.proc().kill_tracer();
 }
 

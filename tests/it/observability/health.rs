@@ -1,10 +1,7 @@
 //! Proves health and readiness: alive while the process runs, ready only while a value can be stored, and one line with the
 //! reason when it is not ready.
 
-use crate::support::{
-    DataDir, Launch, Mount, Raw, Response, Scrape, TestServer, Trace, by_engine, directory_only,
-    eventually, put_head,
-};
+use crate::support::prelude::*;
 
 fn ready(addr: std::net::SocketAddr) -> (u16, String) {
     let answer: Response =
@@ -52,12 +49,9 @@ fn below_min_free_the_server_is_ready_for_reads_and_refuses_uploads() {
 #[test]
 fn free_space_is_of_the_values_file_system_and_measured_again() {
     directory_only!("free space");
-    let Some(mount) = Mount::tmpfs("size=4m", "readiness on a disk that fills up") else {
-        return;
-    };
-    let server = Launch::new(&["--min-free", "2MiB"])
-        .on(&mount.dir())
-        .start();
+    let mount = needed!(Mount::tmpfs("size=4m", "readiness on a disk that fills up"));
+    let server = Launch::new(&["--min-free", "2MiB"]).on(&mount.dir());
+    let server = server.start();
     assert_eq!(ready(server.addr).0, 200);
     server.store("large", vec![0; 3 << 19]);
     let fill = server.dir.outside("fill");
@@ -73,18 +67,14 @@ fn free_space_is_of_the_values_file_system_and_measured_again() {
 #[test]
 fn a_disk_that_refuses_writes_is_not_ready() {
     directory_only!("free space");
-    let Some(mount) = Mount::ext4("readiness on a disk that became read-only") else {
-        return;
-    };
+    let mount = needed!(Mount::ext4("readiness on a disk that became read-only"));
     let server = Launch::new(&["--min-free", "0"]).on(&mount.dir()).start();
     assert_eq!(ready(server.addr).0, 200);
     mount.fail();
     eventually("the disk's refusal shows", || ready(server.addr).0 == 503);
     let why = ready(server.addr).1;
-    assert_eq!(
-        why,
-        "not ready: the disk refuses writes: the file system is read-only\n"
-    );
+    let expected = "not ready: the disk refuses writes: the file system is read-only\n";
+    assert_eq!(why, expected);
     assert_alive(&server);
 }
 
@@ -119,9 +109,7 @@ fn without_the_journal_that_disk_should_have_the_server_is_ready_and_says_what_t
 #[test]
 fn a_full_disk_is_ready_for_reads_alone_also_without_a_minimum() {
     directory_only!("free space");
-    let Some(mount) = Mount::tmpfs("size=2m", "readiness on a full disk") else {
-        return;
-    };
+    let mount = needed!(Mount::tmpfs("size=2m", "readiness on a full disk"));
     let server = Launch::new(&["--min-free", "0"]).on(&mount.dir()).start();
     let fill = server.dir.outside("fill");
     let _ = std::fs::write(fill, vec![0; 4 << 20]);
@@ -139,9 +127,8 @@ fn a_read_only_server_does_not_probe_the_disk() {
     directory_only!("free space");
     let dir = DataDir::temporary();
     dir.place("k", "v");
-    let server = Launch::new(&["--read-only", "--min-free", "1000TB"])
-        .on(&dir)
-        .start();
+    let server = Launch::new(&["--read-only", "--min-free", "1000TB"]);
+    let server = server.on(&dir).start();
     assert_eq!(ready(server.addr).0, 200);
 }
 
@@ -149,19 +136,18 @@ fn a_read_only_server_does_not_probe_the_disk() {
 #[test]
 fn many_requests_share_one_probe_of_the_disk() {
     directory_only!("free space");
-    let Some(trace) = Trace::with(&["-e", "trace=openat2"], "how often the disk is asked") else {
-        return;
-    };
+    let trace = needed!(Trace::with(
+        &["-e", "trace=openat2"],
+        "how often the disk is asked"
+    ));
     let mut server = trace
         .around(Launch::new(&["--threads", "1", "--min-free", "0"]))
         .start();
     let mut raw = server.connect();
     let began = std::time::Instant::now();
     for _ in 0..1000 {
-        assert_eq!(
-            raw.ask("GET /-/ready HTTP/1.1\r\nHost: t\r\n\r\n").status,
-            200
-        );
+        let found = raw.ask("GET /-/ready HTTP/1.1\r\nHost: t\r\n\r\n").status;
+        assert_eq!(found, 200);
     }
     let seconds = usize::try_from(began.elapsed().as_secs()).expect("few");
     drop(raw);
@@ -170,10 +156,8 @@ fn many_requests_share_one_probe_of_the_disk() {
     let staged = calls.iter().filter(|call| call.args.contains("O_TMPFILE"));
     // One more was the probe at the start.
     let asked = staged.count() - 1;
-    assert!(
-        (1..=seconds + 1).contains(&asked),
-        "{asked} times in {seconds} s"
-    );
+    let is_right = (1..=seconds + 1).contains(&asked);
+    assert!(is_right, "{asked} times in {seconds} s");
 }
 
 /// During a drain readiness reports it until the end.
@@ -188,9 +172,8 @@ fn a_draining_server_is_alive_and_not_ready() {
     let in_flight = || Scrape::of(admin).only("data_server_uploads_in_flight");
     eventually("the upload is in flight", || in_flight() > 0.0);
     server.signal(rustix::process::Signal::TERM);
-    eventually("it drains", || {
-        ready(admin) == (503, "not ready: draining\n".to_owned())
-    });
+    let comes = || ready(admin) == (503, "not ready: draining\n".to_owned());
+    eventually("it drains", comes);
     let alive =
         Raw::connect(admin).ask("GET /-/healthz HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
     assert_eq!(alive.status, 200);
@@ -204,15 +187,8 @@ fn a_draining_server_is_alive_and_not_ready() {
 fn a_disk_that_does_not_answer_is_not_ready() {
     directory_only!("free space");
     // The first call of each thread: at the start, which takes longer for it, and on the disk thread of the probe.
-    let options = [
-        "-e",
-        "trace=fstatfs",
-        "-e",
-        "inject=fstatfs:delay_enter=4000000:when=1",
-    ];
-    let Some(trace) = Trace::with(&options, "readiness on a disk that hangs") else {
-        return;
-    };
+    let options = words("-e trace=fstatfs -e inject=fstatfs:delay_enter=4000000:when=1");
+    let trace = needed!(Trace::with(&options, "readiness on a disk that hangs"));
     let server = trace.around(Launch::new(&["--threads", "1"])).start();
     let silent = (
         503,

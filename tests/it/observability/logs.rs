@@ -1,7 +1,7 @@
 //! Proves the output for operators: one access event per request with all its fields, lines that clients cannot forge, and
 //! exactly one line on standard output.
 
-use crate::support::{Event, Launch, TestServer, by_engine, clear_only, put_head};
+use crate::support::prelude::*;
 
 #[test]
 fn the_access_log_has_one_event_for_each_request() {
@@ -15,39 +15,28 @@ fn the_access_log_has_one_event_for_each_request() {
             .body,
         b"value"
     );
-    assert_eq!(
-        connection
-            .ask("HEAD /k%20y HTTP/1.1\r\nHost: t\r\n\r\n")
-            .status,
-        200
-    );
-    assert_eq!(
-        connection
-            .ask("DELETE /gone HTTP/1.1\r\nHost: t\r\n\r\n")
-            .status,
-        404
-    );
-    assert_eq!(
-        connection
-            .ask("POST /k HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
-            .status,
-        405
-    );
+    let found = connection.ask("HEAD /k%20y HTTP/1.1\r\nHost: t\r\n\r\n");
+    let found = found.status;
+    assert_eq!(found, 200);
+    let found = connection.ask("DELETE /gone HTTP/1.1\r\nHost: t\r\n\r\n");
+    let found = found.status;
+    assert_eq!(found, 404);
+    let found = connection
+        .ask("POST /k HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
+        .status;
+    assert_eq!(found, 405);
     server.stop();
 
-    let events: Vec<Event> = server
-        .log()
-        .iter()
-        .filter_map(|line| Event::parse(line))
-        .collect();
+    let events = server.log();
+    let events = events.iter().filter_map(|line| Event::parse(line));
+    let events: Vec<Event> = events.collect();
     let access: Vec<&Event> = events
         .iter()
         .filter(|event| event.target == "access")
         .collect();
-    let shown: Vec<_> = access
-        .iter()
-        .map(|e| (e.field("method"), e.number("status")))
-        .collect();
+    let shown = access.iter();
+    let shown = shown.map(|e| (e.field("method"), e.number("status")));
+    let shown: Vec<_> = shown.collect();
     let expected = [
         ("PUT", 200),
         ("GET", 200),
@@ -66,13 +55,9 @@ fn the_access_log_has_one_event_for_each_request() {
             "{event:?}"
         );
         assert!(event.field("peer").starts_with("127.0.0.1:"), "{event:?}");
-        assert!(
-            event
-                .field("ms")
-                .parse::<f64>()
-                .is_ok_and(|ms| (0.0..30_000.0).contains(&ms)),
-            "{event:?}"
-        );
+        let holds = event.field("ms").parse::<f64>();
+        let holds = holds.is_ok_and(|ms| (0.0..30_000.0).contains(&ms));
+        assert!(holds, "{event:?}");
     }
     assert_eq!(
         access[1].number("bytes"),
@@ -88,11 +73,8 @@ fn without_the_option_no_request_is_logged() {
     let mut server = TestServer::start(&[]);
     server.store("k", "value");
     server.stop();
-    assert!(
-        !server.log().iter().any(|line| line.contains(r#""access""#)),
-        "{:?}",
-        server.log()
-    );
+    let is_right = !server.log().iter().any(|line| line.contains(r#""access""#));
+    assert!(is_right, "{:?}", server.log());
 }
 
 /// A key of line ends and terminal escapes stays inside its one line, in both formats.
@@ -121,17 +103,11 @@ fn the_log_level_is_a_threshold() {
         let mut server = TestServer::start(&["--log-level", level, "--access-log"]);
         server.store("k", "v");
         server.stop();
-        let access = server
-            .log()
-            .iter()
-            .filter(|line| line.contains("PUT"))
-            .count();
+        let access = server.log();
+        let access = access.iter().filter(|line| line.contains("PUT")).count();
         assert_eq!(access, expected, "--log-level {level}: {:#?}", server.log());
-        assert!(
-            level == "info" || server.log().is_empty(),
-            "--log-level {level}: {:#?}",
-            server.log()
-        );
+        let is_right = level == "info" || server.log().is_empty();
+        assert!(is_right, "--log-level {level}: {:#?}", server.log());
     }
 }
 

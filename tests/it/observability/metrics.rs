@@ -6,15 +6,9 @@
     reason = "counts are whole, small, and exact in a float"
 )]
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io::Write as _;
-use std::process::{Command, Stdio};
 
-use crate::support::{
-    DataDir, Launch, Raw, Scrape, TestServer, by_engine, chunked, directory_only, eventually,
-    http1_only, is_http2, is_s3, pattern, put_head,
-};
+use crate::support::prelude::*;
 
 const OPEN: &str =
     "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
@@ -141,10 +135,8 @@ fn assert_histograms(scrape: &Scrape) -> usize {
             &labels[..]
         };
         let count = scrape.sum(&format!("{name}_count"), labels);
-        assert!(
-            last.0.is_infinite() && last.1 == count,
-            "{key}: {last:?} of {count}"
-        );
+        let is_right = last.0.is_infinite() && last.1 == count;
+        assert!(is_right, "{key}: {last:?} of {count}");
     }
     series.len()
 }
@@ -263,10 +255,8 @@ fn every_promised_metric_is_there_from_the_start() {
     .chain(by_engine(&OF_A_DIRECTORY[..], &OF_A_STORE))
     {
         assert!(told.contains(name), "no {name} in:\n{}", scrape.text);
-        assert!(
-            scrape.samples.iter().any(|s| s.name.starts_with(name)),
-            "{name}"
-        );
+        let is_right = scrape.samples.iter().any(|s| s.name.starts_with(name));
+        assert!(is_right, "{name}");
     }
     let others = by_engine(&OF_A_STORE[..], &OF_A_DIRECTORY);
     assert!(others.iter().all(|name| !told.contains(name)), "{told:?}");
@@ -450,10 +440,8 @@ fn no_client_can_add_a_series() {
         "le",
     ];
     for sample in &scrape.samples {
-        assert!(
-            sample.labels.keys().all(|key| known.contains(&&**key)),
-            "{sample:?}"
-        );
+        let is_right = sample.labels.keys().all(|key| known.contains(&&**key));
+        assert!(is_right, "{sample:?}");
     }
 }
 
@@ -500,9 +488,8 @@ fn the_first_byte_is_not_the_last() {
     let gets = |scrape: &Scrape| scrape.sum("data_server_requests_total", &[("method", "GET")]);
     assert_eq!(gets(&during) - gets(&before), 1.0, "the scrape alone");
     slow.take(40_000_000);
-    eventually("the download is counted", || {
-        gets(&Scrape::of(server.addr)) - gets(&before) >= 3.0
-    });
+    let comes = || gets(&Scrape::of(server.addr)) - gets(&before) >= 3.0;
+    eventually("the download is counted", comes);
     let scrape = Scrape::of(server.addr);
     let sum = |of: &str| scrape.only(&format!("data_server_{of}_seconds_sum"));
     let (first, last) = (sum("time_to_first_byte"), sum("request_duration"));
@@ -526,9 +513,8 @@ fn syncs_and_batches_are_counted() {
 fn a_failed_accept_is_counted() {
     let options = ["--threads", "1", "--admin", "127.0.0.1:0"];
     // More connections than there are descriptors.
-    let server = Launch::new(&[&options[..], &["--max-connections", "1000"]].concat())
-        .through(&["prlimit", "--nofile=64:64"])
-        .start();
+    let server = Launch::new(&[&options[..], &["--max-connections", "1000"]].concat());
+    let server = server.through(&["prlimit", "--nofile=64:64"]).start();
     let admin = server.admin();
     let mut scraping = Raw::connect(admin);
     scraping.send("GET /-/healthz HTTP/1.1\r\nHost: t\r\n\r\n");
@@ -578,16 +564,10 @@ fn refused_heads_are_counted() {
 #[test]
 fn connections_over_the_limit_of_an_address_are_counted() {
     for dispatch in ["round-robin", "reuse-port"] {
-        let options = [
-            "--threads",
-            "1",
-            "--dispatch",
-            dispatch,
-            "--admin",
-            "127.0.0.1:0",
-            "--max-connections-per-ip",
-            "2",
-        ];
+        let options = format!(
+            "--threads 1 --dispatch {dispatch} --admin 127.0.0.1:0 --max-connections-per-ip 2"
+        );
+        let options = words(&options);
         let server = TestServer::start(&options);
         let _held: Vec<Raw> = (0..5).map(|_| server.connect()).collect();
         let admin = server.admin();
@@ -617,10 +597,8 @@ fn process_metrics_match_the_kernel() {
         .modified()
         .expect("a time")
         .duration_since(std::time::UNIX_EPOCH);
-    assert!(
-        (modified.expect("a time").as_secs_f64() - started).abs() < 60.0,
-        "{started}"
-    );
+    let is_right = (modified.expect("a time").as_secs_f64() - started).abs() < 60.0;
+    assert!(is_right, "{started}");
     assert!(scrape.only("process_cpu_seconds_total") > 0.0);
 }
 
@@ -628,16 +606,8 @@ fn process_metrics_match_the_kernel() {
 #[test]
 fn connections_are_counted_by_reactor() {
     for dispatch in ["round-robin", "reuse-port"] {
-        let server = Launch::new(&[
-            "--threads",
-            "3",
-            "--dispatch",
-            dispatch,
-            "--admin",
-            "127.0.0.1:0",
-        ])
-        .on(&DataDir::temporary())
-        .start();
+        let args = format!("--threads 3 --dispatch {dispatch} --admin 127.0.0.1:0");
+        let server = Launch::new(&words(&args)).on(&DataDir::temporary()).start();
         let admin = server.admin();
         let held: Vec<Raw> = (0..30).map(|_| server.connect()).collect();
         let of = |name: &str| -> Vec<f64> {

@@ -1,6 +1,6 @@
 //! Proves that uploads that are cut off or malformed leave the old value in place and nothing behind.
 
-use crate::support::{Raw, TestServer, chunked, eventually, http1_only, pattern, put_head};
+use crate::support::prelude::*;
 
 const MIB: usize = 1024 * 1024;
 const CHUNKED_HEAD: &str = "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -33,13 +33,10 @@ fn an_upload_cut_off_leaves_the_old_value_and_nothing_else() {
                     server.dir.place("k", old);
                 }
                 cut_off(&server, &request, at > MIB / 2, cut, &shown);
-                eventually(&format!("the upload is forgotten: {shown}"), || {
-                    server.in_flight() == at_rest
-                });
-                let expected: Vec<_> = old
-                    .into_iter()
-                    .map(|old| (b"k".into(), old.into()))
-                    .collect();
+                let comes = || server.in_flight() == at_rest;
+                eventually(&format!("the upload is forgotten: {shown}"), comes);
+                let expected = old.into_iter().map(|old| (b"k".into(), old.into()));
+                let expected: Vec<_> = expected.collect();
                 assert!(server.dir.values().into_iter().eq(expected), "{shown}");
                 server.dir.assert_nothing_staged();
             }
@@ -52,9 +49,8 @@ fn cut_off(server: &TestServer, request: &[u8], large: bool, cut: Cut, shown: &s
     let mut connection = server.connect();
     connection.send(request);
     if large {
-        eventually(&format!("the upload reaches the disk: {shown}"), || {
-            server.receiving() > 0
-        });
+        let comes = || server.receiving() > 0;
+        eventually(&format!("the upload reaches the disk: {shown}"), comes);
     }
     match cut {
         Cut::Rst => connection.reset(),

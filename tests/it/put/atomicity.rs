@@ -1,10 +1,6 @@
 //! Proves that every reader sees a whole value or none at every moment, during any writes.
 
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-
-use crate::support::{Done, TestServer, eventually, pattern, put_head};
+use crate::support::prelude::*;
 
 #[test]
 fn readers_see_whole_values_while_they_are_replaced() {
@@ -27,13 +23,12 @@ fn readers_see_whole_values_while_they_are_replaced() {
             }
         }
         drop(saying);
-        let seen: BTreeSet<usize> = readers
-            .into_iter()
-            .flat_map(|r| r.join().expect("a reader"))
-            .collect();
+        let seen = readers.into_iter();
+        let seen: BTreeSet<usize> = seen.flat_map(|r| r.join().expect("a reader")).collect();
+        let found = seen.len();
+        let expected = 2;
         assert_eq!(
-            seen.len(),
-            2,
+            found, expected,
             "readers that saw only one value have proved nothing"
         );
     });
@@ -83,11 +78,8 @@ fn readers_see_a_whole_value_or_none_during_puts_and_deletes() {
                     404 => absent += 1,
                     other => panic!("status {other}"),
                 }
-                assert!(
-                    got.status == 404 || got.body == value,
-                    "{} bytes, not the value",
-                    got.body.len()
-                );
+                let is_right = got.status == 404 || got.body == value;
+                assert!(is_right, "{} bytes, not the value", got.body.len());
                 reads.fetch_add(1, Ordering::AcqRel);
             }
             (there, absent)
@@ -106,8 +98,9 @@ fn readers_see_a_whole_value_or_none_during_puts_and_deletes() {
         }
         drop(saying);
         let (there, absent) = reader.join().expect("the reader");
+        let is_right = there > 0 && absent > 0;
         assert!(
-            there > 0 && absent > 0,
+            is_right,
             "saw it {there} times and missed it {absent} times"
         );
     });
@@ -127,10 +120,8 @@ fn of_concurrent_uploads_one_wins_whole() {
                 scope.spawn(move || server.store("k", value));
             }
         });
-        assert!(
-            values.contains(&server.dir.read("k")),
-            "the value is none of those stored"
-        );
+        let is_right = values.contains(&server.dir.read("k"));
+        assert!(is_right, "the value is none of those stored");
         server.dir.assert_holds(&["k"]);
     }
 }

@@ -1,24 +1,17 @@
 //! Proves the behaviour on disk errors: full, out of inodes, read-only, or a file too large for the process. The answer has
 //! the reason, the old value stays, reads and deletes work, and freed space can be used.
 
-use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
-use std::time::{Duration, Instant};
 
-use crate::support::{
-    Launch, Mount, Response, TestServer, chunked, directory_only, eventually, pattern, put_head,
-};
+use crate::support::prelude::*;
 
 /// A 507 with its reason in one line.
 #[track_caller]
 fn assert_no_room(answer: &Response, what: &str) {
     let reason = String::from_utf8_lossy(&answer.body);
     assert_eq!(answer.status, 507, "{what}: {reason}");
-    assert!(
-        reason.len() > 5 && reason.ends_with('\n') && reason.lines().count() == 1,
-        "{what}: {reason:?}"
-    );
+    let is_right = reason.len() > 5 && reason.ends_with('\n') && reason.lines().count() == 1;
+    assert!(is_right, "{what}: {reason:?}");
 }
 
 fn put_chunked(server: &TestServer, key: &str, value: &[u8]) -> Response {
@@ -33,15 +26,14 @@ fn put_chunked(server: &TestServer, key: &str, value: &[u8]) -> Response {
 #[test]
 fn a_full_disk_refuses_only_puts() {
     directory_only!("the file system");
-    let Some(mount) = Mount::tmpfs("size=2m", "PUT, GET and DELETE on a full disk") else {
-        return;
-    };
+    let mount = needed!(Mount::tmpfs(
+        "size=2m",
+        "PUT, GET and DELETE on a full disk"
+    ));
     let mut server = Launch::new(&[]).on(&mount.dir()).start();
-    let (old, victim, new) = (
-        pattern(1, 100_000),
-        pattern(2, 600_000),
-        pattern(3, 400_000),
-    );
+    let old = pattern(1, 100_000);
+    let victim = pattern(2, 600_000);
+    let new = pattern(3, 400_000);
     server.store("k", &old);
     server.store("victim", &victim);
     let room = || {
@@ -59,9 +51,8 @@ fn a_full_disk_refuses_only_puts() {
         "too large, not announced",
     );
     // The blocks of a closed file are freed a moment later: a disk that was filled before that would not stay full.
-    eventually("what was refused is forgotten, and its room free", || {
-        server.proc().staged() == 0 && room() == before
-    });
+    let comes = || server.proc().staged() == 0 && room() == before;
+    eventually("what was refused is forgotten, and its room free", comes);
     fill(&mount.dir().file("filler"));
     for round in 0..3 {
         assert_no_room(&server.put("k", &new), "fixed length, replacing");
@@ -73,15 +64,11 @@ fn a_full_disk_refuses_only_puts() {
         server.dir.assert_holds(&["k", "victim", "filler"]);
     }
 
-    assert_eq!(
-        server.ask("DELETE", "victim").status,
-        200,
-        "DELETE on a full disk"
-    );
+    let status = server.ask("DELETE", "victim").status;
+    assert_eq!(status, 200, "DELETE on a full disk");
     // The blocks of a large file are freed in the background.
-    eventually("room made is room used", || {
-        server.put("k", &new).status == 200
-    });
+    let comes = || server.put("k", &new).status == 200;
+    eventually("room made is room used", comes);
     assert!(server.get("k").body == new);
     assert_eq!(put_chunked(&server, "fresh", &old).status, 200);
     server.dir.assert_holds(&["k", "fresh", "filler"]);
@@ -97,17 +84,15 @@ fn fill(path: &Path) {
 #[test]
 fn a_disk_out_of_inodes_refuses_only_new_values() {
     directory_only!("the file system");
-    let Some(mount) = Mount::tmpfs("size=8m,nr_inodes=30", "PUT without a free inode") else {
-        return;
-    };
+    let mount = needed!(Mount::tmpfs(
+        "size=8m,nr_inodes=30",
+        "PUT without a free inode"
+    ));
     let mut server = Launch::new(&[]).on(&mount.dir()).start();
-    let answers: Vec<Response> = (0..40)
-        .map(|n| server.put(&format!("k{n}"), b"value"))
-        .collect();
-    let stored = answers
-        .iter()
-        .take_while(|answer| answer.status == 200)
-        .count();
+    let answers = (0..40).map(|n| server.put(&format!("k{n}"), b"value"));
+    let answers: Vec<Response> = answers.collect();
+    let stored = answers.iter().take_while(|answer| answer.status == 200);
+    let stored = stored.count();
     assert!((10..30).contains(&stored), "{stored} values in 30 inodes");
     for answer in &answers[stored..] {
         assert_no_room(answer, "no inode left");
@@ -127,9 +112,9 @@ fn a_disk_out_of_inodes_refuses_only_new_values() {
 #[test]
 fn a_disk_that_became_read_only_refuses_writes_and_serves_reads() {
     directory_only!("the file system");
-    let Some(mount) = Mount::ext4("PUT and DELETE on a disk that became read-only") else {
-        return;
-    };
+    let mount = needed!(Mount::ext4(
+        "PUT and DELETE on a disk that became read-only"
+    ));
     let mut server = Launch::new(&[]).on(&mount.dir()).start();
     server.store("k", "value");
     mount.fail();
@@ -177,16 +162,14 @@ fn a_file_too_large_for_the_process_fails_only_its_put() {
 #[test]
 fn a_directory_that_cannot_be_written_is_exit_code_1() {
     directory_only!("the file system");
-    let Some(mount) = Mount::tmpfs("size=2m", "starting on a read-only file system") else {
-        return;
-    };
+    let mount = needed!(Mount::tmpfs(
+        "size=2m",
+        "starting on a read-only file system"
+    ));
     fs::create_dir(mount.dir().path()).expect("a directory");
     mount.remount_read_only();
     let ended = Launch::new(&[]).on(&mount.dir()).run();
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(
-        ended.stderr.to_lowercase().contains("read-only"),
-        "{}",
-        ended.stderr
-    );
+    let is_right = ended.stderr.to_lowercase().contains("read-only");
+    assert!(is_right, "{}", ended.stderr);
 }

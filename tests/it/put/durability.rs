@@ -1,12 +1,7 @@
 //! Proves `--durability disk` without a journal by the order of the server's system calls: it syncs the value before it gives it its name, and
 //! the name before it sends the answer. A write whose sync fails is never acknowledged.
 
-use std::thread;
-
-use crate::support::{
-    Call, DataDir, Launch, TestServer, Trace, clear_only, directory_only, eventually, http1_only,
-    pattern, put_head,
-};
+use crate::support::prelude::*;
 
 const CALLS: &str =
     "trace=fsync,fdatasync,linkat,rename,renameat,renameat2,unlinkat,sendto,sendmsg";
@@ -41,9 +36,7 @@ fn the_value_is_synced_then_its_name_then_the_answer_is_sent() {
     http1_only!("its system calls");
     clear_only!("its system calls");
     directory_only!("durability");
-    let Some((trace, mut server)) = traced("the order of syncs") else {
-        return;
-    };
+    let (trace, mut server) = needed!(traced("the order of syncs"));
     let directory = directory(&server);
     let put = |key: &str, seed: u64, size: usize| {
         let answer = server.put(key, pattern(seed, size));
@@ -79,22 +72,14 @@ fn the_value_is_synced_then_its_name_then_the_answer_is_sent() {
         let name_synced = next(&calls, linked.ended, &["fsync"], &directory);
         let etag = etag.trim_matches('"');
         let answered = next(&calls, since, &["sendto", "sendmsg"], etag);
-        assert!(
-            value_synced.ended < linked.began,
-            "{value_synced:?}, {linked:?}"
-        );
-        assert!(
-            name_synced.ended < answered.began,
-            "{name_synced:?}, {answered:?}"
-        );
+        let is_right = value_synced.ended < linked.began;
+        assert!(is_right, "{value_synced:?}, {linked:?}");
+        let is_right = name_synced.ended < answered.began;
+        assert!(is_right, "{name_synced:?}, {answered:?}");
         since = answered.ended;
     }
-    let removed = next(
-        &calls,
-        since,
-        &["unlinkat"],
-        &format!("{directory}, \"small\""),
-    );
+    let text = format!("{directory}, \"small\"");
+    let removed = next(&calls, since, &["unlinkat"], &text);
     let synced = next(&calls, removed.ended, &["fsync"], &directory);
     let answered = next(&calls, since, &["sendto", "sendmsg"], "HTTP/1.1 200");
     assert!(synced.ended < answered.began, "{synced:?}, {answered:?}");
@@ -104,9 +89,7 @@ fn the_value_is_synced_then_its_name_then_the_answer_is_sent() {
 fn a_directory_created_at_the_start_is_synced_first() {
     directory_only!("durability");
     let left_out = "the syncs of a new directory's name";
-    let Some(trace) = Trace::with(&["-e", "trace=fsync,accept4"], left_out) else {
-        return;
-    };
+    let trace = needed!(Trace::with(&["-e", "trace=fsync,accept4"], left_out));
     let place = DataDir::temporary();
     let dir = DataDir::at(place.path().join("made/data"));
     let args = ["--durability", "disk", "--journal", "off"];
@@ -128,9 +111,7 @@ fn a_directory_created_at_the_start_is_synced_first() {
 fn by_default_nothing_waits_for_the_disk() {
     directory_only!("durability");
     let left_out = "that nothing is synced by default";
-    let Some(trace) = Trace::with(&["-e", CALLS], left_out) else {
-        return;
-    };
+    let trace = needed!(Trace::with(&["-e", CALLS], left_out));
     let mut server = trace.around(Launch::new(&["--threads", "1"])).start();
     for round in 0..3 {
         server.store("small", pattern(round, 100));
@@ -148,9 +129,7 @@ fn concurrent_writers_share_the_syncs_of_names() {
     const CLIENTS: usize = 16;
     const EACH: usize = 20;
     directory_only!("durability");
-    let Some((trace, mut server)) = traced("how writers share syncs") else {
-        return;
-    };
+    let (trace, mut server) = needed!(traced("how writers share syncs"));
     let directory = directory(&server);
     thread::scope(|scope| {
         for client in 0..CLIENTS {
@@ -170,20 +149,16 @@ fn concurrent_writers_share_the_syncs_of_names() {
     let syncs = calls.iter().filter(|call| call.name == "fsync");
     let of_requests = |call: &&Call| !call.args.contains("/.data-server>");
     let syncs: Vec<_> = syncs.filter(of_requests).collect();
-    let of_names = syncs
-        .iter()
-        .filter(|call| call.args.contains(&directory))
-        .count();
+    let of_names = syncs.iter().filter(|call| call.args.contains(&directory));
+    let of_names = of_names.count();
     let of_values = syncs.len() - of_names;
     eprintln!(
         "{} PUTs at {CLIENTS} clients: {of_values} syncs of values, {of_names} of the directory",
         CLIENTS * EACH
     );
     assert_eq!(of_values, CLIENTS * EACH, "each value is on the disk");
-    assert!(
-        (1..CLIENTS * EACH / 2).contains(&of_names),
-        "{of_names} syncs of the directory"
-    );
+    let is_right = (1..CLIENTS * EACH / 2).contains(&of_names);
+    assert!(is_right, "{of_names} syncs of the directory");
 }
 
 /// Names are made while earlier ones are being synced: each must wait for a sync that begins after it.
@@ -192,9 +167,7 @@ fn each_name_is_synced_between_its_link_and_its_answer() {
     http1_only!("its system calls");
     clear_only!("its system calls");
     directory_only!("durability");
-    let Some((trace, mut server)) = traced("the order of syncs of many writers") else {
-        return;
-    };
+    let (trace, mut server) = needed!(traced("the order of syncs of many writers"));
     let directory = directory(&server);
     let stored = thread::scope(|scope| {
         let write = |client: usize| {
@@ -236,9 +209,7 @@ fn a_sync_that_fails_is_not_acknowledged_and_the_next_put_works() {
     directory_only!("durability");
     for size in [100, 700_000] {
         let options = ["-e", "trace=fsync", "-e", "inject=fsync:error=EIO:when=1"];
-        let Some(trace) = Trace::with(&options, "syncs that fail") else {
-            return;
-        };
+        let trace = needed!(Trace::with(&options, "syncs that fail"));
         let dir = DataDir::temporary();
         // A first start creates and syncs the directories.
         Launch::new(&[]).on(&dir).start().stop();
@@ -259,14 +230,10 @@ fn a_sync_that_fails_is_not_acknowledged_and_the_next_put_works() {
             last += 1;
             statuses.push(server.put("k", pattern(last, size)).status);
         }
-        assert!(
-            statuses.contains(&500),
-            "no sync of the directory failed: {statuses:?}"
-        );
-        assert!(
-            statuses.iter().all(|status| matches!(status, 200 | 500)),
-            "{statuses:?}"
-        );
+        let is_right = statuses.contains(&500);
+        assert!(is_right, "no sync of the directory failed: {statuses:?}");
+        let is_right = statuses.iter().all(|status| matches!(status, 200 | 500));
+        assert!(is_right, "{statuses:?}");
         assert!(statuses.ends_with(&[200; 3]), "{statuses:?}");
         assert!(server.get("k").body == pattern(last, size));
         assert!(dir.read("k") == pattern(last, size));

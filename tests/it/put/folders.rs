@@ -1,14 +1,10 @@
 //! Proves that folders come with the keys in them and go with the last: what PUT makes and DELETE removes, what is left
 //! alone, what is refused and leaves nothing, what is on the disk before the answer, and what all of that costs.
 
-use std::fs::{self, Permissions};
+use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::thread;
 
-use crate::support::{
-    Attached, Call, Client, DEADLINE, DataDir, Done, Launch, Mount, Response, TestServer, Trace,
-    can_trace, clear_only, directory_only, http1_only, pattern, put_head, scaled,
-};
+use crate::support::prelude::*;
 
 #[track_caller]
 fn assert_refused(got: &Response, status: u16, text: &str) {
@@ -149,10 +145,7 @@ fn preconditions_see_no_value_where_there_is_no_folder() {
 #[test]
 fn a_put_that_fails_leaves_no_folder() {
     directory_only!("system calls on files");
-    if !can_trace() {
-        crate::support::left_out("failures of calls", "strace does not run here");
-        return;
-    }
+    tracing_only!("failures of calls");
     let fail = |call: &str| {
         let server = TestServer::start(&["--threads", "1"]);
         server.store("kept/k", "v");
@@ -237,13 +230,7 @@ fn nor_do_they_beside_a_hand_that_removes_and_makes_it() {
 #[test]
 fn a_folder_that_always_vanishes_ends_in_an_answer() {
     directory_only!("system calls on files");
-    if !can_trace() {
-        crate::support::left_out(
-            "a folder that vanishes each time",
-            "strace does not run here",
-        );
-        return;
-    }
+    tracing_only!("a folder that vanishes each time");
     let server = TestServer::start(&["--threads", "1"]);
     let tracer = Attached::to(&server, &["-e", "inject=linkat:error=ENOENT"]);
     let mut raw = server.connect();
@@ -265,9 +252,10 @@ fn a_folder_that_always_vanishes_ends_in_an_answer() {
 #[test]
 fn a_folder_on_another_file_system_is_read_and_not_written() {
     directory_only!("the file system");
-    let Some(mount) = Mount::tmpfs("size=1m", "a file system within the directory") else {
-        return;
-    };
+    let mount = needed!(Mount::tmpfs(
+        "size=1m",
+        "a file system within the directory"
+    ));
     let server = TestServer::start(&[]);
     fs::create_dir(server.dir.file("a")).expect("a folder");
     let bind = |args: &[&str]| {
@@ -279,13 +267,11 @@ fn a_folder_on_another_file_system_is_read_and_not_written() {
     let (from, to) = (mount.dir().path().to_owned(), server.dir.file("a"));
     fs::create_dir_all(&from).expect("a folder there");
     let [from, to] = [&from, &to].map(|path| path.to_str().expect("text"));
-    if !bind(&["mount", "--bind", from, to]) {
-        crate::support::left_out(
-            "a file system within the directory",
-            "mount does not bind here",
-        );
-        return;
-    }
+    only_where!(
+        bind(&["mount", "--bind", from, to]),
+        "a file system within the directory",
+        "mount does not bind here"
+    );
     fs::write(server.dir.file("a/k"), "there").expect("a value by hand");
     let (got, put) = (server.get("a/k"), server.put("a/new", "v"));
     let (replaced, deep) = (server.put("a/k", "v"), server.put("a/b/c", "v"));
@@ -304,30 +290,8 @@ fn a_folder_on_another_file_system_is_read_and_not_written() {
 #[test]
 fn a_folder_that_the_server_may_not_use_is_its_own_affair() {
     directory_only!("the file system");
-    if rustix::process::geteuid().is_root() && !fs::exists("/usr/bin/setpriv").unwrap_or(false) {
-        crate::support::left_out("folders without permission", "setpriv is not here");
-        return;
-    }
     let dir = DataDir::temporary();
-    let everyone = |path: &std::path::Path, mode| {
-        fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
-    };
-    everyone(dir.path(), 0o777);
-    everyone(dir.path().parent().expect("its place"), 0o777);
-    let nobody = [
-        "setpriv",
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-    ];
-    let launch = Launch::new(&["--threads", "1"]).on(&dir);
-    let Ok(server) = launch.through(&nobody).start_or_end() else {
-        crate::support::left_out(
-            "folders without permission",
-            "another user cannot run the server",
-        );
-        return;
-    };
+    let server = needed!(served_by_nobody(&dir, "folders without permission"));
     server.store("open/k", "v");
     for (folder, mode) in [
         ("closed", 0o700),
@@ -335,7 +299,7 @@ fn a_folder_that_the_server_may_not_use_is_its_own_affair() {
         ("no-writing", 0o755),
     ] {
         dir.place(&format!("{folder}/k"), "v");
-        everyone(&dir.file(folder), mode);
+        fs::set_permissions(dir.file(folder), Permissions::from_mode(mode)).expect("a mode");
     }
     for (folder, get, put, delete) in [
         ("closed", 403, 403, 403),
@@ -370,10 +334,9 @@ fn calls_of(calls: &[Call], answer: usize) -> Vec<&Call> {
     let before = answer.checked_sub(1).and_then(|n| sent.clone().nth(n));
     let from = before.map_or(0, |call| call.ended);
     let to = sent.nth(answer).expect("an answer").began;
-    calls
-        .iter()
-        .filter(|call| call.began > from && call.ended < to)
-        .collect()
+    let these = calls.iter();
+    let these = these.filter(|call| call.began > from && call.ended < to);
+    these.collect()
 }
 
 #[test]
@@ -381,15 +344,8 @@ fn every_folder_made_is_on_the_disk_before_the_answer() {
     http1_only!("its system calls");
     clear_only!("its system calls");
     directory_only!("durability");
-    let options = [
-        "-e",
-        "trace=fsync,linkat,mkdirat,unlinkat,sendto",
-        "-s",
-        "300",
-    ];
-    let Some(trace) = Trace::with(&options, "the syncs of folders") else {
-        return;
-    };
+    let options = words("-e trace=fsync,linkat,mkdirat,unlinkat,sendto -s 300");
+    let trace = needed!(Trace::with(&options, "the syncs of folders"));
     let args = ["--threads", "1", "--durability", "disk", "--journal", "off"];
     let mut server = trace.around(Launch::new(&args)).start();
     let [root, a, b] = ["", "/a", "/a/b"].map(|path| folder(&server, path));
@@ -449,11 +405,8 @@ fn costs(requests: &[(&str, &str)]) -> Option<Vec<Vec<String>>> {
         // The location of the directory is looked at by its path, and the first request comes while the server starts.
         let is_of_names =
             |call: &&&Call| call.name != "newfstatat" || !call.args.starts_with("AT_FDCWD");
-        calls
-            .iter()
-            .filter(is_of_names)
-            .map(|call| call.name.clone())
-            .collect()
+        let these = calls.iter().filter(is_of_names);
+        these.map(|call| call.name.clone()).collect()
     });
     Some(costs.collect())
 }
@@ -463,7 +416,7 @@ fn a_flat_key_costs_what_it_did_and_a_folder_one_open_more() {
     http1_only!("its system calls");
     clear_only!("its system calls");
     directory_only!("system calls on files");
-    let Some(costs) = costs(&[
+    let costs = needed!(costs(&[
         ("PUT", "warm-up"),
         ("PUT", "flat"),
         ("PUT", "flat"),
@@ -475,9 +428,7 @@ fn a_flat_key_costs_what_it_did_and_a_folder_one_open_more() {
         ("GET", "a/b/l"),
         ("DELETE", "a/b/l"),
         ("DELETE", "a/b/k"),
-    ]) else {
-        return;
-    };
+    ]));
     let expected = [
         // PUT of a new flat key: look, create, stamp, link.
         "newfstatat openat2 utimensat linkat close",

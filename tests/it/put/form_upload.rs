@@ -1,10 +1,7 @@
 //! Proves POST of forms with files at `/-/upload`: what a browser sends without scripts is stored, as a PUT stores it, and
 //! what is not understood, not allowed or cut off is not.
 
-use crate::support::{
-    DataDir, HtmlPage, Launch, Raw, Response, Scrape, TestServer, ask, by_engine, chunked,
-    clear_only, directory_only, eventually, is_http2, pattern, put_head,
-};
+use crate::support::prelude::*;
 
 const MIB: usize = 1 << 20;
 const BOUNDARY: &str = "----WebKitFormBoundaryo2Jt5";
@@ -66,10 +63,8 @@ fn files_are_stored_in_the_folder_of_the_form() {
         (&file("none"), b""),
     ]);
     let got = post(&mut raw, "", &body);
-    assert_eq!(
-        (got.status, got.must("content-type")),
-        (200, "application/json")
-    );
+    let seen = (got.status, got.must("content-type"));
+    assert_eq!(seen, (200, "application/json"));
     let keys = ["a b/c/small.txt", "a b/c/large", "a b/c/none"];
     let expected: Vec<_> = keys
         .into_iter()
@@ -88,11 +83,8 @@ fn files_are_stored_in_the_folder_of_the_form() {
     for (folder, location) in [("a b/d", "../a%20b/d/"), ("", "../"), ("x:y/", "../x%3Ay/")] {
         let body = form(&[(FOLDER, folder.as_bytes()), (&file("x"), b"1")]);
         let got = post(&mut raw, HTML, &body);
-        assert_eq!(
-            (got.status, got.must("location")),
-            (303, location),
-            "{folder}"
-        );
+        let seen = (got.status, got.must("location"));
+        assert_eq!(seen, (303, location), "{folder}");
     }
 }
 
@@ -303,11 +295,8 @@ fn what_is_not_understood_is_refused_with_the_reason() {
     ] {
         let got = raw_form(malformed);
         assert_eq!(got.status, 400, "{}", malformed.escape_ascii());
-        assert!(
-            text(&got).contains("bad form: a part is malformed"),
-            "{}",
-            text(&got)
-        );
+        let is_right = text(&got).contains("bad form: a part is malformed");
+        assert!(is_right, "{}", text(&got));
     }
     // The delimiter ends the file, whatever follows it.
     let got = raw_form(&[&whole[..end], format!("--{BOUNDARY}x").as_bytes()].concat());
@@ -327,11 +316,8 @@ fn what_is_not_understood_is_refused_with_the_reason() {
     let _ = raw.offer(&endless);
     let got = raw.answer();
     assert_eq!((got.status, got.closes()), (400, true));
-    assert!(
-        text(&got).contains("head of a part is too long"),
-        "{}",
-        text(&got)
-    );
+    let is_right = text(&got).contains("head of a part is too long");
+    assert!(is_right, "{}", text(&got));
     server.dir.assert_holds(&[]);
 }
 
@@ -351,11 +337,8 @@ fn other_media_types_are_no_forms() {
             format!("Content-Type: {media_type}\r\nContent-Length: 5\r\nExpect: 100-continue\r\n");
         let request = format!("POST /-/upload HTTP/1.1\r\nHost: t\r\n{lines}\r\n");
         let got = server.connect().ask(request);
-        assert_eq!(
-            (got.status, got.closes()),
-            (415, true),
-            "no 100 before it: {media_type}"
-        );
+        let seen = (got.status, got.closes());
+        assert_eq!(seen, (415, true), "no 100 before it: {media_type}");
     }
 }
 
@@ -377,11 +360,8 @@ fn the_place_for_forms_has_methods_of_its_own() {
             assert!(!got.must("allow").contains("POST"), "{target}");
         }
         for target in ["/-/upload/", "/-/uploadx"] {
-            assert_eq!(
-                ask(&mut raw, "GET", target, "", b"").status,
-                404,
-                "{target}"
-            );
+            let found = ask(&mut raw, "GET", target, "", b"").status;
+            assert_eq!(found, 404, "{target}");
         }
     }
     let parted = TestServer::start(&["--admin", "127.0.0.1:0"]);
@@ -465,11 +445,8 @@ fn parts_are_found_however_the_bytes_come() {
         pattern(3, 200),
     ];
     let names = ["a", "b", "c", "d"].map(file);
-    let parts: Vec<_> = names
-        .iter()
-        .zip(&values)
-        .map(|(name, value)| (&**name, &**value))
-        .collect();
+    let parts = names.iter().zip(&values);
+    let parts: Vec<_> = parts.map(|(name, value)| (&**name, &**value)).collect();
     let body = [
         b"a preamble\r\n",
         &*form(&[&[(FOLDER, &b"f"[..]), (REPLACE, b"on")], &parts[..]].concat()),
@@ -486,10 +463,8 @@ fn parts_are_found_however_the_bytes_come() {
         let got = raw.answer();
         assert_eq!(got.status, 200, "chunks of {size}: {}", text(&got));
         for (name, value) in ["f/a", "f/b", "f/c", "f/d"].into_iter().zip(&values) {
-            assert!(
-                server.dir.read(name) == *value,
-                "{name} in chunks of {size}"
-            );
+            let is_right = server.dir.read(name) == *value;
+            assert!(is_right, "{name} in chunks of {size}");
         }
         server.dir.clear();
     }
@@ -587,11 +562,8 @@ fn a_form_has_a_thousand_files_at_most() {
     server.dir.clear();
     let got = send(&server, "", &parts);
     assert_eq!(got.status, 400);
-    assert!(
-        text(&got).contains("more than 1000 files"),
-        "{}",
-        &text(&got)[..200]
-    );
+    let is_right = text(&got).contains("more than 1000 files");
+    assert!(is_right, "{}", &text(&got)[..200]);
     assert_eq!(server.dir.values().len(), 1000);
 }
 
@@ -642,18 +614,15 @@ fn a_form_is_counted_and_logged_as_one_request() {
     let log = server.log().join("\n");
     let line = log.lines().find(|line| line.contains("of-a-form"));
     let line = line.expect("a line of the access log");
-    assert!(
-        line.contains("POST") && line.contains("/-/upload"),
-        "{line}"
-    );
+    let is_right = line.contains("POST") && line.contains("/-/upload");
+    assert!(is_right, "{line}");
 }
 
 /// One frame at a time, whatever the rate of the client, and however slow the disk.
 #[test]
 fn memory_does_not_grow_with_the_form() {
-    let server = Launch::new(&["--threads", "1"])
-        .on(&DataDir::in_memory())
-        .start();
+    let server = Launch::new(&["--threads", "1"]).on(&DataDir::in_memory());
+    let server = server.start();
     let warm = form(&[(&file("warm"), &pattern(8, MIB))]);
     assert_eq!(post(&mut server.connect(), "", &warm).status, 200);
     let before = server.proc().peak_rss_kib();

@@ -2,44 +2,10 @@
 //! power is played here: the server is killed, its note no longer names the mount, and the files are changed. `power`, of the
 //! torture suite, cuts for real.
 
-use std::fs;
-use std::path::PathBuf;
-use std::thread;
+use super::journal_faults::{DISK, cut, of_segments, segments, start};
+use crate::support::prelude::*;
 
-use rustix::process::Signal;
-
-use crate::support::{
-    Attached, Call, Client, DataDir, Heard, Launch, Scrape, TestServer, Trace, can_trace,
-    clear_only, eventually, http1_only, journal_only, pattern, scaled,
-};
-
-const DISK: [&str; 2] = ["--durability", "disk"];
 const REPLAYED: &str = "replayed the journal: a server was not ended in order";
-
-/// No checkpoint settles what the test is about before it looks, however slow the machine is.
-fn start(dir: &DataDir) -> TestServer {
-    let launch = Launch::new(&DISK).env("DATA_SERVER_CHECKPOINT", "600");
-    launch.on(dir).start()
-}
-
-fn own(dir: &DataDir, name: &str) -> PathBuf {
-    dir.path().join(".data-server").join(name)
-}
-
-/// Kills the server. What the files hold is then taken for what the disk had.
-fn cut(mut server: TestServer) {
-    server.signal(Signal::KILL);
-    server.exit();
-    forget_mount(&server.dir);
-}
-
-fn forget_mount(dir: &DataDir) {
-    let note = own(dir, "journal-state");
-    let text = fs::read_to_string(&note).expect("a note");
-    let lines: Vec<_> = text.lines().collect();
-    assert!(lines[1].starts_with("open"), "{text}");
-    fs::write(&note, [lines[0], "open", lines[2]].join("\n")).expect("a note");
-}
 
 fn version(server: &TestServer, key: &str) -> String {
     server.get(key).header("etag").expect("an ETag").to_owned()
@@ -52,9 +18,7 @@ fn a_change_is_in_the_journal_on_the_disk_before_it_has_its_name_and_its_answer(
     journal_only!();
     let calls = "trace=fsync,fdatasync,linkat,renameat2,unlinkat,sendto,sendmsg";
     let left_out = "the order of syncs with a journal";
-    let Some(trace) = Trace::with(&["-e", calls, "-s", "300"], left_out) else {
-        return;
-    };
+    let trace = needed!(Trace::with(&["-e", calls, "-s", "300"], left_out));
     let args = [&["--threads", "1"][..], &DISK].concat();
     let mut server = trace.around(Launch::new(&args)).start();
     let etags = [(); 2].map(|()| {
@@ -103,9 +67,10 @@ fn a_change_is_in_the_journal_on_the_disk_before_it_has_its_name_and_its_answer(
 fn a_checkpoint_settles_only_what_the_file_system_has_synced() {
     journal_only!();
     let calls = "trace=syncfs,linkat,pwrite64";
-    let Some(trace) = Trace::with(&["-e", calls, "-s", "120"], "the order of a checkpoint") else {
-        return;
-    };
+    let trace = needed!(Trace::with(
+        &["-e", calls, "-s", "120"],
+        "the order of a checkpoint"
+    ));
     let mut server = trace.around(Launch::new(&DISK)).start();
     server.store("k", "value");
     server.stop();
@@ -126,10 +91,7 @@ fn a_checkpoint_settles_only_what_the_file_system_has_synced() {
 #[test]
 fn writers_at_the_same_time_share_a_sync() {
     journal_only!();
-    if !can_trace() {
-        crate::support::left_out("shared syncs of the journal", "strace does not run here");
-        return;
-    }
+    tracing_only!("shared syncs of the journal");
     let server = TestServer::start(&DISK);
     let tracer = Attached::to(&server, &["-e", "inject=fdatasync:delay_enter=200000"]);
     thread::scope(|scope| {
@@ -176,7 +138,7 @@ fn writers_go_on_when_a_segment_ends_while_a_group_is_made() {
 fn after_a_cut_of_power_the_files_have_what_was_acknowledged() {
     journal_only!();
     let dir = DataDir::temporary();
-    let server = start(&dir);
+    let mut server = start(&dir);
     let keys = [
         "lost", "torn", "older", "removed", "whole", "a/b/lost", "empty", "hand",
     ];
@@ -196,7 +158,7 @@ fn after_a_cut_of_power_the_files_have_what_was_acknowledged() {
     server.store("large", &large);
     let before =
         ["lost", "torn", "older", "whole", "a/b/lost", "empty"].map(|k| version(&server, k));
-    cut(server);
+    cut(&mut server);
 
     let torn = dir.modified("torn");
     fs::remove_file(dir.file("lost")).expect("it is there");
@@ -235,15 +197,9 @@ fn after_a_cut_of_power_the_files_have_what_was_acknowledged() {
 #[test]
 fn a_change_that_is_refused_is_not_in_the_journal() {
     journal_only!();
-    if !can_trace() {
-        crate::support::left_out(
-            "changes that are refused beside others",
-            "strace does not run here",
-        );
-        return;
-    }
+    tracing_only!("changes that are refused beside others");
     let dir = DataDir::temporary();
-    let server = start(&dir);
+    let mut server = start(&dir);
     // Both are in the journal before one of them is made.
     let tracer = Attached::to(&server, &["-e", "inject=fdatasync:delay_enter=1000000"]);
     let ask = |value: &str| {
@@ -259,12 +215,10 @@ fn a_change_that_is_refused_is_not_in_the_journal() {
         others.map(|(value, asked)| (value, asked.join().expect("an answer")))
     });
     drop(tracer);
-    let stored: Vec<_> = statuses
-        .iter()
-        .filter(|(_, status)| *status == 200)
-        .collect();
+    let stored = statuses.iter().filter(|(_, status)| *status == 200);
+    let stored: Vec<_> = stored.collect();
     assert_eq!(stored.len(), 1, "{statuses:?}");
-    cut(server);
+    cut(&mut server);
     fs::remove_file(dir.file("k")).expect("it is there");
     let server = start(&dir);
     assert_eq!(server.event(REPLAYED).number("records"), 1);
@@ -275,16 +229,16 @@ fn a_change_that_is_refused_is_not_in_the_journal() {
 fn a_torn_end_of_the_journal_takes_nothing_from_what_is_before_it() {
     journal_only!();
     let dir = DataDir::temporary();
-    let server = start(&dir);
+    let mut server = start(&dir);
     for n in 0..5 {
         server.store(&format!("k{n}"), pattern(n, 100));
     }
-    cut(server);
+    cut(&mut server);
     for n in 0..5 {
         fs::remove_file(dir.file(format!("k{n}"))).expect("it is there");
     }
     // Each PUT was a group of its own, of one block, behind the one that opens the segment.
-    let segment = own(&dir, "journal/0");
+    let segment = dir.own("journal/0");
     let mut bytes = fs::read(&segment).expect("a segment");
     bytes[5 * 4096 + 100] ^= 1;
     fs::write(&segment, bytes).expect("a segment");
@@ -293,11 +247,8 @@ fn a_torn_end_of_the_journal_takes_nothing_from_what_is_before_it() {
     for n in 0..4 {
         assert!(server.get(&format!("k{n}")).body == pattern(n, 100));
     }
-    assert_eq!(
-        server.get("k4").status,
-        404,
-        "of which the checksum is wrong"
-    );
+    let found = server.get("k4").status;
+    assert_eq!(found, 404, "of which the checksum is wrong");
 }
 
 #[test]
@@ -307,16 +258,13 @@ fn a_killed_server_needs_no_replay_while_the_system_runs() {
     let mut server = start(&dir);
     server.store("k", "value");
     server.store("removed", "value");
-    server.signal(Signal::KILL);
-    server.exit();
-    let note = fs::read_to_string(own(&dir, "journal-state")).expect("a note");
-    if !note.contains("open on ") {
-        crate::support::left_out(
-            "no replay after a kill",
-            "this kernel cannot tell mounts apart",
-        );
-        return;
-    }
+    server.kill();
+    let note = fs::read_to_string(dir.own("journal-state")).expect("a note");
+    only_where!(
+        note.contains("open on "),
+        "no replay after a kill",
+        "this kernel cannot tell mounts apart"
+    );
     dir.remove("removed");
     let server = start(&dir);
     assert_eq!(server.get("k").body, b"value");
@@ -331,7 +279,7 @@ fn an_orderly_end_leaves_an_empty_journal() {
     let mut server = start(&dir);
     server.store("k", "value");
     server.stop();
-    let note = fs::read_to_string(own(&dir, "journal-state")).expect("a note");
+    let note = fs::read_to_string(dir.own("journal-state")).expect("a note");
     assert_eq!(note.lines().nth(1), Some("clean"), "{note}");
     dir.remove("k");
     let server = start(&dir);
@@ -343,7 +291,7 @@ fn an_orderly_end_leaves_an_empty_journal() {
 fn a_directory_that_needs_a_replay_is_not_served_read_only() {
     journal_only!();
     let dir = DataDir::temporary();
-    let server = start(&dir);
+    let mut server = start(&dir);
     server.store("k", "value");
     let beside = Launch::new(&["--read-only"]).on(&dir).start();
     assert_eq!(
@@ -352,15 +300,12 @@ fn a_directory_that_needs_a_replay_is_not_served_read_only() {
         "beside the server that writes"
     );
     drop(beside);
-    cut(server);
+    cut(&mut server);
     dir.remove("k");
     let ended = Launch::new(&["--read-only"]).on(&dir).run();
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(
-        ended.stderr.contains("start it once without --read-only"),
-        "{}",
-        ended.stderr
-    );
+    let is_right = ended.stderr.contains("start it once without --read-only");
+    assert!(is_right, "{}", ended.stderr);
     start(&dir).stop();
     let server = Launch::new(&["--read-only"]).on(&dir).start();
     assert_eq!(server.get("k").body, b"value");
@@ -374,7 +319,7 @@ fn a_journal_elsewhere_is_asked_for_and_belongs_to_one_directory() {
     let at = at.to_str().expect("UTF-8");
     let args = [&DISK[..], &["--journal-dir", at]].concat();
     let dir = DataDir::temporary();
-    let server = Launch::new(&args).on(&dir).start();
+    let mut server = Launch::new(&args).on(&dir).start();
     server.store("k", "value");
     assert!(fs::metadata(place.outside("fast").join("0")).is_ok());
     let other = DataDir::temporary();
@@ -384,7 +329,7 @@ fn a_journal_elsewhere_is_asked_for_and_belongs_to_one_directory() {
         assert!(ended.stderr.contains(why), "{}", ended.stderr);
     };
     refused(&other, &args, "has the journal of another directory");
-    cut(server);
+    cut(&mut server);
     refused(&other, &args, "has the journal of another directory");
     refused(&dir, &DISK, &format!("it was in {at}"));
     refused(&dir, &[], &format!("it was in {at}"));
@@ -402,41 +347,27 @@ fn a_sync_of_the_journal_that_fails_is_not_acknowledged_nor_repeated() {
     let dir = DataDir::temporary();
     // Files are told apart once they are there.
     start(&dir).stop();
-    let segments = [0, 1, 2, 3].map(|n| own(&dir, &format!("journal/{n}")));
-    let mut options = vec!["-e", "inject=fdatasync:error=EIO:when=3"];
-    for segment in &segments {
-        options.extend(["-P", segment.to_str().expect("UTF-8")]);
-    }
-    let Some(trace) = Trace::with(&options, "a failed sync of the journal") else {
-        return;
-    };
+    let segments = segments(&dir);
+    let options = of_segments(&["-e", "inject=fdatasync:error=EIO:when=3"], &segments);
+    let trace = needed!(Trace::with(&options, "a failed sync of the journal"));
     let mut server = trace.around(Launch::new(&DISK).on(&dir)).start();
-    let statuses: Vec<_> = (0..6)
-        .map(|n| server.put("k", format!("{n}")).status)
-        .collect();
+    let statuses = (0..6).map(|n| server.put("k", format!("{n}")).status);
+    let statuses: Vec<_> = statuses.collect();
     assert_eq!(statuses, [200, 200, 500, 200, 200, 200]);
     assert_eq!(server.get("k").body, b"5");
     let failures = Scrape::of(server.addr).count("data_server_journal_failures_total", &[]);
     assert_eq!(failures, 1);
-    eventually("a checkpoint settles what is in the failed segment", || {
-        server.ask("GET", "-/ready").status == 200
-    });
+    let comes = || server.ask("GET", "-/ready").status == 200;
+    eventually("a checkpoint settles what is in the failed segment", comes);
     server.stop();
     let calls = trace.calls();
-    let of_segments: Vec<_> = calls
-        .iter()
-        .filter(|call| call.name == "fdatasync")
-        .collect();
+    let of_segments = calls.iter().filter(|call| call.name == "fdatasync");
+    let of_segments: Vec<_> = of_segments.collect();
     let failed = of_segments.iter().position(|call| call.is_injected());
     let failed = failed.expect("a sync that failed");
     let again = |call: &&&Call| call.args == of_segments[failed].args;
-    assert_eq!(
-        of_segments[failed + 1..]
-            .iter()
-            .find(again)
-            .map(|c| &c.args),
-        None
-    );
-    let ended = fs::read_to_string(own(&dir, "journal-state")).expect("a note");
+    let again = of_segments[failed + 1..].iter().find(again);
+    assert_eq!(again.map(|call| &call.args), None);
+    let ended = fs::read_to_string(dir.own("journal-state")).expect("a note");
     assert_eq!(ended.lines().nth(1), Some("clean"));
 }

@@ -1,14 +1,9 @@
 //! Proves that the publisher's guess has no visible effect: after many new names in a row it links the next one without a
 //! stat.
 
-use std::fs;
 use std::os::unix::fs::symlink;
-use std::thread;
-use std::time::{Duration, SystemTime};
 
-use crate::support::{
-    Call, DataDir, Launch, TestServer, Trace, directory_only, pattern, put_head, scaled,
-};
+use crate::support::prelude::*;
 
 /// More new names in a row than it takes before the publisher skips the stat.
 const ROW: usize = 40;
@@ -74,9 +69,7 @@ fn after_many_new_names_an_existing_one_is_replaced() {
 fn new_names_skip_the_stat_and_existing_ones_skip_the_link() {
     directory_only!("system calls on files");
     let calls = ["-e", "trace=newfstatat,linkat"];
-    let Some(trace) = Trace::with(&calls, "how often names are looked at") else {
-        return;
-    };
+    let trace = needed!(Trace::with(&calls, "how often names are looked at"));
     let mut server = trace.around(Launch::new(&["--threads", "1"])).start();
     for name in ["a", "b", "c"] {
         store_new_names(&server, name);
@@ -92,11 +85,8 @@ fn new_names_skip_the_stat_and_existing_ones_skip_the_link() {
             .any(|k| call.args.contains(k))
     };
     let count = |name: &str| {
-        calls
-            .iter()
-            .filter(of_value)
-            .filter(|c| c.name == name)
-            .count()
+        let all = calls.iter().filter(of_value).filter(|c| c.name == name);
+        all.count()
     };
     let (looks, links) = (count("newfstatat"), count("linkat"));
     // One stat for each of the first new names, then one for each replaced value.
@@ -107,9 +97,8 @@ fn new_names_skip_the_stat_and_existing_ones_skip_the_link() {
 /// A lost wake would leave a request without an answer.
 #[test]
 fn writers_are_answered_also_when_others_disconnect() {
-    let server = Launch::new(&["--threads", "3"])
-        .on(&DataDir::in_memory())
-        .start();
+    let server = Launch::new(&["--threads", "3"]).on(&DataDir::in_memory());
+    let server = server.start();
     thread::scope(|scope| {
         for client in 0..12 {
             let server = &server;

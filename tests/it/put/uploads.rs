@@ -1,9 +1,8 @@
 //! Proves that uploads of every size arrive unchanged, and that their files look as if `cp` had made them.
 
-use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::support::{Launch, TestServer, chunked, directory_only, pattern, put_head};
+use crate::support::prelude::*;
 
 const MIB: usize = 1024 * 1024;
 const CHUNKED_HEAD: &str = "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -31,16 +30,11 @@ fn values_of_every_size_come_back_unchanged() {
         assert_eq!(connection.ask(&value).status, 200, "PUT of {size} bytes");
         connection.send(CHUNKED_HEAD);
         connection.send(chunked(value.chunks(10_007)));
-        assert_eq!(
-            connection.ask("0\r\n\r\n").status,
-            200,
-            "chunked PUT of {size} bytes"
-        );
+        let status = connection.ask("0\r\n\r\n").status;
+        assert_eq!(status, 200, "chunked PUT of {size} bytes");
         for key in ["fixed", "k"] {
-            assert!(
-                server.dir.read(key) == value,
-                "{size} bytes on disk as {key}"
-            );
+            let is_right = server.dir.read(key) == value;
+            assert!(is_right, "{size} bytes on disk as {key}");
             let got = connection.ask(format!("GET /{key} HTTP/1.1\r\nHost: t\r\n\r\n"));
             assert!(got.body == value, "GET of {size} bytes from {key}");
         }

@@ -1,16 +1,9 @@
 //! Values had no Cache-Control, so browsers and proxies guessed how long they stay fresh, and showed the old value after a
 //! replacement. Proves the field, and that Varnish shows the new value at once. The test with Chromium is in `tests/browser`.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 
-use tempfile::TempDir;
-
-use crate::support::{
-    Classes, Event, Launch, Raw, Response, TestServer, ask, by_engine, clear_only, eventually,
-    is_s3, taken,
-};
+use crate::support::prelude::*;
 
 #[test]
 fn values_of_every_size_carry_no_cache() {
@@ -29,11 +22,8 @@ fn values_of_every_size_carry_no_cache() {
                 assert_eq!(got.status, status, "GET {target} {lines}");
                 assert_eq!(got.all("cache-control"), "no-cache", "GET {target} {lines}");
                 let got = ask(&mut raw, "HEAD", &target, lines, b"");
-                assert_eq!(
-                    got.all("cache-control"),
-                    "no-cache",
-                    "HEAD {target} {lines}"
-                );
+                let expected = "no-cache";
+                assert_eq!(got.all("cache-control"), expected, "HEAD {target} {lines}");
             }
         }
     });
@@ -236,9 +226,7 @@ fn assert_replacements_show(server: &TestServer, addr: SocketAddr) {
 fn varnish_with_built_in_rules_shows_a_new_value_at_once() {
     clear_only!("its client is another program");
     let server = TestServer::start(&[]);
-    let Some(varnish) = Varnish::start(&server, "", "a replacement behind Varnish") else {
-        return;
-    };
+    let varnish = needed!(Varnish::start(&server, "", "a replacement behind Varnish"));
     assert_replacements_show(&server, varnish.addr());
 }
 
@@ -256,9 +244,7 @@ fn varnish_that_stores_values_revalidates_them() {
             return (deliver);
         }
     }";
-    let Some(varnish) = Varnish::start(&server, rules, "a 304 to Varnish") else {
-        return;
-    };
+    let varnish = needed!(Varnish::start(&server, rules, "a 304 to Varnish"));
     let addr = varnish.addr();
     assert_replacements_show(&server, addr);
     server.store("kept", "value");

@@ -1,9 +1,7 @@
 //! A guessed text type named no charset, so browsers showed UTF-8 as windows-1252. Proves which values get the charset, on
 //! every path of a value to the socket. The test with Chromium is in `tests/browser`.
 
-use std::fs;
-
-use crate::support::{LENGTHS, Launch, TestServer, ask, directory_only, eventually};
+use crate::support::prelude::*;
 
 /// How much of a value the server checks.
 const LOOKED_AT: usize = 64 << 10;
@@ -28,13 +26,8 @@ fn kind(server: &TestServer, key: &str) -> String {
     assert_eq!(told("HEAD", ""), kind, "HEAD /{key}");
     assert_eq!(told("GET", "X-Any: 1\r\n"), kind, "by hyper, /{key}");
     // An empty value has no part.
-    let part = ask(
-        &mut raw,
-        "GET",
-        &format!("/{key}"),
-        "Range: bytes=0-9\r\n",
-        b"",
-    );
+    let what = "Range: bytes=0-9\r\n";
+    let part = ask(&mut raw, "GET", &format!("/{key}"), what, b"");
     if part.status == 206 {
         assert_eq!(part.must("content-type"), kind, "a part of /{key}");
     }
@@ -85,13 +78,8 @@ fn parts_and_compressed_text_get_the_charset_too() {
         let got = ask(&mut raw, "GET", "/k.txt", "Accept-Encoding: gzip\r\n", b"");
         assert_eq!(got.must("content-encoding"), "gzip");
         assert_eq!(got.must("content-type"), "text/plain; charset=utf-8");
-        let got = ask(
-            &mut raw,
-            "GET",
-            "/k.txt",
-            "Range: bytes=0-9,1000-1009\r\n",
-            b"",
-        );
+        let what = "Range: bytes=0-9,1000-1009\r\n";
+        let got = ask(&mut raw, "GET", "/k.txt", what, b"");
         let parts = String::from_utf8_lossy(&got.body).to_lowercase();
         let named = parts.matches("content-type: text/plain; charset=utf-8\r\n");
         assert_eq!(named.count(), 2, "{length} bytes: {parts}");

@@ -1,20 +1,9 @@
 //! Clients that close, half-close or reset the connection before the answers: whole requests are performed, a body that
 //! breaks off is not stored, and a client that still reads gets every answer.
 
-use std::fs;
 use std::io::Write;
-use std::net::SocketAddr;
-use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::thread;
-use std::time::Duration;
 
-use tempfile::TempDir;
-
-use crate::support::{
-    DataDir, Launch, Raw, Scrape, TestServer, Trace, by_engine, by_protocol, chunked, clear_only,
-    comes_true, eventually, http1_only, is_http2, is_s3, is_tls, pattern, scaled,
-};
+use crate::support::prelude::*;
 
 /// How a client ends its side of the connection.
 #[derive(Clone, Copy, Debug)]
@@ -134,9 +123,8 @@ fn uploads(forms: &[Form], lens: &[usize], ends: &[End], rounds: usize) -> Vec<U
 #[track_caller]
 fn assert_all_stored(uploads: &[Upload]) {
     const CLIENTS: usize = 8;
-    let server = Launch::new(&["--threads", "2"])
-        .on(&DataDir::in_memory())
-        .start();
+    let server = Launch::new(&["--threads", "2"]).on(&DataDir::in_memory());
+    let server = server.start();
     let name = |nth: usize| format!("k{nth}");
     let value = |nth: usize| pattern(nth as u64, uploads[nth].len);
     let unanswered = Mutex::new(Vec::new());
@@ -248,9 +236,8 @@ fn a_body_that_breaks_off_is_never_stored() {
                 let shown = format!("{form:?} {len}, {cut} missing, {end:?}");
                 let mut raw = server.connect();
                 raw.send(&request[..request.len() - cut]);
-                eventually(&format!("{shown}: accepted"), || {
-                    raw.is_taken() && server.in_flight() > at_rest
-                });
+                let comes = || raw.is_taken() && server.in_flight() > at_rest;
+                eventually(&format!("{shown}: accepted"), comes);
                 match end {
                     End::Closed => drop(raw),
                     End::Reset => raw.reset(),
@@ -261,9 +248,8 @@ fn a_body_that_breaks_off_is_never_stored() {
                         assert!(is_refused, "{shown}: {}", answer.escape_ascii());
                     }
                 }
-                eventually(&format!("{shown}: forgotten"), || {
-                    server.in_flight() == at_rest
-                });
+                let comes = || server.in_flight() == at_rest;
+                eventually(&format!("{shown}: forgotten"), comes);
                 assert_eq!(server.dir.read("k"), b"old", "{shown}");
                 server.dir.assert_holds(&["k"]);
             }
@@ -357,9 +343,7 @@ fn pipelined_requests_of_a_client_that_left_are_performed() {
 fn a_drain_waits_for_an_upload_whose_client_left() {
     let delay = "inject=pwrite64,pwritev,pwritev2:delay_enter=1500000:when=1";
     let options = ["-e", "trace=pwrite64,pwritev,pwritev2", "-e", delay];
-    let Some(trace) = Trace::with(&options, "the end while an upload is written") else {
-        return;
-    };
+    let trace = needed!(Trace::with(&options, "the end while an upload is written"));
     let args = ["--threads", "1", "--admin", "127.0.0.1:0"];
     let mut server = trace.around(Launch::new(&args)).start();
     let admin = server.admin();
@@ -416,10 +400,8 @@ fn nc_and_socat_get_whole_answers() {
             for _ in 0..rounds {
                 let input = format!("{request} HTTP/1.1\r\nHost: t\r\n\r\n");
                 let Some(answer) = say(program, server.addr, &input) else {
-                    crate::support::left_out(
-                        &format!("what {} gets", program[0]),
-                        &format!("{} is not installed", program[0]),
-                    );
+                    let lines = format!("{} is not installed", program[0]);
+                    crate::support::left_out(&format!("what {} gets", program[0]), &lines);
                     return;
                 };
                 let is_whole = answer.starts_with(&format!("HTTP/1.1 {status} "));

@@ -1,9 +1,7 @@
 //! The server silently used a default directory that belonged to another user, or was a link. Any user can create that name
 //! first in `/tmp`.
 
-use std::path::Path;
-
-use crate::support::{Ended, Launch, TestServer, directory_only};
+use crate::support::prelude::*;
 
 /// The server without `--dir`, with an empty `/tmp` of its own that `prepare` fills; `None` if that is not possible here.
 fn in_own_tmp(prepare: &str, args: &[&str], named: Option<&str>) -> Option<Launch> {
@@ -13,13 +11,12 @@ fn in_own_tmp(prepare: &str, args: &[&str], named: Option<&str>) -> Option<Launc
         .args(["-m", "mount", "-t", "tmpfs", "tmpfs", "/tmp"])
         .status();
     let binary = Path::new(env!("CARGO_BIN_EXE_data-server"));
-    if !possible.is_ok_and(|status| status.success()) || binary.starts_with("/tmp") {
-        crate::support::left_out(
-            "the default directory",
-            "/tmp cannot be another for a test here",
-        );
-        return None;
-    }
+    only_where!(
+        possible.is_ok_and(|status| status.success()) && !binary.starts_with("/tmp"),
+        "the default directory",
+        "/tmp cannot be another for a test here",
+        None
+    );
     let args: Vec<&str> = args
         .iter()
         .copied()
@@ -38,11 +35,8 @@ fn in_own_tmp(prepare: &str, args: &[&str], named: Option<&str>) -> Option<Launc
 fn assert_not_taken(ended: &Ended, what: &str) {
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     for part in ["/tmp/data-rs", what, "--dir"] {
-        assert!(
-            ended.stderr.contains(part),
-            "no {part:?} in {}",
-            ended.stderr
-        );
+        let is_right = ended.stderr.contains(part);
+        assert!(is_right, "no {part:?} in {}", ended.stderr);
     }
     assert_eq!(ended.stdout, "");
 }
@@ -60,9 +54,7 @@ fn a_foreign_or_linked_default_directory_is_refused() {
             (LINK, "a link"),
             (DANGLING, "a link"),
         ] {
-            let Some(launch) = in_own_tmp(prepare, args, None) else {
-                return;
-            };
+            let launch = needed!(in_own_tmp(prepare, args, None));
             assert_not_taken(&launch.run(), what);
         }
     }
@@ -76,9 +68,7 @@ fn a_directory_named_by_an_option_is_accepted() {
             (&["--dir", "/tmp/data-rs"][..], None),
             (&[], Some("/tmp/data-rs")),
         ] {
-            let Some(launch) = in_own_tmp(prepare, args, named) else {
-                return;
-            };
+            let launch = needed!(in_own_tmp(prepare, args, named));
             let server = launch.start();
             server.store("k", "value");
             assert!(default_warnings(&server).is_empty());
@@ -97,9 +87,7 @@ fn default_warnings(server: &TestServer) -> Vec<String> {
 fn an_own_default_directory_is_used_with_a_warning() {
     directory_only!("the options of a directory");
     for prepare in ["true", "mkdir /tmp/data-rs"] {
-        let Some(launch) = in_own_tmp(prepare, &[], None) else {
-            return;
-        };
+        let launch = needed!(in_own_tmp(prepare, &[], None));
         let server = launch.start();
         server.store("k", "value");
         assert_eq!(server.get("k").body, b"value");

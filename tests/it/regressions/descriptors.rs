@@ -1,10 +1,7 @@
 //! Limits on descriptors that are too low: with 32 the server answered only 503, and with 64 most of 100 clients waited for
 //! 30 s.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
-use crate::support::{DataDir, Launch, Raw, TestServer, by_engine, eventually, put_head};
+use crate::support::prelude::*;
 
 const CLIENTS: usize = 100;
 
@@ -67,9 +64,8 @@ fn crowd(server: &TestServer) -> (usize, Duration) {
     };
     let client = &client;
     thread::scope(|scope| {
-        let clients: Vec<_> = (0..CLIENTS)
-            .map(|n| scope.spawn(move || client(n)))
-            .collect();
+        let clients = (0..CLIENTS).map(|n| scope.spawn(move || client(n)));
+        let clients: Vec<_> = clients.collect();
         let answers = clients.into_iter().map(|c| c.join().expect("a client"));
         answers.fold((0, Duration::ZERO), |all, one| {
             (all.0 + one.0, all.1.max(one.1))
@@ -137,9 +133,8 @@ fn the_longest_idle_connection_closes_first_and_a_busy_one_never() {
         }
         // How long a connection has been idle is known to within a second.
         let start = Instant::now();
-        eventually("that has been seen", || {
-            start.elapsed() > Duration::from_millis(1500)
-        });
+        let comes = || start.elapsed() > Duration::from_millis(1500);
+        eventually("that has been seen", comes);
         for connection in &mut idle[1..] {
             assert_eq!(connection.ask(GET).status, 200);
         }

@@ -1,11 +1,7 @@
 //! A restore moved the directory away and replaced it while the server ran: PUTs were acknowledged into the moved one, and
 //! readiness was 200.
 
-use std::fs;
-
-use crate::support::{
-    DataDir, Launch, Response, TestServer, directory_only, eventually, pattern, put_head,
-};
+use crate::support::prelude::*;
 
 fn ready(server: &TestServer) -> (u16, String) {
     let answer = server.get("-/ready");
@@ -17,10 +13,8 @@ fn ready(server: &TestServer) -> (u16, String) {
 fn assert_displaced(answer: &Response, what: &str) {
     let reason = String::from_utf8_lossy(&answer.body);
     assert_eq!(answer.status, 503, "{reason}");
-    assert!(
-        reason.contains(what) && reason.lines().count() == 1,
-        "{reason}"
-    );
+    let is_right = reason.contains(what) && reason.lines().count() == 1;
+    assert!(is_right, "{reason}");
 }
 
 #[track_caller]
@@ -104,10 +98,8 @@ fn a_second_server_on_the_new_directory_stops_the_first() {
 fn a_server_whose_own_files_were_removed_stops_writing() {
     directory_only!("hands in the directory");
     let server = serving_old();
-    let (own, aside) = (
-        server.dir.path().join(".data-server"),
-        server.dir.outside("aside"),
-    );
+    let own = server.dir.path().join(".data-server");
+    let aside = server.dir.outside("aside");
     fs::rename(&own, &aside).expect("moved away");
     assert_writes_are_refused(&server, ".data-server");
     assert_eq!(server.get("k").body, b"old", "reads go on");
@@ -132,9 +124,8 @@ fn a_switched_link_is_another_directory() {
     fs::create_dir(&one).expect("a directory");
     fs::create_dir(&two).expect("a directory");
     std::os::unix::fs::symlink(&one, &link).expect("a link");
-    let server = Launch::new(&["--min-free", "0"])
-        .on(&DataDir::at(&link))
-        .start();
+    let server = Launch::new(&["--min-free", "0"]).on(&DataDir::at(&link));
+    let server = server.start();
     server.store("k", "old");
     fs::remove_file(&link).expect("the link removed");
     std::os::unix::fs::symlink(&two, &link).expect("a link");

@@ -1,16 +1,10 @@
 //! On mergerfs and bindfs every new key was 500, although the start had no error and `/-/ready` was 200: a rename without
 //! replacing is EINVAL there. The start now tries the ways to publish, and readiness tries the chosen one again.
 
-use std::fs::{self, Permissions};
+use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::thread;
 
-use rustix::process::Signal;
-
-use crate::support::{
-    Attached, Done, Fuse, Launch, Mount, Response, TestServer, can_trace, chunked, directory_only,
-    eventually, pattern, put_head, scaled,
-};
+use crate::support::prelude::*;
 
 fn mounted(program: Fuse) -> Option<Mount> {
     Mount::fuse(program, &format!("values on {program:?}"))
@@ -54,10 +48,8 @@ fn assert_comes_to_hold<K: AsRef<[u8]>>(server: &TestServer, keys: &[K]) {
 /// The contract of the store, with values that stay in memory until they are published, and with larger ones.
 fn assert_contract(server: &TestServer) {
     let (status, text) = ready(server);
-    assert!(
-        status == 200 && text.starts_with("ready"),
-        "{status} {text}"
-    );
+    let is_right = status == 200 && text.starts_with("ready");
+    assert!(is_right, "{status} {text}");
     assert_contract_below(server, "");
     assert_contract_below(server, "in/folders/");
 }
@@ -134,9 +126,7 @@ fn assert_readers_meet_no_error(server: &TestServer) {
 
 /// The contract, a restart, and kill -9 in the middle of uploads.
 fn assert_serves(program: Fuse) {
-    let Some(mount) = mounted(program) else {
-        return;
-    };
+    let mount = needed!(mounted(program));
     let mut server = Launch::new(&["--min-free", "0"]).on(&mount.dir()).start();
     assert_contract(&server);
     let tried = server.event("tried the directory");
@@ -157,8 +147,7 @@ fn assert_serves(program: Fuse) {
     half.send(pattern(0, 1_000_000));
     let staged = || fs::read_dir(server.dir.staging()).expect("staging").count();
     eventually("the upload is in staging", || staged() > 0);
-    server.signal(Signal::KILL);
-    assert_eq!(server.exit(), None);
+    server.kill();
     let mut server = Launch::new(&["--min-free", "0"]).on(&mount.dir()).start();
     assert_comes_to_hold(&server, &["kept"]);
     assert!(server.get("kept").body == value);
@@ -194,22 +183,14 @@ fn fuse_overlayfs_has_the_same_contract() {
 fn durability_disk_is_refused_without_directory_syncs() {
     directory_only!("the file system");
     for program in [Fuse::Mergerfs, Fuse::Bindfs] {
-        let Some(mount) = mounted(program) else {
-            return;
-        };
-        let ended = Launch::new(&["--durability", "disk"])
-            .on(&mount.dir())
-            .run();
+        let mount = needed!(mounted(program));
+        let ended = Launch::new(&["--durability", "disk"]).on(&mount.dir());
+        let ended = ended.run();
         assert_eq!(ended.code, Some(1), "{program:?}: {}", ended.stderr);
-        assert!(
-            ended.stderr.contains("syncs directories"),
-            "{}",
-            ended.stderr
-        );
+        let is_right = ended.stderr.contains("syncs directories");
+        assert!(is_right, "{}", ended.stderr);
     }
-    let Some(mount) = mounted(Fuse::Overlayfs) else {
-        return;
-    };
+    let mount = needed!(mounted(Fuse::Overlayfs));
     let args = ["--durability", "disk", "--min-free", "0"];
     assert_contract(&Launch::new(&args).on(&mount.dir()).start());
 }
@@ -218,13 +199,7 @@ fn durability_disk_is_refused_without_directory_syncs() {
 #[test]
 fn a_directory_without_a_way_to_publish_is_exit_code_1() {
     directory_only!("the file system");
-    if !can_trace() {
-        crate::support::left_out(
-            "a directory without a way to publish",
-            "strace does not run here",
-        );
-        return;
-    }
+    tracing_only!("a directory without a way to publish");
     let refuse = |calls: &str| {
         let inject = format!("inject={calls}:error=EINVAL");
         let strace = ["strace", "-D", "-f", "-o", "/dev/null", "-e", &inject];
@@ -243,10 +218,8 @@ fn a_directory_without_a_way_to_publish_is_exit_code_1() {
     // Without links the server publishes by rename, with the same contract.
     let server = refuse("linkat").start();
     let way = server.event("tried the directory");
-    assert_eq!(
-        way.field("publishing"),
-        "named file, renamed without replacing"
-    );
+    let seen = way.field("publishing");
+    assert_eq!(seen, "named file, renamed without replacing");
     assert_contract(&server);
 }
 
@@ -255,10 +228,7 @@ fn a_directory_without_a_way_to_publish_is_exit_code_1() {
 #[test]
 fn a_stale_name_is_looked_up_again() {
     directory_only!("the file system");
-    if !can_trace() {
-        crate::support::left_out("stale names", "strace does not run here");
-        return;
-    }
+    tracing_only!("stale names");
     let server = TestServer::start(&["--min-free", "0", "--cache", "0"]);
     let inject = "inject=openat2,unlinkat:error=ESTALE:when=2+3";
     let tracer = Attached::to(&server, &["-e", inject]);
@@ -278,10 +248,7 @@ fn a_stale_name_is_looked_up_again() {
 #[test]
 fn a_server_that_cannot_publish_is_not_ready() {
     directory_only!("the file system");
-    if !can_trace() {
-        crate::support::left_out("publishing that fails", "strace does not run here");
-        return;
-    }
+    tracing_only!("publishing that fails");
     let server = TestServer::start(&["--min-free", "0"]);
     assert_eq!(ready(&server).0, 200);
     let tracer = Attached::to(&server, &["-e", "inject=linkat,renameat2:error=EINVAL"]);
@@ -303,9 +270,10 @@ fn a_server_that_cannot_publish_is_not_ready() {
 fn a_server_that_can_no_longer_publish_is_not_ready() {
     const NOBODY: u32 = 65_534;
     directory_only!("the file system");
-    let Some(mount) = Mount::tmpfs("size=8m,mode=755", "a directory that loses its rights") else {
-        return;
-    };
+    let mount = needed!(Mount::tmpfs(
+        "size=8m,mode=755",
+        "a directory that loses its rights"
+    ));
     let dir = mount.dir();
     fs::create_dir(dir.path()).expect("a directory");
     std::os::unix::fs::chown(dir.path(), Some(NOBODY), Some(NOBODY)).expect("an owner");
@@ -318,10 +286,8 @@ fn a_server_that_can_no_longer_publish_is_not_ready() {
         "--regid=65534",
         "--clear-groups",
     ];
-    let server = Launch::new(&["--min-free", "0"])
-        .on(&dir)
-        .through(&unprivileged)
-        .start();
+    let server = Launch::new(&["--min-free", "0"]).on(&dir);
+    let server = server.through(&unprivileged).start();
     assert_eq!(ready(&server).0, 200);
     let set = |mode| fs::set_permissions(dir.path(), Permissions::from_mode(mode)).expect("a mode");
     set(0o555);

@@ -1,12 +1,7 @@
 //! A part of a resumable upload was given up for another request while a disk thread took its bytes from the socket. The
 //! connection dropped what came next from the same socket, and the thread wrote what came behind that: the value had a hole.
 
-use std::fs;
-use std::thread;
-
-use crate::support::{
-    Launch, Resumable, TestServer, clear_only, directory_only, eventually, http1_only, pattern,
-};
+use crate::support::prelude::*;
 
 const LENGTH: usize = 48 << 20;
 

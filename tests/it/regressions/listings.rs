@@ -3,19 +3,12 @@
 //!
 //! The tests compare counts and orders of events, not times. strace delays walks of the directory while it is attached.
 
-use std::fs::{self, File, Permissions};
+use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Command;
-use std::thread;
-use std::time::Duration;
 
 use rustix::fs::{Advice, fadvise};
-use tempfile::TempDir;
 
-use crate::support::{
-    Attached, Call, DataDir, Launch, Raw, Scrape, TestServer, can_trace, directory_only,
-    eventually, pattern,
-};
+use crate::support::prelude::*;
 
 /// Far longer than a test: a walk continues when strace detaches.
 const HELD: &str = "inject=getdents64:delay_enter=300000000";
@@ -83,9 +76,8 @@ fn forty_listings_delay_no_read_write_or_probe() {
     // Each client asks for another page.
     let listings = (1..=40).map(|limit| ask(&server, &format!("?limit={limit}")));
     let mut listings: Vec<Raw> = listings.collect();
-    eventually("all of them are in", || {
-        jobs(&server).iter().sum::<u64>() == 40
-    });
+    let comes = || jobs(&server).iter().sum::<u64>() == 40;
+    eventually("all of them are in", comes);
     assert!(server.get("cold").body == value);
     assert_eq!(server.put("new", &value).status, 200);
     assert_eq!(server.get("-/ready").status, 200);
@@ -165,10 +157,8 @@ fn clients_of_the_same_page_share_one_walk() {
     // The one reactor accepts connections and reads requests in order: it has read all of those before this.
     assert_eq!(server.get("000000").status, 200);
     let [waiting, busy] = jobs(&server);
-    assert!(
-        busy + waiting <= 5,
-        "{busy} walks begun and {waiting} to come"
-    );
+    let is_right = busy + waiting <= 5;
+    assert!(is_right, "{busy} walks begun and {waiting} to come");
     tracer.detach();
     for listing in &mut listings {
         assert_eq!(keys(listing), ["000000", "000001", "000002"]);
@@ -244,15 +234,15 @@ fn names_created_beneath_a_mount_are_listed_at_once() {
         .args(options)
         .args([&behind, &mount])
         .status();
-    if !mounted.is_ok_and(|status| status.success()) {
-        crate::support::left_out("listings on a FUSE file system", "bindfs does not run here");
-        return;
-    }
+    only_where!(
+        mounted.is_ok_and(|status| status.success()),
+        "listings on a FUSE file system",
+        "bindfs does not run here"
+    );
     let unmounted = Unmounted(&mount);
     // Read-only, because the test needs only walks.
-    let server = Launch::new(&["--threads", "1", "--read-only"])
-        .on(&DataDir::at(&mount))
-        .start();
+    let server = Launch::new(&["--threads", "1", "--read-only"]);
+    let server = server.on(&DataDir::at(&mount)).start();
     for round in 0..10 {
         let name = format!("000000-{round}");
         File::create(behind.join(&name)).expect("a value by hand");
@@ -275,13 +265,11 @@ fn what_is_mounted_on_a_folder_is_listed_at_once() {
         .args(["-t", "tmpfs", "tmpfs"])
         .arg(&folder)
         .status();
-    if !mount.is_ok_and(|status| status.success()) {
-        crate::support::left_out(
-            "listings of what is mounted",
-            "mounting is not permitted here",
-        );
-        return;
-    }
+    only_where!(
+        mount.is_ok_and(|status| status.success()),
+        "listings of what is mounted",
+        "mounting is not permitted here"
+    );
     let unmounted = Unmounted(&folder);
     server.dir.place("a folder/there", "v");
     assert_eq!(listed(&server, "?prefix=a%20folder/"), ["a%20folder/there"]);
@@ -293,37 +281,22 @@ fn what_is_mounted_on_a_folder_is_listed_at_once() {
 fn a_folder_whose_rights_change_is_listed_as_they_are() {
     directory_only!("the index of listings");
     let dir = DataDir::in_memory();
-    let set = |path: &std::path::Path, mode| {
-        fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
-    };
-    set(dir.path(), 0o777);
-    set(dir.path().parent().expect("its place"), 0o777);
     for n in 0..3_000 {
         File::create(dir.file(format!("{n:06}"))).expect("a value by hand");
     }
     dir.place("closed/below/k", "v");
-    let folder = dir.file("closed");
-    set(&folder, 0o700);
-    let nobody = [
-        "setpriv",
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-    ];
-    let launch = Launch::new(&["--threads", "1"]).on(&dir);
-    let Ok(server) = launch.through(&nobody).start_or_end() else {
-        crate::support::left_out(
-            "folders whose rights change",
-            "another user cannot run the server",
-        );
-        return;
+    let set = |mode| {
+        let set = fs::set_permissions(dir.file("closed"), Permissions::from_mode(mode));
+        set.expect("a mode");
     };
+    set(0o700);
+    let server = needed!(served_by_nobody(&dir, "folders whose rights change"));
     assert_eq!(listed(&server, "?limit=1"), ["000000"]);
     for _ in 0..3 {
         assert_eq!(listed(&server, "?prefix=closed/"), [""; 0]);
-        set(&folder, 0o755);
+        set(0o755);
         assert_eq!(listed(&server, "?prefix=closed/"), ["closed/below/k"]);
-        set(&folder, 0o700);
+        set(0o700);
     }
 }
 

@@ -1,18 +1,10 @@
 //! Logs that cannot be written: a full disk, `/dev/full`, a reader that is gone or has stopped, no standard error. Each of
 //! them ended or blocked the server. Now every request is answered, lost lines are counted, and SIGTERM leads to exit code 0.
 
-use std::fs::{self, File};
 use std::io::{BufRead, BufReader, PipeReader, Write};
-use std::net::TcpListener;
 use std::sync::mpsc;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-
-use crate::support::{
-    DEADLINE, DataDir, Event, Launch, Mount, Scrape, TestServer, directory_only, eventually,
-};
+use crate::support::prelude::*;
 
 const OPTIONS: [&str; 3] = ["--access-log", "--threads", "2"];
 const CLIENTS: usize = 4;
@@ -44,10 +36,8 @@ fn load(server: &TestServer, length: usize) -> usize {
         let mut sent = 0;
         for n in 0..REQUESTS {
             let answer = connection.ask(format!("GET /{target} HTTP/1.1\r\nHost: t\r\n\r\n"));
-            assert!(
-                matches!(answer.status, 404 | 414),
-                "request {n}: {answer:?}"
-            );
+            let is_right = matches!(answer.status, 404 | 414);
+            assert!(is_right, "request {n}: {answer:?}");
             sent += 1;
             if n % 25 == 0 {
                 let health = connection.ask("GET /-/healthz HTTP/1.1\r\nHost: t\r\n\r\n");
@@ -95,9 +85,7 @@ fn closed_stderr_fails_no_request() {
 
 #[test]
 fn an_access_log_on_a_full_disk_recovers_with_space() {
-    let Some(mount) = Mount::tmpfs("size=4m", "an access log on a full disk") else {
-        return;
-    };
+    let mount = needed!(Mount::tmpfs("size=4m", "an access log on a full disk"));
     let log = mount.dir().path().to_owned();
     let filler = log.with_file_name("filler");
     let mut server = redirected(&OPTIONS, &format!("2>>{}", log.display())).start();
@@ -183,11 +171,8 @@ fn a_stopped_log_reader_does_not_block_the_exit() {
     let start = Instant::now();
     server.signal(Signal::TERM);
     assert_eq!(server.exit(), Some(0));
-    assert!(
-        start.elapsed() < Duration::from_secs(60),
-        "took {:?}",
-        start.elapsed()
-    );
+    let is_right = start.elapsed() < Duration::from_secs(60);
+    assert!(is_right, "took {:?}", start.elapsed());
     drop(reader);
 }
 
@@ -201,28 +186,21 @@ fn the_log_is_flushed_in_order_at_the_exit() {
         assert_eq!(answer.status, 404);
     }
     server.stop();
-    let events: Vec<Event> = server
-        .log()
-        .iter()
-        .filter_map(|l| Event::parse(l))
-        .collect();
+    let events = server.log();
+    let events: Vec<Event> = events.iter().filter_map(|l| Event::parse(l)).collect();
     let access = events.iter().filter(|event| event.target == "access");
     let keys: Vec<String> = access.map(|event| event.field("key")).collect();
     let expected: Vec<String> = (0..LINES).map(|n| format!("/{n}")).collect();
-    assert!(
-        keys == expected,
-        "{} of {LINES} lines, in order",
-        keys.len()
-    );
+    let is_right = keys == expected;
+    assert!(is_right, "{} of {LINES} lines, in order", keys.len());
     assert_eq!(events.last().expect("events").message, "drained");
 }
 
 /// A panic is a line of the log too. The panic hook wrote it, and a failure in the hook aborts the process.
 #[test]
 fn a_panic_whose_line_cannot_be_written_costs_one_request() {
-    let mut server = redirected(&OPTIONS, "2>/dev/full")
-        .env("DATA_SERVER_PANIC", "answer:/panic")
-        .start();
+    let server = redirected(&OPTIONS, "2>/dev/full");
+    let mut server = server.env("DATA_SERVER_PANIC", "answer:/panic").start();
     for _ in 0..3 {
         assert_eq!(server.get("panic").status, 500);
     }

@@ -1,9 +1,9 @@
 //! The server accepted `--cors-origin https://a.b/` and `a.b`, which matched no page, and refused `--listen :8080` without a
 //! hint. Proves which values it accepts, and that its error messages say what to write.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv6Addr};
 
-use crate::support::{DataDir, Launch, Raw, TestServer, ask};
+use crate::support::prelude::*;
 
 /// The answer of this server to a page of `origin`.
 fn allowed(server: &TestServer, origin: &str) -> Option<String> {
@@ -37,11 +37,8 @@ fn a_misspelled_origin_is_refused_with_the_right_spelling() {
     for bad in ["https://*.a.b", "https://a b", "https://", "file:///"] {
         let ended = Launch::new(&["--cors-origin", bad]).run();
         assert_eq!(ended.code, Some(2), "{bad}: {}", ended.stderr);
-        assert!(
-            ended.stderr.contains("https://app.example"),
-            "{}",
-            ended.stderr
-        );
+        let is_right = ended.stderr.contains("https://app.example");
+        assert!(is_right, "{}", ended.stderr);
     }
     let ended = Launch::new(&[]).env("DATA_SERVER_CORS_ORIGIN", "https://c.d,a.b/");
     assert!(ended.run().stderr.contains("write https://a.b"));
@@ -110,11 +107,8 @@ fn a_bad_address_is_refused_with_an_example() {
                 "{}",
                 ended.stderr
             );
-            assert!(
-                ended.stderr.contains(":8080 for all addresses"),
-                "{}",
-                ended.stderr
-            );
+            let is_right = ended.stderr.contains(":8080 for all addresses");
+            assert!(is_right, "{}", ended.stderr);
         }
     }
 }

@@ -1,20 +1,14 @@
 //! 421 and 403 named neither the refused value nor the option that allows it, and left no line in the log. A value that the
 //! server may not read was a 500. Proves the text of the response and the line of the log.
 
-use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::process::Command;
-use std::time::Instant;
 
-use crate::support::{
-    DataDir, Launch, Response, TestServer, ask, directory_only, eventually, pattern,
-};
+use crate::support::prelude::*;
 
 /// A server with the default rules for Host. Other tests run with a variable that allows any name.
 fn start(args: &[&str]) -> TestServer {
-    let server = Launch::new(args)
-        .env("DATA_SERVER_ALLOWED_HOST", "")
-        .start();
+    let server = Launch::new(args).env("DATA_SERVER_ALLOWED_HOST", "");
+    let server = server.start();
     server.dir.place("here", "value");
     server
 }
@@ -27,10 +21,8 @@ fn put(server: &TestServer, lines: &str) -> Response {
 
 fn said(answer: &Response) -> String {
     let text = String::from_utf8(answer.body.clone()).expect("text");
-    assert!(
-        text.ends_with('\n') && text.lines().count() == 1,
-        "{text:?}"
-    );
+    let is_right = text.ends_with('\n') && text.lines().count() == 1;
+    assert!(is_right, "{text:?}");
     text
 }
 
@@ -100,16 +92,12 @@ fn a_403_and_the_log_name_the_origin_and_the_option() {
         &server,
         &format!("{own}Sec-Fetch-Site: cross-site\r\n"),
     ));
-    assert!(
-        text.contains("other origins") && text.contains("--cors-origin "),
-        "{text}"
-    );
+    let is_right = text.contains("other origins") && text.contains("--cors-origin ");
+    assert!(is_right, "{text}");
     // That would allow the pages of any site.
     let text = said(&put(&server, &format!("{own}Origin: null\r\n")));
-    assert!(
-        text.contains("\"null\"") && !text.contains("--cors-origin null"),
-        "{text}"
-    );
+    let is_right = text.contains("\"null\"") && !text.contains("--cors-origin null");
+    assert!(is_right, "{text}");
     server.dir.assert_holds(&["here"]);
 
     let server = start(&["--cors-origin", APP]);
@@ -131,10 +119,8 @@ fn a_websocket_of_a_foreign_page_gets_the_same_text() {
     assert_eq!(got.status, 403);
     let text = said(&got);
     assert!(text.contains("\"https://app.example\""), "{text}");
-    assert!(
-        text.contains("--cors-origin https://app.example "),
-        "{text}"
-    );
+    let is_right = text.contains("--cors-origin https://app.example ");
+    assert!(is_right, "{text}");
     server.event(LOGGED);
 }
 
@@ -159,10 +145,8 @@ fn quoted_values_are_one_short_line_of_ascii() {
         assert_eq!(got.status, 403, "{origin}");
         let text = said(&got);
         assert!(text.len() < 400, "{text}");
-        assert!(
-            text.trim_end().bytes().all(|b| matches!(b, b' '..=b'~')),
-            "{text}"
-        );
+        let is_right = text.trim_end().bytes().all(|b| matches!(b, b' '..=b'~'));
+        assert!(is_right, "{text}");
     }
 }
 
@@ -189,11 +173,8 @@ fn many_refusals_make_few_lines_with_their_number() {
     let lines = server.events(LOGGED);
     // One at once, and one for each second since.
     let most = began.elapsed().as_secs() + 1;
-    assert!(
-        lines.len() as u64 <= most,
-        "{} lines, not {most}",
-        lines.len()
-    );
+    let is_right = lines.len() as u64 <= most;
+    assert!(is_right, "{} lines, not {most}", lines.len());
     assert!(lines.len() > 1, "the first tells of one alone");
     let told = told();
     assert!((200..=asked).contains(&told), "{told} of {asked}");
@@ -204,13 +185,12 @@ fn without_rights(args: &[&str]) -> Option<TestServer> {
     const NOBODY: u32 = 65_534;
     let dir = DataDir::temporary();
     let opened = fs::set_permissions(dir.outside("."), fs::Permissions::from_mode(0o755));
-    if opened.is_err() || chown(dir.path(), Some(NOBODY), Some(NOBODY)).is_err() {
-        crate::support::left_out(
-            "what the server may not do",
-            "only root can take its rights away",
-        );
-        return None;
-    }
+    only_where!(
+        opened.is_ok() && chown(dir.path(), Some(NOBODY), Some(NOBODY)).is_ok(),
+        "what the server may not do",
+        "only root can take its rights away",
+        None
+    );
     let user = [
         "setpriv",
         "--reuid=65534",
@@ -242,9 +222,7 @@ fn assert_denied(server: &TestServer, method: &str, target: &str) {
 #[test]
 fn a_value_that_the_server_may_not_read_is_a_403_with_a_reason() {
     directory_only!("the file system");
-    let Some(server) = without_rights(&[]) else {
-        return;
-    };
+    let server = needed!(without_rights(&[]));
     for length in [10, 300_000] {
         server.dir.place("secret", pattern(1, length));
         allow(&server, "secret", 0o600);
@@ -253,10 +231,8 @@ fn a_value_that_the_server_may_not_read_is_a_403_with_a_reason() {
         }
         let event = server.event(DENIED);
         assert_eq!((&*event.level, &*event.field("doing")), ("WARN", "open"));
-        assert!(
-            event.field("cause").contains("Permission denied"),
-            "{event:?}"
-        );
+        let is_right = event.field("cause").contains("Permission denied");
+        assert!(is_right, "{event:?}");
         assert!(server.events("the store failed").is_empty());
         // The value exists, and can be read as soon as the mode allows it.
         assert!(String::from_utf8_lossy(&server.get("").body).contains("secret"));
@@ -269,9 +245,7 @@ fn a_value_that_the_server_may_not_read_is_a_403_with_a_reason() {
 #[test]
 fn a_write_without_permission_is_a_403_and_changes_nothing() {
     directory_only!("the file system");
-    let Some(server) = without_rights(&[]) else {
-        return;
-    };
+    let server = needed!(without_rights(&[]));
     server.store("k", "value");
     allow(&server, "", 0o555);
     for key in ["/k", "/new"] {
@@ -293,9 +267,7 @@ fn a_write_without_permission_is_a_403_and_changes_nothing() {
 #[test]
 fn with_compat_a_missing_permission_is_a_500() {
     directory_only!("the file system");
-    let Some(server) = without_rights(&["--compat"]) else {
-        return;
-    };
+    let server = needed!(without_rights(&["--compat"]));
     server.store("k", "value");
     allow(&server, "k", 0o000);
     assert_eq!(server.get("k").status, 500);
@@ -314,10 +286,11 @@ fn writes_of_an_immutable_value_are_403() {
         let done = Command::new("chattr").arg(flag).arg(&file).status();
         done.is_ok_and(|status| status.success())
     };
-    if !chattr("+i") {
-        crate::support::left_out("an immutable value", "chattr does not work here");
-        return;
-    }
+    only_where!(
+        chattr("+i"),
+        "an immutable value",
+        "chattr does not work here"
+    );
     let put = server.put("k", "new value").status;
     let delete = server.ask("DELETE", "k").status;
     assert!(chattr("-i"));
@@ -329,9 +302,7 @@ fn writes_of_an_immutable_value_are_403() {
 #[test]
 fn many_denied_reads_make_few_lines() {
     directory_only!("the file system");
-    let Some(server) = without_rights(&["--threads", "1"]) else {
-        return;
-    };
+    let server = needed!(without_rights(&["--threads", "1"]));
     server.dir.place("secret", "of root");
     allow(&server, "secret", 0o600);
     let began = Instant::now();
@@ -339,8 +310,6 @@ fn many_denied_reads_make_few_lines() {
         assert_denied(&server, "GET", "/secret");
     }
     let lines = server.events(DENIED).len();
-    assert!(
-        lines > 0 && lines as u64 <= began.elapsed().as_secs() + 1,
-        "{lines}"
-    );
+    let is_right = lines > 0 && lines as u64 <= began.elapsed().as_secs() + 1;
+    assert!(is_right, "{lines}");
 }

@@ -1,11 +1,9 @@
 //! `rsync -a` and `tar` lose media types, other fields and digests. The commands in the documentation keep them, and a server on the
 //! restored directory gives the same answers as the old one.
 
-use std::process::Command;
-
 use rustix::fs;
 
-use crate::support::{DataDir, Launch, Response, TestServer, ask, directory_only, pattern};
+use crate::support::prelude::*;
 
 const VALUES: [(&str, &str, usize); 3] = [
     ("page", "text/x-own; charset=utf-8", 100),
@@ -65,11 +63,8 @@ fn assert_restores(commands: &str) {
     drop(server);
 
     for (key, ..) in VALUES {
-        let kept = fs::getxattr(
-            restored.file(key),
-            "user.data-server.sha-256",
-            &mut [0; 64][..],
-        );
+        let line = "user.data-server.sha-256";
+        let kept = fs::getxattr(restored.file(key), line, &mut [0; 64][..]);
         assert!(kept.is_ok(), "the digest kept beside {key}: {kept:?}");
     }
     let again = Launch::new(&[]).on(&restored).start();

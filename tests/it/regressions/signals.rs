@@ -1,14 +1,6 @@
 //! Signals: SIGTERM sent twice, as `timeout` does, and signals that ended the server without a drain.
 
-use std::net::TcpStream;
-use std::thread;
-use std::time::{Duration, Instant};
-
-use rustix::process::Signal;
-
-use crate::support::{
-    DEADLINE, Launch, Raw, TestServer, by_engine, clear_only, eventually, put_head,
-};
+use crate::support::prelude::*;
 
 const STOPS: usize = 12;
 

@@ -2,16 +2,16 @@
 
 use rustix::fs::XattrFlags;
 
-use crate::support::{
-    Attached, Call, DataDir, Launch, TestServer, can_trace, directory_only, pattern,
-};
+use crate::support::prelude::*;
 
 /// A server with these calls failing from now on; without strace, says what is left out.
 fn failing(args: &[&str], injections: &[&str]) -> Option<(TestServer, Attached)> {
-    if !can_trace() {
-        crate::support::left_out(&format!("{injections:?}"), "strace does not run here");
-        return None;
-    }
+    only_where!(
+        can_trace(),
+        &format!("{injections:?}"),
+        "strace does not run here",
+        None
+    );
     let server = TestServer::start(args);
     let options: Vec<&str> = injections.iter().flat_map(|i| ["-e", i]).collect();
     let tracer = Attached::to(&server, &options);
@@ -35,9 +35,7 @@ fn an_interrupted_call_is_repeated_and_not_a_500() {
     directory_only!("system calls on files");
     let injections = CALLS.map(|call| format!("inject={call}:error=EINTR:when=1+2"));
     let injections = injections.each_ref().map(String::as_str);
-    let Some((server, tracer)) = failing(&["--threads", "1", "--cache", "0"], &injections) else {
-        return;
-    };
+    let (server, tracer) = needed!(failing(&["--threads", "1", "--cache", "0"], &injections));
     for (seed, size) in (1..).zip([3_000, 300_000, 3_000, 300_000]) {
         let value = pattern(seed, size);
         let mut raw = server.connect();
@@ -60,58 +58,38 @@ fn an_interrupted_call_is_repeated_and_not_a_500() {
 #[test]
 fn an_interrupted_stat_after_the_directory_sync_is_repeated() {
     directory_only!("system calls on files");
-    let args = [
-        "--threads",
-        "1",
-        "--cache",
-        "0",
-        "--durability",
-        "disk",
-        "--journal",
-        "off",
-    ];
-    let Some((server, tracer)) = failing(&args, &["inject=fstat:error=EINTR:when=1+2"]) else {
-        return;
-    };
+    let args = words("--threads 1 --cache 0 --durability disk --journal off");
+    let (server, tracer) = needed!(failing(&args, &["inject=fstat:error=EINTR:when=1+2"]));
     for n in 0..4 {
         assert_eq!(server.put("key", pattern(n, 3_000)).status, 200);
     }
     assert_eq!(server.ask("DELETE", "key").status, 200);
     let met = tracer.detach();
     let is_of_directory = |call: &&Call| call.is_injected() && call.args.contains("/data>");
-    assert!(
-        met.iter().find(is_of_directory).is_some(),
-        "none was interrupted: {met:?}"
-    );
+    let is_right = met.iter().find(is_of_directory).is_some();
+    assert!(is_right, "none was interrupted: {met:?}");
 }
 
 #[test]
 fn without_new_threads_requests_wait_for_existing_ones() {
     directory_only!("system calls on files");
     let no_threads = "inject=clone3,clone:error=EAGAIN";
-    let Some((mut server, tracer)) = failing(&["--threads", "1", "--cache", "0"], &[no_threads])
-    else {
-        return;
-    };
+    let (mut server, tracer) = needed!(failing(&["--threads", "1", "--cache", "0"], &[no_threads]));
     server.store("large", pattern(1, 700_000));
     assert!(server.get("large").body == pattern(1, 700_000));
     assert_eq!(server.ask("GET", "").status, 200);
     tracer.detach();
     server.stop();
     let log = server.log();
-    assert!(
-        !log.iter().any(|line| line.contains("panicked")),
-        "{log:#?}"
-    );
+    let is_right = !log.iter().any(|line| line.contains("panicked"));
+    assert!(is_right, "{log:#?}");
 }
 
 #[test]
 fn a_media_type_that_cannot_be_read_is_an_error_and_not_a_guess() {
     directory_only!("system calls on files");
     let args = ["--threads", "1", "--cache", "0"];
-    let Some((server, tracer)) = failing(&args, &["inject=fgetxattr:error=EIO"]) else {
-        return;
-    };
+    let (server, tracer) = needed!(failing(&args, &["inject=fgetxattr:error=EIO"]));
     server.dir.place("k", "value");
     let file = std::fs::File::open(server.dir.file("k")).expect("the value");
     rustix::fs::fsetxattr(&file, "user.mime_type", b"text/x-kept", XattrFlags::empty())
@@ -139,17 +117,11 @@ fn a_start_without_descriptors_is_exit_code_1() {
             continue;
         }
         refused += 1;
-        assert!(
-            matches!(ended.code, Some(1 | 4)),
-            "{limit}: {:?}",
-            ended.code
-        );
+        let is_right = matches!(ended.code, Some(1 | 4));
+        assert!(is_right, "{limit}: {:?}", ended.code);
         let says_why = |line: &str| line.starts_with("data-server: ");
-        assert!(
-            ended.stderr.lines().any(says_why),
-            "{limit}: {}",
-            ended.stderr
-        );
+        let is_right = ended.stderr.lines().any(says_why);
+        assert!(is_right, "{limit}: {}", ended.stderr);
         assert_eq!(ended.stdout, "", "{limit}");
     }
     assert!(refused > 5, "only {refused} starts were refused");

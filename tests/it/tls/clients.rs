@@ -1,7 +1,7 @@
 //! Proves which clients are served where certificates of clients are asked for.
 
 use super::{NAMES, is_served, start};
-use crate::support::{Authority, Issued, Raw, TestServer, TlsClient};
+use crate::support::prelude::*;
 use rustls::version;
 
 fn server(own: &Issued, clients: &Authority, auth: &str) -> TestServer {
@@ -23,10 +23,8 @@ fn a_client_is_served_by_its_certificate() {
         let is_served = |client: &TlsClient| is_served(Raw::connect_tls(server.addr, client));
         assert!(is_served(&client.with(&good)), "{auth}");
         assert!(!is_served(&client.with(&expired)), "{auth}: expired");
-        assert!(
-            !is_served(&client.with(&foreign)),
-            "{auth}: of another authority"
-        );
+        let is_right = !is_served(&client.with(&foreign));
+        assert!(is_right, "{auth}: of another authority");
         assert_eq!(is_served(&client), auth == "allow", "{auth}: none");
         let old = client.versions(&[&version::TLS12]);
         assert_eq!(is_served(&old), auth == "allow", "{auth}: none, by TLS 1.2");

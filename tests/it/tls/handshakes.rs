@@ -1,12 +1,10 @@
 //! Proves what a handshake settles: the version, the certificate by name, the protocol, that sessions are resumed by any
 //! reactor, and how handshakes are counted.
 
-use std::sync::Arc;
-
 use rustls::{HandshakeKind, ProtocolVersion, version};
 
 use super::{GET, NAMES, start, started};
-use crate::support::{Authority, Launch, Raw, Scrape, ask, eventually};
+use crate::support::prelude::*;
 
 #[test]
 fn both_versions_are_spoken() {
@@ -163,9 +161,6 @@ fn names_are_as_in_the_clear() {
     };
     assert_eq!((status("localhost"), status("evil.example")), (404, 421));
     let mut raw = Raw::connect_tls(server.addr, &authority.client());
-    assert_eq!(
-        ask(&mut raw, "GET", "/none", "", b"").status,
-        421,
-        "Host: t"
-    );
+    let found = ask(&mut raw, "GET", "/none", "", b"").status;
+    assert_eq!(found, 421, "Host: t");
 }

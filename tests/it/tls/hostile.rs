@@ -2,10 +2,9 @@
 //! whole.
 
 use std::iter;
-use std::time::{Duration, Instant};
 
 use super::{GET, is_served, started};
-use crate::support::{Raw, Scrape, TestServer, TlsClient, eventually, pattern, put_head, scaled};
+use crate::support::prelude::*;
 
 /// The beginning of a `ClientHello`: a record of 512 bytes, of which few come.
 const BEGUN: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
@@ -73,9 +72,8 @@ fn a_message_in_ever_more_fragments_is_not_held_for_ever() {
     let mut raw = Raw::connect_clear(server.addr);
     // A ClientHello of 60,000 bytes, one in each record.
     let mut sent = Vec::new();
-    let hello = [1, 0, 0xea, 0x60]
-        .into_iter()
-        .chain(iter::repeat_n(0, 50_000));
+    let hello = [1, 0, 0xea, 0x60].into_iter();
+    let hello = hello.chain(iter::repeat_n(0, 50_000));
     for byte in hello {
         sent.extend_from_slice(&[0x16, 3, 1, 0, 1, byte]);
     }
@@ -159,9 +157,8 @@ fn an_upload_that_is_cut_is_never_whole() {
     let mut raw = Raw::connect_tls(server.addr, &client);
     raw.send([put_head("k", 1000).as_bytes(), &value[..1000]].concat());
     raw.truncate();
-    eventually("it is stored", || {
-        Raw::connect_tls(server.addr, &client).ask(GET).status == 200
-    });
+    let comes = || Raw::connect_tls(server.addr, &client).ask(GET).status == 200;
+    eventually("it is stored", comes);
 }
 
 #[test]
@@ -187,8 +184,9 @@ fn handshakes_that_are_begun_and_left_leave_nothing() {
     let count = scaled(40, 200);
     let after = round(count);
     let most = before + 2048;
+    let is_right = after < most;
     assert!(
-        after < most,
+        is_right,
         "{before} KiB, and {after} KiB after {count} times 50 more"
     );
 }

@@ -7,7 +7,7 @@ mod options;
 mod reload;
 mod transfers;
 
-use crate::support::{Authority, Issued, Launch, Raw, TestServer};
+use crate::support::prelude::*;
 
 const GET: &str = "GET /k HTTP/1.1\r\nHost: t\r\n\r\n";
 

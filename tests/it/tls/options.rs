@@ -1,9 +1,7 @@
 //! Proves what the options of TLS mean, and that what does not fit is refused with its reason.
 
-use std::fs;
-
 use super::NAMES;
-use crate::support::{Authority, DataDir, Ended, Launch, Raw};
+use crate::support::prelude::*;
 
 fn refused(args: &[&str], listen: &str) -> Ended {
     Launch::new(args).listen(listen).run()
@@ -42,10 +40,8 @@ fn options_that_do_not_fit_are_refused() {
 #[test]
 fn a_file_that_cannot_be_used_is_named() {
     let authority = Authority::new();
-    let (own, other) = (
-        authority.issue("own", &NAMES),
-        authority.issue("other", &NAMES),
-    );
+    let own = authority.issue("own", &NAMES);
+    let other = authority.issue("other", &NAMES);
     let text = |path: &std::path::Path| path.to_str().expect("text").to_owned();
     let (certificate, key) = (text(&own.certificate), text(&own.key));
     let dir = DataDir::temporary();
@@ -73,10 +69,8 @@ fn a_certificate_is_made_and_its_fingerprint_printed() {
     let args = ["--tls-self-signed", "--allowed-host", "store.example"];
     let server = Launch::new(&args).listen("https://127.0.0.1:0").start();
     let event = server.event("self-signed certificate");
-    assert_eq!(
-        event.field("names"),
-        "localhost, 127.0.0.1, ::1, store.example"
-    );
+    let expected = "localhost, 127.0.0.1, ::1, store.example";
+    assert_eq!(event.field("names"), expected);
     let connected = std::process::Command::new("sh")
         .args(["-c", "openssl s_client -connect \"$0\" < /dev/null 2> /dev/null | openssl x509 -noout -fingerprint -sha256 -ext subjectAltName -text"])
         .arg(server.addr.to_string())
@@ -94,10 +88,8 @@ fn a_server_speaks_tls_at_some_places_and_none_at_others() {
     let own = authority.issue("own", &NAMES);
     let dir = tempfile::tempdir().expect("a temporary directory");
     let socket = dir.path().join("socket");
-    let (clear, sealed) = (
-        "http://127.0.0.1:0",
-        format!("https+unix:{}", socket.display()),
-    );
+    let clear = "http://127.0.0.1:0";
+    let sealed = format!("https+unix:{}", socket.display());
     let args = [own.options(), vec!["--listen", &sealed, "--listen", clear]].concat();
     let mut server = Launch::new(&args).listen("https://127.0.0.1:0").start();
     crate::support::eventually("all lines are there", || server.stdout_so_far().len() == 3);
@@ -106,9 +98,8 @@ fn a_server_speaks_tls_at_some_places_and_none_at_others() {
     let clear = lines[1]
         .strip_prefix("listening on http://")
         .expect("a place in the clear");
-    let sealed = lines[2]
-        .strip_prefix("listening on https://")
-        .expect("one with TLS");
+    let sealed = lines[2].strip_prefix("listening on https://");
+    let sealed = sealed.expect("one with TLS");
     let clear = Raw::connect_clear(clear.parse().expect("an address"));
     let client = authority.client();
     let sealed = Raw::connect_tls(sealed.parse().expect("an address"), &client);

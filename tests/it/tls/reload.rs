@@ -1,12 +1,9 @@
 //! Proves that certificates are replaced while the server runs: no handshake fails, and what cannot be used changes nothing.
 
-use std::fs;
-
-use rustix::process::Signal;
 use rustls::HandshakeKind;
 
 use super::{GET, NAMES, is_served, start, started};
-use crate::support::{Authority, Done, Issued, Raw, TestServer, TlsClient, eventually};
+use crate::support::prelude::*;
 
 /// The certificate that is shown to a client that holds no session.
 fn shown(server: &TestServer, client: &TlsClient) -> Vec<u8> {
@@ -41,11 +38,8 @@ fn hanging_up_rereads_certificates_and_a_bad_pair_is_refused() {
     server.signal(Signal::HUP);
     server.event("SIGHUP: certificates reread");
     assert_eq!(shown(&server, &client), next.der().to_vec());
-    assert_eq!(
-        open.ask(GET).status,
-        404,
-        "a connection from before goes on"
-    );
+    let status = open.ask(GET).status;
+    assert_eq!(status, 404, "a connection from before goes on");
     let mut resumed = Raw::connect_tls(server.addr, &client);
     assert_eq!(resumed.ask(GET).status, 404);
     let kind = resumed.look(|tls| tls.handshake_kind());
@@ -75,18 +69,15 @@ fn no_handshake_fails_while_certificates_are_replaced() {
                 replace(&own, &pair[rounds % 2]);
                 let before = server.events("SIGHUP: certificates reread").len();
                 server.signal(Signal::HUP);
-                eventually("they are reread", || {
-                    server.events("SIGHUP: certificates reread").len() > before
-                });
+                let comes = || server.events("SIGHUP: certificates reread").len() > before;
+                eventually("they are reread", comes);
                 rounds += 1;
             }
             assert!(rounds > 5, "{rounds} rounds");
         });
         let _over = done.when_dropped();
-        let answered: usize = connecting
-            .into_iter()
-            .map(|all| all.join().expect("no panic"))
-            .sum();
+        let answered = connecting.into_iter();
+        let answered: usize = answered.map(|all| all.join().expect("no panic")).sum();
         assert_eq!(answered, 1000);
     });
 }

@@ -1,11 +1,7 @@
 //! Proves that values pass a connection with TLS whole, both ways, and what a connection costs that waits.
 
-use std::process::Command;
-
 use super::{GET, NAMES, is_served, started};
-use crate::support::{
-    Authority, Launch, Raw, Trace, chunked, eventually, left_out, pattern, put_head,
-};
+use crate::support::prelude::*;
 
 #[test]
 fn values_of_all_lengths_pass_both_ways() {
@@ -44,9 +40,7 @@ fn values_of_all_lengths_pass_both_ways() {
 fn an_upload_over_http2_is_received_in_long_pieces() {
     const LEN: usize = 8 << 20;
     let why = "how often an upload over HTTP/2 is received";
-    let Some(trace) = Trace::with(&["-e", "trace=recvfrom"], why) else {
-        return;
-    };
+    let trace = needed!(Trace::with(&["-e", "trace=recvfrom"], why));
     let authority = Authority::new();
     let own = authority.issue("own", &NAMES);
     let launch = Launch::new(&own.options()).listen("https://127.0.0.1:0");

@@ -79,8 +79,27 @@ impl DataDir {
             .join(name)
     }
 
+    /// The path of a file of the server's own.
+    pub fn own(&self, name: &str) -> PathBuf {
+        self.path.join(".data-server").join(name)
+    }
+
     pub fn staging(&self) -> PathBuf {
-        self.path.join(".data-server/staging")
+        self.own("staging")
+    }
+
+    /// Has the next server take the journal for that of a system that was cut off: its note names no mount any more. Whether it was
+    /// open.
+    pub fn forget_mount(&self) -> bool {
+        let note = self.own("journal-state");
+        let text = fs::read_to_string(&note).unwrap_or_default();
+        let mut lines: Vec<_> = text.lines().collect();
+        let is_open = lines.get(1).is_some_and(|line| line.starts_with("open"));
+        if is_open {
+            lines[1] = "open";
+            fs::write(&note, lines.join("\n")).expect("a note");
+        }
+        is_open
     }
 
     /// The files of resumable uploads, or the objects.
@@ -89,7 +108,7 @@ impl DataDir {
             let objects = bucket.objects().into_iter().map(|object| object.key);
             return objects.filter(|key| is_of_uploads(key)).collect();
         }
-        readable(&entries(&self.path.join(".data-server/uploads")))
+        readable(&entries(&self.own("uploads")))
     }
 
     /// Asserts that nothing is left of resumable uploads. Of a store it goes while nothing waits for it.
@@ -204,10 +223,8 @@ impl DataDir {
 
     /// Every value, by key.
     pub fn values(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
-        self.names()
-            .into_iter()
-            .map(|name| (name.clone(), self.read(name)))
-            .collect()
+        let all = self.names().into_iter();
+        all.map(|name| (name.clone(), self.read(name))).collect()
     }
 
     /// Removes every value by hand.
@@ -241,11 +258,8 @@ impl DataDir {
         } else {
             entries(&self.staging())
         };
-        assert!(
-            staged.is_empty(),
-            "left in staging: {:?}",
-            readable(&staged)
-        );
+        let is_right = staged.is_empty();
+        assert!(is_right, "left in staging: {:?}", readable(&staged));
     }
 }
 
@@ -273,10 +287,8 @@ fn entries(dir: &Path) -> Vec<Vec<u8>> {
 }
 
 fn readable(names: &[Vec<u8>]) -> Vec<String> {
-    names
-        .iter()
-        .map(|name| name.escape_ascii().to_string())
-        .collect()
+    let all = names.iter().map(|name| name.escape_ascii().to_string());
+    all.collect()
 }
 
 /// Whether this object is what a server keeps of resumable uploads.

@@ -54,9 +54,8 @@ impl Element {
     /// An attribute that must be there.
     fn must(&self, name: &str) -> String {
         let value = self.attribute(name);
-        value
-            .unwrap_or_else(|| panic!("no {name} in {self:?}"))
-            .to_owned()
+        let all = value.unwrap_or_else(|| panic!("no {name} in {self:?}"));
+        all.to_owned()
     }
 }
 
@@ -95,9 +94,8 @@ impl HtmlPage {
     /// The links of the folders above, each with its text.
     pub fn crumbs(&self) -> Vec<(String, String)> {
         let links = self.within("crumbs").filter(|element| element.name == "a");
-        links
-            .map(|link| (link.must("href"), link.text.clone()))
-            .collect()
+        let all = links.map(|link| (link.must("href"), link.text.clone()));
+        all.collect()
     }
 
     /// The rows of the table of keys.
@@ -150,9 +148,8 @@ fn collect(node: &Handle, within: &[String], elements: &mut Vec<Element>) -> Str
         });
     }
     let children = node.children.borrow();
-    let texts = children
-        .iter()
-        .map(|child| collect(child, &within, elements));
+    let texts = children.iter();
+    let texts = texts.map(|child| collect(child, &within, elements));
     let text: String = texts.collect();
     if let Some(own) = own {
         elements[own].text.clone_from(&text);

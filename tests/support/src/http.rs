@@ -6,6 +6,17 @@ use super::{DataDir, Launch, Raw, Response, TestServer, by_engine, eventually, p
 /// window; from a file, in several.
 pub const LENGTHS: [usize; 4] = [5_000, 30_000, 200_000, 1_200_000];
 
+/// The rows of a table that is written as text: one a line, the cells between ` ; `, and none behind the last one that says something.
+pub fn table<const CELLS: usize>(text: &str) -> impl Iterator<Item = [&str; CELLS]> {
+    let rows = text.lines().filter(|row| !row.trim().is_empty());
+    rows.map(|row| {
+        let mut cells = row.split(" ; ").map(str::trim);
+        let row = [(); CELLS].map(|()| cells.next().unwrap_or_default());
+        assert_eq!(cells.next(), None, "{row:?}");
+        row
+    })
+}
+
 /// Sends a request with these header lines (each ending in CRLF) and reads the whole answer, with its chunks decoded.
 #[track_caller]
 pub fn ask(raw: &mut Raw, method: &str, target: &str, lines: &str, body: &[u8]) -> Response {

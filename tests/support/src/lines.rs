@@ -71,10 +71,8 @@ impl Lines {
     #[track_caller]
     pub fn all(&self) -> Vec<String> {
         let never = self.find_map(|_| None::<()>);
-        assert!(
-            never.is_none() && self.lock().ended,
-            "the stream is still open"
-        );
+        let is_right = never.is_none() && self.lock().ended;
+        assert!(is_right, "the stream is still open");
         self.so_far()
     }
 

@@ -56,10 +56,8 @@ impl Mounted {
     fn users(&self) -> Vec<String> {
         let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
         let uses = |process: &PathBuf| {
-            let mut files = fs::read_dir(process.join("fd"))
-                .into_iter()
-                .flatten()
-                .flatten();
+            let files = fs::read_dir(process.join("fd")).into_iter().flatten();
+            let mut files = files.flatten();
             let mounts = fs::read_to_string(process.join("mountinfo")).unwrap_or_default();
             let has = |path: PathBuf| path.starts_with(&self.0);
             files.any(|file| fs::read_link(file.path()).is_ok_and(has))
@@ -177,9 +175,8 @@ impl Mount {
         let mounted_here =
             |line: &&str| line.split(' ').nth(1).map(Path::new) == Some(self.mounted.path());
         let line = mounts.lines().find(mounted_here).expect("the mount");
-        let device = line
-            .strip_prefix("/dev/")
-            .and_then(|rest| rest.split(' ').next());
+        let device = line.strip_prefix("/dev/");
+        let device = device.and_then(|rest| rest.split(' ').next());
         let device = device.expect("a loop device");
         let trigger = format!("/sys/fs/ext4/{device}/trigger_fs_error");
         fs::write(trigger, "asked for by a test").expect("an error by order");

@@ -81,18 +81,16 @@ impl Proc {
             // Missing files are ignored: a thread may end meanwhile, and the calling test fails already.
             let name = page("comm").trim_end().to_owned();
             let stat = page("stat");
-            let state = stat
-                .rsplit_once(") ")
-                .map_or("", |(_, rest)| rest.get(..1).unwrap_or(""));
+            let state = stat.rsplit_once(") ");
+            let state = state.map_or("", |(_, rest)| rest.get(..1).unwrap_or(""));
             let stack = page("stack").replace("[<0>] ", "").replace('\n', " < ");
             format!(
                 "{name} {state}, call {}: {stack}",
                 page("syscall").trim_end()
             )
         };
-        tasks
-            .filter_map(|task| Some(read(task.ok()?.path())))
-            .collect()
+        let these = tasks.filter_map(|task| Some(read(task.ok()?.path())));
+        these.collect()
     }
 
     /// Bytes that each thread, by its name, has read from a device.
@@ -119,10 +117,8 @@ impl Proc {
 
     fn memory_kib(&self, label: &str) -> u64 {
         let status = fs::read_to_string(self.page("status")).expect("the status");
-        line(&status, label)
-            .trim_end_matches(" kB")
-            .parse()
-            .expect("a number of kB")
+        let these = line(&status, label).trim_end_matches(" kB").parse();
+        these.expect("a number of kB")
     }
 
     /// The limit on open files, soft and hard.
@@ -130,10 +126,8 @@ impl Proc {
         let limits = fs::read_to_string(self.page("limits")).expect("the limits");
         let mut numbers = line(&limits, "Max open files").split_whitespace();
         let mut next = || {
-            numbers
-                .next()
-                .and_then(|number| number.parse().ok())
-                .expect("a number")
+            let these = numbers.next().and_then(|number| number.parse().ok());
+            these.expect("a number")
         };
         (next(), next())
     }
@@ -143,11 +137,9 @@ impl Proc {
         let stat = fs::read_to_string(self.page("stat")).expect("the stat page");
         let after_name = stat.rsplit_once(')').expect("a name in brackets").1;
         let field = |n: usize| -> u64 {
-            after_name
-                .split_whitespace()
-                .nth(n)
-                .and_then(|text| text.parse().ok())
-                .expect("clock ticks")
+            let these = after_name.split_whitespace().nth(n);
+            let these = these.and_then(|text| text.parse().ok());
+            these.expect("clock ticks")
         };
         let ticks = field(11) + field(12);
         Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())

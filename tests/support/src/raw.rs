@@ -282,8 +282,9 @@ impl Raw {
     #[track_caller]
     pub fn assert_closed(&mut self) {
         let rest = self.rest();
+        let is_right = rest.is_empty();
         assert!(
-            rest.is_empty(),
+            is_right,
             "more before the close: {:?}",
             String::from_utf8_lossy(&rest)
         );
@@ -357,12 +358,10 @@ impl Response {
     fn parse(head: &str) -> Self {
         let mut lines = head.lines();
         let status_line = lines.next().expect("a status line");
-        let status = status_line
-            .strip_prefix("HTTP/1.")
-            .and_then(|rest| rest.get(2..5)?.parse().ok());
-        let headers = lines
-            .filter_map(|line| line.split_once(": "))
-            .map(|(n, v)| (n.to_lowercase(), v.to_owned()));
+        let status = status_line.strip_prefix("HTTP/1.");
+        let status = status.and_then(|rest| rest.get(2..5)?.parse().ok());
+        let headers = lines.filter_map(|line| line.split_once(": "));
+        let headers = headers.map(|(n, v)| (n.to_lowercase(), v.to_owned()));
         Self {
             status: status.unwrap_or_else(|| panic!("not a status line: {status_line:?}")),
             headers: headers.collect(),

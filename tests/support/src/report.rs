@@ -11,6 +11,40 @@ pub fn left_out(what: &str, why: &str) {
     say(&format!("LEFT OUT: {what} -- {why}"));
 }
 
+/// What a test needs. Without it the test ends, and whoever was asked for it has said what is left out; or the test does something
+/// else, such as `continue`.
+#[macro_export]
+macro_rules! needed {
+    ($needed:expr) => {
+        $crate::needed!($needed, return)
+    };
+    ($needed:expr, $otherwise:expr) => {
+        match $needed {
+            Some(needed) => needed,
+            None => $otherwise,
+        }
+    };
+}
+
+/// Ends the test where this does not hold, and says that `what` is left out, and why; in a helper, with what that returns then.
+#[macro_export]
+macro_rules! only_where {
+    ($holds:expr, $what:expr, $why:expr $(, $otherwise:expr)?) => {
+        if !($holds) {
+            $crate::left_out($what, $why);
+            return $($otherwise)?;
+        }
+    };
+}
+
+/// Ends the test where strace does not run.
+#[macro_export]
+macro_rules! tracing_only {
+    ($what:expr) => {
+        $crate::only_where!($crate::can_trace(), $what, "strace does not run here")
+    };
+}
+
 /// Writes a line past what captures the output of a test that passes, in one piece: what counts the lines finds each whole.
 pub fn say(line: &str) {
     let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -237,6 +238,29 @@ impl Launch {
     }
 }
 
+/// A server of one reactor on this directory, which anybody may write to, with the rights of nobody; `None` where that cannot be had,
+/// which is said.
+pub fn served_by_nobody(dir: &DataDir, left_out: &str) -> Option<TestServer> {
+    for open in [dir.path(), &dir.outside("")] {
+        let everybody = fs::Permissions::from_mode(0o777);
+        fs::set_permissions(open, everybody).expect("a mode");
+    }
+    let nobody = words("setpriv --reuid=65534 --regid=65534 --clear-groups");
+    let launch = Launch::new(&["--threads", "1"]).on(dir);
+    let is_here = crate::is_on_path("setpriv");
+    let started = is_here.then(|| launch.through(&nobody).start_or_end().ok());
+    let started = started.flatten();
+    if started.is_none() {
+        crate::left_out(left_out, "another user cannot run the server");
+    }
+    started
+}
+
+/// Options as they are typed, none of which has a space in it.
+pub fn words(text: &str) -> Vec<&str> {
+    text.split_whitespace().collect()
+}
+
 /// The scheme of what servers of the tests listen on where the test does not say it.
 pub fn scheme() -> &'static str {
     if SUITE.is_some() { "https" } else { "http" }
@@ -362,6 +386,13 @@ impl TestServer {
         status.code()
     }
 
+    /// Kills it, and waits for its end.
+    #[track_caller]
+    pub fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        assert_eq!(self.exit(), None, "killed");
+    }
+
     /// Drains it and asserts a clean end.
     #[track_caller]
     pub fn stop(&mut self) {
@@ -397,11 +428,8 @@ impl TestServer {
     /// The events with this message so far.
     pub fn events(&self, message: &str) -> Vec<Event> {
         let lines = self.process.err.so_far();
-        lines
-            .iter()
-            .filter_map(|line| Event::parse(line))
-            .filter(|event| event.message == message)
-            .collect()
+        let these = lines.iter().filter_map(|line| Event::parse(line));
+        these.filter(|event| event.message == message).collect()
     }
 
     /// Every line on standard error, once the process has ended.
@@ -447,9 +475,8 @@ impl Process {
     #[track_caller]
     fn spawn(mut command: Command) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command
-            .spawn()
-            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let child = command.spawn();
+        let mut child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
             .expect("a descriptor of the child");
         let out = Lines::collect(child.stdout.take().expect("its standard output"));

@@ -177,9 +177,8 @@ impl Call {
 fn parse_log(log: &str) -> Vec<Call> {
     let mut open: HashMap<u32, Call> = HashMap::new();
     let lines = log.lines().enumerate();
-    lines
-        .filter_map(|(at, line)| parse(at, line, &mut open))
-        .collect()
+    let all = lines.filter_map(|(at, line)| parse(at, line, &mut open));
+    all.collect()
 }
 
 /// The call that ends on this line; a call that only begins waits in `open`.

@@ -2,20 +2,18 @@
 //!
 //! Its disk is a map in memory that outlives it; a kill stops its threads between two steps of a write.
 
-use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::mem;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::net::Shutdown;
+use std::sync::MutexGuard;
+use std::thread::JoinHandle;
 
 use super::Subject;
 use crate::ledger::Finding;
 use crate::random::Random;
+use crate::support::prelude::*;
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Lie {
     None,
     /// Writes to the value itself, piece by piece, instead of aside.
@@ -56,6 +54,7 @@ pub(super) struct Liar {
     acceptor: Option<JoinHandle<()>>,
 }
 
+#[derive(Default)]
 struct Request {
     method: String,
     key: String,
@@ -74,16 +73,12 @@ impl Request {
             let word = word.map(|word| word.trim_start_matches('/').to_owned());
             word.ok_or(io::ErrorKind::UnexpectedEof)
         };
-        let (mut request, mut length) = (
-            Self {
-                method: word()?,
-                key: word()?,
-                if_match: None,
-                if_none_match: false,
-                body: Vec::new(),
-            },
-            0,
-        );
+        let mut request = Self {
+            method: word()?,
+            key: word()?,
+            ..Self::default()
+        };
+        let mut length = 0;
         loop {
             let mut line = String::new();
             stream.read_line(&mut line)?;
@@ -140,9 +135,7 @@ impl Running {
     fn perform(&self, request: Request) -> (Vec<u8>, Option<Later>) {
         let mut disk = self.disk();
         let current = disk.values.get(&request.key).map(|entry| self.tag(entry));
-        let matches = request
-            .if_match
-            .is_none_or(|tag| current.as_ref() == Some(&tag));
+        let matches = request.if_match.is_none() || request.if_match == current;
         let allowed = matches && !(request.if_none_match && current.is_some());
         if request.key.starts_with("?limit=") {
             let list: Vec<_> = disk.values.keys().map(|key| format!("{key}\n")).collect();
@@ -154,10 +147,8 @@ impl Running {
             _ if !allowed => (answer(412, "", &[]), None),
             ("DELETE", _) => {
                 let delete: Later = Box::new(move |disk| drop(disk.values.remove(&request.key)));
-                (
-                    answer(200, "", &[]),
-                    self.now_or_later(disk, Lie::DeleteLater, delete),
-                )
+                let put_off = self.now_or_later(disk, Lie::DeleteLater, delete);
+                (answer(200, "", &[]), put_off)
             }
             _ => {
                 disk.writes += 1;
@@ -174,23 +165,17 @@ impl Running {
         }
     }
 
-    fn now_or_later(
-        &self,
-        mut disk: MutexGuard<'_, Disk>,
-        lie: Lie,
-        change: Later,
-    ) -> Option<Later> {
+    fn now_or_later(&self, mut disk: MutexGuard<'_, Disk>, lie: Lie, made: Later) -> Option<Later> {
         if self.lie == lie {
-            return Some(change);
+            return Some(made);
         }
-        change(&mut disk);
+        made(&mut disk);
         None
     }
 
     fn write_in_place(&self, key: &str, (number, body): (u64, Vec<u8>)) {
-        self.disk()
-            .values
-            .insert(key.to_owned(), (number, Vec::new()));
+        let empty = (number, Vec::new());
+        self.disk().values.insert(key.to_owned(), empty);
         for piece in body.chunks(1024) {
             if self.is_dead() {
                 return;

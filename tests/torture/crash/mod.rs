@@ -10,16 +10,11 @@ mod planted;
 mod server;
 mod stop;
 
-use std::net::SocketAddr;
-use std::thread;
-use std::time::{Duration, Instant};
-
-use rustix::process::Signal;
-
 use crate::ledger::Finding;
 use crate::load::{Load, Progress, Silence, Terms};
 use crate::random::Random;
 use crate::scale::{counted, scaled};
+use crate::support::prelude::*;
 use server::Server;
 
 /// Acknowledged writes before the fault, for a cycle to count.
@@ -132,20 +127,18 @@ fn a_killed_server_keeps_what_it_acknowledged_and_tears_nothing() {
     let mut server = Server::ended_by(Signal::KILL);
     let (counts, outcome) = torture(&mut server, &mut Load::new("crash"), cycles, PATIENCE);
     let (median, longest) = server.start_times();
-    counted(
+    counted!(
         "crash",
-        &format!(
-            "{} kills ({} with --durability disk), {} acknowledged writes before them, {} outcomes unheard, \
+        "{} kills ({} with --durability disk), {} acknowledged writes before them, {} outcomes unheard, \
              {} left files in staging; starts took {median:.0?}, at most {longest:.0?}; \
              {} weak cycles not counted; found {}",
-            counts.cycles,
-            server.disk,
-            counts.acknowledged,
-            counts.unheard,
-            counts.littered,
-            counts.weak,
-            usize::from(outcome.is_err()),
-        ),
+        counts.cycles,
+        server.disk,
+        counts.acknowledged,
+        counts.unheard,
+        counts.littered,
+        counts.weak,
+        usize::from(outcome.is_err())
     );
     if let Err((fault, told)) = outcome {
         panic!("{fault:?}: {told}");

@@ -1,14 +1,9 @@
 //! The real server, as something that is ended under load and started again with other options.
 
-use std::net::SocketAddr;
-use std::time::{Duration, Instant};
-
-use rustix::process::Signal;
-
 use super::Subject;
 use crate::ledger::{Fault, Finding};
 use crate::random::Random;
-use crate::support::{DataDir, Launch, TestServer};
+use crate::support::prelude::*;
 
 /// How long a start may take on a busy machine; half of them take less than a second.
 const START: Duration = Duration::from_secs(10);

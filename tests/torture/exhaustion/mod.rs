@@ -7,12 +7,8 @@
 mod planted;
 pub(crate) mod resources;
 
-use std::fs;
-use std::thread;
-use std::time::{Duration, Instant};
-
 use crate::scale::counted;
-use crate::support::{Client, DataDir, Done, Launch, TestServer, eventually, pattern, within};
+use crate::support::prelude::*;
 
 /// How long everything may take to be served again.
 const RECOVERY: Duration = Duration::from_secs(1);
@@ -46,10 +42,8 @@ fn rounds(what: &str, dir: &DataDir, resource: &mut dyn Resourced, count: usize)
     server.store("old", pattern(1, LARGE));
     // What is started when needed is there before memory is compared.
     for server in [&server, &witness] {
-        assert!(
-            full_service(server, 0),
-            "full service before anything is out"
-        );
+        let is_right = full_service(server, 0);
+        assert!(is_right, "full service before anything is out");
     }
     let at_rest = at_rest(&server);
     let memory = server.proc().rss_kib();
@@ -74,7 +68,7 @@ fn rounds(what: &str, dir: &DataDir, resource: &mut dyn Resourced, count: usize)
     assert!(grown <= GROWTH, "{grown} KiB more memory in use");
     dir.assert_nothing_staged();
     server.stop();
-    counted(what, &format!("{count} rounds, {told}; {grown} KiB grown"));
+    counted!(what, "{count} rounds, {told}; {grown} KiB grown");
 }
 
 /// How long full service took to be there after relief, and how long it takes at that moment without a reason to wait.
@@ -133,8 +127,9 @@ fn judge(recoveries: &mut [Recovery]) -> String {
     let late = recoveries.iter().find(|r| r.took > RECOVERY + r.witness);
     assert!(late.is_none(), "full service only after {late:?}");
     let median = recoveries[recoveries.len() / 2].took;
+    let is_right = median <= RECOVERY;
     assert!(
-        median <= RECOVERY,
+        is_right,
         "full service only after {median:?}, in half of the rounds"
     );
     let over = recoveries.iter().filter(|r| r.took > RECOVERY).count();

@@ -1,13 +1,12 @@
 //! The harness is shown to fail: a server that recovers late, that keeps something, that was never out of anything.
 
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::thread::JoinHandle;
 
 use rustix::process::Resource;
 
 use super::resources::{FileSize, limit};
 use super::{RECOVERY, Recovery, Resourced, judge, rounds};
-use crate::support::{Client, DataDir, Raw, TestServer};
+use crate::support::prelude::*;
 
 /// What is wrong with a server.
 #[derive(Default)]

@@ -1,14 +1,12 @@
 //! What runs out: descriptors, the size of files, the disk and its inodes.
 
-use std::fs::{self, File};
 use std::io::Write;
-use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use super::{LARGE, Resourced, rounds};
 use crate::scale::{left_out, scaled};
-use crate::support::{Client, DataDir, Mount, Proc, Raw, Response, TestServer, pattern, put_head};
+use crate::support::prelude::*;
 
 /// As often as the form asks for.
 fn full(what: &str, dir: &DataDir, resource: &mut dyn Resourced) {

@@ -1,14 +1,9 @@
 //! The start and the drain under faults: the server either serves, or ends with a reason and the documented code; and
 //! what was acknowledged is there the next time.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use rustix::process::Signal;
-
 use super::matrix::{ERRORS, can_fail, first_path, is_possible, spread};
-use super::possible;
 use crate::scale::{counted, scaled};
-use crate::support::{Attached, Call, Client, DataDir, Heard, Launch, TestServer, Trace};
+use crate::support::prelude::*;
 
 const OPTIONS: [&str; 4] = ["--threads", "1", "--durability", "disk"];
 
@@ -118,20 +113,14 @@ pub(super) fn judge_end(code: Option<i32>, said: &str, out: &str) -> Result<(), 
 
 #[test]
 fn each_call_of_the_start_made_to_fail() {
-    if !possible("faults at the start") {
-        return;
-    }
+    tracing_only!("faults at the start");
     let calls = calls_of_start();
-    assert!(
-        calls.len() > 20,
-        "a start makes next to no calls: {calls:?}"
-    );
-    let both = calls
-        .iter()
-        .flat_map(|call| ERRORS.map(|error| (call, error)));
-    let all: Vec<_> = both
-        .filter(|(call, error)| is_possible(&call.call, error))
-        .collect();
+    let is_right = calls.len() > 20;
+    assert!(is_right, "a start makes next to no calls: {calls:?}");
+    let both = calls.iter();
+    let both = both.flat_map(|call| ERRORS.map(|error| (call, error)));
+    let all = both.filter(|(call, error)| is_possible(&call.call, error));
+    let all: Vec<_> = all.collect();
     let (mut served, mut refused, mut wrong) = (0, 0, Vec::new());
     for (call, error) in spread(&all, scaled(14, usize::MAX)) {
         let Step {
@@ -147,15 +136,13 @@ fn each_call_of_the_start_made_to_fail() {
             }
         }
     }
-    counted(
+    counted!(
         "faults at the start",
-        &format!("{served} served all the same, {refused} ended with a reason"),
+        "{served} served all the same, {refused} ended with a reason"
     );
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(
-        served > 0 && refused > 0,
-        "{served} served, {refused} refused"
-    );
+    let is_right = served > 0 && refused > 0;
+    assert!(is_right, "{served} served, {refused} refused");
 }
 
 /// Drains a server with a request in hand, under these options of strace.
@@ -184,9 +171,7 @@ pub(super) fn drain(options: &[&str]) -> Result<Vec<Call>, String> {
 
 #[test]
 fn each_call_of_the_drain_made_to_fail() {
-    if !possible("faults of the drain") {
-        return;
-    }
+    tracing_only!("faults of the drain");
     let traced = drain(&[]).expect("a drain without a fault");
     // Signals are told to every runtime over a pair of sockets, by a byte: where nothing fails.
     let path_of = |call: &Call| first_path(call).map(str::to_owned);
@@ -195,21 +180,16 @@ fn each_call_of_the_drain_made_to_fail() {
     let of_signals = |call: &&Call| {
         matches!(&*call.name, "sendto" | "recvfrom") && told_over.contains(&path_of(call))
     };
-    let spared: BTreeSet<&str> = traced
-        .iter()
-        .filter(of_signals)
-        .map(|call| &*call.name)
-        .collect();
+    let spared = traced.iter().filter(of_signals).map(|call| &*call.name);
+    let spared: BTreeSet<&str> = spared.collect();
     let ours = traced
         .iter()
         .filter(|call| can_fail(call) && !spared.contains(&*call.name));
     let names: BTreeSet<String> = ours.map(|call| call.name.clone()).collect();
-    let both = names
-        .iter()
-        .flat_map(|call| ERRORS.map(|error| (call, error)));
-    let all: Vec<_> = both
-        .filter(|(call, error)| is_possible(call, error))
-        .collect();
+    let both = names.iter();
+    let both = both.flat_map(|call| ERRORS.map(|error| (call, error)));
+    let all = both.filter(|(call, error)| is_possible(call, error));
+    let all: Vec<_> = all.collect();
     let (mut hit, mut wrong) = (0, Vec::new());
     for (call, error) in spread(&all, scaled(6, usize::MAX)) {
         let inject = format!("inject={call}:error={error}:when=1");
@@ -218,7 +198,7 @@ fn each_call_of_the_drain_made_to_fail() {
             Err(why) => wrong.push(format!("{call} {error}: {why}")),
         }
     }
-    counted("faults of the drain", &format!("{hit} calls failed"));
+    counted!("faults of the drain", "{hit} calls failed");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(hit >= scaled(3, 10), "only {hit} calls failed");
 }

@@ -20,17 +20,8 @@ use matrix::{Fault, faults, spread};
 use operation::{Scene, calls_of, is_of, on_disk, warm};
 use verdict::{Rest, Seen, judge, sync_retried};
 
-use crate::scale::{counted, left_out, scaled};
-use crate::support::{Attached, DEADLINE, Launch, TestServer, can_trace};
-
-/// Whether strace is there; says so where it is not.
-fn possible(what: &str) -> bool {
-    let possible = can_trace();
-    if !possible {
-        left_out(what, "strace does not run here");
-    }
-    possible
-}
+use crate::scale::{counted, scaled};
+use crate::support::prelude::*;
 
 /// Has the fault hit `scene`, repeated until it does; false when it never did, otherwise what went wrong.
 fn strike(subject: &Subject, fault: &Fault, seed: u64) -> Result<bool, String> {
@@ -121,26 +112,19 @@ impl Subject {
 
 #[test]
 fn each_call_of_each_operation_made_to_fail() {
-    if !possible("faults of system calls") {
-        return;
-    }
+    tracing_only!("faults of system calls");
     let (mut hit, mut missed, mut wrong) = (0, 0, Vec::new());
     let share = scaled(3, usize::MAX);
     for (number, scene) in Scene::all().into_iter().enumerate() {
         let mut subject = Subject::start(scene);
         let calls = calls_of(scene, &subject.server);
         // A hot value takes no more than these: accept4, recvfrom, fstat and sendmsg.
-        assert!(
-            calls.len() >= 4,
-            "{scene:?} makes next to no calls: {calls:?}"
-        );
+        let is_right = calls.len() >= 4;
+        assert!(is_right, "{scene:?} makes next to no calls: {calls:?}");
         let all = faults(&calls, scaled(false, true));
         let skipped = scaled(number * 7 % all.len(), 0);
-        let rotated: Vec<_> = all[skipped..]
-            .iter()
-            .chain(&all[..skipped])
-            .cloned()
-            .collect();
+        let rotated = all[skipped..].iter().chain(&all[..skipped]).cloned();
+        let rotated: Vec<_> = rotated.collect();
         for (seed, fault) in (10..).zip(spread(&rotated, share)) {
             match strike(&subject, &fault, seed) {
                 Ok(true) => hit += 1,
@@ -154,10 +138,7 @@ fn each_call_of_each_operation_made_to_fail() {
         }
         subject.server.stop();
     }
-    counted(
-        "faults",
-        &format!("{hit} calls failed, {missed} faults met no call"),
-    );
+    counted!("faults", "{hit} calls failed, {missed} faults met no call");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(hit >= scaled(36, 600), "only {hit} calls failed");
 }

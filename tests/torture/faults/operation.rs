@@ -2,13 +2,12 @@
 //! its answer, or its lack of one, says about the value.
 
 use std::os::fd::AsFd;
-use std::path::Path;
 
 use rustix::fs::XattrFlags;
 
 use super::matrix::first_path;
 use super::verdict::statuses;
-use crate::support::{Attached, Call, Client, DataDir, Heard, Response, TestServer, pattern};
+use crate::support::prelude::*;
 
 /// The length of a value that is received into memory, and of one that is received into a file.
 const SMALL: usize = 3_000;

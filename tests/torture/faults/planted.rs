@@ -1,13 +1,11 @@
 //! Each question of the judge, asked of a server that lies: strace has it believe in what was never done.
 
-use std::time::Duration;
-
+use super::Subject;
 use super::life::{drain, judge_end, start_with};
 use super::matrix::Fault;
 use super::operation::{Operation, Reply, Scene, State, on_disk};
 use super::verdict::{Seen, judge, sync_retried};
-use super::{Subject, possible};
-use crate::support::{Attached, Call, Response};
+use crate::support::prelude::*;
 
 /// What a leak is waited for.
 const A_MOMENT: Duration = Duration::from_millis(300);
@@ -27,10 +25,8 @@ fn judge_under(lie: &str) -> Result<(), String> {
     let reply = OVER.operation.perform(&server, &state);
     let calls = tracer.detach();
     assert!(calls.iter().any(Call::is_injected), "the lie was told");
-    assert!(
-        matches!(&reply, Some(answer) if answer.status == 200),
-        "{reply:?}"
-    );
+    let is_right = matches!(&reply, Some(answer) if answer.status == 200);
+    assert!(is_right, "{reply:?}");
     judge(&Seen {
         operation: OVER.operation,
         state: &state,
@@ -43,18 +39,14 @@ fn judge_under(lie: &str) -> Result<(), String> {
 
 #[test]
 fn a_rename_that_never_was_is_found() {
-    if !possible("a planted lie") {
-        return;
-    }
+    tracing_only!("a planted lie");
     let found = judge_under("inject=renameat,renameat2:retval=0").expect_err("a lie");
     assert!(found.contains("does not say so"), "{found}");
 }
 
 #[test]
 fn a_descriptor_that_is_kept_is_found() {
-    if !possible("a planted leak") {
-        return;
-    }
+    tracing_only!("a planted leak");
     let Subject { server, rest, .. } = Subject::start(OVER);
     let state = OVER.operation.prepare(&server, 7);
     let tracer = Attached::to(&server, &["-e", "inject=close:retval=0"]);
@@ -66,9 +58,7 @@ fn a_descriptor_that_is_kept_is_found() {
 
 #[test]
 fn a_staged_file_that_stays_is_found() {
-    if !possible("a planted leftover") {
-        return;
-    }
+    tracing_only!("a planted leftover");
     let Subject { server, rest, .. } = Subject::start(OVER);
     std::fs::write(server.dir.staging().join("9"), "left").expect("a staged file");
     rest.leaked(&server, A_MOMENT).expect_err("a leftover");
@@ -149,9 +139,7 @@ fn a_second_sync_of_a_file_is_found() {
 
 #[test]
 fn a_start_and_a_drain_that_end_without_a_reason_are_found() {
-    if !possible("a planted end") {
-        return;
-    }
+    tracing_only!("a planted end");
     let found = start_with("inject=flock:signal=KILL", true).expect_err("a start that was killed");
     assert!(found.contains("ends with None"), "{found}");
     let found = drain(&["-e", "inject=close:signal=KILL"]).expect_err("a drain that was killed");

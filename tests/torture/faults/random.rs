@@ -1,12 +1,12 @@
 //! Several calls at once, again and again, from a printed seed: what a model of the value says must hold all the same.
 
+use super::Subject;
 use super::matrix::{ERRORS, is_possible};
 use super::operation::{Operation, Reply, Scene, calls_of, on_disk};
 use super::verdict::statuses;
-use super::{Subject, possible};
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
-use crate::support::{Attached, DEADLINE, Response};
+use crate::support::prelude::*;
 
 /// Operations of a round.
 const OPERATIONS: u64 = 24;
@@ -111,11 +111,8 @@ fn round_under(
         )
         .map_err(|why| format!("{operation:?} under {injections:?}: {why}"))?;
     }
-    let failed = tracer
-        .detach()
-        .iter()
-        .filter(|call| call.is_injected())
-        .count();
+    let failed = tracer.detach();
+    let failed = failed.iter().filter(|call| call.is_injected()).count();
     let state = scene.operation.prepare(&server, seed);
     let next = scene.operation.perform(&server, &state);
     if !matches!(&next, Some(answer) if answer.status == 200) {
@@ -134,18 +131,14 @@ fn durable() -> Scene {
 
 #[test]
 fn several_calls_at_once_fail_again_and_again() {
-    if !possible("random faults of system calls") {
-        return;
-    }
+    tracing_only!("random faults of system calls");
     let scene = durable();
     let server = Subject::start(scene).server;
     let is_hot = |scene: &Scene| matches!(scene.operation, Operation::Get { hot: true, .. });
     let every = Scene::all().into_iter().filter(|scene| !is_hot(scene));
-    let mut calls: Vec<String> = every
-        .flat_map(|scene| calls_of(scene, &server))
-        .map(|(call, _)| call)
-        .filter(|call| !LEFT.contains(&&**call))
-        .collect();
+    let calls = every.flat_map(|scene| calls_of(scene, &server));
+    let calls = calls.map(|(call, _)| call);
+    let mut calls: Vec<String> = calls.filter(|call| !LEFT.contains(&&**call)).collect();
     calls.sort();
     calls.dedup();
     drop(server);
@@ -157,18 +150,13 @@ fn several_calls_at_once_fail_again_and_again() {
         let outcome = round(scene, &calls, random.fork());
         failed += outcome.unwrap_or_else(|why| panic!("round {rounds}: {why}"));
     }
-    counted(
-        "random faults",
-        &format!("{failed} calls failed in {rounds} rounds"),
-    );
+    counted!("random faults", "{failed} calls failed in {rounds} rounds");
 }
 
 /// Of every two changes of a name, one is only said to be made.
 #[test]
 fn a_change_that_never_was_is_found_among_random_faults() {
-    if !possible("a planted lie among random faults") {
-        return;
-    }
+    tracing_only!("a planted lie among random faults");
     let lies = ["linkat", "renameat", "unlinkat"];
     let injections = lies.map(|call| format!("inject={call}:retval=0:when=1+2"));
     let found = round_under(

@@ -1,10 +1,8 @@
 //! What must hold after a fault, as pure questions: so that the judge itself can be tried.
 
-use std::time::Duration;
-
 use super::matrix::{Fault, first_path};
 use super::operation::{CODING, MEDIA_TYPE, Operation, Reply, State};
-use crate::support::{Call, Proc, TestServer, within};
+use crate::support::prelude::*;
 
 /// What was seen of one operation.
 pub(super) struct Seen<'a> {

@@ -5,12 +5,10 @@
 //! case needs it; what it sends by POST is read to its end behind the early answer, 405.
 
 use std::env;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use super::{sealed_server, server};
 use crate::scale::{counted, left_out, scaled};
-use crate::support::{TestServer, tool};
+use crate::support::prelude::*;
 
 /// h2spec 2.2.1 has so many cases; later ones have more.
 const CASES: usize = 146;
@@ -25,10 +23,8 @@ fn program() -> Option<PathBuf> {
         let form = env::var_os("DATA_SERVER_H2SPEC");
         let is_required = form.is_some_and(|form| form == "required");
         assert!(!is_required, "there is no h2spec, and it is required");
-        left_out(
-            "conformance of HTTP/2",
-            "there is no h2spec: .ci/run setup installs it, where there is Go",
-        );
+        let told = "there is no h2spec: .ci/run setup installs it, where there is Go";
+        left_out("conformance of HTTP/2", told);
     }
     program
 }
@@ -66,17 +62,15 @@ fn run(program: &Path, server: &TestServer, options: &[&str]) -> (usize, Vec<Str
 
 /// Runs it some times, for a case that depends on the moment would fail in one of them.
 fn conforms(name: &str, server: &TestServer, options: &[&str], expected: &[&str]) {
-    let Some(program) = program() else {
-        return;
-    };
+    let program = needed!(program());
     for _ in 0..scaled(2, 20) {
         let (cases, failed) = run(&program, server, options);
         assert!(cases >= CASES, "{cases} cases");
         assert_eq!(failed, expected, "{name}");
         let passed = cases - failed.len();
-        counted(
+        counted!(
             "http2",
-            &format!("h2spec --strict, {name}: {passed} of {cases} cases passed"),
+            "h2spec --strict, {name}: {passed} of {cases} cases passed"
         );
     }
 }

@@ -1,7 +1,5 @@
 //! Floods of frames: each is ended by GOAWAY, or costs next to nothing.
 
-use std::time::Duration;
-
 use super::server;
 use super::strike::{Attack, Cost, Ends};
 use super::wire::{
@@ -10,7 +8,7 @@ use super::wire::{
     request, request_fields, reset, settings, window_update,
 };
 use crate::scale::{counted, scaled};
-use crate::support::Scrape;
+use crate::support::prelude::*;
 
 /// For too much of what may be sent.
 const CALM: Ends = Ends::GoAway(ENHANCE_YOUR_CALM);
@@ -236,7 +234,7 @@ fn all_are_withstood(kind: &str, attacks: &[Attack]) {
         let cost = cost.unwrap_or_else(|| panic!("{}: dear each time", attack.name));
         let counts = format!("{kind}: {}, {count} times at most: {cost}", attack.name);
         assert_eq!(cost.ends, attack.ends, "{counts}");
-        counted("http2", &counts);
+        counted!("http2", "{counts}");
     }
     let panics = Scrape::of(server.addr).count("data_server_panics_total", &[]);
     assert_eq!(panics, 0);

@@ -2,8 +2,6 @@
 //! or send all get and store what they should, in bounded memory.
 
 use std::sync::mpsc;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use super::wire::{
     DATA, END_STREAM, Frame, GOAWAY, HEADERS, INITIAL_WINDOW, Peer, RST_STREAM, WINDOW_UPDATE,
@@ -11,7 +9,7 @@ use super::wire::{
 };
 use super::{LONG, sealed_server, server};
 use crate::scale::{counted, scaled};
-use crate::support::{Raw, Scrape, TestServer, eventually, pattern};
+use crate::support::prelude::*;
 
 /// Requests of a connection at once.
 const STREAMS: u32 = 100;
@@ -76,12 +74,10 @@ fn streams_that_take_a_byte(path: &str, connections: u32) {
         }
     });
     let peak = server.proc().peak_rss_kib();
-    counted(
+    counted!(
         "http2",
-        &format!(
-            "{connections} connections of {STREAMS} streams that take a byte of {path}: {growth} KiB more memory, {each} bytes each, peak {peak} KiB; all cut after {:.1?}",
-            start.elapsed()
-        ),
+        "{connections} connections of {STREAMS} streams that take a byte of {path}: {growth} KiB more memory, {each} bytes each, peak {peak} KiB; all cut after {:.1?}",
+        start.elapsed()
     );
     assert!(peak <= MOST, "{peak} KiB in all");
     eventually("all are closed", || server.connections() == 0);
@@ -149,11 +145,9 @@ fn uploads_at_once_on_one_connection_are_all_stored() {
     }
     let growth = server.proc().peak_rss_kib().saturating_sub(before);
     let size = (pieces * PIECE) >> 10;
-    counted(
+    counted!(
         "http2",
-        &format!(
-            "{UPLOADS} uploads of {size} KiB at once on one connection: all whole, {growth} KiB more memory at most"
-        ),
+        "{UPLOADS} uploads of {size} KiB at once on one connection: all whole, {growth} KiB more memory at most"
     );
     assert!(growth < 32 << 10, "{growth} KiB");
     assert_no_panics(&server);
@@ -197,6 +191,6 @@ fn downloads_at_once_over_tls_are_whole_and_cost_little() {
     });
     let peak = server.proc().peak_rss_kib();
     let counts = format!("{DOWNLOADS} downloads of {size} bytes at once over TLS: peak {peak} KiB");
-    counted("http2", &counts);
+    counted!("http2", "{counts}");
     assert!(peak <= MOST, "{counts}");
 }

@@ -10,9 +10,7 @@ mod stalls;
 mod strike;
 mod wire;
 
-use std::sync::Arc;
-
-use crate::support::{Authority, DataDir, Launch, TestServer, TlsClient, pattern};
+use crate::support::prelude::*;
 
 /// What a long value has, in bytes.
 const LONG: usize = 40_000_000;
@@ -21,10 +19,8 @@ const LONG: usize = 40_000_000;
 fn server(more: &[&str]) -> TestServer {
     let dir = DataDir::in_memory();
     let args = ["--threads", "1", "--http2-clear"];
-    let server = Launch::new(&[&args, more].concat())
-        .on(&dir)
-        .in_the_clear()
-        .start();
+    let server = Launch::new(&[&args, more].concat()).on(&dir).in_the_clear();
+    let server = server.start();
     server.dir.place("here", pattern(1, 1024));
     server.dir.place("large", pattern(2, 1 << 20));
     server.dir.place("long", pattern(3, LONG));

@@ -7,7 +7,6 @@
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::ops::Range;
-use std::time::Instant;
 
 use super::wire::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, INITIAL_WINDOW, PADDED, PING,
@@ -17,7 +16,7 @@ use super::wire::{
 use super::{choosing, sealed_server};
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
-use crate::support::{Raw, TestServer, TlsClient, eventually};
+use crate::support::prelude::*;
 
 /// How much memory may grow, in KiB.
 const GROWTH: u64 = 8 << 10;
@@ -105,7 +104,7 @@ impl Port {
             "{what}: {inputs} inputs, {answered} answered, {growth} KiB more memory, {:.1?}; seed {seed}",
             start.elapsed()
         );
-        counted("http2", &counts);
+        counted!("http2", "{counts}");
         assert!(growth <= GROWTH, "{counts}");
         assert!(answered > 0, "{counts}: too tame, or too wild, to tell");
     }
@@ -281,12 +280,8 @@ fn an_upload_that_is_cut_is_never_whole() {
             eventually("it is over", || port.server.connections() == 0);
             let mut raw = Raw::connect_tls(addr, &port.client);
             let head = raw.ask("HEAD /cut HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
-            assert_eq!(
-                head.status,
-                404,
-                "{what}, {length:?}",
-                length = fields.len()
-            );
+            let status = head.status;
+            assert_eq!(status, 404, "{what}, {length:?}", length = fields.len());
             raw.rest();
         }
     }

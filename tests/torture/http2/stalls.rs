@@ -1,14 +1,11 @@
 //! Connections that stop in the middle of something, or between requests: each is ended in its time, and not before.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
 use super::server;
 use super::wire::{
     END_STREAM, GOAWAY, HEADERS, Peer, frame, opening, ping, request, request_fields,
 };
 use crate::scale::counted;
-use crate::support::{TestServer, eventually};
+use crate::support::prelude::*;
 
 /// Allowed over a limit, for a tick of the server and a busy machine.
 const SLACK: Duration = Duration::from_secs(8);
@@ -63,15 +60,11 @@ fn what_is_half_sent_is_cut_at_the_limit_for_heads() {
             scope.spawn(move || {
                 let limits = ["--header-timeout", "1s", "--idle-timeout", "60s"];
                 let (after, _) = kept(sent, *was_used, &limits);
-                assert!(
-                    after > Duration::from_millis(700),
-                    "{what}: {after:?} is early"
-                );
-                assert!(
-                    after < Duration::from_secs(1) + SLACK,
-                    "{what}: {after:?} is late"
-                );
-                counted("http2", &format!("stalls: {what}: {after:?}"));
+                let is_right = after > Duration::from_millis(700);
+                assert!(is_right, "{what}: {after:?} is early");
+                let is_right = after < Duration::from_secs(1) + SLACK;
+                assert!(is_right, "{what}: {after:?} is late");
+                counted!("http2", "stalls: {what}: {after:?}");
             });
         }
     });
@@ -96,15 +89,11 @@ fn what_rests_between_requests_is_ended_in_order_at_the_limit_for_that() {
             scope.spawn(move || {
                 let limits = ["--header-timeout", "1s", "--idle-timeout", "4s"];
                 let (after, is_told) = kept(sent, *was_used, &limits);
-                counted("http2", &format!("stalls: {what}: {after:?}, {is_told}"));
-                assert!(
-                    after > Duration::from_millis(3500),
-                    "{what}: {after:?} is early"
-                );
-                assert!(
-                    after < Duration::from_secs(4) + SLACK,
-                    "{what}: {after:?} is late"
-                );
+                counted!("http2", "stalls: {what}: {after:?}, {is_told}");
+                let is_right = after > Duration::from_millis(3500);
+                assert!(is_right, "{what}: {after:?} is early");
+                let is_right = after < Duration::from_secs(4) + SLACK;
+                assert!(is_right, "{what}: {after:?} is late");
                 assert!(is_told, "{what}: no GOAWAY");
             });
         }

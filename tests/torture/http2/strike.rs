@@ -4,12 +4,10 @@
 use std::fmt;
 use std::io::Write;
 use std::net::Shutdown;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicU32;
 
 use super::wire::{Frame, GOAWAY, PING, Peer, ping};
-use crate::support::{Done, TestServer};
+use crate::support::prelude::*;
 
 /// What is sent again and again, by its number.
 type Repeated = Box<dyn Fn(u32) -> Vec<u8> + Sync>;

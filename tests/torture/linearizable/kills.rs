@@ -6,6 +6,7 @@ use super::remote::{Counts, REMOTE, operations, record};
 use crate::phoenix::Phoenix;
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
+use crate::support::prelude::*;
 use crate::support::s3::VersityGw;
 
 /// Operations before each kill, and while what was killed is away.
@@ -34,9 +35,7 @@ fn kill(stage: &Stage, store: &mut VersityGw, servers: &mut [Phoenix; 2], dice: 
 
 #[test]
 fn registers_in_a_real_store_outlive_kills_of_servers_and_of_a_gateway() {
-    let Some(mut store) = VersityGw::start(2) else {
-        return;
-    };
+    let mut store = needed!(VersityGw::start(2));
     let mut dice = Random::new(seed("linearizable-kills"));
     let (mut counts, mut kills) = (Counts::default(), 0);
     let remote = Remote {
@@ -56,12 +55,10 @@ fn registers_in_a_real_store_outlive_kills_of_servers_and_of_a_gateway() {
         kills += 2 * scaled(1, 3) + 1;
         assert_eq!(store.bucket.multipart_uploads(), 0);
     }
-    counted(
+    counted!(
         "linearizable on VersityGW under kills",
-        &format!(
-            "{kills} kills of servers, {} of gateways: {counts}",
-            counts.histories
-        ),
+        "{kills} kills of servers, {} of gateways: {counts}",
+        counts.histories
     );
     counts.assert_proves();
 }

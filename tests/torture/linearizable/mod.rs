@@ -7,19 +7,13 @@
 mod kills;
 mod planted;
 mod player;
+mod power;
 mod register;
 mod remote;
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::{Duration, Instant};
-
-use rustix::process::Signal;
-
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
-use crate::support::{Client, DEADLINE, DataDir, Launch, TestServer};
+use crate::support::prelude::*;
 use player::{Player, Rules, Stage};
 use register::{Asked, Event, Only, Told, beginning, is_linearizable, lies};
 
@@ -137,10 +131,8 @@ fn check(key: usize, events: &[Event]) {
 fn refuses_lies(key: usize, events: &[Event]) -> usize {
     let lies = lies(&beginning(events, 60));
     for (what, told) in &lies {
-        assert!(
-            !is_linearizable(told),
-            "r{key}: the checker takes {what} for the truth"
-        );
+        let is_right = !is_linearizable(told);
+        assert!(is_right, "r{key}: the checker takes {what} for the truth");
     }
     lies.len()
 }
@@ -174,15 +166,13 @@ fn every_key_is_a_linearizable_register_with_compare_and_swap() {
     let created = count(|e| matches!((e.asked, e.told), (Asked::Put(_, Only::New), Told::Done)));
     let refused = count(|e| e.told == Told::Refused);
     let unknown = count(|e| e.told == Told::Unknown);
-    counted(
+    counted!(
         "linearizable",
-        &format!(
-            "{histories} histories, {} operations, {} kills, {} pauses: {swapped} swapped, {created} created, \
+        "{histories} histories, {} operations, {} kills, {} pauses: {swapped} swapped, {created} created, \
              {refused} refused, {unknown} unknown; an order for each key of each; {lies} planted lies refused",
-            all.len(),
-            histories * (LIVES - 1),
-            histories * LIVES * PAUSES,
-        ),
+        all.len(),
+        histories * (LIVES - 1),
+        histories * LIVES * PAUSES
     );
     assert!(all.len() >= histories * operations);
     for number in [swapped, created, refused] {

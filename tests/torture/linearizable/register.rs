@@ -1,10 +1,8 @@
 //! The model of one key, a register with compare-and-swap, and the checker: is there an order of what clients saw? It is
 //! shown to refuse lies.
 
-use std::collections::HashSet;
-use std::iter::from_fn;
-
 use crate::random::Random;
+use crate::support::prelude::*;
 
 /// Points that a search may visit: a search that needs more has too many unknown outcomes to be one.
 const MOST_POINTS: usize = 2_000_000;
@@ -47,6 +45,16 @@ pub(crate) struct Event {
     pub(crate) told: Told,
     pub(crate) call: u64,
     pub(crate) back: u64,
+}
+
+/// What was asked and told between these moments.
+pub(crate) fn at(call: u64, back: u64, asked: Asked, told: Told) -> Event {
+    Event {
+        asked,
+        told,
+        call,
+        back,
+    }
 }
 
 impl Only {
@@ -225,15 +233,6 @@ pub(crate) fn lies(events: &[Event]) -> Vec<(&'static str, Vec<Event>)> {
 
 // The checker itself.
 
-fn at(call: u64, back: u64, asked: Asked, told: Told) -> Event {
-    Event {
-        asked,
-        told,
-        call,
-        back,
-    }
-}
-
 fn put(write: u32) -> Asked {
     Asked::Put(write, Only::Always)
 }
@@ -242,155 +241,92 @@ fn swap(old: u32, new: u32) -> Asked {
     Asked::Put(new, Only::Over(old))
 }
 
+/// A history as text, in which what has no end is unknown, and what says no more is done.
+fn history(text: &str) -> Vec<Event> {
+    let event = |text: &str| {
+        let words: Vec<&str> = text.split(' ').collect();
+        let numbers = words.iter().skip(2).map_while(|word| word.parse().ok());
+        let numbers: Vec<u32> = numbers.collect();
+        let asked = match (words[1], &numbers[..]) {
+            ("put", &[write]) => put(write),
+            ("swap", &[old, new]) => swap(old, new),
+            ("new", &[write]) => Asked::Put(write, Only::New),
+            ("delete", &[]) => Asked::Delete(Only::Always),
+            ("delete", &[write]) => Asked::Delete(Only::Over(write)),
+            ("get", _) => Asked::Get,
+            _ => panic!("{text}"),
+        };
+        let (call, back) = words[0].split_once('-').expect("two times");
+        let told = match words[words.len() - 1] {
+            _ if back.is_empty() => Told::Unknown,
+            "refused" => Told::Refused,
+            "absent" => Told::Absent,
+            _ if asked == Asked::Get => Told::Read(numbers.first().copied()),
+            _ => Told::Done,
+        };
+        let back = back.parse().unwrap_or(u64::MAX);
+        at(call.parse().expect("a time"), back, asked, told)
+    };
+    text.split(", ").map(event).collect()
+}
+
 #[test]
 fn the_checker_takes_what_can_have_happened() {
-    use Asked::{Delete, Get};
-    use Told::{Absent, Done, Read, Refused, Unknown};
-    let good: &[&[Event]] = &[
-        &[],
-        &[
-            at(0, 1, Get, Read(None)),
-            at(2, 3, put(1), Done),
-            at(4, 5, Get, Read(Some(1))),
-        ],
+    for text in [
+        "0-1 get none, 2-3 put 1, 4-5 get 1",
         // Two writes at once may be read in either order, by all alike.
-        &[
-            at(0, 9, put(1), Done),
-            at(0, 9, put(2), Done),
-            at(10, 11, Get, Read(Some(1))),
-        ],
-        &[
-            at(0, 9, put(1), Done),
-            at(0, 9, put(2), Done),
-            at(10, 11, Get, Read(Some(2))),
-        ],
+        "0-9 put 1, 0-9 put 2, 10-11 get 1",
+        "0-9 put 1, 0-9 put 2, 10-11 get 2",
         // A read during a write sees the old value or the new one.
-        &[
-            at(0, 9, put(1), Done),
-            at(1, 2, Get, Read(None)),
-            at(3, 4, Get, Read(Some(1))),
-        ],
-        &[
-            at(0, 1, put(1), Done),
-            at(2, 9, swap(1, 2), Done),
-            at(2, 9, swap(1, 3), Refused),
-        ],
+        "0-9 put 1, 1-2 get none, 3-4 get 1",
+        "0-1 put 1, 2-9 swap 1 2, 2-9 swap 1 3 refused",
         // What nobody heard the end of happened late, or never.
-        &[
-            at(0, u64::MAX, put(1), Unknown),
-            at(5, 6, Get, Read(None)),
-            at(7, 8, Get, Read(Some(1))),
-        ],
-        &[at(0, u64::MAX, put(1), Unknown), at(5, 6, Get, Read(None))],
-        &[
-            at(0, 1, put(1), Done),
-            at(2, 3, Delete(Only::Over(1)), Done),
-            at(4, 5, Delete(Only::Always), Absent),
-            at(6, 7, Asked::Put(2, Only::New), Done),
-            at(8, 9, Delete(Only::Over(1)), Refused),
-        ],
-    ];
-    for events in good {
-        assert!(is_linearizable(events), "{events:?}");
+        "0- put 1, 5-6 get none, 7-8 get 1",
+        "0- put 1, 5-6 get none",
+        "0-1 put 1, 2-3 delete 1, 4-5 delete absent, 6-7 new 2, 8-9 delete 1 refused",
+    ] {
+        assert!(is_linearizable(&history(text)), "{text}");
     }
+    assert!(is_linearizable(&[]));
 }
 
 #[test]
 fn the_checker_refuses_planted_lies() {
-    use Asked::{Delete, Get};
-    use Told::{Absent, Done, Read, Refused, Unknown};
-    let new = |write| Asked::Put(write, Only::New);
-    let lies: &[(&str, &[Event])] = &[
-        (
-            "a stale read",
-            &[
-                at(0, 1, put(1), Done),
-                at(2, 3, put(2), Done),
-                at(4, 5, Get, Read(Some(1))),
-            ],
-        ),
-        (
-            "a read from the future",
-            &[at(0, 1, Get, Read(Some(1))), at(2, 3, put(1), Done)],
-        ),
-        (
-            "a value that came from nowhere",
-            &[at(0, 1, Get, Read(Some(7)))],
-        ),
+    for (what, text) in [
+        ("a stale read", "0-1 put 1, 2-3 put 2, 4-5 get 1"),
+        ("a read from the future", "0-1 get 1, 2-3 put 1"),
+        ("a value that came from nowhere", "0-1 get 7"),
         (
             "a read that goes back",
-            &[
-                at(0, 9, put(1), Done),
-                at(1, 2, Get, Read(Some(1))),
-                at(3, 4, Get, Read(None)),
-            ],
+            "0-9 put 1, 1-2 get 1, 3-4 get none",
         ),
         (
             "two orders of the same writes",
-            &[
-                at(0, 9, put(1), Done),
-                at(0, 9, put(2), Done),
-                at(10, 11, Get, Read(Some(1))),
-                at(12, 13, Get, Read(Some(2))),
-            ],
+            "0-9 put 1, 0-9 put 2, 10-11 get 1, 12-13 get 2",
         ),
-        (
-            "a lost update",
-            &[
-                at(0, 1, put(1), Done),
-                at(2, 3, swap(1, 2), Done),
-                at(4, 5, Get, Read(Some(1))),
-            ],
-        ),
+        ("a lost update", "0-1 put 1, 2-3 swap 1 2, 4-5 get 1"),
         (
             "one value swapped twice",
-            &[
-                at(0, 1, put(1), Done),
-                at(2, 9, swap(1, 2), Done),
-                at(2, 9, swap(1, 3), Done),
-            ],
+            "0-1 put 1, 2-9 swap 1 2, 2-9 swap 1 3",
         ),
-        (
-            "created twice",
-            &[at(0, 9, new(1), Done), at(0, 9, new(2), Done)],
-        ),
+        ("created twice", "0-9 new 1, 0-9 new 2"),
         (
             "a refusal without a reason",
-            &[at(0, 1, put(1), Done), at(2, 3, swap(1, 2), Refused)],
+            "0-1 put 1, 2-3 swap 1 2 refused",
         ),
-        (
-            "a deletion of nothing",
-            &[at(0, 1, Delete(Only::Always), Done)],
-        ),
-        (
-            "a deletion not seen",
-            &[
-                at(0, 1, put(1), Done),
-                at(2, 3, Delete(Only::Always), Absent),
-            ],
-        ),
+        ("a deletion of nothing", "0-1 delete"),
+        ("a deletion not seen", "0-1 put 1, 2-3 delete absent"),
         (
             "an unknown write before it was asked for",
-            &[
-                at(0, 1, Get, Read(Some(1))),
-                at(5, u64::MAX, put(1), Unknown),
-            ],
+            "0-1 get 1, 5- put 1",
         ),
         (
             "an unknown write done twice",
-            &[
-                at(0, u64::MAX, put(1), Unknown),
-                at(1, 2, Get, Read(Some(1))),
-                at(3, 4, put(2), Done),
-                at(5, 6, Get, Read(Some(1))),
-            ],
+            "0- put 1, 1-2 get 1, 3-4 put 2, 5-6 get 1",
         ),
-    ];
-    for (what, events) in lies {
-        assert!(
-            !is_linearizable(events),
-            "the checker takes {what} for the truth"
-        );
+    ] {
+        let is_taken = is_linearizable(&history(text));
+        assert!(!is_taken, "the checker takes {what} for the truth");
     }
 }
 
@@ -410,27 +346,17 @@ fn the_checker_tells_a_register_from_a_broken_one() {
             };
             let told;
             (told, value) = apply(asked, value);
-            let (moment, before, after) =
-                (u64::from(time) * 10 + 50, dice.below(50), dice.below(50));
-            events.push(at(moment - before, moment + after, asked, told));
+            let moment = u64::from(time) * 10 + 50;
+            let (call, back) = (moment - dice.below(50), moment + dice.below(50));
+            events.push(at(call, back, asked, told));
         }
         assert!(is_linearizable(&events), "seed {seed}");
-        let reads = from_fn({
-            let mut from = 0;
-            let events = events.clone();
-            move || {
-                let place = from + events[from..].iter().position(|e| e.asked == Asked::Get)?;
-                from = place + 1;
-                Some(place)
-            }
-        });
+        let reads = (0..events.len()).filter(|&place| events[place].asked == Asked::Get);
         for place in reads.step_by(5) {
             let mut told = events.clone();
             told[place].told = Told::Read(Some(1_000_000));
-            assert!(
-                !is_linearizable(&told),
-                "seed {seed}: a read of what nobody wrote"
-            );
+            let is_taken = is_linearizable(&told);
+            assert!(!is_taken, "seed {seed}: a read of what nobody wrote");
         }
     }
 }

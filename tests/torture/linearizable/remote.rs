@@ -4,10 +4,6 @@
 //! atomic. The store in memory has an atomic one, and loses answers by order.
 
 use std::fmt;
-use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use super::player::{Player, Remote, Rules, Stage};
 use super::register::{Asked, Event, Told};
@@ -15,8 +11,8 @@ use super::{CLIENTS, KEYS, check, gather, refuses_lies};
 use crate::breaking::BreakingNetwork;
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
+use crate::support::prelude::*;
 use crate::support::s3::{self, Bucket, Stub, VersityGw};
-use crate::support::{Client, Launch, TestServer};
 
 /// What of the requests the network breaks at least, in percent.
 const FAULTS: usize = 10;
@@ -119,11 +115,8 @@ pub(super) fn operations(stage: &Stage, count: usize) {
     let made = || stage.operations.load(Ordering::Relaxed);
     let (enough, deadline) = (made() + count, Instant::now() + Duration::from_secs(120));
     while made() < enough {
-        assert!(
-            Instant::now() < deadline,
-            "only {} of {enough} operations",
-            made()
-        );
+        let is_right = Instant::now() < deadline;
+        assert!(is_right, "only {} of {enough} operations", made());
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -142,14 +135,10 @@ pub(super) fn addrs(servers: &[TestServer; 2]) -> [SocketAddr; 2] {
 
 #[test]
 fn registers_in_a_real_store_are_linearizable_through_two_servers_and_a_bad_network() {
-    let Some(store) = VersityGw::start(2) else {
-        return;
-    };
+    let store = needed!(VersityGw::start(2));
     let mut dice = Random::new(seed("linearizable-s3"));
-    let (began, time) = (
-        Instant::now(),
-        scaled(Duration::ZERO, Duration::from_secs(600)),
-    );
+    let began = Instant::now();
+    let time = scaled(Duration::ZERO, Duration::from_secs(600));
     let (mut counts, mut connections, mut broken) = (Counts::default(), 0, 0);
     while counts.histories == 0 || began.elapsed() < time {
         let bucket = store
@@ -170,12 +159,10 @@ fn registers_in_a_real_store_are_linearizable_through_two_servers_and_a_bad_netw
             broken += faulty;
         }
     }
-    counted(
+    counted!(
         "linearizable on VersityGW",
-        &format!(
-            "{:.0?}: {counts}; {broken} of {connections} connections broken",
-            began.elapsed()
-        ),
+        "{:.0?}: {counts}; {broken} of {connections} connections broken",
+        began.elapsed()
     );
     counts.assert_proves();
     assert!(broken * 100 >= counts.operations * FAULTS, "too few faults");
@@ -211,9 +198,6 @@ fn registers_in_a_store_that_loses_answers_are_linearizable_with_removals() {
         assert_eq!(history.1, 0, "entity tags of other bytes");
         counts.add(history);
     }
-    counted(
-        "linearizable on a store that loses answers",
-        &counts.to_string(),
-    );
+    counted!("linearizable on a store that loses answers", "{counts}");
     counts.assert_proves();
 }

@@ -1,15 +1,10 @@
 //! One client of the load: what it asks, and how it judges what comes of it.
 
-use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::Duration;
-
 use super::change::Change;
 use super::{CLIENTS, KEYS, Load, Progress, Silence};
 use crate::ledger::{Fault, Finding, Ledger, Number};
 use crate::random::Random;
-use crate::support::{Client, Heard, Raw, Response, put_head};
+use crate::support::prelude::*;
 use crate::value::value;
 
 /// What became of a request.

@@ -4,15 +4,13 @@
 //! succeeds, with 1% every one.
 
 use std::env;
-use std::fs;
-use std::process::Command;
 
 use super::Bench;
 use super::transfer::Transfer;
 use crate::proxy::{Fault, Faults};
 use crate::random::{Random, seed};
-use crate::scale::{counted, left_out, scaled};
-use crate::support::DEADLINE;
+use crate::scale::{counted, scaled};
+use crate::support::prelude::*;
 
 /// Set in the namespace: how many packets of a hundred are lost there.
 const LOSS: &str = "DATA_SERVER_TORTURE_LOSS";
@@ -53,19 +51,18 @@ fn a_lossy_network_costs_time_and_no_value() {
         return transfer_all(&percent);
     }
     let possible = losing(1, &["true"]).output();
-    if !possible.is_ok_and(|output| output.status.success()) {
-        left_out("lossy networks", "no network namespace, or no nft, here");
-        return;
-    }
+    only_where!(
+        possible.is_ok_and(|output| output.status.success()),
+        "lossy networks",
+        "no network namespace, or no nft, here"
+    );
     let this = env::current_exe().expect("this program");
     let this = this.to_str().expect("a path in UTF-8");
     let name = "network::lossy::a_lossy_network_costs_time_and_no_value";
     for percent in [1, 10] {
         let status = losing(percent, &[this, "--exact", name, "--nocapture"]).status();
-        assert!(
-            status.expect("this program again").success(),
-            "{percent}% lost"
-        );
+        let is_right = status.expect("this program again").success();
+        assert!(is_right, "{percent}% lost");
     }
 }
 
@@ -91,14 +88,13 @@ fn transfer_all(percent: &str) {
     // Where much is lost, a request now and then takes longer than a client waits or the server allows.
     let most = if percent == "1" { 0 } else { count / 20 };
     assert!(given_up <= most, "{given_up} of {count} were given up");
-    counted(
+    counted!(
         "lossy network",
-        &format!(
-            "{percent}% of packets lost, {again} sent again, {count} transfers, {given_up} given up, none half"
-        ),
+        "{percent}% of packets lost, {again} sent again, {count} transfers, {given_up} given up, none half"
     );
+    let is_right = again >= 20;
     assert!(
-        again >= 20,
+        is_right,
         "only {again} packets were lost: this shows nothing"
     );
 }

@@ -6,19 +6,11 @@
 mod lossy;
 mod transfer;
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-use std::time::Duration;
-
 use self::transfer::{LENGTHS, Transfer};
 use crate::proxy::{Fault, Faults, Proxy};
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
-use crate::support::{
-    DEADLINE, DataDir, Heard, Launch, Response, TestServer, eventually, pattern, put_head, within,
-};
+use crate::support::prelude::*;
 
 /// What a key may hold, after all that happened.
 type Allowed = BTreeMap<String, Vec<Vec<u8>>>;
@@ -48,9 +40,8 @@ impl Bench {
     }
 
     fn over(is_lossy: bool) -> Self {
-        let server = Launch::new(&["--threads", "2"])
-            .on(&DataDir::temporary())
-            .start();
+        let server = Launch::new(&["--threads", "2"]).on(&DataDir::temporary());
+        let server = server.start();
         for len in LENGTHS {
             server
                 .dir
@@ -222,11 +213,9 @@ fn what_a_bad_network_cuts_is_old_or_new_and_never_half() {
     } = bench.counts;
     let [acknowledged, broken, open, read] =
         [acknowledged, broken, open, read].map(AtomicUsize::into_inner);
-    counted(
+    counted!(
         "network",
-        &format!(
-            "{count} transfers: {acknowledged} uploads acknowledged, {broken} cut, {open} with their answer lost; {read} downloads read"
-        ),
+        "{count} transfers: {acknowledged} uploads acknowledged, {broken} cut, {open} with their answer lost; {read} downloads read"
     );
     assert!(acknowledged >= count / 10 && broken >= count / 10 && read >= count / 10);
     assert!(open > 0, "no answer was lost");
@@ -282,9 +271,8 @@ fn a_half_value_and_a_leftover_are_found_out() {
     std::fs::remove_file(bench.server.dir.staging().join("7")).expect("no leftover");
     let mut held = bench.server.connect();
     held.send(put_head("held", 300_000));
-    eventually("an upload is on its way", || {
-        bench.server.proc().staged() > 0
-    });
+    let comes = || bench.server.proc().staged() > 0;
+    eventually("an upload is on its way", comes);
     assert!(
         bench
             .settle(patience)

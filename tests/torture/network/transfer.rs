@@ -2,7 +2,7 @@
 
 use crate::proxy::{Fault, Faults, Proxy};
 use crate::random::Random;
-use crate::support::{Client, Heard, chunked, pattern, put_head};
+use crate::support::prelude::*;
 
 /// The lengths of values.
 pub(super) const LENGTHS: [usize; 4] = [1_000, 60_000, 300_000, 1_000_000];

@@ -1,23 +1,16 @@
 //! Power is cut while a part of an upload arrives: with `--durability disk` every offset that was answered is there
 //! afterwards, and so are the bytes before it; with `os` the upload is gone, and nothing is taken for its bytes.
 
-use std::fs::{self, File};
-use std::io::Write;
-use std::path::PathBuf;
-
-use rustix::process::Signal;
-
-use crate::disk::{Disk, Image, Kind};
+use crate::disk::{Disk, Image, Kind, sync_of_a_stranger};
 use crate::random::{Random, seed};
 use crate::scale::{available, counted, scaled};
-use crate::support::{DataDir, Launch, Resumable, TestServer, eventually, pattern};
+use crate::support::prelude::*;
 
 const LENGTH: usize = 3_000_000;
 
 /// What cuts of power did.
 #[derive(Default)]
 struct Report {
-    cuts: usize,
     answered: usize,
     /// Bytes beyond the answered offsets that had been written, and were cut off.
     unanswered: u64,
@@ -68,20 +61,13 @@ impl Report {
         hangs.send(upload.append_head(answered, true, LENGTH - answered));
         hangs.send(&value[answered..LENGTH - 1000]);
         let written = || fs::metadata(file(&dir, &upload)).map_or(0, |meta| meta.len());
-        eventually("more is written", || {
-            written() > answered as u64 + 256 * 1024
-        });
+        let enough = answered as u64 + 256 * 1024;
+        eventually("more is written", || written() > enough);
         let before = written();
         if dice.below(2) == 0 {
-            let stranger = File::create(dir.outside("stranger"));
-            let synced =
-                stranger.and_then(|mut file| file.write_all(b"?").and_then(|()| file.sync_all()));
-            synced.expect("a stranger's sync");
+            sync_of_a_stranger(&dir);
         }
-        disk.cut();
-        server.signal(Signal::KILL);
-        server.exit();
-        disk.revive();
+        disk.cut_under(&mut server);
         start_the_machine_anew(&dir);
 
         let mut server = start(&dir, durability);
@@ -98,7 +84,6 @@ impl Report {
         }
         server.stop();
         dir.assert_nothing_staged();
-        self.cuts += 1;
         self.answered += answered;
         self.unanswered += before - answered as u64;
     }
@@ -106,9 +91,7 @@ impl Report {
 
 fn cuts_of_power_on(kind: Kind) {
     let what = format!("cuts of power under uploads on {}", kind.name());
-    let Some(mut disk) = available(&what, Image::new(kind)) else {
-        return;
-    };
+    let mut disk = needed!(available(&what, Image::new(kind)));
     let mut dice = Random::new(seed("power, uploads"));
     for (durability, cuts) in [("disk", scaled(4, 100)), ("os", scaled(1, 10))] {
         let mut report = Report::default();
@@ -116,28 +99,18 @@ fn cuts_of_power_on(kind: Kind) {
             report.cut(&mut disk, durability, dice.fork());
         }
         let Report {
-            cuts,
             answered,
             unanswered,
+            ..
         } = report;
-        counted(
+        counted!(
             &format!("power cut, uploads, {durability}, {}", kind.name()),
-            &format!("{cuts} cuts, {answered} bytes answered, {unanswered} more cut off"),
+            "{cuts} cuts, {answered} bytes answered, {unanswered} more cut off"
         );
     }
 }
 
 #[test]
-fn answered_offsets_survive_a_power_cut_on_ext4() {
-    cuts_of_power_on(Kind::Ext4);
-}
-
-#[test]
-fn answered_offsets_survive_a_power_cut_on_xfs() {
-    cuts_of_power_on(Kind::Xfs);
-}
-
-#[test]
-fn answered_offsets_survive_a_power_cut_on_btrfs() {
-    cuts_of_power_on(Kind::Btrfs);
+fn answered_offsets_survive_a_power_cut() {
+    Kind::each(&Kind::ALL, cuts_of_power_on);
 }

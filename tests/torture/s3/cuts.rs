@@ -1,13 +1,11 @@
 //! Uploads and downloads that break off at each sixteenth, by the network and by a kill of the server. `tests/it` has those that
 //! clients break off.
 
-use std::thread;
-
 use super::{GOOD, Network};
 use crate::proxy::{Fault, Faults};
 use crate::scale::{counted, scaled};
+use crate::support::prelude::*;
 use crate::support::s3::VersityGw;
-use crate::support::{Response, TestServer, chunked, eventually, pattern, put_head};
 
 /// Longer than one piece of an upload.
 const LEN: usize = 3 << 20;
@@ -46,9 +44,7 @@ impl Length {
 
 #[test]
 fn a_network_that_breaks_off_at_each_sixteenth_leaves_the_old_value() {
-    let Some(store) = VersityGw::start(1) else {
-        return;
-    };
+    let store = needed!(VersityGw::start(1));
     let network = Network::to(store.bucket.endpoints[0]);
     let value = pattern(1, LEN);
     store.bucket.place("down", &value);
@@ -62,10 +58,8 @@ fn a_network_that_breaks_off_at_each_sixteenth_leaves_the_old_value() {
                 // A refusal may come before all was sent.
                 let _ = raw.offer(length.put(&value));
                 let Response { status, .. } = raw.answer();
-                assert!(
-                    matches!(status, 502..=504),
-                    "{length:?}, {fault:?}: {status}"
-                );
+                let is_right = matches!(status, 502..=504);
+                assert!(is_right, "{length:?}, {fault:?}: {status}");
                 assert_old(&store, &format!("{length:?}, {fault:?}"));
                 uploads += 1;
             }
@@ -81,11 +75,9 @@ fn a_network_that_breaks_off_at_each_sixteenth_leaves_the_old_value() {
             }
         }
     }
-    counted(
+    counted!(
         "s3 wire",
-        &format!(
-            "{uploads} uploads broken off: all old; {cut} downloads cut, {whole} gone on with to their end"
-        ),
+        "{uploads} uploads broken off: all old; {cut} downloads cut, {whole} gone on with to their end"
     );
     assert!(whole > 0);
     assert_eq!(store.bucket.multipart_uploads(), 0);
@@ -116,9 +108,7 @@ fn assert_old(store: &VersityGw, what: &str) {
 
 #[test]
 fn a_server_that_is_killed_at_each_sixteenth_of_an_upload_leaves_the_old_value() {
-    let Some(store) = VersityGw::start(1) else {
-        return;
-    };
+    let store = needed!(VersityGw::start(1));
     let value = pattern(1, LONG);
     let (mut kills, mut whole) = (0, 0);
     for at in places(LONG) {
@@ -137,9 +127,8 @@ fn a_server_that_is_killed_at_each_sixteenth_of_an_upload_leaves_the_old_value()
             thread::scope(|scope| {
                 // Where the store stalls, the client does.
                 scope.spawn(|| raw.offer(request));
-                eventually("the store has some of the upload", || {
-                    network.relay.passed_up() - before >= at
-                });
+                let comes = || network.relay.passed_up() - before >= at;
+                eventually("the store has some of the upload", comes);
                 drop(server);
             });
             // What was under way arrives, and then the end of the connection.
@@ -153,12 +142,10 @@ fn a_server_that_is_killed_at_each_sixteenth_of_an_upload_leaves_the_old_value()
             }
         }
     }
-    counted(
+    counted!(
         "s3 kills",
-        &format!(
-            "{kills} kills of a server during an upload: {} old, {whole} whole",
-            kills - whole
-        ),
+        "{kills} kills of a server during an upload: {} old, {whole} whole",
+        kills - whole
     );
     assert!(whole < kills / 2, "too few uploads were cut");
     assert_eq!(store.bucket.multipart_uploads(), 0);

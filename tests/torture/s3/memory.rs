@@ -1,12 +1,9 @@
 //! An S3 store under a load that does not fit in memory.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-
 use super::serve;
 use crate::scale::{counted, scaled};
+use crate::support::prelude::*;
 use crate::support::s3::VersityGw;
-use crate::support::{Launch, Raw, TestServer, eventually, pattern, put_head};
 
 const BLOCK: usize = 64 << 10;
 const LIMIT_KIB: u64 = 96 << 10;
@@ -18,13 +15,10 @@ fn load() -> (usize, usize) {
 
 #[test]
 fn uploads_and_downloads_at_once_stay_under_96_mib() {
-    let Some(store) = VersityGw::start(1) else {
-        return;
-    };
+    let store = needed!(VersityGw::start(1));
     // On a busy machine the store takes long to answer so many at once.
-    let server = Launch::new(&["--threads", "2", "--s3-timeout", "60s"])
-        .on_bucket(&store.bucket)
-        .start();
+    let server = Launch::new(&["--threads", "2", "--s3-timeout", "60s"]);
+    let server = server.on_bucket(&store.bucket).start();
     let (clients, len) = load();
     let block = pattern(1, BLOCK);
     let mut peaks = Vec::new();
@@ -47,12 +41,10 @@ fn uploads_and_downloads_at_once_stay_under_96_mib() {
     });
     note("PUTs of unknown length");
     let peak = server.proc().peak_rss_kib();
-    counted(
+    counted!(
         "s3 memory",
-        &format!(
-            "{clients} clients at once, {len} bytes each: {}",
-            peaks.join(", ")
-        ),
+        "{clients} clients at once, {len} bytes each: {}",
+        peaks.join(", ")
     );
     assert!(peak < LIMIT_KIB, "{peak} KiB resident");
     assert_eq!(store.bucket.multipart_uploads(), 0);
@@ -63,9 +55,8 @@ fn at_once(clients: usize, client: impl Fn(usize, &dyn Fn()) + Sync) {
     let here = AtomicUsize::new(0);
     let all_are_here = || {
         here.fetch_add(1, Ordering::AcqRel);
-        eventually("all clients are in the middle", || {
-            here.load(Ordering::Acquire) == clients
-        });
+        let comes = || here.load(Ordering::Acquire) == clients;
+        eventually("all clients are in the middle", comes);
     };
     thread::scope(|scope| {
         for n in 0..clients {
@@ -114,9 +105,7 @@ fn download(server: &TestServer, key: &str, len: usize, here: &dyn Fn()) {
 
 #[test]
 fn a_reader_that_stops_holds_less_than_a_mebibyte() {
-    let Some(store) = VersityGw::start(1) else {
-        return;
-    };
+    let store = needed!(VersityGw::start(1));
     let server = serve(&store.bucket);
     let (len, readers) = (scaled(20_000_000, 200_000_000), 16);
     store.bucket.place("key", pattern(1, len));
@@ -135,9 +124,10 @@ fn a_reader_that_stops_holds_less_than_a_mebibyte() {
     download(&server, "key", len, &|| {});
     let more = server.proc().peak_rss_kib() - before;
     let each = more / readers;
-    counted(
+    counted!(
         "s3 readers",
-        &format!("{} stopped in {len} bytes: {each} KiB each", stopped.len()),
+        "{} stopped in {len} bytes: {each} KiB each",
+        stopped.len()
     );
     assert!(each < 1 << 10, "{each} KiB each");
 }

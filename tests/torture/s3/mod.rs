@@ -6,12 +6,9 @@ mod others;
 mod sweep;
 mod uploads;
 
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
-
 use crate::proxy::{Fault, Faults, Relay};
+use crate::support::prelude::*;
 use crate::support::s3::Bucket;
-use crate::support::{Launch, TestServer};
 
 /// The network between the server and the store.
 struct Network {

@@ -2,8 +2,8 @@
 
 use super::serve;
 use crate::scale::{counted, is_full, left_out};
+use crate::support::prelude::*;
 use crate::support::s3::{Bucket, Kind, OtherStore};
-use crate::support::{Launch, TestServer, ask, chunked, eventually, pattern};
 
 /// Starts of a server on each store.
 const STARTS: usize = 10;
@@ -31,19 +31,15 @@ fn refusals(bucket: &Bucket) -> Vec<String> {
 
 #[test]
 fn garage_is_refused_and_served_without_conditions() {
-    let Some(store) = store(Kind::Garage) else {
-        return;
-    };
+    let store = needed!(store(Kind::Garage));
     let refused = refusals(&store.bucket);
     let server = serve(&store.bucket.beneath("served"));
     let values = keeps_values(&server);
     ignores_no_condition(&server);
-    counted(
+    counted!(
         "Garage",
-        &format!(
-            "refused at {} of {STARTS} starts; served without conditions: {values}",
-            refused.len()
-        ),
+        "refused at {} of {STARTS} starts; served without conditions: {values}",
+        refused.len()
     );
     assert_eq!(refused.len(), STARTS);
     let reason = "PUT with If-None-Match: * over a value is made all the same";
@@ -54,17 +50,13 @@ fn garage_is_refused_and_served_without_conditions() {
 
 #[test]
 fn s3s_fs_is_found_out() {
-    let Some(store) = store(Kind::S3sFs) else {
-        return;
-    };
+    let store = needed!(store(Kind::S3sFs));
     let refused = refusals(&store.bucket);
     let first = refused.first().cloned().unwrap_or_default();
-    counted(
+    counted!(
         "s3s-fs",
-        &format!(
-            "refused at {} of {STARTS} starts, first: {first}",
-            refused.len()
-        ),
+        "refused at {} of {STARTS} starts, first: {first}",
+        refused.len()
     );
     assert_eq!(refused.len(), STARTS);
     let is_race = |line: &String| line.contains("at once are made, in round");
@@ -73,9 +65,7 @@ fn s3s_fs_is_found_out() {
 
 #[test]
 fn minio_is_served_but_for_conditional_removals() {
-    let Some(store) = store(Kind::Minio) else {
-        return;
-    };
+    let store = needed!(store(Kind::Minio));
     for n in 0..STARTS {
         let launch = Launch::new(&[]).on_bucket(&store.bucket.beneath(&n.to_string()));
         let server = launch.start();
@@ -94,11 +84,9 @@ fn minio_is_served_but_for_conditional_removals() {
         b"",
     );
     assert_eq!(removal.status, 501);
-    counted(
+    counted!(
         "MinIO",
-        &format!(
-            "served at {STARTS} of {STARTS} starts, removals with conditions 501: {values}, {conditions}"
-        ),
+        "served at {STARTS} of {STARTS} starts, removals with conditions 501: {values}, {conditions}"
     );
 }
 

@@ -1,12 +1,10 @@
 //! What a killed server leaves of an upload in parts, and that a later server removes it.
 
-use std::fs::{File, FileTimes};
-use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::fs::FileTimes;
 
 use super::serve;
+use crate::support::prelude::*;
 use crate::support::s3::VersityGw;
-use crate::support::{eventually, pattern, put_head};
 
 /// Longer than one request to a store may carry.
 const LONG: usize = 6 << 30;
@@ -16,17 +14,14 @@ pub(super) const OLD: Duration = Duration::from_secs(25 * 3600);
 
 #[test]
 fn parts_that_a_killed_server_left_are_removed_a_day_later() {
-    let Some(store) = VersityGw::start(1) else {
-        return;
-    };
+    let store = needed!(VersityGw::start(1));
     store.bucket.place("long", "old");
     let server = serve(&store.bucket);
     let mut raw = server.connect();
     raw.send(put_head("long", LONG));
     raw.send(pattern(1, 1 << 20));
-    eventually("the upload has begun", || {
-        store.bucket.multipart_uploads() == 1
-    });
+    let comes = || store.bucket.multipart_uploads() == 1;
+    eventually("the upload has begun", comes);
     drop(server);
     assert_eq!(store.bucket.multipart_uploads(), 1, "what a kill leaves");
     assert_eq!(store.bucket.read("long").as_deref(), Some(&b"old"[..]));

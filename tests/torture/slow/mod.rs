@@ -6,14 +6,11 @@
 
 mod siege;
 
-use std::thread;
-use std::time::{Duration, Instant};
-
-use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use self::siege::{Kind, Plan, Siege, besiege};
-use crate::scale::{counted, left_out, scaled};
-use crate::support::{DEADLINE, Done, Raw, TestServer, pattern};
+use crate::scale::{counted, scaled};
+use crate::support::prelude::*;
 
 /// The 99th percentile of 500 answers in a second.
 fn p99(client: &mut Raw) -> Duration {
@@ -51,15 +48,9 @@ fn is_unhurt((quiet, besieged): (Duration, Duration)) -> bool {
 
 /// Servers that allow a head so long, with what the tests ask for in place.
 fn server(header_timeout: &str, more: &[&str]) -> TestServer {
-    let args = [
-        "--threads",
-        "2",
-        "--max-connections",
-        "60000",
-        "--header-timeout",
-        header_timeout,
-    ];
-    let server = TestServer::start(&[&args, more].concat());
+    let args = format!("--threads 2 --max-connections 60000 --header-timeout {header_timeout}");
+    let args = words(&args);
+    let server = TestServer::start(&[&args[..], more].concat());
     server.dir.place("here", pattern(1, 1024));
     server.dir.place("large", pattern(2, 8 << 20));
     server.dir.place("slow", "old");
@@ -96,10 +87,11 @@ fn thousands_of_slow_connections_hurt_nobody() {
         header_limit: scaled(Duration::from_secs(12), Duration::from_secs(60)),
     };
     // Here one for each, and for the readers that are kept when their time is over; there also the large bodies' files.
-    if !raise_descriptors(plan.connections as u64 * 19 / 10) {
-        left_out("slow connections", "so many descriptors are not permitted");
-        return;
-    }
+    only_where!(
+        raise_descriptors(plan.connections as u64 * 19 / 10),
+        "slow connections",
+        "so many descriptors are not permitted"
+    );
     let quiet = server("10s", &[]);
     let besieged = server(scaled("12s", "60s"), &[]);
     let hold = scaled(Duration::ZERO, Duration::from_secs(60));
@@ -117,7 +109,7 @@ fn thousands_of_slow_connections_hurt_nobody() {
         "{} slow connections held, {} opened in all, {} bytes each, p99 of others {:?} (quiet {:?})",
         plan.connections, report.opened, report.each, figures.1, figures.0
     );
-    counted("slow", &counts);
+    counted!("slow", "{counts}");
     assert!(is_unhurt(figures), "{counts}");
     assert_eq!(report.judge(&plan), Ok(()), "{counts}");
     assert!(report.closed >= plan.connections / 2, "{report:?}");
@@ -137,11 +129,8 @@ fn a_server_that_keeps_no_limit_is_found_out() {
     assert_eq!(report.judge(&plan), Err("40 were not closed".to_owned()));
     let strict = server("1s", &[]);
     let report = besiege(&strict, &plan, || {});
-    assert_eq!(
-        (report.left, report.is_late(&plan)),
-        (0, false),
-        "{report:?}"
-    );
+    let expected = (0, false);
+    assert_eq!((report.left, report.is_late(&plan)), expected, "{report:?}");
     let plan = Plan {
         header_limit: Duration::from_secs(12),
         ..plan

@@ -1,14 +1,11 @@
 //! A siege: slow connections of several kinds, held and opened again, and what the server did about them.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
 
 use crate::scale::scaled;
-use crate::support::{DEADLINE, Done, TestServer, eventually};
+use crate::support::prelude::*;
 
 /// What a slow connection may cost, in bytes of the server's memory.
 const MOST_EACH: u64 = 16 << 10;
@@ -156,9 +153,8 @@ impl Report {
 
     pub(super) fn is_late(&self, plan: &Plan) -> bool {
         let limit = |kind| plan.limit(kind).mul_f64(self.stretch.max(1.0)) + SLACK;
-        self.longest
-            .iter()
-            .any(|&(kind, lived)| lived > limit(kind))
+        let mut these = self.longest.iter();
+        these.any(|&(kind, lived)| lived > limit(kind))
     }
 }
 

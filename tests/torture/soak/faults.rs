@@ -1,19 +1,15 @@
 //! What happens to the server of a soak: it is killed, drained, stopped, cut off and besieged, and loses its disk space
 //! and its descriptors, for two or three seconds.
 
-use std::fs::{self, File};
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener};
-use std::thread;
-use std::time::Duration;
 
-use rustix::process::{Resource, Signal};
+use rustix::process::Resource;
 
 use super::level::COMPUTE_THREADS;
 use crate::exhaustion::resources::limit;
 use crate::random::Random;
 use crate::scale::left_out;
-use crate::support::{DataDir, Launch, Mount, Raw, TestServer, put_head};
+use crate::support::prelude::*;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
@@ -81,8 +77,7 @@ impl Soak {
         let second = Duration::from_secs(1);
         match fault {
             Fault::Kill => {
-                self.server.signal(Signal::KILL);
-                self.server.exit();
+                self.server.kill();
                 self.server = serve(&self.dir, self.addr);
             }
             Fault::Drain => {
@@ -154,9 +149,8 @@ pub(super) fn serve(dir: &DataDir, addr: SocketAddr) -> TestServer {
 /// A port that no client is given by chance while the server is away.
 fn quiet_port(random: &mut Random) -> SocketAddr {
     let port = |_| 20_000 + u16::try_from(random.place(12_000)).unwrap_or(0);
-    let mut addrs = (0..100)
-        .map(port)
-        .map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+    let addrs = (0..100).map(port);
+    let mut addrs = addrs.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
     let free = addrs.find(|addr| TcpListener::bind(addr).is_ok());
     free.expect("a free port")
 }

@@ -8,17 +8,14 @@
 mod faults;
 mod level;
 
-use std::fs;
 use std::io::ErrorKind;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use self::faults::{Fault, Soak, serve};
 use self::level::{Sample, is_level};
 use crate::ledger::{self, Finding};
 use crate::load::{Load, Progress, Silence, Terms};
 use crate::scale::{counted, scaled};
-use crate::support::{DataDir, TestServer, eventually};
+use crate::support::prelude::*;
 use crate::value::is_whole;
 
 /// From one fault to the next.
@@ -108,20 +105,18 @@ fn a_long_mixed_load_with_a_fault_every_ten_seconds() {
     let watch = load.work(addr, &progress, || weather(&mut soak, &faults, &progress));
     let watch = watch.unwrap_or_else(|finding| panic!("seed {}: {finding:?}", load.seed));
     let level = is_level(&watch.samples);
-    counted(
+    counted!(
         "soak",
-        &format!(
-            "{} s, {} faults ({} with {ENOUGH_WRITES} writes before), {} answers, {} writes acknowledged, \
+        "{} s, {} faults ({} with {ENOUGH_WRITES} writes before), {} answers, {} writes acknowledged, \
              {} refused, {} unanswered; at the end of {} samples: {level:?}",
-            time.as_secs(),
-            faults.len(),
-            watch.shown,
-            progress.answered(),
-            progress.acknowledged(),
-            progress.refused(),
-            progress.unanswered(),
-            watch.samples.len(),
-        ),
+        time.as_secs(),
+        faults.len(),
+        watch.shown,
+        progress.answered(),
+        progress.acknowledged(),
+        progress.refused(),
+        progress.unanswered(),
+        watch.samples.len()
     );
     assert_eq!(
         verify(&mut load, &soak.server),
@@ -131,10 +126,8 @@ fn a_long_mixed_load_with_a_fault_every_ten_seconds() {
     );
     assert!(watch.late.is_empty(), "{:?} of {faults:?}", watch.late);
     assert!(level.is_ok(), "{level:?} of {:?}", watch.samples);
-    assert!(
-        watch.shown * 5 >= faults.len() * 4,
-        "too few writes between the faults"
-    );
+    let is_right = watch.shown * 5 >= faults.len() * 4;
+    assert!(is_right, "too few writes between the faults");
     soak.server.stop();
     soak.dir.assert_nothing_staged();
 }
@@ -154,11 +147,8 @@ fn found(lie: impl Fn(&[u8]) -> Option<&[u8]>) -> Option<ledger::Fault> {
     let outcome = load.work(server.addr, &progress, || {
         progress.reach(2 * ENOUGH_WRITES);
         // The clients may remove any of them at any moment.
-        let files = server
-            .dir
-            .names()
-            .into_iter()
-            .map(|name| server.dir.file(name));
+        let files = server.dir.names().into_iter();
+        let files = files.map(|name| server.dir.file(name));
         let earlier = files.filter_map(|file| fs::read(&file).ok().map(|value| (file, value)));
         let earlier: Vec<_> = earlier.collect();
         progress.reach(20 * ENOUGH_WRITES);

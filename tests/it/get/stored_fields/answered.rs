@@ -1,10 +1,6 @@
 //! What is answered of the fields that are kept, and with which body.
 
-use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{Read, Write};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 use flate2::Compression;
@@ -12,12 +8,8 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 
-use crate::support::{
-    Attached, Done, LENGTHS, TestServer, ask, by_engine, can_trace, directory_only, eventually,
-    pattern, scaled,
-};
-
 use super::{FIELDS, NAME, all_lines, assert_fields, get, put, set};
+use crate::support::prelude::*;
 
 #[test]
 fn a_304_has_the_fields_of_its_cache_entry_alone() {
@@ -52,10 +44,8 @@ fn a_range_is_of_the_stored_bytes_and_several_are_answered_whole_in_a_coding() {
         let part = get(&mut raw, "k", "Range: bytes=10-1009\r\n");
         assert_eq!(part.status, 206);
         assert!(part.body == value[10..1010]);
-        assert_eq!(
-            part.must("content-range"),
-            format!("bytes 10-1009/{length}")
-        );
+        let found = part.must("content-range");
+        assert_eq!(found, format!("bytes 10-1009/{length}"));
         assert_fields(&part, &FIELDS);
         let several = "Range: bytes=0-9,1000-1009\r\n";
         let whole = get(&mut raw, "k", several);
@@ -108,17 +98,11 @@ fn a_stored_coding_is_not_coded_again_and_digests_are_of_the_stored_bytes() {
             assert_eq!(got.all("content-encoding"), "gzip", "{accept}");
             assert!(got.body == coded, "{accept}");
             assert_eq!(got.must("etag"), stored.must("etag"));
-            assert_eq!(
-                got.header("vary"),
-                None,
-                "the answer does not depend on the request"
-            );
+            let found = got.header("vary");
+            assert_eq!(found, None, "the answer does not depend on the request");
             assert_eq!(got.must("accept-ranges"), "bytes");
-            assert_eq!(
-                got.must("content-type"),
-                "text/plain",
-                "a charset is guessed of text alone"
-            );
+            let found = got.must("content-type");
+            assert_eq!(found, "text/plain", "a charset is guessed of text alone");
         }
         let got = get(&mut raw, "k.txt", "Want-Repr-Digest: sha-256=1\r\n");
         assert_eq!(got.must("repr-digest"), digest);
@@ -146,10 +130,8 @@ fn a_stored_coding_is_not_coded_again_and_digests_are_of_the_stored_bytes() {
 fn coded_bytes_that_look_like_text_get_no_charset() {
     directory_only!("a charset for guessed text");
     let server = TestServer::start(&[]);
-    assert_eq!(
-        put(&server, "k.txt", "Content-Encoding: x-own\r\n", b"text").status,
-        200
-    );
+    let status = put(&server, "k.txt", "Content-Encoding: x-own\r\n", b"text").status;
+    assert_eq!(status, 200);
     assert_eq!(server.get("k.txt").must("content-type"), "text/plain");
     assert_eq!(put(&server, "k.txt", "", b"text").status, 200);
     assert_eq!(
@@ -273,16 +255,11 @@ fn no_reader_sees_a_value_with_the_fields_of_another() {
         let (mut seen, mut raw) = (BTreeSet::new(), server.connect());
         while !done.is_said() {
             let got = get(&mut raw, "k", "");
-            let n = languages
-                .iter()
-                .position(|l| got.must("content-language") == *l);
+            let mut n = languages.iter();
+            let n = n.position(|l| got.must("content-language") == *l);
             let n = n.expect("a language that was stored");
-            assert!(
-                got.body == value(n),
-                "{} bytes in {}",
-                got.length(),
-                languages[n]
-            );
+            let is_right = got.body == value(n);
+            assert!(is_right, "{} bytes in {}", got.length(), languages[n]);
             seen.insert(n);
             reads.fetch_add(1, Ordering::AcqRel);
         }
@@ -309,10 +286,7 @@ fn no_reader_sees_a_value_with_the_fields_of_another() {
 #[test]
 fn fields_that_cannot_be_read_are_an_error_and_not_absent() {
     directory_only!("system calls on files");
-    if !can_trace() {
-        crate::support::left_out("fields that cannot be read", "strace does not run here");
-        return;
-    }
+    tracing_only!("fields that cannot be read");
     let server = TestServer::start(&["--threads", "1", "--cache", "0"]);
     assert_eq!(put(&server, "k", &all_lines(), b"value").status, 200);
     // The media type is read first.

@@ -1,11 +1,7 @@
 //! What of a PUT is kept, how long, and what is refused.
 
-use crate::support::{
-    Call, DataDir, LENGTHS, Launch, Mount, TestServer, Trace, ask, chunked, directory_only, is_s3,
-    pattern, taken,
-};
-
 use super::{FIELDS, all_lines, assert_fields, attribute, get, put};
+use crate::support::prelude::*;
 
 /// Directories on several file systems, if the machine can mount them, each with its mount, which the caller keeps.
 fn directories() -> Vec<(DataDir, Option<Mount>)> {
@@ -35,11 +31,8 @@ fn fields_are_answered_as_sent_at_every_size_also_after_a_restart() {
                 let value = pattern(1, length);
                 let stored = put(&server, &format!("k{length}"), &all_lines(), &value);
                 assert_eq!(stored.status, 200);
-                assert_eq!(
-                    stored.header("content-encoding"),
-                    None,
-                    "the answer to a PUT has none"
-                );
+                let seen = stored.header("content-encoding");
+                assert_eq!(seen, None, "the answer to a PUT has none");
             }
             for restarted in [false, true] {
                 let mut raw = server.connect();
@@ -51,9 +44,8 @@ fn fields_are_answered_as_sent_at_every_size_also_after_a_restart() {
                         assert!(method == "HEAD" || got.body == pattern(1, length));
                         assert_fields(&got, &FIELDS);
                     }
-                    let text = FIELDS
-                        .map(|(name, value)| format!("{name}: {value}\n"))
-                        .concat();
+                    let text = FIELDS.map(|(name, value)| format!("{name}: {value}\n"));
+                    let text = text.concat();
                     assert_eq!(attribute(&dir, &key), Some(text));
                 }
                 drop(raw);
@@ -119,10 +111,8 @@ fn a_refused_put_leaves_value_and_fields() {
     let server = TestServer::start(&[]);
     for length in LENGTHS {
         let mut raw = server.connect();
-        assert_eq!(
-            put(&server, "k", &all_lines(), &pattern(4, length)).status,
-            200
-        );
+        let found = put(&server, "k", &all_lines(), &pattern(4, length)).status;
+        assert_eq!(found, 200);
         let language = "Content-Language: fr\r\n";
         let failing = format!("{language}If-None-Match: *\r\n");
         assert_eq!(put(&server, "k", &failing, b"other").status, 412);
@@ -138,69 +128,32 @@ fn a_refused_put_leaves_value_and_fields() {
 fn what_cannot_be_kept_is_refused_before_the_body_with_a_reason() {
     let server = TestServer::start(&[]);
     server.store("k", "as it was");
-    let long = |max: usize| "a".repeat(max + 1);
-    for (lines, status, reason) in [
-        (
-            "Content-Encoding: gzip;q=1".to_owned(),
-            400,
-            "bad content-encoding",
-        ),
-        (
-            "Content-Encoding: gzip,,br".to_owned(),
-            400,
-            "bad content-encoding",
-        ),
-        (
-            "Content-Language: de_CH".to_owned(),
-            400,
-            "bad content-language",
-        ),
-        (
-            "Content-Disposition: filename=a".to_owned(),
-            400,
-            "bad content-disposition",
-        ),
-        (
-            "Content-Disposition: inline\r\nContent-Disposition: inline".to_owned(),
-            400,
-            "once",
-        ),
-        (
-            "Cache-Control: max-age: 60".to_owned(),
-            400,
-            "bad cache-control",
-        ),
-        (
-            format!("Content-Encoding: {}", long(255)),
-            400,
-            "longer than 255 bytes",
-        ),
-        (
-            format!("Content-Language: {}", long(255)),
-            400,
-            "longer than 255 bytes",
-        ),
-        (
-            format!("Cache-Control: {}", long(255)),
-            400,
-            "longer than 255 bytes",
-        ),
-        (
-            format!("Content-Disposition: {}", long(1088)),
-            400,
-            "longer than 1088 bytes",
-        ),
-        (
-            "Content-Encoding: aws-chunked".to_owned(),
-            415,
-            "aws-chunked",
-        ),
-        (
-            "Content-Encoding: gzip\r\nContent-Encoding: aws-chunked".to_owned(),
-            415,
-            "aws-chunked",
-        ),
-    ] {
+    for [field, status, reason] in table(
+        "
+        Content-Encoding: gzip;q=1 ; 400 ; bad content-encoding
+        Content-Encoding: gzip,,br ; 400 ; bad content-encoding
+        Content-Language: de_CH ; 400 ; bad content-language
+        Content-Disposition: filename=a ; 400 ; bad content-disposition
+        Content-Disposition: inline|Content-Disposition: inline ; 400 ; once
+        Cache-Control: max-age: 60 ; 400 ; bad cache-control
+        Content-Encoding: LONG ; 400 ; longer than 255 bytes
+        Content-Language: LONG ; 400 ; longer than 255 bytes
+        Cache-Control: LONG ; 400 ; longer than 255 bytes
+        Content-Disposition: LONG ; 400 ; longer than 1088 bytes
+        Content-Encoding: aws-chunked ; 415 ; aws-chunked
+        Content-Encoding: gzip|Content-Encoding: aws-chunked ; 415 ; aws-chunked
+        ",
+    ) {
+        // One byte more than is allowed.
+        let most = if field.starts_with("Content-Disposition") {
+            1088
+        } else {
+            255
+        };
+        let lines = field
+            .replace("LONG", &"a".repeat(most + 1))
+            .replace('|', "\r\n");
+        let status: u16 = status.parse().expect("a status");
         let mut raw = server.connect();
         // The value is not sent: the answer comes without it.
         raw.send(format!(
@@ -268,14 +221,10 @@ fn the_longest_fields_are_kept_beside_all_other_attributes() {
 #[test]
 fn fields_for_which_the_file_system_has_no_room_fail_the_put() {
     directory_only!("the file system");
-    let Some(mount) = Mount::ext4("fields without room") else {
-        return;
-    };
+    let mount = needed!(Mount::ext4("fields without room"));
     let server = Launch::new(&[]).on(&mount.dir()).start();
-    assert_eq!(
-        put(&server, "k", "Content-Language: de\r\n", b"old").status,
-        200
-    );
+    let found = put(&server, "k", "Content-Language: de\r\n", b"old").status;
+    assert_eq!(found, 200);
     for length in LENGTHS {
         let refused = put(&server, "k", &longest().0, &pattern(1, length));
         assert_eq!(refused.status, 507);
@@ -341,9 +290,7 @@ fn an_attribute_costs_nothing_unless_it_is_set_or_a_value_is_opened() {
     // Of bytes in memory, and of a file.
     for length in [LENGTHS[0], LENGTHS[2]] {
         let value = pattern(9, length);
-        let Some(calls) = attribute_calls(|server| server.store("k", &value)) else {
-            return;
-        };
+        let calls = needed!(attribute_calls(|server| server.store("k", &value)));
         assert_eq!(calls.len(), 0, "a PUT without fields: {calls:?}");
         let all = all_lines();
         let calls =
@@ -365,9 +312,10 @@ fn without_extended_attributes_values_are_stored_without_their_fields() {
     directory_only!("system calls on files");
     let without = "inject=fsetxattr,fgetxattr:error=EOPNOTSUPP";
     let options = ["-e", "trace=fsetxattr,fgetxattr", "-e", without];
-    let Some(trace) = Trace::with(&options, "a file system without extended attributes") else {
-        return;
-    };
+    let trace = needed!(Trace::with(
+        &options,
+        "a file system without extended attributes"
+    ));
     let mut server = trace.around(Launch::new(&[])).start();
     for length in LENGTHS {
         let value = pattern(1, length);

@@ -2,11 +2,9 @@
 //! Content-Language are kept in one attribute, answered as they were sent, removed by the next PUT, and no way to inject a
 //! header. A stored coding stays as it is.
 
-use std::fs::File;
-
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 
-use crate::support::{DataDir, Raw, Response, TestServer, ask};
+use crate::support::prelude::*;
 
 mod answered;
 mod kept;
@@ -72,11 +70,8 @@ fn get(raw: &mut Raw, key: &str, lines: &str) -> Response {
 #[track_caller]
 fn assert_fields(got: &Response, expected: &[(&str, &str)]) {
     for (name, _) in FIELDS {
-        let values: Vec<&str> = expected
-            .iter()
-            .filter(|(n, _)| *n == name)
-            .map(|(_, v)| *v)
-            .collect();
+        let values = expected.iter().filter(|(n, _)| *n == name).map(|(_, v)| *v);
+        let values: Vec<&str> = values.collect();
         assert_eq!(got.all(name), values.concat(), "{name} of {}", got.status);
     }
 }

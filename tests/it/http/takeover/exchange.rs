@@ -1,8 +1,6 @@
 //! Recorded requests and their answers, without the parts that differ from run to run.
 
-use std::thread;
-
-use crate::support::{Raw, Response, TestServer, chunks};
+use crate::support::prelude::*;
 
 /// Requests of one connection, in order.
 pub(super) struct Exchange {
@@ -211,10 +209,8 @@ pub(super) fn assert_same(exchange: &Exchange, on: &[Answer], off: &[Answer]) {
         assert_eq!(on.status, off.status, "{name}, answer {n}: {on:?} {off:?}");
         assert_eq!(on.fields, off.fields, "{name}, answer {n}");
         let lengths = (on.body.len(), off.body.len());
-        assert!(
-            on.body == off.body,
-            "{name}, answer {n}: bodies {lengths:?}"
-        );
+        let is_right = on.body == off.body;
+        assert!(is_right, "{name}, answer {n}: bodies {lengths:?}");
     }
     assert_eq!(on.len(), off.len(), "{name}: answers");
 }

@@ -3,18 +3,14 @@
 
 mod exchange;
 
-use std::collections::BTreeMap;
-use std::fs::{File, FileTimes};
-use std::time::{Duration, SystemTime};
+use std::fs::FileTimes;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use self::exchange::{Answer, Exchange, assert_same};
-use crate::support::{
-    Event, Launch, Scrape, TestServer, chunked, directory_only, http1_only, pattern, scaled,
-};
+use crate::support::prelude::*;
 
 /// Lengths around each limit at which the path of a body changes.
 const LENGTHS: [usize; 11] = [
@@ -368,48 +364,20 @@ fn assert_equal_answers(options: &[&str], lengths: &[usize]) {
 fn answers_are_equal() {
     http1_only!("no socket is taken over");
     directory_only!("bodies between sockets and files");
-    assert_equal_answers(&[], scaled(&AROUND, &LENGTHS));
-}
-
-#[test]
-fn answers_are_equal_without_a_cache() {
-    http1_only!("no socket is taken over");
-    directory_only!("bodies between sockets and files");
-    assert_equal_answers(&["--cache", "0"], &SOME);
-}
-
-#[test]
-fn answers_are_equal_when_compressed() {
-    http1_only!("no socket is taken over");
-    directory_only!("bodies between sockets and files");
-    assert_equal_answers(&["--compress"], &SOME);
-}
-
-#[test]
-fn answers_are_equal_with_log_server_timing_and_cors() {
-    http1_only!("no socket is taken over");
-    directory_only!("bodies between sockets and files");
-    let origin = ["--cors-origin", "https://a.example"];
-    let options = [&["--access-log", "--server-timing"], &origin[..]].concat();
-    assert_equal_answers(&options, scaled(&SOME, &LENGTHS));
-}
-
-#[test]
-fn answers_are_equal_when_nothing_is_stored() {
-    http1_only!("no socket is taken over");
-    directory_only!("bodies between sockets and files");
-    assert_equal_answers(&["--discard"], &SOME);
-    assert_equal_answers(&["--read-only"], &SOME);
-}
-
-#[test]
-fn answers_are_equal_with_compat_and_a_limit() {
-    http1_only!("no socket is taken over");
-    directory_only!("bodies between sockets and files");
-    assert_equal_answers(
-        &["--compat", "--max-body", "300000"],
-        scaled(&SOME, &LENGTHS),
-    );
+    let (plain, some) = (scaled(&AROUND[..], &LENGTHS), scaled(&SOME[..], &LENGTHS));
+    let logged = "--access-log --server-timing --cors-origin https://a.example";
+    for (options, lengths) in [
+        ("", plain),
+        ("--cache 0", &SOME),
+        ("--compress", &SOME),
+        (logged, some),
+        ("--discard", &SOME),
+        ("--read-only", &SOME),
+        ("--compat --max-body 300000", some),
+    ] {
+        println!("with {options:?}");
+        assert_equal_answers(&words(options), lengths);
+    }
 }
 
 #[test]
@@ -458,10 +426,8 @@ fn a_difference_in_any_part_of_an_answer_is_found() {
     let exchange = || Exchange::new("GET").then(&format!("GET /{}", key(1)), "");
     let answers = pair.same(exchange());
     assert_eq!(answers[0].status, 200);
-    assert!(
-        answers[0].fields.iter().any(|(_, value)| value == ETAG),
-        "{answers:?}"
-    );
+    let is_right = answers[0].fields.iter().any(|(_, value)| value == ETAG);
+    assert!(is_right, "{answers:?}");
     let changes: [fn(&mut Vec<Answer>); 6] = [
         |answers| answers[0].status = 206,
         |answers| drop(answers[0].fields.remove(0)),

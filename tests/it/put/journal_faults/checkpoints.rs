@@ -1,11 +1,7 @@
 //! A checkpoint that failed is remembered, by the server and by the next one, until all that it was to settle was written anew.
 
-use crate::support::{
-    Attached, Call, DataDir, Launch, TestServer, Trace, can_trace, eventually, journal_only,
-    pattern,
-};
-
-use super::{DISK, drop_bytes, kill, ready, start_as_usual};
+use super::{DISK, drop_bytes, ready, start_as_usual};
+use crate::support::prelude::*;
 
 const KEYS: [&str; 3] = ["k", "a/b/k", "empty"];
 
@@ -34,11 +30,8 @@ fn assert_all(server: &TestServer) {
     for key in KEYS {
         let answer = server.get(key);
         assert_eq!(answer.status, 200, "{key}");
-        assert!(
-            answer.body == value(key),
-            "{key}: {:?}",
-            answer.body.get(..9)
-        );
+        let is_right = answer.body == value(key);
+        assert!(is_right, "{key}: {:?}", answer.body.get(..9));
     }
 }
 
@@ -47,10 +40,7 @@ fn assert_all(server: &TestServer) {
 #[test]
 fn what_two_failed_syncs_dropped_is_written_anew_before_it_is_settled() {
     journal_only!();
-    if !can_trace() {
-        crate::support::left_out("checkpoints that fail", "strace does not run here");
-        return;
-    }
+    tracing_only!("checkpoints that fail");
     let server = TestServer::start(&DISK);
     let calls = "trace=syncfs,linkat,rename,renameat,renameat2,pwrite64";
     let fail = "inject=syncfs:error=EIO:when=1..2";
@@ -73,8 +63,9 @@ fn what_two_failed_syncs_dropped_is_written_anew_before_it_is_settled() {
         is_of_key && !call.result.starts_with('-') && (failed..synced).contains(&call.began)
     };
     let written = calls.iter().find(is_written);
+    let is_right = written.is_some();
     assert!(
-        written.is_some(),
+        is_right,
         "settled, and not written since the sync that failed: {calls:#?}"
     );
 }
@@ -84,13 +75,7 @@ fn what_two_failed_syncs_dropped_is_written_anew_before_it_is_settled() {
 #[test]
 fn a_start_after_a_checkpoint_that_failed_writes_all_anew() {
     journal_only!();
-    if !can_trace() {
-        crate::support::left_out(
-            "starts after a failed checkpoint",
-            "strace does not run here",
-        );
-        return;
-    }
+    tracing_only!("starts after a failed checkpoint");
     let fail = ["-e", "trace=syncfs", "-e", "inject=syncfs:error=EIO"];
     for is_stopped in [true, false] {
         for failed_starts in [0, 1] {
@@ -103,7 +88,7 @@ fn a_start_after_a_checkpoint_that_failed_writes_all_anew() {
                 server.exit();
             } else {
                 eventually("a checkpoint fails", || ready(&server) == 503);
-                kill(&mut server);
+                server.kill();
             }
             drop(tracer);
             for _ in 0..failed_starts {
@@ -123,10 +108,7 @@ fn a_start_after_a_checkpoint_that_failed_writes_all_anew() {
 #[test]
 fn while_checkpoints_fail_the_server_is_not_ready_and_frees_nothing() {
     journal_only!();
-    if !can_trace() {
-        crate::support::left_out("checkpoints that go on failing", "strace does not run here");
-        return;
-    }
+    tracing_only!("checkpoints that go on failing");
     let dir = DataDir::temporary();
     let args = [&DISK[..], &["--journal-size", "16MiB"]].concat();
     let mut server = Launch::new(&args).on(&dir).start();
@@ -139,7 +121,7 @@ fn while_checkpoints_fail_the_server_is_not_ready_and_frees_nothing() {
     }
     eventually("two checkpoints fail", || tracer.seen("(INJECTED)") >= 4);
     assert_eq!(ready(&server), 503);
-    kill(&mut server);
+    server.kill();
     drop(tracer);
     drop_all(&dir);
     let server = Launch::new(&args).on(&dir).start();
@@ -153,13 +135,11 @@ fn while_checkpoints_fail_the_server_is_not_ready_and_frees_nothing() {
 #[test]
 fn a_panic_of_a_thread_of_the_journal_ends_the_server() {
     journal_only!();
-    if !cfg!(debug_assertions) {
-        crate::support::left_out(
-            "panics of the journal's threads",
-            "a release does not panic by order",
-        );
-        return;
-    }
+    only_where!(
+        cfg!(debug_assertions),
+        "panics of the journal's threads",
+        "a release does not panic by order"
+    );
     for thread in ["disk-checkpoint", "disk-journal"] {
         let dir = DataDir::temporary();
         let launch = Launch::new(&DISK).env("DATA_SERVER_PANIC", format!("thread:{thread}"));

@@ -1,11 +1,7 @@
 //! Files that are dated into the future by `rsync -a`, `touch` or a clock that was wrong: what was acknowledged after them stays.
 
-use std::thread;
-use std::time::{Duration, SystemTime};
-
-use crate::support::{Attached, DataDir, can_trace, eventually, journal_only};
-
 use super::{Kept, cut, date, start};
+use crate::support::prelude::*;
 
 fn in_an_hour() -> SystemTime {
     SystemTime::now() + Duration::from_secs(3_600)
@@ -53,13 +49,7 @@ fn a_put_over_a_file_dated_ahead_stays_also_when_it_was_taken_for_a_create() {
 #[test]
 fn a_put_stays_that_a_hand_came_before_with_a_file_dated_ahead() {
     journal_only!();
-    if !can_trace() {
-        crate::support::left_out(
-            "a hand between a decision and its change",
-            "strace does not run here",
-        );
-        return;
-    }
+    tracing_only!("a hand between a decision and its change");
     let dir = DataDir::temporary();
     let mut server = start(&dir);
     // The clock of versions is synced now, and not again within ten seconds.
@@ -87,10 +77,7 @@ fn a_put_stays_that_a_hand_came_before_with_a_file_dated_ahead() {
 #[test]
 fn two_puts_at_once_over_a_file_dated_ahead_have_tags_of_their_own_also_after_a_cut() {
     journal_only!();
-    if !can_trace() {
-        crate::support::left_out("two PUTs in one group", "strace does not run here");
-        return;
-    }
+    tracing_only!("two PUTs in one group");
     let (dir, kept) = dated_ahead();
     let mut server = start(&dir);
     // The clock of versions is synced now, and not again within ten seconds.

@@ -1,13 +1,8 @@
 //! Large values beside the journal: their records do not make frames too long to be read, and a journal that fails is no failure
 //! of theirs.
 
-use std::thread;
-
-use crate::support::{
-    Attached, Client, DataDir, Launch, Resumable, can_trace, eventually, journal_only, pattern,
-};
-
-use super::{DISK, cut, own, ready, start};
+use super::{DISK, cut, of_segments, ready, segments, start};
+use crate::support::prelude::*;
 
 /// What the journal says of many large values with long keys, and a full group, are more than a frame once took.
 #[test]
@@ -16,10 +11,7 @@ fn all_frames_can_be_read_whose_changes_were_acknowledged() {
     const CLIENTS: usize = 10;
     const SMALL: usize = 40;
     journal_only!();
-    if !can_trace() {
-        crate::support::left_out("long frames of the journal", "strace does not run here");
-        return;
-    }
+    tracing_only!("long frames of the journal");
     let dir = DataDir::temporary();
     let mut server = start(&dir);
     let folders = ["x".repeat(250), "y".repeat(250), "z".repeat(250)].join("/");
@@ -58,12 +50,12 @@ fn all_frames_can_be_read_whose_changes_were_acknowledged() {
     }
     let server = start(&dir);
     let is_lost = |n: &usize| {
-        let expected = if *n < SMALL {
-            value(*n)
+        let body = server.get(&format!("k{n}")).body;
+        if *n < SMALL {
+            body != value(*n)
         } else {
-            b"small".to_vec()
-        };
-        server.get(&format!("k{n}")).body != expected
+            body != b"small"
+        }
     };
     let lost = (0..SMALL + 30).filter(is_lost).count();
     assert_eq!(lost, 0, "of {} acknowledged values", SMALL + 30);
@@ -73,13 +65,7 @@ fn all_frames_can_be_read_whose_changes_were_acknowledged() {
 #[test]
 fn a_journal_that_fails_takes_no_finished_upload_with_it() {
     journal_only!();
-    if !can_trace() {
-        crate::support::left_out(
-            "uploads beside a journal that fails",
-            "strace does not run here",
-        );
-        return;
-    }
+    tracing_only!("uploads beside a journal that fails");
     let dir = DataDir::temporary();
     // Files are told apart once they are there.
     start(&dir).stop();
@@ -87,17 +73,9 @@ fn a_journal_that_fails_takes_no_finished_upload_with_it() {
     let value = pattern(1, 300_000);
     let mut raw = server.connect();
     let upload = Resumable::create(&mut raw, "large", "", &value[..200_000]);
-    let mut options = vec![
-        "-e",
-        "trace=fdatasync",
-        "-e",
-        "inject=fdatasync:error=EIO:delay_enter=2000000:when=1",
-    ];
-    let segments = [0, 1, 2, 3].map(|n| own(&dir, &format!("journal/{n}")));
-    for segment in &segments {
-        options.extend(["-P", segment.to_str().expect("UTF-8")]);
-    }
-    let tracer = Attached::to(&server, &options);
+    let fail = "inject=fdatasync:error=EIO:delay_enter=2000000:when=1";
+    let (options, segments) = (["-e", "trace=fdatasync", "-e", fail], segments(&dir));
+    let tracer = Attached::to(&server, &of_segments(&options, &segments));
     let stored = thread::scope(|scope| {
         let small = scope.spawn(|| server.put("small", "value").status);
         eventually("the journal is synced", || tracer.seen("fdatasync(") > 0);
@@ -110,10 +88,7 @@ fn a_journal_that_fails_takes_no_finished_upload_with_it() {
     if stored.status != 200 {
         let mut raw = server.connect();
         let state = upload.state(&mut raw);
-        assert_eq!(
-            state.status, 204,
-            "{stored:?}; the upload is gone: {state:?}"
-        );
+        assert_eq!(state.status, 204, "{stored:?}; it is gone: {state:?}");
         assert_eq!(state.must("upload-offset"), "300000");
         eventually("the journal is well again", || ready(&server) == 200);
         let again = upload.append(&mut raw, 300_000, true, b"");
@@ -126,22 +101,12 @@ fn a_journal_that_fails_takes_no_finished_upload_with_it() {
 #[test]
 fn a_large_value_is_stored_while_the_journal_fails() {
     journal_only!();
-    if !can_trace() {
-        crate::support::left_out(
-            "large values beside a journal that fails",
-            "strace does not run here",
-        );
-        return;
-    }
+    tracing_only!("large values beside a journal that fails");
     let dir = DataDir::temporary();
     start(&dir).stop();
     let server = Launch::new(&DISK).on(&dir).start();
-    let mut options = vec!["-e", "trace=pwrite64", "-e", "inject=pwrite64:error=EIO"];
-    let segments = [0, 1, 2, 3].map(|n| own(&dir, &format!("journal/{n}")));
-    for segment in &segments {
-        options.extend(["-P", segment.to_str().expect("UTF-8")]);
-    }
-    let tracer = Attached::to(&server, &options);
+    let options = ["-e", "trace=pwrite64", "-e", "inject=pwrite64:error=EIO"];
+    let tracer = Attached::to(&server, &of_segments(&options, &segments(&dir)));
     assert_eq!(server.put("small", "value").status, 500);
     let value = pattern(1, 300_000);
     for n in 0..3 {

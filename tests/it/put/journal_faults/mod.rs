@@ -2,7 +2,8 @@
 //! came back, without a broken device or with one.
 //!
 //! A cut of power is played: the server is killed, its note no longer names the mount, and files are changed to what the disk may
-//! have had. `cas`, `heal`, `damage` and `backups`, of the torture suite, look for more of the kind with real cuts and disks.
+//! have had. `linearizable::power`, `heal`, `damage` and `backups`, of the torture suite, look for more of the kind with real cuts
+//! and disks.
 
 mod checkpoints;
 mod damage;
@@ -13,19 +14,12 @@ mod order;
 mod places;
 mod unwritable;
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use crate::support::prelude::*;
 
-use rustix::process::Signal;
-
-use crate::support::{DataDir, Launch, TestServer};
-
-const DISK: [&str; 2] = ["--durability", "disk"];
+pub(super) const DISK: [&str; 2] = ["--durability", "disk"];
 
 /// No checkpoint settles what the test is about before it looks, however slow the machine is.
-fn start(dir: &DataDir) -> TestServer {
+pub(super) fn start(dir: &DataDir) -> TestServer {
     let launch = Launch::new(&DISK).env("DATA_SERVER_CHECKPOINT", "600");
     launch.on(dir).start()
 }
@@ -35,33 +29,14 @@ fn start_as_usual(dir: &DataDir) -> TestServer {
     Launch::new(&DISK).on(dir).start()
 }
 
-fn own(dir: &DataDir, name: &str) -> PathBuf {
-    dir.path().join(".data-server").join(name)
-}
-
 fn ready(server: &TestServer) -> u16 {
     server.ask("GET", "-/ready").status
 }
 
-/// Kills the server; the kernel still has all that it wrote.
-fn kill(server: &mut TestServer) {
-    server.signal(Signal::KILL);
-    server.exit();
-}
-
 /// Kills the server. What the files hold is then taken for what the disk had.
-fn cut(server: &mut TestServer) {
-    kill(server);
-    forget_mount(&server.dir);
-}
-
-fn forget_mount(dir: &DataDir) {
-    let note = own(dir, "journal-state");
-    let text = fs::read_to_string(&note).expect("a note");
-    let mut lines: Vec<_> = text.lines().collect();
-    assert!(lines[1].starts_with("open"), "{text}");
-    lines[1] = "open";
-    fs::write(&note, lines.join("\n")).expect("a note");
+pub(super) fn cut(server: &mut TestServer) {
+    server.kill();
+    assert!(server.dir.forget_mount(), "the note of a server that ran");
 }
 
 /// The file keeps its name, length and time, and has zeros: the kernel could not write its bytes, and has dropped them.
@@ -74,9 +49,8 @@ fn drop_bytes(file: &Path) {
 
 fn date(file: &Path, time: SystemTime) {
     let opened = fs::File::options().append(true).open(file);
-    opened
-        .and_then(|file| file.set_modified(time))
-        .expect("a time");
+    let dated = opened.and_then(|file| file.set_modified(time));
+    dated.expect("a time");
 }
 
 /// A file as it was at some moment.
@@ -107,13 +81,22 @@ impl Kept {
 /// Each file in this directory, with its bytes.
 fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(dir).expect("a directory");
-    let entries = entries.map(|entry| entry.expect("an entry").path());
-    entries
-        .map(|path| {
-            let name = path.file_name().expect("a name").to_string_lossy();
-            (name.into_owned(), fs::read(&path).expect("a file"))
-        })
-        .collect()
+    let named = entries.map(|entry| {
+        let entry = entry.expect("an entry");
+        let name = entry.file_name().to_string_lossy().into_owned();
+        (name, fs::read(entry.path()).expect("a file"))
+    });
+    named.collect()
+}
+
+/// Options of strace that have these calls on the journal of `dir`, which has been served before, and no other file.
+pub(super) fn of_segments<'a>(options: &[&'a str], segments: &'a [PathBuf; 4]) -> Vec<&'a str> {
+    let paths = segments.iter().flat_map(|path| ["-P", text(path)]);
+    options.iter().copied().chain(paths).collect()
+}
+
+pub(super) fn segments(dir: &DataDir) -> [PathBuf; 4] {
+    [0, 1, 2, 3].map(|n| dir.own(&format!("journal/{n}")))
 }
 
 /// Stops all threads of the server, and has them go on when it is dropped.

@@ -1,22 +1,17 @@
 //! What an operator has for a journal that is damaged: `data-server journal check`, which reads, and `--journal discard`, which gives
 //! up what cannot be read.
 
-use std::fs;
-
-use crate::support::{DataDir, Ended, Launch, journal_only};
-
 use super::damage::{Damaged, KEYS, assert_there, key};
-use super::{DISK, cut, files, own, start};
+use super::{DISK, cut, files, start};
+use crate::support::prelude::*;
 
 fn check(dir: &DataDir) -> Ended {
     let path = dir.path().to_str().expect("UTF-8");
-    let is_there = own(dir, "journal").exists();
-    let before = is_there.then(|| files(&own(dir, "journal")));
+    let is_there = dir.own("journal").exists();
+    let before = is_there.then(|| files(&dir.own("journal")));
     let ended = Launch::new(&["journal", "check", path]).bare().run();
-    assert!(
-        before == is_there.then(|| files(&own(dir, "journal"))),
-        "it only reads"
-    );
+    let is_right = before == is_there.then(|| files(&dir.own("journal")));
+    assert!(is_right, "it only reads");
     ended
 }
 
@@ -34,7 +29,7 @@ fn a_check_of_a_journal_that_is_whole_says_what_a_replay_would_do() {
         dir.remove(&key(n));
     }
     dir.place(&key(0), "it was removed");
-    let note = fs::read(own(&dir, "journal-state")).expect("a note");
+    let note = fs::read(dir.own("journal-state")).expect("a note");
     let checked = check(&dir);
     assert_eq!(checked.code, Some(0), "{}", checked.stderr);
     let said = &checked.stdout;
@@ -42,20 +37,15 @@ fn a_check_of_a_journal_that_is_whole_says_what_a_replay_would_do() {
     for text in ["21 changes", "3 values"] {
         assert!(said.contains(text), "{text}: {said}");
     }
-    assert!(note == fs::read(own(&dir, "journal-state")).expect("a note"));
+    assert!(note == fs::read(dir.own("journal-state")).expect("a note"));
     let mut server = start(&dir);
     for n in 1..KEYS {
         assert_eq!(server.get(&key(n)).body, b"value");
     }
     server.stop();
     let checked = check(&dir);
-    assert_eq!(
-        checked.code,
-        Some(0),
-        "{}{}",
-        checked.stdout,
-        checked.stderr
-    );
+    let found = checked.code;
+    assert_eq!(found, Some(0), "{}{}", checked.stdout, checked.stderr);
 }
 
 #[test]
@@ -91,7 +81,7 @@ fn a_check_of_a_directory_without_a_journal_is_no_damage() {
 
 /// The directories in which a journal was set aside.
 fn set_aside(dir: &DataDir) -> Vec<std::path::PathBuf> {
-    let entries = fs::read_dir(own(dir, "journal")).expect("a directory");
+    let entries = fs::read_dir(dir.own("journal")).expect("a directory");
     let entries = entries.map(|entry| entry.expect("an entry").path());
     let is_aside = |path: &std::path::PathBuf| {
         let name = path.file_name().expect("a name").to_string_lossy();
@@ -115,11 +105,8 @@ fn what_cannot_be_read_of_a_journal_is_given_up_by_order_and_kept_aside() {
     let aside = set_aside(&damaged.dir);
     assert_eq!(aside.len(), 1, "{log}");
     let kept = files(&aside[0]);
-    assert!(
-        kept.values().any(|kept| *kept == bytes),
-        "{:?}",
-        kept.keys()
-    );
+    let is_right = kept.values().any(|kept| *kept == bytes);
+    assert!(is_right, "{:?}", kept.keys());
     server.store("new", "value");
     cut(&mut server);
     let log = server.log().join("\n");
@@ -137,7 +124,7 @@ fn what_cannot_be_read_of_a_journal_is_given_up_by_order_and_kept_aside() {
 fn a_directory_whose_journal_is_lost_is_served_by_order() {
     journal_only!();
     let damaged = Damaged::new();
-    fs::remove_dir_all(own(&damaged.dir, "journal")).expect("it is there");
+    fs::remove_dir_all(damaged.dir.own("journal")).expect("it is there");
     let ended = Launch::new(&DISK).on(&damaged.dir).run();
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     let mut server = Launch::new(&DISCARD).on(&damaged.dir).start();

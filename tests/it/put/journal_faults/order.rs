@@ -1,14 +1,9 @@
 //! Of changes of one key, or of a key and its folder, the last one that was acknowledged counts after a cut of power.
 
-use std::fs;
 use std::sync::mpsc;
-use std::thread;
-
-use crate::support::{
-    Attached, Client, DataDir, Heard, TestServer, can_trace, eventually, journal_only, pattern,
-};
 
 use super::{Kept, cut, start};
+use crate::support::prelude::*;
 
 /// Sends it and answers the status, or nothing where the server has died.
 fn change(server: &TestServer, method: &str, condition: &str, value: &[u8]) -> Option<u16> {
@@ -20,11 +15,6 @@ fn change(server: &TestServer, method: &str, condition: &str, value: &[u8]) -> O
 
 /// A swap is acknowledged, power is cut at once, and seven others that named the same version have no answer yet.
 fn one_swap_of_eight(condition: fn(&str) -> String, first: &str, other: &str, is_there: bool) {
-    journal_only!();
-    if !can_trace() {
-        crate::support::left_out("swaps of one version", "strace does not run here");
-        return;
-    }
     let dir = DataDir::temporary();
     let mut server = start(&dir);
     let mut before = None;
@@ -91,34 +81,24 @@ fn if_none_match(_: &str) -> String {
     "If-None-Match: *\r\n".to_owned()
 }
 
+/// A swap or a create, and of a DELETE and swaps the one that was acknowledged.
 #[test]
-fn a_swap_that_was_acknowledged_stays_beside_others_of_the_same_version() {
-    one_swap_of_eight(if_match, "PUT", "PUT", true);
-}
-
-#[test]
-fn a_create_that_was_acknowledged_stays_beside_others() {
-    one_swap_of_eight(if_none_match, "PUT", "PUT", false);
-}
-
-#[test]
-fn a_conditional_delete_that_was_acknowledged_stays_beside_swaps() {
-    one_swap_of_eight(if_match, "DELETE", "PUT", true);
-}
-
-#[test]
-fn a_swap_that_was_acknowledged_stays_beside_conditional_deletes() {
-    one_swap_of_eight(if_match, "PUT", "DELETE", true);
+fn a_conditional_change_that_was_acknowledged_stays_beside_others_of_the_same_version() {
+    journal_only!();
+    tracing_only!("swaps of one version");
+    thread::scope(|scope| {
+        scope.spawn(|| one_swap_of_eight(if_match, "PUT", "PUT", true));
+        scope.spawn(|| one_swap_of_eight(if_none_match, "PUT", "PUT", false));
+        scope.spawn(|| one_swap_of_eight(if_match, "DELETE", "PUT", true));
+        scope.spawn(|| one_swap_of_eight(if_match, "PUT", "DELETE", true));
+    });
 }
 
 /// The version of a large value is older than the removal that was made while the value was synced.
 #[test]
 fn a_large_value_stays_that_was_published_after_a_delete() {
     journal_only!();
-    if !can_trace() {
-        crate::support::left_out("a large value beside a DELETE", "strace does not run here");
-        return;
-    }
+    tracing_only!("a large value beside a DELETE");
     for is_replaced in [false, true] {
         let dir = DataDir::temporary();
         let mut server = start(&dir);

@@ -1,11 +1,7 @@
 //! A journal belongs to one directory, and to the one server that has it: copies, and places where it was before, do no harm.
 
-use std::fs;
-use std::process::Command;
-
-use crate::support::{DataDir, Launch, journal_only};
-
-use super::{DISK, Paused, cut, files, forget_mount, start};
+use super::{DISK, Paused, cut, files, start};
+use crate::support::prelude::*;
 
 #[test]
 fn a_journal_that_the_directory_has_left_is_not_taken_for_its_own() {
@@ -59,7 +55,7 @@ fn a_copy_that_is_given_the_journal_of_a_running_server_writes_nothing_to_it() {
                 .status();
             assert!(copied.is_ok_and(|status| status.success()));
             if is_elsewhere_mounted {
-                forget_mount(&copy);
+                copy.forget_mount();
             }
             let before = files(&elsewhere);
             let started = Launch::new(&args).on(&copy).start_or_end();
@@ -71,11 +67,8 @@ fn a_copy_that_is_given_the_journal_of_a_running_server_writes_nothing_to_it() {
             };
             assert_eq!(names(&before), names(&after), "{}", ended.stderr);
             for (name, bytes) in &before {
-                assert!(
-                    after[name] == *bytes,
-                    "{name} was written: {}",
-                    ended.stderr
-                );
+                let is_right = after[name] == *bytes;
+                assert!(is_right, "{name} was written: {}", ended.stderr);
             }
         }
         cut(&mut server);

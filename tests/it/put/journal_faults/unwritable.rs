@@ -1,10 +1,7 @@
 //! One key that a replay cannot write costs that key alone: the start tells it, keeps its record, and serves all others.
 
-use std::process::Command;
-
-use crate::support::{DataDir, eventually, journal_only};
-
 use super::{cut, start};
+use crate::support::prelude::*;
 
 /// A folder in which nothing can be changed, by root neither.
 struct Immutable(std::path::PathBuf);

@@ -63,8 +63,9 @@ impl VersityGw {
         let program = Self::program();
         if program.is_none() {
             let is_required = env::var_os("DATA_SERVER_S3").is_some_and(|form| form == "required");
+            let is_right = !is_required;
             assert!(
-                !is_required,
+                is_right,
                 "there is no versitygw, and DATA_SERVER_S3 requires it"
             );
             left_out(

@@ -48,19 +48,12 @@ impl Shell {
             bash.env_clear();
             bash.envs(env.iter().map(|(name, value)| (name, value)));
         }
-        let mut child = bash
-            .args(["-c", LOOP])
-            .current_dir(place)
-            .env("PATH", path.expect("directories"))
-            .env("HOME", place)
-            .env("LC_ALL", "C.UTF-8")
-            .env("no_proxy", "*")
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .expect("bash runs");
+        let child = bash.args(["-c", LOOP]).current_dir(place);
+        let child = child.env("PATH", path.expect("directories"));
+        let child = child.env("HOME", place).env("LC_ALL", "C.UTF-8");
+        let child = child.env("no_proxy", "*").process_group(0);
+        let child = child.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = child.stderr(Stdio::inherit()).spawn().expect("bash runs");
         let input = child.stdin.take().expect("its input");
         let mut out = child.stdout.take().expect("its output");
         let (sender, output) = channel();

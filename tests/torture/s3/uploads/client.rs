@@ -1,11 +1,9 @@
 //! A client of resumable uploads that goes on wherever it finds a server, and holds each answer to those before it.
 
-use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use std::time::{Duration, Instant};
 
 use crate::random::Random;
-use crate::support::{Client, Heard, Raw, Response, Resumable, pattern};
+use crate::support::prelude::*;
 
 /// How long a server is asked for where an upload stands before that is a fault.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -7,11 +7,6 @@
 mod client;
 
 use std::fmt;
-use std::net::SocketAddr;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
-use std::time::{Duration, SystemTime};
 
 use self::client::{Counts, End, State, Uploader, Value};
 use super::sweep::{OLD, age};
@@ -19,8 +14,8 @@ use crate::breaking::BreakingNetwork;
 use crate::phoenix::Phoenix;
 use crate::random::{Random, seed};
 use crate::scale::{counted, scaled};
+use crate::support::prelude::*;
 use crate::support::s3::{Bucket, Stub, VersityGw};
-use crate::support::{Launch, eventually, within};
 
 const CLIENTS: usize = 6;
 
@@ -36,26 +31,17 @@ const LONG: Duration = Duration::from_secs(180);
 /// What the clients share.
 #[derive(Default)]
 struct Stage {
-    is_over: AtomicBool,
+    over: Done,
     ended: AtomicUsize,
     values: Mutex<Vec<Value>>,
     faults: Mutex<Vec<String>>,
-}
-
-/// The clients end when it is dropped, also by a panic.
-struct Ending<'a>(&'a Stage);
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        self.0.is_over.store(true, Ordering::Release);
-    }
 }
 
 impl Stage {
     /// Uploads one value after the other.
     fn play(&self, name: usize, uploader: &mut Uploader) {
         for n in 0.. {
-            if self.is_over.load(Ordering::Acquire) {
+            if self.over.is_said() {
                 return;
             }
             let (mut value, end) = uploader.draw(format!("v-{name}-{n}"));
@@ -77,7 +63,7 @@ impl Stage {
 
     /// Kills each of `servers` so often.
     fn kill(&self, servers: &mut [Phoenix; 2], networks: &[BreakingNetwork; 2], kills: usize) {
-        let _ending = Ending(self);
+        let _ending = self.over.when_dropped();
         for turn in 0..kills {
             self.uploads(BETWEEN);
             let (server, network) = (&mut servers[turn % 2], &networks[turn % 2]);
@@ -138,9 +124,7 @@ fn kept(bucket: &Bucket) -> (usize, usize) {
 
 #[test]
 fn uploads_outlive_kills_of_servers_and_a_network_that_breaks() {
-    let Some(store) = VersityGw::start(2) else {
-        return;
-    };
+    let store = needed!(VersityGw::start(2));
     let (kills, bucket) = (scaled(2, 100), &store.bucket);
     let mut dice = Random::new(seed("s3-uploads"));
     let mut to = |n: usize| BreakingNetwork::to(bucket.endpoints[n], dice.fork(), BREAKS);
@@ -169,13 +153,12 @@ fn uploads_outlive_kills_of_servers_and_a_network_that_breaks() {
     let all = All(uploaders.map(|uploader| uploader.counts).into());
     let faults = stage.judge(bucket);
     assert!(faults.is_empty(), "{all}: {faults:#?}");
-    counted(
+    counted!(
         "s3 uploads",
-        &format!(
-            "{kills} kills of servers, {broken} of {connections} connections broken: {all}; none torn, none lost, no answered \
+        "{kills} kills of servers, {broken} of {connections} connections broken: {all}; none torn, none lost, no answered \
              offset taken back; of {} objects and {} uploads in parts none is left a day later",
-            left.0, left.1
-        ),
+        left.0,
+        left.1
     );
     assert!(all.sum(|c| c.acknowledged) > 4 * kills, "too few: {all}");
     assert!(all.sum(|c| c.unknown) > kills && left.0 > 0, "{all}");

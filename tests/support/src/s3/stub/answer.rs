@@ -45,11 +45,8 @@ pub(super) async fn answer(
         .decode_utf8_lossy()
         .into_owned();
     let bucket = format!("/{}", store.bucket);
-    let key = path
-        .strip_prefix(&bucket)
-        .unwrap_or(&path)
-        .trim_start_matches('/')
-        .to_owned();
+    let key = path.strip_prefix(&bucket).unwrap_or(&path);
+    let key = key.trim_start_matches('/').to_owned();
     let query = head.uri.query().unwrap_or_default();
     let call = Call {
         endpoint,
@@ -184,10 +181,8 @@ async fn put(store: &Store, call: &Call, payload: Payload) -> Result<Response<Bo
     }
     let mut headers = kept(&call.headers);
     let plain = |coding: &str| {
-        coding
-            .replace("aws-chunked", "")
-            .trim_matches([',', ' '])
-            .to_owned()
+        let plain = coding.replace("aws-chunked", "");
+        plain.trim_matches([',', ' ']).to_owned()
     };
     if !store.lies.codes_chunked {
         for (_, value) in headers
@@ -243,7 +238,6 @@ fn parse(query: &str) -> HashMap<String, String> {
     let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-    pairs
-        .map(|(name, value)| (decode(name), decode(value)))
-        .collect()
+    let these = pairs.map(|(name, value)| (decode(name), decode(value)));
+    these.collect()
 }
