@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use data_server::store::{Directory, Durability, JournalOptions, Key, Options};
+use data_server::store::{Directory, Durability, JournalOptions, Key, Options, StagingBounds};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
@@ -27,7 +27,7 @@ fn open(dir: &TempDir, cache: u64) -> Directory {
         cpus: None,
         durability: Durability::Os,
         journal: JournalOptions::default(),
-        staging: Default::default(),
+        staging: StagingBounds::default(),
         min_free: 0,
         upload_expiry: Duration::ZERO,
         is_text: |_, _| false,
@@ -46,7 +46,7 @@ fn key(name: &str) -> Key<'_> {
 
 async fn put(store: &Directory, name: String, value: Bytes) {
     let mut upload = store
-        .upload(Some(value.len() as u64))
+        .upload(Some(value.len() as u64), None)
         .await
         .expect("an upload");
     upload.push(value).await.expect("a push");

@@ -172,8 +172,14 @@ fn check_access(file: &Path) -> Result<String, Failure> {
     let access = Access::read(file.to_owned())?;
     let policy = access.policy();
     let warnings = policy.warnings().iter();
-    let mut text: String = warnings.map(|why| format!("warning: {why}\n")).collect();
-    text += &format!("{}: ok, {} rules\n", file.display(), policy.rules().len());
+    let mut text = warnings.fold(String::new(), |text, why| text + "warning: " + why + "\n");
+    // Writing to a String does not fail.
+    let _ = writeln!(
+        text,
+        "{}: ok, {} rules",
+        file.display(),
+        policy.rules().len()
+    );
     Ok(text)
 }
 

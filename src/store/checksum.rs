@@ -17,7 +17,7 @@ pub enum ChecksumKind {
     Crc32,
     /// CRC-32 of iSCSI (Castagnoli).
     Crc32c,
-    /// CRC-64 of NVMe.
+    /// CRC-64 of `NVMe`.
     Crc64Nvme,
     /// SHA-1.
     Sha1,

@@ -205,7 +205,7 @@ mod threads {
             cache: 0,
             cached_files: 0,
             listing_index: 0,
-            staging: Default::default(),
+            staging: data_server::store::StagingBounds::default(),
             min_free: 0,
             upload_expiry: std::time::Duration::ZERO,
             is_text: |_, _| false,

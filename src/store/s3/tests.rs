@@ -62,7 +62,7 @@ fn engine(bucket: &Bucket) -> S3 {
         reactors: 1,
         cpus: None,
         compute_threads: 1,
-        staging: Default::default(),
+        staging: StagingBounds::default(),
         upload_expiry: Duration::ZERO,
         read_only: false,
     };

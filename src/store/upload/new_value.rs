@@ -153,8 +153,9 @@ impl NewValue {
 impl NewValue {
     /// A value without bytes that says that it has `len`.
     pub(in crate::store) fn of_length(len: u64) -> Self {
-        let quota = super::super::staging_quota::StagingQuota::new(Default::default());
-        let reservation = super::super::staging_quota::Reservation::new(&quota, None);
+        use super::super::staging_quota::{Reservation, StagingBounds, StagingQuota};
+        let quota = StagingQuota::new(StagingBounds::default());
+        let reservation = Reservation::new(&quota, None);
         let details = Details {
             len,
             attributes: Attributes::default(),

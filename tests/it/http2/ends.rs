@@ -12,8 +12,11 @@ use crate::support::{
 
 const LARGE: usize = 8 << 20;
 
+/// Opens a connection, and has its streams do something.
+type Begin = fn(&TestServer) -> Doing;
+
 /// What the streams of a connection are doing when it ends.
-const DOING: [(&str, fn(&TestServer) -> Doing); 7] = [
+const DOING: [(&str, Begin); 7] = [
     ("nothing", |server| {
         let mut client = Http2::connect(server.addr);
         assert_eq!(client.get("small").body, b"value");

@@ -51,7 +51,7 @@ pub(in crate::store) async fn expire(
             let was_open = stored.is_open();
             let is_removed = remove(client, &object, &mut stored, limit, !expiry.is_zero()).await?;
             let is_open = was_open && !is_removed;
-            unfinished.looked(id, is_open.then(|| stored.info.uploader()));
+            unfinished.looked(id, is_open, stored.info.uploader());
             if !is_removed {
                 there.insert(id);
             } else if was_open {

@@ -55,7 +55,7 @@ pub(super) struct Search {
 
 impl UnfinishedUploads {
     /// None; what there is counts in `quota`, for its client.
-    pub fn new(quota: &Arc<StagingQuota>) -> Self {
+    pub(in crate::store) fn new(quota: &Arc<StagingQuota>) -> Self {
         Self {
             quota: Arc::clone(quota),
             seen: Mutex::default(),
@@ -102,13 +102,16 @@ impl UnfinishedUploads {
         self.seen().looked_at = Some(id);
     }
 
-    /// What the search saw of it, which may be out of date: whose it is, if it is unfinished.
-    pub(super) fn looked(&self, id: UploadId, open: Option<Option<Uploader>>) {
+    /// What the search saw of one of `uploader`, unfinished if it `is_open`; it may be out of date.
+    pub(super) fn looked(&self, id: UploadId, is_open: bool, uploader: Option<Uploader>) {
         let ended_meanwhile = self.seen().looked_at.take().is_none();
-        match open {
-            _ if ended_meanwhile => {}
-            Some(uploader) => self.saw(id, uploader),
-            None => self.ended(id),
+        if ended_meanwhile {
+            return;
+        }
+        if is_open {
+            self.saw(id, uploader);
+        } else {
+            self.ended(id);
         }
     }
 
@@ -188,7 +191,7 @@ mod tests {
         for (ends, left) in [(ended, 0), (other, 1)] {
             uploads.look(ended);
             uploads.ended(ends);
-            uploads.looked(ended, Some(None));
+            uploads.looked(ended, true, None);
             assert_eq!(uploads.count(), left);
         }
     }
