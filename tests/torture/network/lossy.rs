@@ -13,7 +13,7 @@ use crate::scale::{counted, scaled};
 use crate::support::prelude::*;
 
 /// Set in the namespace: how many packets of a hundred are lost there.
-const LOSS: &str = "DATA_SERVER_TORTURE_LOSS";
+pub(super) const LOSS: &str = "DATA_SERVER_TORTURE_LOSS";
 
 /// Brings up a loopback with packets of an Ethernet's size, drops so many of a hundred, and runs the rest.
 const NAMESPACE: &str = "ip link set lo mtu 1500 up && nft \"add table ip lossy; \
@@ -21,7 +21,7 @@ const NAMESPACE: &str = "ip link set lo mtu 1500 up && nft \"add table ip lossy;
     add rule ip lossy in numgen random mod 100 < $1 drop\" && shift && exec \"$@\"";
 
 /// `command`, in a network where `percent` packets of a hundred are lost.
-fn losing(percent: u64, command: &[&str]) -> Command {
+pub(super) fn losing(percent: u64, command: &[&str]) -> Command {
     let mut unshare = Command::new("unshare");
     unshare
         .args(["--net", "sh", "-c", NAMESPACE, "sh", &percent.to_string()])

@@ -5,6 +5,7 @@
 
 mod lossy;
 mod transfer;
+mod vanished;
 
 use self::transfer::{LENGTHS, Transfer};
 use crate::proxy::{Fault, Faults, Proxy};

@@ -1,0 +1,53 @@
+//! A subscriber whose machine has gone without a word, in a network namespace that loses all packets from then on.
+
+use std::env;
+
+use super::lossy::{LOSS, losing};
+use crate::scale::counted;
+use crate::support::prelude::*;
+
+/// It stayed until TCP gave up by itself, after a quarter of an hour: what the server sent it was taken for a sign of life.
+#[test]
+fn a_subscriber_whose_machine_has_gone_is_found_out() {
+    if env::var_os(LOSS).is_some() {
+        return all_are_found_out();
+    }
+    let possible = losing(0, &["true"]).output();
+    only_where!(
+        possible.is_ok_and(|output| output.status.success()),
+        "subscribers that are gone",
+        "no network namespace, or no nft, here"
+    );
+    let this = env::current_exe().expect("this program");
+    let this = this.to_str().expect("a path in UTF-8");
+    let name = "network::vanished::a_subscriber_whose_machine_has_gone_is_found_out";
+    let status = losing(0, &[this, "--exact", name, "--nocapture"]).status();
+    assert!(status.expect("this program again").success());
+}
+
+fn all_are_found_out() {
+    let server = Launch::new(&["--threads", "1", "--http2-clear"]).start();
+    let events = Events::open(&server, "", "");
+    let socket = Socket::open(&server, "");
+    let mut client = Http2::connect(server.addr);
+    let watch = client.ask("GET", "http://t/-/watch", &[], true);
+    let mut watch = watch.expect("a request");
+    assert_eq!(watch.head().expect("a head").status, 200);
+    assert_eq!(server.connections(), 3);
+    let lose_all = ["add", "rule", "ip", "lossy", "in", "drop"];
+    assert!(
+        Command::new("nft")
+            .args(lose_all)
+            .status()
+            .expect("nft")
+            .success()
+    );
+    let since = Instant::now();
+    eventually("they are found out", || server.connections() == 0);
+    counted!(
+        "subscribers that are gone",
+        "3 ways to watch, found out within {} s",
+        since.elapsed().as_secs()
+    );
+    drop((events, socket, watch, client));
+}
