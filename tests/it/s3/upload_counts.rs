@@ -24,7 +24,8 @@ fn end(server: &TestServer, upload: &Resumable) -> u16 {
 
 /// A server whose search of the store has found so many.
 fn serve_and_find(bucket: &Bucket, found: u64) -> TestServer {
-    let server = serve(bucket, &[]);
+    // All are of one client.
+    let server = serve(bucket, &["--max-uploads-per-client", "0"]);
     // One request each: 10,000 take minutes on a busy machine.
     let is_found = within(Duration::from_secs(900), || unfinished(&server) == found);
     assert!(is_found, "the store is searched: {}", unfinished(&server));
