@@ -106,7 +106,8 @@ fn a_put_that_announces_the_free_space_and_sends_nothing_leaves_it_to_others() {
     let server = Launch::new(&["--min-free", "0"]).on(&mount.dir()).start();
     let mut greedy = server.connect();
     greedy.send(put_head("greedy", 290 << 20));
-    greedy.send(vec![0; 200_000]);
+    // More than is gathered before it is written.
+    greedy.send(vec![0; 1_000_000]);
     let in_flight = || Scrape::of(server.addr).only("data_server_uploads_in_flight");
     eventually("it is received", || in_flight() > 0.0);
     eventually("some of it is written", || free(&server) < 299 << 20);
