@@ -43,6 +43,7 @@ fn an_upload_that_announces_all_the_room_and_sends_nothing_takes_none() {
 
 #[test]
 fn one_client_has_half_of_the_room_and_another_the_rest() {
+    directory_only!("a value of a known length is sent on to a store and not staged");
     let server = TestServer::start(&["--max-staged", "4MiB"]);
     let value = pattern(1, 2 << 20);
     let too_long = server.connect().ask(put_head("k", (2 << 20) + 1));
