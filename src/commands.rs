@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use data_encoding::HEXLOWER;
 use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
@@ -102,11 +103,7 @@ fn new_token() -> Result<String, Failure> {
     let Evidence::Token(digest) = Evidence::token(token.as_bytes()) else {
         return Err(Failure::Misuse("no digest".to_owned()));
     };
-    let digest = digest.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a String does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    });
+    let digest = HEXLOWER.encode(&digest);
     Ok(format!("{token}\nsha256:{digest}\n"))
 }
 

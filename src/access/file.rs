@@ -10,6 +10,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
 use toml::Spanned;
 use toml::value::Datetime;
 
@@ -206,8 +207,8 @@ impl Reading<'_> {
         Ok(LinkKey::new(secret, prefix, subject))
     }
 
-    /// Warns of names of rules and link keys that no subject has. They give nobody a right; to refuse the file for them would keep
-    /// alive what its writer has just revoked, by taking the subject out.
+    /// Each name of a rule or a link key that no subject has becomes a warning. Such a name gives nobody a right. A file that is
+    /// refused for it would keep alive what its writer has just revoked, by taking the subject out.
     fn check_names(&self, file: &File, policy: &mut Policy) -> Result<(), BadAccess> {
         let reserved = HashSet::from([Rule::EVERY_SUBJECT, Rule::ANONYMOUS]);
         let mut unknown = Vec::new();
@@ -249,15 +250,8 @@ fn is_quotable(realm: &str) -> bool {
 /// The digest of `sha256:` and 64 hexadecimal digits.
 fn digest(text: &str) -> Option<TokenDigest> {
     let digits = text.strip_prefix("sha256:")?.as_bytes();
-    let mut digest = TokenDigest::default();
-    if digits.len() != 2 * digest.len() || !digits.iter().all(u8::is_ascii_hexdigit) {
-        return None;
-    }
-    for (byte, pair) in digest.iter_mut().zip(digits.chunks_exact(2)) {
-        let pair = std::str::from_utf8(pair).ok()?;
-        *byte = u8::from_str_radix(pair, 16).ok()?;
-    }
-    Some(digest)
+    let digest = HEXLOWER_PERMISSIVE.decode(digits).ok()?;
+    digest.try_into().ok()
 }
 
 fn time(given: &Datetime) -> Option<SystemTime> {

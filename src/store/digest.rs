@@ -3,6 +3,7 @@
 //! Hashing keeps a processor busy: [`Hasher`] moves from job to job on the compute threads, and holds no file.
 
 use bytes::Bytes;
+use data_encoding::HEXLOWER;
 use md5::Md5;
 use serde::{Deserialize, Serialize};
 use sha2::digest::common::hazmat::{SerializableState, SerializedState};
@@ -156,23 +157,12 @@ impl Hasher {
 }
 
 fn kept(hasher: &impl SerializableState) -> String {
-    use std::fmt::Write as _;
-    let mut text = String::new();
-    for byte in hasher.serialize() {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    HEXLOWER.encode(&hasher.serialize())
 }
 
 fn resumed<H: SerializableState>(text: &str) -> Result<H, NoState> {
-    let mut state = SerializedState::<H>::default();
-    if !text.is_ascii() || text.len() != 2 * state.len() {
-        return Err(NoState);
-    }
-    for (at, byte) in state.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).map_err(|_| NoState)?;
-    }
+    let state = HEXLOWER.decode(text.as_bytes()).map_err(|_| NoState)?;
+    let state = SerializedState::<H>::try_from(&state[..]).map_err(|_| NoState)?;
     H::deserialize(&state).map_err(|_| NoState)
 }
 

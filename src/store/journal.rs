@@ -15,6 +15,7 @@ mod history;
 mod kept;
 mod log;
 mod place;
+mod pool;
 mod recover;
 mod replay;
 mod segment;

@@ -7,6 +7,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use data_encoding::HEXLOWER_PERMISSIVE;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, TRAILER};
 use sfv::{BareItem, Dictionary, Item, ListEntry, Parser};
 
@@ -232,13 +233,8 @@ fn digest<const N: usize>(
 
 /// The bytes of 64 hexadecimal digits; a client that has not hashed what it sends has a word in their place.
 fn sha256_of_hex(text: &HeaderValue) -> Option<[u8; 32]> {
-    let is_hex = |text: &&str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
-    let text = text.to_str().ok().filter(is_hex)?;
-    let mut bytes = [0; 32];
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
-    }
-    Some(bytes)
+    let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?;
+    bytes.try_into().ok()
 }
 
 /// The one checksum that there is.

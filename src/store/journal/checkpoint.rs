@@ -1,5 +1,5 @@
-//! The checkpoint: the thread that has the kernel write the files of what was made, and then frees the segments; and what it shares with
-//! the publisher: which segments are free, up to where changes are made, and what the control file says of both.
+//! The checkpoint: the thread that has the kernel write the files of what was made, and then frees the segments; and the
+//! [`pool`](super::pool) of them that it shares with the publisher and notes in the control file.
 //!
 //! One `syncfs` makes all files durable that were made before it, so that the frames of their changes are settled. It runs
 //! beside the publisher, and does not hold it up. When it fails, the kernel may have dropped what it could not write, and tells so
@@ -20,6 +20,7 @@ use super::super::writer::Writer;
 use super::control::{self, Control, Live, now};
 use super::format::Record;
 use super::log::Log;
+use super::pool::{Pool, Task, Used};
 use super::replay::{Moment, Replay};
 use super::segment::Segment;
 use crate::failpoint;
@@ -42,81 +43,12 @@ pub(super) struct Checkpoints {
     pub(super) writer: Arc<Writer>,
     /// How many segments there may be.
     most: usize,
-    state: Mutex<State>,
+    pool: Mutex<Pool>,
     control: Mutex<Control>,
     for_checkpoint: Condvar,
     for_publisher: Condvar,
     /// Held by the publisher while it makes changes, and by the checkpoint while it writes values anew.
     turn: Mutex<()>,
-}
-
-/// A segment with frames.
-#[derive(Clone, Debug)]
-struct Used {
-    live: Live,
-    segment: Arc<Segment>,
-    /// Its writes or syncs have failed: it is used no more.
-    is_retired: bool,
-}
-
-#[derive(Debug)]
-struct State {
-    /// What the control file says, but for what `used` does.
-    said: control::State,
-    free: Vec<Arc<Segment>>,
-    /// With frames that may not be settled, oldest first.
-    used: Vec<Used>,
-    next_index: u32,
-    /// All changes before this one are made, but for those that are `cancelled`.
-    made: u64,
-    /// The sequence numbers of changes that were not made, of those that are not settled.
-    cancelled: Vec<u64>,
-    /// When a checkpoint is due, if there is anything for it.
-    due: Option<Instant>,
-    /// How often a segment was asked for that was not there, and how many of these have been answered.
-    asks: u64,
-    answered: u64,
-    /// Why there is no further segment.
-    refusal: Option<Errno>,
-    is_ended: bool,
-}
-
-/// What the checkpoint is to do.
-#[derive(Clone, Copy, Debug)]
-struct Task {
-    /// Up to where it settles, if it does.
-    settle: Option<u64>,
-    /// The index of the segment that it makes, if it makes one.
-    make: Option<u32>,
-    /// How many asks for a segment are met then as well as can be.
-    asks: u64,
-    /// It is the last.
-    is_last: bool,
-}
-
-impl State {
-    /// A checkpoint is due within this time.
-    fn hurry(&mut self, within: Duration) {
-        let due = Instant::now() + within;
-        self.due = Some(self.due.map_or(due, |before| before.min(due)));
-    }
-
-    /// Up to where there is something to settle; what comes later is due anew.
-    fn take_due(&mut self) -> Option<u64> {
-        let has_any = self.made > self.said.settled
-            || self.said.is_suspect
-            || self.used.iter().any(|used| used.is_retired);
-        self.due = None;
-        has_any.then_some(self.made)
-    }
-
-    /// Takes the segments away of which all is settled: those before the one that goes on from there.
-    fn take_settled(&mut self) -> Vec<Used> {
-        let settled = self.said.settled;
-        let later = self.used.iter().skip(1);
-        let count = later.take_while(|used| used.live.first <= settled).count();
-        self.used.drain(..count).collect()
-    }
 }
 
 impl Checkpoints {
@@ -131,25 +63,12 @@ impl Checkpoints {
     ) -> Result<Self, Errno> {
         let control = Control::open(&dir)?;
         control.write_durably(&said)?;
-        let state = State {
-            next_index: free.iter().map(|s| s.index() + 1).max().unwrap_or(0),
-            made: said.settled,
-            said,
-            free,
-            used: Vec::new(),
-            cancelled: Vec::new(),
-            due: None,
-            asks: 0,
-            answered: 0,
-            refusal: None,
-            is_ended: false,
-        };
         Ok(Self {
             journal,
             dir,
             writer,
             most,
-            state: Mutex::new(state),
+            pool: Mutex::new(Pool::new(said, free)),
             control: Mutex::new(control),
             for_checkpoint: Condvar::new(),
             for_publisher: Condvar::new(),
@@ -157,8 +76,8 @@ impl Checkpoints {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has the control file say how things stand, as `write` writes it.
@@ -167,13 +86,13 @@ impl Checkpoints {
         write: impl FnOnce(&Control, &control::State) -> Result<(), Errno>,
     ) -> Result<(), Errno> {
         let control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = self.state();
+        let pool = self.pool();
         let said = control::State {
             time: now(),
-            live: state.used.iter().map(|used| used.live).collect(),
-            ..state.said.clone()
+            live: pool.used.iter().map(|used| used.live).collect(),
+            ..pool.said.clone()
         };
-        drop(state);
+        drop(pool);
         write(&control, &said)
     }
 
@@ -190,25 +109,25 @@ impl Checkpoints {
         first: u64,
         opening: &[u8],
     ) -> Result<Arc<Segment>, Errno> {
-        let mut state = self.state();
-        if state.free.is_empty() {
-            state.asks += 1;
-            let asked = state.asks;
+        let mut pool = self.pool();
+        if pool.free.is_empty() {
+            pool.asks += 1;
+            let asked = pool.asks;
             self.for_checkpoint.notify_one();
-            state = self
+            pool = self
                 .for_publisher
-                .wait_while(state, |s| s.free.is_empty() && s.answered < asked)
+                .wait_while(pool, |s| s.free.is_empty() && s.answered < asked)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        let Some(segment) = state.free.pop() else {
-            return Err(state.refusal.unwrap_or(Errno::NOSPC));
+        let Some(segment) = pool.free.pop() else {
+            return Err(pool.refusal.unwrap_or(Errno::NOSPC));
         };
         // The one before is full: it is freed as early as can be.
-        if !state.used.is_empty() {
-            state.hurry(Duration::ZERO);
+        if !pool.used.is_empty() {
+            pool.hurry(Duration::ZERO);
         }
         self.for_checkpoint.notify_one();
-        state.used.push(Used {
+        pool.used.push(Used {
             live: Live {
                 generation,
                 index: segment.index(),
@@ -217,7 +136,7 @@ impl Checkpoints {
             segment: Arc::clone(&segment),
             is_retired: false,
         });
-        drop(state);
+        drop(pool);
         segment.write(opening, 0)?;
         segment.sync()?;
         self.note(Control::write_durably)?;
@@ -226,41 +145,41 @@ impl Checkpoints {
 
     /// The segment of this generation is written and synced no more: a checkpoint is due at once.
     pub(super) fn retire(&self, generation: u64) {
-        let mut state = self.state();
-        let mut used = state.used.iter_mut();
+        let mut pool = self.pool();
+        let mut used = pool.used.iter_mut();
         if let Some(used) = used.find(|used| used.live.generation == generation) {
             used.is_retired = true;
         }
-        state.hurry(Duration::ZERO);
+        pool.hurry(Duration::ZERO);
         self.for_checkpoint.notify_one();
     }
 
     /// All changes before `end` are made, but for those that are `cancelled`: a checkpoint settles them.
     pub(super) fn made(&self, end: u64, cancelled: &[u64]) {
-        let mut state = self.state();
-        state.made = end;
-        state.cancelled.extend(cancelled);
+        let mut pool = self.pool();
+        pool.made = end;
+        pool.cancelled.extend(cancelled);
         // What was retired is needed until what follows it is settled.
-        let is_urgent = state.used.iter().any(|used| used.is_retired);
-        let before = state.due;
-        state.hurry(if is_urgent {
+        let is_urgent = pool.used.iter().any(|used| used.is_retired);
+        let before = pool.due;
+        pool.hurry(if is_urgent {
             Duration::ZERO
         } else {
             interval()
         });
-        if state.due != before {
+        if pool.due != before {
             self.for_checkpoint.notify_one();
         }
     }
 
     /// Up to where the log is settled.
     pub(super) fn settled(&self) -> u64 {
-        self.state().said.settled
+        self.pool().said.settled
     }
 
     /// Nothing more will be made.
     pub(super) fn end(&self) {
-        self.state().is_ended = true;
+        self.pool().is_ended = true;
         self.for_checkpoint.notify_one();
     }
 
@@ -272,7 +191,7 @@ impl Checkpoints {
             if let Some(index) = task.make {
                 self.make(index);
             }
-            self.state().answered = task.asks;
+            self.pool().answered = task.asks;
             self.for_publisher.notify_one();
             if task.is_last {
                 return settled;
@@ -282,38 +201,29 @@ impl Checkpoints {
 
     /// What is to be done next, once there is something.
     fn task(&self) -> Task {
-        let mut state = self.state();
+        let mut pool = self.pool();
         loop {
             let now = Instant::now();
-            let is_asked = state.asks > state.answered;
-            let may_settle = is_asked || state.is_ended || state.due.is_some_and(|due| due <= now);
-            let lacks = state.free.is_empty() && state.used.len() < self.most && !state.is_ended;
-            let makes = lacks && (is_asked || state.refusal.is_none());
-            if may_settle || makes {
-                return Task {
-                    settle: if may_settle { state.take_due() } else { None },
-                    make: makes.then_some(state.next_index),
-                    asks: state.asks,
-                    is_last: state.is_ended,
-                };
+            if let Some(task) = pool.task(now, self.most) {
+                return task;
             }
-            let wait = state.due.map_or(Duration::MAX, |due| due - now);
-            let waited = self.for_checkpoint.wait_timeout(state, wait);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let wait = pool.due.map_or(Duration::MAX, |due| due - now);
+            let waited = self.for_checkpoint.wait_timeout(pool, wait);
+            pool = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
     fn make(&self, index: u32) {
-        let made = Segment::create(&self.dir, index, self.state().said.size);
-        let mut state = self.state();
+        let made = Segment::create(&self.dir, index, self.pool().said.size);
+        let mut pool = self.pool();
         match made {
             Ok(segment) => {
-                state.next_index = index + 1;
-                state.free.push(Arc::new(segment));
+                pool.next_index = index + 1;
+                pool.free.push(Arc::new(segment));
             }
             Err(errno) => {
                 tracing::error!(error = %errno, "cannot make a segment of the journal");
-                state.refusal = Some(errno);
+                pool.refusal = Some(errno);
             }
         }
     }
@@ -338,7 +248,7 @@ impl Checkpoints {
     /// Puts the files of all that is made on the disk. Until it has, nothing that the kernel remembers of them is trusted, by no later
     /// server either.
     fn write_files(&self) -> Result<(), Error> {
-        let has_failed = std::mem::replace(&mut self.state().said.is_suspect, true);
+        let has_failed = std::mem::replace(&mut self.pool().said.is_suspect, true);
         self.note(Control::write)
             .map_err(Error::errno_while("write the journal"))?;
         match sync_files(&self.writer) {
@@ -357,7 +267,7 @@ impl Checkpoints {
     /// A checkpoint has failed, which the control file says on the disk. The next one is due some time later.
     fn fail(&self) {
         let again = Instant::now() + interval();
-        self.state().due.get_or_insert(again);
+        self.pool().due.get_or_insert(again);
         if let Err(errno) = self.note(Control::write_durably) {
             tracing::error!(error = %errno, "cannot note that a checkpoint of the journal failed");
         }
@@ -366,13 +276,13 @@ impl Checkpoints {
     /// Makes all files anew whose changes are not settled. What is made meanwhile is settled later.
     fn write_anew(&self) -> Result<(), Error> {
         let _turn = self.turn();
-        let state = self.state();
-        let used = state.used.iter();
+        let pool = self.pool();
+        let used = pool.used.iter();
         let parts: Vec<_> = used
             .map(|u| (u.live, Some(Arc::clone(&u.segment))))
             .collect();
-        let (unsettled, cancelled) = (state.said.settled..state.made, state.cancelled.clone());
-        drop(state);
+        let (unsettled, cancelled) = (pool.said.settled..pool.made, pool.cancelled.clone());
+        drop(pool);
         let log = Log::read(self.journal, &parts, unsettled, None);
         let log = log.map_err(Error::errno_while("read the journal"))?;
         if let Some(damage) = log.damage {
@@ -390,22 +300,22 @@ impl Checkpoints {
 
     /// All before `to` is in the files, on the disk.
     fn free(&self, to: u64) -> Result<(), Error> {
-        let mut state = self.state();
-        (state.said.settled, state.said.is_suspect) = (to, false);
-        drop(state);
+        let mut pool = self.pool();
+        (pool.said.settled, pool.said.is_suspect) = (to, false);
+        drop(pool);
         self.note(Control::write_durably)
             .map_err(Error::errno_while("note what is settled"))?;
-        let mut state = self.state();
-        state.cancelled.retain(|&of| of >= to);
-        state.refusal = None;
-        for used in state.take_settled() {
+        let mut pool = self.pool();
+        pool.cancelled.retain(|&of| of >= to);
+        pool.refusal = None;
+        for used in pool.take_settled() {
             if !used.is_retired {
-                state.free.push(used.segment);
+                pool.free.push(used.segment);
             } else if let Err(errno) = used.segment.remove(&self.dir) {
                 tracing::warn!(error = %errno, "a segment of the journal that is used no more stays");
             }
         }
-        drop(state);
+        drop(pool);
         self.for_publisher.notify_one();
         Ok(())
     }

@@ -159,8 +159,8 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Whether a damaged log is gone on with and set aside. It ends the start where it is needed and nobody has given up what is
-    /// missing.
+    /// A damaged log ends the start where it is needed, unless the operator has given up what is missing, or the directory is a copy of
+    /// one in use: then the answer is true, and the journal's files are to be set aside.
     fn gives_up(&self, log: &Log, is_on_disk: bool) -> Result<bool, OpenError> {
         let Some(damage) = &log.damage else {
             return Ok(false);

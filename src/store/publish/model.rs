@@ -6,28 +6,28 @@
 //! be torn, of the frames that were not synced any number may be whole. A replay, cut off anywhere and begun again, must then leave
 //! each key as an order of the writers' changes explains it that has all acknowledged ones.
 
-use std::cell::{Cell, RefCell};
+mod cut;
+mod world;
+
 use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
 use proptest::prelude::*;
-use rustix::io::Errno;
 
-use super::super::attributes::Attributes;
 use super::super::batch_reply;
 use super::super::changes::Changes;
 use super::super::error::Error;
-use super::super::journal::{self, Fate, FrameBuilder, Head, History, Log, Record};
 use super::super::key::Key;
-use super::super::meta::{Meta, Version};
+use super::super::meta::Version;
 use super::super::upload::NewValue;
 use super::acknowledge::Acknowledger;
-use super::change::{Applied, Change, Made, Outcome, Pending, Plan, Seen, Told};
-use super::pipeline::{Files, Pipeline};
+use super::change::{Change, Outcome};
+use super::pipeline::Pipeline;
+use cut::{Disk, Replay, disks, time};
+use world::{Frames, World, nanos, version};
 
 const KEYS: [&str; 3] = ["k", "k/x", "q"];
 const LARGE: u64 = 1 << 20;
@@ -83,229 +83,6 @@ struct Planted {
     no_cancel: bool,
     /// Answers do not wait for the sync.
     early: bool,
-}
-
-/// The kernel's view of the files, and what the disk may have of it.
-struct World {
-    planted: Planted,
-    now: Cell<i128>,
-    names: RefCell<State>,
-    /// What each name stood for since it was last synced, that first.
-    durable: RefCell<[Vec<Value>; KEYS.len()]>,
-    /// Values whose bytes may not be on the disk.
-    torn: RefCell<BTreeSet<i128>>,
-    /// What was planned: by which writer, of which key, and what it makes of what.
-    planned: RefCell<Vec<(usize, usize, Value, Value)>>,
-    /// Who asks.
-    asking: Arc<AtomicUsize>,
-    fails: Cell<bool>,
-}
-
-fn key_index(key: &str) -> usize {
-    KEYS.iter()
-        .position(|other| *other == key)
-        .expect("a key of the model")
-}
-
-/// Whether there can be no value with the name of the first while there is one with that of the second.
-fn excludes(a: usize, b: usize) -> bool {
-    matches!((a, b), (0, 1) | (1, 0))
-}
-
-fn version(nanos: i128) -> Version {
-    Version::from_nanos(nanos)
-}
-
-fn meta(value: Value) -> Option<Meta> {
-    value.map(|nanos| Meta {
-        len: 1,
-        version: version(nanos),
-    })
-}
-
-fn nanos(meta: Option<Meta>) -> Value {
-    meta.map(|meta| meta.version.nanos())
-}
-
-impl World {
-    fn new(first: State, planted: Planted) -> Self {
-        Self {
-            planted,
-            now: Cell::new(1000),
-            names: RefCell::new(first),
-            durable: RefCell::new(first.map(|value| vec![value])),
-            torn: RefCell::default(),
-            planned: RefCell::default(),
-            asking: Arc::default(),
-            fails: Cell::new(false),
-        }
-    }
-
-    fn next_version(&self) -> i128 {
-        self.now.set(self.now.get() + 10);
-        self.now.get()
-    }
-
-    fn set(&self, key: usize, value: Value) {
-        self.names.borrow_mut()[key] = value;
-        self.durable.borrow_mut()[key].push(value);
-    }
-
-    /// All that there is comes to the disk.
-    fn settle(&self) {
-        let names = *self.names.borrow();
-        *self.durable.borrow_mut() = names.map(|value| vec![value]);
-        self.torn.borrow_mut().clear();
-    }
-
-    fn is_occupied(&self, key: usize) -> bool {
-        let names = self.names.borrow();
-        (0..KEYS.len()).any(|other| excludes(key, other) && names[other].is_some())
-    }
-}
-
-impl Files for World {
-    fn check(&self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn see(&self, pending: &Pending, key: &Key<'_>) -> Seen {
-        if self.planted.no_pending {
-            return Seen::Nothing;
-        }
-        pending.see(key)
-    }
-
-    fn find(&self, change: &Change) -> Result<Option<Meta>, Error> {
-        let key = key_index(change.key.as_str());
-        if change.value.is_some() && self.is_occupied(key) {
-            return Err(Error::Occupied(String::new()));
-        }
-        Ok(meta(self.names.borrow()[key]))
-    }
-
-    fn result(&self, change: &mut Change, base: Option<Meta>) -> Result<Option<Meta>, Error> {
-        let result = change.value.as_ref().map(|_| self.next_version());
-        let key = key_index(change.key.as_str());
-        let planned = (self.asking.load(Relaxed), key, nanos(base), result);
-        self.planned.borrow_mut().push(planned);
-        Ok(meta(result))
-    }
-
-    fn small<'c>(&self, change: &'c Change) -> Option<(&'c Attributes, &'c [Bytes])> {
-        let value = change.value.as_ref().filter(|value| value.len() != LARGE);
-        value.and_then(NewValue::in_memory)
-    }
-
-    fn stage(&self, _: &mut Change, _: Plan) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn make(&self, change: Change, plan: Plan) -> Applied {
-        let key = key_index(change.key.as_str());
-        if self.fails.take() {
-            return Applied::Made(change.refuse(Error::new("link", Errno::IO)));
-        }
-        if change.value.is_some() && self.is_occupied(key) {
-            return Applied::Made(change.refuse(Error::Occupied(String::new())));
-        }
-        if self.names.borrow()[key] != nanos(plan.base) {
-            return Applied::Moved(change);
-        }
-        let result = nanos(plan.result);
-        self.set(key, result);
-        if result.is_some() && self.small(&change).is_none() {
-            // Its bytes were synced before, and its name is, with all names of the folder, before it is answered.
-            let mut durable = self.durable.borrow_mut();
-            durable[key] = vec![result];
-            for other in (0..KEYS.len()).filter(|other| excludes(key, *other)) {
-                durable[other] = vec![None];
-            }
-        } else {
-            self.torn.borrow_mut().extend(result);
-        }
-        Applied::Made(Made {
-            key: Some(change.key),
-            told: Told::Nothing,
-            outcome: Ok(plan.result.or(plan.base).map(|meta| meta.version)),
-            folders: Vec::new(),
-            reply_to: change.reply_to,
-        })
-    }
-}
-
-/// The log: frames, of which the first are synced.
-#[derive(Default)]
-struct Frames {
-    all: Vec<Bytes>,
-    synced: usize,
-    next: u64,
-    /// Sequence numbers before this one are settled, and up to which are made.
-    settled: u64,
-    made: u64,
-    failed: bool,
-    /// When what is appended next was decided.
-    time: i64,
-    planted: Planted,
-}
-
-fn head(frame: &[u8]) -> Head {
-    Head::parse(frame).expect("a frame")
-}
-
-impl Frames {
-    fn synced_before(&self) -> u64 {
-        self.all[..self.synced]
-            .last()
-            .map_or(1, |frame| head(frame).end())
-    }
-
-    fn fail(&mut self) {
-        self.all.truncate(self.synced);
-        self.next = self.synced_before();
-        self.failed = true;
-    }
-}
-
-impl Log for Frames {
-    fn frame(&self) -> FrameBuilder {
-        FrameBuilder::new(self.time)
-    }
-
-    fn has_room(&self, _: &FrameBuilder) -> bool {
-        true
-    }
-
-    fn append(&mut self, frame: FrameBuilder) -> Result<(u64, u64), Error> {
-        let first = self.next.max(1);
-        let mut head = Head::new(7, 1, first);
-        head.synced = self.synced_before();
-        let frame = Bytes::from(frame.finish(head)?);
-        let end = self::head(&frame).end();
-        self.all.push(frame);
-        self.next = end;
-        Ok((first, end))
-    }
-
-    fn is_synced(&self, end: u64) -> bool {
-        self.planted.early || end <= self.synced_before()
-    }
-
-    async fn wait(&mut self) -> Result<(), Error> {
-        self.poll().unwrap_or(Ok(()))
-    }
-
-    fn poll(&mut self) -> Option<Result<(), Error>> {
-        let failed = std::mem::take(&mut self.failed);
-        failed.then(|| Err(Error::new("sync the journal", Errno::IO)))
-    }
-
-    fn publish(&mut self, end: Option<u64>, make: impl FnOnce() -> Vec<u64>) {
-        make();
-        if let Some(end) = end {
-            self.made = end;
-        }
-    }
 }
 
 /// A change that was asked for, and what its writer has heard.
@@ -500,143 +277,6 @@ impl Case<'_> {
             }
         }
     }
-}
-
-/// What a disk has.
-#[derive(Clone)]
-struct Disk {
-    names: State,
-    torn: BTreeSet<i128>,
-}
-
-impl Disk {
-    /// Whether each key stands for what it may, whole.
-    fn check(&self, may_be: &[BTreeSet<Value>; KEYS.len()]) -> Result<(), String> {
-        for (key, may_be) in may_be.iter().enumerate() {
-            let value = self.names[key];
-            let is_torn = value.is_some_and(|value| self.torn.contains(&value));
-            if !may_be.contains(&value) || is_torn {
-                let key = KEYS[key];
-                return Err(format!(
-                    "{key} is {value:?} (torn: {is_torn}), and may be {may_be:?}"
-                ));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Each name as at any moment since it was last synced.
-fn disks(durable: &[Vec<Value>; KEYS.len()]) -> BTreeSet<State> {
-    let mut disks = BTreeSet::new();
-    for &k in &durable[0] {
-        for &x in &durable[1] {
-            for &q in &durable[2] {
-                if k.is_some() && x.is_some() {
-                    disks.extend([[k, None, q], [None, x, q]]);
-                } else {
-                    disks.insert([k, x, q]);
-                }
-            }
-        }
-    }
-    disks
-}
-
-/// The replay, as `journal::replay` does it.
-struct Replay<'a> {
-    frames: &'a [Bytes],
-    settled: u64,
-    planted: Planted,
-}
-
-impl Replay<'_> {
-    fn each(&self, mut show: impl FnMut(&Record, u64)) {
-        for frame in self.frames {
-            let head = head(frame);
-            for (record, sequence) in head
-                .read(frame.clone())
-                .expect("a whole frame")
-                .iter()
-                .zip(head.first..)
-            {
-                if sequence >= self.settled {
-                    show(record, sequence);
-                }
-            }
-        }
-    }
-
-    /// What is left on the `disk` after so many values are made.
-    fn run(&self, mut disk: Disk, most: usize) -> Disk {
-        let mut history = History::default();
-        self.each(|record, _| {
-            let is_cancel = matches!(record, Record::Cancel(_));
-            if !(is_cancel && self.planted.no_cancel) {
-                history.add(record);
-            }
-        });
-        let mut made = 0;
-        self.each(|record, _| {
-            let Record::Change(change) = record else {
-                return;
-            };
-            let key = key_index(change.key.as_str());
-            let may_count = if self.planted.by_version {
-                self.is_highest(change)
-            } else {
-                history.may_count(change)
-            };
-            if !may_count || made == most {
-                return;
-            }
-            let found = disk.names[key];
-            let mut fate = history.fate(change, found.map(version));
-            // Times are those of versions here, which are drawn in their order.
-            let changed = found.map_or(0, time);
-            if fate == Fate::Foreign && History::is_older(change, changed) {
-                fate = Fate::Made;
-            }
-            match (fate, change.result) {
-                (Fate::Made | Fate::Compared, Some(version)) => {
-                    let version = version.nanos();
-                    for other in (0..KEYS.len()).filter(|other| excludes(key, *other)) {
-                        let in_the_way = disk.names[other].map_or(0, time);
-                        if !History::is_older(change, in_the_way) {
-                            return;
-                        }
-                        disk.names[other] = None;
-                    }
-                    disk.names[key] = Some(version);
-                    disk.torn.remove(&version);
-                    made += 1;
-                }
-                (Fate::Made, None) => {
-                    disk.names[key] = None;
-                    made += 1;
-                }
-                _ => {}
-            }
-        });
-        disk
-    }
-
-    /// As it was before: the highest version counts, whatever its place.
-    fn is_highest(&self, change: &journal::Change) -> bool {
-        let mut highest = None;
-        self.each(|record, _| {
-            if let Record::Change(other) = record
-                && other.key == change.key
-            {
-                highest = highest.max(other.result);
-            }
-        });
-        change.result == highest
-    }
-}
-
-fn time(version: i128) -> i64 {
-    i64::try_from(version).expect("a time")
 }
 
 /// All that a writer may ask of `k` and the key below it.

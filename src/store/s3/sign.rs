@@ -7,6 +7,7 @@ mod presign;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use sha2::{Digest, Sha256};
@@ -182,9 +183,7 @@ fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {
 
 /// `bytes` in hexadecimal digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|b| [b >> 4, b & 15]);
-    digits.map(|d| char::from(DIGITS[usize::from(d)])).collect()
+    HEXLOWER.encode(bytes)
 }
 
 /// `now` as `20130524T000000Z`.

@@ -30,27 +30,9 @@ const DOING: [(&str, Begin); 7] = [
         let client = Http2::with_wide_windows(server.addr);
         reading(client, server, 8)
     }),
-    ("receiving bodies", |server| {
-        let mut client = Http2::connect(server.addr);
-        let uploads = (0..8).map(|n| {
-            let mut put = ask(&mut client, "PUT", &format!("/part{n}"), false);
-            put.send(pattern(n, 40_000), false).expect("room");
-            put
-        });
-        let uploads = uploads.collect();
-        Doing(client, uploads)
-    }),
+    ("receiving bodies", |server| uploading(server, &[])),
     ("receiving resumable uploads", |server| {
-        let mut client = Http2::connect(server.addr);
-        let uploads = (0..4).map(|n| {
-            let (uri, fields) = (format!("http://t/again{n}"), [("upload-complete", "?0")]);
-            let put = client.ask("PUT", &uri, &fields, false);
-            let mut put = put.expect("a request");
-            put.send(pattern(n, 40_000), false).expect("room");
-            put
-        });
-        let uploads = uploads.collect();
-        Doing(client, uploads)
+        uploading(server, &[("upload-complete", "?0")])
     }),
     ("compressing", |server| {
         let mut client = Http2::connect(server.addr);
@@ -93,6 +75,19 @@ fn reading(mut client: Http2, server: &TestServer, count: usize) -> Doing {
     }
     eventually("bodies have begun", || sent() > before + 500_000.0);
     Doing(client, values)
+}
+
+/// Begins uploads with these fields, and ends none.
+fn uploading(server: &TestServer, fields: &[(&str, &str)]) -> Doing {
+    let mut client = Http2::connect(server.addr);
+    let uploads = (0..8).map(|n| {
+        let put = client.ask("PUT", &format!("http://t/part{n}"), fields, false);
+        let mut put = put.expect("a request");
+        put.send(pattern(n, 40_000), false).expect("room");
+        put
+    });
+    let uploads = uploads.collect();
+    Doing(client, uploads)
 }
 
 fn place_values(server: &TestServer) {

@@ -21,7 +21,7 @@ const NAMESPACE: &str = "ip link set lo mtu 1500 up && nft \"add table ip lossy;
     add rule ip lossy in numgen random mod 100 < $1 drop\" && shift && exec \"$@\"";
 
 /// `command`, in a network where `percent` packets of a hundred are lost.
-pub(super) fn losing(percent: u64, command: &[&str]) -> Command {
+fn losing(percent: u64, command: &[&str]) -> Command {
     let mut unshare = Command::new("unshare");
     unshare
         .args(["--net", "sh", "-c", NAMESPACE, "sh", &percent.to_string()])
@@ -32,6 +32,23 @@ pub(super) fn losing(percent: u64, command: &[&str]) -> Command {
         )
         .env(LOSS, percent.to_string());
     unshare
+}
+
+/// Starts the test `name` again, where so many percent of the packets are lost.
+pub(super) fn again_where_packets_are_lost(name: &str, percents: &[u64]) {
+    let possible = losing(0, &["true"]).output();
+    only_where!(
+        possible.is_ok_and(|output| output.status.success()),
+        name,
+        "no network namespace, or no nft, here"
+    );
+    let this = env::current_exe().expect("this program");
+    let this = this.to_str().expect("a path in UTF-8");
+    for &percent in percents {
+        let status = losing(percent, &[this, "--exact", name, "--nocapture"]).status();
+        let is_right = status.expect("this program again").success();
+        assert!(is_right, "{percent}% lost");
+    }
 }
 
 /// Segments that the kernel has sent again, in this network.
@@ -50,20 +67,8 @@ fn a_lossy_network_costs_time_and_no_value() {
     if let Ok(percent) = env::var(LOSS) {
         return transfer_all(&percent);
     }
-    let possible = losing(1, &["true"]).output();
-    only_where!(
-        possible.is_ok_and(|output| output.status.success()),
-        "lossy networks",
-        "no network namespace, or no nft, here"
-    );
-    let this = env::current_exe().expect("this program");
-    let this = this.to_str().expect("a path in UTF-8");
     let name = "network::lossy::a_lossy_network_costs_time_and_no_value";
-    for percent in [1, 10] {
-        let status = losing(percent, &[this, "--exact", name, "--nocapture"]).status();
-        let is_right = status.expect("this program again").success();
-        assert!(is_right, "{percent}% lost");
-    }
+    again_where_packets_are_lost(name, &[1, 10]);
 }
 
 fn transfer_all(percent: &str) {

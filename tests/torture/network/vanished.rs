@@ -2,7 +2,7 @@
 
 use std::env;
 
-use super::lossy::{LOSS, losing};
+use super::lossy::{LOSS, again_where_packets_are_lost};
 use crate::scale::counted;
 use crate::support::prelude::*;
 
@@ -12,17 +12,8 @@ fn a_subscriber_whose_machine_has_gone_is_found_out() {
     if env::var_os(LOSS).is_some() {
         return all_are_found_out();
     }
-    let possible = losing(0, &["true"]).output();
-    only_where!(
-        possible.is_ok_and(|output| output.status.success()),
-        "subscribers that are gone",
-        "no network namespace, or no nft, here"
-    );
-    let this = env::current_exe().expect("this program");
-    let this = this.to_str().expect("a path in UTF-8");
     let name = "network::vanished::a_subscriber_whose_machine_has_gone_is_found_out";
-    let status = losing(0, &[this, "--exact", name, "--nocapture"]).status();
-    assert!(status.expect("this program again").success());
+    again_where_packets_are_lost(name, &[0]);
 }
 
 fn all_are_found_out() {

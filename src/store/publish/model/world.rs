@@ -1,0 +1,242 @@
+//! The files and the log of the model, as the pipeline uses them: names that are made and not synced, frames of which the first are.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use bytes::Bytes;
+use rustix::io::Errno;
+
+use super::super::super::attributes::Attributes;
+use super::super::super::error::Error;
+use super::super::super::journal::{FrameBuilder, Head, Log};
+use super::super::super::key::Key;
+use super::super::super::meta::{Meta, Version};
+use super::super::super::upload::NewValue;
+use super::super::change::{Applied, Change, Made, Pending, Plan, Seen, Told};
+use super::super::pipeline::Files;
+use super::{KEYS, LARGE, Planted, State, Value};
+
+/// The kernel's view of the files, and what the disk may have of it.
+pub(super) struct World {
+    pub(super) planted: Planted,
+    pub(super) now: Cell<i128>,
+    pub(super) names: RefCell<State>,
+    /// What each name stood for since it was last synced, that first.
+    pub(super) durable: RefCell<[Vec<Value>; KEYS.len()]>,
+    /// Values whose bytes may not be on the disk.
+    pub(super) torn: RefCell<BTreeSet<i128>>,
+    /// What was planned: by which writer, of which key, and what it makes of what.
+    pub(super) planned: RefCell<Vec<(usize, usize, Value, Value)>>,
+    /// Who asks.
+    pub(super) asking: Arc<AtomicUsize>,
+    pub(super) fails: Cell<bool>,
+}
+
+pub(super) fn key_index(key: &str) -> usize {
+    KEYS.iter()
+        .position(|other| *other == key)
+        .expect("a key of the model")
+}
+
+/// Whether there can be no value with the name of the first while there is one with that of the second.
+pub(super) fn excludes(a: usize, b: usize) -> bool {
+    matches!((a, b), (0, 1) | (1, 0))
+}
+
+pub(super) fn version(nanos: i128) -> Version {
+    Version::from_nanos(nanos)
+}
+
+pub(super) fn meta(value: Value) -> Option<Meta> {
+    value.map(|nanos| Meta {
+        len: 1,
+        version: version(nanos),
+    })
+}
+
+pub(super) fn nanos(meta: Option<Meta>) -> Value {
+    meta.map(|meta| meta.version.nanos())
+}
+
+impl World {
+    pub(super) fn new(first: State, planted: Planted) -> Self {
+        Self {
+            planted,
+            now: Cell::new(1000),
+            names: RefCell::new(first),
+            durable: RefCell::new(first.map(|value| vec![value])),
+            torn: RefCell::default(),
+            planned: RefCell::default(),
+            asking: Arc::default(),
+            fails: Cell::new(false),
+        }
+    }
+
+    pub(super) fn next_version(&self) -> i128 {
+        self.now.set(self.now.get() + 10);
+        self.now.get()
+    }
+
+    pub(super) fn set(&self, key: usize, value: Value) {
+        self.names.borrow_mut()[key] = value;
+        self.durable.borrow_mut()[key].push(value);
+    }
+
+    /// All that there is comes to the disk.
+    pub(super) fn settle(&self) {
+        let names = *self.names.borrow();
+        *self.durable.borrow_mut() = names.map(|value| vec![value]);
+        self.torn.borrow_mut().clear();
+    }
+
+    pub(super) fn is_occupied(&self, key: usize) -> bool {
+        let names = self.names.borrow();
+        (0..KEYS.len()).any(|other| excludes(key, other) && names[other].is_some())
+    }
+}
+
+impl Files for World {
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn see(&self, pending: &Pending, key: &Key<'_>) -> Seen {
+        if self.planted.no_pending {
+            return Seen::Nothing;
+        }
+        pending.see(key)
+    }
+
+    fn find(&self, change: &Change) -> Result<Option<Meta>, Error> {
+        let key = key_index(change.key.as_str());
+        if change.value.is_some() && self.is_occupied(key) {
+            return Err(Error::Occupied(String::new()));
+        }
+        Ok(meta(self.names.borrow()[key]))
+    }
+
+    fn result(&self, change: &mut Change, base: Option<Meta>) -> Result<Option<Meta>, Error> {
+        let result = change.value.as_ref().map(|_| self.next_version());
+        let key = key_index(change.key.as_str());
+        let planned = (self.asking.load(Relaxed), key, nanos(base), result);
+        self.planned.borrow_mut().push(planned);
+        Ok(meta(result))
+    }
+
+    fn small<'c>(&self, change: &'c Change) -> Option<(&'c Attributes, &'c [Bytes])> {
+        let value = change.value.as_ref().filter(|value| value.len() != LARGE);
+        value.and_then(NewValue::in_memory)
+    }
+
+    fn stage(&self, _: &mut Change, _: Plan) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn make(&self, change: Change, plan: Plan) -> Applied {
+        let key = key_index(change.key.as_str());
+        if self.fails.take() {
+            return Applied::Made(change.refuse(Error::new("link", Errno::IO)));
+        }
+        if change.value.is_some() && self.is_occupied(key) {
+            return Applied::Made(change.refuse(Error::Occupied(String::new())));
+        }
+        if self.names.borrow()[key] != nanos(plan.base) {
+            return Applied::Moved(change);
+        }
+        let result = nanos(plan.result);
+        self.set(key, result);
+        if result.is_some() && self.small(&change).is_none() {
+            // Its bytes were synced before, and its name is, with all names of the folder, before it is answered.
+            let mut durable = self.durable.borrow_mut();
+            durable[key] = vec![result];
+            for other in (0..KEYS.len()).filter(|other| excludes(key, *other)) {
+                durable[other] = vec![None];
+            }
+        } else {
+            self.torn.borrow_mut().extend(result);
+        }
+        Applied::Made(Made {
+            key: Some(change.key),
+            told: Told::Nothing,
+            outcome: Ok(plan.result.or(plan.base).map(|meta| meta.version)),
+            folders: Vec::new(),
+            reply_to: change.reply_to,
+        })
+    }
+}
+
+/// The log: frames, of which the first are synced.
+#[derive(Default)]
+pub(super) struct Frames {
+    pub(super) all: Vec<Bytes>,
+    pub(super) synced: usize,
+    pub(super) next: u64,
+    /// Sequence numbers before this one are settled, and up to which are made.
+    pub(super) settled: u64,
+    pub(super) made: u64,
+    pub(super) failed: bool,
+    /// When what is appended next was decided.
+    pub(super) time: i64,
+    pub(super) planted: Planted,
+}
+
+pub(super) fn head(frame: &[u8]) -> Head {
+    Head::parse(frame).expect("a frame")
+}
+
+impl Frames {
+    pub(super) fn synced_before(&self) -> u64 {
+        self.all[..self.synced]
+            .last()
+            .map_or(1, |frame| head(frame).end())
+    }
+
+    pub(super) fn fail(&mut self) {
+        self.all.truncate(self.synced);
+        self.next = self.synced_before();
+        self.failed = true;
+    }
+}
+
+impl Log for Frames {
+    fn frame(&self) -> FrameBuilder {
+        FrameBuilder::new(self.time)
+    }
+
+    fn has_room(&self, _: &FrameBuilder) -> bool {
+        true
+    }
+
+    fn append(&mut self, frame: FrameBuilder) -> Result<(u64, u64), Error> {
+        let first = self.next.max(1);
+        let mut head = Head::new(7, 1, first);
+        head.synced = self.synced_before();
+        let frame = Bytes::from(frame.finish(head)?);
+        let end = self::head(&frame).end();
+        self.all.push(frame);
+        self.next = end;
+        Ok((first, end))
+    }
+
+    fn is_synced(&self, end: u64) -> bool {
+        self.planted.early || end <= self.synced_before()
+    }
+
+    async fn wait(&mut self) -> Result<(), Error> {
+        self.poll().unwrap_or(Ok(()))
+    }
+
+    fn poll(&mut self) -> Option<Result<(), Error>> {
+        let failed = std::mem::take(&mut self.failed);
+        failed.then(|| Err(Error::new("sync the journal", Errno::IO)))
+    }
+
+    fn publish(&mut self, end: Option<u64>, make: impl FnOnce() -> Vec<u64>) {
+        make();
+        if let Some(end) = end {
+            self.made = end;
+        }
+    }
+}
