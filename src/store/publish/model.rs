@@ -27,16 +27,7 @@ use super::acknowledge::Acknowledger;
 use super::change::{Change, Outcome};
 use super::pipeline::Pipeline;
 use cut::{Disk, Replay, disks, time};
-use world::{Frames, World, nanos, version};
-
-const KEYS: [&str; 3] = ["k", "k/x", "q"];
-const LARGE: u64 = 1 << 20;
-
-/// What a key stands for: a version, or nothing.
-type Value = Option<i128>;
-
-/// What all keys stand for.
-type State = [Value; KEYS.len()];
+use world::{Frames, KEYS, LARGE, Planted, State, Value, World, nanos, version};
 
 /// What a writer asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,19 +61,6 @@ enum Step {
     Hand(usize),
     /// A hand removes it.
     Remove(usize),
-}
-
-/// Faults that are planted, to see them found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Planted {
-    /// Changes are decided by the files alone.
-    no_pending: bool,
-    /// The highest version of a key counts, not its last record.
-    by_version: bool,
-    /// What is not made stays in the log.
-    no_cancel: bool,
-    /// Answers do not wait for the sync.
-    early: bool,
 }
 
 /// A change that was asked for, and what its writer has heard.

@@ -131,7 +131,7 @@ fn an_idle_connection_costs_little_memory() {
     let looks = [(); 2].map(|()| {
         let before = server.proc().rss_kib();
         idle.push(open(IDLE));
-        (server.proc().rss_kib() - before) * 1024 / IDLE as u64
+        server.proc().rss_kib().saturating_sub(before) * 1024 / IDLE as u64
     });
     let each = looks[0].min(looks[1]);
     eprintln!("an idle connection costs {each} bytes of memory: {looks:?}");

@@ -105,7 +105,8 @@ impl Proc {
         tasks.filter_map(|task| read(task.ok()?.path())).collect()
     }
 
-    /// The peak of resident memory, in KiB.
+    /// The peak of resident memory, in KiB. The kernel adds up what each processor has counted, some of it a little late: a later
+    /// look may find less.
     pub fn peak_rss_kib(&self) -> u64 {
         self.memory_kib("VmHWM:")
     }

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 
 use super::super::super::journal::{self, Fate, History, Record};
-use super::world::{excludes, head, key_index, version};
-use super::{KEYS, Planted, State, Value};
+use super::world::{KEYS, Planted, State, Value, excludes, head, key_index, version};
 
 /// What a disk has.
 #[derive(Clone)]

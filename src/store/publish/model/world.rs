@@ -16,7 +16,28 @@ use super::super::super::meta::{Meta, Version};
 use super::super::super::upload::NewValue;
 use super::super::change::{Applied, Change, Made, Pending, Plan, Seen, Told};
 use super::super::pipeline::Files;
-use super::{KEYS, LARGE, Planted, State, Value};
+
+pub(super) const KEYS: [&str; 3] = ["k", "k/x", "q"];
+pub(super) const LARGE: u64 = 1 << 20;
+
+/// What a key stands for: a version, or nothing.
+pub(super) type Value = Option<i128>;
+
+/// What all keys stand for.
+pub(super) type State = [Value; KEYS.len()];
+
+/// Faults that are planted, to see them found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Planted {
+    /// Changes are decided by the files alone.
+    pub(super) no_pending: bool,
+    /// The highest version of a key counts, not its last record.
+    pub(super) by_version: bool,
+    /// What is not made stays in the log.
+    pub(super) no_cancel: bool,
+    /// Answers do not wait for the sync.
+    pub(super) early: bool,
+}
 
 /// The kernel's view of the files, and what the disk may have of it.
 pub(super) struct World {
