@@ -31,11 +31,6 @@ pub use reloader::Reloader;
 /// How long the space of a large value that was removed by hand may stay taken.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
-/// How long clients have to send one more request where another process takes the listening socket over. A client that
-/// sends a request while the server closes its idle connection cannot know whether the request was read; a client that
-/// sends one within this time never meets that.
-const LAME_DUCK: Duration = Duration::from_millis(500);
-
 /// How long the thread of the admin pages has to finish, once the others have.
 const ADMIN_GRACE: Duration = Duration::from_secs(1);
 
@@ -157,7 +152,6 @@ impl Server {
         routes: Routes,
     ) -> Vec<ReactorConfig> {
         let reactor = |(index, counters)| ReactorConfig {
-            lame_duck: self.listeners.outlive().then_some(LAME_DUCK),
             counters,
             cpu: self.cpus.of_reactor(index),
             ..self.reactor(index, format!("reactor-{index}"), admin, routes)
@@ -192,7 +186,6 @@ impl Server {
             takeover: self.config.connections.takeover,
             http2: self.config.connections.http2,
             tls: self.tls.clone(),
-            lame_duck: None,
             counters: Arc::default(),
             cpu: None,
         }

@@ -2,11 +2,12 @@
 //!
 //! It waits for no client, no handshake and no reactor. What fails because of one peer is skipped. What fails because of
 //! this machine pauses accepting for a moment, again and again, and never ends it. It ends when the server drains:
-//! connections that were in the queue before are still served, unless the listener outlives this process.
+//! no client begins a connection then, and those that have begun one are still served, unless the listener outlives this process.
 
 use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::sync::SemaphorePermit;
@@ -21,6 +22,9 @@ use crate::http::{Client, Peer};
 
 /// So many connections in a row are accepted, or begun with, before the other tasks of the thread have their turn.
 const ACCEPT_BATCH: usize = 32;
+
+/// How long a connection that has begun when the server drains has to come into the queue: a round trip.
+const HANDSHAKE: Duration = Duration::from_millis(100);
 
 /// What remains of an [`ACCEPT_BATCH`].
 #[derive(Debug)]
@@ -84,6 +88,13 @@ impl<T: Target> AcceptLoop<T> {
             () = self.accept() => {}
             () = draining.started() => {}
         }
+        if self.listener.outlives() {
+            return;
+        }
+        match self.listener.close_to_new() {
+            Ok(()) => drop(timeout(HANDSHAKE, self.accept()).await),
+            Err(error) => tracing::debug!(%error, "clients may connect until the socket is closed"),
+        }
         self.accept_queued();
     }
 
@@ -137,8 +148,7 @@ impl<T: Target> AcceptLoop<T> {
     /// Accepts the clients that are in the queue already, up to the limit.
     fn accept_queued(&mut self) {
         let limit = Arc::clone(&self.limit);
-        while !self.listener.outlives()
-            && let Some(vacancy) = limit.try_vacancy()
+        while let Some(vacancy) = limit.try_vacancy()
             && let Attempt::Connection(socket, peer) = self.listener.accept_now()
         {
             self.serve(socket, peer, vacancy);

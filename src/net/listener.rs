@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::{SockFilter, SockRef};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -29,7 +30,7 @@ impl Place {
         let sockets = self.sockets.into_iter();
         sockets.map(move |socket| Listener {
             properties: Properties {
-                _file: self.file.clone(),
+                file: self.file.clone(),
                 outlives: self.outlives,
                 by_loopback,
                 by_tls: self.by_tls,
@@ -75,11 +76,6 @@ impl Listeners {
         self.places.iter().map(Place::url)
     }
 
-    /// Whether some go on listening when this process has ended: clients that are not accepted then wait for the next.
-    pub fn outlive(&self) -> bool {
-        self.places.iter().any(|place| place.outlives)
-    }
-
     pub(super) fn dispatch(&self) -> Dispatch {
         self.dispatch
     }
@@ -92,10 +88,19 @@ impl Listeners {
     }
 }
 
+/// A filter of segments that drops those with SYN, by the 14th byte of their header (RFC 9293, section 3.1). Their clients try
+/// again, and are refused then: a socket that is closed resets the connections in its queue, and those on their way into it.
+const NO_SYN: [SockFilter; 4] = [
+    SockFilter::new(0x30, 0, 0, 13),       // load the flags
+    SockFilter::new(0x45, 0, 1, 0x02),     // if SYN is among them
+    SockFilter::new(0x06, 0, 0, 0),        // drop the segment
+    SockFilter::new(0x06, 0, 0, u32::MAX), // take it whole
+];
+
 /// What is known of a listening socket.
 #[derive(Debug)]
 struct Properties {
-    _file: Option<Arc<SocketFile>>,
+    file: Option<Arc<SocketFile>>,
     /// It goes on listening when this process has ended.
     outlives: bool,
     by_loopback: bool,
@@ -143,6 +148,14 @@ impl ReactorListener {
     /// Whether it goes on listening when this process has ended.
     pub(super) fn outlives(&self) -> bool {
         self.properties.outlives
+    }
+
+    /// Lets no client begin a connection any more. Those that have begun one come into the queue.
+    pub(super) fn close_to_new(&mut self) -> io::Result<()> {
+        if self.properties.file.take().is_some() {
+            return Ok(());
+        }
+        SockRef::from(self.socket.get_ref()).attach_filter(&NO_SYN)
     }
 
     /// Whether it is on the loopback network.

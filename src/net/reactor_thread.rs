@@ -30,6 +30,10 @@ use crate::drain::Draining;
 use crate::http::ServiceBuilder;
 use crate::metrics::ReactorCounters;
 
+/// Before it drains: how long clients have to send one more request, whose response says that the connection closes. A client
+/// that sends a request while its idle connection is closed cannot know whether it was read.
+const LAME_DUCK: Duration = Duration::from_millis(500);
+
 /// What a reactor is made of.
 #[derive(Debug)]
 pub struct ReactorConfig {
@@ -47,9 +51,6 @@ pub struct ReactorConfig {
     pub http2: Http2,
     /// What seals connections, where some are.
     pub tls: Option<Arc<Tls>>,
-    /// Before the server drains: how long clients have to send one more request, whose response says that the connection
-    /// closes. None where no other process serves after this one.
-    pub lame_duck: Option<Duration>,
     /// Where it counts.
     pub counters: Arc<ReactorCounters>,
     /// The only CPU it may run on, if any.
@@ -162,7 +163,7 @@ async fn run(
             accept_loop::run(listeners, &limit, targets, &draining).await;
         }
     }
-    drain(&reactor, config.index, config.lame_duck, &mut draining).await;
+    drain(&reactor, config.index, &mut draining).await;
 }
 
 /// Starts what runs beside the connections.
@@ -177,22 +178,15 @@ fn start_tasks(reactor: &Rc<Reactor>, limit: &Arc<ConnectionLimit>) {
 }
 
 /// Lets connections end, until `draining` abandons them.
-async fn drain(
-    reactor: &Reactor,
-    index: usize,
-    lame_duck: Option<Duration>,
-    draining: &mut Draining,
-) {
+async fn drain(reactor: &Reactor, index: usize, draining: &mut Draining) {
     // Each connection is polled once before it hears of the drain: what had arrived is still answered.
     tokio::task::yield_now().await;
     let connections = reactor.connections();
-    if let Some(lame_duck) = lame_duck {
-        connections.announce_end();
-        tokio::select! {
-            () = connections.emptied() => {}
-            () = tokio::time::sleep(lame_duck) => {}
-            () = draining.abandoned() => {}
-        }
+    connections.announce_end();
+    tokio::select! {
+        () = connections.emptied() => {}
+        () = tokio::time::sleep(LAME_DUCK) => {}
+        () = draining.abandoned() => {}
     }
     connections.drain();
     tokio::select! {

@@ -1,6 +1,8 @@
 //! Proves the drain: requests in flight are finished, idle connections are closed, new ones are not accepted, all within the
 //! grace period. A second signal ends the server at once.
 
+use std::sync::atomic::AtomicU64;
+
 use crate::support::prelude::*;
 
 /// A grace period that is longer than any test waits for an end.
@@ -131,5 +133,36 @@ fn a_second_signal_ends_at_once() {
         server.signal(second);
         assert_eq!(server.exit(), Some(1), "exit code after {second:?}");
         server.dir.assert_holds(&[]);
+    }
+}
+
+/// Connections in the queue of the listening socket, or on their way into it, were reset when it was closed.
+#[test]
+fn no_client_that_could_connect_is_left_without_a_response() {
+    clear_only!("a connection is there when its handshake is, which a stop may refuse");
+    for dispatch in ["round-robin", "reuse-port"] {
+        for _ in 0..scaled(3, 25) {
+            let mut server = TestServer::start(&["--dispatch", dispatch, "--threads", "2"]);
+            server.dir.place("k", "value");
+            let (addr, answered) = (server.addr, AtomicU64::new(0));
+            thread::scope(|scope| {
+                for _ in 0..8 {
+                    scope.spawn(|| {
+                        while let Ok(mut client) = Raw::try_connect(addr) {
+                            let get = "GET /k HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+                            client.offer(get).expect("a connection");
+                            let head = client.try_head().expect("a response");
+                            assert_eq!(head.status, 200);
+                            answered.fetch_add(1, Ordering::Relaxed);
+                        }
+                    });
+                }
+                eventually("clients are served", || {
+                    answered.load(Ordering::Relaxed) > 100
+                });
+                server.signal(Signal::TERM);
+            });
+            assert_eq!(server.exit(), Some(0));
+        }
     }
 }

@@ -78,8 +78,14 @@ fn an_active_client_gets_connection_close_before_the_end() {
     http1_only!("HTTP/2 has GOAWAY for it");
     let get = "GET /k HTTP/1.1\r\nHost: t\r\n\r\n";
     let socket = held_socket();
-    for _ in 0..5 {
-        let mut server = Launch::new(&[]).passing(&socket).start();
+    for is_passed in [false, true].repeat(3) {
+        let launch = Launch::new(&[]);
+        let launch = if is_passed {
+            launch.passing(&socket)
+        } else {
+            launch
+        };
+        let mut server = launch.start();
         server.dir.place("k", "value");
         let mut quiet = server.connect();
         let mut clients: Vec<_> = (0..8).map(|_| (server.connect(), Instant::now())).collect();
