@@ -23,11 +23,20 @@ pub(super) struct Timeouts {
         long,
         value_name = "DURATION",
         env = "DATA_SERVER_IDLE_TIMEOUT",
-        default_value = "60s"
+        default_value = "75s"
     )]
     idle_timeout: humantime::Duration,
 
-    /// Bytes a second that a client must send or take of a body, averaged over 10 s; 0 is any
+    /// Time between two reads, or two writes, of a body: a client may pause for so long; 0s is for ever
+    #[arg(
+        long,
+        value_name = "DURATION",
+        env = "DATA_SERVER_BODY_TIMEOUT",
+        default_value = "60s"
+    )]
+    body_timeout: humantime::Duration,
+
+    /// Bytes a second that a client must send or take of a body, averaged over 10 s without pauses; 0 is any
     #[arg(
         long,
         value_name = "SIZE",
@@ -56,6 +65,7 @@ impl Timeouts {
         Limits {
             header_timeout: *self.header_timeout,
             idle_timeout: *self.idle_timeout,
+            body_timeout: *self.body_timeout,
             min_rate: self.min_rate.as_u64(),
         }
     }

@@ -14,7 +14,7 @@ mod store;
 pub use access::{AccessCounters, AuthResult};
 pub use counter::{Counter, SharedCounter};
 pub use histogram::{Histogram, Scale};
-pub use reactor::{Direction, Handshake, Method, ReactorCounters, STATUSES};
+pub use reactor::{Direction, Handshake, Method, ReactorCounters, STATUSES, TimeLimit};
 pub use s3::{S3Counters, StoreOperation};
 pub use store::{Jobs, Listings, StoreCounters};
 

@@ -51,6 +51,26 @@ impl Direction {
     pub const ALL: [(Self, &'static str); 2] = [(Self::Receive, "receive"), (Self::Send, "send")];
 }
 
+/// The time limits that a client is told of, or cut for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeLimit {
+    /// Of the head of a request.
+    Header,
+    /// Between two reads or writes of a body.
+    Body,
+    /// What a body moves in a second.
+    Rate,
+}
+
+impl TimeLimit {
+    /// All of them, with the options that set them.
+    pub const ALL: [(Self, &'static str); 3] = [
+        (Self::Header, "header-timeout"),
+        (Self::Body, "body-timeout"),
+        (Self::Rate, "min-rate"),
+    ];
+}
+
 /// How a handshake of TLS ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handshake {
@@ -93,6 +113,7 @@ pub struct ReactorCounters {
     pub uploads: UploadCounters,
     takeovers: [Counter; Direction::ALL.len()],
     handshakes: [Counter; Handshake::ALL.len()],
+    time_limits: [Counter; TimeLimit::ALL.len()],
     requests: [[Counter; STATUSES.len()]; Method::ALL.len()],
 }
 
@@ -188,6 +209,16 @@ impl ReactorCounters {
     /// Handshakes of TLS that ended so.
     pub fn handshakes(&self, handshake: Handshake) -> u64 {
         self.handshakes[handshake as usize].get()
+    }
+
+    /// A client was over this limit.
+    pub fn exceeds(&self, limit: TimeLimit) {
+        self.time_limits[limit as usize].add(1);
+    }
+
+    /// Clients that were over this limit.
+    pub fn exceeded(&self, limit: TimeLimit) -> u64 {
+        self.time_limits[limit as usize].get()
     }
 
     /// All requests answered.

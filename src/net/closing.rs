@@ -1,58 +1,84 @@
 //! The orderly end of a connection.
+//!
+//! Many clients see a response only when they have sent their whole request. One that is refused is read, and what it sends
+//! is dropped, for as long as nginx does it (`lingering_time`, `lingering_timeout`), and at a bounded rate.
 
 use std::future::poll_fn;
 use std::io;
-use std::task::{Poll, ready};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use rustix::io::ioctl_fionread;
 use rustix::net::{Shutdown, shutdown};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::command::Command;
+use super::connection_context::ConnectionContext;
 use super::resting;
-use super::socket_writer::SocketWriter;
-use crate::http::ConnectionState;
 
-/// How long a client that is still sending has to read a response that came early.
+/// How long the peer has for what ends a connection or a stream.
 pub(super) const LINGER: Duration = Duration::from_secs(2);
 
-/// How much of what such a client sends is read and dropped, in bytes.
+/// How much of what a refused stream sends is read and dropped, in bytes.
 pub(super) const MOST_DROPPED: usize = 1 << 20;
+
+/// How long a client is read that goes on sending.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// How long one is waited for that sends nothing.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// After so many bytes dropped, in bytes, a client waits for a [`PAUSE`].
+const STEP: usize = 1 << 20;
+
+/// With [`STEP`], 20 MiB a second.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Shuts the connection down in order. A client that has sent more than was read, or `may_send_on`, is read for a while:
 /// closing with bytes unread would reset the connection, and the client might never see its response.
-pub(super) async fn close(
-    writer: &SocketWriter,
-    state: &ConnectionState,
-    may_send_on: bool,
-) -> io::Result<()> {
-    let socket = writer.socket();
-    if socket.tls().is_some() {
+pub(super) async fn close(context: &ConnectionContext<'_>, may_send_on: bool) -> io::Result<()> {
+    let (writer, socket) = (&context.writer, context.socket.raw());
+    if context.socket.tls().is_some() {
         let closed = poll_fn(|cx| writer.poll_close(cx));
-        if let Ok(closed) = tokio::time::timeout(LINGER, closed).await {
+        if let Ok(closed) = timeout(LINGER, closed).await {
             closed?;
         }
     }
-    let is_read = || socket.raw().with(|socket| Ok(ioctl_fionread(socket)? == 0));
-    if !state.left_unread() && !may_send_on && is_read()? {
+    let is_read = || socket.with(|socket| Ok(ioctl_fionread(socket)? == 0));
+    if !context.state.left_unread() && !may_send_on && is_read()? {
         // To close is to shut down in order here: the socket has no other owner.
         return Ok(());
     }
-    socket
-        .raw()
-        .with(|socket| Ok(shutdown(socket, Shutdown::Write)?))?;
+    socket.with(|socket| Ok(shutdown(socket, Shutdown::Write)?))?;
+    linger(context).await
+}
+
+/// Drops what the client sends, until it ends or its time is over. A drain, and a client that waits for this one's place, leave
+/// it [`LINGER`].
+async fn linger(context: &ConnectionContext<'_>) -> io::Result<()> {
+    let mut end = pin!(sleep(LONGEST));
     let mut dropped = 0;
-    let lingering = poll_fn(|cx| {
-        while dropped < MOST_DROPPED {
-            match ready!(resting::poll_drop(socket, state, cx))? {
-                0 => return Poll::Ready(io::Result::Ok(())),
-                read => dropped += read,
+    loop {
+        let some = poll_fn(|cx| {
+            if context.commands.next(cx) == Some(Command::Finish) {
+                let soon = Instant::now() + LINGER;
+                let sooner = soon.min(end.deadline());
+                end.as_mut().reset(sooner);
             }
+            if end.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Ok(0));
+            }
+            resting::poll_drop(&context.socket, &context.state, cx)
+        });
+        match timeout(SILENCE, some).await {
+            Ok(Ok(read @ 1..)) => dropped += read,
+            Ok(ended) => return ended.map(drop),
+            Err(_) => return Ok(()),
         }
-        // A client that goes on and on has the rest of the time to see its response.
-        Poll::Pending
-    });
-    if let Ok(lingered) = tokio::time::timeout(LINGER, lingering).await {
-        lingered?;
+        if dropped >= STEP {
+            dropped = 0;
+            sleep_until(end.deadline().min(Instant::now() + PAUSE)).await;
+        }
     }
-    Ok(())
 }

@@ -6,6 +6,8 @@
 use std::cell::{Cell, RefCell};
 use std::task::{Context, Waker};
 
+use crate::metrics::TimeLimit;
+
 /// What a connection is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
@@ -19,8 +21,8 @@ pub(super) enum Command {
     Rest,
     /// Close: the head of a request did not arrive in time.
     LateHead,
-    /// Close: the peer is too slow with a body.
-    TooSlow,
+    /// Give up: the peer is over this limit with a body.
+    TooSlow(TimeLimit),
 }
 
 impl Command {
@@ -83,7 +85,7 @@ mod tests {
         Command::Finish,
         Command::Last,
         Command::LateHead,
-        Command::TooSlow,
+        Command::TooSlow(TimeLimit::Rate),
     ];
 
     #[test]

@@ -64,7 +64,7 @@ async fn run(context: &mut ConnectionContext<'_>) -> Result<(), ConnectionError>
     // A client of HTTP/2 says this and that (PING, WINDOW_UPDATE) when its last request has been answered.
     let may_send_on = !received.is_empty() || matches!(protocol, Some(Protocol::Http2));
     if is_orderly {
-        closing::close(&context.writer, &context.state, may_send_on).await?;
+        closing::close(context, may_send_on).await?;
     }
     Ok(())
 }

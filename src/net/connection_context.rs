@@ -43,7 +43,10 @@ impl<'a> ConnectionContext<'a> {
             Some(Command::Last) if self.state.phase() == Phase::Watching => self.state.drain(),
             Some(Command::Last) => self.state.close_after_response(),
             Some(Command::Finish) => self.state.drain(),
-            Some(Command::TooSlow) => return false,
+            Some(Command::TooSlow(limit)) => {
+                self.reactor.exceeds(limit, self.client);
+                return self.state.give_up_body();
+            }
             Some(Command::LateHead | Command::Rest) | None => {}
         }
         true

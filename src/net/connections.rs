@@ -17,6 +17,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::command::{Command, CommandSlot};
 use super::timeouts::{Limits, Observed};
 use crate::http::{ConnectionState, Phase};
+use crate::metrics::TimeLimit;
 
 /// The connections of one reactor.
 #[derive(Debug)]
@@ -128,17 +129,27 @@ impl Connections {
         }
     }
 
-    /// Asks the connection that has been idle longest to finish, if there is one and `claim` agrees. How long is known
-    /// to within a tick.
+    /// Asks the connection that has been idle longest to finish, or gives up the one that has paused longest in a body, if
+    /// there is one and `claim` agrees. How long is known to within a tick.
     pub(super) fn close_idlest(&self, claim: impl FnOnce() -> bool) {
         let entries = self.entries.borrow();
         let idle = entries.iter().map(|(_, entry)| entry);
         let idle = idle.filter(|entry| entry.is_idle());
         let idlest = idle.min_by_key(|entry| entry.observed.idle_since(&entry.state));
-        if let Some(entry) = idlest
+        let paused = || {
+            let entries = entries.iter().map(|(_, entry)| entry);
+            entries.filter_map(|entry| Some((entry.observed.makes_room(&entry.state)?, entry)))
+        };
+        let chosen = match idlest {
+            Some(entry) => Some((entry, Command::Finish)),
+            None => paused()
+                .max_by_key(|(paused, _)| *paused)
+                .map(|(_, entry)| (entry, Command::TooSlow(TimeLimit::Body))),
+        };
+        if let Some((entry, command)) = chosen
             && claim()
         {
-            entry.slot.send(Command::Finish);
+            entry.slot.send(command);
         }
     }
 

@@ -26,6 +26,7 @@ use super::takeover::{self, Taken};
 use crate::http::{
     Answer, Body, Frames, FramingError, MAX_HEAD, Phase, Proving, Session, Upgraded, Work,
 };
+use crate::metrics::TimeLimit;
 
 /// The protocol's settings, the same for all connections. hyper holds up to `receive_buffer` bytes of a request that is being
 /// received.
@@ -105,7 +106,10 @@ pub(super) async fn serve(
         let holds_part = input.holds_part.get();
         let next = match input.error.get() {
             Some(error) => Next::Reject(error),
-            None if is_late && holds_part => Next::Reject(FramingError::Late),
+            None if is_late && holds_part => {
+                context.reactor.exceeds(TimeLimit::Header, context.client);
+                Next::Reject(FramingError::Late)
+            }
             None if is_late => Next::Close,
             None if context.state.is_draining() && !holds_part => Next::Close,
             None if rests && context.state.phase() == Phase::Idle => Next::Rest,

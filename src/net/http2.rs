@@ -30,6 +30,7 @@ use crate::http::{
     Answer, Body, MAX_HEAD, Panicked, Phase, Proving, Service, Stream, StreamBody, Upgraded,
     caught, go_on,
 };
+use crate::metrics::TimeLimit;
 use exchange::{Exchange, Stage};
 use input::Input;
 use output::{FrameIo, Output};
@@ -122,7 +123,7 @@ async fn begin(
         .max_send_buffer_size(MOST_QUEUED);
     let mut handshake = pin!(builder.handshake(io));
     poll_fn(|cx| match context.commands.next(cx) {
-        Some(Command::LateHead | Command::TooSlow | Command::Finish) => Poll::Ready(Err(Cut)),
+        Some(Command::LateHead | Command::TooSlow(_) | Command::Finish) => Poll::Ready(Err(Cut)),
         command => {
             if command == Some(Command::Last) {
                 context.state.drain();
@@ -198,8 +199,15 @@ impl Multiplexer<'_> {
             self.leaving = Leaving::Told(Box::pin(sleep(LINGER)));
         }
         match command {
-            Some(Command::TooSlow) => return false,
-            Some(Command::LateHead) => self.connection.abrupt_shutdown(Reason::NO_ERROR),
+            Some(Command::TooSlow(limit)) => {
+                self.context.reactor.exceeds(limit, self.context.client);
+                return false;
+            }
+            Some(Command::LateHead) => {
+                let reactor = self.context.reactor;
+                reactor.exceeds(TimeLimit::Header, self.context.client);
+                self.connection.abrupt_shutdown(Reason::NO_ERROR);
+            }
             Some(Command::Nudge) => self.context.socket.raw().nudge(),
             _ => {}
         }
@@ -240,6 +248,7 @@ impl Multiplexer<'_> {
         let body = StreamBody::new(&stream, &state, &head.headers, go_on);
         let exchange = Exchange {
             reactor: Rc::clone(reactor),
+            client: self.context.client,
             output: Rc::clone(&self.output),
             is_head_alone: head.method == Method::HEAD,
             stream,

@@ -12,7 +12,7 @@ use super::socket::Socket;
 use super::timeouts::Limits;
 use super::tls::Tls;
 use crate::http::{Client, Service};
-use crate::metrics::ReactorCounters;
+use crate::metrics::{ReactorCounters, TimeLimit};
 
 /// So many connections of a reactor keep hyper and its buffers, of 16 KiB each, between requests; others give them back at
 /// once.
@@ -110,6 +110,13 @@ impl Reactor {
 
     pub(super) fn connections(&self) -> &Connections {
         &self.connections
+    }
+
+    /// Tells the operator that `client` was over a limit.
+    pub(super) fn exceeds(&self, limit: TimeLimit, client: Client) {
+        self.counters.exceeds(limit);
+        let (_, option) = TimeLimit::ALL[limit as usize];
+        tracing::info!(peer = %client.peer, limit = option, "a client was too slow");
     }
 
     pub(super) fn counters(&self) -> &Arc<ReactorCounters> {

@@ -1,7 +1,7 @@
 //! The time limits of connections: which are exceeded, and what follows.
 //!
 //! Pure. Only time spent waiting for the peer counts: a slow disk is never the client's fault, and an honest transfer
-//! has no deadline. One exception: a client that has closed its side may have gone, and what only it would read is not
+//! has no deadline. To be slow and to pause are two things, with a limit each. One exception: a client that has closed its side may have gone, and what only it would read is not
 //! computed for long.
 
 use std::time::Duration;
@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::command::Command;
 use crate::http::{ConnectionState, Phase};
+use crate::metrics::TimeLimit;
 
 /// How long peers may take.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +19,9 @@ pub struct Limits {
     pub header_timeout: Duration,
     /// Between requests. Zero is for ever.
     pub idle_timeout: Duration,
-    /// Body bytes a second that a peer must send or take, averaged over [`RATE_WINDOW`]. Zero is any.
+    /// Between two reads, or two writes, of a body. Zero is for ever.
+    pub body_timeout: Duration,
+    /// Body bytes a second that a peer must send or take, averaged over a [`RATE_WINDOW`] without pauses. Zero is any.
     pub min_rate: u64,
 }
 
@@ -28,13 +31,19 @@ const HALF_CLOSED: Duration = Duration::from_secs(60);
 /// What [`Limits::min_rate`] is averaged over.
 pub const RATE_WINDOW: Duration = Duration::from_secs(10);
 
+/// What moves nothing for longer than this is a pause, of which a rate knows so much.
+const LONGEST_STEP: Duration = Duration::from_secs(1);
+
+/// How long a peer may pause whatever it is short of: one that has paused for so long makes room for others.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// How long a connection keeps its buffers between requests. A client that asks again soon finds them there.
 const REST_AFTER: Duration = Duration::from_secs(1);
 
 impl Limits {
     /// How often connections are looked at: often enough for the shortest limit, at most once a second in the rule.
     pub(super) fn tick(&self) -> Duration {
-        let limits = [self.header_timeout, self.idle_timeout];
+        let limits = [self.header_timeout, self.idle_timeout, self.body_timeout];
         let shortest = limits.into_iter().filter(|limit| !limit.is_zero()).min();
         let tick = shortest.unwrap_or(RATE_WINDOW) / 8;
         tick.clamp(Duration::from_millis(10), Duration::from_secs(1))
@@ -50,10 +59,14 @@ pub(super) struct Observed {
     since: Instant,
     /// It was asked to rest in this phase.
     rests: bool,
-    /// Time of the current rate window spent waiting for the peer.
-    waited: Duration,
-    /// Bytes moved before the current rate window.
+    /// Bytes moved when it was looked at last.
     moved: u64,
+    /// How long none has moved, while they were waited for.
+    paused: Duration,
+    /// How much of the current rate window is over, without pauses.
+    judged: Duration,
+    /// Bytes moved before the current rate window.
+    moved_before: u64,
 }
 
 impl Observed {
@@ -64,9 +77,17 @@ impl Observed {
             requests: connection.requests(),
             since: now,
             rests: false,
-            waited: Duration::ZERO,
             moved: 0,
+            paused: Duration::ZERO,
+            judged: Duration::ZERO,
+            moved_before: 0,
         }
+    }
+
+    /// How long it has paused, if that is so long that it makes room for others.
+    pub(super) fn makes_room(&self, connection: &ConnectionState) -> Option<Duration> {
+        let is_paused = connection.waits_for_peer() && connection.progress().moved() == self.moved;
+        (is_paused && self.paused >= PATIENCE).then_some(self.paused)
     }
 
     /// An order by how long connections have been idle: what has changed since the last sweep comes last.
@@ -91,7 +112,8 @@ impl Observed {
         }
         if connection.waits_for_peer() {
             let nudge = connection.progress().is_writing().then_some(Command::Nudge);
-            return self.check_rate(connection, tick, limits.min_rate).or(nudge);
+            let limit = self.check_body(connection, tick, limits);
+            return limit.map(Command::TooSlow).or(nudge);
         }
         let over = |limit: Duration| !limit.is_zero() && now.duration_since(self.since) >= limit;
         match self.phase {
@@ -103,7 +125,7 @@ impl Observed {
             }
             Phase::Head => over(limits.header_timeout).then_some(Command::LateHead),
             Phase::Serving if connection.may_be_alone() => {
-                over(HALF_CLOSED).then_some(Command::TooSlow)
+                over(HALF_CLOSED).then_some(Command::TooSlow(TimeLimit::Body))
             }
             Phase::Serving | Phase::Watching | Phase::Multiplexing => None,
         }
@@ -113,25 +135,36 @@ impl Observed {
         // Requests of other streams say nothing of the bytes that wait for their client.
         let is_next = connection.requests() != self.requests;
         if is_next && connection.phase() != Phase::Multiplexing {
-            (self.waited, self.moved) = (Duration::ZERO, connection.progress().moved());
+            self.moved = connection.progress().moved();
+            self.moved_before = self.moved;
+            (self.paused, self.judged) = (Duration::ZERO, Duration::ZERO);
         }
         (self.phase, self.requests) = (connection.phase(), connection.requests());
         (self.since, self.rests) = (now, false);
     }
 
-    fn check_rate(
+    /// Which limit a peer is over that sends nothing of a body, or takes nothing, `tick` after it was looked at last.
+    fn check_body(
         &mut self,
         connection: &ConnectionState,
         tick: Duration,
-        min_rate: u64,
-    ) -> Option<Command> {
-        self.waited += tick;
-        if self.waited < RATE_WINDOW {
+        limits: &Limits,
+    ) -> Option<TimeLimit> {
+        let moved = connection.progress().moved();
+        if moved == self.moved {
+            self.paused += tick;
+            let is_over = !limits.body_timeout.is_zero() && self.paused >= limits.body_timeout;
+            return is_over.then_some(TimeLimit::Body);
+        }
+        self.judged += tick + self.paused.min(LONGEST_STEP);
+        (self.moved, self.paused) = (moved, Duration::ZERO);
+        if self.judged < RATE_WINDOW {
             return None;
         }
-        let moved = connection.progress().moved() - self.moved;
-        (self.waited, self.moved) = (Duration::ZERO, connection.progress().moved());
-        (moved < min_rate.saturating_mul(RATE_WINDOW.as_secs())).then_some(Command::TooSlow)
+        let fewest = limits.min_rate.saturating_mul(RATE_WINDOW.as_secs());
+        let is_slow = moved - self.moved_before < fewest;
+        (self.judged, self.moved_before) = (Duration::ZERO, moved);
+        is_slow.then_some(TimeLimit::Rate)
     }
 }
 
@@ -146,12 +179,13 @@ mod tests {
         let limits = Limits {
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(10),
             min_rate: 1000,
         };
         let (start, tick) = (Instant::now(), Duration::from_secs(1));
         for (method, command) in [
-            (Method::GET, Some(Command::TooSlow)),
-            (Method::HEAD, Some(Command::TooSlow)),
+            (Method::GET, Some(Command::TooSlow(TimeLimit::Body))),
+            (Method::HEAD, Some(Command::TooSlow(TimeLimit::Body))),
             (Method::PUT, None),
             (Method::DELETE, None),
         ] {

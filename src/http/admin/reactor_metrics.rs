@@ -11,7 +11,9 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
 use crate::http::admin::metric_writer::{MetricWriter, encode_counter, encode_histogram};
-use crate::metrics::{Direction, Handshake, Histogram, Method, ReactorCounters, STATUSES};
+use crate::metrics::{
+    Direction, Handshake, Histogram, Method, ReactorCounters, STATUSES, TimeLimit,
+};
 
 #[derive(Debug)]
 pub(super) struct ReactorMetrics(pub(super) Vec<Arc<ReactorCounters>>);
@@ -65,6 +67,17 @@ impl ReactorMetrics {
             |metric| {
                 self.encode_each(metric, "result", Handshake::ALL, |reactor, handshake| {
                     reactor.handshakes(handshake)
+                })
+            },
+        )?;
+        to.metric(
+            "data_server_time_limits",
+            None,
+            "Clients that were over a time limit, by the option that sets it.",
+            MetricType::Counter,
+            |metric| {
+                self.encode_each(metric, "limit", TimeLimit::ALL, |reactor, limit| {
+                    reactor.exceeded(limit)
                 })
             },
         )?;

@@ -249,6 +249,17 @@ impl ConnectionState {
         &self.flush
     }
 
+    /// Waits no longer for the body of the request under way, of which the client can still be told; false where it cannot be.
+    pub fn give_up_body(&self) -> bool {
+        let progress = &self.progress;
+        let can_be_told = self.waits_for_peer() && !progress.is_writing();
+        let is_first = can_be_told && !progress.is_given_up();
+        if is_first {
+            progress.give_up();
+        }
+        is_first
+    }
+
     /// Whether it is the peer that holds up a body: it sends nothing of one, or takes nothing.
     pub fn waits_for_peer(&self) -> bool {
         let progress = &self.progress;

@@ -9,6 +9,7 @@ use std::cell::Cell;
 pub struct Progress {
     moved: Cell<u64>,
     reading: Cell<bool>,
+    given_up: Cell<bool>,
     writing: Cell<bool>,
 }
 
@@ -31,6 +32,16 @@ impl Progress {
     /// Whether bytes are wanted that the peer has not sent.
     pub fn is_reading(&self) -> bool {
         self.reading.get()
+    }
+
+    /// What has not arrived by now is not waited for any more.
+    pub fn give_up(&self) {
+        self.given_up.set(true);
+    }
+
+    /// Whether what has not arrived is not waited for.
+    pub fn is_given_up(&self) -> bool {
+        self.given_up.get()
     }
 
     /// Bytes wait to be sent, and the socket takes none at the moment; or no longer so.

@@ -103,6 +103,11 @@ impl RequestRecord {
         }
     }
 
+    /// Whether the body of the request did not arrive in time.
+    pub(in crate::http) fn is_late(&self) -> bool {
+        self.connection.progress().is_given_up()
+    }
+
     /// Whether the client takes no response any more.
     pub(in crate::http) fn is_lost(&self) -> bool {
         self.connection.has_lost_client()

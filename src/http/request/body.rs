@@ -193,7 +193,12 @@ impl<'a> Received<'a> {
             return None;
         }
         let since = self.connection.metrics().start_waiting();
-        let frame = poll_fn(|cx| body.poll_frame(cx)).await;
+        let progress = self.connection.progress();
+        let frame = poll_fn(|cx| match body.poll_frame(cx) {
+            Poll::Pending if progress.is_given_up() => Poll::Ready(Some(Err(Rejection::CutOff))),
+            polled => polled,
+        });
+        let frame = frame.await;
         self.connection.metrics().stop_waiting(since);
         frame
     }
@@ -233,8 +238,12 @@ pub(in crate::http) struct MeteredBody<'a> {
 }
 
 impl MeteredBody<'_> {
-    fn note(&mut self, polled: Poll<Option<usize>>) -> Poll<Option<usize>> {
-        self.connection.progress().set_reading(polled.is_pending());
+    fn note(&mut self, mut polled: Poll<Option<usize>>) -> Poll<Option<usize>> {
+        let progress = self.connection.progress();
+        if polled.is_pending() && progress.is_given_up() {
+            polled = Poll::Ready(None);
+        }
+        progress.set_reading(polled.is_pending());
         match polled {
             Poll::Pending if self.since.is_none() => {
                 self.since = self.connection.metrics().start_waiting();

@@ -1,6 +1,7 @@
 //! What became of a request: what the executor hands to the renderer of responses.
 
 use crate::http::admin;
+use crate::http::request::head::FramingError;
 use crate::http::request::page::Target;
 use crate::http::request::rejection::Rejection;
 use crate::http::response::body::EndlessBody;
@@ -162,6 +163,22 @@ pub(in crate::http) struct FormHalted {
     pub(in crate::http) file: Option<Key<'static>>,
     pub(in crate::http) stored: Vec<StoredFile>,
     pub(in crate::http) why: Outcome,
+}
+
+impl Outcome {
+    /// The same of a request whose body was not waited for any longer.
+    pub(in crate::http) fn of_late_body(self) -> Self {
+        match self {
+            Self::Refused(Rejection::CutOff) | Self::Failed(store::Error::Incomplete) => {
+                Rejection::FramingError(FramingError::Late).into()
+            }
+            Self::FormHalted(mut halted) => {
+                halted.why = halted.why.of_late_body();
+                Self::FormHalted(halted)
+            }
+            other => other,
+        }
+    }
 }
 
 impl From<Rejection> for Outcome {

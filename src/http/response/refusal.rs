@@ -5,6 +5,7 @@ use hyper::header::{
     WWW_AUTHENTICATE,
 };
 
+use crate::http::request::head::FramingError;
 use crate::http::request::operation::ResponseContext;
 use crate::http::request::page::Target;
 use crate::http::request::rejection::Rejection;
@@ -104,7 +105,10 @@ fn challenge(headers: &mut HeaderMap, realm: &str) {
 pub(super) fn ends_connection(why: &Rejection) -> bool {
     matches!(
         why,
-        Rejection::BadHost | Rejection::BadTarget | Rejection::CutOff
+        Rejection::BadHost
+            | Rejection::BadTarget
+            | Rejection::CutOff
+            | Rejection::FramingError(FramingError::Late)
     )
 }
 

@@ -50,10 +50,13 @@ impl Handler {
     /// The response to the request of `record`, which came to `outcome`.
     pub(in crate::http) fn conclude(
         &self,
-        outcome: Outcome,
+        mut outcome: Outcome,
         context: &ResponseContext,
         record: &RequestRecord,
     ) -> Response<Body> {
+        if record.is_late() {
+            outcome = outcome.of_late_body();
+        }
         if self.config.audit_log {
             record.tells(told(&outcome));
         }

@@ -15,7 +15,7 @@ use hyper::Response;
 
 use super::output::Output;
 use super::piece::take;
-use crate::http::{Body, ConnectionState, Phase, Piece, Stream, Work};
+use crate::http::{Body, Client, ConnectionState, Phase, Piece, Stream, Work};
 use crate::net::closing::{LINGER, MOST_DROPPED};
 use crate::net::command::Command;
 use crate::net::reactor::Reactor;
@@ -39,6 +39,7 @@ pub(super) enum Stage {
 /// A request on its stream.
 pub(super) struct Exchange {
     pub(super) reactor: Rc<Reactor>,
+    pub(super) client: Client,
     pub(super) stream: Rc<Stream>,
     pub(super) state: Rc<ConnectionState>,
     pub(super) output: Rc<Output>,
@@ -102,9 +103,12 @@ impl Exchange {
         let mut serving = pin!(self.serve(stage));
         poll_fn(|cx| {
             match commands.next(cx) {
-                Some(Command::TooSlow) => {
-                    self.stream.reset(Reason::CANCEL);
-                    return Poll::Ready(());
+                Some(Command::TooSlow(limit)) => {
+                    self.reactor.exceeds(limit, self.client);
+                    if !self.state.give_up_body() {
+                        self.stream.reset(Reason::CANCEL);
+                        return Poll::Ready(());
+                    }
                 }
                 // What has no end of its own ends.
                 Some(Command::Finish | Command::Last) => self.state.drain(),

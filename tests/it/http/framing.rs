@@ -48,14 +48,21 @@ fn a_refusal_before_the_body_announces_that_the_connection_ends() {
 #[test]
 fn a_refused_client_that_sends_everything_first_gets_the_answer() {
     let server = TestServer::start(&["--read-only"]);
-    // As much as the server reads of a refused body.
-    let body = vec![b'x'; 1 << 20];
-    for _ in 0..5 {
-        let mut connection = server.connect();
-        connection.send(put_head("k", body.len()));
-        connection.send(&body);
-        assert_eq!(connection.answer().status, 403);
-    }
+    // Far more than the buffers of sockets hold, and with a pause longer than the server once waited.
+    let body = vec![b'x'; 20 << 20];
+    std::thread::scope(|scope| {
+        for pause in [0, 0, 3] {
+            let (server, body) = (&server, &body);
+            scope.spawn(move || {
+                let mut connection = server.connect();
+                connection.send(put_head("k", body.len()));
+                connection.send(&body[..10 << 20]);
+                std::thread::sleep(Duration::from_secs(pause));
+                connection.send(&body[10 << 20..]);
+                assert_eq!(connection.answer().status, 403);
+            });
+        }
+    });
 }
 
 /// The body is far longer than the server reads.

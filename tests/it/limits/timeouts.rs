@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    DEADLINE, Raw, TestServer, eventually, is_http2, pattern, put_head, scaled, within,
+    DEADLINE, Raw, Scrape, TestServer, eventually, is_http2, pattern, put_head, scaled, within,
 };
 
 const LARGE: usize = 32 * 1024 * 1024;
@@ -93,12 +93,21 @@ fn ends_while_dribbling(limit: Duration, mut connection: Raw) {
     assert_not_before(limit, "a dribbled head", start.elapsed());
 }
 
+/// How long the clients of these tests may pause.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// What [`PAUSE`] is as an option.
+const SHORT: [&str; 2] = ["--body-timeout", "2s"];
+
 /// All tests of slow bodies run side by side, because they take as long as the limits that they test.
 #[test]
 fn a_body_below_min_rate_is_cut_and_one_above_is_not() {
-    let server = TestServer::start(&[]);
+    let server = TestServer::start(&SHORT);
     let patient = TestServer::start(&["--min-rate", "0"]);
+    // A slow reader's kernel makes room in steps of some seconds.
+    let usual = TestServer::start(&[]);
     let large = pattern(1, LARGE);
+    usual.dir.place("large", &large);
     server.dir.place("large", &large);
     server.dir.place("k", "old");
     let at_rest = server.in_flight();
@@ -107,6 +116,8 @@ fn a_body_below_min_rate_is_cut_and_one_above_is_not() {
         let (begun, dribbled) = (head.clone() + "beginning", head);
         let chunk = "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc";
         scope.spawn(|| is_cut("a stalled upload", &server, begun, 0));
+        let long = put_head("k", LARGE) + &"x".repeat(1 << 20);
+        scope.spawn(|| is_cut("a stalled long upload", &server, long, 0));
         scope.spawn(|| is_cut("a dribbled upload", &server, dribbled, 20));
         scope.spawn(|| is_cut("a stalled chunk", &server, chunk.to_owned(), 0));
         let form = "POST /-/upload HTTP/1.1\r\nHost: t\r\nContent-Length: 10000\r\n\
@@ -115,7 +126,7 @@ fn a_body_below_min_rate_is_cut_and_one_above_is_not() {
         scope.spawn(|| is_cut("a stalled form", &server, form.to_owned(), 0));
         scope.spawn(|| is_cut_unread(&large));
         scope.spawn(|| slow_upload(server.addr, scaled(12, 22), 4096));
-        scope.spawn(|| slow_download(server.addr, &large));
+        scope.spawn(|| slow_download(usual.addr, &large));
         scope.spawn(|| slow_upload(patient.addr, scaled(12, 22), 10));
     });
     assert_eq!(server.dir.read("k"), b"old");
@@ -125,7 +136,75 @@ fn a_body_below_min_rate_is_cut_and_one_above_is_not() {
     server.dir.assert_holds(&["k", "large", "slow"]);
 }
 
-/// Sends a head and `dribble` bytes a second; the connection must end, and not before 10 s.
+/// `pg_dump | curl -T -`, or a player on hold, was cut after 10 s, and nothing said so.
+#[test]
+fn a_client_that_pauses_for_less_than_body_timeout_is_served() {
+    let server = TestServer::start(&[]);
+    let large = pattern(1, LARGE);
+    server.dir.place("large", &large);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut reader = Raw::connect_narrow(server.addr);
+            reader.send(GET_LARGE);
+            assert_eq!(reader.head().length(), LARGE);
+            let mut got = reader.take(1 << 20);
+            thread::sleep(LONGER_THAN_A_WINDOW);
+            got.extend(reader.take(LARGE - got.len()));
+            assert!(got == large, "a reader that paused got another value");
+        });
+        for len in [2_000, 2_000_000] {
+            let server = &server;
+            scope.spawn(move || {
+                let (key, value) = (format!("paused{len}"), pattern(2, len));
+                let mut writer = server.connect();
+                writer.send(put_head(&key, len));
+                writer.send(&value[..len / 2]);
+                assert_eq!(writer.silent_for(LONGER_THAN_A_WINDOW), Ok(()), "{len}");
+                writer.send(&value[len / 2..]);
+                assert_eq!(writer.answer().status, 200, "{len}");
+                assert!(server.get(&key).body == value, "{len}");
+            });
+        }
+    });
+}
+
+/// Twice as long as it took to be cut.
+const LONGER_THAN_A_WINDOW: Duration = Duration::from_secs(21);
+
+#[test]
+fn who_is_cut_for_a_limit_is_told_logged_and_counted() {
+    let server = TestServer::start(&["--body-timeout", "1s", "--header-timeout", "1s"]);
+    let mut client = server.connect();
+    client.send(put_head("k", 10) + "half");
+    let answer = client.answer();
+    assert_eq!((answer.status, answer.closes()), (408, true), "{answer:?}");
+    let logged = server.event("a client was too slow");
+    assert_eq!(logged.field("limit"), "body-timeout");
+    let count = |limit| {
+        let scrape = Scrape::of(server.addr);
+        scrape.count("data_server_time_limits_total", &[("limit", limit)])
+    };
+    assert_eq!(count("body-timeout"), 1);
+    assert_eq!((count("header-timeout"), count("min-rate")), (0, 0));
+}
+
+/// Who pauses may do so for a minute, but not while others wait for its place.
+#[test]
+fn a_client_that_pauses_makes_room_for_one_that_waits() {
+    let server = TestServer::start(&["--threads", "2", "--max-connections", "3"]);
+    server.dir.place("here", "value");
+    let mut paused: Vec<_> = (0..3).map(|_| server.connect()).collect();
+    for client in &mut paused {
+        client.send(put_head("k", 10) + "half");
+    }
+    let start = Instant::now();
+    let mut waiting = server.connect();
+    assert_eq!(waiting.ask(GET_HERE).body, b"value");
+    let took = start.elapsed();
+    assert!(took < DEADLINE / 2, "it waited for {took:?}");
+}
+
+/// Sends a head and `dribble` bytes a second; the connection must end, and not before its limit.
 fn is_cut(what: &str, server: &TestServer, head: String, dribble: usize) {
     let mut connection = server.connect();
     connection.send(head);
@@ -137,7 +216,11 @@ fn is_cut(what: &str, server: &TestServer, head: String, dribble: usize) {
     }
     let took = start.elapsed();
     assert!(took < 2 * DEADLINE, "{what}: not cut");
-    assert_not_before(Duration::from_secs(10), what, took);
+    let limit = match dribble {
+        0 => PAUSE,
+        _ => Duration::from_secs(10),
+    };
+    assert_not_before(limit, what, took);
     let answer = connection.rest();
     assert!(
         answer.is_empty() || answer.starts_with(b"HTTP/1.1 408"),
@@ -148,7 +231,7 @@ fn is_cut(what: &str, server: &TestServer, head: String, dribble: usize) {
 
 /// Asks for a large value and reads none of it.
 fn is_cut_unread(large: &[u8]) {
-    let server = TestServer::start(&[]);
+    let server = TestServer::start(&SHORT);
     server.dir.place("large", large);
     let mut reader = Raw::connect_narrow(server.addr);
     reader.send(GET_LARGE);

@@ -436,6 +436,7 @@ fn no_client_can_add_a_series() {
         "status",
         "direction",
         "result",
+        "limit",
         "version",
         "le",
     ];

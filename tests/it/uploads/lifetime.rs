@@ -270,10 +270,10 @@ fn an_upload_expires_also_while_no_server_runs_and_never_without_expiry() {
 #[test]
 fn an_upload_that_its_client_never_heard_of_goes_with_its_request() {
     directory_only!("the files of uploads");
-    let server = TestServer::start(&["--min-rate", "1000"]);
+    let server = TestServer::start(&["--body-timeout", "2s"]);
     let head =
         "PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: 3000000\r\nUpload-Complete: ?0\r\n\r\n";
-    // It breaks off; it is too slow, and the connection is cut.
+    // It breaks off; it pauses for too long.
     let (mut broken, mut slow) = (server.connect(), server.connect());
     for raw in [&mut broken, &mut slow] {
         raw.send(head);
