@@ -52,7 +52,7 @@ fn ended(mut peer: Peer) -> (u32, bool) {
 /// For values that are read from a file, and for those in memory.
 fn streams_that_take_a_byte(path: &str, connections: u32) {
     const MOST: u64 = 64 << 10;
-    let server = server(&["--idle-timeout", "1s"]);
+    let server = server(&["--idle-timeout", "1s", "--body-timeout", "10s"]);
     let before = server.proc().rss_kib();
     let start = Instant::now();
     let peers: Vec<Peer> = (0..connections).map(|_| besiege(&server, path)).collect();
