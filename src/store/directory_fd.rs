@@ -13,6 +13,7 @@ use rustix::io::{Errno, retry_on_intr};
 use super::blocking_pool::BlockingPool;
 use super::file_stamp::FileStamp;
 use super::key::Key;
+use super::left_out::LeftOut;
 use super::location::Location;
 use super::meta::{Meta, is_directory, is_regular};
 use super::value_file::ValueFile;
@@ -66,6 +67,7 @@ pub(super) struct Dir {
     location: Location,
     disk: BlockingPool,
     is_memory: bool,
+    left_out: LeftOut,
 }
 
 /// A regular file, opened for reading.
@@ -93,7 +95,13 @@ impl Dir {
             location,
             disk,
             is_memory,
+            left_out: LeftOut::default(),
         }
+    }
+
+    /// The folders in it that listings leave out.
+    pub(super) fn left_out(&self) -> &LeftOut {
+        &self.left_out
     }
 
     /// Whether files lie in memory, so that reading one never waits for a device. tmpfs knows no `RWF_NOWAIT`: without

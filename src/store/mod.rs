@@ -35,6 +35,7 @@ mod folder;
 mod journal;
 mod key;
 mod layout;
+mod left_out;
 mod limits;
 mod list;
 mod location;

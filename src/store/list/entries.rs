@@ -1,7 +1,5 @@
 //! What keys stand for now, of many keys in turn: the folder of the last one stays open for the next.
 
-use rustix::io::Errno;
-
 use super::super::directory_fd::{Dir, Entry, look_up};
 use super::super::folder::{Folder, is_no_folder};
 use super::super::key::Key;
@@ -19,13 +17,14 @@ impl<'d> Entries<'d> {
         Self { dir, last: None }
     }
 
-    /// What stands under `key`. What lies in a folder that this server may not read is absent.
+    /// What stands under `key`. What lies in a folder that cannot be read is absent.
     pub(super) fn look_up(&mut self, key: &Key<'_>) -> Result<Entry, Failure> {
+        let left_out = self.dir.left_out();
         let Some(folder) = self.folder(key.folder())? else {
             return Ok(Entry::Absent);
         };
         match look_up(folder, key.name()) {
-            Err(Errno::ACCESS) if !key.is_flat() => Ok(Entry::Absent),
+            Err(errno) if !key.is_flat() && left_out.has(key.folder(), errno) => Ok(Entry::Absent),
             entry => entry.map_err(Failure::errno_while("look up")),
         }
     }
@@ -38,11 +37,14 @@ impl<'d> Entries<'d> {
     }
 }
 
-/// The folder `path`, if it is there and this server may read it.
+/// The folder `path`, if it is there and can be read.
 pub(super) fn open<'d>(dir: &'d Dir, path: &str) -> Result<Option<Folder<'d>>, Failure> {
     match dir.folder(path) {
-        Ok(folder) => Ok(Some(folder)),
-        Err(errno) if is_no_folder(errno) || errno == Errno::ACCESS => Ok(None),
+        Ok(folder) => {
+            dir.left_out().forget(path);
+            Ok(Some(folder))
+        }
+        Err(errno) if is_no_folder(errno) || dir.left_out().has(path, errno) => Ok(None),
         Err(errno) => Err(Failure::errno_while("open the folder")(errno)),
     }
 }

@@ -300,6 +300,51 @@ fn a_folder_whose_rights_change_is_listed_as_they_are() {
     }
 }
 
+/// Each listing above it was 500.
+#[test]
+fn a_mount_that_is_dead_is_left_out_of_listings_and_told_once() {
+    directory_only!("what is mounted below the directory");
+    let server = TestServer::start(&["--threads", "1"]);
+    for key in ["a", "z"] {
+        server.dir.place(key, "v");
+    }
+    let behind = TempDir::new().expect("a directory");
+    let mount = server.dir.file("folder");
+    fs::create_dir(&mount).expect("a directory");
+    let mut daemon = Command::new("bindfs")
+        .args(["-f", "--no-allow-other"])
+        .args([behind.path(), &mount])
+        .spawn();
+    only_where!(
+        daemon.is_ok(),
+        "listings above a dead mount",
+        "bindfs does not run here"
+    );
+    let daemon = daemon.as_mut().expect("bindfs");
+    let unmounted = Unmounted(&mount);
+    File::create(behind.path().join("k")).expect("a value by hand");
+    let all = || listed(&server, "?limit=10");
+    only_where!(
+        comes_true(|| daemon.try_wait().is_ok_and(|ended| ended.is_some())
+            || all() == ["a", "folder/k", "z"])
+            && daemon.try_wait().is_ok_and(|ended| ended.is_none()),
+        "listings above a dead mount",
+        "FUSE does not work here"
+    );
+    daemon.kill().expect("it ran");
+    daemon.wait().expect("it ran");
+    for _ in 0..3 {
+        assert_eq!(all(), ["a", "z"]);
+    }
+    let told = server.event("listings leave a folder out that cannot be read");
+    assert_eq!(told.field("folder"), "folder");
+    drop(unmounted);
+    server.dir.place("folder/k", "v");
+    assert_eq!(all(), ["a", "folder/k", "z"]);
+    let told = server.events("listings leave a folder out that cannot be read");
+    assert_eq!(told.len(), 1, "{told:?}");
+}
+
 struct Unmounted<'a>(&'a std::path::Path);
 
 impl Drop for Unmounted<'_> {

@@ -48,7 +48,9 @@ fn is_unhurt((quiet, besieged): (Duration, Duration)) -> bool {
 
 /// Servers that allow a head so long, with what the tests ask for in place.
 fn server(header_timeout: &str, more: &[&str]) -> TestServer {
-    let args = format!("--threads 2 --max-connections 60000 --body-timeout 10s --header-timeout {header_timeout}");
+    let args = format!(
+        "--threads 2 --max-connections 60000 --body-timeout 10s --header-timeout {header_timeout}"
+    );
     let args = words(&args);
     let server = TestServer::start(&[&args[..], more].concat());
     server.dir.place("here", pattern(1, 1024));
