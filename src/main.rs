@@ -1,7 +1,12 @@
 //! The life of the process: arguments, server, signals, exit code.
 
+use std::ffi::OsStr;
 use std::io::Write;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::process::ExitCode;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use data_server::commands::{self, Command, Failure};
@@ -10,8 +15,8 @@ use data_server::health;
 use data_server::log::{self, Log};
 use data_server::server::Reloader;
 use data_server::{Args, Config, Server, StartError};
-use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 
 /// A signal this soon after the first is the same one told twice: timeout(1), for one, signals its child and then the
 /// whole group.
@@ -127,7 +132,7 @@ fn run(config: Config, log: &Log) -> u8 {
         code
     };
     // The runtime panics where the system has nothing left for it to start with.
-    match std::panic::catch_unwind(|| serve(config)) {
+    match std::panic::catch_unwind(|| serve(config, log)) {
         Err(_) => fail(&"a panic ended the server: its log says where", OTHER),
         Ok(Ok(code)) => code,
         Ok(Err(error)) => {
@@ -147,13 +152,15 @@ fn run(config: Config, log: &Log) -> u8 {
     }
 }
 
-fn serve(config: Config) -> Result<u8, StartError> {
+fn serve(config: Config, log: &Log) -> Result<u8, StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
         let mut signals = Signals::install()?;
+        let starting = Starting::begin(log)?;
         let server = Server::bind(config)?;
+        starting.end();
         let urls: Vec<_> = server.urls().collect();
         let running = server.start()?;
         let reload = running.reloader();
@@ -161,8 +168,8 @@ fn serve(config: Config) -> Result<u8, StartError> {
             // A closed standard output is no failure: the line is for its reader alone.
             let _ = writeln!(std::io::stdout(), "listening on {url}");
         }
-        notify(NotifyState::Ready);
-        let (first, shutdown) = tokio::sync::oneshot::channel();
+        notify("READY=1");
+        let (first, shutdown) = oneshot::channel();
         let drained = running.run(async {
             let _ = shutdown.await;
         });
@@ -176,11 +183,69 @@ fn serve(config: Config) -> Result<u8, StartError> {
     })
 }
 
+/// A start that ends at a signal: it may replay a journal, or wait for a store. The next one begins anew.
+struct Starting {
+    served: oneshot::Sender<()>,
+    watching: JoinHandle<()>,
+}
+
+impl Starting {
+    /// Ends the process at a signal, from now on.
+    fn begin(log: &Log) -> std::io::Result<Self> {
+        let (served, serves) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let log = log.clone();
+        let watch = move || {
+            runtime.block_on(async {
+                let Ok(mut signals) = Signals::install() else {
+                    return;
+                };
+                tokio::select! {
+                    biased;
+                    _ = serves => {}
+                    () = signals.end_of_start() => {
+                        tracing::info!("ended by a signal before it served");
+                        log.finish();
+                        std::process::exit(DRAINED.into());
+                    }
+                }
+            });
+        };
+        let watching = std::thread::Builder::new()
+            .name("start".into())
+            .spawn(watch)?;
+        Ok(Self { served, watching })
+    }
+
+    /// Leaves signals to the server.
+    fn end(self) {
+        drop(self.served);
+        // It has nothing to fail with.
+        let _ = self.watching.join();
+    }
+}
+
 /// Tells the service manager, where there is one that listens (`sd_notify(3)`).
-fn notify(state: NotifyState<'_>) {
-    if let Err(error) = sd_notify::notify(&[state]) {
+fn notify(state: &str) {
+    let Some(place) = std::env::var_os("NOTIFY_SOCKET") else {
+        return;
+    };
+    let told = manager(&place).and_then(|manager| manager.send(state.as_bytes()));
+    if let Err(error) = told {
         tracing::warn!(%error, "the service manager could not be told");
     }
+}
+
+/// The socket of the service manager; a name that begins with `@` is abstract (`unix(7)`).
+fn manager(place: &OsStr) -> std::io::Result<UnixDatagram> {
+    let socket = UnixDatagram::unbound()?;
+    match place.as_bytes() {
+        [b'@', name @ ..] => socket.connect_addr(&SocketAddr::from_abstract_name(name)?)?,
+        _ => socket.connect(place)?,
+    }
+    Ok(socket)
 }
 
 /// The signals that the server handles.
@@ -208,6 +273,15 @@ impl Signals {
         })
     }
 
+    /// Waits for a signal that asks for the end, while there is nothing yet to be done at another.
+    async fn end_of_start(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+            _ = self.quit.recv() => {}
+        }
+    }
+
     /// Waits for a signal that asks for the end; logs the others.
     async fn end(&mut self, reload: &Reloader) {
         loop {
@@ -227,10 +301,10 @@ impl Signals {
     }
 
     /// Passes the first signal on to `first`; resolves with the second.
-    async fn second(&mut self, reload: &Reloader, first: tokio::sync::oneshot::Sender<()>) {
+    async fn second(&mut self, reload: &Reloader, first: oneshot::Sender<()>) {
         self.end(reload).await;
         let repeats_until = Instant::now() + REPEATS;
-        notify(NotifyState::Stopping);
+        notify("STOPPING=1");
         let _ = first.send(());
         loop {
             self.end(reload).await;

@@ -1,7 +1,7 @@
 //! What can be wrong with the arguments. Each message begins with the option and says what to give instead.
 
 use crate::http::{BadCacheControl, BadName, BadOrigin};
-use crate::net::Listen;
+use crate::net::{BadCount, Listen};
 
 /// What is wrong with the arguments, naming the option.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +35,9 @@ pub enum BadConfig {
         /// Which place.
         listen: Listen,
     },
+    /// The environment passes no number of sockets.
+    #[error(transparent)]
+    Passed(#[from] BadCount),
     /// The options of TLS do not fit each other.
     #[error("{0}")]
     Tls(&'static str),

@@ -169,7 +169,11 @@ impl Network {
             Dispatch::ReusePort => self.threads(),
             Dispatch::RoundRobin | Dispatch::LeastConnections => 1,
         };
-        let places = self.given().count().max(net::passed().len()).max(1);
+        let places = self
+            .given()
+            .count()
+            .max(net::passed().map_or(0, |passed| passed.len()))
+            .max(1);
         Descriptors::new(self.threads(), acceptors, places, self.admin().is_some())
     }
 
@@ -194,7 +198,7 @@ impl Network {
         let given = self.given().map(|given| place("--listen", given));
         let mut at = given.collect::<Result<Vec<_>, _>>()?;
         if at.is_empty() {
-            let passed = net::passed().map(At::Fd);
+            let passed = net::passed()?.map(At::Fd);
             let passed = passed.filter(|fd| admin.as_ref().is_none_or(|admin| admin.at != *fd));
             at.extend(passed.map(|at| Listen { at, by_tls: false }));
         }

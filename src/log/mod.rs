@@ -33,8 +33,8 @@ pub struct Options {
     pub json: bool,
 }
 
-/// The log of the process.
-#[derive(Debug)]
+/// The log of the process; clones share it.
+#[derive(Clone, Debug)]
 pub struct Log(Arc<Queue>);
 
 impl Log {

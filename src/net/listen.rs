@@ -49,7 +49,13 @@ impl Listen {
     /// Listens, on as many sockets as are accepted from each by its own; `shared` when those of one address are several.
     pub(super) fn bind(&self, sockets: usize, shared: bool) -> io::Result<Place> {
         let (first, file) = match &self.at {
-            &At::Address(address) => (listen(address, shared)?, None),
+            &At::Address(address) => {
+                if shared {
+                    // A server of another directory would share its clients, without a word of the kernel.
+                    drop(listen(address, false)?);
+                }
+                (listen(address, shared)?, None)
+            }
             At::Unix(path) => {
                 let (socket, file) = unix_socket::listen(path, BACKLOG)?;
                 (socket.into(), Some(Arc::new(file)))

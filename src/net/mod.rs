@@ -48,7 +48,7 @@ pub use listener::{Dispatch, Listeners};
 pub use peers::Peers;
 pub use reactor::{Http2, Takeover};
 pub use reactor_thread::ReactorConfig;
-pub use socket_activation::passed;
+pub use socket_activation::{BadCount, passed};
 pub use timeouts::{Limits, RATE_WINDOW};
 pub use tls::{ClientAuthority, Identity, Tls, TlsError, TlsOptions};
 

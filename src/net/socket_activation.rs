@@ -17,19 +17,30 @@ const FIRST: RawFd = 3;
 /// More sockets than this are passed by mistake.
 const MOST: RawFd = 1 << 10;
 
+/// What `LISTEN_FDS` has, which is to be how many sockets are passed.
+#[derive(Debug, thiserror::Error)]
+#[error("LISTEN_FDS passes sockets to this process, and is no number of them: {0:?}")]
+pub struct BadCount(String);
+
 /// The descriptors that the environment passes to this process, if it does.
-pub fn passed() -> Range<RawFd> {
+pub fn passed() -> Result<Range<RawFd>, BadCount> {
     let variable = |name| std::env::var(name).ok();
     let own = std::process::id();
-    let count = count(own, variable("LISTEN_PID"), variable("LISTEN_FDS"));
-    FIRST..FIRST + count
+    let count = count(own, variable("LISTEN_PID"), variable("LISTEN_FDS"))?;
+    Ok(FIRST..FIRST + count)
 }
 
 /// How many are passed.
-fn count(own: u32, pid: Option<String>, count: Option<String>) -> RawFd {
+fn count(own: u32, pid: Option<String>, count: Option<String>) -> Result<RawFd, BadCount> {
     let is_own = pid.and_then(|pid| pid.parse().ok()) == Some(own);
-    let count = count.and_then(|count| count.parse().ok());
-    count.filter(|_| is_own).unwrap_or(0).clamp(0, MOST)
+    let Some(count) = count.filter(|_| is_own) else {
+        return Ok(0);
+    };
+    let number = count
+        .parse()
+        .ok()
+        .filter(|number| (0..=MOST).contains(number));
+    number.ok_or(BadCount(count))
 }
 
 /// The socket that listens as `fd`.
@@ -59,19 +70,20 @@ mod tests {
     #[test]
     fn a_socket_is_passed_to_the_process_that_is_named_alone() {
         for (pid, count, expected) in [
-            ("7", "1", 1),
-            ("7", "2", 2),
-            ("7", "9999", MOST),
-            ("7", "0", 0),
-            ("8", "1", 0),
-            ("", "1", 0),
-            ("7", "", 0),
-            ("7", "-1", 0),
-            ("7", "x", 0),
+            ("7", "1", Some(1)),
+            ("7", "2", Some(2)),
+            ("7", "0", Some(0)),
+            ("8", "1", Some(0)),
+            ("8", "x", Some(0)),
+            ("", "1", Some(0)),
+            ("7", "", Some(0)),
+            ("7", "9999", None),
+            ("7", "-1", None),
+            ("7", "x", None),
         ] {
             let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
             assert_eq!(
-                super::count(7, given(pid), given(count)),
+                super::count(7, given(pid), given(count)).ok(),
                 expected,
                 "{pid} {count}"
             );

@@ -54,8 +54,11 @@ fn evaluate(field: &[u8], len: u64) -> Ranges {
     let Some(specs) = specs(field) else {
         return Ranges::Whole;
     };
-    // Section 14.1.2 has a suffix of nothing satisfied by all of it, which no Content-Range can tell.
-    if len == 0 && specs.iter().any(|spec| matches!(spec, Spec::Last(1..))) {
+    // Section 14.1.2 has a suffix of nothing satisfied by all of it, which no Content-Range can tell. Players that ask for all from
+    // the first byte on get all that there is, as nginx answers them.
+    let is_all =
+        |spec: &Spec| matches!(spec, Spec::Last(1..) | Spec::From(0) | Spec::Between(0, _));
+    if len == 0 && specs.iter().any(is_all) {
         return Ranges::Whole;
     }
     let found = specs.iter().filter_map(|spec| spec.within(len)).collect();
@@ -211,10 +214,16 @@ mod tests {
 
     #[test]
     fn an_empty_value_has_no_ranges() {
-        for field in ["bytes=0-", "bytes=0-0", "bytes=5-9", "bytes=-0"] {
+        for field in ["bytes=1-", "bytes=5-9", "bytes=-0"] {
             assert_eq!(of(field, 0), Ranges::Unsatisfiable, "{field}");
         }
-        for field in ["bytes=-1", "bytes=-99999", "bytes=0-0,-1"] {
+        for field in [
+            "bytes=0-",
+            "bytes=0-0",
+            "bytes=-1",
+            "bytes=-99999",
+            "bytes=0-0,-1",
+        ] {
             assert_eq!(of(field, 0), Ranges::Whole, "{field}");
         }
     }

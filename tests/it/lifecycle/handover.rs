@@ -2,7 +2,8 @@
 //! when a connection closes, and the service manager is notified of every step.
 
 use std::io::{self, ErrorKind};
-use std::os::unix::net::UnixDatagram;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{self, UnixDatagram};
 use std::sync::atomic::AtomicU64;
 
 use crate::support::prelude::*;
@@ -281,6 +282,17 @@ fn the_service_manager_is_notified_of_start_and_end() {
         .expect("a limit");
     let nothing = told(&manager).expect_err("a server that does not serve is not ready");
     assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
+
+    drop(manager);
+
+    // An abstract one, as containers and user managers have it.
+    let name = format!("data-server-{}", std::process::id());
+    let address = net::SocketAddr::from_abstract_name(&name).expect("a name");
+    let manager = UnixDatagram::bind_addr(&address).expect("a socket");
+    manager.set_read_timeout(Some(DEADLINE)).expect("a limit");
+    let at = format!("@{name}");
+    let _server = Launch::new(&[]).env("NOTIFY_SOCKET", &at).start();
+    assert_eq!(told(&manager).expect("a state"), "READY=1");
 
     // The notification socket has no reader any more: the server still serves.
     drop(manager);

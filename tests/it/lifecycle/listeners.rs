@@ -212,3 +212,25 @@ fn each_socket_that_is_passed_is_listened_on_but_that_of_the_admin_pages() {
         assert_eq!(server.stdout().len(), lines, "{:?}", server.stdout());
     }
 }
+
+/// Two servers of different directories shared the clients of one address: of 40 acknowledged keys 22 were 404.
+#[test]
+fn two_servers_never_share_an_address() {
+    for first in ["reuse-port", "round-robin"] {
+        let server = TestServer::start(&["--dispatch", first]);
+        for second in ["reuse-port", "round-robin"] {
+            let second = Launch::new(&["--dispatch", second]).listen(&server.addr.to_string());
+            let ended = second.run();
+            assert_eq!(ended.code, Some(4), "{first}: {}", ended.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_count_of_passed_sockets_that_is_no_number_is_refused() {
+    let told = "export LISTEN_PID=$$ LISTEN_FDS=abc; exec \"$@\"";
+    let launch = Launch::new(&[]).through(&["sh", "-c", told, "sh"]);
+    let ended = launch.listen("").run();
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("LISTEN_FDS"), "{}", ended.stderr);
+}

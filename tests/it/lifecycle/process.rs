@@ -1,5 +1,7 @@
 //! Proves the outside of a running process: options and environment, threads and their names, limits and warnings.
 
+use rustix::process::{Pid, kill_process};
+
 use crate::support::prelude::*;
 
 #[test]
@@ -145,4 +147,31 @@ fn the_soft_limit_on_open_files_is_raised_to_the_hard_one() {
     let server = Launch::new(&[]).through(&["prlimit", "--nofile=100:3000"]);
     let server = server.start();
     assert_eq!(server.proc().nofile(), (3000, 3000));
+}
+
+/// It was heard when the store's time was over, and ended with 1; a container was killed before.
+#[test]
+fn a_signal_is_heard_while_the_server_starts() {
+    directory_only!("a store of its own");
+    for signal in [Signal::TERM, Signal::INT] {
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a socket");
+        let endpoint = format!("http://{}", silent.local_addr().expect("its address"));
+        let place = TempDir::new().expect("a directory");
+        let pid = place.path().join("pid");
+        let told = format!("echo $$ >'{}'; exec \"$@\"", pid.display());
+        let args = words("--listen 127.0.0.1:0 --store s3://bucket --s3-endpoint");
+        let launch = Launch::new(&[&args[..], &[&endpoint]].concat()).bare();
+        let launch = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
+            .into_iter()
+            .fold(launch, |launch, name| launch.env(name, "a"));
+        let ended = thread::scope(|scope| {
+            let run = scope.spawn(|| launch.through(&["sh", "-c", &told, "sh"]).run());
+            let _asked = silent.accept().expect("the server asks the store");
+            let pid = fs::read_to_string(&pid).expect("its number");
+            let pid = Pid::from_raw(pid.trim().parse().expect("a number"));
+            kill_process(pid.expect("a number"), signal).expect("it runs");
+            run.join().expect("its end")
+        });
+        assert_eq!(ended.code, Some(0), "{signal:?}: {}", ended.stderr);
+    }
 }
