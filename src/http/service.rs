@@ -267,7 +267,7 @@ impl Service {
     /// What can be answered without waiting for anything.
     fn try_now(&self, operation: &Operation<'_>, connection: &ConnectionState) -> Option<Outcome> {
         match operation {
-            Operation::Get { key, options } => {
+            Operation::Get { key, options, .. } => {
                 let options = options.as_deref();
                 if options.is_some_and(|options| options.digest.is_some()) {
                     return None;

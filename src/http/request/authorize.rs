@@ -82,7 +82,8 @@ pub(in crate::http) fn authorize_watch(
     need_any(grant, Right::Watch, &request.prefix)
 }
 
-fn authorize_page(page: &mut store::Page, grant: &Grant) -> Result<(), Denied> {
+/// Narrows a listing to what may be listed.
+pub(in crate::http) fn authorize_page(page: &mut store::Page, grant: &Grant) -> Result<(), Denied> {
     need_any(grant, Right::List, &page.prefix)?;
     page.within = grant.keys(Right::List).clone();
     Ok(())

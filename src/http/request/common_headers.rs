@@ -43,6 +43,8 @@ pub(in crate::http) struct CommonHeaders<'a> {
     pub(in crate::http) codings_accepted: bool,
     /// Accept names problem+json.
     pub(in crate::http) problem: bool,
+    /// Accept begins as that of a browser that opens an address.
+    pub(in crate::http) by_browser: bool,
     /// There is an X-Request-Id.
     pub(in crate::http) identified: bool,
     /// The connection ends with the answer.
@@ -93,6 +95,7 @@ impl<'a> CommonHeaders<'a> {
             is_expectation_met: true,
             options: false,
             codings_accepted: false,
+            by_browser: false,
             problem: false,
             identified: false,
             closes: false,
@@ -123,7 +126,10 @@ impl<'a> CommonHeaders<'a> {
             ORIGIN => self.origin = Some(value),
             CONNECTION => self.closes |= has_member(value, "close"),
             ACCEPT_ENCODING => self.codings_accepted = true,
-            ACCEPT => self.problem |= value.windows(12).any(|w| w == b"problem+json"),
+            ACCEPT => {
+                self.problem |= value.windows(12).any(|w| w == b"problem+json");
+                self.by_browser |= value.starts_with(b"text/html");
+            }
             _ if *name == SEC_FETCH_SITE => {
                 let is_foreign = !matches!(value, b"same-origin" | b"none");
                 self.is_site_foreign = Some(is_foreign || self.is_site_foreign == Some(true));

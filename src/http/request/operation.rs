@@ -33,6 +33,8 @@ pub(in crate::http) enum Operation<'a> {
     Get {
         key: Key<'a>,
         options: Option<Box<GetOptions>>,
+        /// Where there is no value, there may be a folder to look at.
+        by_browser: bool,
     },
     /// Store the body, of `len` bytes where the head tells.
     Put {
@@ -156,9 +158,14 @@ impl Operation<'_> {
     /// The same operation, borrowing nothing.
     pub(in crate::http) fn into_owned(self) -> Operation<'static> {
         match self {
-            Self::Get { key, options } => Operation::Get {
+            Self::Get {
+                key,
+                options,
+                by_browser,
+            } => Operation::Get {
                 key: key.into_owned(),
                 options,
+                by_browser,
             },
             Self::Put { key, len, options } => Operation::Put {
                 key: key.into_owned(),

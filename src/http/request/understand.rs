@@ -233,7 +233,11 @@ fn get<'a>(
             let options = has_wishes
                 .then(|| GetOptions::of(head, config))
                 .map(Box::new);
-            Ok(Operation::Get { key, options })
+            Ok(Operation::Get {
+                key,
+                options,
+                by_browser: common.by_browser && !config.compat,
+            })
         }
     }
 }

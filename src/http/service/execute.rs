@@ -173,11 +173,19 @@ impl Handler {
                 body.discard().await?;
                 Ok(Outcome::Discarded)
             }
-            Operation::Get { key, options } => {
+            Operation::Get {
+                key,
+                options,
+                by_browser,
+            } => {
                 let options = options.as_deref();
-                match &*self.store {
-                    Store::Directory(directory) => self.get(directory, &key, options).await,
-                    Store::S3(s3) => self.get_remote(s3, key, options, wants).await,
+                let found = match &*self.store {
+                    Store::Directory(directory) => self.get(directory, &key, options).await?,
+                    Store::S3(s3) => self.get_remote(s3, key.clone(), options, wants).await?,
+                };
+                match found {
+                    Outcome::NoValue if by_browser => self.folder_of(&key, proof).await,
+                    found => Ok(found),
                 }
             }
             Operation::Put { key, len, options } => {

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use crate::http::exchange::proven::Proof;
+use crate::http::request::authorize::authorize_page;
 use crate::http::request::operation::HomeRequest;
 use crate::http::request::rejection::Rejection;
 use crate::http::response::outcome::Outcome;
+use crate::http::semantics::address::encoded;
 use crate::http::semantics::listing::{ListFormat, Listed, next_link};
 use crate::http::service::handler::Handler;
 use crate::http::ui::{self, PageRights};
-use crate::store::{Error, Listing, Page, Store};
+use crate::store::{Error, Key, Listing, Page, Prefixes, Store};
 
 /// A listing of more items than this takes a reactor too long to write.
 const WRITTEN_AT_ONCE: usize = 50;
@@ -30,6 +32,35 @@ impl Handler {
                 self.listed(page, format, Arc::new(listing)).await
             }
         }
+    }
+
+    /// The page of the folder that has the name of `key`, if there is one that the client of `proof` may see.
+    pub(in crate::http) async fn folder_of(
+        &self,
+        key: &Key<'_>,
+        proof: Option<&Proof>,
+    ) -> Result<Outcome, Outcome> {
+        let mut page = Page {
+            prefix: format!("{}/", key.as_str()),
+            after: String::new(),
+            limit: 1,
+            by_folder: false,
+            within: Prefixes::all(),
+        };
+        let grant = proof.map(|proof| &proof.subject.grant);
+        if grant.is_some_and(|grant| authorize_page(&mut page, grant).is_err()) {
+            return Ok(Outcome::NoValue);
+        }
+        let is_folder = match &*self.store {
+            Store::Directory(directory) => !directory.list(page).await?.keys.is_empty(),
+            Store::S3(s3) => !s3.gateway(self.reactor).list(&page).await?.keys.is_empty(),
+        };
+        if !is_folder {
+            return Ok(Outcome::NoValue);
+        }
+        // Relative, as the server may be below a path of a proxy.
+        let to = format!("{}/", encoded(key.name()));
+        Ok(Outcome::Moved { to })
     }
 
     /// The page for browsers, as the client of `proof` may use it.

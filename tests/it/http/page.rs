@@ -211,3 +211,36 @@ fn head_and_an_entity_tag_avoid_sending_the_document() {
         got.must("etag")
     );
 }
+
+/// It was a 404 without a hint. Other clients keep that, as those of the C server know it.
+#[test]
+fn a_browser_that_asks_for_a_folder_is_led_to_its_page() {
+    let server = TestServer::start(&[]);
+    for key in [
+        "album/one",
+        "a/deep%20album/one",
+        "value",
+        "named",
+        "named-/x",
+    ] {
+        server.store(key, "v");
+    }
+    let get = |path: &str, accept: &str| {
+        let got = ask(&mut server.connect(), "GET", path, accept, b"");
+        (got.status, got.header("location").map(str::to_owned))
+    };
+    let to = |place: &str| (302, Some(place.to_owned()));
+    for _ in 0..2 {
+        assert_eq!(get("/album", CHROMIUM), to("album/"));
+        assert_eq!(get("/a/deep%20album", CHROMIUM), to("deep%20album/"));
+        assert_eq!(get("/value", CHROMIUM), (200, None));
+        assert_eq!(get("/alb", CHROMIUM), (404, None));
+        assert_eq!(get("/named", CHROMIUM), (200, None));
+        for accept in ["", "Accept: */*\r\n", "Accept: application/json\r\n"] {
+            assert_eq!(get("/album", accept), (404, None));
+        }
+    }
+    let compat = TestServer::start(&["--compat"]);
+    let got = ask(&mut compat.connect(), "GET", "/album", CHROMIUM, b"");
+    assert_eq!(got.status, 404);
+}
