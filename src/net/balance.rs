@@ -6,10 +6,14 @@ use super::connection_limit::Permit;
 use crate::http::Client;
 use crate::metrics::ReactorCounters;
 
+/// A reactor that has so many connections more than another has its turn later: where kept connections and short ones come in
+/// turn, one reactor would get all that stay.
+const AHEAD: u64 = 8;
+
 /// Which of several reactors a connection is handed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Balance {
-    /// Each in turn.
+    /// Each in turn, but none that is [`AHEAD`].
     RoundRobin,
     /// The one that has the fewest open.
     LeastConnections,
@@ -60,14 +64,14 @@ impl<T: Target> Targets<T> {
     /// The reactor for the next connection: the one whose turn it is, or the one with the fewest, in turn among equals.
     pub(super) fn take_turn(&mut self) -> &T {
         let count = self.reactors.len();
-        let picked = match self.balance {
-            Balance::RoundRobin => self.turn,
-            Balance::LeastConnections => {
-                let turns = (0..count).map(|i| (self.turn + i) % count);
-                let fewest = turns.min_by_key(|&i| self.reactors[i].counters().active());
-                fewest.unwrap_or(self.turn)
-            }
+        let most_more = match self.balance {
+            Balance::RoundRobin => AHEAD - 1,
+            Balance::LeastConnections => 0,
         };
+        let active = |i: usize| self.reactors[i].counters().active();
+        let most = (0..count).map(active).min().unwrap_or(0) + most_more;
+        let mut turns = (0..count).map(|i| (self.turn + i) % count);
+        let picked = turns.find(|&i| active(i) <= most).unwrap_or(self.turn);
         self.turn = (picked + 1) % count;
         &self.reactors[picked]
     }
@@ -102,6 +106,7 @@ mod tests {
     #[test]
     fn connections_go_to_each_in_turn_or_to_the_fewest_in_turn_among_equals() {
         assert_eq!(order(Balance::RoundRobin, 2), [0, 1, 2, 0, 1, 2, 0]);
+        assert_eq!(order(Balance::RoundRobin, 9), [0, 1, 0, 1, 2, 0, 1]);
         assert_eq!(order(Balance::LeastConnections, 0), [0, 1, 2, 0, 1, 2, 0]);
         assert_eq!(order(Balance::LeastConnections, 2), [0, 1, 0, 1, 2, 0, 1]);
     }

@@ -4,9 +4,9 @@
 //! (`head`).
 
 use hyper::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap,
-    HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, ORIGIN, RANGE,
-    TRANSFER_ENCODING, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST,
+    HeaderMap, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, ORIGIN,
+    RANGE, TRANSFER_ENCODING, USER_AGENT,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
@@ -166,7 +166,7 @@ impl<'a> CommonHeaders<'a> {
         hosts: &Hosts,
     ) -> Result<(), Rejection> {
         // Of HTTP/1 the framing guard has counted the lines.
-        if head.headers.len() > MAX_FIELDS {
+        if head.headers.len() > MAX_FIELDS && fields(head) > MAX_FIELDS {
             return Err(Rejection::FramingError(FramingError::TooLarge));
         }
         // The same guard lets no second length pass, nor does this one of HTTP/2, where both may be equal.
@@ -213,6 +213,16 @@ pub(in crate::http) fn is_authority(host: &[u8]) -> bool {
     };
     let is_port = port.is_empty() || (port[0] == b':' && port[1..].iter().all(u8::is_ascii_digit));
     !name.is_empty() && name.iter().all(is_name) && is_port
+}
+
+/// How many fields HTTP/1.1 would have had: HTTP/2 may send the pairs of one Cookie as a field each (RFC 9113, section 8.2.3).
+fn fields(head: &Parts) -> usize {
+    let all = head.headers.len();
+    if head.version < Version::HTTP_2 {
+        return all;
+    }
+    let cookies = head.headers.get_all(COOKIE).iter().count();
+    all - cookies.saturating_sub(1)
 }
 
 #[cfg(test)]

@@ -70,3 +70,14 @@ fn more_than_a_hundred_fields_are_431_and_the_connection_goes_on() {
     }
     assert_eq!(client.get("k").body, b"value");
 }
+
+/// Chromium with 120 cookies of localhost was refused, whose cookies over HTTP/1.1 are one line.
+#[test]
+fn pairs_of_a_cookie_count_as_one_field() {
+    let server = server(&[]);
+    server.dir.place("k", "value");
+    for (name, status) in [("cookie", 200), ("x-other", 431)] {
+        let fields = [(name, "a=b"); 120];
+        assert_eq!(ask(&server, "GET", "http://t/k", &fields).status, status);
+    }
+}
