@@ -1,10 +1,12 @@
 //! What is kept beside a value, in extended attributes of its file: its media type, other fields, and digests once computed.
 //!
 //! `user.mime_type` is the convention that desktops and other servers share. What the fields mean is known to their
-//! reader alone. A digest is kept with the version it is of, and counts only while the file still is that version. Attributes
+//! reader alone. A digest is kept with what the file is known by, and counts only while that holds: times of files repeat in the
+//! field (mtime 1 of Nix, whole seconds of tar), so its length, and whether anything has happened to it since, count too. Attributes
 //! are a convenience: where the file system has none, values are stored and answered all the same.
 
 use std::os::fd::AsFd;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::XattrFlags;
 use rustix::io::{Errno, retry_on_intr};
@@ -23,6 +25,9 @@ const MAX_MEDIA_TYPE: usize = 255;
 
 /// The most bytes of fields that are read back. With all else they fit in the one block that ext4 has for attributes.
 pub const MAX_FIELDS: usize = 2048;
+
+/// A file that was changed this long after its digest was kept, in seconds, is another: until then it may be given its name.
+const TO_PUBLISH: i64 = 5;
 
 /// What an upload leaves beside its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,7 +78,10 @@ pub(super) fn keep_digest(file: impl AsFd, version: Version, digest: Digest) -> 
         Digest::Sha256(bytes) => (SHA256, &bytes[..]),
         Digest::Sha512(bytes) => (SHA512, &bytes[..]),
     };
+    let stat = rustix::fs::fstat(&file).map_err(Error::errno_while("look at a file"))?;
     let mut kept = version.nanos().to_be_bytes().to_vec();
+    kept.extend_from_slice(&stat.st_size.to_be_bytes());
+    kept.extend_from_slice(&now().to_be_bytes());
     kept.extend_from_slice(bytes);
     set(file, name, &kept)
 }
@@ -90,9 +98,21 @@ pub(super) fn sha512(file: impl AsFd, version: Version) -> Option<[u8; 64]> {
 
 fn kept<const N: usize>(file: impl AsFd, name: &str, version: Version) -> Option<[u8; N]> {
     let mut kept = [0; 128];
-    let len = rustix::fs::fgetxattr(file, name, &mut kept).ok()?;
-    let (of, digest) = kept.get(..len)?.split_first_chunk()?;
-    (i128::from_be_bytes(*of) == version.nanos()).then(|| digest.try_into().ok())?
+    let len = rustix::fs::fgetxattr(&file, name, &mut kept).ok()?;
+    let (of, rest) = kept.get(..len)?.split_first_chunk()?;
+    let (size, rest) = rest.split_first_chunk()?;
+    let (at, digest) = rest.split_first_chunk()?;
+    let stat = rustix::fs::fstat(&file).ok()?;
+    let is_of_file = i128::from_be_bytes(*of) == version.nanos()
+        && i64::from_be_bytes(*size) == stat.st_size
+        && stat.st_ctime <= i64::from_be_bytes(*at) + TO_PUBLISH;
+    is_of_file.then(|| digest.try_into().ok())?
+}
+
+/// In seconds since 1970.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs().cast_signed())
 }
 
 /// The attribute `name`, if there is one that fits in `room`.

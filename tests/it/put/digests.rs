@@ -412,6 +412,41 @@ fn an_edit_in_place_invalidates_the_kept_digest() {
     }
 }
 
+/// Times of files repeat: mtime 1 of Nix, whole seconds of tar and git. A new text was answered with the old one's digest.
+#[test]
+fn another_content_of_the_same_time_does_not_have_the_kept_digest() {
+    directory_only!("hands in the directory");
+    for other in ["release 2.0\n", "release 2.10\n"] {
+        let mut server = TestServer::start(&[]);
+        let dir = server.dir.clone();
+        let time = std::time::UNIX_EPOCH + Duration::from_secs(1_767_225_600);
+        let set = |text: &str| {
+            dir.edit("k", text);
+            let file = File::options().write(true).open(dir.file("k")).expect("k");
+            file.set_modified(time).expect("a time");
+        };
+        server.store("k", "release 1.0\n");
+        set("release 1.0\n");
+        let first = want(&server, "GET", "k", WISH);
+        assert_eq!(first.must("repr-digest"), sha256(b"release 1.0\n"));
+        // It was kept a minute ago.
+        let mut bytes = kept(&dir).expect("a kept digest");
+        let at = bytes.len() - 32 - 8;
+        let seconds = i64::from_be_bytes(bytes[at..at + 8].try_into().expect("8 bytes")) - 60;
+        bytes[at..at + 8].copy_from_slice(&seconds.to_be_bytes());
+        let file = File::open(dir.file("k")).expect("k");
+        fsetxattr(&file, KEPT, &bytes, XattrFlags::empty()).expect("an attribute");
+        set(other);
+        let server = {
+            server.stop();
+            Launch::new(&[]).on(&dir).start()
+        };
+        let second = want(&server, "GET", "k", WISH);
+        assert_eq!(second.body, other.as_bytes());
+        assert_eq!(second.must("repr-digest"), sha256(other.as_bytes()));
+    }
+}
+
 #[test]
 fn a_read_only_server_computes_digests_and_keeps_none() {
     directory_only!("hands in the directory");
