@@ -3,7 +3,7 @@
 
 use std::os::unix::net::UnixListener;
 
-use super::{ANN, BOB, peers, start};
+use super::{ANN, BOB, fails_alone, peers, policy, start};
 use crate::support::prelude::*;
 
 const LISTEN: [&str; 2] = ["--listen", "proxy+127.0.0.1:0"];
@@ -208,6 +208,16 @@ fn connections_are_counted_by_the_client_in_the_header() {
         next.offer(GET).is_ok() && next.try_head().is_some()
     });
     drop(unknown);
+}
+
+#[test]
+fn failures_are_counted_by_the_client_in_the_header() {
+    let dir = DataDir::temporary();
+    let (_server, addr) = start(policy(&dir, &LISTEN));
+    fails_alone(&mut |client, lines| {
+        let mut raw = connect(addr, &v1(client));
+        status(&mut raw, &format!("Host: t\r\n{lines}"))
+    });
 }
 
 #[test]
