@@ -274,12 +274,11 @@ mod tests {
             let ip = IpAddr::from(asks);
             let ips = || std::iter::once(ip).chain(hops.iter().map(|&[a, b, c]| [10, a, b, c].into()));
             let append = |name: HeaderName, appended: Vec<String>| {
-                let mut lines = vec![own.clone()];
-                if in_lines {
-                    lines.extend(appended);
+                let lines = if in_lines {
+                    std::iter::once(own.clone()).chain(appended).collect()
                 } else {
-                    lines[0] += &format!(",{}", appended.join(", "));
-                }
+                    vec![format!("{own},{}", appended.join(", "))]
+                };
                 let lines: Vec<_> = lines.iter().map(|line| (name.clone(), line.as_str())).collect();
                 client(&lines)
             };

@@ -1,4 +1,4 @@
-//! Proves with HAProxy and nginx themselves that the address of their clients arrives, by each way that they have to say it.
+//! Proves with the programs themselves, `haproxy` and nginx, that the address of their clients arrives, by each way that they have to say it.
 
 use std::process::Child;
 
@@ -59,7 +59,7 @@ impl Proxy {
         Some(proxy)
     }
 
-    /// HAProxy, with these lines for its clients and this server.
+    /// `haproxy`, with these lines for its clients and this server.
     fn haproxy(clients: &str, server: &str) -> Option<Self> {
         let text = |addr| {
             format!(
