@@ -1,7 +1,7 @@
 //! Proves that the requests of a trusted proxy count as those of the client that Forwarded or X-Forwarded-For names, in the
 //! logs, in the failures and in what one client may have, and that the fields of anybody else count for nothing.
 
-use super::{ANN, BOB, audited, fails_alone, peers, policy};
+use super::{ANN, BOB, LOGGED, audited, fails_alone, peers, policy};
 use crate::support::prelude::*;
 
 const TRUST: [&str; 2] = ["--trusted-proxy", "127.0.0.0/8"];
@@ -17,10 +17,9 @@ fn get(raw: &mut Raw, lines: &str) -> u16 {
 
 #[test]
 fn each_request_of_a_connection_has_the_client_that_its_fields_name() {
-    let args = ["--access-log", "--threads", "1"];
     for trusts in [true, false] {
         let trust: &[&str] = if trusts { &TRUST } else { &[] };
-        let mut server = TestServer::start(&[trust, &args].concat());
+        let mut server = TestServer::start(&[trust, &LOGGED].concat());
         let mut raw = server.connect();
         let mut expected = Vec::new();
         for (lines, client) in [
@@ -60,11 +59,7 @@ fn each_request_of_a_connection_has_the_client_that_its_fields_name() {
 #[test]
 fn streams_of_one_connection_may_be_of_several_clients() {
     clear_only!("its connection is in the clear");
-    let args = [
-        &TRUST[..],
-        &["--access-log", "--threads", "1", "--http2-clear"],
-    ]
-    .concat();
+    let args = [&TRUST[..], &LOGGED, &["--http2-clear"]].concat();
     let mut server = Launch::new(&args).in_the_clear().start();
     let mut http2 = Http2::connect(server.addr);
     for client in [ANN, BOB] {
@@ -81,14 +76,8 @@ fn a_proxy_on_a_unix_socket_is_trusted_by_that_name() {
     let dir = TempDir::new().expect("a directory");
     let path = dir.path().join("socket");
     let place = format!("unix:{}", path.display());
-    let args = [
-        "--access-log",
-        "--listen",
-        &place,
-        "--trusted-proxy",
-        "unix",
-    ];
-    let mut server = TestServer::start(&args);
+    let args = ["--listen", &place, "--trusted-proxy", "unix"];
+    let mut server = TestServer::start(&[&args[..], &LOGGED].concat());
     let mut raw = Raw::connect_unix(&path);
     assert_eq!(get(&mut raw, &line(ANN)), 404);
     let mut direct = server.connect();

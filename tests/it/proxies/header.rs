@@ -3,7 +3,7 @@
 
 use std::os::unix::net::UnixListener;
 
-use super::{ANN, BOB, fails_alone, peers, policy, start};
+use super::{ANN, BOB, LOGGED, fails_alone, peers, policy, start};
 use crate::support::prelude::*;
 
 const LISTEN: [&str; 2] = ["--listen", "proxy+127.0.0.1:0"];
@@ -81,7 +81,7 @@ fn headers() -> Vec<(Vec<u8>, Option<&'static str>)> {
 
 #[test]
 fn the_log_has_the_client_of_each_header_and_the_proxy_where_there_is_none() {
-    let (mut server, addr) = start(launch(&["--access-log", "--threads", "1"]));
+    let (mut server, addr) = start(launch(&LOGGED));
     let mut expected = Vec::new();
     for (header, client) in headers() {
         // With requests in the same segment, and on their own.
@@ -240,8 +240,8 @@ fn a_name_of_the_loopback_network_is_asked_of_its_clients_alone() {
 fn tls_begins_behind_the_header_whatever_comes_with_it() {
     let authority = Authority::new();
     let own = authority.issue("own", &["127.0.0.1"]);
-    let listen = ["--listen", "proxy+https://127.0.0.1:0", "--access-log"];
-    let args = [&listen[..], &own.options()].concat();
+    let listen = ["--listen", "proxy+https://127.0.0.1:0"];
+    let args = [&listen[..], &LOGGED, &own.options()].concat();
     let (mut server, addr) = start(Launch::new(&args).in_the_clear());
     for header in [v1(ANN), v2(0x21, 0x11, &ipv4(0))] {
         let mut raw = Raw::connect_tls(addr, &authority.client());
@@ -299,7 +299,8 @@ fn curl_is_known_by_the_header_that_it_sends() {
         "curl with a PROXY header",
         "there is no curl"
     );
-    let (mut server, addr) = start(launch(&["--access-log", "--http2-clear"]).in_the_clear());
+    let (mut server, addr) =
+        start(launch(&[&LOGGED[..], &["--http2-clear"]].concat()).in_the_clear());
     let mut expected = Vec::new();
     for version in ["--http1.1", "--http2-prior-knowledge"] {
         let url = format!("http://{addr}/k");

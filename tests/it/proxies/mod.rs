@@ -12,6 +12,9 @@ use crate::support::prelude::*;
 const ANN: &str = "192.0.2.1";
 const BOB: &str = "192.0.2.2";
 
+/// Has one reactor write the log, so that its order is that of the requests.
+const LOGGED: [&str; 3] = ["--access-log", "--threads", "1"];
+
 /// A server that listens for a proxy too: where.
 #[track_caller]
 fn start(launch: Launch) -> (TestServer, SocketAddr) {

@@ -4,7 +4,7 @@ use std::process::Child;
 
 use socket2::{Domain, Socket, Type};
 
-use super::{peers, start};
+use super::{LOGGED, peers, start};
 use crate::support::prelude::*;
 
 /// A client's address, which no proxy has.
@@ -134,7 +134,7 @@ fn haproxy_says_whom_each_connection_is_for() {
         } else {
             &[]
         };
-        let args = [&["--access-log", "--listen", place], tls].concat();
+        let args = [&LOGGED[..], &["--listen", place], tls].concat();
         let (mut server, addr) = with_value(start(Launch::new(&args).in_the_clear()));
         let proxy = Proxy::haproxy("", &format!("{addr} {options}"));
         let proxy = needed!(proxy);
