@@ -204,9 +204,11 @@ impl Health {
 
     /// What to ask: the server that listens so, if none is named. It may have no address that can be known.
     pub fn url(&self, listen: &ListenConfig) -> Option<String> {
-        let in_the_clear = listen.at.iter().filter(|at| !at.by_tls);
-        let sealed = listen.at.iter().filter(|at| at.by_tls);
+        let direct = || listen.at.iter().filter(|at| !at.by_proxy);
+        let in_the_clear = direct().filter(|at| !at.by_tls);
+        let sealed = direct().filter(|at| at.by_tls);
         let own = || match &listen.admin {
+            Some(admin) if admin.by_proxy => None,
             Some(admin) => own_url(admin),
             None => in_the_clear.chain(sealed).find_map(own_url),
         };
@@ -250,6 +252,7 @@ mod tests {
             let listen = |by_tls| Listen {
                 at: at.clone(),
                 by_tls,
+                by_proxy: false,
             };
             assert_eq!(own_url(&listen(false)).as_deref(), expected, "{address}");
             let sealed = expected.map(|url| url.replace("http:", "https:"));

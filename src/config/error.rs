@@ -57,6 +57,14 @@ pub enum BadConfig {
         /// What is wrong with it.
         why: BadName,
     },
+    /// `--trusted-proxy` is no network.
+    #[error(
+        "--trusted-proxy {given}: no network; give one such as 10.0.0.0/8, an address, or unix for unix sockets"
+    )]
+    TrustedProxy {
+        /// As typed.
+        given: String,
+    },
     /// `--store` names no bucket.
     #[error("--store {given}: {why}; give s3://BUCKET or s3://BUCKET/PREFIX")]
     Store {

@@ -13,10 +13,19 @@ const FD: &str = "fd:";
 
 /// Where `given` says to listen.
 pub(super) fn place(option: &'static str, given: &str) -> Result<Listen, BadConfig> {
-    let sealed = sealed(given);
-    let at = at(option, given, sealed.unwrap_or(given))?;
-    let by_tls = sealed.is_some();
-    Ok(Listen { at, by_tls })
+    let proxied = proxied(given);
+    let place = proxied.unwrap_or(given);
+    let sealed = sealed(place);
+    Ok(Listen {
+        at: at(option, given, sealed.unwrap_or(place))?,
+        by_tls: sealed.is_some(),
+        by_proxy: proxied.is_some(),
+    })
+}
+
+/// `given` without what says that it is for a proxy, if that is there.
+fn proxied(given: &str) -> Option<&str> {
+    given.strip_prefix("proxy+")
 }
 
 /// `given` without what says that it is for TLS, if that is there.
@@ -58,7 +67,8 @@ fn at(option: &'static str, given: &str, place: &str) -> Result<At, BadConfig> {
 
 /// The name or address in `given`, if there is one.
 pub(super) fn name(given: &str) -> Option<&str> {
-    let place = sealed(given).unwrap_or(given);
+    let place = proxied(given).unwrap_or(given);
+    let place = sealed(place).unwrap_or(place);
     if place.starts_with(UNIX) || place.starts_with(FD) {
         return None;
     }
@@ -93,9 +103,17 @@ mod tests {
             ("fd:3", At::Fd(3), false, None),
             ("https+fd:4", At::Fd(4), true, None),
         ] {
-            let expected = Listen { at, by_tls };
-            assert_eq!(place("--listen", given).unwrap(), expected, "{given}");
-            assert_eq!(super::name(given), name, "{given}");
+            for by_proxy in [false, true] {
+                let given = format!("{}{given}", if by_proxy { "proxy+" } else { "" });
+                let at = at.clone();
+                let expected = Listen {
+                    at,
+                    by_tls,
+                    by_proxy,
+                };
+                assert_eq!(place("--listen", &given).unwrap(), expected, "{given}");
+                assert_eq!(super::name(&given), name, "{given}");
+            }
         }
         let ipv6 = place("--listen", "[::1]:80").unwrap();
         assert_eq!(ipv6.at, At::Address("[::1]:80".parse().unwrap()));
@@ -108,6 +126,9 @@ mod tests {
             "https://",
             "https+",
             "https:127.0.0.1:80",
+            "proxy+",
+            "https+proxy+127.0.0.1:80",
+            "proxy://127.0.0.1:80",
             "ftp://127.0.0.1:80",
             "127.0.0.1",
         ] {

@@ -50,7 +50,8 @@ pub(super) struct Network {
 
     /// Where to listen; repeat for more. An address and a port, of which 0 picks a free one, and :8080 is all addresses;
     /// unix:PATH, a socket in the file system; or fd:3, a listening socket that is open already. With https:// before an
-    /// address, or https+ before the others, it is for TLS [default: the sockets that a service manager passes, else
+    /// address, or https+ before the others, it is for TLS; with proxy+ before that, for a proxy, which begins each connection
+    /// with a header of the PROXY protocol, version 1 or 2, that says whom it is for [default: the sockets that a service manager passes, else
     /// 127.0.0.1:8080]
     #[arg(
         long,
@@ -200,7 +201,11 @@ impl Network {
         if at.is_empty() {
             let passed = net::passed()?.map(At::Fd);
             let passed = passed.filter(|fd| admin.as_ref().is_none_or(|admin| admin.at != *fd));
-            at.extend(passed.map(|at| Listen { at, by_tls: false }));
+            at.extend(passed.map(|at| Listen {
+                at,
+                by_tls: false,
+                by_proxy: false,
+            }));
         }
         if at.is_empty() {
             at.push(place("--listen", DEFAULT)?);

@@ -9,8 +9,8 @@ use clap::{Args, ValueEnum};
 
 use super::BadConfig;
 use crate::http::{
-    AllowLists, CACHE_CONTROL, Hosts, Origins, Routes, Sampling, ServiceConfig, UploadLimits,
-    cache_control,
+    AllowLists, CACHE_CONTROL, Hosts, Origins, Routes, Sampling, ServiceConfig, TrustedProxies,
+    UploadLimits, cache_control,
 };
 
 /// No file is longer: the kernel's offsets are signed.
@@ -88,6 +88,16 @@ pub(super) struct Protocol {
     )]
     cors_origin: Vec<String>,
 
+    /// Network or address of a proxy, or unix for those that connect to a unix socket, whose Forwarded or X-Forwarded-For says
+    /// whom it asks for; repeat for more [default: none]
+    #[arg(
+        long,
+        value_name = "NET",
+        env = "DATA_SERVER_TRUSTED_PROXY",
+        value_delimiter = ','
+    )]
+    trusted_proxy: Vec<String>,
+
     /// Tell clients how long an answer took, in a Server-Timing header
     #[arg(long, env = "DATA_SERVER_SERVER_TIMING", value_parser = FalseyValueParser::new())]
     server_timing: bool,
@@ -128,6 +138,17 @@ impl Protocol {
         Ok(origins)
     }
 
+    fn trusted_proxies(&self) -> Result<TrustedProxies, BadConfig> {
+        let mut proxies = TrustedProxies::default();
+        for given in self.trusted_proxy.iter().filter(|given| !given.is_empty()) {
+            let bad = |_| BadConfig::TrustedProxy {
+                given: given.clone(),
+            };
+            proxies.add(given).map_err(bad)?;
+        }
+        Ok(proxies)
+    }
+
     /// With `staging`: the bytes that may be staged at once, if that is bounded, for no longer value can ever be stored; and how
     /// long an unfinished upload is kept.
     pub(super) fn service_config(
@@ -137,6 +158,7 @@ impl Protocol {
         hosts: Hosts,
     ) -> Result<ServiceConfig, BadConfig> {
         let origins = self.origins()?;
+        let trusted_proxies = self.trusted_proxies()?;
         let cache_control = cache_control(&self.cache_control);
         let cache_control = cache_control.map_err(|why| BadConfig::CacheControl {
             given: self.cache_control,
@@ -163,6 +185,7 @@ impl Protocol {
             compress: self.compress,
             cache_control,
             allowed: AllowLists { hosts, origins },
+            trusted_proxies,
             access_log,
             audit_log,
             server_timing: self.server_timing,

@@ -1,4 +1,4 @@
-//! Who asks: what is the same for all requests of a connection.
+//! Who asks: what is the same for all requests of a connection, but where its peer is a proxy that asks for several.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use crate::access::Source;
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// By TCP, from this address.
+    /// By TCP, from this address; where only a proxy knows the port, that is 0.
     Address(SocketAddr),
     /// By a unix socket: a process of this machine, as the kernel knew it when it connected.
     Process {
@@ -32,6 +32,7 @@ impl Peer {
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Address(address) if address.port() == 0 => address.ip().fmt(f),
             Self::Address(address) => address.fmt(f),
             Self::Process { uid, pid } => write!(f, "unix:uid={uid},pid={pid}"),
         }
@@ -41,7 +42,7 @@ impl fmt::Display for Peer {
 /// See the module.
 #[derive(Clone, Copy, Debug)]
 pub struct Client {
-    /// The other end.
+    /// The other end, or the one that this asks for.
     pub peer: Peer,
     /// The connection came by a listener on the loopback network, which the names of that network reach.
     pub by_loopback: bool,

@@ -31,6 +31,7 @@ pub use exchange::connection_state::{ConnectionState, Phase};
 pub use exchange::panics::{Panicked, caught};
 pub use exchange::proven::Proven;
 pub use request::body::Frames;
+pub use request::forwarded::TrustedProxies;
 pub use request::framing::Framing;
 pub use request::head::{FramingError, MAX_HEAD};
 pub use request::hosts::{BadName, Hosts};

@@ -88,10 +88,14 @@ impl Service {
     pub fn call(
         self: &Rc<Self>,
         connection: &Rc<ConnectionState>,
-        client: Client,
+        mut client: Client,
         request: Request<Frames>,
         upgraded: &Upgraded,
     ) -> Answer {
+        let trusted = &self.handler.config.trusted_proxies;
+        if !trusted.is_empty() {
+            client.peer = trusted.client(client.peer, request.headers());
+        }
         failpoint::reach("connection", request.uri().path());
         let record = RequestRecord::begin(connection, request.method());
         let (head, body) = request.into_parts();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use hyper::header::HeaderValue;
 
 use crate::http::exchange::access_log::Sampling;
+use crate::http::request::forwarded::TrustedProxies;
 use crate::http::request::hosts::Hosts;
 use crate::http::request::origins::Origins;
 
@@ -33,6 +34,8 @@ pub struct ServiceConfig {
     pub cache_control: Option<HeaderValue>,
     /// By which names the server may be asked, and by which pages.
     pub allowed: AllowLists,
+    /// The proxies that say whom they ask for.
+    pub trusted_proxies: TrustedProxies,
     /// Log a line for requests.
     pub access_log: Option<Sampling>,
     /// Log a line for each change, and for each refusal of who asks.

@@ -1,6 +1,6 @@
 //! What one reactor counts, and what is counted for it by the thread that accepts.
 
-use super::{Counter, Histogram, Scale};
+use super::{Counter, Histogram, Scale, SharedCounter};
 
 /// The methods that are counted apart; a client may invent any number of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +101,8 @@ pub struct ReactorCounters {
     pub accepting: AcceptCounters,
     /// Connections that have ended.
     pub finished: Counter,
+    /// Connections closed because they did not begin as the PROXY protocol has it.
+    pub bad_proxy_headers: Counter,
     /// Panics that were caught.
     pub panics: Counter,
     /// What moved through its sockets.
@@ -174,8 +176,9 @@ pub struct AcceptCounters {
     pub accepted: Counter,
     /// Attempts to accept that failed when it was the reactor's turn.
     pub errors: Counter,
-    /// Connections closed at once when it was the reactor's turn: their client had too many.
-    pub refused: Counter,
+    /// Connections closed at once when it was the reactor's turn: their client had too many. The reactor counts those whose
+    /// client it learns from a proxy.
+    pub refused: SharedCounter,
 }
 
 impl ReactorCounters {

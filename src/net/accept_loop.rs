@@ -157,7 +157,8 @@ impl<T: Target> AcceptLoop<T> {
 
     /// Hands the connection to a reactor, if its client may have one more.
     fn serve(&mut self, socket: TcpStream, peer: Peer, vacancy: SemaphorePermit<'_>) {
-        let Some(permit) = self.limit.admit(vacancy, peer) else {
+        let client = (!self.listener.is_proxied()).then_some(peer);
+        let Some(permit) = self.limit.admit(vacancy, client) else {
             self.targets.turn().counters().accepting.refused.add(1);
             return;
         };

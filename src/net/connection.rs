@@ -1,6 +1,6 @@
 //! One connection, from the first byte to an orderly close: a loop with one owner of the socket at a time.
 //!
-//! It rests, with no buffers, until a request begins. hyper then reads requests and answers them. A long body takes the
+//! Where a proxy says whom it is for, that comes first. It rests, with no buffers, until a request begins. hyper then reads requests and answers them. A long body takes the
 //! socket over: hyper is dropped, the connection moves the body itself, and a new hyper goes on behind it. Promises that the
 //! connection ends within its limits whatever the peer does, and that a request being answered when the server drains is
 //! answered.
@@ -17,10 +17,12 @@ use hyper_util::rt::TokioIo;
 use super::closing;
 use super::command::Command;
 use super::connection_context::ConnectionContext;
+use super::connection_limit::Permit;
 use super::handshake::Uncounted;
 use super::http1::{self, Next};
 use super::http2::{self, PREFACE};
 use super::hyper_io::HyperIo;
+use super::proxy_header;
 use super::reactor::{Http2, Reactor};
 use super::resting;
 use super::socket::Socket;
@@ -42,13 +44,21 @@ enum ConnectionError {
 }
 
 /// Serves `socket` until it is closed.
-pub(super) async fn serve(socket: Socket, client: Client, reactor: &Rc<Reactor>) {
+pub(super) async fn serve(
+    socket: Socket,
+    client: Client,
+    permit: &mut Permit,
+    reactor: &Rc<Reactor>,
+) {
     let mut context = ConnectionContext::new(socket, client, reactor);
+    if !permit.has_client() && !Box::pin(proxy_header::introduce(&mut context, permit)).await {
+        return;
+    }
     if let Err(error) = run(&mut context).await {
         if matches!(&error, ConnectionError::Protocol(error) if error.is_parse()) {
             context.state.refused_head();
         }
-        tracing::debug!(peer = %client.peer, %error, "connection broken");
+        tracing::debug!(peer = %context.client.peer, %error, "connection broken");
     }
 }
 

@@ -60,17 +60,20 @@ impl ConnectionLimit {
         }
     }
 
-    /// Gives the vacancy to a connection of `client`, unless the client has too many.
+    /// Gives the vacancy to a connection of `client`, unless the client has too many; `None` is one that is not known yet.
     pub(super) fn admit(
         self: &Arc<Self>,
         vacancy: SemaphorePermit<'_>,
-        client: Peer,
+        client: Option<Peer>,
     ) -> Option<Permit> {
-        let peer = self.peers.admit(client)?;
+        let peer = match client {
+            Some(client) => Some(self.peers.admit(client)?),
+            None => None,
+        };
         vacancy.forget();
         Some(Permit {
-            _peer: peer,
-            _vacancy: Vacancy(Arc::clone(self)),
+            peer,
+            vacancy: Vacancy(Arc::clone(self)),
         })
     }
 
@@ -94,8 +97,21 @@ impl ConnectionLimit {
 #[derive(Debug)]
 pub(super) struct Permit {
     // Dropped first: a client whose place is free for others may take it itself.
-    _peer: PeerPermit,
-    _vacancy: Vacancy,
+    peer: Option<PeerPermit>,
+    vacancy: Vacancy,
+}
+
+impl Permit {
+    /// Whether it is known which client has the connection.
+    pub(super) fn has_client(&self) -> bool {
+        self.peer.is_some()
+    }
+
+    /// Gives it to `client`; false when that has too many connections.
+    pub(super) fn give_to(&mut self, client: Peer) -> bool {
+        self.peer = self.vacancy.0.peers.admit(client);
+        self.has_client()
+    }
 }
 
 #[derive(Debug)]
@@ -117,7 +133,7 @@ mod tests {
     const CLIENT: Peer = Peer::Process { uid: 0, pid: 1 };
 
     fn admit(limit: &Arc<ConnectionLimit>) -> Option<Permit> {
-        limit.admit(limit.try_vacancy()?, CLIENT)
+        limit.admit(limit.try_vacancy()?, Some(CLIENT))
     }
 
     #[test]
@@ -132,6 +148,19 @@ mod tests {
         let _permit = admit(&limit).expect("the next");
         let _vacancy = limit.try_vacancy().expect("the second vacancy");
         assert!(limit.is_reached() && limit.try_vacancy().is_none());
+    }
+
+    #[test]
+    fn a_client_that_is_known_later_counts_from_then() {
+        let limit = ConnectionLimit::new(3, Peers::new(NonZeroU32::new(1)));
+        let unknown = || limit.admit(limit.try_vacancy()?, None);
+        let mut first = unknown().expect("the first");
+        let mut second = unknown().expect("the second");
+        assert!(first.give_to(CLIENT) && first.has_client());
+        assert!(!second.give_to(CLIENT) && !second.has_client());
+        assert!(admit(&limit).is_none());
+        drop(first);
+        assert!(second.give_to(CLIENT));
     }
 
     #[tokio::test(start_paused = true)]

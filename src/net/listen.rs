@@ -22,6 +22,8 @@ pub struct Listen {
     pub at: At,
     /// Whether what is sent on connections is sealed, by TLS.
     pub by_tls: bool,
+    /// Whether connections come by a proxy, and begin with a header of the PROXY protocol.
+    pub by_proxy: bool,
 }
 
 /// Where to listen.
@@ -73,6 +75,7 @@ impl Listen {
             sockets: std::iter::once(first).chain(others).collect(),
             address,
             by_tls: self.by_tls,
+            by_proxy: self.by_proxy,
             outlives: matches!(self.at, At::Fd(_)),
             file,
         })
@@ -81,6 +84,7 @@ impl Listen {
 
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(proxied(self.by_proxy))?;
         match &self.at {
             At::Address(address) if self.by_tls => write!(f, "https://{address}"),
             At::Address(address) => address.fmt(f),
@@ -93,6 +97,11 @@ impl fmt::Display for Listen {
 /// What stands before a place that has no URL.
 fn sealed(by_tls: bool) -> &'static str {
     if by_tls { "https+" } else { "" }
+}
+
+/// What stands before a place whose connections come by a proxy.
+fn proxied(by_proxy: bool) -> &'static str {
+    if by_proxy { "proxy+" } else { "" }
 }
 
 /// Where a socket listens.
@@ -141,6 +150,7 @@ pub(super) struct Place {
     pub(super) sockets: Vec<TcpListener>,
     pub(super) address: Address,
     pub(super) by_tls: bool,
+    pub(super) by_proxy: bool,
     pub(super) outlives: bool,
     pub(super) file: Option<Arc<SocketFile>>,
 }
@@ -148,10 +158,11 @@ pub(super) struct Place {
 impl Place {
     /// What clients are given.
     pub(super) fn url(&self) -> String {
+        let proxied = proxied(self.by_proxy);
         match &self.address {
-            Address::Tcp(address) if self.by_tls => format!("https://{address}"),
-            Address::Tcp(address) => format!("http://{address}"),
-            Address::Unix(_) => format!("{}{}", sealed(self.by_tls), self.address),
+            Address::Tcp(address) if self.by_tls => format!("{proxied}https://{address}"),
+            Address::Tcp(address) => format!("{proxied}http://{address}"),
+            Address::Unix(_) => format!("{proxied}{}{}", sealed(self.by_tls), self.address),
         }
     }
 }

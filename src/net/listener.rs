@@ -34,6 +34,7 @@ impl Place {
                 outlives: self.outlives,
                 by_loopback,
                 by_tls: self.by_tls,
+                by_proxy: self.by_proxy,
             },
             socket,
         })
@@ -105,6 +106,7 @@ struct Properties {
     outlives: bool,
     by_loopback: bool,
     by_tls: bool,
+    by_proxy: bool,
 }
 
 /// A listening socket.
@@ -166,6 +168,11 @@ impl ReactorListener {
     /// Whether what is sent on its connections is sealed.
     pub(super) fn is_tls(&self) -> bool {
         self.properties.by_tls
+    }
+
+    /// Whether its connections begin with whom a proxy has them for.
+    pub(super) fn is_proxied(&self) -> bool {
+        self.properties.by_proxy
     }
 
     /// Waits until a client may be in the queue. The driver says so until the queue has been found empty.

@@ -19,6 +19,7 @@ mod hyper_io;
 mod listen;
 mod listener;
 mod peers;
+mod proxy_header;
 mod raw_socket;
 mod reactor;
 mod reactor_thread;

@@ -246,10 +246,10 @@ async fn serve_connection(accepted: Accepted, reactor: Rc<Reactor>) {
         permit,
     } = accepted;
     // Dropped after the connection is counted as finished, which is what the next one is balanced by.
-    let _permit = permit;
+    let mut permit = permit;
     let _finished = Finished(reactor.counters());
     if let Some(socket) = reactor.accept(socket, client) {
-        connection::serve(socket, client, &reactor).await;
+        connection::serve(socket, client, &mut permit, &reactor).await;
     }
 }
 

@@ -9,6 +9,7 @@ mod http2;
 mod lifecycle;
 mod limits;
 mod observability;
+mod proxies;
 mod put;
 mod regressions;
 mod s3;

@@ -59,6 +59,11 @@ impl ReactorMetrics {
             "Connections closed at once, for --max-connections-per-ip.",
             self.sum(|reactor| reactor.accepting.refused.get()),
         )?;
+        to.counter(
+            "data_server_proxy_headers_refused",
+            "Connections closed because they began with no valid header of the PROXY protocol.",
+            self.sum(|reactor| reactor.bad_proxy_headers.get()),
+        )?;
         to.metric(
             "data_server_tls_handshakes",
             None,

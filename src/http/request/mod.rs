@@ -9,6 +9,7 @@ mod common_headers;
 pub(super) mod credentials;
 mod escape;
 pub(super) mod form;
+pub(super) mod forwarded;
 pub(super) mod framing;
 mod get_options;
 pub(super) mod head;

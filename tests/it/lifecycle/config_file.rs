@@ -207,6 +207,7 @@ fn every_option(of_a_store: bool) -> String {
             (None, None) => match name {
                 "listen" | "admin" => "'https://127.0.0.1:0'".to_owned(),
                 "cors-origin" => "['https://a.example', 'https://b.example']".to_owned(),
+                "trusted-proxy" => "['10.0.0.0/8', 'unix']".to_owned(),
                 "s3-endpoint" => "['http://127.0.0.1:1', 'http://127.0.0.1:2']".to_owned(),
                 "store" => "'s3://values'".to_owned(),
                 _ => "'1'".to_owned(),

@@ -244,6 +244,7 @@ fn every_promised_metric_is_there_from_the_start() {
         "data_server_staged_bytes",
         "data_server_accept_errors_total",
         "data_server_connections_refused_total",
+        "data_server_proxy_headers_refused_total",
         "data_server_panics_total",
         "data_server_log_lines_lost_total",
         "process_resident_memory_bytes",

@@ -91,6 +91,12 @@ impl Raw {
         Self::of(Stream::clear(stream))
     }
 
+    /// Its own address.
+    #[track_caller]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.stream.socket.local_addr().expect("an address")
+    }
+
     /// Completes the handshake of TLS.
     pub fn handshake(&self) -> io::Result<()> {
         self.stream.handshake()

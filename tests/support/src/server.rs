@@ -141,7 +141,8 @@ impl Launch {
         let process = Process::spawn(self.command(&dir));
         let place = process.out.find_map(|line| {
             let (scheme, addr) = line.strip_prefix("listening on ")?.split_once("://")?;
-            Some((scheme == "https", addr.parse().ok()?))
+            let is_direct = !scheme.starts_with("proxy+");
+            Some((scheme == "https", addr.parse().ok().filter(|_| is_direct)?))
         });
         match place {
             Some((is_sealed, addr)) => {

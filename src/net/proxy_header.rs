@@ -1,0 +1,188 @@
+//! The header of the PROXY protocol, version 1 or 2, by which a proxy says whom a connection is for.
+//!
+//! Promises that a connection without a valid one is closed, counted, and logged with the reason; that no byte behind the
+//! header is taken, which may be of TLS; and that a header is bounded, and has the time of the head of a request.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::task::{Context, Poll, ready};
+
+use ppp::v1::{self, BinaryParseError};
+use ppp::v2::{self, ParseError};
+use rustix::net::{RecvFlags, recv};
+use tokio::io::Interest;
+
+use super::command::Command;
+use super::connection_context::ConnectionContext;
+use super::connection_limit::Permit;
+use super::raw_socket::{RawSocket, is_again};
+use crate::http::Peer;
+
+/// The shortest header of both versions, in bytes: `PROXY UNKNOWN` and its line end.
+const SHORTEST: usize = 15;
+
+/// The longest header of version 1, in bytes (section 2.1 of the protocol).
+const LONGEST_V1: usize = 107;
+
+/// The longest header of version 2 that is taken, in bytes: as long a one as nginx takes.
+const LONGEST_V2: usize = 4 << 10;
+
+/// Where a header of version 2 has the length of what follows.
+const LENGTH_V2: Range<usize> = 14..16;
+
+/// What is wrong with a header.
+#[derive(Debug, thiserror::Error)]
+enum BadHeader {
+    #[error("the connection ended before its end")]
+    Ended,
+    #[error("it did not come in time")]
+    Late,
+    #[error("the server ends")]
+    Draining,
+    #[error("it is too long")]
+    TooLong,
+    #[error("{0}")]
+    Socket(#[from] io::Error),
+    #[error("{0}")]
+    Text(#[from] BinaryParseError),
+    #[error("{0}")]
+    Binary(#[from] ParseError),
+}
+
+/// Finds out whom the connection is for, and counts it as one of that client; false when it is to be closed.
+pub(super) async fn introduce(context: &mut ConnectionContext<'_>, permit: &mut Permit) -> bool {
+    let counters = context.reactor.counters();
+    let source = match receive(context).await {
+        Ok(header) => source(&header),
+        Err(bad) => Err(bad),
+    };
+    match source {
+        Ok(Some(source)) => {
+            context.client.peer = Peer::Address(source);
+            context.client.by_loopback &= source.ip().to_canonical().is_loopback();
+        }
+        // The proxy asks for itself, such as whether the server is well.
+        Ok(None) => {}
+        Err(error) => {
+            counters.bad_proxy_headers.add(1);
+            tracing::debug!(peer = %context.client.peer, %error, "no valid PROXY header");
+            return false;
+        }
+    }
+    let is_admitted = permit.give_to(context.client.peer);
+    if !is_admitted {
+        counters.accepting.refused.add(1);
+    }
+    is_admitted
+}
+
+/// Receives a header, and nothing behind it.
+async fn receive(context: &ConnectionContext<'_>) -> Result<Vec<u8>, BadHeader> {
+    let mut header = Vec::new();
+    let received = poll_fn(|cx| {
+        let command = context.commands.next(cx);
+        let is_late = !context.follow(command) || command == Some(Command::LateHead);
+        match poll_receive(context.socket.raw(), cx, &mut header) {
+            Poll::Pending if is_late => Poll::Ready(Err(BadHeader::Late)),
+            Poll::Pending if context.state.is_draining() => Poll::Ready(Err(BadHeader::Draining)),
+            polled => polled,
+        }
+    })
+    .await;
+    context.state.received(header.len());
+    received.map(|()| header)
+}
+
+/// Receives what is missing of `header`: looks at what has arrived, and takes of it what belongs to the header for sure.
+fn poll_receive(
+    socket: &RawSocket,
+    cx: &mut Context<'_>,
+    header: &mut Vec<u8>,
+) -> Poll<Result<(), BadHeader>> {
+    let mut piece = [0; LONGEST_V1];
+    while !is_whole(header)? {
+        ready!(socket.poll_read_ready(cx))?;
+        let room = (end(header) - header.len()).min(piece.len());
+        let taken = socket.try_io(Interest::READABLE, |socket| {
+            let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+            let (_, seen) = recv(socket, &mut piece[..room], flags)?;
+            let own = own(header, &piece[..seen]);
+            Ok(recv(socket, &mut piece[..own], RecvFlags::DONTWAIT)?.1)
+        });
+        match taken {
+            Ok(0) => return Poll::Ready(Err(BadHeader::Ended)),
+            Ok(taken) => header.extend_from_slice(&piece[..taken]),
+            Err(error) if is_again(&error) => {}
+            Err(error) => return Poll::Ready(Err(error.into())),
+        }
+    }
+    Poll::Ready(Ok(()))
+}
+
+/// Whether `header` is whole, or begins as no header does: to wait for more is of no use.
+fn is_whole(header: &[u8]) -> Result<bool, BadHeader> {
+    let is_v2 = is_v2(header);
+    let (prefix, longest) = if is_v2 {
+        (v2::PROTOCOL_PREFIX, LONGEST_V2)
+    } else {
+        (v1::PROTOCOL_PREFIX.as_bytes(), LONGEST_V1)
+    };
+    let begun = header.len().min(prefix.len());
+    if header[..begun] != prefix[..begun] {
+        return Ok(true);
+    }
+    let is_whole = if is_v2 {
+        header.len() >= LENGTH_V2.end && header.len() == end(header)
+    } else {
+        header.ends_with(b"\n")
+    };
+    let is_too_long = end(header) > longest || (header.len() == longest && !is_whole);
+    if is_too_long {
+        return Err(BadHeader::TooLong);
+    }
+    Ok(is_whole)
+}
+
+fn is_v2(header: &[u8]) -> bool {
+    header.first() == v2::PROTOCOL_PREFIX.first()
+}
+
+/// Where the header ends that begins so, or up to where bytes belong to it, as far as that is known.
+fn end(header: &[u8]) -> usize {
+    match header.get(LENGTH_V2) {
+        _ if header.is_empty() => SHORTEST,
+        _ if !is_v2(header) => LONGEST_V1,
+        Some(&[high, low]) => LENGTH_V2.end + usize::from(u16::from_be_bytes([high, low])),
+        _ => LENGTH_V2.end,
+    }
+}
+
+/// How many of the bytes `seen`, which come before the end of the header, belong to it: version 1 ends with its line.
+fn own(header: &[u8], seen: &[u8]) -> usize {
+    let is_v2 = is_v2(if header.is_empty() { seen } else { header });
+    let line = memchr::memchr(b'\n', seen).filter(|_| !is_v2);
+    line.map_or(seen.len(), |end| end + 1)
+}
+
+/// Whom the connection is for; `None` where it says no address.
+fn source(header: &[u8]) -> Result<Option<SocketAddr>, BadHeader> {
+    if !is_v2(header) {
+        return Ok(match v1::Header::try_from(header)?.addresses {
+            v1::Addresses::Tcp4(of) => Some((of.source_address, of.source_port).into()),
+            v1::Addresses::Tcp6(of) => Some((of.source_address, of.source_port).into()),
+            v1::Addresses::Unknown => None,
+        });
+    }
+    let header = v2::Header::try_from(header)?;
+    Ok(match (header.command, header.addresses) {
+        (v2::Command::Proxy, v2::Addresses::IPv4(of)) => {
+            Some((of.source_address, of.source_port).into())
+        }
+        (v2::Command::Proxy, v2::Addresses::IPv6(of)) => {
+            Some((of.source_address, of.source_port).into())
+        }
+        _ => None,
+    })
+}
