@@ -192,7 +192,7 @@ struct Starting {
 impl Starting {
     /// Ends the process at a signal, from now on.
     fn begin(log: &Log) -> std::io::Result<Self> {
-        let (served, serves) = oneshot::channel();
+        let (served, is_served) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -204,7 +204,7 @@ impl Starting {
                 };
                 tokio::select! {
                     biased;
-                    _ = serves => {}
+                    _ = is_served => {}
                     () = signals.end_of_start() => {
                         tracing::info!("ended by a signal before it served");
                         log.finish();
