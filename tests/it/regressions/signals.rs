@@ -29,7 +29,7 @@ fn doubled(again: Signal) -> (Duration, Option<i32>) {
     let mut writer = half_put(&server);
     let start = Instant::now();
     server.signal(Signal::TERM);
-    eventually("the drain has begun", || refuses_connections(&server));
+    server.event("draining");
     server.signal(again);
     let apart = start.elapsed();
     let _ = writer.offer("lu");
