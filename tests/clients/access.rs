@@ -2,6 +2,7 @@
 
 use crate::client::Client;
 use crate::plain::{GRADLE_HOME, GRADLE_SETTINGS};
+use crate::support::needed;
 
 /// A build cache that only one with a password may fill.
 const GRADLE: &str = r#"
@@ -51,9 +52,7 @@ wait
 
 #[test]
 fn gradle_fills_a_cache_with_a_password_and_not_without() {
-    let Some(mut client) = Client::of("Gradle") else {
-        return;
-    };
+    let mut client = needed!(Client::of("Gradle"));
     client.run(GRADLE_HOME);
     client.place(GRADLE_SETTINGS.0, GRADLE_SETTINGS.1);
     client.run(GRADLE);
@@ -103,9 +102,7 @@ wait
 
 #[test]
 fn dvc_pushes_and_pulls_with_a_password_and_not_without() {
-    let Some(mut client) = Client::of("DVC") else {
-        return;
-    };
+    let mut client = needed!(Client::of("DVC"));
     client.place(
         ".config/dvc/config",
         "[core]\nanalytics = false\ncheck_update = false\n",
@@ -205,8 +202,6 @@ wait
 
 #[test]
 fn clients_say_that_they_are_refused_and_why() {
-    let Some(mut client) = Client::of("Tokens and passwords") else {
-        return;
-    };
+    let mut client = needed!(Client::of("Tokens and passwords"));
     client.run(REFUSED);
 }

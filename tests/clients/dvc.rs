@@ -1,6 +1,7 @@
 //! DVC: data that is pushed and pulled.
 
 use crate::client::Client;
+use crate::support::needed;
 
 /// 2,000 files.
 const MANY: &str = r#"
@@ -16,9 +17,7 @@ cat many/* | sort -u | wc -l
 
 #[test]
 fn the_lines_for_dvc_run() {
-    let Some(mut client) = Client::of("DVC") else {
-        return;
-    };
+    let mut client = needed!(Client::of("DVC"));
     client.place(
         ".config/dvc/config",
         "[core]\nanalytics = false\ncheck_update = false\n",

@@ -1,12 +1,11 @@
 //! Maven: a jar that is deployed and resolved.
 
 use crate::client::{Client, installed};
+use crate::support::needed;
 
 #[test]
 fn the_lines_for_maven_run() {
-    let Some(mut client) = Client::of("Maven") else {
-        return;
-    };
+    let mut client = needed!(Client::of("Maven"));
     // Its plugins come from a copy on this machine; all else is as in a fresh home.
     let plugins = installed().join("maven");
     let mirror = format!(

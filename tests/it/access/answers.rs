@@ -1,7 +1,7 @@
 //! Proves how clients are told: challenges, the order of refusals, what caches may keep, and what pages of others may see.
 
 use super::{basic, bearer, rule, serve, subject, token};
-use crate::support::{DataDir, Event, Launch, ask};
+use crate::support::prelude::*;
 
 fn policy() -> String {
     let rules = rule("ann", "", &["read", "write", "delete", "list", "watch"])

@@ -1,15 +1,12 @@
 //! Proves that `--audit-log` tells of each change and of each refusal of who asks, once, and that no secret is in any output.
 
-use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rustix::process::Signal;
 
 use super::{basic, bearer, rule, subject, token, write};
-use crate::support::{DataDir, Event, Launch, Scrape, TestServer, ask, left_out};
+use crate::support::prelude::*;
 
 /// What signs links here.
 const SECRET: &str = "planted-secret-of-links-0123456789abcdef";

@@ -1,7 +1,7 @@
 //! Proves that a client certificate proves who asks.
 
 use super::{bearer, rule, subject, write};
-use crate::support::{Authority, DataDir, Launch, Raw, TlsClient};
+use crate::support::prelude::*;
 
 #[test]
 fn a_client_is_who_its_certificate_names() {

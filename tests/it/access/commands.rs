@@ -1,12 +1,12 @@
 //! Proves the commands: tokens, hashes of passwords, and what the rules say.
 
 use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use sha2::{Digest, Sha256};
 
 use super::{basic, rule, serve, subject, write};
-use crate::support::{DataDir, ask};
+use crate::support::prelude::*;
 
 fn run(words: &[&str], input: &str) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_data-server"))

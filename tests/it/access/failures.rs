@@ -1,11 +1,7 @@
 //! Proves what it costs to fail, and to be another than one says: limits, equal answers, passwords that take long to check.
 
-use rustix::process::Signal;
-
 use super::{basic, bearer, rule, serve, subject};
-use crate::support::{
-    DataDir, Events, Follower, Raw, Scrape, Socket, TestServer, ask, directory_only, say,
-};
+use crate::support::prelude::*;
 
 /// The cheapest hash that there is: what a check costs is of interest where a test says so.
 fn hash(password: &str) -> String {

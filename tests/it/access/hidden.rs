@@ -1,13 +1,11 @@
 //! Proves that no listing and no watch names a key without right, and that each key with it is told once.
 
-use std::collections::BTreeSet;
-
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 
 use super::{bearer, reread, rule, serve, subject, write};
-use crate::support::{DataDir, Events, Follower, Launch, Raw, Response, ask, directory_only, say};
+use crate::support::prelude::*;
 
 /// The items of a listing, and where the next page begins.
 fn items(answer: &Response) -> (Vec<String>, Option<String>) {

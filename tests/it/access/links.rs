@@ -1,11 +1,9 @@
 //! Proves that a signed link allows what it says, for as long as it says, and nothing else.
 
-use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 
 use super::{bearer, rule, serve, subject, write};
-use crate::support::{DataDir, TestServer, ask};
+use crate::support::prelude::*;
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 

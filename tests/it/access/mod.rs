@@ -10,16 +10,13 @@ mod links;
 mod reload;
 mod rights;
 
-use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rustix::process::Signal;
 use sha2::{Digest, Sha256};
 
-use crate::support::{DataDir, Launch, TestServer, eventually};
+use crate::support::prelude::*;
 
 /// The token of the subject `name`.
 fn token(name: &str) -> String {

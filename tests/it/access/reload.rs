@@ -1,9 +1,7 @@
 //! Proves that SIGHUP replaces all rules at once, that a bad file replaces none, and that what was revoked holds no longer.
 
-use rustix::process::Signal;
-
 use super::{bearer, reread, rule, serve, subject, write};
-use crate::support::{DataDir, Done, Launch, Scrape, ask, say};
+use crate::support::prelude::*;
 
 fn policy(names: &[&str]) -> String {
     let subjects: String = names.iter().map(|name| subject(name)).collect();

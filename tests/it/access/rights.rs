@@ -2,9 +2,7 @@
 //! oracle that knows the rules alone.
 
 use super::{bearer, rule, serve, subject};
-use crate::support::{
-    DataDir, Raw, Resumable, Scrape, TestServer, ask, directory_only, eventually, say,
-};
+use crate::support::prelude::*;
 
 const RIGHTS: [&str; 8] = [
     "read", "create", "write", "delete", "list", "watch", "link", "metrics",

@@ -6,11 +6,8 @@ mod guarantees;
 mod sessions;
 
 use crate::support::prelude::*;
-use crate::support::{
-    TestServer, is_on_path,
-    s3::VersityGw,
-    session::{missing_tools, run},
-};
+use crate::support::s3::VersityGw;
+use crate::support::session::{missing_tools, run};
 
 fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)

@@ -9,7 +9,6 @@ use proptest::prop_oneof;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
 use crate::support::prelude::*;
-use crate::support::{ask, takes_key};
 
 /// Paths that are keys, and the name of the file each makes.
 const GOOD: &[(&str, &str)] = &[

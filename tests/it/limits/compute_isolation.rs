@@ -3,9 +3,7 @@
 
 #![expect(clippy::float_cmp, reason = "counts are whole, and exact in a float")]
 
-use std::fs::File;
-
-use crate::support::{Raw, Scrape, TestServer, directory_only, eventually, pattern};
+use crate::support::prelude::*;
 
 const DIGEST: &str = "Want-Repr-Digest: sha-256=1\r\n";
 

@@ -1,12 +1,8 @@
 //! Proves that one large download does not occupy a reactor: other clients are answered meanwhile.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use std::sync::atomic::AtomicU64;
 
-use crate::support::{
-    Call, Done, Launch, TestServer, Trace, by_engine, clear_only, directory_only, http1_only,
-    pattern,
-};
+use crate::support::prelude::*;
 
 const SIZE: usize = 40_000_000;
 const DOWNLOADS: u64 = 8;
@@ -78,9 +74,7 @@ fn a_reactor_looks_at_its_other_sockets_during_a_download() {
     directory_only!("bodies between sockets and files");
     let left_out = "what a reactor sends between two looks at its sockets";
     let calls = "trace=sendfile,splice,epoll_wait,epoll_pwait";
-    let Some(trace) = Trace::with(&["-e", calls], left_out) else {
-        return;
-    };
+    let trace = needed!(Trace::with(&["-e", calls], left_out));
     let mut server = trace
         .around(Launch::new(&["--threads", "1", "--takeover", "on"]))
         .start();

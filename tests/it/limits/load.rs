@@ -1,9 +1,7 @@
 //! Proves service under load: thousands of PUTs and GETs from 32 connections without an error. The numbers of connections
 //! of any two reactors differ by at most one.
 
-use std::thread;
-
-use crate::support::{DataDir, Launch, TestServer, pattern, put_head, scaled};
+use crate::support::prelude::*;
 
 const CONNECTIONS: usize = 32;
 

@@ -1,15 +1,9 @@
 //! Proves that memory does not grow with the values (64 uploads and 64 downloads at once), and that an idle
 //! connection takes little of it.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::support::{
-    Raw, TestServer, by_protocol, clear_only, directory_only, eventually, http1_only, pattern,
-    put_head, scaled,
-};
+use crate::support::prelude::*;
 
 const CLIENTS: usize = 64;
 const KEYS: usize = 4;

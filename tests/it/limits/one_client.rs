@@ -1,10 +1,7 @@
 //! Proves that one client takes no room for uploads from the others: neither by what it announces and does not send, nor by
 //! uploads that it leaves unfinished.
 
-use crate::support::{
-    DataDir, Launch, Mount, Resumable, Scrape, TestServer, ask, directory_only, eventually,
-    pattern, put_head,
-};
+use crate::support::prelude::*;
 
 const CREATE: &str = "Upload-Complete: ?0\r\n";
 
@@ -101,9 +98,7 @@ fn one_client_has_some_of_the_unfinished_uploads_alone() {
 #[test]
 fn a_put_that_announces_the_free_space_and_sends_nothing_leaves_it_to_others() {
     directory_only!("free space");
-    let Some(mount) = Mount::tmpfs("size=300m", "space that is announced") else {
-        return;
-    };
+    let mount = needed!(Mount::tmpfs("size=300m", "space that is announced"));
     let server = Launch::new(&["--min-free", "0"]).on(&mount.dir()).start();
     let mut greedy = server.connect();
     greedy.send(put_head("greedy", 290 << 20));
@@ -133,9 +128,7 @@ fn a_put_that_announces_the_free_space_and_sends_nothing_leaves_it_to_others() {
 #[test]
 fn no_upload_goes_below_min_free() {
     directory_only!("free space");
-    let Some(mount) = Mount::tmpfs("size=64m", "a floor of free space") else {
-        return;
-    };
+    let mount = needed!(Mount::tmpfs("size=64m", "a floor of free space"));
     let server = Launch::new(&["--min-free", "32MiB"])
         .on(&mount.dir())
         .start();

@@ -1,10 +1,7 @@
 //! Proves the quotas: connections of one client with `--max-connections-per-ip`, and the bytes of all uploads under way with
 //! `--max-staged`.
 
-use crate::support::{
-    DataDir, Launch, Raw, Scrape, TestServer, by_engine, chunked, directory_only, eventually,
-    is_s3, pattern, put_head,
-};
+use crate::support::prelude::*;
 
 const GET: &str = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
 const MIB: usize = 1 << 20;

@@ -1,14 +1,7 @@
 //! Proves the limits of resources: bodies that are too large, too many connections, too few descriptors and greedy clients
 //! each meet a limit, and other clients are served.
 
-use std::fs;
-use std::thread;
-use std::time::Duration;
-
-use crate::support::{
-    Launch, Raw, TestServer, chunked, clear_only, directory_only, eventually, http1_only, pattern,
-    put_head,
-};
+use crate::support::prelude::*;
 
 const LARGE: usize = 32 * 1024 * 1024;
 const GET_LARGE: &str = "GET /large HTTP/1.1\r\nHost: t\r\n\r\n";

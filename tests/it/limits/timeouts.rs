@@ -1,13 +1,7 @@
 //! Proves that slow clients cannot hold a connection: slow heads, idle connections and stalled bodies end at their limits,
 //! and other clients are not affected.
 
-use std::net::SocketAddr;
-use std::thread;
-use std::time::{Duration, Instant};
-
-use crate::support::{
-    DEADLINE, Raw, Scrape, TestServer, eventually, is_http2, pattern, put_head, scaled, within,
-};
+use crate::support::prelude::*;
 
 const LARGE: usize = 32 * 1024 * 1024;
 const GET_HERE: &str = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";

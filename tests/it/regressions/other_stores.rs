@@ -3,7 +3,7 @@
 //! compared. Proves that such a request is refused and leaves the value, that its user is told why, and that what does mean
 //! the same goes on.
 
-use crate::support::{Launch, Response, TestServer, ask};
+use crate::support::prelude::*;
 
 const SIGNED: &str =
     "Authorization: AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=host, Signature=c\r\n";

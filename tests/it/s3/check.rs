@@ -1,10 +1,8 @@
 //! The store is tested at the start, not believed: what it does wrong is found, and said in one line.
 
-use std::time::Duration;
-
 use super::serve_plainly;
+use crate::support::prelude::*;
 use crate::support::s3::{Bucket, Fault, Lies, Stub, VersityGw};
-use crate::support::{Ended, Launch, TestServer, ask};
 
 fn start(bucket: &Bucket, args: &[&str]) -> Result<TestServer, Ended> {
     let in_full = Launch::new(args).env("DATA_SERVER_TRIAL", "");
@@ -157,9 +155,7 @@ fn a_store_that_takes_wrong_checksums_is_served_with_a_warning() {
 
 #[test]
 fn a_real_store_passes_but_for_removals_and_nothing_is_left_in_it() {
-    let Some(store) = VersityGw::start(2) else {
-        return;
-    };
+    let store = needed!(VersityGw::start(2));
     let server = start(&store.bucket, &[]).ok().expect("it serves");
     let tested = server.event("the store was tested");
     assert_eq!(tested.field("conditional_put"), "true");

@@ -1,12 +1,9 @@
 //! `data-server check-store`: the long form of the check, which prints a line for each thing, and tries every endpoint.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
 use socket2::{Domain, Socket, Type};
 
+use crate::support::prelude::*;
 use crate::support::s3::{Bucket, Lies, Stub, VersityGw};
-use crate::support::{Ended, Launch, is_full, scaled};
 
 /// How long thousands of requests may take on a busy machine.
 const LONG: Duration = Duration::from_secs(240);
@@ -57,9 +54,7 @@ fn it_prints_what_the_store_does() {
 
 #[test]
 fn a_real_store_passes_through_both_its_endpoints() {
-    let Some(store) = VersityGw::start(2) else {
-        return;
-    };
+    let store = needed!(VersityGw::start(2));
     let ended = check(&store.bucket);
     assert_eq!(ended.code, Some(0), "{}\n{}", ended.stdout, ended.stderr);
     let [_, races, across] = rounds();

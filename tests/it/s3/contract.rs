@@ -1,15 +1,13 @@
 //! The contract of keys and values, on a real store and on the one in memory.
 
-use std::thread;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use md5::Md5;
 use sha2::{Digest, Sha256};
 
 use super::{each, reason, send, serve};
+use crate::support::prelude::*;
 use crate::support::s3::{VersityGw, hex};
-use crate::support::{chunked, pattern};
 
 /// In memory; in one piece of an upload; in several.
 const LENGTHS: [usize; 5] = [0, 1_000, 100_000, 1 << 20, 2_500_000];
@@ -344,9 +342,7 @@ fn changes_cannot_be_watched_and_the_reason_is_said() {
 
 #[test]
 fn two_servers_over_two_gateways_are_one_store() {
-    let Some(store) = VersityGw::start(2) else {
-        return;
-    };
+    let store = needed!(VersityGw::start(2));
     let endpoints = &store.bucket.endpoints;
     let servers = [0, 1].map(|n| serve(&store.bucket.at(&endpoints[n..=n]), &[]));
     servers[0].store("count", "0");

@@ -1,14 +1,10 @@
 //! Credentials: from a file that another program renews, under load; and shown nowhere.
 
-use std::fs;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-
-use tempfile::TempDir;
+use std::sync::atomic::AtomicU32;
 
 use super::{send, serve_plainly};
+use crate::support::prelude::*;
 use crate::support::s3::{Keys, Stub};
-use crate::support::{Done, Launch, eventually};
 
 const SECRET: &str = "a-very-secret-key-of-this-test";
 

@@ -1,19 +1,15 @@
 //! Uploads and downloads that break off, at the client's end and at the store's.
 
-use std::time::Duration;
-
 use super::{reason, send, serve, serve_plainly};
+use crate::support::prelude::*;
 use crate::support::s3::{Fault, Stub, VersityGw};
-use crate::support::{Raw, eventually, pattern, put_head};
 
 /// Several pieces of an upload.
 const LEN: usize = 3 << 20;
 
 #[test]
 fn an_upload_that_its_client_cuts_off_leaves_the_old_value() {
-    let Some(store) = VersityGw::shared() else {
-        return;
-    };
+    let store = needed!(VersityGw::shared());
     let bucket = store.bucket.beneath("cut");
     let server = serve_plainly(&bucket, &[]);
     let value = pattern(1, LEN);
@@ -53,9 +49,7 @@ fn an_upload_that_its_client_cuts_off_leaves_the_old_value() {
 
 #[test]
 fn an_upload_under_way_when_the_server_is_killed_leaves_the_old_value() {
-    let Some(store) = VersityGw::shared() else {
-        return;
-    };
+    let store = needed!(VersityGw::shared());
     let bucket = store.bucket.beneath("killed");
     let server = serve_plainly(&bucket, &[]);
     server.store("key", "old");

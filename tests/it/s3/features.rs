@@ -5,8 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256, Sha512};
 
 use super::{each, send, serve_plainly};
+use crate::support::prelude::*;
 use crate::support::s3::{Fault, Stub};
-use crate::support::{Launch, ask, eventually, pattern};
 
 #[test]
 fn a_digest_that_is_asked_for_is_that_of_the_value() {

@@ -4,7 +4,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use super::{each, send, serve_plainly};
-use crate::support::TestServer;
+use crate::support::prelude::*;
 use crate::support::s3::Stub;
 
 #[track_caller]

@@ -16,8 +16,8 @@ mod upload_counts;
 mod upload_faults;
 mod uploads;
 
+use crate::support::prelude::*;
 use crate::support::s3::{Bucket, OtherStore, Stub, VersityGw};
-use crate::support::{Launch, Response, TestServer, ask};
 
 /// Runs `test` on a server over a real store, where there is one, and over the store in memory. `name` is a prefix that no
 /// other test has.

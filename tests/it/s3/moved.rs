@@ -1,8 +1,8 @@
 //! Long values that go from the store's socket to the client's inside the kernel.
 
 use super::{serve, serve_plainly};
+use crate::support::prelude::*;
 use crate::support::s3::{Stub, VersityGw};
-use crate::support::{Authority, Launch, Raw, Scrape, TestServer, eventually, pattern, put_head};
 
 const MIB: usize = 1 << 20;
 
@@ -23,9 +23,7 @@ fn now(server: &TestServer, name: &str) -> String {
 
 #[test]
 fn long_values_are_moved_and_the_client_keeps_its_connection() {
-    let Some(store) = VersityGw::shared() else {
-        return;
-    };
+    let store = needed!(VersityGw::shared());
     let server = serve(&store.bucket.beneath("moved"), &TAKEOVER);
     let value = pattern(1, 9 * MIB + 7);
     server.store("key", &value);

@@ -1,7 +1,7 @@
 //! `--redirect-from`: long values are read from the store itself, by a link that works for a while.
 
+use crate::support::prelude::*;
 use crate::support::s3::{Bucket, Keys, Stub, VersityGw};
-use crate::support::{Launch, Raw, Response, TestServer, eventually, pattern};
 
 use super::{send, serve_plainly};
 

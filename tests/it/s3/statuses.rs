@@ -1,10 +1,8 @@
 //! What the server answers when the store refuses, fails or does not answer: each status, its reason, and how long it takes.
 
-use std::time::{Duration, Instant};
-
 use super::{reason, send, serve, serve_plainly};
+use crate::support::prelude::*;
 use crate::support::s3::{Fault, Stub};
-use crate::support::{Launch, eventually};
 
 use Fault::{FailDone, LoseDone, LoseUndone, Refuse, StallDone, StallUndone};
 
@@ -235,9 +233,7 @@ fn a_write_that_was_perhaps_made_is_never_sent_again() {
 
 #[test]
 fn a_store_that_comes_back_is_used_at_once() {
-    let Some(mut store) = crate::support::s3::VersityGw::start(1) else {
-        return;
-    };
+    let mut store = needed!(crate::support::s3::VersityGw::start(1));
     let server = serve_plainly(&store.bucket, &[]);
     server.store("key", "value");
     store.kill(0);
@@ -263,9 +259,7 @@ fn a_store_that_comes_back_is_used_at_once() {
 
 #[test]
 fn one_gateway_of_two_is_enough() {
-    let Some(mut store) = crate::support::s3::VersityGw::start(2) else {
-        return;
-    };
+    let mut store = needed!(crate::support::s3::VersityGw::start(2));
     let server = serve_plainly(&store.bucket, &[]);
     server.store("key", "value");
     store.kill(0);

@@ -1,7 +1,7 @@
 //! The stores of the tests themselves: both answer signed requests alike, and the one in memory fails where it is told to.
 
+use crate::support::prelude::*;
 use crate::support::s3::{Bucket, Fault, Keys, Lies, Stub, VersityGw};
-use crate::support::{Raw, Response};
 
 /// Runs `test` on a real store, where there is one, and on the one in memory.
 fn each(test: impl Fn(&Bucket)) {
@@ -99,9 +99,7 @@ fn both_check_the_trailer_of_an_upload_in_chunks() {
 
 #[test]
 fn the_gateways_of_a_store_share_its_objects_and_start_again() {
-    let Some(mut store) = VersityGw::start(2) else {
-        return;
-    };
+    let mut store = needed!(VersityGw::start(2));
     let [first, second] =
         [0, 1].map(|gateway| store.bucket.at(&store.bucket.endpoints[gateway..=gateway]));
     first.place("shared", "by both");

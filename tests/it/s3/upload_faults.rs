@@ -6,8 +6,8 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256, Sha512};
 
 use super::{each, each_with, serve};
+use crate::support::prelude::*;
 use crate::support::s3::{Bucket, Fault, Stub};
-use crate::support::{Resumable, TestServer, chunked, eventually, pattern};
 
 const MIB: usize = 1 << 20;
 

@@ -1,12 +1,8 @@
 //! Resumable uploads over a bucket: received in pieces of any length, by any server, and nothing is left of those that end.
 
-use std::thread;
-
-use rustix::process::Signal;
-
 use super::{each, reason, send, serve, serve_plainly};
+use crate::support::prelude::*;
 use crate::support::s3::{Bucket, Stub, VersityGw};
-use crate::support::{Resumable, Scrape, TestServer, eventually, pattern};
 
 const MIB: usize = 1 << 20;
 

@@ -3,9 +3,8 @@
 //! `ranges`, `logs` and `media`.
 
 use std::fmt::Write;
-use std::time::Duration;
 
-use crate::support::{DataDir, Launch, Raw, TestServer, eventually, http1_only, pattern, scaled};
+use crate::support::prelude::*;
 
 const GET_HERE: &str = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
 const PUT_CHUNKED: &str = "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";

@@ -2,13 +2,8 @@
 //! pages run no script. `media` tests the headers of stored pages.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener};
-use std::process::Command;
-use std::thread;
 
-use tempfile::TempDir;
-
-use crate::support::{Launch, Raw, TestServer, ask, clear_only, put_head, taken};
+use crate::support::prelude::*;
 
 const APP: &str = "https://app.example";
 

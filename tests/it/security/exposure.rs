@@ -1,11 +1,7 @@
 //! Proves that a server which other machines reach starts only when it is closed to them, or when it is said in words that it is
 //! open; and that a server which they do not reach starts without either.
 
-use std::net::TcpListener;
-
-use tempfile::TempDir;
-
-use crate::support::{Ended, Launch, held_socket};
+use crate::support::prelude::*;
 
 /// What lets a server start that other machines reach.
 const REMEDIES: [&str; 3] = ["--access FILE", "--read-only", "--allow-anonymous"];

@@ -1,15 +1,10 @@
 //! Proves that the server opens only regular files of the directory itself: planted links, directories, pipes, sockets and
 //! devices are not values, and nothing outside can be reached or created.
 
-use std::fs;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
-use std::path::Path;
-use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use crate::support::{Done, TestServer, directory_only, eventually};
+use crate::support::prelude::*;
 
 #[test]
 fn only_regular_files_are_values() {

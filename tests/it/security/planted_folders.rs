@@ -1,16 +1,11 @@
 //! Proves that no symbolic link is followed on any level of a key's path, by no method and at no moment: nothing outside
 //! the directory is read, written, removed, made or listed.
 
-use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::thread;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::support::{
-    Client, DataDir, Done, Launch, TestServer, directory_only, eventually, scaled,
-};
+use crate::support::prelude::*;
 
 /// The paths of all that lies below `path`, and what the files hold.
 fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {

@@ -1,8 +1,6 @@
 //! Proves that one request at a time has an upload, that a later one ends it, and that races leave a whole value or none.
 
-use std::thread;
-
-use crate::support::{Raw, Resumable, Scrape, TestServer, eventually, pattern};
+use crate::support::prelude::*;
 
 /// An upload, and a connection on which a part of it hangs in the middle: `sent` bytes of it have been sent.
 fn hanging(server: &TestServer, value: &[u8], sent: usize) -> (Resumable, Raw) {

@@ -1,11 +1,6 @@
 //! Proves that an upload that was received whole stays while it can be published later, whatever has failed.
 
-use std::fs;
-
-use crate::support::{
-    Attached, DataDir, Launch, Resumable, TestServer, can_trace, directory_only, eventually,
-    journal_only, pattern,
-};
+use crate::support::prelude::*;
 
 fn start(args: &[&str]) -> TestServer {
     Launch::new(args).on(&DataDir::temporary()).start()

@@ -1,14 +1,8 @@
 //! Proves that an upload survives its connection, its server and what is promised of the machine, and no longer than it may.
 
-use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::time::{Duration, SystemTime};
 
-use rustix::process::Signal;
-
-use crate::support::{
-    DataDir, Event, Launch, Resumable, Scrape, TestServer, directory_only, eventually, pattern,
-};
+use crate::support::prelude::*;
 
 fn start(dir: &DataDir, args: &[&str]) -> TestServer {
     Launch::new(args).on(dir).start()

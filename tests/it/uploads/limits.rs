@@ -1,8 +1,6 @@
 //! Proves that uploads keep to the options of the server: sizes, room, what may be written, and which pages may.
 
-use crate::support::{
-    DataDir, Launch, Resumable, Scrape, TestServer, ask, chunked, directory_only, pattern, put_head,
-};
+use crate::support::prelude::*;
 
 #[test]
 fn a_value_is_held_to_max_body_over_all_its_parts() {

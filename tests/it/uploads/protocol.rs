@@ -1,10 +1,6 @@
 //! Proves the protocol: creation, offset, append and cancellation, and what is refused.
 
-use std::time::Duration;
-
-use crate::support::{
-    Launch, Raw, Response, Resumable, TestServer, ask, chunked, is_http2, pattern,
-};
+use crate::support::prelude::*;
 
 /// Longer than what is taken over, and not.
 const LENGTHS: [usize; 3] = [10, 100_000, 2_500_000];

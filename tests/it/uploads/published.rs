@@ -4,9 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use crate::support::{
-    Events, Follower, Launch, Resumable, TestServer, ask, chunked, directory_only, pattern,
-};
+use crate::support::prelude::*;
 
 fn digest(value: &[u8]) -> String {
     format!("sha-256=:{}:", STANDARD.encode(Sha256::digest(value)))

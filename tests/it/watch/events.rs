@@ -1,17 +1,10 @@
 //! Proves the events that subscribers get over Server-Sent Events: every acknowledged change and no other, from the response
 //! on, again from where they left off, and a resync when changes are missing.
 
-use std::collections::HashSet;
-use std::thread;
-
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use rustix::process::Signal;
-
-use crate::support::{
-    Client, DataDir, Events, Follower, Launch, Raw, TestServer, ask, directory_only, eventually,
-};
 
 use super::{burst, long_key, start};
+use crate::support::prelude::*;
 
 /// More changes than the server keeps.
 const MANY: usize = 4200;

@@ -1,16 +1,8 @@
 //! Proves that all subscribers see the order of publishing, and that slow or many subscribers do not slow down writers or
 //! other subscribers, and do not grow memory.
 
-use std::collections::HashMap;
-use std::thread;
-use std::time::{Duration, Instant};
-
-use crate::support::{
-    Client, Events, Follower, Raw, Scrape, Socket, TestServer, Told, directory_only, eventually,
-    http1_only,
-};
-
 use super::{burst, long_key, start};
+use crate::support::prelude::*;
 
 #[test]
 fn all_subscribers_see_one_order_that_ends_with_the_current_value() {

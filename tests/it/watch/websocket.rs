@@ -1,15 +1,11 @@
 //! Proves the feed over WebSocket: the handshake and the pages that may make it, the messages, and the answers to clients
 //! that break the protocol.
 
-use rustix::process::Signal;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 
-use crate::support::{
-    Events, Follower, Raw, Response, Socket, TestServer, ask, clear_only, directory_only, put_head,
-};
-
 use super::{burst, long_key, start};
+use crate::support::prelude::*;
 
 /// The handshake of RFC 6455, section 1.3, but for Host and what a test adds.
 const SHAKE: &str = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\

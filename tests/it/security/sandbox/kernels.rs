@@ -1,9 +1,7 @@
 //! What other kernels give: strace injects what they say of Landlock.
 
-use std::process::Command;
-
 use super::is_possible;
-use crate::support::Launch;
+use crate::support::prelude::*;
 
 /// What a kernel says of Landlock, as strace takes it, and the start line that follows; and whether it is all that is required.
 const KERNELS: [(&str, &str, bool); 6] = [

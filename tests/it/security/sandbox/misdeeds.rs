@@ -1,14 +1,9 @@
 //! What a handler that turns bad can do, with the sandbox and without. Its misdeeds are in debug builds alone.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 
-use tempfile::TempDir;
-
 use super::is_possible;
-use crate::support::{DataDir, Launch, directory_only, eventually, held_socket};
+use crate::support::prelude::*;
 
 /// What is out of reach.
 const REFUSED: [&str; 20] = [

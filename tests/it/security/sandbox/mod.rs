@@ -7,7 +7,7 @@ mod work;
 
 use data_server_testing::left_out;
 
-use crate::support::Launch;
+use crate::support::prelude::*;
 
 const REQUIRE: [&str; 2] = ["--sandbox", "require"];
 

@@ -1,17 +1,9 @@
 //! The server's work in the sandbox: what it makes, reads again, removes and reaches.
 
-use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
-
-use rustix::process::Signal;
-use tempfile::TempDir;
 
 use super::{REQUIRE, is_possible};
-use crate::support::{
-    Authority, DataDir, Events, Follower, Launch, Raw, TestServer, ask, chunked, directory_only,
-    pattern,
-};
+use crate::support::prelude::*;
 
 /// Stores, reads, lists and removes values in every way.
 fn use_all(server: &TestServer) {
