@@ -104,10 +104,8 @@ fn each_change_and_each_refusal_is_told_once() {
     assert_eq!(did("PUT", "/a?x=planted", &ann, b"v"), 200);
     assert_eq!(did("PUT", "/a", &by_token, b"v"), 200);
     assert_eq!(did("GET", "/a", &ann, b""), 200);
-    assert_eq!(
-        did("PUT", "/a", &(ann.clone() + "If-None-Match: *\r\n"), b"v"),
-        412
-    );
+    let found = did("PUT", "/a", &(ann.clone() + "If-None-Match: *\r\n"), b"v");
+    assert_eq!(found, 412);
     assert_eq!(did("DELETE", "/a", &ann, b""), 200);
     assert_eq!(did("DELETE", "/a", &ann, b""), 404);
     assert_eq!(did("GET", "/a", "", b""), 401);

@@ -52,10 +52,8 @@ fn a_client_that_guesses_has_to_wait_and_keeps_no_other_out() {
         .collect();
     assert_eq!(wrong + limited.len(), 30);
     assert!((10..=20).contains(&wrong), "{wrong} of 30 were answered");
-    assert!(
-        limited.iter().all(|(_, wait)| matches!(wait, Some(1..=11))),
-        "{limited:?}"
-    );
+    let is_right = limited.iter().all(|(_, wait)| matches!(wait, Some(1..=11)));
+    assert!(is_right, "{limited:?}");
     // From the same address: who proves to be somebody is let through, and who asks as anyone is asked who it is.
     assert_eq!(get(&server, &bearer("ann")).0, 404);
     assert_eq!(get(&server, "").0, 401);
@@ -63,10 +61,8 @@ fn a_client_that_guesses_has_to_wait_and_keeps_no_other_out() {
     assert_eq!(get(&server, &basic("bob", "secret")).0, 429);
     // Another address has failures of its own.
     let mut other = Raw::connect_from([127, 0, 0, 2], server.addr);
-    assert_eq!(
-        ask(&mut other, "GET", "/key", &bearer("guess"), b"").status,
-        401
-    );
+    let found = ask(&mut other, "GET", "/key", &bearer("guess"), b"").status;
+    assert_eq!(found, 401);
     let limited = scrape(&server).sum("data_server_auth_total", &[("result", "limited")]);
     assert!(limited >= 10.0, "{limited}");
     say(&format!("{wrong} of 30 guesses answered"));
@@ -81,18 +77,13 @@ fn a_password_is_checked_once_and_remembered() {
         assert_eq!(get(&server, &bob).0, 404);
     }
     assert_eq!(checks(&server), 1);
-    assert_eq!(
-        scrape(&server).count("data_server_auth_cache_hits_total", &[]),
-        4
-    );
+    let count = scrape(&server).count("data_server_auth_cache_hits_total", &[]);
+    assert_eq!(count, 4);
     assert_eq!(get(&server, &basic("bob", "other")).0, 401);
     assert_eq!(get(&server, &basic("carl", "secret")).0, 401);
     assert_eq!(get(&server, &basic("dora", "secret")).0, 401);
-    assert_eq!(
-        checks(&server),
-        4,
-        "an unknown name is checked as a known one is"
-    );
+    let found = checks(&server);
+    assert_eq!(found, 4, "an unknown name is checked as a known one is");
     assert_eq!(get(&server, &basic("carl", "other")).0, 404);
 }
 
@@ -136,10 +127,8 @@ fn checks_that_wait_are_bounded_and_one_name_keeps_no_other_out() {
     let mut connections: Vec<_> = (0..10).map(|_| server.connect()).collect();
     for connection in &mut connections {
         // It is accepted.
-        assert_eq!(
-            ask(connection, "GET", "/key", &bearer("ann"), b"").status,
-            404
-        );
+        let found = ask(connection, "GET", "/key", &bearer("ann"), b"").status;
+        assert_eq!(found, 404);
     }
     let [guesses @ .., carl, ann] = &mut connections[..] else {
         panic!("ten connections");
@@ -164,10 +153,8 @@ fn checks_that_wait_are_bounded_and_one_name_keeps_no_other_out() {
     assert_eq!(carl.answer().status, 404);
     let busy = answers.iter().filter(|status| **status == 503).count();
     assert_eq!(busy, 4, "{answers:?}: 4 of one name at most");
-    assert!(
-        answers.iter().all(|status| matches!(status, 401 | 503)),
-        "{answers:?}"
-    );
+    let is_right = answers.iter().all(|status| matches!(status, 401 | 503));
+    assert!(is_right, "{answers:?}");
 }
 
 #[test]
@@ -184,10 +171,8 @@ fn a_request_of_any_kind_waits_for_its_password() {
     // Each of another name: no password is remembered.
     let line = |at: usize| basic(&names[at], &names[at]);
     let mut connection = server.connect();
-    assert_eq!(
-        ask(&mut connection, "PUT", "/long", &line(0), &value).status,
-        200
-    );
+    let status = ask(&mut connection, "PUT", "/long", &line(0), &value).status;
+    assert_eq!(status, 200);
     let got = ask(&mut server.connect(), "GET", "/long", &line(1), b"");
     assert!(got.body == value);
     let mut connection = server.connect();
@@ -227,10 +212,8 @@ fn a_subscriber_waits_for_its_password() {
         "",
         &[("Authorization", &basic_value("bob", "secret"))],
     );
-    assert_eq!(
-        ask(&mut server.connect(), "PUT", "/key", &bearer("ann"), b"v").status,
-        200
-    );
+    let found = ask(&mut server.connect(), "PUT", "/key", &bearer("ann"), b"v").status;
+    assert_eq!(found, 200);
     let told = socket.next().expect("an event");
     assert_eq!(told.key, "key");
     let mut events = Events::open(&server, "", &basic("carl", "other"));

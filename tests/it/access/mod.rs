@@ -17,6 +17,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use crate::support::prelude::*;
+use crate::support::s3::hex;
 
 /// The token of the subject `name`.
 fn token(name: &str) -> String {
@@ -25,10 +26,7 @@ fn token(name: &str) -> String {
 
 /// What the file has of the token of `name`.
 fn digest(name: &str) -> String {
-    let digest = Sha256::digest(token(name));
-    digest.iter().fold("sha256:".to_owned(), |text, byte| {
-        format!("{text}{byte:02x}")
-    })
+    format!("sha256:{}", hex(&Sha256::digest(token(name))))
 }
 
 /// A subject with a token.

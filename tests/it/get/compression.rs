@@ -111,14 +111,10 @@ fn each_coding_has_its_own_strong_tag_for_304_by_8_8_3_3() {
         let coded = get(&mut raw, key, "Accept-Encoding: gzip\r\n");
         let coded = coded.must("etag").to_owned();
         let swap = format!("If-Match: {coded}\r\n");
-        assert_eq!(
-            ask(&mut raw, "PUT", &format!("/{key}"), &swap, &text(8, 5000)).status,
-            200
-        );
-        assert_eq!(
-            ask(&mut raw, "PUT", &format!("/{key}"), &swap, &text(9, 5000)).status,
-            412
-        );
+        let status = ask(&mut raw, "PUT", &format!("/{key}"), &swap, &text(8, 5000)).status;
+        assert_eq!(status, 200);
+        let status = ask(&mut raw, "PUT", &format!("/{key}"), &swap, &text(9, 5000)).status;
+        assert_eq!(status, 412);
         let line = format!("If-None-Match: {coded}\r\n");
         let got = get(&mut server.connect(), key, &line);
         assert_eq!(got.status, 200, "the old version's tag");
@@ -238,11 +234,8 @@ fn only_compressible_values_are_coded_and_none_by_default() {
     }
     for key in ["a.txt", "a.html", "a.json", "a.svg", "a.js", "a.css"] {
         server.store(key, text(1, 5000));
-        assert_eq!(
-            coded(&server, key),
-            (true, "accept-encoding".into()),
-            "/{key}"
-        );
+        let found = coded(&server, key);
+        assert_eq!(found, (true, "accept-encoding".into()), "/{key}");
     }
     let server = TestServer::start(&[]);
     server.store("a.txt", text(1, 5000));

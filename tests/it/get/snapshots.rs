@@ -46,11 +46,8 @@ fn so_it_does_beside_changes_by_hand() {
         .expect("the value");
     file.write_all(b"more").expect("appended by hand");
     assert!(reader.take(LARGE) == old, "appended to by hand");
-    assert_eq!(
-        reader.ask(GET_K).length(),
-        LARGE + 4,
-        "the next request on the same connection"
-    );
+    let found = reader.ask(GET_K).length();
+    assert_eq!(found, LARGE + 4, "the next request on the same connection");
 
     server.dir.place("k", &old);
     let mut reader = slow_get(&server);

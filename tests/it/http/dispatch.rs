@@ -82,10 +82,8 @@ fn least_connections_fills_the_reactors_with_the_fewest() {
     });
     eventually("four connections are closed", || server.connections() == 8);
     for (n, (reactor, connection)) in open.iter_mut().enumerate() {
-        assert_eq!(
-            reactor_of(&server, connection, &format!("kept-{n}-")),
-            *reactor
-        );
+        let found = reactor_of(&server, connection, &format!("kept-{n}-"));
+        assert_eq!(found, *reactor);
     }
 
     let mut more: Vec<Raw> = (0..4).map(|_| server.connect()).collect();

@@ -67,9 +67,7 @@ fn the_listing_is_json_and_names_the_keys() {
     assert!(kind.starts_with("application/json"), "{kind}");
     let json: serde_json::Value = serde_json::from_slice(&listing.body).expect("JSON");
     let text = json.to_string();
-    assert!(
-        text.contains(r#""here""#) && text.contains(r#""wei\"rd""#),
-        "{text}"
-    );
+    let is_right = text.contains(r#""here""#) && text.contains(r#""wei\"rd""#);
+    assert!(is_right, "{text}");
     assert!(!text.contains(".data-server"), "{text}");
 }

@@ -13,10 +13,8 @@ fn list(raw: &mut Raw, query: &str, lines: &str) -> Response {
 }
 
 fn json(got: &Response) -> Value {
-    assert_eq!(
-        (got.status, got.must("content-type")),
-        (200, "application/json")
-    );
+    let found = (got.status, got.must("content-type"));
+    assert_eq!(found, (200, "application/json"));
     serde_json::from_slice(&got.body).expect("JSON")
 }
 
@@ -44,13 +42,11 @@ fn walk(raw: &mut Raw, first: &str) -> Vec<Vec<String>> {
         target = next(&got);
         assert_eq!(page["next"].is_null(), target.is_none());
         if let Some(after) = page["next"].as_str() {
-            assert_eq!(
-                pages
-                    .last()
-                    .and_then(|keys| keys.last())
-                    .map(String::as_str),
-                Some(after)
-            );
+            let found = pages
+                .last()
+                .and_then(|keys| keys.last())
+                .map(String::as_str);
+            assert_eq!(found, Some(after));
         }
         assert!(pages.len() < 10_000, "no end");
     }
@@ -91,10 +87,8 @@ const HOSTILE: [&str; 22] = [
 fn the_shape_of_the_json() {
     let server = TestServer::start(&[]);
     let mut raw = server.connect();
-    assert_eq!(
-        json(&list(&mut raw, "", "")),
-        serde_json::json!({"keys": [], "next": null})
-    );
+    let found = json(&list(&mut raw, "", ""));
+    assert_eq!(found, serde_json::json!({"keys": [], "next": null}));
     server.store("b", "12345");
     server.dir.place("a", "");
     let page = json(&list(&mut raw, "", ""));
@@ -214,11 +208,8 @@ fn hostile_names_forge_no_line_and_no_link() {
     assert_eq!(lines.len(), sorted.len(), "{text}");
     for (line, key) in lines.iter().zip(sorted) {
         assert!(line.bytes().all(|b| b.is_ascii_graphic()), "{line:?}");
-        assert_eq!(
-            ask(&mut raw, "GET", &format!("/{line}"), "", b"").body,
-            key.as_bytes(),
-            "{line}"
-        );
+        let body = ask(&mut raw, "GET", &format!("/{line}"), "", b"").body;
+        assert_eq!(body, key.as_bytes(), "{line}");
         let page = list(&mut raw, &format!("?prefix={}", encode(key)), "");
         assert!(keys(&json(&page)).contains(&key.to_owned()), "{key:?}");
     }
@@ -247,21 +238,16 @@ fn accept_chooses_the_format_by_12_5_1_and_head_equals_get() {
         let mut told = Vec::new();
         for method in ["GET", "HEAD"] {
             let got = ask(&mut raw, method, "/?limit=1", &lines, b"");
-            assert_eq!(
-                (got.status, got.must("content-type")),
-                (200, kind),
-                "{method} {accept}"
-            );
+            let found = (got.status, got.must("content-type"));
+            assert_eq!(found, (200, kind), "{method} {accept}");
             assert!(got.all("vary").to_lowercase().contains("accept"), "12.5.5");
             assert_eq!(next(&got).as_deref(), Some("?after=a&limit=1"));
             told.push(got.length());
         }
         assert_eq!(told[0], told[1], "{accept}");
     }
-    assert_eq!(
-        list(&mut raw, "?after=a", "Accept: text/plain\r\n").body,
-        b"b\n"
-    );
+    let body = list(&mut raw, "?after=a", "Accept: text/plain\r\n").body;
+    assert_eq!(body, b"b\n");
 }
 
 #[test]

@@ -218,11 +218,8 @@ fn neutral_fields_change_no_upload() {
                     "{size} {options:?}"
                 );
                 let (short, long) = (server.get("short"), server.get("long"));
-                assert_eq!(
-                    essence_of_upload(short),
-                    essence_of_upload(long),
-                    "{size} {options:?}"
-                );
+                let found = essence_of_upload(short);
+                assert_eq!(found, essence_of_upload(long), "{size} {options:?}");
             }
         }
     }

@@ -229,11 +229,8 @@ fn preconditions_of_writes_by_rfc_9110_13_1() {
                     ("DELETE", 200) => None,
                     _ => exists.then_some(b"old"),
                 };
-                assert_eq!(
-                    (now.status == 200).then_some(&now.body[..]),
-                    expected,
-                    "{shown}"
-                );
+                let found = (now.status == 200).then_some(&now.body[..]);
+                assert_eq!(found, expected, "{shown}");
                 server.dir.assert_nothing_staged();
             }
         }
@@ -297,11 +294,8 @@ fn a_condition_that_fails_during_the_upload_is_412_at_commit() {
             let is_right = refused.contains(&status);
             assert!(is_right, "{what}, {length} bytes: {status}");
             let now = get(&mut other, "");
-            assert_eq!(
-                (now.status, &now.body),
-                (after.status, &after.body),
-                "{what}"
-            );
+            let found = (now.status, &now.body);
+            assert_eq!(found, (after.status, &after.body), "{what}");
             server.dir.assert_nothing_staged();
             tag = now.header("etag").unwrap_or_default().to_owned();
         }
@@ -371,10 +365,8 @@ fn put_get_head_and_the_listing_agree_on_tag_and_date() {
         assert!(date <= SystemTime::now());
         for method in ["GET", "HEAD"] {
             let got = ask(&mut raw, method, "/k", "", b"");
-            assert_eq!(
-                (etag(&got), got.must("last-modified")),
-                (tag.clone(), &modified[..])
-            );
+            let found = (etag(&got), got.must("last-modified"));
+            assert_eq!(found, (tag.clone(), &modified[..]));
             assert_eq!(got.length(), length);
         }
         let listing = ask(&mut raw, "GET", "/", "", b"");

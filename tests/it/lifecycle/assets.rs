@@ -163,11 +163,8 @@ fn options() -> BTreeSet<String> {
 fn completions_have_every_option() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let ended = Launch::new(&["--completions", shell]).bare().run();
-        assert_eq!(
-            (ended.code, ended.stderr.as_str()),
-            (Some(0), ""),
-            "{shell}"
-        );
+        let found = (ended.code, ended.stderr.as_str());
+        assert_eq!(found, (Some(0), ""), "{shell}");
         for option in options() {
             let name = option.trim_start_matches("--");
             assert!(ended.stdout.contains(name), "{option} in {shell}");

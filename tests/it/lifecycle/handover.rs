@@ -244,10 +244,8 @@ fn restart_five_times(args: &[&str]) {
         tally.answered()
     );
     for (number, value) in written.iter().enumerate() {
-        assert!(
-            server.get(&format!("k{number}")).body == *value,
-            "k{number}"
-        );
+        let is_right = server.get(&format!("k{number}")).body == *value;
+        assert!(is_right, "k{number}");
     }
 }
 

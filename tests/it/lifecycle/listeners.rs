@@ -61,11 +61,8 @@ fn every_place_serves_with_each_dispatch() {
                 let mut raw = Raw::connect(port.parse().expect("an address"));
                 assert_eq!(raw.ask(GET).body, b"value", "{dispatch} {threads} {port}");
             }
-            assert_eq!(
-                Raw::connect_unix(&path).ask(GET).body,
-                b"value",
-                "{dispatch}"
-            );
+            let body = Raw::connect_unix(&path).ask(GET).body;
+            assert_eq!(body, b"value", "{dispatch}");
         }
         server.stop();
         assert_eq!(server.stdout().len(), 3);

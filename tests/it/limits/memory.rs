@@ -72,10 +72,8 @@ fn download(server: &TestServer, key: usize, block: &[u8], all_are_here: &dyn Fn
     let got = connection.stream_to(size(), &mut vec![0; BLOCK], |mut piece| {
         while !piece.is_empty() {
             let part = piece.len().min(BLOCK - at % BLOCK);
-            assert!(
-                piece[..part] == block[at % BLOCK..][..part],
-                "another value near byte {at}"
-            );
+            let is_right = piece[..part] == block[at % BLOCK..][..part];
+            assert!(is_right, "another value near byte {at}");
             at += part;
             piece = &piece[part..];
         }

@@ -82,10 +82,8 @@ fn one_client_has_some_of_the_unfinished_uploads_alone() {
     let server = Launch::new(&args).on(&dir).start();
     let raw = &mut server.connect();
     let refused = Resumable::ask_to_create(raw, "k", CREATE, b"");
-    assert_eq!(
-        refused.status, 503,
-        "after a restart they are still its own"
-    );
+    let status = refused.status;
+    assert_eq!(status, 503, "after a restart they are still its own");
     assert_eq!(uploads[0].cancel(raw).status, 204);
     assert_eq!(uploads[1].append(raw, 1, true, b"y").status, 200);
     Resumable::create(raw, "k", "", b"");

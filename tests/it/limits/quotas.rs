@@ -26,11 +26,8 @@ fn an_address_at_its_limit_gets_no_more_connections() {
         for _ in 0..20 {
             from(2).assert_closed();
         }
-        assert_eq!(
-            from(3).ask(GET).body,
-            b"value",
-            "{dispatch}: another address"
-        );
+        let body = from(3).ask(GET).body;
+        assert_eq!(body, b"value", "{dispatch}: another address");
         for connection in &mut open {
             assert_eq!(connection.ask(GET).body, b"value", "{dispatch}: still open");
         }
@@ -48,17 +45,13 @@ fn an_address_at_its_limit_gets_no_more_connections() {
 
         let warning = server.event("too many connections from one address");
         assert_eq!(warning.level, "WARN");
-        assert_eq!(
-            (warning.field("address"), warning.number("max")),
-            ("127.0.0.2".to_owned(), 3)
-        );
+        let found = (warning.field("address"), warning.number("max"));
+        assert_eq!(found, ("127.0.0.2".to_owned(), 3));
         let warnings = server.events("too many connections from one address").len();
         assert!(warnings < 4, "{warnings} lines for some 20 refusals");
         server.stop();
-        assert!(
-            server.event("drained").number("refused") >= 21,
-            "{dispatch}"
-        );
+        let is_right = server.event("drained").number("refused") >= 21;
+        assert!(is_right, "{dispatch}");
     }
 }
 
@@ -112,16 +105,11 @@ fn an_upload_beyond_max_staged_is_503_before_its_body() {
     let head = put_head("refused", 2 * MIB);
     let head = head.replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n");
     let answer = refused.ask(head);
-    assert_eq!(
-        (answer.status, answer.header("retry-after")),
-        (503, Some("1")),
-        "{answer:?}"
-    );
+    let found = (answer.status, answer.header("retry-after"));
+    assert_eq!(found, (503, Some("1")), "{answer:?}");
     assert!(answer.closes(), "what follows may be the body");
-    assert!(
-        String::from_utf8_lossy(&answer.body).contains("--max-staged"),
-        "{answer:?}"
-    );
+    let is_right = String::from_utf8_lossy(&answer.body).contains("--max-staged");
+    assert!(is_right, "{answer:?}");
     refused.assert_closed();
 
     // A PUT that fits is stored, also a small one, which needs no file.
@@ -161,11 +149,8 @@ fn a_chunked_upload_is_503_at_max_staged_and_leaves_nothing() {
     // The server may close before it has read all of this.
     let _ = refused.offer(chunked(value.chunks(60_000)));
     let answer = refused.answer();
-    assert_eq!(
-        (answer.status, answer.header("retry-after")),
-        (503, Some("1")),
-        "{answer:?}"
-    );
+    let found = (answer.status, answer.header("retry-after"));
+    assert_eq!(found, (503, Some("1")), "{answer:?}");
     assert!(answer.closes(), "its body was not read to the end");
     assert_eq!(server.get("k").body, b"old");
 
@@ -194,11 +179,8 @@ fn a_value_longer_than_max_staged_is_413() {
     assert_eq!((answer.status, answer.header("retry-after")), (413, None));
     server.store("k", pattern(1, MIB));
     let discarding = TestServer::start(&["--max-staged", "1KiB", "--discard"]);
-    assert_eq!(
-        discarding.put("k", pattern(1, MIB)).status,
-        200,
-        "nothing is staged"
-    );
+    let status = discarding.put("k", pattern(1, MIB)).status;
+    assert_eq!(status, 200, "nothing is staged");
 }
 
 /// Leaked reservations would add up: uploads of a thousand times the bound pass, and then the whole bound is free.

@@ -13,11 +13,8 @@ fn a_body_over_max_body_is_refused_and_one_at_it_is_stored() {
         let value = pattern(1, limit + 1);
         let head = "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-        assert_eq!(
-            server.connect().ask(put_head("k", limit + 1)).status,
-            413,
-            "announced, of {option}"
-        );
+        let status = server.connect().ask(put_head("k", limit + 1)).status;
+        assert_eq!(status, 413, "announced, of {option}");
         let mut connection = server.connect();
         connection.send([head.as_bytes(), &chunked(value.chunks(999))].concat());
         assert_eq!(connection.answer().status, 413, "chunked, of {option}");
@@ -33,11 +30,8 @@ fn a_body_over_max_body_is_refused_and_one_at_it_is_stored() {
             ]
             .concat(),
         );
-        assert_eq!(
-            connection.answer().status,
-            200,
-            "chunked, at the limit of {option}"
-        );
+        let status = connection.answer().status;
+        assert_eq!(status, 200, "chunked, at the limit of {option}");
         assert!(server.dir.read("k") == value[..limit]);
         server.dir.assert_holds(&["k"]);
     }
@@ -73,11 +67,8 @@ fn connections_beyond_three_wait(args: &[&str]) {
     unserved.expect("no fourth connection is served");
     for (mut connection, mut next) in open.into_iter().zip(waiting) {
         connection.send("ue");
-        assert_eq!(
-            connection.answer().status,
-            200,
-            "those that are open are served meanwhile"
-        );
+        let status = connection.answer().status;
+        assert_eq!(status, 200, "those that are open are served meanwhile");
         drop(connection);
         assert_eq!(next.answer().body, b"value", "the next in line");
     }
@@ -135,31 +126,23 @@ fn run_out_of_descriptors(threads: &str) {
         let unserved = last.silent_for(Duration::from_secs(1));
         unserved.expect("no client is served without a descriptor");
         let burnt = server.proc().cpu().saturating_sub(cpu);
-        assert!(
-            burnt < Duration::from_millis(100),
-            "{burnt:?} of CPU in 1 s of pause"
-        );
+        let is_right = burnt < Duration::from_millis(100);
+        assert!(is_right, "{burnt:?} of CPU in 1 s of pause");
         // A recently read value may still be open, so this one is new.
         server.dir.place("cold", "value");
         old.send("Host: t\r\n\r\n".to_owned() + &put_head("cold", 1) + "v");
         for method in ["GET", "PUT"] {
             let answer = old.answer();
-            assert_eq!(
-                (answer.status, answer.header("retry-after")),
-                (503, Some("1")),
-                "{method}: {answer:?}"
-            );
+            let found = (answer.status, answer.header("retry-after"));
+            assert_eq!(found, (503, Some("1")), "{method}: {answer:?}");
         }
         fs::remove_file(server.dir.file("cold")).expect("a removal by hand");
         assert_eq!(paused(), episode, "one warning for each episode");
 
         let mut last = crowd.pop().expect("a crowd");
         drop(crowd);
-        assert_eq!(
-            last.answer().body,
-            b"value",
-            "the last in line is served after all"
-        );
+        let body = last.answer().body;
+        assert_eq!(body, b"value", "the last in line is served after all");
         eventually("accepting again is logged", || {
             server.events("accepting again").len() == episode
         });

@@ -88,10 +88,8 @@ fn a_trace_is_logged_and_a_malformed_one_is_not() {
         get(&server, &format!("traceparent: {bad}\r\n"));
     }
     let events = access(&mut server);
-    assert_eq!(
-        (events[0].field("trace_id"), events[0].field("span_id")),
-        (TRACE.to_owned(), SPAN.to_owned())
-    );
+    let found = (events[0].field("trace_id"), events[0].field("span_id"));
+    assert_eq!(found, (TRACE.to_owned(), SPAN.to_owned()));
     for event in &events[1..] {
         assert!(!format!("{event:?}").contains("trace_id"), "{event:?}");
     }
@@ -163,10 +161,8 @@ fn the_protocol_is_logged() {
     let ask = |head: &str| Raw::connect_clear(server.addr).ask(head).status;
     assert_eq!(ask("GET /k HTTP/1.1\r\nHost: t\r\n\r\n"), 404);
     assert_eq!(ask("GET /k HTTP/1.0\r\n\r\n"), 404);
-    assert_eq!(
-        status_by_curl(&server, "http", "--http2-prior-knowledge"),
-        "404 2"
-    );
+    let found = status_by_curl(&server, "http", "--http2-prior-knowledge");
+    assert_eq!(found, "404 2");
     assert_eq!(ask("GET /k\0 HTTP/1.1\r\nHost: t\r\n\r\n"), 400);
     let named = ["HTTP/1.1", "HTTP/1.0", "HTTP/2.0", "-"];
     let expected = named.map(|protocol| (protocol.to_owned(), None));
@@ -210,10 +206,8 @@ fn a_malformed_head_is_logged_without_its_content() {
     let events = access(&mut server);
     assert_eq!(events.len(), 1, "{events:?}");
     assert_eq!(events[0].number("status"), 400);
-    assert_eq!(
-        (events[0].field("method"), events[0].field("key")),
-        ("-".to_owned(), "-".to_owned())
-    );
+    let found = (events[0].field("method"), events[0].field("key"));
+    assert_eq!(found, ("-".to_owned(), "-".to_owned()));
 }
 
 /// An id with quotes and braces cannot end a field or a line, in either format.

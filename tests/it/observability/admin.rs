@@ -6,10 +6,8 @@ use crate::support::prelude::*;
 fn only_the_own_pages_answer_below_their_prefix() {
     let server = TestServer::start(&["--threads", "1"]);
     let alive = server.get("-/healthz");
-    assert_eq!(
-        (alive.status, alive.body.as_slice()),
-        (200, &b"alive\n"[..])
-    );
+    let got = (alive.status, alive.body.as_slice());
+    assert_eq!(got, (200, &b"alive\n"[..]));
     assert_eq!(server.ask("HEAD", "-/healthz").status, 200);
     for path in ["-/", "-/nothing", "-/healthz/", "-//healthz"] {
         assert_eq!(server.get(path).status, 404, "{path}");
@@ -88,10 +86,8 @@ fn admin_has_a_listener_and_a_thread_of_its_own() {
     assert_eq!(server.get("k").body, b"v");
     server.dir.assert_holds(&["k"]);
     server.stop();
-    assert_eq!(
-        server.stdout(),
-        [format!("listening on http://{}", server.addr)]
-    );
+    let found = server.stdout();
+    assert_eq!(found, [format!("listening on http://{}", server.addr)]);
 }
 
 #[test]

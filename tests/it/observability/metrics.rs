@@ -333,10 +333,8 @@ fn known_traffic_is_counted_exactly() {
         status
     };
     let line = |method: &str, key: &str| format!("{method} /{key} HTTP/1.1\r\nHost: t\r\n\r\n");
-    assert_eq!(
-        ask([put_head("k", value.len()).as_bytes(), &value].concat()),
-        200
-    );
+    let found = ask([put_head("k", value.len()).as_bytes(), &value].concat());
+    assert_eq!(found, 200);
     for _ in 0..7 {
         assert_eq!(ask(line("GET", "k").into()), 200);
     }
@@ -366,20 +364,16 @@ fn known_traffic_is_counted_exactly() {
     assert_eq!(requests("other", "4xx"), 2.0);
     assert_eq!(scrape.sum("data_server_requests_total", &[]), 16.0);
     for histogram in ["request_duration", "time_to_first_byte"] {
-        assert_eq!(
-            scrape.only(&format!("data_server_{histogram}_seconds_count")),
-            16.0
-        );
+        let found = scrape.only(&format!("data_server_{histogram}_seconds_count"));
+        assert_eq!(found, 16.0);
     }
     // The request of the scrape itself has been received, and is not answered yet.
     let scraping =
         "GET /-/metrics HTTP/1.1\r\nHost: t\r\nAccept: */*\r\nConnection: close\r\n\r\n".len();
     // HTTP/2 has other bytes for the same requests.
     if !is_http2() {
-        assert_eq!(
-            scrape.only("data_server_received_bytes_total"),
-            (sent + scraping) as f64
-        );
+        let found = scrape.only("data_server_received_bytes_total");
+        assert_eq!(found, (sent + scraping) as f64);
         assert_eq!(scrape.only("data_server_sent_bytes_total"), received as f64);
     }
     assert_eq!(scrape.only("data_server_connections_accepted_total"), 2.0);

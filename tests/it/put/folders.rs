@@ -371,11 +371,8 @@ fn every_folder_made_is_on_the_disk_before_the_answer() {
         });
         synced.collect::<Vec<_>>()
     };
-    assert_eq!(
-        synced(0),
-        [&*b, &a, &root],
-        "up to the first that was there"
-    );
+    let found = synced(0);
+    assert_eq!(found, [&*b, &a, &root], "up to the first that was there");
     assert_eq!(synced(1), [&*b]);
     assert_eq!(synced(2), [&*b]);
     assert_eq!(synced(3), [&*root], "which has the removal of the folders");

@@ -294,11 +294,8 @@ fn a_directory_that_needs_a_replay_is_not_served_read_only() {
     let mut server = start(&dir);
     server.store("k", "value");
     let beside = Launch::new(&["--read-only"]).on(&dir).start();
-    assert_eq!(
-        beside.get("k").body,
-        b"value",
-        "beside the server that writes"
-    );
+    let body = beside.get("k").body;
+    assert_eq!(body, b"value", "beside the server that writes");
     drop(beside);
     cut(&mut server);
     dir.remove("k");

@@ -102,11 +102,8 @@ fn a_bad_address_is_refused_with_an_example() {
             let dir = dir.path().to_str().expect("text");
             let ended = Launch::new(&["--dir", dir, option, bad]).bare().run();
             assert_eq!(ended.code, Some(2), "{option} {bad}: {}", ended.stderr);
-            assert!(
-                ended.stderr.contains(&format!("{option} {bad}:")),
-                "{}",
-                ended.stderr
-            );
+            let holds = ended.stderr.contains(&format!("{option} {bad}:"));
+            assert!(holds, "{}", ended.stderr);
             let is_right = ended.stderr.contains(":8080 for all addresses");
             assert!(is_right, "{}", ended.stderr);
         }

@@ -43,10 +43,8 @@ fn a_421_and_the_log_name_the_host_and_the_option() {
 
     let event = server.event(LOGGED);
     assert_eq!(event.level, "WARN");
-    assert!(
-        event.field("cause").contains(&format!("\"{host}\"")),
-        "{event:?}"
-    );
+    let is_right = event.field("cause").contains(&format!("\"{host}\""));
+    assert!(is_right, "{event:?}");
     assert!(
         event
             .field("cause")
@@ -82,10 +80,8 @@ fn a_403_and_the_log_name_the_origin_and_the_option() {
     assert!(text.contains(&format!("\"{APP}\"")), "{text}");
     assert!(text.contains(&format!("--cors-origin {APP} ")), "{text}");
     let event = server.event(LOGGED);
-    assert!(
-        event.field("cause").contains(&format!("\"{APP}\"")),
-        "{event:?}"
-    );
+    let holds = event.field("cause").contains(&format!("\"{APP}\""));
+    assert!(holds, "{event:?}");
 
     // Browsers that send only Sec-Fetch-Site.
     let text = said(&put(

@@ -30,11 +30,8 @@ fn an_upload_that_its_client_cuts_off_leaves_the_old_value() {
     }
     eventually("the server has noticed", || server.proc().staged() == 0);
     for sixteenth in 0..16 {
-        assert_eq!(
-            server.get(&format!("key-{sixteenth}")).body,
-            b"old",
-            "{sixteenth}/16"
-        );
+        let body = server.get(&format!("key-{sixteenth}")).body;
+        assert_eq!(body, b"old", "{sixteenth}/16");
     }
     // Whatever the gateways notice later.
     drop(server);
@@ -107,11 +104,8 @@ fn a_download_that_stalls_ends_within_its_time() {
     raw.stream_to(LEN, &mut [0; 1 << 14], |piece| {
         body.extend_from_slice(piece);
     });
-    assert!(
-        body.len() < LEN && value.starts_with(&body),
-        "{} bytes",
-        body.len()
-    );
+    let is_right = body.len() < LEN && value.starts_with(&body);
+    assert!(is_right, "{} bytes", body.len());
 }
 
 #[test]
@@ -147,11 +141,8 @@ fn a_store_that_refuses_an_upload_under_way_is_heard() {
         stub.fail("PUT", "key", fault.clone(), 100);
         let answer = send(&server, "PUT", "key", "", &value);
         stub.heal();
-        assert_eq!(
-            (answer.status, &*reason(&answer)),
-            (status, expected),
-            "{fault:?}"
-        );
+        let found = (answer.status, &*reason(&answer));
+        assert_eq!(found, (status, expected), "{fault:?}");
         assert_eq!(server.get("key").status, 404);
     }
 }
@@ -162,10 +153,7 @@ fn a_slow_store_is_waited_for() {
     let server = serve_plainly(&stub.bucket, &["--s3-timeout", "5s"]);
     for method in ["PUT", "GET", "DELETE"] {
         stub.fail(method, "key", Fault::Slow(Duration::from_millis(700)), 1);
-        assert_eq!(
-            send(&server, method, "key", "", b"value").status,
-            200,
-            "{method}"
-        );
+        let status = send(&server, method, "key", "", b"value").status;
+        assert_eq!(status, 200, "{method}");
     }
 }

@@ -176,10 +176,8 @@ fn a_link_has_the_token_of_the_session_and_no_log_has_it() {
     server.store("key", pattern(1, LONG));
     let answer = send(&server, "GET", "key", "", b"");
     let link = link(&answer);
-    assert!(
-        link.contains("&X-Amz-Security-Token=a%2Ftoken%2B%3D&"),
-        "{link}"
-    );
+    let is_right = link.contains("&X-Amz-Security-Token=a%2Ftoken%2B%3D&");
+    assert!(is_right, "{link}");
     eventually("the redirect is counted", || {
         let metrics = String::from_utf8(server.get("-/metrics").body).expect("text");
         let mut counts = metrics.lines().filter(|line| line.contains("3xx"));

@@ -23,10 +23,8 @@ fn values_come_and_go_by_https() {
     for (key, value) in [("small", &b"value"[..]), ("large", &large), ("empty", b"")] {
         server.store(key, value);
         assert!(server.get(key).body == value, "{key}");
-        assert!(
-            store.bucket.read(key).as_deref() == Some(value),
-            "{key}, past the server"
-        );
+        let is_right = store.bucket.read(key).as_deref() == Some(value);
+        assert!(is_right, "{key}, past the server");
     }
     let page = server
         .connect()
@@ -68,10 +66,7 @@ fn a_certificate_that_nothing_proves_is_refused_with_what_helps() {
             .stderr
             .lines()
             .find(|line| line.contains("cannot use the store"));
-        assert!(
-            said.is_some_and(|line| line.contains(reason)),
-            "{}",
-            ended.stderr
-        );
+        let is_right = said.is_some_and(|line| line.contains(reason));
+        assert!(is_right, "{}", ended.stderr);
     }
 }

@@ -141,10 +141,8 @@ fn a_value_that_has_not_its_digest_is_not_published() {
             assert_eq!(answer.status, if right { 200 } else { 400 }, "{answer:?}");
             let gone = upload.state(&mut server.connect()).status == 404;
             assert_eq!(gone, !right);
-            assert_eq!(
-                server.ask("DELETE", "k").status,
-                if right { 200 } else { 404 }
-            );
+            let status = server.ask("DELETE", "k").status;
+            assert_eq!(status, if right { 200 } else { 404 });
             eventually("no parts are left", || bucket.multipart_uploads() == 0);
         }
     });
@@ -191,10 +189,8 @@ fn preconditions_of_the_first_request_are_decided_at_the_last() {
                 assert_eq!(early.status, 412);
                 let swap = format!("If-Match: {}\r\n", server.get("k").must("etag"));
                 let swap = Resumable::create(&mut server.connect(), "k", &swap, &value);
-                assert_eq!(
-                    swap.append(&mut server.connect(), len, true, b"").status,
-                    200
-                );
+                let status = swap.append(&mut server.connect(), len, true, b"").status;
+                assert_eq!(status, 200);
                 assert!(server.get("k").body == value);
                 assert_eq!(server.ask("DELETE", "k").status, 200);
                 eventually("no parts are left", || bucket.multipart_uploads() == 0);

@@ -190,10 +190,8 @@ fn uploads_expire_with_all_that_they_have() {
             assert_eq!(upload.state(&mut server.connect()).status, 404);
         }
         let upload = Resumable::create(&mut server.connect(), "a/k", "", b"x");
-        assert_eq!(
-            upload.append(&mut server.connect(), 1, true, b"y").status,
-            200
-        );
+        let status = upload.append(&mut server.connect(), 1, true, b"y").status;
+        assert_eq!(status, 200);
         nothing_is_left(bucket);
         assert_eq!(server.get("a/k").body, b"xy");
         let scrape = Scrape::of(server.addr);

@@ -13,10 +13,8 @@ fn assert_refused(ended: &Ended, place: &str) {
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{said}");
     let starts_with = format!("data-server: --listen {place}: other machines reach it");
     assert!(said.starts_with(&starts_with), "{said}");
-    assert!(
-        REMEDIES.iter().all(|remedy| said.contains(remedy)),
-        "{said}"
-    );
+    let is_right = REMEDIES.iter().all(|remedy| said.contains(remedy));
+    assert!(is_right, "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
 }
 

@@ -69,10 +69,8 @@ fn a_link_on_any_level_leads_nowhere() {
             let listed = server.get("?limit=10000").body;
             let listed = String::from_utf8(listed).expect("text");
             assert!(!listed.contains("link"), "{listed}");
-            assert_eq!(
-                server.get(&format!("{link}/")).body,
-                b"{\"keys\":[],\"next\":null}\n"
-            );
+            let body = server.get(&format!("{link}/")).body;
+            assert_eq!(body, b"{\"keys\":[],\"next\":null}\n");
             assert_eq!(server.dir.names(), names, "{link} to {target}");
             assert_eq!(contents(&outside), before, "{link} to {target}");
             server.dir.clear();

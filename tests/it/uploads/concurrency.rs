@@ -84,18 +84,14 @@ fn of_many_that_append_the_same_part_one_succeeds() {
                 .collect()
         });
         let stored = statuses.iter().filter(|&&status| status == 200).count();
-        assert!(
-            statuses.iter().all(|status| [200, 409].contains(status)),
-            "{statuses:?}"
-        );
+        let is_right = statuses.iter().all(|status| [200, 409].contains(status));
+        assert!(is_right, "{statuses:?}");
         if stored == 0 {
             // Each was ended by a later one, the last by the answer to an earlier one.
             let raw = &mut server.connect();
             let offset = upload.offset(raw);
-            assert_eq!(
-                upload.append(raw, offset, true, &value[offset..]).status,
-                200
-            );
+            let found = upload.append(raw, offset, true, &value[offset..]).status;
+            assert_eq!(found, 200);
         }
         assert!(stored <= 1, "{statuses:?}");
         assert!(server.get("k").body == value, "round {round}");

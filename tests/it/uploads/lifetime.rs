@@ -80,30 +80,23 @@ fn an_upload_goes_on_after_a_restart_and_after_a_kill() {
         let state = upload.state(raw);
         assert_eq!(state.must("upload-offset"), "400000");
         assert_eq!(state.must("upload-length"), "1500000");
-        assert_eq!(
-            upload
-                .append(raw, 400_000, false, &value[400_000..900_000])
-                .status,
-            204
-        );
+        let status = upload
+            .append(raw, 400_000, false, &value[400_000..900_000])
+            .status;
+        assert_eq!(status, 204);
         kill(server);
 
         let server = start(&dir, &args);
         let raw = &mut server.connect();
         assert_eq!(upload.offset(raw), 900_000);
-        assert_eq!(
-            upload.append(raw, 900_000, true, &value[900_000..]).status,
-            200
-        );
+        let status = upload.append(raw, 900_000, true, &value[900_000..]).status;
+        assert_eq!(status, 200);
         kill(server);
 
         let server = start(&dir, &args);
         let state = upload.state(&mut server.connect());
-        assert_eq!(
-            state.must("upload-complete"),
-            "?1",
-            "the client may have lost the answer"
-        );
+        let found = state.must("upload-complete");
+        assert_eq!(found, "?1", "the client may have lost the answer");
         assert_eq!(state.must("upload-offset"), "1500000");
         let got = server.get("a/k");
         assert!(got.body == value);
@@ -133,10 +126,8 @@ fn what_was_written_of_a_part_is_there_after_a_kill() {
     let raw = &mut server.connect();
     let offset = upload.offset(raw);
     assert!((4_000_000..=5_000_000).contains(&offset), "{offset}");
-    assert_eq!(
-        upload.append(raw, offset, true, &value[offset..]).status,
-        200
-    );
+    let status = upload.append(raw, offset, true, &value[offset..]).status;
+    assert_eq!(status, 200);
     assert!(server.get("k").body == value);
 }
 
@@ -175,10 +166,8 @@ fn a_restart_of_the_machine_leaves_what_was_synced() {
             assert_eq!(dir.uploads(), [""; 0]);
         } else {
             assert_eq!(upload.offset(raw), 200_000);
-            assert_eq!(
-                upload.append(raw, 200_000, true, &value[200_000..]).status,
-                200
-            );
+            let status = upload.append(raw, 200_000, true, &value[200_000..]).status;
+            assert_eq!(status, 200);
             assert!(server.get("k").body == value);
         }
     }
@@ -277,10 +266,8 @@ fn an_upload_that_its_client_never_heard_of_goes_with_its_request() {
     broken.break_off();
     eventually("the one is removed", || server.dir.uploads().len() == 2);
     eventually("the other is removed", || server.dir.uploads().is_empty());
-    assert_eq!(
-        Scrape::of(server.addr).count("data_server_uploads_unfinished", &[]),
-        0
-    );
+    let count = Scrape::of(server.addr).count("data_server_uploads_unfinished", &[]);
+    assert_eq!(count, 0);
 }
 
 #[test]
@@ -304,10 +291,8 @@ fn the_requests_of_an_upload_are_counted_and_logged() {
     assert_eq!(upload.append(&mut raw, 1, false, b"y").status, 204);
     assert_eq!(upload.append(&mut raw, 1, true, b"z").status, 409);
     drop(raw); // a drain waits for the other end of what it closes
-    assert_eq!(
-        upload.append(&mut server.connect(), 2, true, b"z").status,
-        200
-    );
+    let found = upload.append(&mut server.connect(), 2, true, b"z").status;
+    assert_eq!(found, 200);
     let counted = |status| {
         let labels = [("method", "PATCH"), ("status", status)];
         Scrape::of(server.addr).count("data_server_requests_total", &labels)

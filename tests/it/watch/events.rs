@@ -68,11 +68,8 @@ fn the_answer_is_an_event_stream_that_begins_with_its_position() {
     server.store("k", "v");
     let told = events.next().expect("an event");
     assert_eq!(told.seq, id.parse::<u64>().expect("a number") + 1);
-    assert!(
-        told.seq < 1 << 53,
-        "{} is no exact number in JavaScript",
-        told.seq
-    );
+    let is_right = told.seq < 1 << 53;
+    assert!(is_right, "{} is no exact number in JavaScript", told.seq);
 }
 
 #[test]
@@ -154,10 +151,8 @@ fn a_client_that_reconnects_too_late_gets_a_resync() {
         let mut again = open(&server, &format!("?since={since}"));
         let told = again.next().expect("an event");
         assert_eq!((told.op.as_str(), told.seq), ("resync", latest), "{since}");
-        assert_eq!(
-            (told.key, told.etag, told.size),
-            (String::new(), None, None)
-        );
+        let found = (told.key, told.etag, told.size);
+        assert_eq!(found, (String::new(), None, None));
     }
     let mut again = Events::open(&server, "", "Last-Event-ID: nonsense\r\n");
     assert!(again.next().expect("an event").is_resync());
@@ -180,10 +175,8 @@ fn a_restart_is_a_gap_and_the_order_continues() {
     let server = Launch::default().on(&dir).start();
     let mut again = open(&server, &format!("?since={before}"));
     let told = again.next().expect("an event");
-    assert!(
-        told.is_resync() && told.seq > before,
-        "{told:?} after {before}"
-    );
+    let is_right = told.is_resync() && told.seq > before;
+    assert!(is_right, "{told:?} after {before}");
     server.store("b", "1");
     assert_eq!(again.next().expect("an event").key, "b");
 }
@@ -239,11 +232,8 @@ fn malformed_watch_requests_are_refused() {
     assert_eq!(ask(&mut raw, "GET", &long, "", b"").status, 400);
     for method in ["HEAD", "PUT", "POST", "DELETE", "PATCH"] {
         let answer = ask(&mut raw, method, "/-/watch", "", b"");
-        assert_eq!(
-            (answer.status, answer.must("allow")),
-            (405, "GET"),
-            "{method}"
-        );
+        let found = (answer.status, answer.must("allow"));
+        assert_eq!(found, (405, "GET"), "{method}");
     }
     assert_eq!(server.get("-/watch/").status, 404);
     let server = TestServer::start(&["--compat"]);
@@ -275,10 +265,8 @@ fn http_1_0_gets_events_until_the_connection_ends() {
     server.store("k", "v");
     server.stop();
     let text = String::from_utf8(raw.rest()).expect("UTF-8");
-    assert!(
-        text.starts_with(": watching\n") && text.contains(r#""key":"k""#),
-        "{text}"
-    );
+    let is_right = text.starts_with(": watching\n") && text.contains(r#""key":"k""#);
+    assert!(is_right, "{text}");
 }
 
 #[test]

@@ -93,10 +93,8 @@ impl Pair {
     #[track_caller]
     fn assert_same_traces(mut self) {
         let (on, off) = (self.on.dir.values(), self.off.dir.values());
-        assert_eq!(
-            on.keys().collect::<Vec<_>>(),
-            off.keys().collect::<Vec<_>>()
-        );
+        let found = on.keys().collect::<Vec<_>>();
+        assert_eq!(found, off.keys().collect::<Vec<_>>());
         assert!(on == off, "{:?}: the values differ", self.options);
         let counts = |server| counts(&Scrape::of(server));
         assert_eq!(counts(self.on.addr), counts(self.off.addr));

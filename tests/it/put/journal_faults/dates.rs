@@ -99,10 +99,8 @@ fn two_puts_at_once_over_a_file_dated_ahead_have_tags_of_their_own_also_after_a_
     drop(tracer);
     assert_ne!(tags[0], tags[1]);
     let before = server.get("k");
-    assert_eq!(
-        (before.must("etag"), &*before.body),
-        (&*tags[1], &b"second"[..])
-    );
+    let found = (before.must("etag"), &*before.body);
+    assert_eq!(found, (&*tags[1], &b"second"[..]));
     cut(&mut server);
     kept.put_back();
     let after = start(&dir).get("k");

@@ -62,12 +62,8 @@ fn one_swap_of_eight(condition: fn(&str) -> String, first: &str, other: &str, is
     let server = start(&dir);
     let found = server.get("k");
     if first == "DELETE" {
-        assert_eq!(
-            found.status,
-            404,
-            "{}",
-            String::from_utf8_lossy(&found.body)
-        );
+        let got = found.status;
+        assert_eq!(got, 404, "{}", String::from_utf8_lossy(&found.body));
     } else {
         assert_eq!(String::from_utf8_lossy(&found.body), "the first");
     }

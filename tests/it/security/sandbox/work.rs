@@ -35,10 +35,8 @@ fn use_all(server: &TestServer) {
         200
     );
     assert_eq!(ask("GET", "/?delimiter=/", "", b""), 200);
-    assert_eq!(
-        ask("PUT", "/later", "Upload-Complete: ?0\r\n", b"some"),
-        201
-    );
+    let found = ask("PUT", "/later", "Upload-Complete: ?0\r\n", b"some");
+    assert_eq!(found, 201);
     for page in ["/-/metrics", "/-/ready", "/-/healthz"] {
         assert_eq!(ask("GET", page, "", b""), 200, "{page}");
     }
