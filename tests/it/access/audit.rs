@@ -176,9 +176,8 @@ fn who_has_to_wait_is_told_and_a_password_that_no_subject_has() {
         .on(&dir)
         .start();
     let pair = basic("ann", "none");
-    let answers: Vec<_> = (0..15)
-        .map(|_| status(&server, "GET", "/a", &pair, b""))
-        .collect();
+    let answers = (0..15).map(|_| status(&server, "GET", "/a", &pair, b""));
+    let answers: Vec<_> = answers.collect();
     server.stop();
     let problem = |status| match status {
         401 => "unauthenticated",
@@ -202,9 +201,8 @@ fn changes_are_told_without_rules_and_whatever_the_access_log_leaves_out() {
     }
     server.stop();
     let log = server.log();
-    let expected: Vec<_> = (0..5)
-        .map(|at| format!("- nothing changed PUT /{at} 200"))
-        .collect();
+    let expected = (0..5).map(|at| format!("- nothing changed PUT /{at} 200"));
+    let expected: Vec<_> = expected.collect();
     assert_eq!(told(&log), expected);
     let events = log.iter().filter_map(|line| Event::parse(line));
     assert_eq!(events.filter(|event| event.target == "access").count(), 1);

@@ -46,10 +46,8 @@ fn a_client_that_guesses_has_to_wait_and_keeps_no_other_out() {
     let server = serve(&dir, &policy(), &[]);
     let guesses: Vec<_> = (0..30).map(|_| get(&server, &bearer("guess"))).collect();
     let wrong = guesses.iter().filter(|(status, _)| *status == 401).count();
-    let limited: Vec<_> = guesses
-        .iter()
-        .filter(|(status, _)| *status == 429)
-        .collect();
+    let limited = guesses.iter().filter(|(status, _)| *status == 429);
+    let limited: Vec<_> = limited.collect();
     assert_eq!(wrong + limited.len(), 30);
     assert!((10..=20).contains(&wrong), "{wrong} of 30 were answered");
     let is_right = limited.iter().all(|(_, wait)| matches!(wait, Some(1..=11)));
@@ -146,10 +144,8 @@ fn checks_that_wait_are_bounded_and_one_name_keeps_no_other_out() {
     server.signal(Signal::CONT);
     // A request of others waits for none of them.
     assert_eq!(ann.answer().status, 404);
-    let answers: Vec<_> = guesses
-        .iter_mut()
-        .map(|guess| guess.answer().status)
-        .collect();
+    let answers = guesses.iter_mut().map(|guess| guess.answer().status);
+    let answers: Vec<_> = answers.collect();
     assert_eq!(carl.answer().status, 404);
     let busy = answers.iter().filter(|status| **status == 503).count();
     assert_eq!(busy, 4, "{answers:?}: 4 of one name at most");
@@ -162,10 +158,8 @@ fn a_request_of_any_kind_waits_for_its_password() {
     let dir = DataDir::temporary();
     let value = vec![b'v'; 3_000_000];
     let names: Vec<_> = (0..6).map(|at| format!("user{at}")).collect();
-    let subjects: String = names
-        .iter()
-        .map(|name| with_password(name, &hash(name)))
-        .collect();
+    let subjects = names.iter().map(|name| with_password(name, &hash(name)));
+    let subjects: String = subjects.collect();
     let text = subjects + &rule("*", "", &["read", "write", "watch", "list"]);
     let server = serve(&dir, &text, &[]);
     // Each of another name: no password is remembered.

@@ -66,10 +66,8 @@ fn no_listing_names_a_key_without_right() {
     for _ in 0..40 {
         let (prefixes, limit, by_folder) =
             strategy.new_tree(&mut runner).expect("a case").current();
-        let rules: String = prefixes
-            .iter()
-            .map(|prefix| rule("ann", prefix, &["list"]))
-            .collect();
+        let rules = prefixes.iter().map(|prefix| rule("ann", prefix, &["list"]));
+        let rules: String = rules.collect();
         write(&dir, &(subject("ann") + &rules));
         reread(&server);
         let may = |key: &&String| {
@@ -121,16 +119,14 @@ fn no_watch_tells_of_a_key_without_right() {
     }
     change("DELETE", "/out/1");
     change("DELETE", "/in/1");
-    let told: Vec<_> = (0..4)
-        .map(|_| events.next().expect("an event").key)
-        .collect();
+    let told = (0..4).map(|_| events.next().expect("an event").key);
+    let told: Vec<_> = told.collect();
     assert_eq!(told, ["in/1", "in/2", "in/3", "in/1"]);
     // From the beginning again: what is hidden stays so.
     let since = format!("?since={}", events.last_id - 8);
     let mut again = Events::open(&server, &since, &bearer("ann"));
-    let told: Vec<_> = (0..4)
-        .map(|_| again.next().expect("an event").key)
-        .collect();
+    let told = (0..4).map(|_| again.next().expect("an event").key);
+    let told: Vec<_> = told.collect();
     assert_eq!(told, ["in/1", "in/2", "in/3", "in/1"]);
 }
 

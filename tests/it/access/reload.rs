@@ -133,9 +133,8 @@ fn no_request_fails_and_none_sees_two_files_while_rules_are_replaced() {
             say(&format!("{rounds} files"));
         });
         let _done = done.when_dropped();
-        let joined = asking
-            .into_iter()
-            .map(|asking| asking.join().expect("no failure"));
+        let joined = asking.into_iter();
+        let joined = joined.map(|asking| asking.join().expect("no failure"));
         joined.sum::<usize>()
     });
     say(&format!("{asked} requests"));

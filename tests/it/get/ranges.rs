@@ -45,10 +45,8 @@ fn parts(got: &Response, len: usize) -> Result<Vec<Part>, String> {
             return Ok(parts);
         }
         rest = rest.strip_prefix(b"\r\n").ok_or("no line end")?;
-        let end = rest
-            .windows(4)
-            .position(|w| w == b"\r\n\r\n")
-            .ok_or("no head")?;
+        let end = rest.windows(4).position(|w| w == b"\r\n\r\n");
+        let end = end.ok_or("no head")?;
         let head = String::from_utf8_lossy(&rest[..end]).to_lowercase();
         let field = |name: &str| {
             let line = head

@@ -56,11 +56,8 @@ fn small_answers_come_while_a_large_one_is_sent() {
 
 /// sendfile from a file, or splice from a pipe, to a socket.
 fn is_sending(call: &Call) -> bool {
-    let to_socket = call
-        .args
-        .split(',')
-        .nth(2)
-        .is_some_and(|to| to.contains("<socket:"));
+    let to_socket = call.args.split(',').nth(2);
+    let to_socket = to_socket.is_some_and(|to| to.contains("<socket:"));
     call.name == "sendfile" || (call.name == "splice" && to_socket)
 }
 

@@ -11,9 +11,8 @@ fn keys() -> usize {
 
 #[test]
 fn thousands_of_puts_and_gets_from_32_connections_without_an_error() {
-    let mut server = Launch::new(&["--threads", "4"])
-        .on(&DataDir::in_memory())
-        .start();
+    let launch = Launch::new(&["--threads", "4"]).on(&DataDir::in_memory());
+    let mut server = launch.start();
     thread::scope(|scope| {
         for first in 0..CONNECTIONS {
             let server = &server;
@@ -25,10 +24,8 @@ fn thousands_of_puts_and_gets_from_32_connections_without_an_error() {
     server.stop();
 
     let drained = server.events("reactor drained");
-    let mut reactors: Vec<u64> = drained
-        .iter()
-        .map(|event| event.number("reactor"))
-        .collect();
+    let reactors = drained.iter().map(|event| event.number("reactor"));
+    let mut reactors: Vec<u64> = reactors.collect();
     reactors.sort_unstable();
     assert_eq!(reactors, [0, 1, 2, 3]);
     let connections: Vec<u64> = drained

@@ -64,9 +64,8 @@ fn one_client_has_some_of_the_unfinished_uploads_alone() {
     let args = ["--max-uploads-per-client", "20"];
     let server = Launch::new(&args).on(&dir).start();
     let raw = &mut server.connect();
-    let uploads: Vec<_> = (0..20)
-        .map(|_| Resumable::create(raw, "k", "", b"x"))
-        .collect();
+    let uploads = (0..20).map(|_| Resumable::create(raw, "k", "", b"x"));
+    let uploads: Vec<_> = uploads.collect();
     let refused = Resumable::ask_to_create(raw, "k", CREATE, b"");
     assert_eq!(refused.status, 503);
     let text = String::from_utf8_lossy(&refused.body).into_owned();
@@ -127,9 +126,8 @@ fn a_put_that_announces_the_free_space_and_sends_nothing_leaves_it_to_others() {
 fn no_upload_goes_below_min_free() {
     directory_only!("free space");
     let mount = needed!(Mount::tmpfs("size=64m", "a floor of free space"));
-    let server = Launch::new(&["--min-free", "32MiB"])
-        .on(&mount.dir())
-        .start();
+    let launch = Launch::new(&["--min-free", "32MiB"]).on(&mount.dir());
+    let server = launch.start();
     let early = server.connect().ask(put_head("k", 40 << 20));
     assert_eq!(early.status, 507);
     let text = String::from_utf8_lossy(&early.body).into_owned();

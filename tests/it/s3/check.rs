@@ -55,9 +55,8 @@ fn a_store_that_keeps_the_beginning_of_an_upload_is_refused_in_any_case() {
 fn without_conditions_such_a_store_is_served_and_ignores_none() {
     let lies = lies!(ignores_create, ignores_swap, ignores_delete, races);
     let stub = Stub::lying(lies);
-    let server = start(&stub.bucket, &["--s3-conditions", "off"])
-        .ok()
-        .expect("it serves");
+    let server = start(&stub.bucket, &["--s3-conditions", "off"]).ok();
+    let server = server.expect("it serves");
     server.store("key", "old");
     let unmodified = "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
     for (method, lines) in [
@@ -117,9 +116,8 @@ fn a_real_store_passes_but_for_removals_and_nothing_is_left_in_it() {
 #[test]
 fn a_store_that_is_only_read_is_not_written() {
     let stub = Stub::lying(lies!(ignores_create));
-    let server = start(&stub.bucket, &["--read-only"])
-        .ok()
-        .expect("it serves");
+    let server = start(&stub.bucket, &["--read-only"]).ok();
+    let server = server.expect("it serves");
     assert_eq!(server.get("key").status, 404);
     let asked = stub.asked();
     let mut methods = asked.iter().map(|asked| asked.method.as_str());

@@ -168,10 +168,8 @@ fn options_of_a_directory_are_refused_with_a_reason() {
         ("--compress", ""),
         ("--compat", ""),
     ] {
-        let args: Vec<&str> = [option, value]
-            .into_iter()
-            .filter(|word| !word.is_empty())
-            .collect();
+        let args = [option, value].into_iter().filter(|word| !word.is_empty());
+        let args: Vec<&str> = args.collect();
         let ended = Launch::new(&args).on_bucket(&stub.bucket).run();
         assert_eq!(ended.code, Some(2), "{option}: {}", ended.stderr);
         let line = format!("{option} cannot be had with --store: ");

@@ -349,9 +349,8 @@ fn class_31_ten_thousand_requests_in_one_piece() {
 
 #[test]
 fn class_31_the_server_stops_reading_from_a_client_that_never_reads() {
-    let server = Launch::new(&["--threads", "1"])
-        .on(&DataDir::temporary())
-        .start();
+    let launch = Launch::new(&["--threads", "1"]).on(&DataDir::temporary());
+    let server = launch.start();
     server.dir.place("here", pattern(1, 8 << 10));
     assert_eq!(server.get("here").status, 200);
     let before = server.proc().rss_kib();

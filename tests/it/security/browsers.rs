@@ -9,10 +9,8 @@ const APP: &str = "https://app.example";
 
 /// A server with the default rules for Host. Other tests run with a variable that allows any name.
 fn start(args: &[&str], listen: &str) -> TestServer {
-    let server = Launch::new(args)
-        .listen(listen)
-        .env("DATA_SERVER_ALLOWED_HOST", "")
-        .start();
+    let launch = Launch::new(args).listen(listen);
+    let server = launch.env("DATA_SERVER_ALLOWED_HOST", "").start();
     server.dir.place("here", "value");
     server
 }

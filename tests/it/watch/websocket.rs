@@ -57,10 +57,8 @@ fn a_websocket_gets_the_same_changes_as_an_event_stream() {
     server.store("a-last", "");
     let told = socket.until("a-last");
     assert_eq!(told, events.until("a-last"));
-    let ops: Vec<_> = told
-        .iter()
-        .map(|t| (t.op.as_str(), t.key.as_str()))
-        .collect();
+    let ops = told.iter().map(|t| (t.op.as_str(), t.key.as_str()));
+    let ops: Vec<_> = ops.collect();
     let expected = [
         ("put", "a1"),
         ("put", "a2"),
@@ -317,9 +315,8 @@ fn a_connection_serves_requests_before_it_is_upgraded() {
 fn a_drain_closes_websockets_with_1001_without_delay() {
     directory_only!("watching");
     let mut server = start(&["--threads", "2", "--grace-period", "1h", "--min-rate", "0"]);
-    let mut sockets: Vec<_> = (0..6)
-        .map(|_| Socket::open(&server, "?prefix=none"))
-        .collect();
+    let sockets = (0..6).map(|_| Socket::open(&server, "?prefix=none"));
+    let mut sockets: Vec<_> = sockets.collect();
     let mut stalled = Raw::connect_narrow(server.addr);
     stalled.send(format!("GET /-/watch HTTP/1.1\r\nHost: t\r\n{SHAKE}\r\n"));
     assert_eq!(stalled.head().status, 101);

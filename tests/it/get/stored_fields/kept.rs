@@ -148,9 +148,8 @@ fn what_cannot_be_kept_is_refused_before_the_body_with_a_reason() {
         } else {
             255
         };
-        let lines = field
-            .replace("LONG", &"a".repeat(most + 1))
-            .replace('|', "\r\n");
+        let lines = field.replace("LONG", &"a".repeat(most + 1));
+        let lines = lines.replace('|', "\r\n");
         let status: u16 = status.parse().expect("a status");
         let mut raw = server.connect();
         // The value is not sent: the answer comes without it.

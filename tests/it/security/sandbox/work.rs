@@ -97,10 +97,8 @@ fn certificates_are_read_again_where_links_lead_to_others() {
     let text = |path: &Path| path.to_str().expect("text").to_owned();
     let (cert, key) = (text(&cert), text(&key));
     let args = [&REQUIRE[..], &["--tls-cert", &cert, "--tls-key", &key]].concat();
-    let server = Launch::new(&args)
-        .in_the_clear()
-        .listen("https://127.0.0.1:0")
-        .start();
+    let launch = Launch::new(&args).in_the_clear();
+    let server = launch.listen("https://127.0.0.1:0").start();
     let second = renew("second");
     server.signal(Signal::HUP);
     server.event("SIGHUP: certificates reread");
