@@ -211,13 +211,7 @@ fn changes_are_told_without_rules_and_whatever_the_access_log_leaves_out() {
 #[test]
 fn no_output_has_a_secret() {
     let dir = DataDir::temporary();
-    let args = [
-        "--audit-log",
-        "--access-log",
-        "--log-level",
-        "trace",
-        "--server-timing",
-    ];
+    let args = words("--audit-log --access-log --log-level trace --server-timing");
     let mut server = start(&dir, &args);
     let link = sign(&dir, "/a", &[]);
     let signature = link

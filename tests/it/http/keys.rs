@@ -291,13 +291,18 @@ fn each_of_the_256_single_bytes_has_its_answer_when_raw() {
 }
 
 #[test]
-fn two_normal_forms_are_two_keys() {
+fn two_normal_forms_are_two_keys_and_so_are_two_cases() {
     let server = TestServer::start(&[]);
-    server.store("%C3%A9", "composed");
-    server.store("e%CC%81", "decomposed");
-    assert_eq!(server.get("%C3%A9").body, b"composed");
-    assert_eq!(server.get("e%CC%81").body, b"decomposed");
-    server.dir.assert_holds(&["\u{e9}", "e\u{301}"]);
+    let pairs = [("%C3%A9", "e%CC%81"), ("readme", "README")];
+    for (one, other) in pairs {
+        server.store(one, "one");
+        server.store(other, "other");
+        assert_eq!(server.get(one).body, b"one");
+        assert_eq!(server.get(other).body, b"other");
+    }
+    server
+        .dir
+        .assert_holds(&["README", "e\u{301}", "readme", "\u{e9}"]);
 }
 
 /// Any bytes, encoded in any mixture of raw and `%XX`, are stored under exactly those bytes or refused as the rules say.

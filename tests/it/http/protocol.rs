@@ -9,23 +9,6 @@ fn server_with_here() -> TestServer {
 }
 
 #[test]
-fn a_connection_serves_many_requests() {
-    let server = server_with_here();
-    let mut connection = server.connect();
-    for round in 0..50 {
-        let value = format!("value {round}");
-        connection.send(put_head("k", value.len()));
-        assert_eq!(connection.ask(&value).status, 200);
-        let got = connection.ask("GET /k HTTP/1.1\r\nHost: t\r\n\r\n");
-        assert_eq!((got.status, got.body.as_slice()), (200, value.as_bytes()));
-        assert!(!got.closes(), "announced a close in round {round}");
-        let found = connection.ask("GET /gone HTTP/1.1\r\nHost: t\r\n\r\n");
-        let found = found.status;
-        assert_eq!(found, 404);
-    }
-}
-
-#[test]
 fn connection_close_is_honoured() {
     let server = server_with_here();
     let mut connection = server.connect();
@@ -84,18 +67,6 @@ fn pipelined_requests_are_answered_in_order() {
         assert_eq!(found, 404, "GET /k{n} sees the DELETE before it");
     }
     server.dir.assert_holds(&[]);
-}
-
-#[test]
-fn a_request_may_arrive_byte_by_byte() {
-    let server = TestServer::start(&[]);
-    let mut connection = server.connect();
-    let request = [put_head("k", 5).as_bytes(), b"value"].concat();
-    for byte in request {
-        connection.send([byte]);
-    }
-    assert_eq!(connection.answer().status, 200);
-    assert_eq!(server.dir.read("k"), b"value");
 }
 
 #[test]

@@ -155,13 +155,9 @@ fn an_unprivileged_user_has_the_same_contract() {
     );
     let server = Launch::new(&[])
         .on(&dir)
-        .through(&[
-            "setpriv",
-            "--reuid=65534",
-            "--regid=65534",
-            "--clear-groups",
-            "--no-new-privs",
-        ])
+        .through(&words(
+            "setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs",
+        ))
         .start();
     assert_contract(&server);
 

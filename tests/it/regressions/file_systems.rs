@@ -280,12 +280,7 @@ fn a_server_that_can_no_longer_publish_is_not_ready() {
     for parent in dir.path().ancestors().skip(1).take(2) {
         fs::set_permissions(parent, Permissions::from_mode(0o755)).expect("a mode");
     }
-    let unprivileged = [
-        "setpriv",
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-    ];
+    let unprivileged = words("setpriv --reuid=65534 --regid=65534 --clear-groups");
     let server = Launch::new(&["--min-free", "0"]).on(&dir);
     let server = server.through(&unprivileged).start();
     assert_eq!(ready(&server).0, 200);

@@ -69,13 +69,7 @@ fn what_clients_of_other_stores_ask_for_replaces_and_removes_nothing() {
 #[test]
 fn a_query_that_says_nothing_is_ignored_still() {
     let server = TestServer::start(&[]);
-    for query in [
-        "teamId=1&slug=a",
-        "acls",
-        "x=acl",
-        "restype=container",
-        "snapshot",
-    ] {
+    for query in words("teamId=1&slug=a acls x=acl restype=container snapshot") {
         let target = format!("/v8/artifacts/k?{query}");
         let mut raw = server.connect();
         let status = ask(&mut raw, "PUT", &target, "", b"v").status;

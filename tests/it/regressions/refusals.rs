@@ -187,12 +187,7 @@ fn without_rights(args: &[&str]) -> Option<TestServer> {
         "only root can take its rights away",
         None
     );
-    let user = [
-        "setpriv",
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-    ];
+    let user = words("setpriv --reuid=65534 --regid=65534 --clear-groups");
     Some(Launch::new(args).on(&dir).through(&user).start())
 }
 

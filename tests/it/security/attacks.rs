@@ -240,16 +240,6 @@ fn class_1_no_encoding_leads_out_of_the_directory() {
     }
 }
 
-/// Class 7: keys that differ only in case are two keys.
-#[test]
-fn class_7_keys_that_differ_in_case_are_two_keys() {
-    let server = TestServer::start(&[]);
-    server.store("readme", "lower");
-    server.store("README", "upper");
-    assert_eq!(server.get("readme").body, b"lower");
-    assert_eq!(server.get("README").body, b"upper");
-}
-
 /// Class 12: one under, at, and one over each limit; nothing over a limit is kept.
 #[test]
 fn class_12_heads_are_held_to_their_limits() {
@@ -296,23 +286,6 @@ fn class_12_heads_are_held_to_their_limits() {
     let growth = server.proc().rss_kib().saturating_sub(before);
     let is_right = growth < 1024;
     assert!(is_right, "{growth} KiB more after {heads} heads too large");
-}
-
-/// Class 18: a body without a length ends at the limit.
-#[test]
-fn class_18_an_endless_chunked_body_ends_at_the_limit() {
-    let server = TestServer::start(&["--max-body", "100000"]);
-    let mut connection = server.connect();
-    connection.send(PUT_CHUNKED);
-    let chunk = format!("400\r\n{}\r\n", "x".repeat(1024));
-    while connection.offer(&chunk).is_ok() {
-        if connection.silent_for(Duration::from_millis(1)).is_err() {
-            break;
-        }
-    }
-    assert_eq!(connection.answer().status, 413);
-    drop(connection);
-    server.dir.assert_holds(&[]);
 }
 
 /// Class 28: no byte of a stored media type can end its line in a response.

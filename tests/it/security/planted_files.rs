@@ -87,13 +87,8 @@ fn with_one_segment_a_directory_is_out_of_reach() {
     let server = TestServer::start(&["--compat"]);
     fs::create_dir(server.dir.file("dir")).expect("a directory");
     fs::write(server.dir.file("dir/inner"), "secret").expect("a file in it");
-    for path in [
-        "dir/inner",
-        "dir//inner",
-        "./dir/inner",
-        "dir%2Finner",
-        ".data-server/lock",
-    ] {
+    let paths = "dir/inner dir//inner ./dir/inner dir%2Finner .data-server/lock";
+    for path in words(paths) {
         let got = server.get(path);
         let is_right = matches!(got.status, 400 | 404);
         assert!(is_right, "GET /{path}: {}", got.status);

@@ -19,36 +19,29 @@ fn hanging(server: &TestServer, value: &[u8], sent: usize) -> (Resumable, Raw) {
 const LENGTHS: [usize; 2] = [100_000, 2_500_000];
 
 #[test]
-fn a_request_for_the_offset_ends_a_part_that_hangs() {
+fn a_request_for_the_offset_and_another_part_end_a_part_that_hangs() {
     let server = TestServer::start(&[]);
-    for length in LENGTHS {
+    for (length, asks) in LENGTHS
+        .into_iter()
+        .flat_map(|length| [(length, true), (length, false)])
+    {
         let value = pattern(1, length);
         let (upload, mut hangs) = hanging(&server, &value, length / 2);
         let raw = &mut server.connect();
-        let offset = upload.offset(raw);
+        let offset = if asks {
+            upload.offset(raw)
+        } else {
+            let refused = upload.append(raw, length, true, b"");
+            assert_eq!(refused.status, 409);
+            refused.must("upload-offset").parse().expect("an offset")
+        };
         assert!(offset <= length / 2);
         let ended = hangs.head();
         assert_eq!(ended.status, 409, "{ended:?}");
         assert!(ended.closes());
+        let raw = &mut server.connect();
         assert_eq!(upload.offset(raw), offset, "nothing is appended any more");
         let stored = upload.append(raw, offset, true, &value[offset..]);
-        assert_eq!(stored.status, 200);
-        assert!(server.get("k").body == value);
-    }
-}
-
-#[test]
-fn another_part_ends_a_part_that_hangs() {
-    let server = TestServer::start(&[]);
-    for length in LENGTHS {
-        let value = pattern(1, length);
-        let (upload, mut hangs) = hanging(&server, &value, length / 2);
-        let refused = upload.append(&mut server.connect(), length, true, b"");
-        assert_eq!(refused.status, 409);
-        let offset: usize = refused.must("upload-offset").parse().expect("an offset");
-        assert!(offset <= length / 2);
-        assert_eq!(hangs.head().status, 409);
-        let stored = upload.append(&mut server.connect(), offset, true, &value[offset..]);
         assert_eq!(stored.status, 200);
         assert!(server.get("k").body == value);
     }
