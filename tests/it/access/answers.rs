@@ -42,7 +42,7 @@ fn a_browser_is_asked_with_a_line_of_text_whatever_it_asks_for() {
     let server = serve(&dir, &policy(), &[]);
     let lines = "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\nSec-Fetch-Site: none\r\n";
     for target in ["/", "/folder/", "/folder/key", "/folder/none", "/-/metrics"] {
-        let answer = ask(&mut server.connect(), "GET", target, lines, b"");
+        let answer = server.request("GET", target, lines, b"");
         assert_eq!(answer.status, 401, "{target}");
         assert_eq!(answer.must("content-type"), "text/plain; charset=utf-8");
         assert_eq!(answer.must("x-content-type-options"), "nosniff");

@@ -57,7 +57,7 @@ fn sign(dir: &DataDir, target: &str, options: &[&str]) -> String {
 
 /// The status of a request on a connection of its own.
 fn status(server: &TestServer, method: &str, target: &str, lines: &str, body: &[u8]) -> u16 {
-    ask(&mut server.connect(), method, target, lines, body).status
+    server.request(method, target, lines, body).status
 }
 
 /// A form with two files, without its end.
@@ -124,7 +124,7 @@ fn each_change_and_each_refusal_is_told_once() {
     assert_eq!(post(&server, "carl", beyond), 403);
     for ends in ["PATCH", "DELETE"] {
         let lines = format!("{carl}Upload-Complete: ?0\r\n");
-        let made = ask(&mut server.connect(), "PUT", "/in/up%20", &lines, b"1");
+        let made = server.request("PUT", "/in/up%20", &lines, b"1");
         assert_eq!(made.status, 201);
         let upload = made.must("location").to_owned();
         let part = "Content-Type: application/partial-upload\r\nUpload-Offset: 1\r\nUpload-Complete: ?1\r\nContent-Length: 1\r\n";

@@ -50,7 +50,7 @@ fn a_hashed_password_is_one_that_the_server_takes() {
     let server = serve(&dir, &(bob + &rule("bob", "", &["read"])), &[]);
     let get = |password| {
         let proof = basic("bob", password);
-        ask(&mut server.connect(), "GET", "/key", &proof, b"").status
+        server.request("GET", "/key", &proof, b"").status
     };
     assert_eq!(get("open sesame"), 404);
     assert_eq!(get("open sesame\n"), 401);

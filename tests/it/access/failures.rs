@@ -24,7 +24,7 @@ fn policy() -> String {
 }
 
 fn get(server: &TestServer, lines: &str) -> (u16, Option<u64>) {
-    let answer = ask(&mut server.connect(), "GET", "/key", lines, b"");
+    let answer = server.request("GET", "/key", lines, b"");
     let wait = answer
         .header("retry-after")
         .map(|wait| wait.parse().expect("seconds"));
@@ -167,7 +167,7 @@ fn a_request_of_any_kind_waits_for_its_password() {
     let mut connection = server.connect();
     let status = ask(&mut connection, "PUT", "/long", &line(0), &value).status;
     assert_eq!(status, 200);
-    let got = ask(&mut server.connect(), "GET", "/long", &line(1), b"");
+    let got = server.request("GET", "/long", &line(1), b"");
     assert!(got.body == value);
     let mut connection = server.connect();
     let lines = line(2) + "Expect: 100-continue\r\n";
@@ -185,13 +185,7 @@ fn a_request_of_any_kind_waits_for_its_password() {
     ));
     assert_eq!(connection.answer().status, 200);
     assert_eq!(connection.answer().body, b"value2");
-    let refused = ask(
-        &mut server.connect(),
-        "PUT",
-        "/short",
-        &basic(&names[5], "wrong"),
-        b"w",
-    );
+    let refused = server.request("PUT", "/short", &basic(&names[5], "wrong"), b"w");
     assert_eq!(refused.status, 401);
     assert_eq!(dir.read("short"), b"value2");
 }
@@ -206,12 +200,12 @@ fn a_subscriber_waits_for_its_password() {
         "",
         &[("Authorization", &basic_value("bob", "secret"))],
     );
-    let found = ask(&mut server.connect(), "PUT", "/key", &bearer("ann"), b"v").status;
+    let found = server.request("PUT", "/key", &bearer("ann"), b"v").status;
     assert_eq!(found, 200);
     let told = socket.next().expect("an event");
     assert_eq!(told.key, "key");
     let mut events = Events::open(&server, "", &basic("carl", "other"));
-    let status = ask(&mut server.connect(), "PUT", "/2", &bearer("ann"), b"v").status;
+    let status = server.request("PUT", "/2", &bearer("ann"), b"v").status;
     assert_eq!(status, 200);
     assert_eq!(events.next().expect("an event").key, "2");
 }

@@ -146,8 +146,7 @@ fn a_watch_follows_the_rules_as_they_are_replaced_and_ends_with_the_right() {
     let server = serve(&dir, &policy("a/", true), &[]);
     let mut events = Events::open(&server, "", &bearer("ann"));
     let put = |key: &str| {
-        let status = ask(&mut server.connect(), "PUT", key, &bearer("bob"), b"v").status;
-        assert_eq!(status, 200);
+        assert_eq!(server.request("PUT", key, &bearer("bob"), b"v").status, 200);
     };
     put("/b/1");
     put("/a/1");
@@ -184,7 +183,7 @@ fn without_a_right_to_any_key_a_listing_is_refused() {
     let path = write(&dir, &(subject("ann") + &rule("ann", "in/", &["list"])));
     let path = path.to_str().expect("text");
     let server = Launch::new(&["--access", path]).on(&dir).start();
-    let list = |target| ask(&mut server.connect(), "GET", target, &bearer("ann"), b"").status;
+    let list = |target| server.request("GET", target, &bearer("ann"), b"").status;
     assert_eq!(list("/?prefix=out"), 403);
     assert_eq!(list("/?prefix=i"), 200);
     assert_eq!(list("/?prefix=in/x"), 200);
@@ -207,7 +206,7 @@ fn the_page_offers_what_its_client_may_do_and_names_no_other_prefix() {
     let rights = format!("data-rights=\"{}\"", json.replace('"', "&quot;"));
     for (target, has_form) in [("/", false), ("/in/", true), ("/out/", false)] {
         let lines = bearer("ann") + "Accept: text/html\r\n";
-        let page = ask(&mut server.connect(), "GET", target, &lines, b"");
+        let page = server.request("GET", target, &lines, b"");
         assert_eq!(page.status, 200, "{target}");
         let page = String::from_utf8(page.body).expect("text");
         assert_eq!(page.contains("id=\"send\""), has_form, "{target}");

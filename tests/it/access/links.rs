@@ -104,9 +104,8 @@ fn a_link_reads_its_value_and_nothing_else() {
 fn a_link_for_a_put_stores_one_value_of_bounded_size() {
     let dir = DataDir::temporary();
     let server = start(&dir);
-    let put = |target: &str, lines: &str, body: &[u8]| {
-        ask(&mut server.connect(), "PUT", target, lines, body).status
-    };
+    let put =
+        |target: &str, lines: &str, body: &[u8]| server.request("PUT", target, lines, body).status;
     let link = sign(&dir, "k1", "/in/new", &["--put", "--max", "10B"]);
     assert_eq!(put(&link, "", b"12345678901"), 413);
     let chunked = b"b\r\n12345678901\r\n0\r\n\r\n";
@@ -117,7 +116,7 @@ fn a_link_for_a_put_stores_one_value_of_bounded_size() {
     assert_eq!(put(&link, "", b"again"), 403);
     let found = put(&sign(&dir, "k1", "/in/new2", &[]), "", b"by a link for GET");
     assert_eq!(found, 403);
-    let get = ask(&mut server.connect(), "GET", &link, "", b"").status;
+    let get = server.request("GET", &link, "", b"").status;
     assert_eq!(get, 403, "it is for PUT");
     assert_eq!(dir.read("in/new"), b"1234567890");
     let free = sign(&dir, "k1", "/in/long", &["--put"]);
@@ -131,7 +130,7 @@ fn a_link_ends_with_its_time_its_key_and_the_right_of_its_subject() {
     dir.place("in/key", "v");
     dir.place("out", "v");
     let get = |target: &str| {
-        let answer = ask(&mut server.connect(), "GET", target, "", b"");
+        let answer = server.request("GET", target, "", b"");
         (answer.status, String::from_utf8(answer.body).expect("text"))
     };
     let expired = sign(&dir, "k1", "/in/key", &["--lasts", "0s"]);

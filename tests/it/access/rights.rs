@@ -243,7 +243,7 @@ fn one_who_may_create_never_replaces() {
     // A refused upload is not read: its connection ends.
     let put = |target, lines: &str, body: &[u8]| {
         let lines = create.clone() + lines;
-        ask(&mut server.connect(), "PUT", target, &lines, body).status
+        server.request("PUT", target, &lines, body).status
     };
     assert_eq!(put("/in/a", "", b"first"), 200);
     assert_eq!(put("/in/a", "", b"second"), 403);

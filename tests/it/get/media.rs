@@ -30,14 +30,9 @@ fn set(dir: &DataDir, key: &str, value: &[u8]) {
 
 fn put(server: &TestServer, key: &str, kind: &str, value: &[u8]) -> u16 {
     let line = format!("Content-Type: {kind}\r\n");
-    ask(
-        &mut server.connect(),
-        "PUT",
-        &format!("/{key}"),
-        &line,
-        value,
-    )
-    .status
+    server
+        .request("PUT", &format!("/{key}"), &line, value)
+        .status
 }
 
 /// Directories on ext4 and in memory, if the machine can mount them, each with its mount, which the caller keeps.
@@ -77,7 +72,7 @@ fn a_content_type_survives_a_restart_at_every_size() {
             for (length, kind) in LENGTHS.into_iter().zip(kinds) {
                 let key = format!("k{length}.txt");
                 for method in ["GET", "HEAD"] {
-                    let got = ask(&mut server.connect(), method, &format!("/{key}"), "", b"");
+                    let got = server.request(method, &format!("/{key}"), "", b"");
                     assert_eq!(got.must("content-type"), kind, "{method} /{key}");
                 }
                 assert_eq!(
@@ -209,7 +204,7 @@ fn pages_are_sandboxed_and_no_answer_is_sniffed() {
         ("OPTIONS", "k"),
         ("DELETE", "k"),
     ] {
-        let got = ask(&mut server.connect(), method, &format!("/{key}"), "", b"");
+        let got = server.request(method, &format!("/{key}"), "", b"");
         let found = got.all("x-content-type-options");
         assert_eq!(found, "nosniff", "{method} /{key} {}", got.status);
     }

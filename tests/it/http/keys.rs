@@ -423,13 +423,7 @@ fn a_key_that_is_stored_has_at_most_as_many_segments_as_max_key_depth() {
                     ""
                 };
                 let lines = format!("{length}{lines}");
-                let refused = ask(
-                    &mut server.connect(),
-                    method,
-                    &format!("/{path}"),
-                    &lines,
-                    b"v",
-                );
+                let refused = server.request(method, &format!("/{path}"), &lines, b"v");
                 let text = String::from_utf8_lossy(&refused.body).into_owned();
                 assert_eq!(refused.status, 400, "{method} {text}");
                 let is_right = text.contains(&format!("({most}, --max-key-depth)"));

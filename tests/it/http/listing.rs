@@ -43,8 +43,7 @@ fn walk(raw: &mut Raw, first: &str) -> Vec<Vec<String>> {
         assert_eq!(page["next"].is_null(), target.is_none());
         if let Some(after) = page["next"].as_str() {
             let found = pages.last().and_then(|keys| keys.last());
-            let found = found.map(String::as_str);
-            assert_eq!(found, Some(after));
+            assert_eq!(found.map(String::as_str), Some(after));
         }
         assert!(pages.len() < 10_000, "no end");
     }

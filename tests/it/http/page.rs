@@ -8,7 +8,7 @@ use crate::support::prelude::*;
 const CHROMIUM: &str = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8\r\n";
 
 fn page(server: &TestServer, method: &str, lines: &str) -> Response {
-    ask(&mut server.connect(), method, "/", lines, b"")
+    server.request(method, "/", lines, b"")
 }
 
 /// The text between the tags of every element of this name.
@@ -48,20 +48,20 @@ fn browsers_get_the_page_and_other_clients_the_listing() {
     ] {
         let target = format!("/?{query}");
         for accept in [CHROMIUM, ""] {
-            let got = ask(&mut server.connect(), "GET", &target, accept, b"");
+            let got = server.request("GET", &target, accept, b"");
             assert_eq!(got.status, status, "{query}");
         }
     }
     // A value named like a page is a value.
     server.store("index.html", "mine");
-    let got = ask(&mut server.connect(), "GET", "/index.html", CHROMIUM, b"");
+    let got = server.request("GET", "/index.html", CHROMIUM, b"");
     assert_eq!(got.body, b"mine");
 }
 
 #[test]
 fn a_folder_has_the_page_too() {
     let server = TestServer::start(&[]);
-    let get = |path: &str, lines: &str| ask(&mut server.connect(), "GET", path, lines, b"");
+    let get = |path: &str, lines: &str| server.request("GET", path, lines, b"");
     for path in ["/a/", "/a/b%20c/", "/%61/"] {
         let got = get(path, CHROMIUM);
         let media_type = got.must("content-type");
@@ -92,7 +92,7 @@ fn compat_has_no_page() {
     directory_only!("the mode of the C server");
     let server = TestServer::start(&["--compat"]);
     assert_eq!(page(&server, "GET", CHROMIUM).status, 404);
-    let got = ask(&mut server.connect(), "GET", "/a/", CHROMIUM, b"");
+    let got = server.request("GET", "/a/", CHROMIUM, b"");
     assert_eq!(got.status, 404);
 }
 

@@ -69,7 +69,7 @@ fn problem_details_have_stable_names_and_the_status_of_the_text() {
             ("", false),
         ] {
             let lines = format!("{lines}Accept: {accept}\r\n");
-            let got = ask(&mut server.connect(), method, target, &lines, body);
+            let got = server.request(method, target, &lines, body);
             assert_eq!(got.status, status, "{name}: {method} {target} {lines}");
             let kind = if json {
                 PROBLEM
@@ -103,7 +103,7 @@ fn problems_of_the_options_have_names_too() {
     ] {
         let server = TestServer::start(args);
         let lines = format!("Accept: {PROBLEM}\r\n");
-        let got = ask(&mut server.connect(), "PUT", "/k", &lines, b"value");
+        let got = server.request("PUT", "/k", &lines, b"value");
         let problem: serde_json::Value = serde_json::from_slice(&got.body).expect("JSON");
         assert_eq!(
             (got.status, &problem["type"]),
@@ -126,7 +126,7 @@ fn options_and_405_carry_allow_by_9_3_7_and_15_5_6() {
         assert_eq!(found, 404, "in step after {target}");
     }
     for method in ["POST", "PATCH", "TRACE", "PROPFIND", "get"] {
-        let got = ask(&mut server.connect(), method, "/k", "", b"");
+        let got = server.request(method, "/k", "", b"");
         assert_eq!((got.status, got.must("allow")), (405, METHODS), "{method}");
     }
 }
@@ -135,7 +135,7 @@ fn options_and_405_carry_allow_by_9_3_7_and_15_5_6() {
 fn compat_has_no_options() {
     directory_only!("the mode of the C server");
     let compat = TestServer::start(&["--compat"]);
-    let got = ask(&mut compat.connect(), "OPTIONS", "/k", "", b"");
+    let got = compat.request("OPTIONS", "/k", "", b"");
     assert_eq!((got.status, got.header("allow")), (404, None));
 }
 
@@ -143,7 +143,7 @@ const APP: &str = "https://app.example";
 
 fn from_page(server: &TestServer, method: &str, origin: &str, lines: &str) -> Response {
     let lines = format!("Origin: {origin}\r\n{lines}");
-    ask(&mut server.connect(), method, "/k", &lines, b"")
+    server.request(method, "/k", &lines, b"")
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn with_cors_origins_every_answer_varies_by_origin_by_12_5_5() {
         ("/", ""),
         ("/gone", ""),
     ] {
-        let got = ask(&mut server.connect(), "GET", target, lines, b"");
+        let got = server.request("GET", target, lines, b"");
         let is_right = got.all("vary").to_lowercase().contains("origin");
         assert!(is_right, "GET {target} {lines}: {:?}", got.headers);
     }
@@ -277,7 +277,7 @@ fn every_answer_has_date_and_server() {
         ("GET", "/"),
         ("DELETE", "/k"),
     ] {
-        let got = ask(&mut server.connect(), method, target, "", b"");
+        let got = server.request(method, target, "", b"");
         let date = parse_http_date(got.must("date")).expect("a date");
         let off = SystemTime::now().duration_since(date);
         let off = off.unwrap_or_else(|early| early.duration());
@@ -413,7 +413,7 @@ fn head_equals_get_header_for_header_also_for_listings_and_errors() {
             "Accept: application/problem+json\r\n",
         ] {
             let headers = |method: &str| {
-                let got = ask(&mut server.connect(), method, target, lines, b"");
+                let got = server.request(method, target, lines, b"");
                 let all = got.headers.into_iter().filter(|(name, _)| name != "date");
                 let all: BTreeMap<String, String> = all.collect();
                 (got.status, all)

@@ -14,7 +14,7 @@ fn an_upload_that_announces_all_the_room_and_sends_nothing_takes_none() {
     let start = || Launch::new(&args).on(&dir).start();
     let mut server = start();
     let lines = format!("Content-Length: 0\r\n{CREATE}Upload-Length: 1048576\r\n");
-    let created = ask(&mut server.connect(), "POST", "/empty", &lines, b"");
+    let created = server.request("POST", "/empty", &lines, b"");
     assert_eq!(created.status, 201);
     let staged =
         |server: &TestServer| Scrape::of(server.addr).count("data_server_staged_bytes", &[]);

@@ -16,7 +16,7 @@ fn access(server: &mut TestServer) -> Vec<Event> {
 
 fn get(server: &TestServer, lines: &str) -> Response {
     let lines = format!("{lines}Connection: close\r\n");
-    ask(&mut server.connect(), "GET", "/k", &lines, b"")
+    server.request("GET", "/k", &lines, b"")
 }
 
 #[test]

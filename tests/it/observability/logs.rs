@@ -16,11 +16,9 @@ fn the_access_log_has_one_event_for_each_request() {
         b"value"
     );
     let found = connection.ask("HEAD /k%20y HTTP/1.1\r\nHost: t\r\n\r\n");
-    let found = found.status;
-    assert_eq!(found, 200);
+    assert_eq!(found.status, 200);
     let found = connection.ask("DELETE /gone HTTP/1.1\r\nHost: t\r\n\r\n");
-    let found = found.status;
-    assert_eq!(found, 404);
+    assert_eq!(found.status, 404);
     let found = connection
         .ask("POST /k HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
         .status;

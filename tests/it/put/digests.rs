@@ -26,14 +26,9 @@ fn md5(value: &[u8]) -> String {
 const UPLOADS: [usize; 3] = [5_000, 100_000, 300_000];
 
 fn put(server: &TestServer, lines: &str, value: &[u8]) -> u16 {
-    ask(
-        &mut server.connect(),
-        "PUT",
-        "/k",
-        &format!("{lines}\r\n"),
-        value,
-    )
-    .status
+    server
+        .request("PUT", "/k", &format!("{lines}\r\n"), value)
+        .status
 }
 
 /// Digest fields of `value`, which are wrong for any other value.
@@ -236,13 +231,7 @@ fn an_unannounced_trailer_digest_is_compared_too() {
 }
 
 fn want(server: &TestServer, method: &str, key: &str, lines: &str) -> Response {
-    ask(
-        &mut server.connect(),
-        method,
-        &format!("/{key}"),
-        &format!("{lines}\r\n"),
-        b"",
-    )
+    server.request(method, &format!("/{key}"), &format!("{lines}\r\n"), b"")
 }
 
 #[test]

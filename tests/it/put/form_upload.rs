@@ -133,7 +133,7 @@ fn the_form_of_the_page_works() {
         assert!(page.rows().iter().any(|row| row.text == "new.txt"));
     }
     let server = TestServer::start(&["--read-only"]);
-    let got = ask(&mut server.connect(), "GET", "/", HTML, b"");
+    let got = server.request("GET", "/", HTML, b"");
     assert_eq!(HtmlPage::parse(&got.body).within("send").count(), 0);
 }
 
@@ -416,13 +416,7 @@ fn pages_of_other_origins_send_no_forms() {
         assert_eq!(got.status, 200, "{lines}");
     }
     let preflight = "Origin: https://app.example\r\nAccess-Control-Request-Method: POST\r\n";
-    let got = ask(
-        &mut server.connect(),
-        "OPTIONS",
-        "/-/upload",
-        preflight,
-        b"",
-    );
+    let got = server.request("OPTIONS", "/-/upload", preflight, b"");
     assert_eq!(got.must("access-control-allow-methods"), "POST, OPTIONS");
 }
 
@@ -511,7 +505,7 @@ fn with_compat_there_is_no_place_for_forms() {
     directory_only!("the mode of the C server");
     let compat = TestServer::start(&["--compat"]);
     for method in ["GET", "POST", "OPTIONS"] {
-        let got = ask(&mut compat.connect(), method, "/-/upload", "", b"");
+        let got = compat.request(method, "/-/upload", "", b"");
         assert_eq!(got.status, 404, "{method}");
     }
 }

@@ -35,7 +35,7 @@ fn listings_carry_no_cache_and_pages_and_errors_no_store() {
         let server = TestServer::start(args);
         server.store("k", "value");
         let told = |method: &str, target: &str, lines: &str| {
-            let got = ask(&mut server.connect(), method, target, lines, b"");
+            let got = server.request(method, target, lines, b"");
             (got.status, got.all("cache-control"))
         };
         let no_cache = |status: u16| (status, "no-cache".to_owned());

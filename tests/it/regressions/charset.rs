@@ -60,7 +60,7 @@ fn guessed_utf8_text_gets_the_charset_at_every_size() {
             ] {
                 // HEAD comes first: it must have the same type as GET.
                 server.store(key, &value);
-                let head = ask(&mut server.connect(), "HEAD", &format!("/{key}"), "", b"");
+                let head = server.request("HEAD", &format!("/{key}"), "", b"");
                 assert_eq!(head.must("content-type"), expected, "{key}, {length} bytes");
                 assert_eq!(kind(server, key), expected, "{key}, {length} bytes");
             }
@@ -100,7 +100,7 @@ fn other_text_and_stored_types_get_no_charset() {
             }
             for given in ["text/plain", "text/plain; charset=iso-8859-1", "text/html"] {
                 let line = format!("Content-Type: {given}\r\n");
-                let stored = ask(&mut server.connect(), "PUT", "/k.txt", &line, &latin);
+                let stored = server.request("PUT", "/k.txt", &line, &latin);
                 assert_eq!(stored.status, 200);
                 assert_eq!(kind(server, "k.txt"), given, "{length} bytes");
             }

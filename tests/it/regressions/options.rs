@@ -9,7 +9,7 @@ use crate::support::prelude::*;
 fn allowed(server: &TestServer, origin: &str) -> Option<String> {
     server.store("k", "value");
     let line = format!("Origin: {origin}\r\n");
-    let got = ask(&mut server.connect(), "GET", "/k", &line, b"");
+    let got = server.request("GET", "/k", &line, b"");
     let allowed = got.header("access-control-allow-origin");
     allowed.map(str::to_owned)
 }

@@ -17,7 +17,7 @@ fn refused(server: &TestServer, method: &str, target: &str, lines: &str, body: &
     } else {
         lines.to_owned()
     };
-    let answer = ask(&mut server.connect(), method, target, &lines, body);
+    let answer = server.request(method, target, &lines, body);
     let what = format!("{method} {target} {lines}");
     assert_eq!(server.get("b/k").body, b"precious", "after {what}");
     assert!(answer.status >= 400, "{}: {what}", answer.status);
@@ -123,7 +123,7 @@ fn a_signature_of_s3_is_no_wrong_password() {
     let path = file.path().to_str().expect("a path");
     let server = Launch::new(&["--access", path]).start();
     for _ in 0..40 {
-        let answer = ask(&mut server.connect(), "GET", "/b/k", SIGNED, b"");
+        let answer = server.request("GET", "/b/k", SIGNED, b"");
         assert_eq!(answer.status, 501);
         let said = text(&answer);
         assert!(said.contains("checks no signatures of S3"), "{said}");
@@ -150,7 +150,7 @@ fn the_checksums_of_s3_are_compared_and_those_that_cannot_be_are_refused() {
     ];
     for (name, right) in right {
         let lines = format!("{name}: {right}\r\n");
-        let good = ask(&mut server.connect(), "PUT", "/b/c", &lines, b"123456789");
+        let good = server.request("PUT", "/b/c", &lines, b"123456789");
         assert_eq!(good.status, 200, "{name}: {}", text(&good));
         let wrong = refused(&server, "PUT", "/b/k", &lines, b"123456780");
         assert_eq!(wrong.status, 400, "{name}");
@@ -169,8 +169,7 @@ fn the_checksums_of_s3_are_compared_and_those_that_cannot_be_are_refused() {
     assert!(text(&answer).contains("cannot check x-amz-checksum-xxhash64"));
     // What says how a checksum was made is none.
     let lines = "x-amz-checksum-type: FULL_OBJECT\r\nx-amz-sdk-checksum-algorithm: CRC32\r\n";
-    let status = ask(&mut server.connect(), "PUT", "/b/c", lines, b"v").status;
-    assert_eq!(status, 200);
+    assert_eq!(server.request("PUT", "/b/c", lines, b"v").status, 200);
 }
 
 #[test]

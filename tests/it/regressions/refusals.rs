@@ -201,7 +201,7 @@ const DENIED: &str = "the file system denies access";
 /// Asserts a 403 with the reason, and no other effect.
 #[track_caller]
 fn assert_denied(server: &TestServer, method: &str, target: &str) {
-    let got = ask(&mut server.connect(), method, target, "", b"new value");
+    let got = server.request(method, target, "", b"new value");
     assert_eq!(got.status, 403, "{method} {target}: {got:?}");
     if method != "HEAD" {
         let text = said(&got);
@@ -241,7 +241,7 @@ fn a_write_without_permission_is_a_403_and_changes_nothing() {
     allow(&server, "", 0o555);
     for key in ["/k", "/new"] {
         assert_denied(&server, "PUT", key);
-        let got = ask(&mut server.connect(), "PUT", key, "", &pattern(1, 300_000));
+        let got = server.request("PUT", key, "", &pattern(1, 300_000));
         assert_eq!(got.status, 403, "{got:?}");
     }
     assert_denied(&server, "DELETE", "/k");

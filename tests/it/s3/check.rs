@@ -67,7 +67,7 @@ fn without_conditions_such_a_store_is_served_and_ignores_none() {
         ("PUT", unmodified),
         ("DELETE", "If-Match: \"x\"\r\n"),
     ] {
-        let answer = ask(&mut server.connect(), method, "/key", lines, b"new");
+        let answer = server.request(method, "/key", lines, b"new");
         assert_eq!(answer.status, 501, "{method} {lines}");
     }
     assert_eq!(server.get("key").body, b"old");

@@ -62,7 +62,7 @@ fn a_form_stores_its_files() {
             "Content-Type: multipart/form-data; boundary=xyz\r\nContent-Length: {}\r\n",
             body.len()
         );
-        let answer = ask(&mut server.connect(), "POST", "/-/upload", &lines, &body);
+        let answer = server.request("POST", "/-/upload", &lines, &body);
         let status = answer.status;
         assert_eq!(status, 200, "{}", String::from_utf8_lossy(&answer.body));
         assert_eq!(bucket.read("small.txt").as_deref(), Some(&b"small"[..]));
@@ -74,13 +74,7 @@ fn a_form_stores_its_files() {
 fn browsers_get_the_page_with_the_keys() {
     each("page", |server, _| {
         server.store("a-key.txt", "value");
-        let page = ask(
-            &mut server.connect(),
-            "GET",
-            "/",
-            "Accept: text/html\r\n",
-            b"",
-        );
+        let page = server.request("GET", "/", "Accept: text/html\r\n", b"");
         assert_eq!(page.status, 200);
         assert!(page.must("content-type").starts_with("text/html"));
         assert!(String::from_utf8_lossy(&page.body).contains("a-key.txt"));

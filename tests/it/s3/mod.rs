@@ -52,13 +52,7 @@ fn serve_plainly(bucket: &Bucket, args: &[&str]) -> TestServer {
 #[track_caller]
 fn send(server: &TestServer, method: &str, key: &str, lines: &str, body: &[u8]) -> Response {
     let lines = format!("{lines}Accept: application/problem+json, */*\r\n");
-    ask(
-        &mut server.connect(),
-        method,
-        &format!("/{key}"),
-        &lines,
-        body,
-    )
+    server.request(method, &format!("/{key}"), &lines, body)
 }
 
 /// The short name of the reason in a refusal.

@@ -46,7 +46,7 @@ fn no_request_for_another_host_is_performed() {
     for method in ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "POST"] {
         for target in ["/here", "/", "/a/b", "http://evil.example/here"] {
             let body = if method == "PUT" { "other" } else { "" };
-            let got = ask(&mut server.connect(), method, target, "", body.as_bytes());
+            let got = server.request(method, target, "", body.as_bytes());
             assert_eq!(got.status, 421, "{method} {target}");
             assert_eq!(got.must("content-type"), "text/plain; charset=utf-8");
             assert_eq!(got.header("etag"), None);

@@ -78,11 +78,11 @@ fn a_server_that_is_read_only_has_no_uploads() {
     assert_eq!(refused.status, 403);
     assert_eq!(upload.state(&mut server.connect()).status, 404);
     for method in ["PATCH", "DELETE"] {
-        let refused = ask(&mut server.connect(), method, &upload.path, "", b"");
+        let refused = server.request(method, &upload.path, "", b"");
         let is_right = [403, 404, 405].contains(&refused.status);
         assert!(is_right, "{method}: {}", refused.status);
     }
-    let options = ask(&mut server.connect(), "OPTIONS", "/k", "", b"");
+    let options = server.request("OPTIONS", "/k", "", b"");
     assert_eq!(options.header("upload-limit"), None);
     assert_eq!(dir.uploads().len(), 2, "it stays for a server that writes");
 }
@@ -98,10 +98,9 @@ fn with_compat_or_discard_an_upload_is_a_put_like_any_other() {
         assert_eq!(stored.header("upload-complete"), None);
         server.dir.assert_no_uploads();
         let path = "/-/uploads/00000000000000000000000000000000";
-        let status = ask(&mut server.connect(), "HEAD", path, "", b"").status;
-        assert_eq!(status, 404);
+        assert_eq!(server.request("HEAD", path, "", b"").status, 404);
         let post = "Content-Length: 0\r\nUpload-Complete: ?0\r\n";
-        let refused = ask(&mut server.connect(), "POST", "/k", post, b"");
+        let refused = server.request("POST", "/k", post, b"");
         assert_eq!(refused.status, if arg == "--compat" { 404 } else { 405 });
     }
 }
@@ -117,9 +116,8 @@ fn pages_of_other_origins_need_leave() {
     let refused = upload.append_with(&mut server.connect(), 1, true, page, b"y");
     assert_eq!(refused.status, 403);
     let lines = format!("Content-Length: 0\r\n{lines}");
-    let status = ask(&mut server.connect(), "POST", "/k", &lines, b"").status;
-    assert_eq!(status, 403);
-    let status = ask(&mut server.connect(), "DELETE", &upload.path, page, b"").status;
+    assert_eq!(server.request("POST", "/k", &lines, b"").status, 403);
+    let status = server.request("DELETE", &upload.path, page, b"").status;
     assert_eq!(status, 403);
 
     let server = TestServer::start(&["--cors-origin", "https://app.example"]);

@@ -190,7 +190,7 @@ fn a_part_needs_its_media_type_its_offset_and_whether_it_is_the_last() {
         (format!("{media_type}{offset}{complete}"), 204),
     ] {
         let lines = format!("Content-Length: 0\r\n{lines}");
-        let answer = ask(&mut server.connect(), "PATCH", &upload.path, &lines, b"");
+        let answer = server.request("PATCH", &upload.path, &lines, b"");
         assert_eq!(answer.status, status, "{lines}");
         let accepted = answer.header("accept-patch");
         assert_eq!(accepted.is_some(), status == 415, "{lines}");
@@ -224,12 +224,11 @@ fn what_names_no_upload_is_not_there() {
     ] {
         for method in ["HEAD", "DELETE"] {
             let path = format!("/-/uploads/{name}");
-            let status = ask(&mut server.connect(), method, &path, "", b"").status;
-            assert_eq!(status, 404, "{path}");
+            assert_eq!(server.request(method, &path, "", b"").status, 404, "{path}");
         }
     }
     let path = "/-/uploads/00000000000000000000000000000000";
-    let refused = ask(&mut server.connect(), "PUT", path, "", b"x");
+    let refused = server.request("PUT", path, "", b"x");
     assert_eq!(refused.status, 405);
     assert_eq!(refused.must("allow"), "GET, HEAD, PATCH, DELETE, OPTIONS");
 }

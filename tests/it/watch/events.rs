@@ -20,7 +20,7 @@ fn events_match_a_get_for_every_acknowledged_change() {
         let server = TestServer::start(&["--durability", durability, "--threads", "2"]);
         let mut events = open(&server, "");
         let tell = |method: &str, key: &str, lines: &str, body: &[u8]| {
-            ask(&mut server.connect(), method, key, lines, body)
+            server.request(method, key, lines, body)
         };
         let first = tell("PUT", "/k", "", b"12345");
         let second = tell("PUT", "/k", "", b"");

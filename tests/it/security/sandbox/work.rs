@@ -19,7 +19,7 @@ fn use_all(server: &TestServer) {
     raw.send(chunked([&b"in "[..], b"pieces", b""]));
     assert_eq!(raw.answer().status, 200);
     let ask = |method: &str, path: &str, lines: &str, body: &[u8]| {
-        ask(&mut server.connect(), method, path, lines, body).status
+        server.request(method, path, lines, body).status
     };
     assert_eq!(ask("PUT", "/k", "If-None-Match: *\r\n", b"x"), 412);
     assert_eq!(ask("PUT", "/new", "If-None-Match: *\r\n", b"x"), 200);
