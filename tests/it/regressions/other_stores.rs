@@ -31,33 +31,29 @@ fn text(answer: &Response) -> &str {
 #[test]
 fn what_clients_of_other_stores_ask_for_replaces_and_removes_nothing() {
     let server = TestServer::start(&[]);
-    for (method, target, lines) in [
-        // copy_object of S3 and Azure.
-        ("PUT", "/b/k", "x-amz-copy-source: b/other\r\n"),
-        ("PUT", "/b/k", "X-Ms-Copy-Source: http://t/b/other\r\n"),
-        ("PUT", "/b/k?acl", ""),
-        ("PUT", "/b/k?tagging", ""),
-        ("DELETE", "/b/k?tagging=", ""),
-        ("PUT", "/b/k?partNumber=1&uploadId=u", ""),
-        ("DELETE", "/b/k?uploadId=u", ""),
-        ("PUT", "/b/k?retention", ""),
-        ("PUT", "/b/k?legal-hold", ""),
-        ("DELETE", "/b/k?versionId=v", ""),
-        ("DELETE", "/b/k?%76ersionId=v", ""),
-        ("POST", "/b/k?uploads", ""),
-        // Blocks, and an object that is appended to, of Azure.
-        ("PUT", "/b/k?comp=block&blockid=AA==", ""),
-        (
-            "PUT",
-            "/b/k",
-            "x-ms-version: 2026-02-06\r\nx-ms-blob-type: AppendBlob\r\n",
-        ),
-        (
-            "DELETE",
-            "/b/k?snapshot=2026",
-            "x-ms-version: 2026-02-06\r\n",
-        ),
-    ] {
+    // A copy of S3 and of Azure; then blocks of Azure, and an object that is appended to.
+    let asked = "
+        PUT /b/k ; x-amz-copy-source: b/other
+        PUT /b/k ; X-Ms-Copy-Source: http://t/b/other
+        PUT /b/k?acl
+        PUT /b/k?tagging
+        DELETE /b/k?tagging=
+        PUT /b/k?partNumber=1&uploadId=u
+        DELETE /b/k?uploadId=u
+        PUT /b/k?retention
+        PUT /b/k?legal-hold
+        DELETE /b/k?versionId=v
+        DELETE /b/k?%76ersionId=v
+        POST /b/k?uploads
+        PUT /b/k?comp=block&blockid=AA==
+        PUT /b/k ; x-ms-version: 2026-02-06|x-ms-blob-type: AppendBlob
+        DELETE /b/k?snapshot=2026 ; x-ms-version: 2026-02-06";
+    for [request, lines] in table(asked) {
+        let (method, target) = request.split_once(' ').expect("both");
+        let lines = lines
+            .split_terminator('|')
+            .map(|line| format!("{line}\r\n"));
+        let lines = &lines.collect::<String>();
         let answer = refused(&server, method, target, lines, b"other");
         assert_eq!(answer.status, 501, "{method} {target} {lines}");
         let said = text(&answer);
@@ -134,21 +130,14 @@ fn a_signature_of_s3_is_no_wrong_password() {
 fn the_checksums_of_s3_are_compared_and_those_that_cannot_be_are_refused() {
     let server = TestServer::start(&[]);
     // Of `123456789`: the check values of the catalogue of CRCs, and digests by Python.
-    let right = [
-        ("x-amz-checksum-crc32", "y/Q5Jg=="),
-        ("x-amz-checksum-crc32c", "4waSgw=="),
-        ("x-amz-checksum-crc64nvme", "rosUhgp5mIg="),
-        ("x-amz-checksum-sha1", "98O8HYCOBHMq32eZZczDTKeuNEE="),
-        (
-            "x-amz-checksum-sha256",
-            "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=",
-        ),
-        (
-            "x-amz-content-sha256",
-            "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225",
-        ),
-    ];
-    for (name, right) in right {
+    let right = "
+        x-amz-checksum-crc32 ; y/Q5Jg==
+        x-amz-checksum-crc32c ; 4waSgw==
+        x-amz-checksum-crc64nvme ; rosUhgp5mIg=
+        x-amz-checksum-sha1 ; 98O8HYCOBHMq32eZZczDTKeuNEE=
+        x-amz-checksum-sha256 ; FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=
+        x-amz-content-sha256 ; 15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225";
+    for [name, right] in table(right) {
         let lines = format!("{name}: {right}\r\n");
         let good = server.request("PUT", "/b/c", &lines, b"123456789");
         assert_eq!(good.status, 200, "{name}: {}", text(&good));
