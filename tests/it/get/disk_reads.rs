@@ -71,10 +71,8 @@ fn a_slow_disk_delays_only_its_reader() {
     clear_only!("each read is delayed, also that of what is in memory and is sealed");
     let options =
         words("-e trace=pread64,fadvise64 -e inject=pread64,fadvise64:delay_enter=100000");
-    let trace = needed!(Trace::with(
-        &options,
-        "other connections while a disk is slow"
-    ));
+    let left_out = "other connections while a disk is slow";
+    let trace = needed!(Trace::with(&options, left_out));
     let mut server = trace.around(Launch::new(&["--threads", "1"])).start();
     let value = pattern(1, SIZE);
     place_cold(&server, "cold", &value);

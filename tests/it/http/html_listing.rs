@@ -1,6 +1,7 @@
 //! Proves the listing in the page: a client that follows its links finds every key, and nothing but keys. tests/browser has
 //! the tests of what its scripts make of it.
 
+use super::ODD_NAMES;
 use crate::support::prelude::*;
 
 const HTML: &str = "Accept: text/html\r\n";
@@ -46,38 +47,11 @@ fn mirror(raw: &mut Raw) -> BTreeMap<String, Vec<u8>> {
     values
 }
 
-const ODD: [&str; 24] = [
-    "a b",
-    "a+b",
-    "a&b",
-    "a%2Fb",
-    "%",
-    "a\nb",
-    "\r\n",
-    "\"",
-    "'",
-    "\\",
-    "<script>alert(1)<",
-    "javascript:alert(1)",
-    "http:",
-    ":",
-    "\u{1b}[2J",
-    "e\u{301}",
-    "\u{1f980}",
-    "&after=z",
-    "#",
-    "?x=y",
-    "...",
-    "index.html",
-    "\u{202e}gpj",
-    "-",
-];
-
 #[test]
 fn who_follows_the_links_finds_every_key() {
     let server = TestServer::start(&[]);
     let mut keys = BTreeMap::new();
-    for (at, name) in ODD.into_iter().enumerate() {
+    for (at, name) in ODD_NAMES.split('|').enumerate() {
         for key in [
             name.to_owned(),
             format!("in/{name}"),

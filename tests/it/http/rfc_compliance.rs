@@ -51,15 +51,12 @@ fn problem_details_have_stable_names_and_the_status_of_the_text() {
         let status: u16 = status.parse().expect("a status");
         let (first, lines) = request.split_once('|').unwrap_or((request, ""));
         let (method, target) = first.split_once(' ').expect("a target");
-        let lines: String = lines
+        let lines = lines
             .split_terminator('|')
-            .map(|line| line.to_owned() + "\r\n")
-            .collect();
-        let body: &[u8] = if lines.contains("Transfer") {
-            b"0\r\n\r\n"
-        } else {
-            b""
-        };
+            .map(|line| format!("{line}\r\n"));
+        let lines: String = lines.collect();
+        let has_chunks = lines.contains("Transfer");
+        let body = if has_chunks { "0\r\n\r\n" } else { "" };
         for (accept, json) in [
             (PROBLEM, true),
             ("application/problem+json, text/plain;q=0.5", true),
@@ -69,13 +66,10 @@ fn problem_details_have_stable_names_and_the_status_of_the_text() {
             ("", false),
         ] {
             let lines = format!("{lines}Accept: {accept}\r\n");
-            let got = server.request(method, target, &lines, body);
+            let got = server.request(method, target, &lines, body.as_bytes());
             assert_eq!(got.status, status, "{name}: {method} {target} {lines}");
-            let kind = if json {
-                PROBLEM
-            } else {
-                "text/plain; charset=utf-8"
-            };
+            let text = "text/plain; charset=utf-8";
+            let kind = if json { PROBLEM } else { text };
             assert_eq!(got.must("content-type"), kind, "{name}: {accept}");
             assert_eq!(got.all("x-content-type-options"), "nosniff", "{name}");
             if json {
@@ -105,10 +99,8 @@ fn problems_of_the_options_have_names_too() {
         let lines = format!("Accept: {PROBLEM}\r\n");
         let got = server.request("PUT", "/k", &lines, b"value");
         let problem: serde_json::Value = serde_json::from_slice(&got.body).expect("JSON");
-        assert_eq!(
-            (got.status, &problem["type"]),
-            (status, &format!("urn:data-server:problem:{name}").into())
-        );
+        assert_eq!(got.status, status, "{name}");
+        assert_eq!(problem["type"], format!("urn:data-server:problem:{name}"));
     }
 }
 
@@ -148,34 +140,28 @@ fn from_page(server: &TestServer, method: &str, origin: &str, lines: &str) -> Re
 
 #[test]
 fn pages_of_allowed_origins_may_use_it_and_others_may_not() {
-    for (args, origin, allowed) in [
-        (&["--cors-origin", APP][..], APP, true),
-        (&["--cors-origin", APP], "https://evil.example", false),
-        (
-            &["--cors-origin", APP],
-            "https://app.example.evil.example",
-            false,
-        ),
-        (&["--cors-origin", APP], "http://app.example", false),
-        (&["--cors-origin", APP], "https://app.example:8443", false),
-        (&["--cors-origin", APP], "null", false),
-        (
-            &words(&format!(
-                "--cors-origin https://other.example --cors-origin {APP}"
-            )),
-            APP,
-            true,
-        ),
-        (
-            &["--cors-origin", "https://other.example,https://app.example"],
-            APP,
-            true,
-        ),
-        (&["--cors-origin", "*"], APP, true),
-        (&["--cors-origin", "*"], "null", true),
-        (&[], APP, false),
+    let two = format!("https://other.example,{APP}");
+    let again = two.replace(',', " --cors-origin ");
+    for (option, origin, allowed) in [
+        (APP, APP, true),
+        (APP, "https://evil.example", false),
+        (APP, "https://app.example.evil.example", false),
+        (APP, "http://app.example", false),
+        (APP, "https://app.example:8443", false),
+        (APP, "null", false),
+        (&again, APP, true),
+        (&two, APP, true),
+        ("*", APP, true),
+        ("*", "null", true),
+        ("", APP, false),
     ] {
-        let server = TestServer::start(args);
+        let args = format!("--cors-origin {option}");
+        let args = if option.is_empty() {
+            vec![]
+        } else {
+            words(&args)
+        };
+        let server = TestServer::start(&args);
         server.store("k", "value");
         for (method, status) in [
             ("GET", 200),
@@ -228,10 +214,8 @@ fn a_preflight_tells_methods_and_headers() {
     }
     assert!(got.must("access-control-max-age").parse::<u32>().is_ok());
     let got = from_page(&server, "OPTIONS", "https://evil.example", asked);
-    for name in words(
-        "access-control-allow-origin access-control-allow-methods access-control-allow-headers",
-    ) {
-        assert_eq!(got.header(name), None);
+    for name in ["origin", "methods", "headers"] {
+        assert_eq!(got.header(&format!("access-control-allow-{name}")), None);
     }
 }
 
@@ -257,26 +241,24 @@ fn with_cors_origins_every_answer_varies_by_origin_by_12_5_5() {
     }
     let open = TestServer::start(&[]);
     open.store("k", "value");
-    assert_eq!(
-        open.get("k").header("vary"),
-        None,
-        "nothing varies by default"
-    );
+    let varies = open.get("k").all("vary");
+    assert_eq!(varies, "", "nothing varies by default");
 }
 
 #[test]
 fn every_answer_has_date_and_server() {
     let server = TestServer::start(&[]);
     server.store("k", "value");
-    for (method, target) in [
-        ("GET", "/k"),
-        ("HEAD", "/k"),
-        ("GET", "/gone"),
-        ("OPTIONS", "*"),
-        ("POST", "/k"),
-        ("GET", "/"),
-        ("DELETE", "/k"),
+    for asked in [
+        "GET /k",
+        "HEAD /k",
+        "GET /gone",
+        "OPTIONS *",
+        "POST /k",
+        "GET /",
+        "DELETE /k",
     ] {
+        let (method, target) = asked.split_once(' ').expect("both");
         let got = server.request(method, target, "", b"");
         let date = parse_http_date(got.must("date")).expect("a date");
         let off = SystemTime::now().duration_since(date);
@@ -308,10 +290,8 @@ fn requests_over_a_limit_get_its_status() {
     assert_eq!(found, by_protocol(431, 0));
     assert_eq!(refusal(get("/k", "Expect: 200-ok\r\n")), 417);
     assert_eq!(refusal(put_head("k", 1001)), 413);
-    assert_eq!(
-        refusal(put_head("k", 1001).replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n")),
-        413
-    );
+    let waits = "\r\nExpect: 100-continue\r\n\r\n";
+    assert_eq!(refusal(put_head("k", 1001).replace("\r\n\r\n", waits)), 413);
     let chunk = format!("3e9\r\n{}\r\n0\r\n\r\n", "x".repeat(1001));
     let head = "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
     assert_eq!(refusal(format!("{head}{chunk}")), 413);

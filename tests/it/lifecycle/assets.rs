@@ -25,7 +25,7 @@ fn setting<'a>(unit: &'a str, name: &str) -> &'a str {
 fn systemd_analyze(args: &[&str]) -> Option<String> {
     let Ok(output) = Command::new("systemd-analyze").args(args).output() else {
         let told = "systemd-analyze does not run here";
-        crate::support::left_out("what systemd makes of the units", told);
+        left_out("what systemd makes of the units", told);
         return None;
     };
     let both = [output.stdout, output.stderr].concat();

@@ -95,7 +95,7 @@ fn an_idle_connection_costs_little_memory() {
         .maximum
         .is_some_and(|most| most < room)
     {
-        crate::support::left_out(
+        left_out(
             &format!("the memory of {IDLE} idle connections"),
             "fewer may be open here",
         );

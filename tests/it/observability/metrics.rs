@@ -221,7 +221,7 @@ fn promtool_reports_nothing() {
         .stderr(Stdio::piped())
         .spawn()
     else {
-        crate::support::left_out("the judgement of promtool", "promtool is not installed");
+        left_out("the judgement of promtool", "promtool is not installed");
         return;
     };
     let text = Scrape::of(server.addr).text;

@@ -252,10 +252,8 @@ fn a_folder_that_always_vanishes_ends_in_an_answer() {
 #[test]
 fn a_folder_on_another_file_system_is_read_and_not_written() {
     directory_only!("the file system");
-    let mount = needed!(Mount::tmpfs(
-        "size=1m",
-        "a file system within the directory"
-    ));
+    let left_out = "a file system within the directory";
+    let mount = needed!(Mount::tmpfs("size=1m", left_out));
     let server = TestServer::start(&[]);
     fs::create_dir(server.dir.file("a")).expect("a folder");
     let bind = |args: &[&str]| {

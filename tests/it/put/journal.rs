@@ -67,10 +67,8 @@ fn a_change_is_in_the_journal_on_the_disk_before_it_has_its_name_and_its_answer(
 fn a_checkpoint_settles_only_what_the_file_system_has_synced() {
     journal_only!();
     let calls = "trace=syncfs,linkat,pwrite64";
-    let trace = needed!(Trace::with(
-        &["-e", calls, "-s", "120"],
-        "the order of a checkpoint"
-    ));
+    let left_out = "the order of a checkpoint";
+    let trace = needed!(Trace::with(&["-e", calls, "-s", "120"], left_out));
     let mut server = trace.around(Launch::new(&DISK)).start();
     server.store("k", "value");
     server.stop();

@@ -359,7 +359,7 @@ fn nc_and_socat_get_whole_answers() {
                 let input = format!("{request} HTTP/1.1\r\nHost: t\r\n\r\n");
                 let Some(answer) = say(program, server.addr, &input) else {
                     let lines = format!("{} is not installed", program[0]);
-                    crate::support::left_out(&format!("what {} gets", program[0]), &lines);
+                    left_out(&format!("what {} gets", program[0]), &lines);
                     return;
                 };
                 let is_whole = answer.starts_with(&format!("HTTP/1.1 {status} "));
@@ -391,7 +391,7 @@ fn every_segment_of_ffmpeg_is_stored() {
     if !ffmpeg(&[
         "-f", "lavfi", "-i", source, "-c:v", "mpeg4", "-g", "10", &film,
     ]) {
-        crate::support::left_out("what ffmpeg puts", "ffmpeg does not run here");
+        left_out("what ffmpeg puts", "ffmpeg does not run here");
         return;
     }
     // The segments that it writes to files are the expected values.

@@ -86,7 +86,7 @@ fn a_port_alone_is_all_addresses() {
         assert!(values.is_ipv6() && pages.is_ipv6());
         addresses.push(Ipv6Addr::LOCALHOST.into());
     } else {
-        crate::support::left_out("a port alone over IPv6", "which this machine has not");
+        left_out("a port alone over IPv6", "which this machine has not");
     }
     for ip in addresses {
         assert_eq!(status(ip, values.port(), "/"), 200, "{ip}");

@@ -13,6 +13,11 @@ fn start(args: &[&str]) -> TestServer {
     server
 }
 
+fn get(server: &TestServer, host: &str) -> Response {
+    let head = format!("GET /here HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    server.connect().ask(head)
+}
+
 /// A PUT of `/new` with these lines, Host among them.
 fn put(server: &TestServer, lines: &str) -> Response {
     let head = format!("PUT /new HTTP/1.1\r\nContent-Length: 1\r\n{lines}\r\nx");
@@ -33,9 +38,7 @@ fn a_421_and_the_log_name_the_host_and_the_option() {
     let server = start(&[]);
     let port = server.addr.port();
     let host = format!("store.example:{port}");
-    let got = server
-        .connect()
-        .ask(format!("GET /here HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+    let got = get(&server, &host);
     assert_eq!(got.status, 421);
     let text = said(&got);
     assert!(text.contains(&format!("\"{host}\"")), "{text}");
@@ -43,20 +46,14 @@ fn a_421_and_the_log_name_the_host_and_the_option() {
 
     let event = server.event(LOGGED);
     assert_eq!(event.level, "WARN");
-    let is_right = event.field("cause").contains(&format!("\"{host}\""));
-    assert!(is_right, "{event:?}");
-    assert!(
-        event
-            .field("cause")
-            .contains("--allowed-host store.example ")
-    );
+    let cause = event.field("cause");
+    assert!(cause.contains(&format!("\"{host}\"")), "{event:?}");
+    assert!(cause.contains("--allowed-host store.example "), "{event:?}");
     assert!(event.field("peer").starts_with("127.0.0.1:"), "{event:?}");
 
     // The option from the message helps.
     let server = start(&["--allowed-host", "store.example"]);
-    let got = server
-        .connect()
-        .ask(format!("GET /here HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+    let got = get(&server, &host);
     assert_eq!(got.status, 200);
 
     // The same as problem details, and for a target in absolute form.
@@ -84,10 +81,8 @@ fn a_403_and_the_log_name_the_origin_and_the_option() {
     assert!(holds, "{event:?}");
 
     // Browsers that send only Sec-Fetch-Site.
-    let text = said(&put(
-        &server,
-        &format!("{own}Sec-Fetch-Site: cross-site\r\n"),
-    ));
+    let foreign = format!("{own}Sec-Fetch-Site: cross-site\r\n");
+    let text = said(&put(&server, &foreign));
     let is_right = text.contains("other origins") && text.contains("--cors-origin ");
     assert!(is_right, "{text}");
     // That would allow the pages of any site.
@@ -97,10 +92,8 @@ fn a_403_and_the_log_name_the_origin_and_the_option() {
     server.dir.assert_holds(&["here"]);
 
     let server = start(&["--cors-origin", APP]);
-    let got = put(
-        &server,
-        &format!("Host: {}\r\nOrigin: {APP}\r\n", server.addr),
-    );
+    let lines = format!("Host: {}\r\nOrigin: {APP}\r\n", server.addr);
+    let got = put(&server, &lines);
     assert_eq!(got.status, 200, "what it says to do helps");
 }
 
@@ -125,19 +118,15 @@ fn quoted_values_are_one_short_line_of_ascii() {
     let server = start(&[]);
     let long = "a".repeat(4000);
     for host in [&long, "$(reboot)", "a'b;c&d", "%0d%0a"] {
-        let got = server
-            .connect()
-            .ask(format!("GET /here HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        let got = get(&server, host);
         assert_eq!(got.status, 421, "{host}");
         let text = said(&got);
         assert!(text.len() < 400 && text.is_ascii(), "{text}");
         assert!(!text.contains(&format!("--allowed-host {host} ")), "{text}");
     }
     for origin in [&*long, "<script>\u{e9}\"", "https://a\tb"] {
-        let got = put(
-            &server,
-            &format!("Host: {}\r\nOrigin: {origin}\r\n", server.addr),
-        );
+        let lines = format!("Host: {}\r\nOrigin: {origin}\r\n", server.addr);
+        let got = put(&server, &lines);
         assert_eq!(got.status, 403, "{origin}");
         let text = said(&got);
         assert!(text.len() < 400, "{text}");

@@ -33,7 +33,7 @@ fn seen(server: &TestServer, key: &str) -> Response {
 fn is_installed(program: &str) -> bool {
     let is_there = Command::new(program).arg("--version").output().is_ok();
     if !is_there {
-        crate::support::left_out(&format!("a restore by {program}"), "which is not installed");
+        left_out(&format!("a restore by {program}"), "which is not installed");
     }
     is_there
 }

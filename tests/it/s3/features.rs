@@ -26,13 +26,8 @@ fn a_digest_that_is_asked_for_is_that_of_the_value() {
                     ("sha-512=1", format!("sha-512=:{sha512}:")),
                 ] {
                     for method in ["GET", "HEAD"] {
-                        let answer = send(
-                            server,
-                            method,
-                            &key,
-                            &format!("Want-Repr-Digest: {wish}\r\n"),
-                            b"",
-                        );
+                        let lines = format!("Want-Repr-Digest: {wish}\r\n");
+                        let answer = send(server, method, &key, &lines, b"");
                         let found = (answer.status, answer.must("repr-digest"));
                         assert_eq!(found, (200, &*expected), "{method} {key} {len}");
                     }
@@ -47,21 +42,14 @@ fn a_form_stores_its_files() {
     each("form", |server, bucket| {
         let large = pattern(1, 1_500_000);
         let part = |name: &str, data: &[u8]| {
-            let head = format!(
-                "--xyz\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\n"
-            );
+            let head = format!("form-data; name=\"file\"; filename=\"{name}\"");
+            let head = format!("--xyz\r\nContent-Disposition: {head}\r\n\r\n");
             [head.as_bytes(), data, b"\r\n"].concat()
         };
-        let body = [
-            part("small.txt", b"small"),
-            part("large", &large),
-            b"--xyz--\r\n".to_vec(),
-        ]
-        .concat();
-        let lines = format!(
-            "Content-Type: multipart/form-data; boundary=xyz\r\nContent-Length: {}\r\n",
-            body.len()
-        );
+        let (small, large_part) = (part("small.txt", b"small"), part("large", &large));
+        let body = [&small[..], &large_part, b"--xyz--\r\n"].concat();
+        let length = format!("Content-Length: {}\r\n", body.len());
+        let lines = format!("Content-Type: multipart/form-data; boundary=xyz\r\n{length}");
         let answer = server.request("POST", "/-/upload", &lines, &body);
         let status = answer.status;
         assert_eq!(status, 200, "{}", String::from_utf8_lossy(&answer.body));
@@ -94,12 +82,10 @@ fn metrics_tell_how_the_store_does() {
     assert_eq!(server.put("key", "never").status, 502);
     let text = String::from_utf8(server.get("-/metrics").body).expect("text");
     let sum = |name: &str| -> f64 {
-        let lines = text.lines().filter(|line| {
-            line.starts_with(&format!("{name}{{")) || line.starts_with(&format!("{name} "))
-        });
-        lines
-            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
-            .sum()
+        let is_of = |line: &&str| line.split([' ', '{']).next() == Some(name);
+        let values = text.lines().filter(is_of);
+        let values = values.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        values.sum()
     };
     assert!(sum("data_server_store_retries_total") >= 1.0, "{text}");
     assert!(sum("data_server_store_unknown_total") >= 1.0, "{text}");

@@ -9,9 +9,8 @@ const MIB: usize = 1 << 20;
 /// What servers keep of uploads in the bucket.
 fn kept(bucket: &Bucket) -> Vec<String> {
     let names = bucket.objects().into_iter().map(|object| object.key);
-    names
-        .filter(|name| name.starts_with(".data-server/"))
-        .collect()
+    let kept = names.filter(|name| name.starts_with(".data-server/"));
+    kept.collect()
 }
 
 fn nothing_is_left(bucket: &Bucket) {
@@ -26,14 +25,8 @@ fn kill(mut server: TestServer) {
 }
 
 /// Appends `value` from `offset` on in pieces of these lengths, the last of which is its rest.
-fn append(
-    server: &TestServer,
-    upload: &Resumable,
-    value: &[u8],
-    mut offset: usize,
-    lens: &[usize],
-) {
-    let raw = &mut server.connect();
+fn append(server: &TestServer, upload: &Resumable, value: &[u8], from: usize, lens: &[usize]) {
+    let (raw, mut offset) = (&mut server.connect(), from);
     for &len in lens {
         let answer = upload.append(raw, offset, false, &value[offset..offset + len]);
         assert_eq!(answer.status, 204, "{answer:?}");
@@ -85,10 +78,8 @@ fn an_upload_goes_on_at_another_server_also_after_a_kill() {
         let upload = Resumable::create(&mut first.connect(), "a/k", &length, &value[..100]);
         let second = serve(bucket, &[]);
         let raw = &mut second.connect();
-        assert_eq!(
-            upload.state(raw).must("upload-length"),
-            value.len().to_string()
-        );
+        let state = upload.state(raw);
+        assert_eq!(state.must("upload-length"), value.len().to_string());
         let part = &value[100..7 * MIB];
         assert_eq!(upload.append(raw, 100, false, part).status, 204);
         kill(second);

@@ -4,6 +4,8 @@
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 
+use rustix::fs::{CWD, FileType, RenameFlags, mknodat, renameat_with};
+
 use crate::support::prelude::*;
 
 #[test]
@@ -13,17 +15,8 @@ fn only_regular_files_are_values() {
     fs::write(server.dir.outside("canary"), "secret").expect("the canary");
     fs::create_dir(server.dir.outside("outside")).expect("a directory outside");
     server.dir.place("real", "value");
-    let mut planted = vec![
-        "to-outside",
-        "to-absolute",
-        "to-inside",
-        "dangling",
-        "to-dir",
-        "to-self",
-        "dir",
-        "fifo",
-        "socket",
-    ];
+    let planted = "to-outside to-absolute to-inside dangling to-dir to-self dir fifo socket";
+    let mut planted = words(planted);
     let link =
         |target: &Path, name: &str| symlink(target, server.dir.file(name)).expect("a symlink");
     link(Path::new("../canary"), "to-outside");
@@ -33,20 +26,14 @@ fn only_regular_files_are_values() {
     link(Path::new("../outside"), "to-dir");
     link(Path::new("to-self"), "to-self");
     fs::create_dir(server.dir.file("dir")).expect("a directory");
-    let fifo = rustix::fs::FileType::Fifo;
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        server.dir.file("fifo"),
-        fifo,
-        0o666.into(),
-        0,
-    )
-    .expect("a fifo");
+    let fifo = FileType::Fifo;
+    let made = mknodat(CWD, server.dir.file("fifo"), fifo, 0o666.into(), 0);
+    made.expect("a fifo");
     let _listener = UnixListener::bind(server.dir.file("socket")).expect("a socket");
     if make_zero(&server.dir.file("zero")) {
         planted.push("zero");
     } else {
-        crate::support::left_out("a device in the directory", "mknod is not permitted here");
+        left_out("a device in the directory", "mknod is not permitted here");
     }
 
     for name in &planted {
@@ -59,10 +46,8 @@ fn only_regular_files_are_values() {
         assert_eq!(status, 409, "PUT of nothing to /{name}");
         let is_right = start.elapsed() < Duration::from_secs(60);
         assert!(is_right, "/{name} took {:?}", start.elapsed());
-        assert!(
-            fs::symlink_metadata(server.dir.file(name)).is_ok_and(|meta| !meta.is_file()),
-            "{name} is gone"
-        );
+        let meta = fs::symlink_metadata(server.dir.file(name));
+        assert!(meta.is_ok_and(|meta| !meta.is_file()), "{name} is gone");
     }
     let found = fs::read(server.dir.outside("canary")).expect("the canary");
     assert_eq!(found, b"secret");
@@ -74,11 +59,11 @@ fn only_regular_files_are_values() {
 }
 
 fn make_zero(path: &Path) -> bool {
-    Command::new("mknod")
+    let made = Command::new("mknod")
         .arg(path)
         .args(["c", "1", "5"])
-        .status()
-        .is_ok_and(|status| status.success())
+        .status();
+    made.is_ok_and(|status| status.success())
 }
 
 #[test]
@@ -110,18 +95,10 @@ fn a_symlink_swapped_in_is_never_followed() {
     let done = Done::default();
     thread::scope(|scope| {
         scope.spawn(|| {
-            let exchange = || {
-                use rustix::fs::{CWD, RenameFlags, renameat_with};
-                renameat_with(
-                    CWD,
-                    server.dir.file("good"),
-                    CWD,
-                    server.dir.file("bad"),
-                    RenameFlags::EXCHANGE,
-                )
-            };
+            let [good, bad] = ["good", "bad"].map(|name| server.dir.file(name));
             while !done.is_said() {
-                exchange().expect("an exchange");
+                let exchanged = renameat_with(CWD, &good, CWD, &bad, RenameFlags::EXCHANGE);
+                exchanged.expect("an exchange");
             }
         });
         let _saying = done.when_dropped();

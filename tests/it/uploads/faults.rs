@@ -25,7 +25,7 @@ fn finish(server: &TestServer, upload: &Resumable, value: &[u8]) -> u16 {
 fn a_failure_of_the_journal_removes_no_upload_that_was_received() {
     journal_only!();
     if !can_trace() {
-        crate::support::left_out(
+        left_out(
             "uploads and a journal that fails",
             "strace does not run here",
         );
@@ -46,7 +46,7 @@ fn a_failure_of_the_journal_removes_no_upload_that_was_received() {
 fn an_upload_whose_publishing_fails_can_be_published_later() {
     directory_only!("the files of uploads");
     if !can_trace() {
-        crate::support::left_out(
+        left_out(
             "uploads that cannot be published",
             "strace does not run here",
         );
@@ -77,7 +77,7 @@ fn an_upload_whose_publishing_fails_can_be_published_later() {
 fn an_upload_whose_sync_failed_is_not_published_later() {
     directory_only!("the files of uploads");
     if !can_trace() {
-        crate::support::left_out("uploads whose sync fails", "strace does not run here");
+        left_out("uploads whose sync fails", "strace does not run here");
         return;
     }
     let server = start(&["--durability", "disk"]);

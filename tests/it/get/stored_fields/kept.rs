@@ -307,10 +307,8 @@ fn without_extended_attributes_values_are_stored_without_their_fields() {
     directory_only!("system calls on files");
     let without = "inject=fsetxattr,fgetxattr:error=EOPNOTSUPP";
     let options = ["-e", "trace=fsetxattr,fgetxattr", "-e", without];
-    let trace = needed!(Trace::with(
-        &options,
-        "a file system without extended attributes"
-    ));
+    let left_out = "a file system without extended attributes";
+    let trace = needed!(Trace::with(&options, left_out));
     let mut server = trace.around(Launch::new(&[])).start();
     for length in LENGTHS {
         let value = pattern(1, length);
