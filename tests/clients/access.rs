@@ -4,20 +4,30 @@ use crate::client::Client;
 use crate::plain::{GRADLE_HOME, GRADLE_SETTINGS};
 use crate::support::needed;
 
-/// A build cache that only one with a password may fill.
-const GRADLE: &str = r#"
-cat > access.toml <<END
+/// A server by the file `access.toml`, and one to whose prefix only one with the password `sesame` comes: `protect NAME PREFIX`.
+const SERVE: &str = r#"
+serve() {
+    chmod 600 access.toml
+    data-server --dir private --listen 127.0.0.1:8082 --access access.toml > out.log 2> err.log &
+    until grep -qs listening out.log; do sleep 0.1; done
+}
+protect() {
+    cat > access.toml <<END
 [[subject]]
-name = "builder"
+name = "$1"
 password = '$(echo sesame | data-server hash-password)'
 [[rule]]
-who = ["builder"]
-prefix = "gradle/"
+who = ["$1"]
+prefix = "$2"
 may = ["read", "write"]
 END
-chmod 600 access.toml
-data-server --dir private --listen 127.0.0.1:8082 --access access.toml > out.log 2> err.log &
-until grep -qs listening out.log; do sleep 0.1; done
+    serve
+}
+"#;
+
+/// A build cache that only one with a password may fill.
+const GRADLE: &str = r#"
+protect builder gradle/
 mkdir -p src/main/java
 echo 'public class Hello { }' > src/main/java/Hello.java
 echo "apply plugin: 'java'" > build.gradle
@@ -55,23 +65,13 @@ fn gradle_fills_a_cache_with_a_password_and_not_without() {
     let mut client = needed!(Client::of("Gradle"));
     client.run(GRADLE_HOME);
     client.place(GRADLE_SETTINGS.0, GRADLE_SETTINGS.1);
+    client.run(SERVE);
     client.run(GRADLE);
 }
 
 /// Data that only one with a password may push and pull.
 const DVC: &str = r#"
-cat > access.toml <<END
-[[subject]]
-name = "alice"
-password = '$(echo sesame | data-server hash-password)'
-[[rule]]
-who = ["alice"]
-prefix = "dvc/"
-may = ["read", "write"]
-END
-chmod 600 access.toml
-data-server --dir private --listen 127.0.0.1:8082 --access access.toml > out.log 2> err.log &
-until grep -qs listening out.log; do sleep 0.1; done
+protect alice dvc/
 mkdir work
 cd work
 git init -q
@@ -103,10 +103,9 @@ wait
 #[test]
 fn dvc_pushes_and_pulls_with_a_password_and_not_without() {
     let mut client = needed!(Client::of("DVC"));
-    client.place(
-        ".config/dvc/config",
-        "[core]\nanalytics = false\ncheck_update = false\n",
-    );
+    let quiet = "[core]\nanalytics = false\ncheck_update = false\n";
+    client.place(".config/dvc/config", quiet);
+    client.run(SERVE);
     client.run(DVC);
 }
 
@@ -130,9 +129,7 @@ who = ["alice"]
 prefix = "alice/"
 may = ["read", "write", "list"]
 END
-chmod 600 access.toml
-data-server --dir private --listen 127.0.0.1:8082 --access access.toml > out.log 2> err.log &
-until grep -qs listening out.log; do sleep 0.1; done
+serve
 P=127.0.0.1:8082
 T=$(sed 's/+/%2B/g; s/\//%2F/g' token)
 mkdir -p private/ci private/alice
@@ -203,5 +200,6 @@ wait
 #[test]
 fn clients_say_that_they_are_refused_and_why() {
     let mut client = needed!(Client::of("Tokens and passwords"));
+    client.run(SERVE);
     client.run(REFUSED);
 }

@@ -41,9 +41,8 @@ fn the_lines_for_tus_js_client_run() {
         .args(["kills.mjs", "value", &endpoint]);
     let mut uploading = node.spawn().expect("node");
     for kill in 1..=4 {
-        eventually("more has been received", || {
-            received(&dir) >= kill * 4_000_000
-        });
+        let comes = || received(&dir) >= kill * 4_000_000;
+        eventually("more has been received", comes);
         server.signal(Signal::KILL);
         assert_eq!(server.exit(), None);
         server = Launch::new(&[]).on(&dir).listen(&addr).start();

@@ -76,7 +76,6 @@ fn serve(dir: &DataDir, text: &str, args: &[&str]) -> TestServer {
 fn reread(server: &TestServer) {
     let before = server.events("SIGHUP: access reread").len();
     server.signal(Signal::HUP);
-    eventually("it is reread", || {
-        server.events("SIGHUP: access reread").len() > before
-    });
+    let comes = || server.events("SIGHUP: access reread").len() > before;
+    eventually("it is reread", comes);
 }

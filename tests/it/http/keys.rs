@@ -349,7 +349,8 @@ fn a_key_that_is_stored_has_at_most_as_many_segments_as_max_key_depth() {
                 ("POST", "Upload-Complete: ?1\r\n"),
             ];
             for (method, lines) in uploads {
-                let length = if method == "POST" {
+                let has_body = method == "POST";
+                let length = if has_body {
                     "Content-Length: 1\r\n"
                 } else {
                     ""

@@ -156,11 +156,7 @@ fn pages_of_allowed_origins_may_use_it_and_others_may_not() {
         ("", APP, false),
     ] {
         let args = format!("--cors-origin {option}");
-        let args = if option.is_empty() {
-            vec![]
-        } else {
-            words(&args)
-        };
+        let args = words(if option.is_empty() { "" } else { &args });
         let server = TestServer::start(&args);
         server.store("k", "value");
         for (method, status) in [

@@ -101,7 +101,8 @@ fn over_tls_the_certificate_decides_too() {
     let here = ["127.0.0.1"];
     let named = authority.issue("named", &["other.example"]);
     let expired = authority.issue_until("expired", &here, 2020);
-    let foreign = Authority::new().issue("foreign", &here);
+    let other = Authority::new();
+    let foreign = other.issue("foreign", &here);
     for (own, why) in [
         (named, "certificate not valid for name"),
         (expired, "certificate expired"),

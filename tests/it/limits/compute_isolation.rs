@@ -66,9 +66,8 @@ fn a_long_digest_yields_to_others_and_ends_with_its_client() {
     }
     assert!(!endless.has_unread(), "it cannot have ended");
     endless.reset();
-    eventually("no thread works for a client that left", || {
-        compute(&server) == (0.0, 0.0)
-    });
+    let comes = || compute(&server) == (0.0, 0.0);
+    eventually("no thread works for a client that left", comes);
 }
 
 #[test]

@@ -39,9 +39,8 @@ fn at_once(client: impl Fn(usize, &dyn Fn()) + Sync) {
     let here = AtomicUsize::new(0);
     let all_are_here = || {
         here.fetch_add(1, Ordering::AcqRel);
-        eventually("all clients are in the middle", || {
-            here.load(Ordering::Acquire) == CLIENTS
-        });
+        let comes = || here.load(Ordering::Acquire) == CLIENTS;
+        eventually("all clients are in the middle", comes);
     };
     thread::scope(|scope| {
         for n in 0..CLIENTS {

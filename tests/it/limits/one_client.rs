@@ -117,9 +117,8 @@ fn a_put_that_announces_the_free_space_and_sends_nothing_leaves_it_to_others() {
     eventually("a part is received", || free(&server) < 196 << 20);
     drop(part);
     drop(greedy);
-    eventually("what was set aside and did not come is free again", || {
-        free(&server) > 195 << 20
-    });
+    let comes = || free(&server) > 195 << 20;
+    eventually("what was set aside and did not come is free again", comes);
 }
 
 #[test]

@@ -91,9 +91,8 @@ fn three_quarters_full() -> (TestServer, Raw, Vec<u8>) {
         waiting.send(put_head("held", value.len()));
         waiting.send(&value[..value.len() - 1]);
     }
-    eventually("the first upload has its share", || {
-        Scrape::of(server.addr).count("data_server_staged_bytes", &[]) >= 3 << 20
-    });
+    let comes = || Scrape::of(server.addr).count("data_server_staged_bytes", &[]) >= 3 << 20;
+    eventually("the first upload has its share", comes);
     (server, waiting, value)
 }
 
@@ -165,9 +164,8 @@ fn a_chunked_upload_is_503_at_max_staged_and_leaves_nothing() {
     assert!(server.dir.read("k") == value[..rest]);
 
     waiting.reset();
-    eventually("an upload that was cut off gives up its share", || {
-        server.put("k", value).status == 200
-    });
+    let comes = || server.put("k", value).status == 200;
+    eventually("an upload that was cut off gives up its share", comes);
     server.dir.assert_holds(&["k"]);
 }
 
@@ -214,16 +212,13 @@ fn every_reservation_is_released() {
         let answer = server.connect().ask([head.as_bytes(), &value].concat());
         answer.status
     };
-    eventually("what was cut off has gone", || {
-        failing("If-Match: \"another\"") == 412
-    });
+    let comes = || failing("If-Match: \"another\"") == 412;
+    eventually("what was cut off has gone", comes);
     for _ in 0..20 {
-        eventually("a wrong digest is refused", || {
-            failing("Content-MD5: AAAAAAAAAAAAAAAAAAAAAA==") == 400
-        });
+        let comes = || failing("Content-MD5: AAAAAAAAAAAAAAAAAAAAAA==") == 400;
+        eventually("a wrong digest is refused", comes);
     }
-    eventually("all of the bound is free again", || {
-        server.put("k", pattern(2, 100 << 10)).status == 200
-    });
+    let comes = || server.put("k", pattern(2, 100 << 10)).status == 200;
+    eventually("all of the bound is free again", comes);
     server.dir.assert_holds(&["k"]);
 }

@@ -104,9 +104,8 @@ fn run_out_of_descriptors(threads: &str) {
     });
     let get = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
     for episode in 1..=2 {
-        eventually("what was closed is closed", || {
-            server.proc().sockets() == at_rest
-        });
+        let comes = || server.proc().sockets() == at_rest;
+        eventually("what was closed is closed", comes);
         let mut old = server.connect();
         assert_eq!(old.ask(get).status, 200);
         // In the middle of a request, so that it is not idle and closed for another.
@@ -140,9 +139,8 @@ fn run_out_of_descriptors(threads: &str) {
         drop(crowd);
         let body = last.answer().body;
         assert_eq!(body, b"value", "the last in line is served after all");
-        eventually("accepting again is logged", || {
-            server.events("accepting again").len() == episode
-        });
+        let comes = || server.events("accepting again").len() == episode;
+        eventually("accepting again is logged", comes);
         assert_eq!(server.get("here").body, b"value");
     }
     let warning = server.event("accepting paused");

@@ -121,9 +121,8 @@ fn a_body_below_min_rate_is_cut_and_one_above_is_not() {
         scope.spawn(|| slow_upload(patient.addr, scaled(12, 22), 10));
     });
     assert_eq!(server.dir.read("k"), b"old");
-    eventually("nothing is left of what was cut", || {
-        server.in_flight() == at_rest
-    });
+    let comes = || server.in_flight() == at_rest;
+    eventually("nothing is left of what was cut", comes);
     server.dir.assert_holds(&["k", "large", "slow"]);
 }
 

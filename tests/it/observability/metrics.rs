@@ -115,11 +115,8 @@ fn assert_histograms(scrape: &Scrape) -> usize {
         assert!(buckets.windows(2).all(grows), "{key}: {buckets:?}");
         let last = buckets.last().expect("a bucket");
         let labels = [("reactor", reactor)];
-        let labels = if reactor.is_empty() {
-            &[][..]
-        } else {
-            &labels[..]
-        };
+        let is_of_all = reactor.is_empty();
+        let labels = if is_of_all { &[][..] } else { &labels[..] };
         let count = scrape.sum(&format!("{name}_count"), labels);
         let is_right = last.0.is_infinite() && last.1 == count;
         assert!(is_right, "{key}: {last:?} of {count}");

@@ -435,9 +435,8 @@ fn an_upload_cut_off_leaves_nothing_of_its_file_and_those_before() {
         let mut raw = server.connect();
         raw.send(head("", body.len()));
         raw.send(&body[..at]);
-        eventually("the first file is stored", || {
-            server.get("first").status == 200
-        });
+        let comes = || server.get("first").status == 200;
+        eventually("the first file is stored", comes);
         if at > first_ends {
             eventually("the second reaches the disk", || server.receiving() > 0);
         }
@@ -487,9 +486,8 @@ fn limits_are_of_each_value() {
     let mut other = server.connect();
     other.send(put_head("other", all));
     other.send("the beginning");
-    eventually("the other upload has the quota", || {
-        Scrape::of(server.addr).sum("data_server_uploads_in_flight", &[]) > 0.5
-    });
+    let comes = || Scrape::of(server.addr).sum("data_server_uploads_in_flight", &[]) > 0.5;
+    eventually("the other upload has the quota", comes);
     let got = send(&server, "", &[(&file("a"), b""), (&file("b"), &fits)]);
     assert_eq!(got.status, 503, "{}", text(&got));
     assert!(text(&got).ends_with("stored before: a"), "{}", text(&got));
@@ -547,9 +545,8 @@ fn a_form_is_counted_and_logged_as_one_request() {
     assert_eq!((got.status, got.must("x-request-id")), (200, "of-a-form"));
     let sum = |name, labels: &[_]| Scrape::of(server.addr).sum(name, labels).to_string();
     let labels = [("method", "POST"), ("status", "2xx")];
-    eventually("the request is counted", || {
-        sum("data_server_requests_total", &labels) == "1"
-    });
+    let comes = || sum("data_server_requests_total", &labels) == "1";
+    eventually("the request is counted", comes);
     assert_eq!(sum("data_server_uploads_in_flight", &[]), "0");
     server.stop();
     let log = server.log().join("\n");

@@ -113,9 +113,8 @@ fn a_large_body_that_breaks_off_leaves_no_file_or_descriptor() {
     assert_eq!(server.get("k").body, b"old");
     server.dir.assert_holds(&["k"]);
     // The server keeps pipes for later uploads: two descriptors for each.
-    eventually("the descriptors are back", || {
-        server.proc().descriptors() <= before + 4 && server.receiving() == 0
-    });
+    let comes = || server.proc().descriptors() <= before + 4 && server.receiving() == 0;
+    eventually("the descriptors are back", comes);
 }
 
 /// The body waits for its request, which never comes, and must not keep the connection open.

@@ -71,9 +71,8 @@ fn keys_are_renewed_under_load_without_a_failed_request() {
         });
         stub.accept(&[second.clone(), stub.bucket.keys.clone()]);
         let so_far = asked.load(Ordering::Relaxed);
-        eventually("requests go on", || {
-            asked.load(Ordering::Relaxed) > so_far + 50
-        });
+        let comes = || asked.load(Ordering::Relaxed) > so_far + 50;
+        eventually("requests go on", comes);
     });
     server.stop();
     let log = server.log().join("\n");

@@ -118,9 +118,8 @@ fn the_connections_to_the_store_are_counted() {
     }
     eventually("two are in use", || connections() == [2, 0]);
     drop(waiting);
-    eventually("they are closed with their requests", || {
-        connections() == [0, 0]
-    });
+    let comes = || connections() == [0, 0];
+    eventually("they are closed with their requests", comes);
 }
 
 #[test]

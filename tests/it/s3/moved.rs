@@ -76,12 +76,10 @@ fn a_client_that_goes_costs_no_more_of_the_value_and_what_it_sent_is_done() {
     raw.send([put_head("behind", 5).as_bytes(), b"value"].concat());
     assert_eq!(raw.head().status, 200);
     drop(raw);
-    eventually("the request behind is performed", || {
-        server.get("behind").body == b"value"
-    });
-    eventually("nothing is under way", || {
-        now(&server, "data_server_store_requests_active") == "0"
-    });
+    let comes = || server.get("behind").body == b"value";
+    eventually("the request behind is performed", comes);
+    let comes = || now(&server, "data_server_store_requests_active") == "0";
+    eventually("nothing is under way", comes);
 }
 
 #[test]

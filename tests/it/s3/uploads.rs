@@ -14,9 +14,8 @@ fn kept(bucket: &Bucket) -> Vec<String> {
 }
 
 fn nothing_is_left(bucket: &Bucket) {
-    eventually("nothing is left in the bucket", || {
-        kept(bucket).is_empty() && bucket.multipart_uploads() == 0
-    });
+    let comes = || kept(bucket).is_empty() && bucket.multipart_uploads() == 0;
+    eventually("nothing is left in the bucket", comes);
 }
 
 fn kill(mut server: TestServer) {
@@ -101,9 +100,8 @@ fn what_was_sent_to_the_store_of_a_long_part_is_there_after_a_kill() {
         let mut raw = second.connect();
         raw.send(upload.append_head(0, true, value.len()));
         raw.send(&value[..17 * MIB]);
-        eventually("some of it is kept", || {
-            upload.offset(&mut first.connect()) >= 16 * MIB
-        });
+        let comes = || upload.offset(&mut first.connect()) >= 16 * MIB;
+        eventually("some of it is kept", comes);
         kill(second);
         let offset = upload.offset(&mut first.connect());
         assert_eq!(offset, 16 * MIB);
@@ -208,9 +206,8 @@ fn the_sweep_leaves_an_upload_that_has_not_expired() {
     stub.bucket.begin_multipart("orphan");
     assert_eq!(stub.bucket.multipart_uploads(), 2);
     let second = serve(&stub.bucket, &[]);
-    eventually("the other is swept", || {
-        stub.bucket.multipart_uploads() == 1
-    });
+    let comes = || stub.bucket.multipart_uploads() == 1;
+    eventually("the other is swept", comes);
     append(&second, &upload, &value, 7 * MIB, &[]);
 }
 

@@ -342,7 +342,6 @@ fn class_31_the_server_stops_reading_from_a_client_that_never_reads() {
     assert!(is_right, "{growth} KiB more for 8 clients that do not read");
     assert_eq!(server.get("here").status, 200, "others are served");
     drop(greedy);
-    eventually("they are forgotten", || {
-        server.proc().rss_kib() < before + (16 << 10)
-    });
+    let comes = || server.proc().rss_kib() < before + (16 << 10);
+    eventually("they are forgotten", comes);
 }

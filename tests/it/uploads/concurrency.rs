@@ -9,9 +9,8 @@ fn hanging(server: &TestServer, value: &[u8], sent: usize) -> (Resumable, Raw) {
     raw.send(upload.append_head(0, true, value.len()));
     raw.send(&value[..sent]);
     let in_flight = || Scrape::of(server.addr).count("data_server_uploads_in_flight", &[]);
-    eventually("the part is being received", || {
-        raw.is_taken() && in_flight() == 1
-    });
+    let comes = || raw.is_taken() && in_flight() == 1;
+    eventually("the part is being received", comes);
     (upload, raw)
 }
 

@@ -119,7 +119,6 @@ fn an_upload_whose_record_cannot_be_read_at_the_start_is_kept() {
     let raw = &mut server.connect();
     assert_eq!(upload.offset(raw), 10);
     assert_eq!(upload.append(raw, 10, true, b", more").status, 200);
-    eventually("it is the value", || {
-        server.get("k").body == b"some bytes, more"
-    });
+    let comes = || server.get("k").body == b"some bytes, more";
+    eventually("it is the value", comes);
 }

@@ -182,9 +182,8 @@ fn a_subscriber_below_min_rate_is_disconnected() {
     let deaf = Events::over(Raw::connect_narrow(server.addr), "", "");
     let mut quick = Events::open(&server, "?prefix=end", "");
     burst(&server, &long_key(), 300);
-    eventually("only the other is left", || {
-        server.proc().sockets() == rest + 1
-    });
+    let comes = || server.proc().sockets() == rest + 1;
+    eventually("only the other is left", comes);
     server.store("end", "v");
     assert_eq!(quick.next().expect("an event").key, "end");
     drop(deaf);

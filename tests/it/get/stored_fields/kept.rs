@@ -143,11 +143,8 @@ fn what_cannot_be_kept_is_refused_before_the_body_with_a_reason() {
         ",
     ) {
         // One byte more than is allowed.
-        let most = if field.starts_with("Content-Disposition") {
-            1088
-        } else {
-            255
-        };
+        let is_long = field.starts_with("Content-Disposition");
+        let most = if is_long { 1088 } else { 255 };
         let lines = field.replace("LONG", &"a".repeat(most + 1));
         let lines = lines.replace('|', "\r\n");
         let status: u16 = status.parse().expect("a status");
@@ -161,7 +158,8 @@ fn what_cannot_be_kept_is_refused_before_the_body_with_a_reason() {
         let text = String::from_utf8_lossy(&got.body);
         assert_eq!(got.status, status, "{lines}: {text}");
         assert!(text.contains(reason), "{lines}: {text}");
-        let name = if status == 400 {
+        let is_bad = status == 400;
+        let name = if is_bad {
             "bad-field"
         } else {
             "content-coding"
