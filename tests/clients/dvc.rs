@@ -18,10 +18,8 @@ cat many/* | sort -u | wc -l
 #[test]
 fn the_lines_for_dvc_run() {
     let mut client = needed!(Client::of("DVC"));
-    client.place(
-        ".config/dvc/config",
-        "[core]\nanalytics = false\ncheck_update = false\n",
-    );
+    let quiet = "[core]\nanalytics = false\ncheck_update = false\n";
+    client.place(".config/dvc/config", quiet);
     client.play();
     // 20 files and the list of them, by their hashes.
     assert_eq!(client.server().dir.names().len(), 21);

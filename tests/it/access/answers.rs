@@ -14,13 +14,8 @@ fn a_client_is_asked_who_it_is_in_the_two_ways_that_are_understood() {
     let dir = DataDir::temporary();
     let server = serve(&dir, &policy(), &[]);
     let raw = &mut server.connect();
-    let answer = ask(
-        raw,
-        "GET",
-        "/key",
-        "Accept: application/problem+json\r\n",
-        b"",
-    );
+    let accept = "Accept: application/problem+json\r\n";
+    let answer = ask(raw, "GET", "/key", accept, b"");
     assert_eq!(answer.status, 401);
     let challenges = answer.all("www-authenticate");
     let both = r#"Basic realm="a realm", charset="UTF-8", Bearer realm="a realm""#;
@@ -104,10 +99,8 @@ fn a_body_is_not_asked_for_before_it_is_known_who_sends_it() {
     let dir = DataDir::temporary();
     let server = serve(&dir, &policy(), &[]);
     let head = |lines: &str| {
-        put_head("key", 5).replace(
-            "\r\n\r\n",
-            &format!("\r\nExpect: 100-continue\r\n{lines}\r\n"),
-        )
+        let lines = format!("\r\nExpect: 100-continue\r\n{lines}\r\n");
+        put_head("key", 5).replace("\r\n\r\n", &lines)
     };
     for lines in [String::new(), bearer("unknown")] {
         let mut connection = server.connect();

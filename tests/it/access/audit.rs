@@ -214,11 +214,8 @@ fn no_output_has_a_secret() {
     let args = words("--audit-log --access-log --log-level trace --server-timing");
     let mut server = start(&dir, &args);
     let link = sign(&dir, "/a", &[]);
-    let signature = link
-        .split_once("signature=")
-        .expect("a signature")
-        .1
-        .to_owned();
+    let signature = link.split_once("signature=").expect("a signature").1;
+    let signature = signature.to_owned();
     let bad_link = format!("{link}x");
     let (wrong_token, wrong_password) = (token("planted"), "planted guess");
     let fields = [

@@ -89,10 +89,8 @@ fn a_password_is_checked_once_and_remembered() {
 fn a_burst_of_equal_passwords_takes_one_check() {
     let dir = DataDir::temporary();
     let server = serve(&dir, &policy(), &["--threads", "2"]);
-    let request = format!(
-        "GET /key HTTP/1.1\r\nHost: t\r\n{}\r\n",
-        basic("bob", "secret")
-    );
+    let bob = basic("bob", "secret");
+    let request = format!("GET /key HTTP/1.1\r\nHost: t\r\n{bob}\r\n");
     let mut connections: Vec<_> = (0..200).map(|_| server.connect()).collect();
     for connection in &mut connections {
         connection.send(&request);
@@ -195,11 +193,8 @@ fn a_subscriber_waits_for_its_password() {
     directory_only!("changes are told");
     let dir = DataDir::temporary();
     let server = serve(&dir, &policy(), &[]);
-    let mut socket = Socket::open_with(
-        &server,
-        "",
-        &[("Authorization", &basic_value("bob", "secret"))],
-    );
+    let bob = basic_value("bob", "secret");
+    let mut socket = Socket::open_with(&server, "", &[("Authorization", &bob)]);
     let found = server.request("PUT", "/key", &bearer("ann"), b"v").status;
     assert_eq!(found, 200);
     let told = socket.next().expect("an event");

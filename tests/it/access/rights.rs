@@ -68,6 +68,10 @@ impl Case {
 
 const FORM: &str = "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 0\r\n";
 
+const CREATES: &str = "If-None-Match: *\r\n";
+const SWAPS: &str = "If-Match: \"x\"\r\n";
+const WAITS: &str = "Expect: 100-continue\r\n";
+
 const CASES: &[Case] = &[
     case("GET", "/in/there", "", &["read"], 200),
     case("GET", "/in/absent", "", &["read"], 404),
@@ -77,33 +81,15 @@ const CASES: &[Case] = &[
     case("HEAD", "/in/there", "", &["read"], 200),
     case("HEAD", "/out/absent", "", &["never"], 404),
     case("GET", "/in/there", "Range: bytes=0-0\r\n", &["read"], 206),
-    case("GET", "/in/there", "If-None-Match: *\r\n", &["read"], 304),
+    case("GET", "/in/there", CREATES, &["read"], 304),
     case("PUT", "/in/new", "", &["create", "write"], 200),
     case("PUT", "/in/there", "", &["write"], 200),
-    case(
-        "PUT",
-        "/in/there",
-        "If-None-Match: *\r\n",
-        &["create", "write"],
-        412,
-    ),
+    case("PUT", "/in/there", CREATES, &["create", "write"], 412),
     case("PUT", "/in/there", "If-Match: *\r\n", &["never"], 200),
     case("PUT", "/out/new", "", &["never"], 200),
-    case(
-        "PUT",
-        "/out/there",
-        "Expect: 100-continue\r\n",
-        &["never"],
-        200,
-    ),
+    case("PUT", "/out/there", WAITS, &["never"], 200),
     case("DELETE", "/in/gone", "", &["delete"], 404),
-    case(
-        "DELETE",
-        "/in/there",
-        "If-Match: \"x\"\r\n",
-        &["never"],
-        412,
-    ),
+    case("DELETE", "/in/there", SWAPS, &["never"], 412),
     case("DELETE", "/out/gone", "", &["never"], 404),
     case("GET", "/?prefix=in/", "", &["list"], 200),
     case("GET", "/", "", &["list"], 200),
@@ -196,13 +182,10 @@ fn obeys(server: &TestServer, dir: &DataDir, inside: &str, outside: &str, cases:
         for case in cases {
             let lines = who.map_or(String::new(), bearer) + case.lines;
             let answer = ask(&mut connection, case.method, case.target, &lines, case.body);
-            let Case {
-                method,
-                target,
-                lines,
-                ..
-            } = case;
-            let asks = format!("{method} {target} {lines:?} by {who:?}");
+            let asks = format!(
+                "{} {} {:?} by {who:?}",
+                case.method, case.target, case.lines
+            );
             assert_eq!(answer.status, expected(case, who), "{asks}");
             let challenged = answer.header("www-authenticate").is_some();
             assert_eq!(challenged, answer.status == 401, "{asks}");

@@ -51,13 +51,13 @@ type Change = (&'static str, After, fn(&TestServer));
 /// Ways to change `/k`.
 const CHANGES: &[Change] = &[
     ("replaced over the wire", After::New, |s| {
-        s.store("k", new(s))
+        s.store("k", new(s));
     }),
     ("deleted over the wire", After::Gone, |s| {
-        assert_eq!(s.ask("DELETE", "k").status, 200)
+        assert_eq!(s.ask("DELETE", "k").status, 200);
     }),
     ("edited to the same size", After::New, |s| {
-        s.dir.edit("k", new(s))
+        s.dir.edit("k", new(s));
     }),
     (
         "edited to the same size, its time set back",
@@ -104,7 +104,7 @@ const CHANGES: &[Change] = &[
         s.dir.date("k", SystemTime::UNIX_EPOCH + time);
     }),
     ("given a second name", After::Same, |s| {
-        link_outside(s, "second")
+        link_outside(s, "second");
     }),
     ("moved away and back", After::Same, |s| {
         s.dir.rename("k", "away");
@@ -187,11 +187,7 @@ fn every_reader_sees_an_acknowledged_write() {
         rounds += 1;
         let value = format!("value {rounds:08}");
         writer.send(put_head("k", value.len()));
-        let etag = writer
-            .ask(&value)
-            .header("etag")
-            .expect("an ETag")
-            .to_owned();
+        let etag = writer.ask(&value).must("etag").to_owned();
         for reader in &mut readers {
             let got = reader.ask(GET_K);
             assert_eq!(got.body, value.as_bytes(), "round {rounds}");

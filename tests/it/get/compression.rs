@@ -132,20 +132,14 @@ fn head_has_the_headers_of_get_in_every_coding() {
                 // A response without a body may omit its framing (RFC 9112, 6.1).
                 let headers = |got: Response| {
                     let kept = |name: &str| name != "date" && name != "transfer-encoding";
-                    let mut headers: Vec<_> = got
-                        .headers
-                        .into_iter()
-                        .filter(|(name, _)| kept(name))
-                        .collect();
-                    headers.sort();
+                    let headers = got.headers.into_iter();
                     headers
+                        .filter(|(name, _)| kept(name))
+                        .collect::<BTreeSet<_>>()
                 };
                 let head = headers(ask(&mut raw, "HEAD", &format!("/{key}"), &lines, b""));
-                assert_eq!(
-                    head,
-                    headers(get(&mut raw, key, &lines)),
-                    "/{key} in {coding}"
-                );
+                let expected = headers(get(&mut raw, key, &lines));
+                assert_eq!(head, expected, "/{key} in {coding}");
             }
         }
     });
@@ -163,15 +157,8 @@ fn a_part_is_never_coded() {
             assert_eq!(found, (206, None), "/{key}");
             assert!(got.body == value[5..100]);
             assert_eq!(got.must("etag"), get(&mut raw, key, "").must("etag"));
-            assert_eq!(
-                get(
-                    &mut raw,
-                    key,
-                    "Accept-Encoding: gzip\r\nRange: bytes=9999999-\r\n"
-                )
-                .status,
-                416
-            );
+            let beyond = "Accept-Encoding: gzip\r\nRange: bytes=9999999-\r\n";
+            assert_eq!(get(&mut raw, key, beyond).status, 416);
             // 13.1.5: ranges are of the plain bytes, whose tag is another.
             let coded = get(&mut raw, key, "Accept-Encoding: zstd\r\n");
             let coded = coded.must("etag").to_owned();

@@ -17,10 +17,10 @@ fn rename(server: &TestServer, from: &str, to: &str) {
 /// What a hand may do to the folders of `a/b/k`, which holds `old`; and what it is then.
 const CHANGES: &[(&str, Option<&[u8]>, Change)] = &[
     ("its folder renamed", None, |server| {
-        rename(server, "a/b", "a/c")
+        rename(server, "a/b", "a/c");
     }),
     ("the folder above renamed", None, |server| {
-        rename(server, "a", "c")
+        rename(server, "a", "c");
     }),
     (
         "the folder above moved out of the directory",
@@ -30,7 +30,7 @@ const CHANGES: &[(&str, Option<&[u8]>, Change)] = &[
         },
     ),
     ("removed with all of it", None, |server| {
-        fs::remove_dir_all(server.dir.file("a")).expect("rm -r")
+        fs::remove_dir_all(server.dir.file("a")).expect("rm -r");
     }),
     ("its folder replaced by another", Some(b"new"), |server| {
         server.dir.place("new/k", "new");
@@ -81,10 +81,10 @@ const CHANGES: &[(&str, Option<&[u8]>, Change)] = &[
         rename(server, "c", "a");
     }),
     ("replaced over the wire", Some(b"new"), |server| {
-        server.store("a/b/k", "new")
+        server.store("a/b/k", "new");
     }),
     ("deleted over the wire", None, |server| {
-        assert_eq!(server.ask("DELETE", "a/b/k").status, 200)
+        assert_eq!(server.ask("DELETE", "a/b/k").status, 200);
     }),
 ];
 
@@ -134,20 +134,17 @@ fn a_hot_value_in_a_folder_costs_a_walk_to_it_and_no_read() {
     server.dir.place("a/b/k", pattern(1, 1000));
     let mut readers = [server.connect()];
     heat(&server, &mut readers, &pattern(1, 1000));
-    let status = readers[0]
-        .ask("GET /first HTTP/1.1\r\nHost: t\r\n\r\n")
-        .status;
-    assert_eq!(status, 404);
+    let first = readers[0].ask("GET /first HTTP/1.1\r\nHost: t\r\n\r\n");
+    assert_eq!(first.status, 404);
     for _ in 0..REQUESTS {
         readers[0].ask(GET);
     }
     server.stop();
     let calls = trace.calls();
-    let is_mark = |call: &&crate::support::Call| call.args.contains("404 Not Found");
+    let is_mark = |call: &&Call| call.args.contains("404 Not Found");
     let mark = calls.iter().find(is_mark).expect("a mark");
-    let after = calls
-        .iter()
-        .filter(|call| call.thread == mark.thread && call.began > mark.ended);
+    let is_after = |call: &&Call| call.thread == mark.thread && call.began > mark.ended;
+    let after = calls.iter().filter(is_after);
     let of_requests: Vec<&str> = after.map(|call| call.name.as_str()).collect();
     let expected = ["openat2", "fstat", "close", "sendto"].repeat(REQUESTS);
     assert_eq!(of_requests[..expected.len()], expected);

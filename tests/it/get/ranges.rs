@@ -12,13 +12,8 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use crate::support::prelude::*;
 
 fn get(raw: &mut Raw, key: &str, range: &str) -> Response {
-    ask(
-        raw,
-        "GET",
-        &format!("/{key}"),
-        &format!("Range: {range}\r\n"),
-        b"",
-    )
+    let lines = format!("Range: {range}\r\n");
+    ask(raw, "GET", &format!("/{key}"), &lines, b"")
 }
 
 /// A part: its place in the value, and its bytes.

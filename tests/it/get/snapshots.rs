@@ -71,29 +71,21 @@ fn pipelined_answers_of_every_size_come_whole_and_in_order() {
     }
     let order = (0..60).map(|round| (round * 7 + round / 9) % values.len());
     let order: Vec<usize> = order.collect();
-    let requests: String = order
+    let request = |method, n| format!("{method} /k{n} HTTP/1.1\r\nHost: t\r\n\r\n");
+    let requests = order
         .iter()
-        .flat_map(|n| {
-            ["GET", "HEAD"].map(|method| format!("{method} /k{n} HTTP/1.1\r\nHost: t\r\n\r\n"))
-        })
-        .collect();
+        .flat_map(|n| ["GET", "HEAD"].map(|method| request(method, n)));
+    let requests: String = requests.collect();
     let mut reader = Raw::connect_narrow(server.addr);
     reader.send(requests);
     for n in order {
         let got = reader.answer();
         assert_eq!(got.status, 200);
         let is_right = got.body == values[n];
-        assert!(
-            is_right,
-            "GET /k{n}: {} bytes of {}",
-            got.body.len(),
-            values[n].len()
-        );
-        assert_eq!(
-            reader.head().header("etag"),
-            got.header("etag"),
-            "HEAD /k{n}"
-        );
+        let (found, all) = (got.body.len(), values[n].len());
+        assert!(is_right, "GET /k{n}: {found} bytes of {all}");
+        let expected = got.header("etag");
+        assert_eq!(reader.head().header("etag"), expected, "HEAD /k{n}");
     }
 }
 
@@ -106,17 +98,10 @@ fn a_file_cut_short_during_a_get_breaks_the_connection() {
     let mut reader = slow_get(&server);
     server.dir.set_len("k", 64 * 1024);
     let got = reader.rest();
-    let is_right = got.len() < LARGE;
-    assert!(
-        is_right,
-        "sent {} bytes of a file that has 65,536",
-        got.len()
-    );
-    assert_eq!(
-        server.get("k").body,
-        value[..64 * 1024],
-        "the server serves on, what is there now"
-    );
+    let sent = got.len();
+    assert!(sent < LARGE, "{sent} bytes of a file that has 65,536");
+    let now = server.get("k").body;
+    assert_eq!(now, value[..64 * 1024], "it serves what is there now");
 }
 
 #[test]

@@ -86,8 +86,6 @@ fn help_names_every_option() {
     let is_right = help.stdout.contains("DATA_SERVER_DIR");
     assert!(is_right, "the environment is not in the help");
     let version = Launch::new(&["--version"]).run();
-    assert_eq!(
-        (version.code, version.stdout.as_str()),
-        (Some(0), concat!("data-server ", env!("CARGO_PKG_VERSION")))
-    );
+    let expected = (Some(0), concat!("data-server ", env!("CARGO_PKG_VERSION")));
+    assert_eq!((version.code, version.stdout.as_str()), expected);
 }

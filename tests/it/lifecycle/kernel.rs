@@ -15,28 +15,13 @@ enum Threads {
 
 /// A wrapper under which these calls fail, or `None` without strace.
 fn failing(calls: &str, error: &str, threads: Threads) -> Option<Vec<String>> {
-    let possible = Command::new("strace")
-        .args(["-D", "-o", "/dev/null", "true"])
-        .status();
-    only_where!(
-        possible.is_ok_and(|status| status.success()),
-        &format!("{calls} failing with {error}"),
-        "strace does not run here",
-        None
-    );
+    let what = format!("{calls} failing with {error}");
+    only_where!(can_trace(), &what, "strace does not run here", None);
     let (names, when) = calls.split_once(':').unwrap_or((calls, "when=1+"));
     let inject = format!("inject={names}:error={error}:{when}");
     let trace = format!("trace={names}");
-    let mut words = vec![
-        "strace",
-        "-D",
-        "-o",
-        "/dev/null",
-        "-e",
-        &trace,
-        "-e",
-        &inject,
-    ];
+    let mut words = words("strace -D -o /dev/null");
+    words.extend(["-e", &trace, "-e", &inject]);
     words.extend((threads == Threads::All).then_some("-f"));
     Some(words.into_iter().map(str::to_owned).collect())
 }

@@ -9,14 +9,8 @@ const MIB: usize = 1 << 20;
 #[test]
 fn an_address_at_its_limit_gets_no_more_connections() {
     for dispatch in ["round-robin", "least-connections", "reuse-port"] {
-        let mut server = TestServer::start(&[
-            "--threads",
-            "3",
-            "--dispatch",
-            dispatch,
-            "--max-connections-per-ip",
-            "3",
-        ]);
+        let args = format!("--threads 3 --max-connections-per-ip 3 --dispatch {dispatch}");
+        let mut server = TestServer::start(&words(&args));
         server.dir.place("here", "value");
         let from = |host: u8| Raw::connect_from([127, 0, 0, host], server.addr);
         let mut open: Vec<Raw> = (0..3).map(|_| from(2)).collect();
@@ -185,15 +179,9 @@ fn a_value_longer_than_max_staged_is_413() {
 #[test]
 fn every_reservation_is_released() {
     let durability = by_engine(&["--durability", "os"][..], &[]);
-    let server = Launch::new(
-        &[
-            &["--max-staged", "100KiB", "--max-staged-per-client", "0"][..],
-            durability,
-        ]
-        .concat(),
-    )
-    .on(&DataDir::in_memory())
-    .start();
+    let args = ["--max-staged", "100KiB", "--max-staged-per-client", "0"];
+    let launch = Launch::new(&[&args[..], durability].concat());
+    let server = launch.on(&DataDir::in_memory()).start();
     let mut connection = server.connect();
     let value = pattern(1, 50_000);
     for n in 0..by_engine(2000, 300) {
@@ -207,10 +195,9 @@ fn every_reservation_is_released() {
         cut.reset();
     }
     let failing = |lines: &str| {
-        let head =
-            format!("PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: 50000\r\n{lines}\r\n\r\n");
-        let answer = server.connect().ask([head.as_bytes(), &value].concat());
-        answer.status
+        server
+            .request("PUT", "/k", &format!("{lines}\r\n"), &value)
+            .status
     };
     let comes = || failing("If-Match: \"another\"") == 412;
     eventually("what was cut off has gone", comes);

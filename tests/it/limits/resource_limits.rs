@@ -19,14 +19,8 @@ fn a_body_over_max_body_is_refused_and_one_at_it_is_stored() {
 
         server.store("k", &value[..limit]);
         let mut connection = server.connect();
-        connection.send(
-            [
-                head.as_bytes(),
-                &chunked(value[..limit].chunks(999)),
-                b"0\r\n\r\n",
-            ]
-            .concat(),
-        );
+        let chunks = chunked(value[..limit].chunks(999));
+        connection.send([head.as_bytes(), &chunks, b"0\r\n\r\n"].concat());
         let status = connection.answer().status;
         assert_eq!(status, 200, "chunked, at the limit of {option}");
         assert!(server.dir.read("k") == value[..limit]);
@@ -85,16 +79,10 @@ fn running_out_of_descriptors_pauses_accepting_and_recovers() {
 }
 
 fn run_out_of_descriptors(threads: &str) {
-    let mut server = Launch::new(&[
-        "--threads",
-        threads,
-        "--max-connections",
-        "1000",
-        "--header-timeout",
-        "60s",
-    ])
-    .through(&["prlimit", "--nofile=64:64"])
-    .start();
+    let args = words("--max-connections 1000 --header-timeout 60s --threads");
+    let launch = Launch::new(&[args, vec![threads]].concat());
+    let launch = launch.through(&["prlimit", "--nofile=64:64"]);
+    let mut server = launch.start();
     let at_rest = server.proc().sockets();
     server.store("here", "value");
     // A cached value needs no descriptor: the client that is accepted first may leave none.

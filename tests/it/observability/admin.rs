@@ -23,27 +23,14 @@ fn only_the_own_pages_answer_below_their_prefix() {
     }
 }
 
-/// `-` is a key like any other.
-#[test]
-fn a_hyphen_is_a_key() {
-    let server = TestServer::start(&[]);
-    server.store("-", "value");
-    assert_eq!(server.get("-").body, b"value");
-}
-
 #[test]
 fn admin_has_a_listener_and_a_thread_of_its_own() {
     clear_only!("its line is of http");
     let mut server = TestServer::start(&["--threads", "1", "--admin", "127.0.0.1:0"]);
     let admin = server.admin();
     assert_ne!(admin, server.addr);
-    assert!(
-        server
-            .proc()
-            .threads()
-            .iter()
-            .any(|(name, _)| name == "admin")
-    );
+    let threads = server.proc().threads();
+    assert!(threads.iter().any(|(name, _)| name == "admin"));
     let on = |addr, method: &str, path: &str| {
         let line = format!("{method} /{path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
         Raw::connect(addr).ask(line).status

@@ -200,10 +200,8 @@ fn every_promised_metric_is_there_from_the_start() {
     let mut others = words(by_engine(OF_A_STORE, OF_A_DIRECTORY)).into_iter();
     assert!(others.all(|name| !told.contains(name)), "{told:?}");
     let build = scrape.all("data_server_build_info", &[]).next();
-    assert_eq!(
-        build.expect("one").labels["version"],
-        env!("CARGO_PKG_VERSION")
-    );
+    let expected = env!("CARGO_PKG_VERSION");
+    assert_eq!(build.expect("one").labels["version"], expected);
 }
 
 /// promtool is the judge where it is installed.

@@ -190,13 +190,8 @@ impl Drop for Varnish {
 }
 
 fn through(addr: SocketAddr, target: &str) -> Response {
-    ask(
-        &mut Raw::connect(addr),
-        "GET",
-        target,
-        "Connection: close\r\n",
-        b"",
-    )
+    let mut raw = Raw::connect(addr);
+    ask(&mut raw, "GET", target, "Connection: close\r\n", b"")
 }
 
 /// Reads a value until the proxy has it, replaces it, and reads it again; then the same with a key that is missing at first.

@@ -66,12 +66,8 @@ fn each_failure_of_the_store_has_its_status() {
 fn a_refusal_says_its_code_to_the_log_alone() {
     let stub = Stub::start();
     let mut server = serve_plainly(&stub.bucket, &[]);
-    stub.fail(
-        "GET",
-        "key",
-        Refuse(403, "AccessDeniedForThisKey", None),
-        ALWAYS,
-    );
+    let refuse = Refuse(403, "AccessDeniedForThisKey", None);
+    stub.fail("GET", "key", refuse, ALWAYS);
     let answer = send(&server, "GET", "key", "", b"");
     assert!(!String::from_utf8_lossy(&answer.body).contains("AccessDeniedForThisKey"));
     server.stop();
@@ -125,12 +121,8 @@ fn a_write_that_was_made_is_acknowledged_although_its_answer_is_lost() {
             let value = vec![b'v'; len];
             stub.fail("PUT", &key, fault.clone(), 1);
             let answer = send(&server, "PUT", &key, "If-None-Match: *\r\n", &value);
-            assert_eq!(
-                answer.status,
-                200,
-                "{len} {fault:?}: {}",
-                String::from_utf8_lossy(&answer.body)
-            );
+            let said = String::from_utf8_lossy(&answer.body);
+            assert_eq!(answer.status, 200, "{len} {fault:?}: {said}");
             assert_eq!(answer.must("etag"), server.get(&key).must("etag"));
             let count = stub.asked_for("PUT", &key).len();
             assert_eq!(count, 1, "{fault:?}: it is sent once");

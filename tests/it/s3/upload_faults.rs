@@ -270,12 +270,8 @@ fn a_client_that_lost_the_answer_of_the_last_part_learns_that_it_was_published()
         // It is published, and that is not kept; of a long one the length is kept before.
         let before = usize::from(len > MIB);
         stub.fail("PUT", ".data-server/uploads", Fault::None, before);
-        stub.fail(
-            "PUT",
-            ".data-server/uploads",
-            Fault::Refuse(500, "InternalError", None),
-            1,
-        );
+        let refuse = Fault::Refuse(500, "InternalError", None);
+        stub.fail("PUT", ".data-server/uploads", refuse, 1);
         let stored = upload.append(&mut server.connect(), len, true, b"");
         assert_eq!(stored.status, 200, "{stored:?}");
         let raw = &mut server.connect();

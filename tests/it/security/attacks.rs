@@ -192,21 +192,14 @@ fn each_attack_is_refused_and_smuggles_nothing() {
         let answers = told.matches("HTTP/1.1 ").count();
         let is_first = told.starts_with(&format!("HTTP/1.1 {status} "));
         if !is_first || answers > 1 + usize::from(follows) || !stored.is_empty() {
-            faults.push(format!(
-                "class {class}, {}: {told}, {stored:?}",
-                text.escape_debug()
-            ));
+            let text = text.escape_debug();
+            faults.push(format!("class {class}, {text}: {told}, {stored:?}"));
         }
         assert!(!told.contains("secret"), "{text}");
         server.dir.clear();
     }
-    assert!(
-        faults.is_empty(),
-        "{} of {}:\n{}",
-        faults.len(),
-        rows.count(),
-        faults.join("\n")
-    );
+    let (found, all) = (faults.len(), rows.count());
+    assert_eq!(found, 0, "of {all}:\n{}", faults.join("\n"));
     server.dir.assert_nothing_staged();
     let outside = std::fs::read(server.dir.outside("outside"));
     assert_eq!(outside.expect("the file outside"), b"secret");
@@ -248,16 +241,12 @@ fn class_12_heads_are_held_to_their_limits() {
     server.dir.place("here", "value");
     let padded = |len: usize| {
         let empty = "GET /here HTTP/1.1\r\nHost: t\r\nX: \r\n\r\n".len();
-        format!(
-            "GET /here HTTP/1.1\r\nHost: t\r\nX: {}\r\n\r\n",
-            "x".repeat(len - empty)
-        )
+        let padding = "x".repeat(len - empty);
+        format!("GET /here HTTP/1.1\r\nHost: t\r\nX: {padding}\r\n\r\n")
     };
     let many = |fields: usize| {
-        format!(
-            "GET /here HTTP/1.1\r\nHost: t\r\n{}\r\n",
-            "X: y\r\n".repeat(fields - 1)
-        )
+        let fields = "X: y\r\n".repeat(fields - 1);
+        format!("GET /here HTTP/1.1\r\nHost: t\r\n{fields}\r\n")
     };
     let long = |len: usize| format!("GET /here?{} HTTP/1.1\r\nHost: t\r\n\r\n", "q".repeat(len));
     let ask = |request: String| {

@@ -102,10 +102,8 @@ fn the_admin_listener_accepts_its_own_address() {
     let metrics = |host: &str, admin: &str| {
         let server = start(&["--admin", admin], "127.0.0.1:0");
         let addr = SocketAddr::from(([127, 0, 0, 1], server.admin().port()));
-        let request = format!(
-            "GET /-/healthz HTTP/1.1\r\nHost: {host}:{}\r\n\r\n",
-            addr.port()
-        );
+        let port = addr.port();
+        let request = format!("GET /-/healthz HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n");
         assert_eq!(status_for(&server, host), 421);
         Raw::connect(addr).ask(request).status
     };

@@ -101,8 +101,8 @@ fn a_stored_coding_is_not_coded_again_and_digests_are_of_the_stored_bytes() {
         let got = get(&mut raw, "k.txt", "Want-Repr-Digest: sha-256=1\r\n");
         assert_eq!(got.must("repr-digest"), digest);
         let mut decoded = Vec::new();
-        let mut decoder = GzDecoder::new(&got.body[..]);
-        decoder.read_to_end(&mut decoded).expect("gzip");
+        let mut gzip = GzDecoder::new(&got.body[..]);
+        gzip.read_to_end(&mut decoded).expect("gzip");
         assert!(decoded == text);
         // Only a stored coding prevents the server's own.
         let lines = "Content-Language: de\r\nCache-Control: max-age=9\r\n";
