@@ -119,11 +119,8 @@ fn every_change_of_a_value_changes_its_etag() {
             }
         }
         let etag = server.get("k").header("etag").expect("an ETag").to_owned();
-        assert_eq!(
-            server.ask("HEAD", "k").header("etag"),
-            Some(etag.as_str()),
-            "the same value, the same ETag"
-        );
+        // The same value has the same ETag.
+        assert_eq!(server.ask("HEAD", "k").must("etag"), etag);
         let is_right = etag.starts_with('"') && etag.ends_with('"') && etag.len() > 2;
         assert!(is_right, "{etag}");
         let is_right = !seen.contains(&etag);

@@ -167,10 +167,7 @@ fn the_page_never_parses_text_as_markup() {
     assert!(!frame.contains(" style="), "a style in an attribute");
     for external in ["src=\"http", "href=\"http", "url(", "@import"] {
         let is_right = !document.contains(external);
-        assert!(
-            is_right,
-            "{external}: the page loads nothing from elsewhere"
-        );
+        assert!(is_right, "{external}: it loads nothing from elsewhere");
     }
 }
 

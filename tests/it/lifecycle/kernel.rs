@@ -133,11 +133,9 @@ fn an_unprivileged_user_has_the_same_contract() {
     let dir = DataDir::temporary();
     let parent = dir.outside(".");
     let opened = fs::set_permissions(&parent, fs::Permissions::from_mode(0o755));
-    only_where!(
-        opened.is_ok() && chown(dir.path(), Some(NOBODY), Some(NOBODY)).is_ok(),
-        "a server without rights",
-        "only root can take them away"
-    );
+    let is_given = opened.is_ok() && chown(dir.path(), Some(NOBODY), Some(NOBODY)).is_ok();
+    let why = "only root can take them away";
+    only_where!(is_given, "a server without rights", why);
     let server = Launch::new(&[])
         .on(&dir)
         .through(&words(

@@ -266,11 +266,8 @@ fn writes_of_an_immutable_value_are_403() {
         let done = Command::new("chattr").arg(flag).arg(&file).status();
         done.is_ok_and(|status| status.success())
     };
-    only_where!(
-        chattr("+i"),
-        "an immutable value",
-        "chattr does not work here"
-    );
+    let why = "chattr does not work here";
+    only_where!(chattr("+i"), "an immutable value", why);
     let put = server.put("k", "new value").status;
     let delete = server.ask("DELETE", "k").status;
     assert!(chattr("-i"));

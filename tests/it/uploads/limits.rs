@@ -40,10 +40,8 @@ fn what_is_received_counts_in_max_staged_also_after_a_restart() {
     let grows = Resumable::create(&mut server.connect(), "l", "", &pattern(1, 300_000));
     let part = pattern(2, 200_000);
     let refused = grows.append(&mut server.connect(), 300_000, false, &part);
-    assert_eq!(
-        refused.status, 204,
-        "what is announced and has not come counts for nothing"
-    );
+    // What is announced and has not come counts for nothing.
+    assert_eq!(refused.status, 204);
     let part = pattern(3, 548_576);
     let refused = grows.append(&mut server.connect(), 500_000, false, &part);
     assert_eq!(refused.status, 503);
