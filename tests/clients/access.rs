@@ -2,21 +2,32 @@
 
 use crate::client::Client;
 use crate::plain::{GRADLE_HOME, GRADLE_SETTINGS};
+use crate::support::needed;
+
+/// A server by the file `access.toml`, and one to whose prefix only one with the password `sesame` comes: `protect NAME PREFIX`.
+const SERVE: &str = r#"
+serve() {
+    chmod 600 access.toml
+    data-server --dir private --listen 127.0.0.1:8082 --access access.toml > out.log 2> err.log &
+    until grep -qs listening out.log; do sleep 0.1; done
+}
+protect() {
+    cat > access.toml <<END
+[[subject]]
+name = "$1"
+password = '$(echo sesame | data-server hash-password)'
+[[rule]]
+who = ["$1"]
+prefix = "$2"
+may = ["read", "write"]
+END
+    serve
+}
+"#;
 
 /// A build cache that only one with a password may fill.
 const GRADLE: &str = r#"
-cat > access.toml <<END
-[[subject]]
-name = "builder"
-password = '$(echo sesame | data-server hash-password)'
-[[rule]]
-who = ["builder"]
-prefix = "gradle/"
-may = ["read", "write"]
-END
-chmod 600 access.toml
-data-server --dir private --listen 127.0.0.1:8082 --access access.toml > out.log 2> err.log &
-until grep -qs listening out.log; do sleep 0.1; done
+protect builder gradle/
 mkdir -p src/main/java
 echo 'public class Hello { }' > src/main/java/Hello.java
 echo "apply plugin: 'java'" > build.gradle
@@ -51,28 +62,16 @@ wait
 
 #[test]
 fn gradle_fills_a_cache_with_a_password_and_not_without() {
-    let Some(mut client) = Client::of("Gradle") else {
-        return;
-    };
+    let mut client = needed!(Client::of("Gradle"));
     client.run(GRADLE_HOME);
     client.place(GRADLE_SETTINGS.0, GRADLE_SETTINGS.1);
+    client.run(SERVE);
     client.run(GRADLE);
 }
 
 /// Data that only one with a password may push and pull.
 const DVC: &str = r#"
-cat > access.toml <<END
-[[subject]]
-name = "alice"
-password = '$(echo sesame | data-server hash-password)'
-[[rule]]
-who = ["alice"]
-prefix = "dvc/"
-may = ["read", "write"]
-END
-chmod 600 access.toml
-data-server --dir private --listen 127.0.0.1:8082 --access access.toml > out.log 2> err.log &
-until grep -qs listening out.log; do sleep 0.1; done
+protect alice dvc/
 mkdir work
 cd work
 git init -q
@@ -103,13 +102,10 @@ wait
 
 #[test]
 fn dvc_pushes_and_pulls_with_a_password_and_not_without() {
-    let Some(mut client) = Client::of("DVC") else {
-        return;
-    };
-    client.place(
-        ".config/dvc/config",
-        "[core]\nanalytics = false\ncheck_update = false\n",
-    );
+    let mut client = needed!(Client::of("DVC"));
+    let quiet = "[core]\nanalytics = false\ncheck_update = false\n";
+    client.place(".config/dvc/config", quiet);
+    client.run(SERVE);
     client.run(DVC);
 }
 
@@ -133,9 +129,7 @@ who = ["alice"]
 prefix = "alice/"
 may = ["read", "write", "list"]
 END
-chmod 600 access.toml
-data-server --dir private --listen 127.0.0.1:8082 --access access.toml > out.log 2> err.log &
-until grep -qs listening out.log; do sleep 0.1; done
+serve
 P=127.0.0.1:8082
 T=$(sed 's/+/%2B/g; s/\//%2F/g' token)
 mkdir -p private/ci private/alice
@@ -205,8 +199,7 @@ wait
 
 #[test]
 fn clients_say_that_they_are_refused_and_why() {
-    let Some(mut client) = Client::of("Tokens and passwords") else {
-        return;
-    };
+    let mut client = needed!(Client::of("Tokens and passwords"));
+    client.run(SERVE);
     client.run(REFUSED);
 }

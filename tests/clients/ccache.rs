@@ -1,6 +1,7 @@
 //! ccache: each layout of its remote storage has what it stored after the local cache is gone.
 
 use crate::client::{Client, files};
+use crate::support::needed;
 
 /// Each of 4 files is a miss, and after the local cache is gone a hit.
 const EACH_LAYOUT: &str = r#"
@@ -23,9 +24,7 @@ compile; counts
 
 #[test]
 fn the_lines_for_ccache_run() {
-    let Some(mut client) = Client::of("ccache") else {
-        return;
-    };
+    let mut client = needed!(Client::of("ccache"));
     client.play();
     // The result, and the manifest that leads to it, in folders by the first byte.
     let stored = files(&client.server().dir.file("ccache"));

@@ -1,6 +1,7 @@
 //! DVC: data that is pushed and pulled.
 
 use crate::client::Client;
+use crate::support::needed;
 
 /// 2,000 files.
 const MANY: &str = r#"
@@ -16,13 +17,9 @@ cat many/* | sort -u | wc -l
 
 #[test]
 fn the_lines_for_dvc_run() {
-    let Some(mut client) = Client::of("DVC") else {
-        return;
-    };
-    client.place(
-        ".config/dvc/config",
-        "[core]\nanalytics = false\ncheck_update = false\n",
-    );
+    let mut client = needed!(Client::of("DVC"));
+    let quiet = "[core]\nanalytics = false\ncheck_update = false\n";
+    client.place(".config/dvc/config", quiet);
     client.play();
     // 20 files and the list of them, by their hashes.
     assert_eq!(client.server().dir.names().len(), 21);

@@ -1,6 +1,7 @@
 //! Clients of which the lines of the page say nearly all: one row for each.
 
 use crate::client::Client;
+use crate::support::needed;
 
 /// What stands around the lines of a section.
 #[derive(Default)]
@@ -20,9 +21,7 @@ struct Case {
 
 impl Case {
     fn run(&self, client: Option<Client>) {
-        let Some(mut client) = client else {
-            return;
-        };
+        let mut client = needed!(client);
         for (path, text) in self.home {
             client.place(path, text);
         }

@@ -1,14 +1,11 @@
 //! Clients of S3 and Azure: single objects work, and all else they ask for leaves the value and is told why.
 
-use std::path::Path;
-
 use crate::client::Client;
+use crate::support::prelude::*;
 
 #[test]
 fn the_lines_for_boto3_run_and_what_means_something_else_is_refused() {
-    let Some(mut client) = Client::of("boto3 and Azure") else {
-        return;
-    };
+    let mut client = needed!(Client::of("boto3 and Azure"));
     client.play();
     client.server().dir.assert_holds(&["data/greeting"]);
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/programs");

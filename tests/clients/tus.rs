@@ -1,13 +1,9 @@
 //! tus-js-client: uploads that break off, and a server that is killed between their parts.
 
-use std::fs;
 use std::os::unix::fs::symlink;
-use std::process::Command;
-
-use rustix::process::Signal;
 
 use crate::client::{Client, installed};
-use crate::support::{DataDir, Launch, eventually, pattern};
+use crate::support::prelude::*;
 
 /// Uploads the file of the first argument to the key of the second, in parts of 256 KiB.
 const PROGRAM: &str = "
@@ -27,9 +23,7 @@ upload.start();
 
 #[test]
 fn the_lines_for_tus_js_client_run() {
-    let Some(mut client) = Client::of("tus-js-client") else {
-        return;
-    };
+    let mut client = needed!(Client::of("tus-js-client"));
     let modules = installed().join("npm/node_modules");
     symlink(&modules, client.home().join("node_modules")).expect("a link");
     client.play();
@@ -47,9 +41,8 @@ fn the_lines_for_tus_js_client_run() {
         .args(["kills.mjs", "value", &endpoint]);
     let mut uploading = node.spawn().expect("node");
     for kill in 1..=4 {
-        eventually("more has been received", || {
-            received(&dir) >= kill * 4_000_000
-        });
+        let comes = || received(&dir) >= kill * 4_000_000;
+        eventually("more has been received", comes);
         server.signal(Signal::KILL);
         assert_eq!(server.exit(), None);
         server = Launch::new(&[]).on(&dir).listen(&addr).start();

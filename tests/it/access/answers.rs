@@ -1,7 +1,7 @@
 //! Proves how clients are told: challenges, the order of refusals, what caches may keep, and what pages of others may see.
 
 use super::{basic, bearer, rule, serve, subject, token};
-use crate::support::{DataDir, Event, Launch, ask};
+use crate::support::prelude::*;
 
 fn policy() -> String {
     let rules = rule("ann", "", &["read", "write", "delete", "list", "watch"])
@@ -13,39 +13,17 @@ fn policy() -> String {
 fn a_client_is_asked_who_it_is_in_the_two_ways_that_are_understood() {
     let dir = DataDir::temporary();
     let server = serve(&dir, &policy(), &[]);
-    let answer = ask(
-        &mut server.connect(),
-        "GET",
-        "/key",
-        "Accept: application/problem+json\r\n",
-        b"",
-    );
+    let raw = &mut server.connect();
+    let accept = "Accept: application/problem+json\r\n";
+    let answer = ask(raw, "GET", "/key", accept, b"");
     assert_eq!(answer.status, 401);
-    let challenges: Vec<_> = answer
-        .headers
-        .iter()
-        .filter(|(name, _)| name == "www-authenticate")
-        .collect();
-    let challenges: Vec<_> = challenges.iter().map(|(_, value)| value.as_str()).collect();
-    assert_eq!(
-        challenges,
-        [
-            "Basic realm=\"a realm\", charset=\"UTF-8\"",
-            "Bearer realm=\"a realm\""
-        ]
-    );
+    let challenges = answer.all("www-authenticate");
+    let both = r#"Basic realm="a realm", charset="UTF-8", Bearer realm="a realm""#;
+    assert_eq!(challenges, both);
     let problem = String::from_utf8(answer.body).unwrap();
-    assert!(
-        problem.contains("urn:data-server:problem:unauthenticated"),
-        "{problem}"
-    );
-    let denied = ask(
-        &mut server.connect(),
-        "GET",
-        "/-/metrics",
-        &bearer("ann"),
-        b"",
-    );
+    let is_right = problem.contains("urn:data-server:problem:unauthenticated");
+    assert!(is_right, "{problem}");
+    let denied = ask(raw, "GET", "/-/metrics", &bearer("ann"), b"");
     assert_eq!(denied.status, 403);
     let denied = String::from_utf8(denied.body).unwrap();
     assert!(denied.contains("the right to metrics"), "{denied}");
@@ -59,7 +37,7 @@ fn a_browser_is_asked_with_a_line_of_text_whatever_it_asks_for() {
     let server = serve(&dir, &policy(), &[]);
     let lines = "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\nSec-Fetch-Site: none\r\n";
     for target in ["/", "/folder/", "/folder/key", "/folder/none", "/-/metrics"] {
-        let answer = ask(&mut server.connect(), "GET", target, lines, b"");
+        let answer = server.request("GET", target, lines, b"");
         assert_eq!(answer.status, 401, "{target}");
         assert_eq!(answer.must("content-type"), "text/plain; charset=utf-8");
         assert_eq!(answer.must("x-content-type-options"), "nosniff");
@@ -92,11 +70,7 @@ fn a_token_is_taken_as_bearer_and_as_the_password_of_any_name() {
 fn what_one_may_not_read_is_answered_in_the_same_bytes_whether_it_is_there_or_not() {
     let dir = DataDir::temporary();
     dir.place("hidden", "v");
-    let text = format!(
-        "{}{}",
-        subject("bob"),
-        rule("bob", "mine/", &["read", "write", "delete"])
-    );
+    let text = subject("bob") + &rule("bob", "mine/", &["read", "write", "delete"]);
     let server = serve(&dir, &text, &[]);
     let mut connection = server.connect();
     for (method, lines) in [
@@ -124,18 +98,17 @@ fn what_one_may_not_read_is_answered_in_the_same_bytes_whether_it_is_there_or_no
 fn a_body_is_not_asked_for_before_it_is_known_who_sends_it() {
     let dir = DataDir::temporary();
     let server = serve(&dir, &policy(), &[]);
-    for (lines, status) in [(String::new(), 401), (bearer("unknown"), 401)] {
+    let head = |lines: &str| {
+        let lines = format!("\r\nExpect: 100-continue\r\n{lines}\r\n");
+        put_head("key", 5).replace("\r\n\r\n", &lines)
+    };
+    for lines in [String::new(), bearer("unknown")] {
         let mut connection = server.connect();
-        connection.send(format!(
-            "PUT /key HTTP/1.1\r\nHost: t\r\n{lines}Expect: 100-continue\r\nContent-Length: 5\r\n\r\n"
-        ));
-        assert_eq!(connection.head().status, status, "{lines}");
+        connection.send(head(&lines));
+        assert_eq!(connection.head().status, 401, "{lines}");
     }
     let mut connection = server.connect();
-    let ann = bearer("ann");
-    connection.send(format!(
-        "PUT /key HTTP/1.1\r\nHost: t\r\n{ann}Expect: 100-continue\r\nContent-Length: 5\r\n\r\n"
-    ));
+    connection.send(head(&bearer("ann")));
     assert_eq!(connection.head().status, 100);
     connection.send("value");
     assert_eq!(connection.answer().status, 200);
@@ -147,12 +120,7 @@ fn a_wrong_host_and_another_site_are_refused_before_it_is_asked_who_it_is() {
     let dir = DataDir::temporary();
     dir.place("key", "v");
     dir.place("public/key", "v");
-    let allowed = [
-        "--allowed-host",
-        "t",
-        "--cors-origin",
-        "https://app.example",
-    ];
+    let allowed = words("--allowed-host t --cors-origin https://app.example");
     let server = serve(&dir, &policy(), &allowed);
     let get = |host: &str, lines: &str, target: &str| {
         let mut connection = server.connect();
@@ -162,20 +130,16 @@ fn a_wrong_host_and_another_site_are_refused_before_it_is_asked_who_it_is() {
         connection.answer().status
     };
     let ann = basic("ann", &token("ann"));
-    let (foreign, own) = (
-        "Sec-Fetch-Site: cross-site\r\n",
-        "Sec-Fetch-Site: same-origin\r\n",
-    );
+    let foreign = "Sec-Fetch-Site: cross-site\r\n";
+    let own = "Sec-Fetch-Site: same-origin\r\n";
     let friend = "Sec-Fetch-Site: cross-site\r\nOrigin: https://app.example\r\n";
     assert_eq!(get("other.example", &ann, "/key"), 421);
     assert_eq!(get("other.example", "", "/key"), 421);
     // Browsers send Basic by themselves, whichever page asks; a program sets a token.
     assert_eq!(get("t", &(ann.clone() + foreign), "/key"), 403);
     assert_eq!(get("t", &(ann.clone() + own), "/key"), 200);
-    assert_eq!(
-        get("t", &(ann.clone() + "Sec-Fetch-Site: none\r\n"), "/key"),
-        200
-    );
+    let found = get("t", &(ann.clone() + "Sec-Fetch-Site: none\r\n"), "/key");
+    assert_eq!(found, 200);
     assert_eq!(get("t", &(ann.clone() + friend), "/key"), 200);
     assert_eq!(get("t", &(bearer("ann") + foreign), "/key"), 200);
     assert_eq!(get("t", foreign, "/public/key"), 200);
@@ -193,17 +157,10 @@ fn a_preflight_proves_nothing_and_no_page_may_send_what_the_browser_knows() {
     let preflight = ask(&mut connection, "OPTIONS", "/key", &lines, b"");
     assert_eq!(preflight.status, 204);
     let allowed = preflight.header("access-control-allow-headers").unwrap();
-    assert!(
-        allowed.split(", ").any(|name| name == "authorization"),
-        "{allowed}"
-    );
-    let asked = ask(
-        &mut connection,
-        "PUT",
-        "/key",
-        &(bearer("ann") + origin),
-        b"v",
-    );
+    let is_right = allowed.split(", ").any(|name| name == "authorization");
+    assert!(is_right, "{allowed}");
+    let lines = bearer("ann") + origin;
+    let asked = ask(&mut connection, "PUT", "/key", &lines, b"v");
     assert_eq!(asked.status, 200);
     for answer in [preflight, asked] {
         assert_eq!(answer.header("access-control-allow-credentials"), None);
@@ -217,21 +174,13 @@ fn caches_keep_what_anonymous_clients_may_read_and_nothing_else() {
     let mut connection = server.connect();
     let ann = bearer("ann");
     let lines = ann.clone() + "Cache-Control: public, max-age=60\r\n";
-    assert_eq!(
-        ask(&mut connection, "PUT", "/public/key", &lines, b"v").status,
-        200
-    );
+    let status = ask(&mut connection, "PUT", "/public/key", &lines, b"v").status;
+    assert_eq!(status, 200);
     let mut get = |lines: &str| {
         let answer = ask(&mut connection, "GET", "/public/key", lines, b"");
         assert_eq!(answer.status, 200);
-        let all = |name| {
-            let values = answer.headers.iter().filter(|(n, _)| n == name);
-            values
-                .map(|(_, value)| value.clone())
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
-        (all("cache-control"), all("vary").contains("authorization"))
+        let by_whom = answer.all("vary").contains("authorization");
+        (answer.all("cache-control"), by_whom)
     };
     assert_eq!(get(""), ("public, max-age=60".to_owned(), true));
     assert_eq!(get(&ann), ("private, max-age=60".to_owned(), true));
@@ -246,13 +195,8 @@ fn the_access_log_names_the_subject_and_no_secret() {
     let dir = DataDir::temporary();
     let mut server = serve(&dir, &policy(), &["--access-log", "--threads", "1"]);
     let mut connection = server.connect();
-    ask(
-        &mut connection,
-        "PUT",
-        "/key",
-        &basic("x", &token("ann")),
-        b"v",
-    );
+    let proof = basic("x", &token("ann"));
+    ask(&mut connection, "PUT", "/key", &proof, b"v");
     ask(&mut connection, "GET", "/key", "", b"");
     ask(&mut connection, "GET", "/key", &bearer("unknown"), b"");
     server.stop();
@@ -261,10 +205,8 @@ fn the_access_log_names_the_subject_and_no_secret() {
     let lines: Vec<_> = events.filter(|event| event.target == "access").collect();
     let subject = |line: &Event| line.has("subject").then(|| line.field("subject"));
     let subjects: Vec<_> = lines.iter().map(subject).collect();
-    assert_eq!(
-        subjects,
-        [Some("ann".to_owned()), Some("anonymous".to_owned()), None]
-    );
+    let [ann, anonymous] = ["ann", "anonymous"].map(|name| Some(name.to_owned()));
+    assert_eq!(subjects, [ann, anonymous, None]);
     for secret in [token("ann"), token("unknown")] {
         assert!(log.iter().all(|line| !line.contains(&secret)), "{log:#?}");
     }

@@ -1,15 +1,12 @@
 //! Proves that `--audit-log` tells of each change and of each refusal of who asks, once, and that no secret is in any output.
 
-use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rustix::process::Signal;
 
 use super::{basic, bearer, rule, subject, token, write};
-use crate::support::{DataDir, Event, Launch, Scrape, TestServer, ask, left_out};
+use crate::support::prelude::*;
 
 /// What signs links here.
 const SECRET: &str = "planted-secret-of-links-0123456789abcdef";
@@ -60,7 +57,7 @@ fn sign(dir: &DataDir, target: &str, options: &[&str]) -> String {
 
 /// The status of a request on a connection of its own.
 fn status(server: &TestServer, method: &str, target: &str, lines: &str, body: &[u8]) -> u16 {
-    ask(&mut server.connect(), method, target, lines, body).status
+    server.request(method, target, lines, body).status
 }
 
 /// A form with two files, without its end.
@@ -107,10 +104,8 @@ fn each_change_and_each_refusal_is_told_once() {
     assert_eq!(did("PUT", "/a?x=planted", &ann, b"v"), 200);
     assert_eq!(did("PUT", "/a", &by_token, b"v"), 200);
     assert_eq!(did("GET", "/a", &ann, b""), 200);
-    assert_eq!(
-        did("PUT", "/a", &(ann.clone() + "If-None-Match: *\r\n"), b"v"),
-        412
-    );
+    let found = did("PUT", "/a", &(ann.clone() + "If-None-Match: *\r\n"), b"v");
+    assert_eq!(found, 412);
     assert_eq!(did("DELETE", "/a", &ann, b""), 200);
     assert_eq!(did("DELETE", "/a", &ann, b""), 404);
     assert_eq!(did("GET", "/a", "", b""), 401);
@@ -129,7 +124,7 @@ fn each_change_and_each_refusal_is_told_once() {
     assert_eq!(post(&server, "carl", beyond), 403);
     for ends in ["PATCH", "DELETE"] {
         let lines = format!("{carl}Upload-Complete: ?0\r\n");
-        let made = ask(&mut server.connect(), "PUT", "/in/up%20", &lines, b"1");
+        let made = server.request("PUT", "/in/up%20", &lines, b"1");
         assert_eq!(made.status, 201);
         let upload = made.must("location").to_owned();
         let part = "Content-Type: application/partial-upload\r\nUpload-Offset: 1\r\nUpload-Complete: ?1\r\nContent-Length: 1\r\n";
@@ -181,9 +176,8 @@ fn who_has_to_wait_is_told_and_a_password_that_no_subject_has() {
         .on(&dir)
         .start();
     let pair = basic("ann", "none");
-    let answers: Vec<_> = (0..15)
-        .map(|_| status(&server, "GET", "/a", &pair, b""))
-        .collect();
+    let answers = (0..15).map(|_| status(&server, "GET", "/a", &pair, b""));
+    let answers: Vec<_> = answers.collect();
     server.stop();
     let problem = |status| match status {
         401 => "unauthenticated",
@@ -207,9 +201,8 @@ fn changes_are_told_without_rules_and_whatever_the_access_log_leaves_out() {
     }
     server.stop();
     let log = server.log();
-    let expected: Vec<_> = (0..5)
-        .map(|at| format!("- nothing changed PUT /{at} 200"))
-        .collect();
+    let expected = (0..5).map(|at| format!("- nothing changed PUT /{at} 200"));
+    let expected: Vec<_> = expected.collect();
     assert_eq!(told(&log), expected);
     let events = log.iter().filter_map(|line| Event::parse(line));
     assert_eq!(events.filter(|event| event.target == "access").count(), 1);
@@ -218,20 +211,11 @@ fn changes_are_told_without_rules_and_whatever_the_access_log_leaves_out() {
 #[test]
 fn no_output_has_a_secret() {
     let dir = DataDir::temporary();
-    let args = [
-        "--audit-log",
-        "--access-log",
-        "--log-level",
-        "trace",
-        "--server-timing",
-    ];
+    let args = words("--audit-log --access-log --log-level trace --server-timing");
     let mut server = start(&dir, &args);
     let link = sign(&dir, "/a", &[]);
-    let signature = link
-        .split_once("signature=")
-        .expect("a signature")
-        .1
-        .to_owned();
+    let signature = link.split_once("signature=").expect("a signature").1;
+    let signature = signature.to_owned();
     let bad_link = format!("{link}x");
     let (wrong_token, wrong_password) = (token("planted"), "planted guess");
     let fields = [

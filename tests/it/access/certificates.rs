@@ -1,7 +1,7 @@
 //! Proves that a client certificate proves who asks.
 
 use super::{bearer, rule, subject, write};
-use crate::support::{Authority, DataDir, Launch, Raw, TlsClient};
+use crate::support::prelude::*;
 
 #[test]
 fn a_client_is_who_its_certificate_names() {
@@ -29,10 +29,8 @@ fn a_client_is_who_its_certificate_names() {
         &["--tls-client-auth", "allow"],
     ]
     .concat();
-    let server = Launch::new(&options)
-        .on(&dir)
-        .listen("https://127.0.0.1:0")
-        .start();
+    let launch = Launch::new(&options).on(&dir).listen("https://127.0.0.1:0");
+    let server = launch.start();
     let get = |client: &TlsClient, lines: &str| {
         let mut raw = Raw::connect_tls(server.addr, client);
         raw.ask(format!("GET /key HTTP/1.1\r\nHost: t\r\n{lines}\r\n"))

@@ -1,11 +1,7 @@
 //! Proves what it costs to fail, and to be another than one says: limits, equal answers, passwords that take long to check.
 
-use rustix::process::Signal;
-
 use super::{basic, bearer, rule, serve, subject};
-use crate::support::{
-    DataDir, Events, Follower, Raw, Scrape, Socket, TestServer, ask, directory_only, say,
-};
+use crate::support::prelude::*;
 
 /// The cheapest hash that there is: what a check costs is of interest where a test says so.
 fn hash(password: &str) -> String {
@@ -28,7 +24,7 @@ fn policy() -> String {
 }
 
 fn get(server: &TestServer, lines: &str) -> (u16, Option<u64>) {
-    let answer = ask(&mut server.connect(), "GET", "/key", lines, b"");
+    let answer = server.request("GET", "/key", lines, b"");
     let wait = answer
         .header("retry-after")
         .map(|wait| wait.parse().expect("seconds"));
@@ -50,16 +46,12 @@ fn a_client_that_guesses_has_to_wait_and_keeps_no_other_out() {
     let server = serve(&dir, &policy(), &[]);
     let guesses: Vec<_> = (0..30).map(|_| get(&server, &bearer("guess"))).collect();
     let wrong = guesses.iter().filter(|(status, _)| *status == 401).count();
-    let limited: Vec<_> = guesses
-        .iter()
-        .filter(|(status, _)| *status == 429)
-        .collect();
+    let limited = guesses.iter().filter(|(status, _)| *status == 429);
+    let limited: Vec<_> = limited.collect();
     assert_eq!(wrong + limited.len(), 30);
     assert!((10..=20).contains(&wrong), "{wrong} of 30 were answered");
-    assert!(
-        limited.iter().all(|(_, wait)| matches!(wait, Some(1..=11))),
-        "{limited:?}"
-    );
+    let is_right = limited.iter().all(|(_, wait)| matches!(wait, Some(1..=11)));
+    assert!(is_right, "{limited:?}");
     // From the same address: who proves to be somebody is let through, and who asks as anyone is asked who it is.
     assert_eq!(get(&server, &bearer("ann")).0, 404);
     assert_eq!(get(&server, "").0, 401);
@@ -67,10 +59,8 @@ fn a_client_that_guesses_has_to_wait_and_keeps_no_other_out() {
     assert_eq!(get(&server, &basic("bob", "secret")).0, 429);
     // Another address has failures of its own.
     let mut other = Raw::connect_from([127, 0, 0, 2], server.addr);
-    assert_eq!(
-        ask(&mut other, "GET", "/key", &bearer("guess"), b"").status,
-        401
-    );
+    let found = ask(&mut other, "GET", "/key", &bearer("guess"), b"").status;
+    assert_eq!(found, 401);
     let limited = scrape(&server).sum("data_server_auth_total", &[("result", "limited")]);
     assert!(limited >= 10.0, "{limited}");
     say(&format!("{wrong} of 30 guesses answered"));
@@ -85,18 +75,13 @@ fn a_password_is_checked_once_and_remembered() {
         assert_eq!(get(&server, &bob).0, 404);
     }
     assert_eq!(checks(&server), 1);
-    assert_eq!(
-        scrape(&server).count("data_server_auth_cache_hits_total", &[]),
-        4
-    );
+    let count = scrape(&server).count("data_server_auth_cache_hits_total", &[]);
+    assert_eq!(count, 4);
     assert_eq!(get(&server, &basic("bob", "other")).0, 401);
     assert_eq!(get(&server, &basic("carl", "secret")).0, 401);
     assert_eq!(get(&server, &basic("dora", "secret")).0, 401);
-    assert_eq!(
-        checks(&server),
-        4,
-        "an unknown name is checked as a known one is"
-    );
+    let found = checks(&server);
+    assert_eq!(found, 4, "an unknown name is checked as a known one is");
     assert_eq!(get(&server, &basic("carl", "other")).0, 404);
 }
 
@@ -104,10 +89,8 @@ fn a_password_is_checked_once_and_remembered() {
 fn a_burst_of_equal_passwords_takes_one_check() {
     let dir = DataDir::temporary();
     let server = serve(&dir, &policy(), &["--threads", "2"]);
-    let request = format!(
-        "GET /key HTTP/1.1\r\nHost: t\r\n{}\r\n",
-        basic("bob", "secret")
-    );
+    let bob = basic("bob", "secret");
+    let request = format!("GET /key HTTP/1.1\r\nHost: t\r\n{bob}\r\n");
     let mut connections: Vec<_> = (0..200).map(|_| server.connect()).collect();
     for connection in &mut connections {
         connection.send(&request);
@@ -140,10 +123,8 @@ fn checks_that_wait_are_bounded_and_one_name_keeps_no_other_out() {
     let mut connections: Vec<_> = (0..10).map(|_| server.connect()).collect();
     for connection in &mut connections {
         // It is accepted.
-        assert_eq!(
-            ask(connection, "GET", "/key", &bearer("ann"), b"").status,
-            404
-        );
+        let found = ask(connection, "GET", "/key", &bearer("ann"), b"").status;
+        assert_eq!(found, 404);
     }
     let [guesses @ .., carl, ann] = &mut connections[..] else {
         panic!("ten connections");
@@ -161,17 +142,13 @@ fn checks_that_wait_are_bounded_and_one_name_keeps_no_other_out() {
     server.signal(Signal::CONT);
     // A request of others waits for none of them.
     assert_eq!(ann.answer().status, 404);
-    let answers: Vec<_> = guesses
-        .iter_mut()
-        .map(|guess| guess.answer().status)
-        .collect();
+    let answers = guesses.iter_mut().map(|guess| guess.answer().status);
+    let answers: Vec<_> = answers.collect();
     assert_eq!(carl.answer().status, 404);
     let busy = answers.iter().filter(|status| **status == 503).count();
     assert_eq!(busy, 4, "{answers:?}: 4 of one name at most");
-    assert!(
-        answers.iter().all(|status| matches!(status, 401 | 503)),
-        "{answers:?}"
-    );
+    let is_right = answers.iter().all(|status| matches!(status, 401 | 503));
+    assert!(is_right, "{answers:?}");
 }
 
 #[test]
@@ -179,20 +156,16 @@ fn a_request_of_any_kind_waits_for_its_password() {
     let dir = DataDir::temporary();
     let value = vec![b'v'; 3_000_000];
     let names: Vec<_> = (0..6).map(|at| format!("user{at}")).collect();
-    let subjects: String = names
-        .iter()
-        .map(|name| with_password(name, &hash(name)))
-        .collect();
+    let subjects = names.iter().map(|name| with_password(name, &hash(name)));
+    let subjects: String = subjects.collect();
     let text = subjects + &rule("*", "", &["read", "write", "watch", "list"]);
     let server = serve(&dir, &text, &[]);
     // Each of another name: no password is remembered.
     let line = |at: usize| basic(&names[at], &names[at]);
     let mut connection = server.connect();
-    assert_eq!(
-        ask(&mut connection, "PUT", "/long", &line(0), &value).status,
-        200
-    );
-    let got = ask(&mut server.connect(), "GET", "/long", &line(1), b"");
+    let status = ask(&mut connection, "PUT", "/long", &line(0), &value).status;
+    assert_eq!(status, 200);
+    let got = server.request("GET", "/long", &line(1), b"");
     assert!(got.body == value);
     let mut connection = server.connect();
     let lines = line(2) + "Expect: 100-continue\r\n";
@@ -210,13 +183,7 @@ fn a_request_of_any_kind_waits_for_its_password() {
     ));
     assert_eq!(connection.answer().status, 200);
     assert_eq!(connection.answer().body, b"value2");
-    let refused = ask(
-        &mut server.connect(),
-        "PUT",
-        "/short",
-        &basic(&names[5], "wrong"),
-        b"w",
-    );
+    let refused = server.request("PUT", "/short", &basic(&names[5], "wrong"), b"w");
     assert_eq!(refused.status, 401);
     assert_eq!(dir.read("short"), b"value2");
 }
@@ -226,19 +193,14 @@ fn a_subscriber_waits_for_its_password() {
     directory_only!("changes are told");
     let dir = DataDir::temporary();
     let server = serve(&dir, &policy(), &[]);
-    let mut socket = Socket::open_with(
-        &server,
-        "",
-        &[("Authorization", &basic_value("bob", "secret"))],
-    );
-    assert_eq!(
-        ask(&mut server.connect(), "PUT", "/key", &bearer("ann"), b"v").status,
-        200
-    );
+    let bob = basic_value("bob", "secret");
+    let mut socket = Socket::open_with(&server, "", &[("Authorization", &bob)]);
+    let found = server.request("PUT", "/key", &bearer("ann"), b"v").status;
+    assert_eq!(found, 200);
     let told = socket.next().expect("an event");
     assert_eq!(told.key, "key");
     let mut events = Events::open(&server, "", &basic("carl", "other"));
-    let status = ask(&mut server.connect(), "PUT", "/2", &bearer("ann"), b"v").status;
+    let status = server.request("PUT", "/2", &bearer("ann"), b"v").status;
     assert_eq!(status, 200);
     assert_eq!(events.next().expect("an event").key, "2");
 }

@@ -1,13 +1,11 @@
 //! Proves that no listing and no watch names a key without right, and that each key with it is told once.
 
-use std::collections::BTreeSet;
-
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 
 use super::{bearer, reread, rule, serve, subject, write};
-use crate::support::{DataDir, Events, Follower, Launch, Raw, Response, ask, directory_only, say};
+use crate::support::prelude::*;
 
 /// The items of a listing, and where the next page begins.
 fn items(answer: &Response) -> (Vec<String>, Option<String>) {
@@ -68,10 +66,8 @@ fn no_listing_names_a_key_without_right() {
     for _ in 0..40 {
         let (prefixes, limit, by_folder) =
             strategy.new_tree(&mut runner).expect("a case").current();
-        let rules: String = prefixes
-            .iter()
-            .map(|prefix| rule("ann", prefix, &["list"]))
-            .collect();
+        let rules = prefixes.iter().map(|prefix| rule("ann", prefix, &["list"]));
+        let rules: String = rules.collect();
         write(&dir, &(subject("ann") + &rules));
         reread(&server);
         let may = |key: &&String| {
@@ -123,16 +119,14 @@ fn no_watch_tells_of_a_key_without_right() {
     }
     change("DELETE", "/out/1");
     change("DELETE", "/in/1");
-    let told: Vec<_> = (0..4)
-        .map(|_| events.next().expect("an event").key)
-        .collect();
+    let told = (0..4).map(|_| events.next().expect("an event").key);
+    let told: Vec<_> = told.collect();
     assert_eq!(told, ["in/1", "in/2", "in/3", "in/1"]);
     // From the beginning again: what is hidden stays so.
     let since = format!("?since={}", events.last_id - 8);
     let mut again = Events::open(&server, &since, &bearer("ann"));
-    let told: Vec<_> = (0..4)
-        .map(|_| again.next().expect("an event").key)
-        .collect();
+    let told = (0..4).map(|_| again.next().expect("an event").key);
+    let told: Vec<_> = told.collect();
     assert_eq!(told, ["in/1", "in/2", "in/3", "in/1"]);
 }
 
@@ -152,8 +146,7 @@ fn a_watch_follows_the_rules_as_they_are_replaced_and_ends_with_the_right() {
     let server = serve(&dir, &policy("a/", true), &[]);
     let mut events = Events::open(&server, "", &bearer("ann"));
     let put = |key: &str| {
-        let status = ask(&mut server.connect(), "PUT", key, &bearer("bob"), b"v").status;
-        assert_eq!(status, 200);
+        assert_eq!(server.request("PUT", key, &bearer("bob"), b"v").status, 200);
     };
     put("/b/1");
     put("/a/1");
@@ -190,7 +183,7 @@ fn without_a_right_to_any_key_a_listing_is_refused() {
     let path = write(&dir, &(subject("ann") + &rule("ann", "in/", &["list"])));
     let path = path.to_str().expect("text");
     let server = Launch::new(&["--access", path]).on(&dir).start();
-    let list = |target| ask(&mut server.connect(), "GET", target, &bearer("ann"), b"").status;
+    let list = |target| server.request("GET", target, &bearer("ann"), b"").status;
     assert_eq!(list("/?prefix=out"), 403);
     assert_eq!(list("/?prefix=i"), 200);
     assert_eq!(list("/?prefix=in/x"), 200);
@@ -213,7 +206,7 @@ fn the_page_offers_what_its_client_may_do_and_names_no_other_prefix() {
     let rights = format!("data-rights=\"{}\"", json.replace('"', "&quot;"));
     for (target, has_form) in [("/", false), ("/in/", true), ("/out/", false)] {
         let lines = bearer("ann") + "Accept: text/html\r\n";
-        let page = ask(&mut server.connect(), "GET", target, &lines, b"");
+        let page = server.request("GET", target, &lines, b"");
         assert_eq!(page.status, 200, "{target}");
         let page = String::from_utf8(page.body).expect("text");
         assert_eq!(page.contains("id=\"send\""), has_form, "{target}");

@@ -1,11 +1,9 @@
 //! Proves that a signed link allows what it says, for as long as it says, and nothing else.
 
-use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 
 use super::{bearer, rule, serve, subject, write};
-use crate::support::{DataDir, TestServer, ask};
+use crate::support::prelude::*;
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
@@ -70,10 +68,8 @@ fn a_link_reads_its_value_and_nothing_else() {
     };
     assert_eq!(get("GET", &link, ""), (200, b"value".to_vec()));
     assert_eq!(get("HEAD", &link, "").0, 200);
-    assert_eq!(
-        get("GET", &link, "Range: bytes=1-2\r\n"),
-        (206, b"al".to_vec())
-    );
+    let found = get("GET", &link, "Range: bytes=1-2\r\n");
+    assert_eq!(found, (206, b"al".to_vec()));
     // A browser may send what it knows besides.
     assert_eq!(get("GET", &link, &bearer("bob")).0, 200);
     // The same key, spelled in another way.
@@ -95,11 +91,8 @@ fn a_link_reads_its_value_and_nothing_else() {
         assert_eq!(body, b"this link is not valid\n", "{bad}");
     }
     assert_eq!(get("DELETE", &link, "").0, 401);
-    assert_eq!(
-        get("GET", "/in/a%20b", "").0,
-        401,
-        "the connection has kept nothing"
-    );
+    let found = get("GET", "/in/a%20b", "").0;
+    assert_eq!(found, 401, "the connection has kept nothing");
     server.stop();
     let log = server.log().join("\n");
     let signature = query.split_once("signature=").expect("a signature").1;
@@ -111,25 +104,19 @@ fn a_link_reads_its_value_and_nothing_else() {
 fn a_link_for_a_put_stores_one_value_of_bounded_size() {
     let dir = DataDir::temporary();
     let server = start(&dir);
-    let put = |target: &str, lines: &str, body: &[u8]| {
-        ask(&mut server.connect(), "PUT", target, lines, body).status
-    };
+    let put =
+        |target: &str, lines: &str, body: &[u8]| server.request("PUT", target, lines, body).status;
     let link = sign(&dir, "k1", "/in/new", &["--put", "--max", "10B"]);
     assert_eq!(put(&link, "", b"12345678901"), 413);
     let chunked = b"b\r\n12345678901\r\n0\r\n\r\n";
     assert_eq!(put(&link, "Transfer-Encoding: chunked\r\n", chunked), 413);
-    assert_eq!(
-        put(&link, "Upload-Complete: ?0\r\n", b"1"),
-        403,
-        "in one request alone"
-    );
+    let found = put(&link, "Upload-Complete: ?0\r\n", b"1");
+    assert_eq!(found, 403, "in one request alone");
     assert_eq!(put(&link, "", b"1234567890"), 200);
     assert_eq!(put(&link, "", b"again"), 403);
-    assert_eq!(
-        put(&sign(&dir, "k1", "/in/new2", &[]), "", b"by a link for GET"),
-        403
-    );
-    let get = ask(&mut server.connect(), "GET", &link, "", b"").status;
+    let found = put(&sign(&dir, "k1", "/in/new2", &[]), "", b"by a link for GET");
+    assert_eq!(found, 403);
+    let get = server.request("GET", &link, "", b"").status;
     assert_eq!(get, 403, "it is for PUT");
     assert_eq!(dir.read("in/new"), b"1234567890");
     let free = sign(&dir, "k1", "/in/long", &["--put"]);
@@ -143,23 +130,17 @@ fn a_link_ends_with_its_time_its_key_and_the_right_of_its_subject() {
     dir.place("in/key", "v");
     dir.place("out", "v");
     let get = |target: &str| {
-        let answer = ask(&mut server.connect(), "GET", target, "", b"");
+        let answer = server.request("GET", target, "", b"");
         (answer.status, String::from_utf8(answer.body).expect("text"))
     };
     let expired = sign(&dir, "k1", "/in/key", &["--lasts", "0s"]);
     assert_eq!(get(&expired), (403, "this link has expired\n".to_owned()));
     assert_eq!(get(&sign(&dir, "in", "/in/key", &[])).0, 200);
-    assert_eq!(
-        get(&sign(&dir, "in", "/out", &[])).0,
-        403,
-        "beyond the prefix of the key"
-    );
+    let found = get(&sign(&dir, "in", "/out", &[])).0;
+    assert_eq!(found, 403, "beyond the prefix of the key");
     assert_eq!(get(&sign(&dir, "of-ann", "/out", &[])).0, 200);
-    assert_eq!(
-        get(&sign(&dir, "of-bob", "/out", &[])).0,
-        403,
-        "without the right to links"
-    );
+    let found = get(&sign(&dir, "of-bob", "/out", &[])).0;
+    assert_eq!(found, 403, "without the right to links");
     let link = sign(&dir, "k1", "/out", &[]);
     assert_eq!(get(&link).0, 200);
     place_secret(&dir, "k1", "another secret of thirty-two bytes");

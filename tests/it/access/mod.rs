@@ -10,16 +10,14 @@ mod links;
 mod reload;
 mod rights;
 
-use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rustix::process::Signal;
 use sha2::{Digest, Sha256};
 
-use crate::support::{DataDir, Launch, TestServer, eventually};
+use crate::support::prelude::*;
+use crate::support::s3::hex;
 
 /// The token of the subject `name`.
 fn token(name: &str) -> String {
@@ -28,10 +26,7 @@ fn token(name: &str) -> String {
 
 /// What the file has of the token of `name`.
 fn digest(name: &str) -> String {
-    let digest = Sha256::digest(token(name));
-    digest.iter().fold("sha256:".to_owned(), |text, byte| {
-        format!("{text}{byte:02x}")
-    })
+    format!("sha256:{}", hex(&Sha256::digest(token(name))))
 }
 
 /// A subject with a token.
@@ -81,7 +76,6 @@ fn serve(dir: &DataDir, text: &str, args: &[&str]) -> TestServer {
 fn reread(server: &TestServer) {
     let before = server.events("SIGHUP: access reread").len();
     server.signal(Signal::HUP);
-    eventually("it is reread", || {
-        server.events("SIGHUP: access reread").len() > before
-    });
+    let comes = || server.events("SIGHUP: access reread").len() > before;
+    eventually("it is reread", comes);
 }

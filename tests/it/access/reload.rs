@@ -1,9 +1,7 @@
 //! Proves that SIGHUP replaces all rules at once, that a bad file replaces none, and that what was revoked holds no longer.
 
-use rustix::process::Signal;
-
 use super::{bearer, reread, rule, serve, subject, write};
-use crate::support::{DataDir, Done, Launch, Scrape, ask, say};
+use crate::support::prelude::*;
 
 fn policy(names: &[&str]) -> String {
     let subjects: String = names.iter().map(|name| subject(name)).collect();
@@ -49,15 +47,11 @@ fn a_bad_file_changes_nothing_and_is_told() {
     server.signal(Signal::HUP);
     let event = server.event("SIGHUP: access not reread: the old rules stay");
     let error = event.field("error");
-    assert!(
-        error.contains("access.toml:2: who has one name or more"),
-        "{error}"
-    );
+    let is_right = error.contains("access.toml:2: who has one name or more");
+    assert!(is_right, "{error}");
     let mut connection = server.connect();
-    assert_eq!(
-        ask(&mut connection, "GET", "/key", &bearer("ann"), b"").status,
-        404
-    );
+    let status = ask(&mut connection, "GET", "/key", &bearer("ann"), b"").status;
+    assert_eq!(status, 404);
     write(&dir, &policy(&["ann"]));
     reread(&server);
     let scrape = Scrape::over(&mut server.connect(), &bearer("ann"));
@@ -70,68 +64,28 @@ fn a_bad_file_changes_nothing_and_is_told() {
 #[test]
 fn a_bad_file_keeps_the_server_from_starting() {
     let hash = "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHQ";
-    for (text, line, why) in [
-        ("who = 1\n", 1, "unknown field"),
-        ("[[subject]]\nname = \"a b\"\n", 2, "letters and digits"),
-        (
-            "[[subject]]\nname = \"anonymous\"\n",
-            2,
-            "a meaning of its own",
-        ),
-        (
-            "[[subject]]\nname = \"a\"\n[[subject]]\nname = \"a\"\n",
-            4,
-            "another subject's",
-        ),
-        (
-            "[[subject]]\nname = \"a\"\ntoken = \"plain\"\n",
-            3,
-            "by its digest",
-        ),
-        (
-            "[[subject]]\nname = \"a\"\npassword = \"plain\"\n",
-            3,
-            "no hash",
-        ),
-        (
-            &format!("[[subject]]\nname = \"a\"\npassword = \"{hash}\"\n"),
-            3,
-            "malformed",
-        ),
-        (
-            "[[subject]]\nname = \"a\"\nnot-after = 2027-01-01\n",
-            3,
-            "a time of UTC",
-        ),
-        (
-            "[[rule]]\nwho = \"*\"\nmay = [\"Read\"]\n",
-            3,
-            "may has one or more of read, create",
-        ),
-        (
-            "[[rule]]\nwho = \"*\"\nmay = []\n",
-            3,
-            "may has one or more",
-        ),
-        (
-            "[[rule]]\nwho = \"*\"\nprefix = \"/a\"\nmay = [\"read\"]\n",
-            3,
-            "no key begins",
-        ),
-        (
-            "[[rule]]\nwho = []\nmay = [\"read\"]\n",
-            2,
-            "one name or more",
-        ),
-        ("realm = \"a\\\"b\"\n", 1, "without quotes"),
-        (
-            "[[link-key]]\nname = \"k\"\nsecret-file = \"absent\"\n",
-            3,
-            "No such file",
-        ),
-    ] {
+    // The lines of the file, the one that is wrong, and why.
+    let files = format!(
+        "
+        who = 1 ; 1 ; unknown field
+        [[subject]]|name = \"a b\" ; 2 ; letters and digits
+        [[subject]]|name = \"anonymous\" ; 2 ; a meaning of its own
+        [[subject]]|name = \"a\"|[[subject]]|name = \"a\" ; 4 ; another subject's
+        [[subject]]|name = \"a\"|token = \"plain\" ; 3 ; by its digest
+        [[subject]]|name = \"a\"|password = \"plain\" ; 3 ; no hash
+        [[subject]]|name = \"a\"|password = \"{hash}\" ; 3 ; malformed
+        [[subject]]|name = \"a\"|not-after = 2027-01-01 ; 3 ; a time of UTC
+        [[rule]]|who = \"*\"|may = [\"Read\"] ; 3 ; may has one or more of read, create
+        [[rule]]|who = \"*\"|may = [] ; 3 ; may has one or more
+        [[rule]]|who = \"*\"|prefix = \"/a\"|may = [\"read\"] ; 3 ; no key begins
+        [[rule]]|who = []|may = [\"read\"] ; 2 ; one name or more
+        realm = \"a\\\"b\" ; 1 ; without quotes
+        [[link-key]]|name = \"k\"|secret-file = \"absent\" ; 3 ; No such file"
+    );
+    for [text, line, why] in table(&files) {
+        let text = text.replace('|', "\n") + "\n";
         let dir = DataDir::temporary();
-        let path = write(&dir, text);
+        let path = write(&dir, &text);
         let path = path.to_str().expect("text");
         let ended = Launch::new(&["--access", path]).on(&dir).start_or_end();
         let Err(ended) = ended else {
@@ -179,9 +133,8 @@ fn no_request_fails_and_none_sees_two_files_while_rules_are_replaced() {
             say(&format!("{rounds} files"));
         });
         let _done = done.when_dropped();
-        let joined = asking
-            .into_iter()
-            .map(|asking| asking.join().expect("no failure"));
+        let joined = asking.into_iter();
+        let joined = joined.map(|asking| asking.join().expect("no failure"));
         joined.sum::<usize>()
     });
     say(&format!("{asked} requests"));

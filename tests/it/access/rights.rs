@@ -2,9 +2,7 @@
 //! oracle that knows the rules alone.
 
 use super::{bearer, rule, serve, subject};
-use crate::support::{
-    DataDir, Raw, Resumable, Scrape, TestServer, ask, directory_only, eventually, say,
-};
+use crate::support::prelude::*;
 
 const RIGHTS: [&str; 8] = [
     "read", "create", "write", "delete", "list", "watch", "link", "metrics",
@@ -70,6 +68,10 @@ impl Case {
 
 const FORM: &str = "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 0\r\n";
 
+const CREATES: &str = "If-None-Match: *\r\n";
+const SWAPS: &str = "If-Match: \"x\"\r\n";
+const WAITS: &str = "Expect: 100-continue\r\n";
+
 const CASES: &[Case] = &[
     case("GET", "/in/there", "", &["read"], 200),
     case("GET", "/in/absent", "", &["read"], 404),
@@ -79,33 +81,15 @@ const CASES: &[Case] = &[
     case("HEAD", "/in/there", "", &["read"], 200),
     case("HEAD", "/out/absent", "", &["never"], 404),
     case("GET", "/in/there", "Range: bytes=0-0\r\n", &["read"], 206),
-    case("GET", "/in/there", "If-None-Match: *\r\n", &["read"], 304),
+    case("GET", "/in/there", CREATES, &["read"], 304),
     case("PUT", "/in/new", "", &["create", "write"], 200),
     case("PUT", "/in/there", "", &["write"], 200),
-    case(
-        "PUT",
-        "/in/there",
-        "If-None-Match: *\r\n",
-        &["create", "write"],
-        412,
-    ),
+    case("PUT", "/in/there", CREATES, &["create", "write"], 412),
     case("PUT", "/in/there", "If-Match: *\r\n", &["never"], 200),
     case("PUT", "/out/new", "", &["never"], 200),
-    case(
-        "PUT",
-        "/out/there",
-        "Expect: 100-continue\r\n",
-        &["never"],
-        200,
-    ),
+    case("PUT", "/out/there", WAITS, &["never"], 200),
     case("DELETE", "/in/gone", "", &["delete"], 404),
-    case(
-        "DELETE",
-        "/in/there",
-        "If-Match: \"x\"\r\n",
-        &["never"],
-        412,
-    ),
+    case("DELETE", "/in/there", SWAPS, &["never"], 412),
     case("DELETE", "/out/gone", "", &["never"], 404),
     case("GET", "/?prefix=in/", "", &["list"], 200),
     case("GET", "/", "", &["list"], 200),
@@ -198,13 +182,10 @@ fn obeys(server: &TestServer, dir: &DataDir, inside: &str, outside: &str, cases:
         for case in cases {
             let lines = who.map_or(String::new(), bearer) + case.lines;
             let answer = ask(&mut connection, case.method, case.target, &lines, case.body);
-            let Case {
-                method,
-                target,
-                lines,
-                ..
-            } = case;
-            let asks = format!("{method} {target} {lines:?} by {who:?}");
+            let asks = format!(
+                "{} {} {:?} by {who:?}",
+                case.method, case.target, case.lines
+            );
             assert_eq!(answer.status, expected(case, who), "{asks}");
             let challenged = answer.header("www-authenticate").is_some();
             assert_eq!(challenged, answer.status == 401, "{asks}");
@@ -245,7 +226,7 @@ fn one_who_may_create_never_replaces() {
     // A refused upload is not read: its connection ends.
     let put = |target, lines: &str, body: &[u8]| {
         let lines = create.clone() + lines;
-        ask(&mut server.connect(), "PUT", target, &lines, body).status
+        server.request("PUT", target, &lines, body).status
     };
     assert_eq!(put("/in/a", "", b"first"), 200);
     assert_eq!(put("/in/a", "", b"second"), 403);
@@ -303,10 +284,8 @@ fn a_request_that_is_refused_does_not_end_anothers_upload() {
     });
     for method in ["HEAD", "DELETE"] {
         let mut raw = server.connect();
-        assert_eq!(
-            ask(&mut raw, method, &upload.path, &bearer("bob"), b"").status,
-            403
-        );
+        let status = ask(&mut raw, method, &upload.path, &bearer("bob"), b"").status;
+        assert_eq!(status, 403);
         assert_eq!(ask(&mut raw, method, &upload.path, "", b"").status, 401);
     }
     let refused = upload.append_with(&mut server.connect(), 1, true, &bearer("bob"), b"evil");

@@ -161,11 +161,8 @@ fn the_readme_names_options_with_their_defaults() {
             .find(|option| option.get_long() == Some(name));
         let option = option.unwrap_or_else(|| panic!("--{name} is no option"));
         if let Some(given) = option.get_default_values().first() {
-            assert_eq!(
-                default,
-                format!("`{}`", given.to_string_lossy()),
-                "--{name}"
-            );
+            let expected = format!("`{}`", given.to_string_lossy());
+            assert_eq!(default, expected, "--{name}");
         }
     }
 }

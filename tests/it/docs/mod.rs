@@ -6,11 +6,8 @@ mod guarantees;
 mod sessions;
 
 use crate::support::prelude::*;
-use crate::support::{
-    TestServer, is_on_path,
-    s3::VersityGw,
-    session::{missing_tools, run},
-};
+use crate::support::s3::VersityGw;
+use crate::support::session::{missing_tools, run};
 
 fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -101,11 +98,8 @@ const OF_CLIENTS: &str = "docs/clients.md";
 fn every_page_with_a_session_is_played() {
     for page in pages().into_iter().filter(|page| page != OF_CLIENTS) {
         let has_session = text(&page).lines().any(|line| line.trim() == "```sh");
-        assert_eq!(
-            has_session,
-            WITH_SESSIONS.contains(&page.as_str()),
-            "{page}"
-        );
+        let expected = WITH_SESSIONS.contains(&page.as_str());
+        assert_eq!(has_session, expected, "{page}");
     }
 }
 
@@ -230,10 +224,7 @@ fn the_table_of_metrics_names_what_is_scraped() {
     let told: BTreeSet<&str> = told.iter().map(String::as_str).collect();
     let differing: Vec<_> = told.symmetric_difference(&there).collect();
     let is_right = differing.is_empty();
-    assert!(
-        is_right,
-        "only in the page, or only in /-/metrics: {differing:?}"
-    );
+    assert!(is_right, "in the page or /-/metrics alone: {differing:?}");
 }
 
 #[test]

@@ -28,11 +28,8 @@ fn a_pattern_fits_whole_lines() {
 
 #[test]
 fn a_wrong_session_is_found() {
-    only_where!(
-        missing_tools().is_empty(),
-        "wrong sessions",
-        "a command that sessions need does not run here"
-    );
+    let why = "a command that sessions need does not run here";
+    only_where!(missing_tools().is_empty(), "wrong sessions", why);
     let page = |session: &str| {
         format!(
             "```sh\ndata-server\n#> listening on http://{ADDRESS}\n```\n\n```sh\nS=http://{ADDRESS}\n{session}```\n"

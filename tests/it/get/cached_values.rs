@@ -46,119 +46,75 @@ fn link_outside(server: &TestServer, name: &str) {
     fs::hard_link(server.dir.file("k"), server.dir.outside(name)).expect("a link");
 }
 
-type Change = (&'static str, fn(&TestServer), After);
+type Change = (&'static str, After, fn(&TestServer));
 
 /// Ways to change `/k`.
 const CHANGES: &[Change] = &[
-    (
-        "replaced over the wire",
-        |s| s.store("k", new(s)),
-        After::New,
-    ),
-    (
-        "deleted over the wire",
-        |s| assert_eq!(s.ask("DELETE", "k").status, 200),
-        After::Gone,
-    ),
-    (
-        "edited to the same size",
-        |s| s.dir.edit("k", new(s)),
-        After::New,
-    ),
+    ("replaced over the wire", After::New, |s| {
+        s.store("k", new(s));
+    }),
+    ("deleted over the wire", After::Gone, |s| {
+        assert_eq!(s.ask("DELETE", "k").status, 200);
+    }),
+    ("edited to the same size", After::New, |s| {
+        s.dir.edit("k", new(s));
+    }),
     (
         "edited to the same size, its time set back",
+        After::New,
         |s| {
             let modified = s.dir.modified("k");
             s.dir.edit("k", new(s));
             s.dir.date("k", modified);
         },
-        After::New,
     ),
-    (
-        "edited through another name",
-        |s| {
-            link_outside(s, "link");
-            let link = File::options().write(true).open(s.dir.outside("link"));
-            let edit = |mut file| io::Write::write_all(&mut file, &new(s));
-            link.and_then(edit).expect("an edit");
-        },
-        After::New,
-    ),
-    ("cut", |s| s.dir.set_len("k", 3), After::Cut(3)),
-    ("emptied", |s| s.dir.set_len("k", 0), After::Cut(0)),
-    ("removed", |s| s.dir.remove("k"), After::Gone),
-    (
-        "removed with another name left",
-        |s| {
-            link_outside(s, "kept");
-            s.dir.remove("k");
-        },
-        After::Gone,
-    ),
-    ("renamed away", |s| s.dir.rename("k", "moved"), After::Gone),
-    (
-        "replaced by mv",
-        |s| {
-            fs::write(s.dir.outside("new"), new(s)).expect("a file");
-            outside_to_k(s, "new");
-        },
-        After::New,
-    ),
-    (
-        "moved away and another one moved here",
-        |s| {
-            s.dir.place("other", new(s));
-            k_to_outside(s, "old");
-            s.dir.rename("other", "k");
-        },
-        After::New,
-    ),
-    (
-        "replaced by a symlink to itself",
-        |s| {
-            s.dir.rename("k", "moved");
-            symlink("moved", s.dir.file("k")).expect("a symlink");
-        },
-        After::Gone,
-    ),
-    (
-        "replaced by a directory",
-        |s| {
-            s.dir.remove("k");
-            fs::create_dir(s.dir.file("k")).expect("a directory");
-        },
-        After::Gone,
-    ),
-    (
-        "touched",
-        |s| {
-            let time = Duration::from_nanos(1_234_567_890_123_456_789);
-            s.dir.date("k", SystemTime::UNIX_EPOCH + time);
-        },
-        After::Same,
-    ),
-    (
-        "given a second name",
-        |s| link_outside(s, "second"),
-        After::Same,
-    ),
-    (
-        "moved away and back",
-        |s| {
-            s.dir.rename("k", "away");
-            s.dir.rename("away", "k");
-        },
-        After::Same,
-    ),
-    (
-        "removed and back under its name",
-        |s| {
-            link_outside(s, "link");
-            s.dir.remove("k");
-            outside_to_k(s, "link");
-        },
-        After::Same,
-    ),
+    ("edited through another name", After::New, |s| {
+        link_outside(s, "link");
+        let link = File::options().write(true).open(s.dir.outside("link"));
+        let edit = |mut file| io::Write::write_all(&mut file, &new(s));
+        link.and_then(edit).expect("an edit");
+    }),
+    ("cut", After::Cut(3), |s| s.dir.set_len("k", 3)),
+    ("emptied", After::Cut(0), |s| s.dir.set_len("k", 0)),
+    ("removed", After::Gone, |s| s.dir.remove("k")),
+    ("removed with another name left", After::Gone, |s| {
+        link_outside(s, "kept");
+        s.dir.remove("k");
+    }),
+    ("renamed away", After::Gone, |s| s.dir.rename("k", "moved")),
+    ("replaced by mv", After::New, |s| {
+        fs::write(s.dir.outside("new"), new(s)).expect("a file");
+        outside_to_k(s, "new");
+    }),
+    ("moved away and another one moved here", After::New, |s| {
+        s.dir.place("other", new(s));
+        k_to_outside(s, "old");
+        s.dir.rename("other", "k");
+    }),
+    ("replaced by a symlink to itself", After::Gone, |s| {
+        s.dir.rename("k", "moved");
+        symlink("moved", s.dir.file("k")).expect("a symlink");
+    }),
+    ("replaced by a directory", After::Gone, |s| {
+        s.dir.remove("k");
+        fs::create_dir(s.dir.file("k")).expect("a directory");
+    }),
+    ("touched", After::Same, |s| {
+        let time = Duration::from_nanos(1_234_567_890_123_456_789);
+        s.dir.date("k", SystemTime::UNIX_EPOCH + time);
+    }),
+    ("given a second name", After::Same, |s| {
+        link_outside(s, "second");
+    }),
+    ("moved away and back", After::Same, |s| {
+        s.dir.rename("k", "away");
+        s.dir.rename("away", "k");
+    }),
+    ("removed and back under its name", After::Same, |s| {
+        link_outside(s, "link");
+        s.dir.remove("k");
+        outside_to_k(s, "link");
+    }),
 ];
 
 /// Kept with its bytes, as an open file only, too young to be kept, and without a cache. The `ETag` is always the file's
@@ -179,7 +135,7 @@ fn see_changes(size: usize, cache: &str, is_kept: bool) {
     let server = TestServer::start(&["--threads", "4", "--cache", cache]);
     let mut readers: Vec<Raw> = (0..4).map(|_| server.connect()).collect();
     let old = pattern(1, size);
-    for (what, change, after) in CHANGES {
+    for (what, after, change) in CHANGES {
         let what = format!("{what}, of {size} bytes, --cache {cache}, kept: {is_kept}");
         server.store("k", &old);
         if is_kept {
@@ -231,11 +187,7 @@ fn every_reader_sees_an_acknowledged_write() {
         rounds += 1;
         let value = format!("value {rounds:08}");
         writer.send(put_head("k", value.len()));
-        let etag = writer
-            .ask(&value)
-            .header("etag")
-            .expect("an ETag")
-            .to_owned();
+        let etag = writer.ask(&value).must("etag").to_owned();
         for reader in &mut readers {
             let got = reader.ask(GET_K);
             assert_eq!(got.body, value.as_bytes(), "round {rounds}");

@@ -71,10 +71,8 @@ fn a_slow_disk_delays_only_its_reader() {
     clear_only!("each read is delayed, also that of what is in memory and is sealed");
     let options =
         words("-e trace=pread64,fadvise64 -e inject=pread64,fadvise64:delay_enter=100000");
-    let trace = needed!(Trace::with(
-        &options,
-        "other connections while a disk is slow"
-    ));
+    let left_out = "other connections while a disk is slow";
+    let trace = needed!(Trace::with(&options, left_out));
     let mut server = trace.around(Launch::new(&["--threads", "1"])).start();
     let value = pattern(1, SIZE);
     place_cold(&server, "cold", &value);
@@ -99,11 +97,8 @@ fn a_slow_disk_delays_only_its_reader() {
     let held_up = calls.iter().filter(|call| call.args.contains("/cold>"));
     let held_up = held_up.count() as u64;
     eprintln!("{meanwhile} small answers during {held_up} slow reads of another value");
-    only_where!(
-        held_up > 0,
-        "other connections while a disk is slow",
-        "this file system has no disk"
-    );
+    let what = "other connections while a disk is slow";
+    only_where!(held_up > 0, what, "this file system has no disk");
     let is_right = meanwhile > 3 * held_up;
     assert!(is_right, "{meanwhile} answers during {held_up} slow reads");
 }

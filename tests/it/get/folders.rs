@@ -15,99 +15,77 @@ fn rename(server: &TestServer, from: &str, to: &str) {
 }
 
 /// What a hand may do to the folders of `a/b/k`, which holds `old`; and what it is then.
-const CHANGES: &[(&str, Change, Option<&[u8]>)] = &[
-    (
-        "its folder renamed",
-        |server| rename(server, "a/b", "a/c"),
-        None,
-    ),
-    (
-        "the folder above renamed",
-        |server| rename(server, "a", "c"),
-        None,
-    ),
+const CHANGES: &[(&str, Option<&[u8]>, Change)] = &[
+    ("its folder renamed", None, |server| {
+        rename(server, "a/b", "a/c");
+    }),
+    ("the folder above renamed", None, |server| {
+        rename(server, "a", "c");
+    }),
     (
         "the folder above moved out of the directory",
+        None,
         |server| {
             fs::rename(server.dir.file("a"), server.dir.outside("a")).expect("a rename");
         },
-        None,
     ),
-    (
-        "removed with all of it",
-        |server| fs::remove_dir_all(server.dir.file("a")).expect("rm -r"),
-        None,
-    ),
-    (
-        "its folder replaced by another",
-        |server| {
-            server.dir.place("new/k", "new");
-            rename(server, "a/b", "a/c");
-            rename(server, "new", "a/b");
-        },
-        Some(b"new"),
-    ),
+    ("removed with all of it", None, |server| {
+        fs::remove_dir_all(server.dir.file("a")).expect("rm -r");
+    }),
+    ("its folder replaced by another", Some(b"new"), |server| {
+        server.dir.place("new/k", "new");
+        rename(server, "a/b", "a/c");
+        rename(server, "new", "a/b");
+    }),
     (
         "the folder above replaced by another",
+        Some(b"new"),
         |server| {
             server.dir.place("new/b/k", "new");
             rename(server, "a", "c");
             rename(server, "new", "a");
         },
-        Some(b"new"),
     ),
     (
         "the folder above exchanged with another",
+        Some(b"new"),
         |server| {
             use rustix::fs::{CWD, RenameFlags, renameat_with};
             server.dir.place("new/b/k", "new");
             let (a, new) = (server.dir.file("a"), server.dir.file("new"));
             renameat_with(CWD, a, CWD, new, RenameFlags::EXCHANGE).expect("an exchange");
         },
-        Some(b"new"),
     ),
     (
         "its folder renamed, and a link to it in its place",
+        None,
         |server| {
             rename(server, "a/b", "a/c");
             symlink("c", server.dir.file("a/b")).expect("a link");
         },
-        None,
     ),
     (
         "the folder above moved out, and a link to it in its place",
+        None,
         |server| {
             fs::rename(server.dir.file("a"), server.dir.outside("a")).expect("a rename");
             symlink("../a", server.dir.file("a")).expect("a link");
         },
-        None,
     ),
-    (
-        "its folder made a value",
-        |server| {
-            rename(server, "a/b", "a/c");
-            server.dir.place("a/b", "a value");
-        },
-        None,
-    ),
-    (
-        "its folder renamed and back",
-        |server| {
-            rename(server, "a", "c");
-            rename(server, "c", "a");
-        },
-        Some(b"old"),
-    ),
-    (
-        "replaced over the wire",
-        |server| server.store("a/b/k", "new"),
-        Some(b"new"),
-    ),
-    (
-        "deleted over the wire",
-        |server| assert_eq!(server.ask("DELETE", "a/b/k").status, 200),
-        None,
-    ),
+    ("its folder made a value", None, |server| {
+        rename(server, "a/b", "a/c");
+        server.dir.place("a/b", "a value");
+    }),
+    ("its folder renamed and back", Some(b"old"), |server| {
+        rename(server, "a", "c");
+        rename(server, "c", "a");
+    }),
+    ("replaced over the wire", Some(b"new"), |server| {
+        server.store("a/b/k", "new");
+    }),
+    ("deleted over the wire", None, |server| {
+        assert_eq!(server.ask("DELETE", "a/b/k").status, 200);
+    }),
 ];
 
 /// Reads `a/b/k` on every connection until the server keeps it.
@@ -124,7 +102,7 @@ fn a_value_that_is_kept_goes_and_changes_with_its_folders() {
     for size in [3, 40_000] {
         let server = TestServer::start(&["--threads", "2"]);
         let mut readers = [server.connect(), server.connect()];
-        for (what, change, then) in CHANGES {
+        for (what, then, change) in CHANGES {
             let fill = |value: &[u8]| value.iter().cycle().take(size).copied().collect::<Vec<_>>();
             server.dir.place("a/b/k", fill(b"old"));
             heat(&server, &mut readers, &fill(b"old"));
@@ -156,20 +134,17 @@ fn a_hot_value_in_a_folder_costs_a_walk_to_it_and_no_read() {
     server.dir.place("a/b/k", pattern(1, 1000));
     let mut readers = [server.connect()];
     heat(&server, &mut readers, &pattern(1, 1000));
-    let status = readers[0]
-        .ask("GET /first HTTP/1.1\r\nHost: t\r\n\r\n")
-        .status;
-    assert_eq!(status, 404);
+    let first = readers[0].ask("GET /first HTTP/1.1\r\nHost: t\r\n\r\n");
+    assert_eq!(first.status, 404);
     for _ in 0..REQUESTS {
         readers[0].ask(GET);
     }
     server.stop();
     let calls = trace.calls();
-    let is_mark = |call: &&crate::support::Call| call.args.contains("404 Not Found");
+    let is_mark = |call: &&Call| call.args.contains("404 Not Found");
     let mark = calls.iter().find(is_mark).expect("a mark");
-    let after = calls
-        .iter()
-        .filter(|call| call.thread == mark.thread && call.began > mark.ended);
+    let is_after = |call: &&Call| call.thread == mark.thread && call.began > mark.ended;
+    let after = calls.iter().filter(is_after);
     let of_requests: Vec<&str> = after.map(|call| call.name.as_str()).collect();
     let expected = ["openat2", "fstat", "close", "sendto"].repeat(REQUESTS);
     assert_eq!(of_requests[..expected.len()], expected);

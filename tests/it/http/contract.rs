@@ -137,7 +137,8 @@ fn perform(server: &TestServer, request: &str) -> Response {
 
 fn on_the_wire(request: &str) -> String {
     let (first, rest) = request.split_once('|').expect("a line end");
-    let version = if first.contains(" HTTP/") {
+    let has_version = first.contains(" HTTP/");
+    let version = if has_version {
         ""
     } else {
         " HTTP/1.1\r\nHost: t"

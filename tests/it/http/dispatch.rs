@@ -82,10 +82,8 @@ fn least_connections_fills_the_reactors_with_the_fewest() {
     });
     eventually("four connections are closed", || server.connections() == 8);
     for (n, (reactor, connection)) in open.iter_mut().enumerate() {
-        assert_eq!(
-            reactor_of(&server, connection, &format!("kept-{n}-")),
-            *reactor
-        );
+        let found = reactor_of(&server, connection, &format!("kept-{n}-"));
+        assert_eq!(found, *reactor);
     }
 
     let mut more: Vec<Raw> = (0..4).map(|_| server.connect()).collect();
@@ -264,10 +262,8 @@ fn a_listener_that_cannot_be_registered_fails_the_start() {
         for number in 1..=4 {
             let inject = format!("inject=epoll_ctl:error=EIO:when={number}");
             let options = ["-e", "trace=epoll_ctl", "-e", &inject];
-            let trace = needed!(Trace::with(
-                &options,
-                "a listener that cannot be registered"
-            ));
+            let left_out = "a listener that cannot be registered";
+            let trace = needed!(Trace::with(&options, left_out));
             match trace
                 .around(Launch::new(&["--threads", threads]))
                 .start_or_end()

@@ -1,5 +1,4 @@
-//! Proves the modes beside `--compat`: `--discard` reads every body and stores none, `--read-only` refuses writes; and that
-//! `GET /` lists the keys.
+//! Proves the modes beside `--compat`: `--discard` reads every body and stores none, `--read-only` refuses writes.
 
 use crate::support::prelude::*;
 
@@ -54,22 +53,4 @@ fn read_only_refuses_every_write_and_serves_every_read() {
     assert_eq!(server.get("").status, 200);
     assert_eq!(server.ask("POST", "here").status, 405);
     assert_eq!(server.dir.names(), [b"here"]);
-}
-
-#[test]
-fn the_listing_is_json_and_names_the_keys() {
-    let server = TestServer::start(&[]);
-    server.dir.place("here", "old");
-    server.dir.place("wei\"rd", "1");
-    let listing = server.get("");
-    assert_eq!(listing.status, 200);
-    let kind = listing.header("content-type").expect("a Content-Type");
-    assert!(kind.starts_with("application/json"), "{kind}");
-    let json: serde_json::Value = serde_json::from_slice(&listing.body).expect("JSON");
-    let text = json.to_string();
-    assert!(
-        text.contains(r#""here""#) && text.contains(r#""wei\"rd""#),
-        "{text}"
-    );
-    assert!(!text.contains(".data-server"), "{text}");
 }

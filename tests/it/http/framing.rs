@@ -25,11 +25,8 @@ fn bytes_behind_a_refused_head_are_not_a_request() {
         let rest = connection.rest();
         let answers = count(&rest, b"HTTP/1.1 ");
         let is_right = answers <= 1;
-        assert!(
-            is_right,
-            "{answers} more answers to {} bytes of body",
-            body.len()
-        );
+        let len = body.len();
+        assert!(is_right, "{answers} more answers to {len} bytes of body");
     }
 }
 
@@ -84,47 +81,35 @@ fn a_refused_client_that_reads_while_it_sends_gets_the_answer() {
 #[test]
 fn ambiguous_framing_is_refused_and_ends_the_connection() {
     let server = server_with_here();
-    let cases: [(&str, &[u16]); 17] = [
-        ("Host: t|Content-Length: 5|Content-Length: 6||value", &[400]),
-        ("Host: t|Content-Length: 5, 5||value", &[400]),
-        ("Host: t|Content-Length: +5||value", &[400]),
-        ("Host: t|Content-Length: -1||value", &[400]),
-        ("Host: t|Content-Length: 0x5||value", &[400]),
-        ("Host: t|Content-Length: ||value", &[400]),
-        (
-            "Host: t|Content-Length: 99999999999999999999||value",
-            &[400],
-        ),
-        ("Host: t|Transfer-Encoding: gzip, chunked||0||", &[501]),
-        ("Host: t|Transfer-Encoding: chunked, chunked||0||", &[501]),
-        (
-            "Host: t|Transfer-Encoding: chunked|Transfer-Encoding: chunked||0||",
-            &[501],
-        ),
-        (
-            "Host: t|Transfer-Encoding: identity|Transfer-Encoding: chunked||0||",
-            &[501],
-        ),
-        ("Host: t|Transfer-Encoding: identity||value", &[501]),
-        ("Host: t|Transfer-Encoding: xchunked||0||", &[501]),
-        ("Host: t|Transfer-Encoding : chunked||0||", &[400]),
-        ("Content-Length: 5||value", &[400]),
-        ("Host: t|Host: t|Content-Length: 5||value", &[400]),
-        ("Host: t t|Content-Length: 5||value", &[400]),
-    ];
+    let cases = "
+        Host: t|Content-Length: 5|Content-Length: 6||value ; 400
+        Host: t|Content-Length: 5, 5||value ; 400
+        Host: t|Content-Length: +5||value ; 400
+        Host: t|Content-Length: -1||value ; 400
+        Host: t|Content-Length: 0x5||value ; 400
+        Host: t|Content-Length: ||value ; 400
+        Host: t|Content-Length: 99999999999999999999||value ; 400
+        Host: t|Transfer-Encoding: gzip, chunked||0|| ; 501
+        Host: t|Transfer-Encoding: chunked, chunked||0|| ; 501
+        Host: t|Transfer-Encoding: chunked|Transfer-Encoding: chunked||0|| ; 501
+        Host: t|Transfer-Encoding: identity|Transfer-Encoding: chunked||0|| ; 501
+        Host: t|Transfer-Encoding: identity||value ; 501
+        Host: t|Transfer-Encoding: xchunked||0|| ; 501
+        Host: t|Transfer-Encoding : chunked||0|| ; 400
+        Content-Length: 5||value ; 400
+        Host: t|Host: t|Content-Length: 5||value ; 400
+        Host: t t|Content-Length: 5||value ; 400";
     let mut faults = Vec::new();
     for method in ["PUT", "GET", "DELETE"] {
-        for (rest, statuses) in cases {
+        for [rest, expected] in table(cases) {
             let mut connection = server.connect();
-            connection.send(format!(
-                "{method} /k HTTP/1.1\r\n{}{GET_HERE}",
-                rest.replace('|', "\r\n")
-            ));
+            let sent = rest.replace('|', "\r\n");
+            connection.send(format!("{method} /k HTTP/1.1\r\n{sent}{GET_HERE}"));
             let status = connection.answer().status;
             connection.finish();
             let answered_more = count(&connection.rest(), b"HTTP/1.1 ");
             let stored = server.dir.names().len() > 1;
-            if !statuses.contains(&status) || answered_more > 0 || stored {
+            if status.to_string() != expected || answered_more > 0 || stored {
                 faults.push(format!(
                     "{method} {rest}: {status}, {answered_more} more answers, stored: {stored}"
                 ));
@@ -198,15 +183,7 @@ fn malformed_hosts_are_refused_and_good_ones_are_not() {
         }
         answer.status
     };
-    let good = [
-        "t",
-        "localhost:8080",
-        "127.0.0.1",
-        "[::1]",
-        "[::1]:80",
-        "a-b.example.org.",
-        "x:",
-    ];
+    let good = words("t localhost:8080 127.0.0.1 [::1] [::1]:80 a-b.example.org. x:");
     let bad = [
         "a b",
         "a/b",
@@ -222,10 +199,7 @@ fn malformed_hosts_are_refused_and_good_ones_are_not() {
     let refused: Vec<_> = good.into_iter().filter(|host| ask(host) != 200).collect();
     let taken: Vec<_> = bad.into_iter().filter(|host| ask(host) != 400).collect();
     let is_right = refused.is_empty() && taken.is_empty();
-    assert!(
-        is_right,
-        "good, refused: {refused:?}; bad, taken: {taken:?}"
-    );
+    assert!(is_right, "refused: {refused:?}; taken: {taken:?}");
 }
 
 #[test]

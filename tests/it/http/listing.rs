@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::Value;
 
+use super::ODD_NAMES;
 use crate::support::prelude::*;
 
 fn list(raw: &mut Raw, query: &str, lines: &str) -> Response {
@@ -13,10 +14,8 @@ fn list(raw: &mut Raw, query: &str, lines: &str) -> Response {
 }
 
 fn json(got: &Response) -> Value {
-    assert_eq!(
-        (got.status, got.must("content-type")),
-        (200, "application/json")
-    );
+    let found = (got.status, got.must("content-type"));
+    assert_eq!(found, (200, "application/json"));
     serde_json::from_slice(&got.body).expect("JSON")
 }
 
@@ -44,13 +43,8 @@ fn walk(raw: &mut Raw, first: &str) -> Vec<Vec<String>> {
         target = next(&got);
         assert_eq!(page["next"].is_null(), target.is_none());
         if let Some(after) = page["next"].as_str() {
-            assert_eq!(
-                pages
-                    .last()
-                    .and_then(|keys| keys.last())
-                    .map(String::as_str),
-                Some(after)
-            );
+            let found = pages.last().and_then(|keys| keys.last());
+            assert_eq!(found.map(String::as_str), Some(after));
         }
         assert!(pages.len() < 10_000, "no end");
     }
@@ -62,39 +56,12 @@ fn encode(text: &str) -> String {
         .to_string()
 }
 
-const HOSTILE: [&str; 22] = [
-    "a",
-    "A",
-    "a b",
-    "a+b",
-    "a%2Fb",
-    "%",
-    "a\nb",
-    "\r\n",
-    "\"",
-    "\\",
-    "<script>",
-    "\u{1b}[2J",
-    "\u{7f}",
-    "e\u{301}",
-    "\u{e9}",
-    "\u{1f980}",
-    "&after=z",
-    "#",
-    "?x=y",
-    "...",
-    "~",
-    "\u{202e}gpj",
-];
-
 #[test]
 fn the_shape_of_the_json() {
     let server = TestServer::start(&[]);
     let mut raw = server.connect();
-    assert_eq!(
-        json(&list(&mut raw, "", "")),
-        serde_json::json!({"keys": [], "next": null})
-    );
+    let found = json(&list(&mut raw, "", ""));
+    assert_eq!(found, serde_json::json!({"keys": [], "next": null}));
     server.store("b", "12345");
     server.dir.place("a", "");
     let page = json(&list(&mut raw, "", ""));
@@ -115,16 +82,12 @@ fn the_shape_of_the_json() {
 #[test]
 fn prefix_after_and_limit_in_byte_order() {
     let server = TestServer::start(&[]);
-    for key in [
-        "a", "ab", "abc", "b", "B", "ab\u{e9}", "ab~", "ba", "a b", "a+b",
-    ] {
+    let sorted = "B|a|a b|a+b|ab|abc|ab~|ab\u{e9}|b|ba".split('|');
+    let sorted: Vec<&str> = sorted.collect();
+    for key in sorted.iter().rev() {
         server.dir.place(key, "");
     }
     let mut raw = server.connect();
-    let mut sorted = vec![
-        "B", "a", "a b", "a+b", "ab", "abc", "ab~", "ab\u{e9}", "b", "ba",
-    ];
-    sorted.sort_by_key(|key| key.as_bytes());
     for (query, expected, more) in [
         ("", sorted.clone(), false),
         ("?", sorted.clone(), false),
@@ -142,11 +105,7 @@ fn prefix_after_and_limit_in_byte_order() {
         ("?prefix=a%20&limit=3", vec!["a b"], false),
         ("?prefix=a+&limit=3", vec!["a b"], false),
         ("?prefix=a%2B", vec!["a+b"], false),
-        (
-            "?prefix=%61b&unknown=1",
-            vec!["ab", "abc", "ab~", "ab\u{e9}"],
-            false,
-        ),
+        ("?prefix=%61b&unknown=1", sorted[4..8].to_vec(), false),
         ("?prefix=ab%C3%A9", vec!["ab\u{e9}"], false),
     ] {
         let got = list(&mut raw, query, "");
@@ -169,17 +128,8 @@ fn the_limit_has_bounds_and_a_default() {
         let page = json(&list(&mut raw, &format!("?limit={limit}"), ""));
         assert_eq!(keys(&page).len(), count, "limit={limit}");
     }
-    for limit in [
-        "0",
-        "10001",
-        "-1",
-        "",
-        "ten",
-        "1e3",
-        "99999999999999999999999",
-        "1.5",
-        "%31%00",
-    ] {
+    let bad = "0 10001 -1 ten 1e3 99999999999999999999999 1.5 %31%00";
+    for limit in words(bad).into_iter().chain([""]) {
         let got = list(&mut raw, &format!("?limit={limit}"), "");
         assert_eq!(got.status, 400, "limit={limit}");
     }
@@ -189,19 +139,9 @@ fn the_limit_has_bounds_and_a_default() {
 fn hostile_names_forge_no_line_and_no_link() {
     let server = TestServer::start(&[]);
     let mut raw = server.connect();
-    let keys_of_it = || HOSTILE.into_iter().filter(|key| takes_key(key));
+    let keys_of_it = || ODD_NAMES.split('|').filter(|key| takes_key(key));
     for key in keys_of_it() {
-        assert_eq!(
-            ask(
-                &mut raw,
-                "PUT",
-                &format!("/{}", encode(key)),
-                "",
-                key.as_bytes()
-            )
-            .status,
-            200
-        );
+        server.store(&encode(key), key);
     }
     let mut sorted: Vec<&str> = keys_of_it().collect();
     sorted.sort_by_key(|key| key.as_bytes());
@@ -214,11 +154,8 @@ fn hostile_names_forge_no_line_and_no_link() {
     assert_eq!(lines.len(), sorted.len(), "{text}");
     for (line, key) in lines.iter().zip(sorted) {
         assert!(line.bytes().all(|b| b.is_ascii_graphic()), "{line:?}");
-        assert_eq!(
-            ask(&mut raw, "GET", &format!("/{line}"), "", b"").body,
-            key.as_bytes(),
-            "{line}"
-        );
+        let body = ask(&mut raw, "GET", &format!("/{line}"), "", b"").body;
+        assert_eq!(body, key.as_bytes(), "{line}");
         let page = list(&mut raw, &format!("?prefix={}", encode(key)), "");
         assert!(keys(&json(&page)).contains(&key.to_owned()), "{key:?}");
     }
@@ -247,21 +184,16 @@ fn accept_chooses_the_format_by_12_5_1_and_head_equals_get() {
         let mut told = Vec::new();
         for method in ["GET", "HEAD"] {
             let got = ask(&mut raw, method, "/?limit=1", &lines, b"");
-            assert_eq!(
-                (got.status, got.must("content-type")),
-                (200, kind),
-                "{method} {accept}"
-            );
+            let found = (got.status, got.must("content-type"));
+            assert_eq!(found, (200, kind), "{method} {accept}");
             assert!(got.all("vary").to_lowercase().contains("accept"), "12.5.5");
             assert_eq!(next(&got).as_deref(), Some("?after=a&limit=1"));
             told.push(got.length());
         }
         assert_eq!(told[0], told[1], "{accept}");
     }
-    assert_eq!(
-        list(&mut raw, "?after=a", "Accept: text/plain\r\n").body,
-        b"b\n"
-    );
+    let body = list(&mut raw, "?after=a", "Accept: text/plain\r\n").body;
+    assert_eq!(body, b"b\n");
 }
 
 #[test]

@@ -14,3 +14,7 @@ mod preconditions;
 mod protocol;
 mod rfc_compliance;
 mod takeover;
+
+/// Names that mean something in a path, a header, a page or a terminal, divided by `|`.
+const ODD_NAMES: &str = "A|a b|a+b|a&b|a%2Fb|%|a\nb|\r\n|\"|'|\\|<script>|<script>alert(1)<|javascript:alert(1)|http:|:|\u{1b}[2J|\u{7f}|\
+    e\u{301}|\u{e9}|\u{1f980}|&after=z|#|?x=y|...|~|index.html|\u{202e}gpj|-";

@@ -8,7 +8,7 @@ use crate::support::prelude::*;
 const CHROMIUM: &str = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8\r\n";
 
 fn page(server: &TestServer, method: &str, lines: &str) -> Response {
-    ask(&mut server.connect(), method, "/", lines, b"")
+    server.request(method, "/", lines, b"")
 }
 
 /// The text between the tags of every element of this name.
@@ -48,20 +48,20 @@ fn browsers_get_the_page_and_other_clients_the_listing() {
     ] {
         let target = format!("/?{query}");
         for accept in [CHROMIUM, ""] {
-            let got = ask(&mut server.connect(), "GET", &target, accept, b"");
+            let got = server.request("GET", &target, accept, b"");
             assert_eq!(got.status, status, "{query}");
         }
     }
     // A value named like a page is a value.
     server.store("index.html", "mine");
-    let got = ask(&mut server.connect(), "GET", "/index.html", CHROMIUM, b"");
+    let got = server.request("GET", "/index.html", CHROMIUM, b"");
     assert_eq!(got.body, b"mine");
 }
 
 #[test]
 fn a_folder_has_the_page_too() {
     let server = TestServer::start(&[]);
-    let get = |path: &str, lines: &str| ask(&mut server.connect(), "GET", path, lines, b"");
+    let get = |path: &str, lines: &str| server.request("GET", path, lines, b"");
     for path in ["/a/", "/a/b%20c/", "/%61/"] {
         let got = get(path, CHROMIUM);
         let media_type = got.must("content-type");
@@ -92,7 +92,7 @@ fn compat_has_no_page() {
     directory_only!("the mode of the C server");
     let server = TestServer::start(&["--compat"]);
     assert_eq!(page(&server, "GET", CHROMIUM).status, 404);
-    let got = ask(&mut server.connect(), "GET", "/a/", CHROMIUM, b"");
+    let got = server.request("GET", "/a/", CHROMIUM, b"");
     assert_eq!(got.status, 404);
 }
 
@@ -167,10 +167,7 @@ fn the_page_never_parses_text_as_markup() {
     assert!(!frame.contains(" style="), "a style in an attribute");
     for external in ["src=\"http", "href=\"http", "url(", "@import"] {
         let is_right = !document.contains(external);
-        assert!(
-            is_right,
-            "{external}: the page loads nothing from elsewhere"
-        );
+        assert!(is_right, "{external}: it loads nothing from elsewhere");
     }
 }
 
@@ -179,10 +176,8 @@ fn head_and_an_entity_tag_avoid_sending_the_document() {
     let server = TestServer::start(&[]);
     let got = page(&server, "GET", CHROMIUM);
     let head = page(&server, "HEAD", CHROMIUM);
-    assert_eq!(
-        (head.status, head.length(), head.body.len()),
-        (200, got.body.len(), 0)
-    );
+    let found = (head.status, head.length(), head.body.len());
+    assert_eq!(found, (200, got.body.len(), 0));
     assert_eq!(head.must("etag"), got.must("etag"));
     assert_eq!(got.must("cache-control"), "no-cache");
     let known = format!("{CHROMIUM}If-None-Match: {}\r\n", got.must("etag"));
@@ -206,10 +201,8 @@ fn head_and_an_entity_tag_avoid_sending_the_document() {
     assert_eq!(dated.status, 200);
     // Another server of the same build has the same entity tag.
     let second = TestServer::start(&[]);
-    assert_eq!(
-        page(&second, "HEAD", CHROMIUM).must("etag"),
-        got.must("etag")
-    );
+    let expected = got.must("etag");
+    assert_eq!(page(&second, "HEAD", CHROMIUM).must("etag"), expected);
 }
 
 /// It was a 404 without a hint. Other clients keep that, as those of the C server know it.

@@ -25,7 +25,7 @@ fn setting<'a>(unit: &'a str, name: &str) -> &'a str {
 fn systemd_analyze(args: &[&str]) -> Option<String> {
     let Ok(output) = Command::new("systemd-analyze").args(args).output() else {
         let told = "systemd-analyze does not run here";
-        crate::support::left_out("what systemd makes of the units", told);
+        left_out("what systemd makes of the units", told);
         return None;
     };
     let both = [output.stdout, output.stderr].concat();
@@ -163,11 +163,8 @@ fn options() -> BTreeSet<String> {
 fn completions_have_every_option() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let ended = Launch::new(&["--completions", shell]).bare().run();
-        assert_eq!(
-            (ended.code, ended.stderr.as_str()),
-            (Some(0), ""),
-            "{shell}"
-        );
+        let found = (ended.code, ended.stderr.as_str());
+        assert_eq!(found, (Some(0), ""), "{shell}");
         for option in options() {
             let name = option.trim_start_matches("--");
             assert!(ended.stdout.contains(name), "{option} in {shell}");

@@ -149,18 +149,14 @@ fn a_file_is_checked_without_a_start() {
     let file = Written::new(format!("dir = {values:?}\nlisten = 'fd:99'\n"));
     let ended = file.check();
     let ok = format!("{}: ok", file.path());
-    assert_eq!(
-        (ended.code, ended.stdout.trim_end(), ended.stderr.as_str()),
-        (Some(0), ok.as_str(), "")
-    );
+    let found = (ended.code, ended.stdout.trim_end(), ended.stderr.as_str());
+    assert_eq!(found, (Some(0), ok.as_str(), ""));
     assert!(!values.exists());
 
     let check = Launch::new(&["config", "check"]).bare();
     let ended = check.env("DATA_SERVER_CONFIG", file.path()).run();
-    assert_eq!(
-        (ended.code, ended.stdout.trim_end()),
-        (Some(0), ok.as_str())
-    );
+    let found = (ended.code, ended.stdout.trim_end());
+    assert_eq!(found, (Some(0), ok.as_str()));
     let ended = Launch::new(&["config", "check"]).bare().run();
     assert_eq!(ended.code, Some(2), "no file");
     let is_right = ended.stderr.contains("DATA_SERVER_CONFIG");

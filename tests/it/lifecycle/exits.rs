@@ -47,11 +47,8 @@ fn a_second_server_on_the_directory_is_exit_code_3() {
     assert_eq!(second.stdout, "");
     assert_eq!(first.get("k").body, b"value", "the first serves on");
     first.stop();
-    assert_eq!(
-        Launch::new(&[]).on(&first.dir).start().get("k").body,
-        b"value",
-        "the directory is free again"
-    );
+    let body = Launch::new(&[]).on(&first.dir).start().get("k").body;
+    assert_eq!(body, b"value", "the directory is free again");
 }
 
 #[test]
@@ -83,16 +80,12 @@ fn help_names_every_option() {
     let options = "threads dir listen pin max-connections max-connections-per-ip max-staged max-body read-only allowed-host cors-origin discard compat header-timeout \
                    idle-timeout min-rate grace-period log-level log-format access-log";
     for option in options.split_whitespace() {
-        assert!(
-            help.stdout.contains(&format!("--{option}")),
-            "--{option} is not in the help"
-        );
+        let holds = help.stdout.contains(&format!("--{option}"));
+        assert!(holds, "--{option} is not in the help");
     }
     let is_right = help.stdout.contains("DATA_SERVER_DIR");
     assert!(is_right, "the environment is not in the help");
     let version = Launch::new(&["--version"]).run();
-    assert_eq!(
-        (version.code, version.stdout.as_str()),
-        (Some(0), concat!("data-server ", env!("CARGO_PKG_VERSION")))
-    );
+    let expected = (Some(0), concat!("data-server ", env!("CARGO_PKG_VERSION")));
+    assert_eq!((version.code, version.stdout.as_str()), expected);
 }

@@ -177,11 +177,8 @@ impl Steady<'_> {
             value = pattern(number * 1_000_000 + round, length);
             let head = put_head(&format!("k{number}"), value.len());
             self.ask(&[head.as_bytes(), &value].concat())?;
-            let lines = if round % 5 == 0 {
-                "Connection: close\r\n"
-            } else {
-                ""
-            };
+            let is_last = round % 5 == 0;
+            let lines = if is_last { "Connection: close\r\n" } else { "" };
             let get = format!("GET /k{number} HTTP/1.1\r\nHost: t\r\n{lines}\r\n");
             if self.ask(get.as_bytes())? != value {
                 return Err(io::Error::other("another value"));
@@ -244,10 +241,8 @@ fn restart_five_times(args: &[&str]) {
         tally.answered()
     );
     for (number, value) in written.iter().enumerate() {
-        assert!(
-            server.get(&format!("k{number}")).body == *value,
-            "k{number}"
-        );
+        let is_right = server.get(&format!("k{number}")).body == *value;
+        assert!(is_right, "k{number}");
     }
 }
 

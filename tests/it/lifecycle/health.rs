@@ -90,29 +90,23 @@ fn over_tls_the_certificate_decides_too() {
         assert_well(&health(&[url, "--insecure"]).run());
         assert_well(&health(&[url]).env("SSL_CERT_FILE", &file).run());
         assert_unwell(&health(&[url]).run(), issued);
-        assert_unwell(
-            &health(&[&format!("{url}/missing"), ca[0], ca[1]]).run(),
-            "404",
-        );
+        let missing = health(&[&format!("{url}/missing"), ca[0], ca[1]]).run();
+        assert_unwell(&missing, "404");
         let none = health(&[url, "--ca", "/nonexistent/ca.pem"]).run();
         assert_unwell(&none, "--ca /nonexistent/ca.pem: ");
         let found = health(&[url, ca[0], ca[1], "--insecure"]).run().code;
         assert_eq!(found, Some(2));
     }
     assert_unwell(&health(&[&format!("http://127.0.0.1:{port}")]).run(), "");
+    let here = ["127.0.0.1"];
+    let named = authority.issue("named", &["other.example"]);
+    let expired = authority.issue_until("expired", &here, 2020);
+    let other = Authority::new();
+    let foreign = other.issue("foreign", &here);
     for (own, why) in [
-        (
-            authority.issue("named", &["other.example"]),
-            "certificate not valid for name",
-        ),
-        (
-            authority.issue_until("expired", &["127.0.0.1"], 2020),
-            "certificate expired",
-        ),
-        (
-            Authority::new().issue("foreign", &["127.0.0.1"]),
-            "invalid peer certificate: ",
-        ),
+        (named, "certificate not valid for name"),
+        (expired, "certificate expired"),
+        (foreign, "invalid peer certificate: "),
     ] {
         let server = sealed(&own, &[]);
         let url = &*format!("https://{}", server.addr);
@@ -124,6 +118,14 @@ fn over_tls_the_certificate_decides_too() {
     let url = &*format!("https://{}", server.addr);
     // Whether the alert arrives is a race with the request.
     assert_unwell(&health(&[url, "--insecure"]).run(), "");
+}
+
+/// An address where nobody listens.
+fn nobody() -> SocketAddr {
+    let socket = TcpListener::bind("127.0.0.1:0");
+    socket
+        .and_then(|socket| socket.local_addr())
+        .expect("a port")
 }
 
 #[test]
@@ -146,23 +148,15 @@ fn a_server_over_tls_alone_is_asked_without_a_url() {
     let strictly = asked(&place, &["--ca", file.to_str().expect("text")]);
     assert_unwell(&strictly, "certificate not valid for name");
     // What is in the clear is asked first.
-    let gone = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-    let gone = gone.expect("a port");
-    assert_unwell(
-        &asked(&format!("{place},{gone}"), &[]),
-        &format!("http://{gone}: "),
-    );
+    let gone = nobody();
+    let both = asked(&format!("{place},{gone}"), &[]);
+    assert_unwell(&both, &format!("http://{gone}: "));
 }
 
 #[test]
 fn a_port_where_nobody_listens_is_unwell() {
-    let address = TcpListener::bind("127.0.0.1:0")
-        .and_then(|socket| socket.local_addr())
-        .expect("a port");
-    assert_unwell(
-        &health(&[&format!("http://{address}")]).run(),
-        "Connection refused",
-    );
+    let ended = health(&[&format!("http://{}", nobody())]).run();
+    assert_unwell(&ended, "Connection refused");
 }
 
 /// Answers the first request of one connection with `answer`, and keeps it open.
@@ -181,6 +175,7 @@ fn stub(answer: &'static str) -> SocketAddr {
 
 #[test]
 fn what_does_not_answer_rightly_is_unwell() {
+    let moved = "HTTP/1.1 302 Found\r\nLocation: /-/healthz\r\n\r\n";
     for (answer, why) in [
         ("", "no answer within 300ms"),
         ("HTTP/1.1 200 O", "no answer within 300ms"),
@@ -190,10 +185,7 @@ fn what_does_not_answer_rightly_is_unwell() {
             "503 Service Unavailable",
         ),
         ("HTTP/1.1 204 No Content\r\n\r\n", "204 No Content"),
-        (
-            "HTTP/1.1 302 Found\r\nLocation: /-/healthz\r\n\r\n",
-            "302 Found",
-        ),
+        (moved, "302 Found"),
     ] {
         let url = format!("http://{}", stub(answer));
         assert_unwell(&health(&[&url, "--timeout", "300ms"]).run(), why);

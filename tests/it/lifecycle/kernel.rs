@@ -15,28 +15,13 @@ enum Threads {
 
 /// A wrapper under which these calls fail, or `None` without strace.
 fn failing(calls: &str, error: &str, threads: Threads) -> Option<Vec<String>> {
-    let possible = Command::new("strace")
-        .args(["-D", "-o", "/dev/null", "true"])
-        .status();
-    only_where!(
-        possible.is_ok_and(|status| status.success()),
-        &format!("{calls} failing with {error}"),
-        "strace does not run here",
-        None
-    );
+    let what = format!("{calls} failing with {error}");
+    only_where!(can_trace(), &what, "strace does not run here", None);
     let (names, when) = calls.split_once(':').unwrap_or((calls, "when=1+"));
     let inject = format!("inject={names}:error={error}:{when}");
     let trace = format!("trace={names}");
-    let mut words = vec![
-        "strace",
-        "-D",
-        "-o",
-        "/dev/null",
-        "-e",
-        &trace,
-        "-e",
-        &inject,
-    ];
+    let mut words = words("strace -D -o /dev/null");
+    words.extend(["-e", &trace, "-e", &inject]);
     words.extend((threads == Threads::All).then_some("-f"));
     Some(words.into_iter().map(str::to_owned).collect())
 }
@@ -148,20 +133,14 @@ fn an_unprivileged_user_has_the_same_contract() {
     let dir = DataDir::temporary();
     let parent = dir.outside(".");
     let opened = fs::set_permissions(&parent, fs::Permissions::from_mode(0o755));
-    only_where!(
-        opened.is_ok() && chown(dir.path(), Some(NOBODY), Some(NOBODY)).is_ok(),
-        "a server without rights",
-        "only root can take them away"
-    );
+    let is_given = opened.is_ok() && chown(dir.path(), Some(NOBODY), Some(NOBODY)).is_ok();
+    let why = "only root can take them away";
+    only_where!(is_given, "a server without rights", why);
     let server = Launch::new(&[])
         .on(&dir)
-        .through(&[
-            "setpriv",
-            "--reuid=65534",
-            "--regid=65534",
-            "--clear-groups",
-            "--no-new-privs",
-        ])
+        .through(&words(
+            "setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs",
+        ))
         .start();
     assert_contract(&server);
 

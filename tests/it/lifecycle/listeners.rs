@@ -51,21 +51,15 @@ fn every_place_serves_with_each_dispatch() {
             .filter_map(|line| line.strip_prefix("listening on http://"))
             .collect();
         assert_eq!(ports.len(), 2, "{lines:?}");
-        assert_eq!(
-            lines[1],
-            format!("listening on {place}"),
-            "in the order of the options"
-        );
+        let expected = format!("listening on {place}");
+        assert_eq!(lines[1], expected, "in the order of the options");
         for _ in 0..8 {
             for port in &ports {
                 let mut raw = Raw::connect(port.parse().expect("an address"));
                 assert_eq!(raw.ask(GET).body, b"value", "{dispatch} {threads} {port}");
             }
-            assert_eq!(
-                Raw::connect_unix(&path).ask(GET).body,
-                b"value",
-                "{dispatch}"
-            );
+            let body = Raw::connect_unix(&path).ask(GET).body;
+            assert_eq!(body, b"value", "{dispatch}");
         }
         server.stop();
         assert_eq!(server.stdout().len(), 3);

@@ -3,9 +3,7 @@
 
 #![expect(clippy::float_cmp, reason = "counts are whole, and exact in a float")]
 
-use std::fs::File;
-
-use crate::support::{Raw, Scrape, TestServer, directory_only, eventually, pattern};
+use crate::support::prelude::*;
 
 const DIGEST: &str = "Want-Repr-Digest: sha-256=1\r\n";
 
@@ -68,9 +66,8 @@ fn a_long_digest_yields_to_others_and_ends_with_its_client() {
     }
     assert!(!endless.has_unread(), "it cannot have ended");
     endless.reset();
-    eventually("no thread works for a client that left", || {
-        compute(&server) == (0.0, 0.0)
-    });
+    let comes = || compute(&server) == (0.0, 0.0);
+    eventually("no thread works for a client that left", comes);
 }
 
 #[test]

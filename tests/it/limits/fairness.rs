@@ -1,12 +1,8 @@
 //! Proves that one large download does not occupy a reactor: other clients are answered meanwhile.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use std::sync::atomic::AtomicU64;
 
-use crate::support::{
-    Call, Done, Launch, TestServer, Trace, by_engine, clear_only, directory_only, http1_only,
-    pattern,
-};
+use crate::support::prelude::*;
 
 const SIZE: usize = 40_000_000;
 const DOWNLOADS: u64 = 8;
@@ -53,20 +49,15 @@ fn small_answers_come_while_a_large_one_is_sent() {
             })
             .collect();
         eprintln!("small answers during each download of 40 MB: {meanwhile:?}");
-        assert!(
-            meanwhile.iter().sum::<u64>() >= DOWNLOADS * ANSWERS_EACH,
-            "{meanwhile:?}"
-        );
+        let is_right = meanwhile.iter().sum::<u64>() >= DOWNLOADS * ANSWERS_EACH;
+        assert!(is_right, "{meanwhile:?}");
     });
 }
 
 /// sendfile from a file, or splice from a pipe, to a socket.
 fn is_sending(call: &Call) -> bool {
-    let to_socket = call
-        .args
-        .split(',')
-        .nth(2)
-        .is_some_and(|to| to.contains("<socket:"));
+    let to_socket = call.args.split(',').nth(2);
+    let to_socket = to_socket.is_some_and(|to| to.contains("<socket:"));
     call.name == "sendfile" || (call.name == "splice" && to_socket)
 }
 
@@ -78,9 +69,7 @@ fn a_reactor_looks_at_its_other_sockets_during_a_download() {
     directory_only!("bodies between sockets and files");
     let left_out = "what a reactor sends between two looks at its sockets";
     let calls = "trace=sendfile,splice,epoll_wait,epoll_pwait";
-    let Some(trace) = Trace::with(&["-e", calls], left_out) else {
-        return;
-    };
+    let trace = needed!(Trace::with(&["-e", calls], left_out));
     let mut server = trace
         .around(Launch::new(&["--threads", "1", "--takeover", "on"]))
         .start();
@@ -106,8 +95,6 @@ fn a_reactor_looks_at_its_other_sockets_during_a_download() {
     }
     eprintln!("sent between two looks at the sockets: at most {longest} bytes");
     assert_eq!(all, 3 * SIZE as u64, "or this tests nothing");
-    assert!(
-        longest <= TURN,
-        "{longest} bytes of one download at a stretch"
-    );
+    let is_right = longest <= TURN;
+    assert!(is_right, "{longest} bytes of one download at a stretch");
 }

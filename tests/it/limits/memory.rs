@@ -1,15 +1,9 @@
 //! Proves that memory does not grow with the values (64 uploads and 64 downloads at once), and that an idle
 //! connection takes little of it.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::support::{
-    Raw, TestServer, by_protocol, clear_only, directory_only, eventually, http1_only, pattern,
-    put_head, scaled,
-};
+use crate::support::prelude::*;
 
 const CLIENTS: usize = 64;
 const KEYS: usize = 4;
@@ -45,9 +39,8 @@ fn at_once(client: impl Fn(usize, &dyn Fn()) + Sync) {
     let here = AtomicUsize::new(0);
     let all_are_here = || {
         here.fetch_add(1, Ordering::AcqRel);
-        eventually("all clients are in the middle", || {
-            here.load(Ordering::Acquire) == CLIENTS
-        });
+        let comes = || here.load(Ordering::Acquire) == CLIENTS;
+        eventually("all clients are in the middle", comes);
     };
     thread::scope(|scope| {
         for n in 0..CLIENTS {
@@ -78,10 +71,8 @@ fn download(server: &TestServer, key: usize, block: &[u8], all_are_here: &dyn Fn
     let got = connection.stream_to(size(), &mut vec![0; BLOCK], |mut piece| {
         while !piece.is_empty() {
             let part = piece.len().min(BLOCK - at % BLOCK);
-            assert!(
-                piece[..part] == block[at % BLOCK..][..part],
-                "another value near byte {at}"
-            );
+            let is_right = piece[..part] == block[at % BLOCK..][..part];
+            assert!(is_right, "another value near byte {at}");
             at += part;
             piece = &piece[part..];
         }
@@ -103,7 +94,7 @@ fn an_idle_connection_costs_little_memory() {
         .maximum
         .is_some_and(|most| most < room)
     {
-        crate::support::left_out(
+        left_out(
             &format!("the memory of {IDLE} idle connections"),
             "fewer may be open here",
         );

@@ -1,10 +1,7 @@
 //! Proves that one client takes no room for uploads from the others: neither by what it announces and does not send, nor by
 //! uploads that it leaves unfinished.
 
-use crate::support::{
-    DataDir, Launch, Mount, Resumable, Scrape, TestServer, ask, directory_only, eventually,
-    pattern, put_head,
-};
+use crate::support::prelude::*;
 
 const CREATE: &str = "Upload-Complete: ?0\r\n";
 
@@ -17,7 +14,7 @@ fn an_upload_that_announces_all_the_room_and_sends_nothing_takes_none() {
     let start = || Launch::new(&args).on(&dir).start();
     let mut server = start();
     let lines = format!("Content-Length: 0\r\n{CREATE}Upload-Length: 1048576\r\n");
-    let created = ask(&mut server.connect(), "POST", "/empty", &lines, b"");
+    let created = server.request("POST", "/empty", &lines, b"");
     assert_eq!(created.status, 201);
     let staged =
         |server: &TestServer| Scrape::of(server.addr).count("data_server_staged_bytes", &[]);
@@ -67,9 +64,8 @@ fn one_client_has_some_of_the_unfinished_uploads_alone() {
     let args = ["--max-uploads-per-client", "20"];
     let server = Launch::new(&args).on(&dir).start();
     let raw = &mut server.connect();
-    let uploads: Vec<_> = (0..20)
-        .map(|_| Resumable::create(raw, "k", "", b"x"))
-        .collect();
+    let uploads = (0..20).map(|_| Resumable::create(raw, "k", "", b"x"));
+    let uploads: Vec<_> = uploads.collect();
     let refused = Resumable::ask_to_create(raw, "k", CREATE, b"");
     assert_eq!(refused.status, 503);
     let text = String::from_utf8_lossy(&refused.body).into_owned();
@@ -85,10 +81,8 @@ fn one_client_has_some_of_the_unfinished_uploads_alone() {
     let server = Launch::new(&args).on(&dir).start();
     let raw = &mut server.connect();
     let refused = Resumable::ask_to_create(raw, "k", CREATE, b"");
-    assert_eq!(
-        refused.status, 503,
-        "after a restart they are still its own"
-    );
+    let status = refused.status;
+    assert_eq!(status, 503, "after a restart they are still its own");
     assert_eq!(uploads[0].cancel(raw).status, 204);
     assert_eq!(uploads[1].append(raw, 1, true, b"y").status, 200);
     Resumable::create(raw, "k", "", b"");
@@ -101,9 +95,7 @@ fn one_client_has_some_of_the_unfinished_uploads_alone() {
 #[test]
 fn a_put_that_announces_the_free_space_and_sends_nothing_leaves_it_to_others() {
     directory_only!("free space");
-    let Some(mount) = Mount::tmpfs("size=300m", "space that is announced") else {
-        return;
-    };
+    let mount = needed!(Mount::tmpfs("size=300m", "space that is announced"));
     let server = Launch::new(&["--min-free", "0"]).on(&mount.dir()).start();
     let mut greedy = server.connect();
     greedy.send(put_head("greedy", 290 << 20));
@@ -125,20 +117,16 @@ fn a_put_that_announces_the_free_space_and_sends_nothing_leaves_it_to_others() {
     eventually("a part is received", || free(&server) < 196 << 20);
     drop(part);
     drop(greedy);
-    eventually("what was set aside and did not come is free again", || {
-        free(&server) > 195 << 20
-    });
+    let comes = || free(&server) > 195 << 20;
+    eventually("what was set aside and did not come is free again", comes);
 }
 
 #[test]
 fn no_upload_goes_below_min_free() {
     directory_only!("free space");
-    let Some(mount) = Mount::tmpfs("size=64m", "a floor of free space") else {
-        return;
-    };
-    let server = Launch::new(&["--min-free", "32MiB"])
-        .on(&mount.dir())
-        .start();
+    let mount = needed!(Mount::tmpfs("size=64m", "a floor of free space"));
+    let launch = Launch::new(&["--min-free", "32MiB"]).on(&mount.dir());
+    let server = launch.start();
     let early = server.connect().ask(put_head("k", 40 << 20));
     assert_eq!(early.status, 507);
     let text = String::from_utf8_lossy(&early.body).into_owned();

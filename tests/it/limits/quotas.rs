@@ -1,10 +1,7 @@
 //! Proves the quotas: connections of one client with `--max-connections-per-ip`, and the bytes of all uploads under way with
 //! `--max-staged`.
 
-use crate::support::{
-    DataDir, Launch, Raw, Scrape, TestServer, by_engine, chunked, directory_only, eventually,
-    is_s3, pattern, put_head,
-};
+use crate::support::prelude::*;
 
 const GET: &str = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
 const MIB: usize = 1 << 20;
@@ -12,14 +9,8 @@ const MIB: usize = 1 << 20;
 #[test]
 fn an_address_at_its_limit_gets_no_more_connections() {
     for dispatch in ["round-robin", "least-connections", "reuse-port"] {
-        let mut server = TestServer::start(&[
-            "--threads",
-            "3",
-            "--dispatch",
-            dispatch,
-            "--max-connections-per-ip",
-            "3",
-        ]);
+        let args = format!("--threads 3 --max-connections-per-ip 3 --dispatch {dispatch}");
+        let mut server = TestServer::start(&words(&args));
         server.dir.place("here", "value");
         let from = |host: u8| Raw::connect_from([127, 0, 0, host], server.addr);
         let mut open: Vec<Raw> = (0..3).map(|_| from(2)).collect();
@@ -29,11 +20,8 @@ fn an_address_at_its_limit_gets_no_more_connections() {
         for _ in 0..20 {
             from(2).assert_closed();
         }
-        assert_eq!(
-            from(3).ask(GET).body,
-            b"value",
-            "{dispatch}: another address"
-        );
+        let body = from(3).ask(GET).body;
+        assert_eq!(body, b"value", "{dispatch}: another address");
         for connection in &mut open {
             assert_eq!(connection.ask(GET).body, b"value", "{dispatch}: still open");
         }
@@ -51,17 +39,13 @@ fn an_address_at_its_limit_gets_no_more_connections() {
 
         let warning = server.event("too many connections from one address");
         assert_eq!(warning.level, "WARN");
-        assert_eq!(
-            (warning.field("address"), warning.number("max")),
-            ("127.0.0.2".to_owned(), 3)
-        );
+        let found = (warning.field("address"), warning.number("max"));
+        assert_eq!(found, ("127.0.0.2".to_owned(), 3));
         let warnings = server.events("too many connections from one address").len();
         assert!(warnings < 4, "{warnings} lines for some 20 refusals");
         server.stop();
-        assert!(
-            server.event("drained").number("refused") >= 21,
-            "{dispatch}"
-        );
+        let is_right = server.event("drained").number("refused") >= 21;
+        assert!(is_right, "{dispatch}");
     }
 }
 
@@ -101,9 +85,8 @@ fn three_quarters_full() -> (TestServer, Raw, Vec<u8>) {
         waiting.send(put_head("held", value.len()));
         waiting.send(&value[..value.len() - 1]);
     }
-    eventually("the first upload has its share", || {
-        Scrape::of(server.addr).count("data_server_staged_bytes", &[]) >= 3 << 20
-    });
+    let comes = || Scrape::of(server.addr).count("data_server_staged_bytes", &[]) >= 3 << 20;
+    eventually("the first upload has its share", comes);
     (server, waiting, value)
 }
 
@@ -115,16 +98,11 @@ fn an_upload_beyond_max_staged_is_503_before_its_body() {
     let head = put_head("refused", 2 * MIB);
     let head = head.replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n");
     let answer = refused.ask(head);
-    assert_eq!(
-        (answer.status, answer.header("retry-after")),
-        (503, Some("1")),
-        "{answer:?}"
-    );
+    let found = (answer.status, answer.header("retry-after"));
+    assert_eq!(found, (503, Some("1")), "{answer:?}");
     assert!(answer.closes(), "what follows may be the body");
-    assert!(
-        String::from_utf8_lossy(&answer.body).contains("--max-staged"),
-        "{answer:?}"
-    );
+    let is_right = String::from_utf8_lossy(&answer.body).contains("--max-staged");
+    assert!(is_right, "{answer:?}");
     refused.assert_closed();
 
     // A PUT that fits is stored, also a small one, which needs no file.
@@ -164,11 +142,8 @@ fn a_chunked_upload_is_503_at_max_staged_and_leaves_nothing() {
     // The server may close before it has read all of this.
     let _ = refused.offer(chunked(value.chunks(60_000)));
     let answer = refused.answer();
-    assert_eq!(
-        (answer.status, answer.header("retry-after")),
-        (503, Some("1")),
-        "{answer:?}"
-    );
+    let found = (answer.status, answer.header("retry-after"));
+    assert_eq!(found, (503, Some("1")), "{answer:?}");
     assert!(answer.closes(), "its body was not read to the end");
     assert_eq!(server.get("k").body, b"old");
 
@@ -183,9 +158,8 @@ fn a_chunked_upload_is_503_at_max_staged_and_leaves_nothing() {
     assert!(server.dir.read("k") == value[..rest]);
 
     waiting.reset();
-    eventually("an upload that was cut off gives up its share", || {
-        server.put("k", value).status == 200
-    });
+    let comes = || server.put("k", value).status == 200;
+    eventually("an upload that was cut off gives up its share", comes);
     server.dir.assert_holds(&["k"]);
 }
 
@@ -197,26 +171,17 @@ fn a_value_longer_than_max_staged_is_413() {
     assert_eq!((answer.status, answer.header("retry-after")), (413, None));
     server.store("k", pattern(1, MIB));
     let discarding = TestServer::start(&["--max-staged", "1KiB", "--discard"]);
-    assert_eq!(
-        discarding.put("k", pattern(1, MIB)).status,
-        200,
-        "nothing is staged"
-    );
+    let status = discarding.put("k", pattern(1, MIB)).status;
+    assert_eq!(status, 200, "nothing is staged");
 }
 
 /// Leaked reservations would add up: uploads of a thousand times the bound pass, and then the whole bound is free.
 #[test]
 fn every_reservation_is_released() {
     let durability = by_engine(&["--durability", "os"][..], &[]);
-    let server = Launch::new(
-        &[
-            &["--max-staged", "100KiB", "--max-staged-per-client", "0"][..],
-            durability,
-        ]
-        .concat(),
-    )
-    .on(&DataDir::in_memory())
-    .start();
+    let args = ["--max-staged", "100KiB", "--max-staged-per-client", "0"];
+    let launch = Launch::new(&[&args[..], durability].concat());
+    let server = launch.on(&DataDir::in_memory()).start();
     let mut connection = server.connect();
     let value = pattern(1, 50_000);
     for n in 0..by_engine(2000, 300) {
@@ -230,21 +195,17 @@ fn every_reservation_is_released() {
         cut.reset();
     }
     let failing = |lines: &str| {
-        let head =
-            format!("PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: 50000\r\n{lines}\r\n\r\n");
-        let answer = server.connect().ask([head.as_bytes(), &value].concat());
-        answer.status
+        server
+            .request("PUT", "/k", &format!("{lines}\r\n"), &value)
+            .status
     };
-    eventually("what was cut off has gone", || {
-        failing("If-Match: \"another\"") == 412
-    });
+    let comes = || failing("If-Match: \"another\"") == 412;
+    eventually("what was cut off has gone", comes);
     for _ in 0..20 {
-        eventually("a wrong digest is refused", || {
-            failing("Content-MD5: AAAAAAAAAAAAAAAAAAAAAA==") == 400
-        });
+        let comes = || failing("Content-MD5: AAAAAAAAAAAAAAAAAAAAAA==") == 400;
+        eventually("a wrong digest is refused", comes);
     }
-    eventually("all of the bound is free again", || {
-        server.put("k", pattern(2, 100 << 10)).status == 200
-    });
+    let comes = || server.put("k", pattern(2, 100 << 10)).status == 200;
+    eventually("all of the bound is free again", comes);
     server.dir.assert_holds(&["k"]);
 }

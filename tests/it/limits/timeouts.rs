@@ -1,13 +1,7 @@
 //! Proves that slow clients cannot hold a connection: slow heads, idle connections and stalled bodies end at their limits,
 //! and other clients are not affected.
 
-use std::net::SocketAddr;
-use std::thread;
-use std::time::{Duration, Instant};
-
-use crate::support::{
-    DEADLINE, Raw, Scrape, TestServer, eventually, is_http2, pattern, put_head, scaled, within,
-};
+use crate::support::prelude::*;
 
 const LARGE: usize = 32 * 1024 * 1024;
 const GET_HERE: &str = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
@@ -64,11 +58,8 @@ fn an_idle_connection_ends_at_its_limit() {
 fn ends_after(limit: Duration, what: &str, connection: &mut Raw) {
     let start = Instant::now();
     let answer = connection.rest();
-    assert!(
-        answer.is_empty() || answer.starts_with(b"HTTP/1.1 408"),
-        "{what}: {}",
-        answer.escape_ascii()
-    );
+    let is_right = answer.is_empty() || answer.starts_with(b"HTTP/1.1 408");
+    assert!(is_right, "{what}: {}", answer.escape_ascii());
     assert_not_before(limit, what, start.elapsed());
 }
 
@@ -130,9 +121,8 @@ fn a_body_below_min_rate_is_cut_and_one_above_is_not() {
         scope.spawn(|| slow_upload(patient.addr, scaled(12, 22), 10));
     });
     assert_eq!(server.dir.read("k"), b"old");
-    eventually("nothing is left of what was cut", || {
-        server.in_flight() == at_rest
-    });
+    let comes = || server.in_flight() == at_rest;
+    eventually("nothing is left of what was cut", comes);
     server.dir.assert_holds(&["k", "large", "slow"]);
 }
 
@@ -222,11 +212,8 @@ fn is_cut(what: &str, server: &TestServer, head: String, dribble: usize) {
     };
     assert_not_before(limit, what, took);
     let answer = connection.rest();
-    assert!(
-        answer.is_empty() || answer.starts_with(b"HTTP/1.1 408"),
-        "{what}: {}",
-        answer.escape_ascii()
-    );
+    let is_right = answer.is_empty() || answer.starts_with(b"HTTP/1.1 408");
+    assert!(is_right, "{what}: {}", answer.escape_ascii());
 }
 
 /// Asks for a large value and reads none of it.
@@ -252,10 +239,8 @@ fn slow_upload(addr: SocketAddr, seconds: usize, per_second: usize) {
         connection.send(piece);
     }
     assert_eq!(connection.answer().status, 200, "{per_second} bytes/s");
-    assert!(
-        connection.ask("GET /slow HTTP/1.1\r\nHost: t\r\n\r\n").body == value,
-        "{per_second} bytes/s"
-    );
+    let is_right = connection.ask("GET /slow HTTP/1.1\r\nHost: t\r\n\r\n").body == value;
+    assert!(is_right, "{per_second} bytes/s");
 }
 
 /// Reads 16 KiB each second for longer than a window, then the rest.

@@ -6,10 +6,8 @@ use crate::support::prelude::*;
 fn only_the_own_pages_answer_below_their_prefix() {
     let server = TestServer::start(&["--threads", "1"]);
     let alive = server.get("-/healthz");
-    assert_eq!(
-        (alive.status, alive.body.as_slice()),
-        (200, &b"alive\n"[..])
-    );
+    let got = (alive.status, alive.body.as_slice());
+    assert_eq!(got, (200, &b"alive\n"[..]));
     assert_eq!(server.ask("HEAD", "-/healthz").status, 200);
     for path in ["-/", "-/nothing", "-/healthz/", "-//healthz"] {
         assert_eq!(server.get(path).status, 404, "{path}");
@@ -25,27 +23,14 @@ fn only_the_own_pages_answer_below_their_prefix() {
     }
 }
 
-/// `-` is a key like any other.
-#[test]
-fn a_hyphen_is_a_key() {
-    let server = TestServer::start(&[]);
-    server.store("-", "value");
-    assert_eq!(server.get("-").body, b"value");
-}
-
 #[test]
 fn admin_has_a_listener_and_a_thread_of_its_own() {
     clear_only!("its line is of http");
     let mut server = TestServer::start(&["--threads", "1", "--admin", "127.0.0.1:0"]);
     let admin = server.admin();
     assert_ne!(admin, server.addr);
-    assert!(
-        server
-            .proc()
-            .threads()
-            .iter()
-            .any(|(name, _)| name == "admin")
-    );
+    let threads = server.proc().threads();
+    assert!(threads.iter().any(|(name, _)| name == "admin"));
     let on = |addr, method: &str, path: &str| {
         let line = format!("{method} /{path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
         Raw::connect(addr).ask(line).status
@@ -88,10 +73,8 @@ fn admin_has_a_listener_and_a_thread_of_its_own() {
     assert_eq!(server.get("k").body, b"v");
     server.dir.assert_holds(&["k"]);
     server.stop();
-    assert_eq!(
-        server.stdout(),
-        [format!("listening on http://{}", server.addr)]
-    );
+    let found = server.stdout();
+    assert_eq!(found, [format!("listening on http://{}", server.addr)]);
 }
 
 #[test]
@@ -112,10 +95,8 @@ fn a_bad_admin_address_is_reported() {
 fn the_pages_are_answered_while_the_reactor_is_blocked() {
     directory_only!("system calls on files");
     let options = words("-e trace=fstat -e inject=fstat:delay_enter=60000000:when=3+");
-    let trace = needed!(Trace::with(
-        &options,
-        "the pages while all reactors are held"
-    ));
+    let left_out = "the pages while all reactors are held";
+    let trace = needed!(Trace::with(&options, left_out));
     let launch = Launch::new(&["--threads", "1", "--admin", "127.0.0.1:0"]);
     let server = trace.around(launch).start();
     let admin = server.admin();

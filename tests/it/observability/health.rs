@@ -136,10 +136,8 @@ fn a_read_only_server_does_not_probe_the_disk() {
 #[test]
 fn many_requests_share_one_probe_of_the_disk() {
     directory_only!("free space");
-    let trace = needed!(Trace::with(
-        &["-e", "trace=openat2"],
-        "how often the disk is asked"
-    ));
+    let left_out = "how often the disk is asked";
+    let trace = needed!(Trace::with(&["-e", "trace=openat2"], left_out));
     let mut server = trace
         .around(Launch::new(&["--threads", "1", "--min-free", "0"]))
         .start();

@@ -16,11 +16,9 @@ fn the_access_log_has_one_event_for_each_request() {
         b"value"
     );
     let found = connection.ask("HEAD /k%20y HTTP/1.1\r\nHost: t\r\n\r\n");
-    let found = found.status;
-    assert_eq!(found, 200);
+    assert_eq!(found.status, 200);
     let found = connection.ask("DELETE /gone HTTP/1.1\r\nHost: t\r\n\r\n");
-    let found = found.status;
-    assert_eq!(found, 404);
+    assert_eq!(found.status, 404);
     let found = connection
         .ask("POST /k HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
         .status;
@@ -49,22 +47,15 @@ fn the_access_log_has_one_event_for_each_request() {
         expected.map(|(method, status)| (method.to_owned(), status))
     );
     for event in &access {
-        assert_eq!(
-            (event.level.as_str(), event.number("reactor")),
-            ("INFO", 0),
-            "{event:?}"
-        );
+        let got = (event.level.as_str(), event.number("reactor"));
+        assert_eq!(got, ("INFO", 0), "{event:?}");
         assert!(event.field("peer").starts_with("127.0.0.1:"), "{event:?}");
         let holds = event.field("ms").parse::<f64>();
         let holds = holds.is_ok_and(|ms| (0.0..30_000.0).contains(&ms));
         assert!(holds, "{event:?}");
     }
-    assert_eq!(
-        access[1].number("bytes"),
-        5,
-        "the bytes of the value: {:?}",
-        access[1]
-    );
+    let count = access[1].number("bytes");
+    assert_eq!(count, 5, "the bytes of the value: {:?}", access[1]);
     assert!(access[..3].iter().all(|event| event.field("key").contains("k y") || event.field("key").contains("k%20y")));
 }
 
@@ -90,10 +81,8 @@ fn a_key_cannot_forge_a_line_of_the_log() {
         let naming: Vec<_> = log.iter().filter(|line| line.contains("forged")).collect();
         assert_eq!(naming.len(), 1, "{log:#?}");
         assert!(!naming[0].starts_with("INFO forged"), "{log:#?}");
-        assert!(
-            naming[0].contains("PUT") && !log.concat().contains(['\u{1b}', '\r']),
-            "{log:#?}"
-        );
+        let is_right = naming[0].contains("PUT") && !log.concat().contains(['\u{1b}', '\r']);
+        assert!(is_right, "{log:#?}");
     }
 }
 
@@ -117,8 +106,6 @@ fn standard_output_is_one_line() {
     let mut server = TestServer::start(&["--access-log", "--log-level", "trace"]);
     server.store("k", "v");
     server.stop();
-    assert_eq!(
-        server.stdout(),
-        [format!("listening on http://{}", server.addr)]
-    );
+    let found = server.stdout();
+    assert_eq!(found, [format!("listening on http://{}", server.addr)]);
 }

@@ -88,24 +88,10 @@ fn is_good_name(name: &str, kind: &str, is_open: bool) -> bool {
         _ => false,
     };
     // Base units, and no suffix that the format adds or that names the type.
-    let bad = [
-        "milliseconds",
-        "microseconds",
-        "nanoseconds",
-        "ms",
-        "us",
-        "minutes",
-        "kilobytes",
-        "megabytes",
-        "bits",
-        "percent",
-        "count",
-        "sum",
-        "bucket",
-        "gauge",
-        "counter",
-        "histogram",
-    ];
+    let bad = words(
+        "milliseconds microseconds nanoseconds ms us minutes kilobytes megabytes bits percent \
+        count sum bucket gauge counter histogram",
+    );
     let is_plain = !name.split('_').any(|word| bad.contains(&word));
     is_ours && name.chars().all(is_word) && ends_right && is_plain
 }
@@ -129,11 +115,8 @@ fn assert_histograms(scrape: &Scrape) -> usize {
         assert!(buckets.windows(2).all(grows), "{key}: {buckets:?}");
         let last = buckets.last().expect("a bucket");
         let labels = [("reactor", reactor)];
-        let labels = if reactor.is_empty() {
-            &[][..]
-        } else {
-            &labels[..]
-        };
+        let is_of_all = reactor.is_empty();
+        let labels = if is_of_all { &[][..] } else { &labels[..] };
         let count = scrape.sum(&format!("{name}_count"), labels);
         let is_right = last.0.is_infinite() && last.1 == count;
         assert!(is_right, "{key}: {last:?} of {count}");
@@ -148,34 +131,17 @@ fn both_formats_pass_the_lint() {
     server.store("k", pattern(1, 5000));
     server.get("k");
     server.get("gone");
-    for (accept, is_open, media_type) in [
-        (
-            OPEN,
-            true,
-            "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        ),
-        (
-            "application/openmetrics-text",
-            true,
-            "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        ),
-        ("*/*", false, "text/plain; version=0.0.4; charset=utf-8"),
-        (
-            "text/plain, application/openmetrics-text;q=0.5",
-            false,
-            "text/plain; version=0.0.4; charset=utf-8",
-        ),
-        (
-            "application/openmetrics-text;q=0",
-            false,
-            "text/plain; version=0.0.4; charset=utf-8",
-        ),
-        (
-            "application/openmetrics-text;version=9.9.9",
-            false,
-            "text/plain; version=0.0.4; charset=utf-8",
-        ),
+    let open = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let plain = "text/plain; version=0.0.4; charset=utf-8";
+    for (accept, is_open) in [
+        (OPEN, true),
+        ("application/openmetrics-text", true),
+        ("*/*", false),
+        ("text/plain, application/openmetrics-text;q=0.5", false),
+        ("application/openmetrics-text;q=0", false),
+        ("application/openmetrics-text;version=9.9.9", false),
     ] {
+        let media_type = if is_open { open } else { plain };
         let scrape = Scrape::accepting(server.addr, accept);
         assert_eq!(scrape.media_type, media_type, "{accept}");
         assert_eq!(lint(&scrape, is_open), [""; 0], "{accept}");
@@ -185,31 +151,33 @@ fn both_formats_pass_the_lint() {
     }
 }
 
-/// The names that dashboards rely on, of a directory alone.
-const OF_A_DIRECTORY: [&str; 10] = [
-    "data_server_listing_queue_length",
-    "data_server_listing_threads_busy",
-    "data_server_cache_bytes",
-    "data_server_cache_values",
-    "data_server_listing_walks_total",
-    "data_server_listing_index_keys",
-    "data_server_listing_index_bytes",
-    "data_server_publish_batch_size",
-    "data_server_sync_duration_seconds",
-    "data_server_watch_subscribers",
-];
+/// The names that dashboards rely on.
+const OF_EACH: &str = "
+    data_server_build_info data_server_connections_accepted_total data_server_connections_active
+    data_server_connections_finished_total data_server_requests_total
+    data_server_takeovers_total data_server_tls_handshakes_total
+    data_server_received_bytes_total data_server_sent_bytes_total
+    data_server_request_duration_seconds data_server_time_to_first_byte_seconds
+    data_server_event_loop_lag_seconds data_server_cache_hits_total
+    data_server_cache_misses_total data_server_disk_queue_length data_server_disk_threads_busy
+    data_server_uploads_in_flight data_server_staged_bytes data_server_accept_errors_total
+    data_server_connections_refused_total data_server_proxy_headers_refused_total data_server_panics_total
+    data_server_log_lines_lost_total process_resident_memory_bytes process_open_fds
+    process_cpu_seconds_total process_start_time_seconds";
+
+/// Those of a directory alone.
+const OF_A_DIRECTORY: &str = "
+    data_server_listing_queue_length data_server_listing_threads_busy data_server_cache_bytes
+    data_server_cache_values data_server_listing_walks_total data_server_listing_index_keys
+    data_server_listing_index_bytes data_server_publish_batch_size
+    data_server_sync_duration_seconds data_server_watch_subscribers";
 
 /// Those of a store.
-const OF_A_STORE: [&str; 6] = [
-    "data_server_store_requests_total",
-    "data_server_store_time_to_head_seconds",
-    "data_server_store_retries_total",
-    "data_server_store_unknown_total",
-    "data_server_store_resolved_total",
-    "data_server_store_requests_active",
-];
+const OF_A_STORE: &str = "
+    data_server_store_requests_total data_server_store_time_to_head_seconds
+    data_server_store_retries_total data_server_store_unknown_total
+    data_server_store_resolved_total data_server_store_requests_active";
 
-/// The names that dashboards rely on.
 #[test]
 fn every_promised_metric_is_there_from_the_start() {
     let server = TestServer::start(&["--threads", "1"]);
@@ -223,49 +191,17 @@ fn every_promised_metric_is_there_from_the_start() {
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
         .collect();
-    for name in [
-        "data_server_build_info",
-        "data_server_connections_accepted_total",
-        "data_server_connections_active",
-        "data_server_connections_finished_total",
-        "data_server_requests_total",
-        "data_server_takeovers_total",
-        "data_server_tls_handshakes_total",
-        "data_server_received_bytes_total",
-        "data_server_sent_bytes_total",
-        "data_server_request_duration_seconds",
-        "data_server_time_to_first_byte_seconds",
-        "data_server_event_loop_lag_seconds",
-        "data_server_cache_hits_total",
-        "data_server_cache_misses_total",
-        "data_server_disk_queue_length",
-        "data_server_disk_threads_busy",
-        "data_server_uploads_in_flight",
-        "data_server_staged_bytes",
-        "data_server_accept_errors_total",
-        "data_server_connections_refused_total",
-        "data_server_proxy_headers_refused_total",
-        "data_server_panics_total",
-        "data_server_log_lines_lost_total",
-        "process_resident_memory_bytes",
-        "process_open_fds",
-        "process_cpu_seconds_total",
-        "process_start_time_seconds",
-    ]
-    .iter()
-    .chain(by_engine(&OF_A_DIRECTORY[..], &OF_A_STORE))
-    {
+    let own = by_engine(OF_A_DIRECTORY, OF_A_STORE);
+    for name in [words(OF_EACH), words(own)].concat() {
         assert!(told.contains(name), "no {name} in:\n{}", scrape.text);
         let is_right = scrape.samples.iter().any(|s| s.name.starts_with(name));
         assert!(is_right, "{name}");
     }
-    let others = by_engine(&OF_A_STORE[..], &OF_A_DIRECTORY);
-    assert!(others.iter().all(|name| !told.contains(name)), "{told:?}");
+    let mut others = words(by_engine(OF_A_STORE, OF_A_DIRECTORY)).into_iter();
+    assert!(others.all(|name| !told.contains(name)), "{told:?}");
     let build = scrape.all("data_server_build_info", &[]).next();
-    assert_eq!(
-        build.expect("one").labels["version"],
-        env!("CARGO_PKG_VERSION")
-    );
+    let expected = env!("CARGO_PKG_VERSION");
+    assert_eq!(build.expect("one").labels["version"], expected);
 }
 
 /// promtool is the judge where it is installed.
@@ -280,7 +216,7 @@ fn promtool_reports_nothing() {
         .stderr(Stdio::piped())
         .spawn()
     else {
-        crate::support::left_out("the judgement of promtool", "promtool is not installed");
+        left_out("the judgement of promtool", "promtool is not installed");
         return;
     };
     let text = Scrape::of(server.addr).text;
@@ -333,10 +269,8 @@ fn known_traffic_is_counted_exactly() {
         status
     };
     let line = |method: &str, key: &str| format!("{method} /{key} HTTP/1.1\r\nHost: t\r\n\r\n");
-    assert_eq!(
-        ask([put_head("k", value.len()).as_bytes(), &value].concat()),
-        200
-    );
+    let found = ask([put_head("k", value.len()).as_bytes(), &value].concat());
+    assert_eq!(found, 200);
     for _ in 0..7 {
         assert_eq!(ask(line("GET", "k").into()), 200);
     }
@@ -366,20 +300,16 @@ fn known_traffic_is_counted_exactly() {
     assert_eq!(requests("other", "4xx"), 2.0);
     assert_eq!(scrape.sum("data_server_requests_total", &[]), 16.0);
     for histogram in ["request_duration", "time_to_first_byte"] {
-        assert_eq!(
-            scrape.only(&format!("data_server_{histogram}_seconds_count")),
-            16.0
-        );
+        let found = scrape.only(&format!("data_server_{histogram}_seconds_count"));
+        assert_eq!(found, 16.0);
     }
     // The request of the scrape itself has been received, and is not answered yet.
     let scraping =
         "GET /-/metrics HTTP/1.1\r\nHost: t\r\nAccept: */*\r\nConnection: close\r\n\r\n".len();
     // HTTP/2 has other bytes for the same requests.
     if !is_http2() {
-        assert_eq!(
-            scrape.only("data_server_received_bytes_total"),
-            (sent + scraping) as f64
-        );
+        let found = scrape.only("data_server_received_bytes_total");
+        assert_eq!(found, (sent + scraping) as f64);
         assert_eq!(scrape.only("data_server_sent_bytes_total"), received as f64);
     }
     assert_eq!(scrape.only("data_server_connections_accepted_total"), 2.0);
@@ -431,16 +361,7 @@ fn no_client_can_add_a_series() {
     assert_eq!(series(&scrape), before);
     let others = [("method", "other"), ("status", "4xx")];
     assert_eq!(scrape.sum("data_server_requests_total", &others), 50.0);
-    let known = [
-        "reactor",
-        "method",
-        "status",
-        "direction",
-        "result",
-        "limit",
-        "version",
-        "le",
-    ];
+    let known = words("reactor method status direction result limit version le");
     for sample in &scrape.samples {
         let is_right = sample.labels.keys().all(|key| known.contains(&&**key));
         assert!(is_right, "{sample:?}");

@@ -26,43 +26,23 @@ fn md5(value: &[u8]) -> String {
 const UPLOADS: [usize; 3] = [5_000, 100_000, 300_000];
 
 fn put(server: &TestServer, lines: &str, value: &[u8]) -> u16 {
-    ask(
-        &mut server.connect(),
-        "PUT",
-        "/k",
-        &format!("{lines}\r\n"),
-        value,
-    )
-    .status
+    let lines = format!("{lines}\r\n");
+    server.request("PUT", "/k", &lines, value).status
 }
 
 /// Digest fields of `value`, which are wrong for any other value.
-fn fields(value: &[u8]) -> Vec<String> {
-    vec![
-        format!("Content-Digest: {}", sha256(value)),
-        format!("Repr-Digest: {}", sha256(value)),
-        format!("Content-Digest: {}", sha512(value)),
-        format!("Repr-Digest: {}, {}", sha512(value), sha256(value)),
-        format!(
-            "Content-Digest: {}\r\nRepr-Digest: {}",
-            sha256(value),
-            sha512(value)
-        ),
-        format!(
-            "Content-Digest: {}\r\nContent-Digest: {}",
-            sha256(value),
-            sha512(value)
-        ),
-        format!("Content-MD5: {}", md5(value)),
-        format!(
-            "Content-MD5: {}\r\nRepr-Digest: {}",
-            md5(value),
-            sha256(value)
-        ),
-        format!(
-            "Content-Digest: crc32c=:AAAAAA==:, unixsum=7, {}",
-            sha256(value)
-        ),
+fn fields(value: &[u8]) -> [String; 9] {
+    let (short, long, md5) = (sha256(value), sha512(value), md5(value));
+    [
+        format!("Content-Digest: {short}"),
+        format!("Repr-Digest: {short}"),
+        format!("Content-Digest: {long}"),
+        format!("Repr-Digest: {long}, {short}"),
+        format!("Content-Digest: {short}\r\nRepr-Digest: {long}"),
+        format!("Content-Digest: {short}\r\nContent-Digest: {long}"),
+        format!("Content-MD5: {md5}"),
+        format!("Content-MD5: {md5}\r\nRepr-Digest: {short}"),
+        format!("Content-Digest: crc32c=:AAAAAA==:, unixsum=7, {short}"),
     ]
 }
 
@@ -76,44 +56,29 @@ fn a_right_digest_is_accepted_and_a_wrong_one_stores_nothing() {
             let old = server.get("k").must("etag").to_owned();
             assert_eq!(put(&server, &bad, &value), 400, "{bad}");
             let now = server.get("k");
-            assert_eq!(
-                (now.must("etag"), &now.body[..]),
-                (&old[..], &b"old"[..]),
-                "{bad}"
-            );
+            let found = (now.must("etag"), &now.body[..]);
+            assert_eq!(found, (&old[..], &b"old"[..]), "{bad}");
             server.dir.assert_holds(&["k"]);
             assert_eq!(put(&server, &good, &value), 200, "{good}");
             assert!(server.dir.read("k") == value, "{good}");
             server.dir.assert_holds(&["k"]);
         }
     }
-    assert_eq!(
-        put(&server, &format!("Repr-Digest: {}", sha256(b"")), b""),
-        200
-    );
+    let found = put(&server, &format!("Repr-Digest: {}", sha256(b"")), b"");
+    assert_eq!(found, 200);
 }
 
 #[test]
 fn one_wrong_digest_among_right_ones_refuses_the_upload() {
     let server = TestServer::start(&[]);
     let value = b"value";
+    let (good, bad) = (sha256(value), sha256(b"other"));
+    let (good_md5, bad_md5) = (md5(value), md5(b"other"));
     for lines in [
-        format!("Content-Digest: {}, {}", sha256(value), sha512(b"other")),
-        format!(
-            "Content-Digest: {}\r\nRepr-Digest: {}",
-            sha256(value),
-            sha256(b"other")
-        ),
-        format!(
-            "Content-Digest: {}\r\nContent-MD5: {}",
-            sha256(value),
-            md5(b"other")
-        ),
-        format!(
-            "Content-MD5: {}\r\nContent-MD5: {}",
-            md5(value),
-            md5(b"other")
-        ),
+        format!("Content-Digest: {good}, {}", sha512(b"other")),
+        format!("Content-Digest: {good}\r\nRepr-Digest: {bad}"),
+        format!("Content-Digest: {good}\r\nContent-MD5: {bad_md5}"),
+        format!("Content-MD5: {good_md5}\r\nContent-MD5: {bad_md5}"),
     ] {
         assert_eq!(put(&server, &lines, value), 400, "{lines}");
         server.dir.assert_holds(&[]);
@@ -133,23 +98,24 @@ fn unknown_algorithms_are_ignored_and_malformed_fields_refused() {
         assert_eq!(put(&server, lines, b"v"), 200, "{lines}");
     }
     assert_eq!(server.ask("DELETE", "k").status, 200);
-    for lines in [
-        "Content-Digest: sha-256",
-        "Content-Digest: SHA-256=:AAAA:", // RFC 9651, 3.2: a key is in lower case
-        "Content-Digest: sha-256=",
-        "Content-Digest: sha-256=abc",
-        "Content-Digest: sha-256=:abc",
-        "Content-Digest: sha-256=:!!!:",
-        "Content-Digest: sha-256=:AAAA:",
-        "Content-Digest: sha-256=::",
-        "Content-Digest: sha-256=\"x\"",
-        "Content-Digest: sha-256=(:AAAA:)",
-        "Repr-Digest: sha-512=:AAAA:",
-        "Repr-Digest: ,",
-        "Repr-Digest: =",
-        "Content-MD5: nonsense",
-        "Content-MD5: AAAA",
-    ] {
+    // RFC 9651, 3.2: a key is in lower case.
+    let malformed = r#"
+        Content-Digest: sha-256
+        Content-Digest: SHA-256=:AAAA:
+        Content-Digest: sha-256=
+        Content-Digest: sha-256=abc
+        Content-Digest: sha-256=:abc
+        Content-Digest: sha-256=:!!!:
+        Content-Digest: sha-256=:AAAA:
+        Content-Digest: sha-256=::
+        Content-Digest: sha-256="x"
+        Content-Digest: sha-256=(:AAAA:)
+        Repr-Digest: sha-512=:AAAA:
+        Repr-Digest: ,
+        Repr-Digest: =
+        Content-MD5: nonsense
+        Content-MD5: AAAA"#;
+    for [lines] in table(malformed) {
         let mut raw = server.connect();
         raw.send(format!(
             "PUT /k HTTP/1.1\r\nHost: t\r\n{lines}\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n"
@@ -178,11 +144,8 @@ fn a_digest_may_follow_as_a_trailer_and_is_compared_before_publishing() {
             let announced = "Trailer: Repr-Digest, content-digest, Content-MD5\r\n";
             server.store("k", "old");
             let status = put_with_trailers(&server, announced, &format!("{bad}\r\n"), &value);
-            assert_eq!(
-                (status, server.dir.read("k")),
-                (400, b"old".to_vec()),
-                "{bad}"
-            );
+            let found = (status, server.dir.read("k"));
+            assert_eq!(found, (400, b"old".to_vec()), "{bad}");
             server.dir.assert_nothing_staged();
             let status = put_with_trailers(&server, announced, &format!("{good}\r\n"), &value);
             assert_eq!(status, 200, "{good}");
@@ -244,13 +207,15 @@ fn an_unannounced_trailer_digest_is_compared_too() {
 }
 
 fn want(server: &TestServer, method: &str, key: &str, lines: &str) -> Response {
-    ask(
-        &mut server.connect(),
-        method,
-        &format!("/{key}"),
-        &format!("{lines}\r\n"),
-        b"",
-    )
+    server.request(method, &format!("/{key}"), &format!("{lines}\r\n"), b"")
+}
+
+/// The SHA-256 of `/k`, as the server tells it.
+#[track_caller]
+fn told(server: &TestServer, method: &str) -> String {
+    want(server, method, "k", WISH)
+        .must("repr-digest")
+        .to_owned()
 }
 
 #[test]
@@ -289,19 +254,10 @@ fn want_repr_digest_works_with_get_head_and_ranges() {
             let lines = format!("{WISH}\r\nAccept-Encoding: gzip");
             let got = want(&classes.server, "GET", key, &lines);
             assert_eq!(got.must("repr-digest"), sha256(&got.body), "/{key}");
-            assert_eq!(
-                want(&classes.server, "GET", key, "X: y").header("repr-digest"),
-                None
-            );
+            let unasked = want(&classes.server, "GET", key, "X: y");
+            assert_eq!(unasked.header("repr-digest"), None);
         }
-        let found = want(
-            &classes.server,
-            "GET",
-            "gone",
-            "Want-Repr-Digest: sha-256=1",
-        )
-        .status;
-        assert_eq!(found, 404);
+        assert_eq!(want(&classes.server, "GET", "gone", WISH).status, 404);
     });
 }
 
@@ -334,46 +290,27 @@ fn a_computed_digest_is_kept_with_its_version_across_restarts() {
             let mut server = TestServer::start(&[]);
             let value = pattern(5, length);
             if computed_by == "PUT" {
-                assert_eq!(
-                    put(&server, &format!("Repr-Digest: {}", sha256(&value)), &value),
-                    200
-                );
+                let found = put(&server, &format!("Repr-Digest: {}", sha256(&value)), &value);
+                assert_eq!(found, 200);
             } else {
                 server.store("k", &value);
                 let before = server.get("k").must("etag").to_owned();
-                assert_eq!(
-                    want(&server, "GET", "k", WISH).must("repr-digest"),
-                    sha256(&value)
-                );
-                assert_eq!(
-                    server.get("k").must("etag"),
-                    before,
-                    "computing is no write"
-                );
+                assert_eq!(told(&server, "GET"), sha256(&value));
+                // Computing is no write.
+                assert_eq!(server.get("k").must("etag"), before);
             }
             // A wrong kept digest shows that the answer comes from there.
             let planted = falsify(&server.dir);
             for method in ["GET", "HEAD"] {
-                assert_eq!(
-                    want(&server, method, "k", WISH).must("repr-digest"),
-                    planted,
-                    "{computed_by}"
-                );
+                assert_eq!(told(&server, method), planted, "{computed_by}");
             }
             let dir = server.dir.clone();
             server.stop();
             let server = Launch::new(&[]).on(&dir).start();
-            assert_eq!(
-                want(&server, "GET", "k", WISH).must("repr-digest"),
-                planted,
-                "restarted"
-            );
+            assert_eq!(told(&server, "GET"), planted, "restarted");
             // The next version does not use it.
             server.store("k", &value);
-            assert_eq!(
-                want(&server, "GET", "k", WISH).must("repr-digest"),
-                sha256(&value)
-            );
+            assert_eq!(told(&server, "GET"), sha256(&value));
         }
     }
 }
@@ -386,27 +323,18 @@ fn an_edit_in_place_invalidates_the_kept_digest() {
         server.store("k", pattern(6, length));
         for round in 0..3_u8 {
             let value = server.dir.read("k");
-            assert_eq!(
-                want(&server, "GET", "k", WISH).must("repr-digest"),
-                sha256(&value)
-            );
+            assert_eq!(told(&server, "GET"), sha256(&value));
             let version = kept(&server.dir).expect("a kept digest");
             let before = server.get("k").must("etag").to_owned();
             eventually("the clock goes on", || {
                 server.dir.edit("k", [round]);
                 server.get("k").must("etag") != before
             });
-            assert_eq!(
-                kept(&server.dir),
-                Some(version),
-                "the attribute stays, and counts no more"
-            );
+            // The attribute stays, and counts no more.
+            assert_eq!(kept(&server.dir), Some(version));
             let value = server.dir.read("k");
             for method in ["HEAD", "GET"] {
-                assert_eq!(
-                    want(&server, method, "k", WISH).must("repr-digest"),
-                    sha256(&value)
-                );
+                assert_eq!(told(&server, method), sha256(&value));
             }
         }
     }
@@ -453,10 +381,7 @@ fn a_read_only_server_computes_digests_and_keeps_none() {
     let dir = DataDir::temporary();
     dir.place("k", "value");
     let server = Launch::new(&["--read-only"]).on(&dir).start();
-    assert_eq!(
-        want(&server, "GET", "k", WISH).must("repr-digest"),
-        sha256(b"value")
-    );
+    assert_eq!(told(&server, "GET"), sha256(b"value"));
     assert_eq!(kept(&dir), None);
 }
 
@@ -488,10 +413,8 @@ fn hashing_runs_on_compute_threads_and_not_on_reactors() {
     let cost = own().saturating_sub(before);
     println!("{ROUNDS} digests of 40 MB: compute threads {compute:?}, here {cost:?}");
     // Had reactors made half of them, it would be half of that.
-    assert!(
-        compute * 4 > cost * 3,
-        "who hashed? {compute:?} of {cost:?}"
-    );
+    let is_right = compute * 4 > cost * 3;
+    assert!(is_right, "who hashed? {compute:?} of {cost:?}");
 }
 
 #[test]
@@ -523,5 +446,5 @@ fn large_uploads_are_hashed_on_compute_threads_too() {
     assert!(is_right, "who hashed? compute: {hashed:?}");
     assert!(plain <= hashed / 4, "nothing to hash: {plain:?}");
     assert!(server.dir.read("k") == value);
-    assert_eq!(want(&server, "HEAD", "k", WISH).must("repr-digest"), good);
+    assert_eq!(told(&server, "HEAD"), good);
 }

@@ -18,18 +18,16 @@ fn put_chunked(server: &TestServer, key: &str, value: &[u8]) -> Response {
     let mut connection = server.connect();
     let head = format!("PUT /{key} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
     connection.send(head);
-    let _may_be_refused_meanwhile =
-        connection.offer([&chunked(value.chunks(50_000))[..], b"0\r\n\r\n"].concat());
+    let body = [&chunked(value.chunks(50_000))[..], b"0\r\n\r\n"].concat();
+    let _may_be_refused_meanwhile = connection.offer(body);
     connection.answer()
 }
 
 #[test]
 fn a_full_disk_refuses_only_puts() {
     directory_only!("the file system");
-    let mount = needed!(Mount::tmpfs(
-        "size=2m",
-        "PUT, GET and DELETE on a full disk"
-    ));
+    let left_out = "PUT, GET and DELETE on a full disk";
+    let mount = needed!(Mount::tmpfs("size=2m", left_out));
     let mut server = Launch::new(&[]).on(&mount.dir()).start();
     let old = pattern(1, 100_000);
     let victim = pattern(2, 600_000);
@@ -42,14 +40,10 @@ fn a_full_disk_refuses_only_puts() {
     };
     let before = room();
 
-    assert_no_room(
-        &server.connect().ask(put_head("k", 4_000_000)),
-        "announced and too large, no byte sent",
-    );
-    assert_no_room(
-        &put_chunked(&server, "k", &pattern(4, 3_000_000)),
-        "too large, not announced",
-    );
+    let announced = server.connect().ask(put_head("k", 4_000_000));
+    assert_no_room(&announced, "announced and too large, no byte sent");
+    let unannounced = put_chunked(&server, "k", &pattern(4, 3_000_000));
+    assert_no_room(&unannounced, "too large, not announced");
     // The blocks of a closed file are freed a moment later: a disk that was filled before that would not stay full.
     let comes = || server.proc().staged() == 0 && room() == before;
     eventually("what was refused is forgotten, and its room free", comes);
@@ -84,10 +78,8 @@ fn fill(path: &Path) {
 #[test]
 fn a_disk_out_of_inodes_refuses_only_new_values() {
     directory_only!("the file system");
-    let mount = needed!(Mount::tmpfs(
-        "size=8m,nr_inodes=30",
-        "PUT without a free inode"
-    ));
+    let left_out = "PUT without a free inode";
+    let mount = needed!(Mount::tmpfs("size=8m,nr_inodes=30", left_out));
     let mut server = Launch::new(&[]).on(&mount.dir()).start();
     let answers = (0..40).map(|n| server.put(&format!("k{n}"), b"value"));
     let answers: Vec<Response> = answers.collect();
@@ -112,25 +104,20 @@ fn a_disk_out_of_inodes_refuses_only_new_values() {
 #[test]
 fn a_disk_that_became_read_only_refuses_writes_and_serves_reads() {
     directory_only!("the file system");
-    let mount = needed!(Mount::ext4(
-        "PUT and DELETE on a disk that became read-only"
-    ));
+    let left_out = "PUT and DELETE on a disk that became read-only";
+    let mount = needed!(Mount::ext4(left_out));
     let mut server = Launch::new(&[]).on(&mount.dir()).start();
     server.store("k", "value");
     mount.fail();
     assert_no_room(&server.put("k", b"new"), "a small PUT");
     assert_no_room(&server.put("k", pattern(1, 300_000)), "a large PUT");
-    assert_no_room(
-        &put_chunked(&server, "new", &pattern(1, 300_000)),
-        "chunked",
-    );
+    let in_chunks = put_chunked(&server, "new", &pattern(1, 300_000));
+    assert_no_room(&in_chunks, "chunked");
     assert_no_room(&server.ask("DELETE", "k"), "DELETE");
     assert_eq!(server.ask("DELETE", "gone").status, 404);
     assert_eq!(server.get("k").body, b"value");
     server.dir.assert_holds(&["k"]);
-    let named = server.connect().ask(
-        "PUT /k HTTP/1.1\r\nHost: t\r\nAccept: application/problem+json\r\nContent-Length: 1\r\n\r\nx",
-    );
+    let named = server.request("PUT", "/k", "Accept: application/problem+json\r\n", b"x");
     assert_eq!(named.status, 507);
     let problem = String::from_utf8_lossy(&named.body);
     assert!(problem.contains("file-system-read-only"), "{problem}");
@@ -162,10 +149,8 @@ fn a_file_too_large_for_the_process_fails_only_its_put() {
 #[test]
 fn a_directory_that_cannot_be_written_is_exit_code_1() {
     directory_only!("the file system");
-    let mount = needed!(Mount::tmpfs(
-        "size=2m",
-        "starting on a read-only file system"
-    ));
+    let left_out = "starting on a read-only file system";
+    let mount = needed!(Mount::tmpfs("size=2m", left_out));
     fs::create_dir(mount.dir().path()).expect("a directory");
     mount.remount_read_only();
     let ended = Launch::new(&[]).on(&mount.dir()).run();

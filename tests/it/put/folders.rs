@@ -252,10 +252,8 @@ fn a_folder_that_always_vanishes_ends_in_an_answer() {
 #[test]
 fn a_folder_on_another_file_system_is_read_and_not_written() {
     directory_only!("the file system");
-    let mount = needed!(Mount::tmpfs(
-        "size=1m",
-        "a file system within the directory"
-    ));
+    let left_out = "a file system within the directory";
+    let mount = needed!(Mount::tmpfs("size=1m", left_out));
     let server = TestServer::start(&[]);
     fs::create_dir(server.dir.file("a")).expect("a folder");
     let bind = |args: &[&str]| {
@@ -267,11 +265,8 @@ fn a_folder_on_another_file_system_is_read_and_not_written() {
     let (from, to) = (mount.dir().path().to_owned(), server.dir.file("a"));
     fs::create_dir_all(&from).expect("a folder there");
     let [from, to] = [&from, &to].map(|path| path.to_str().expect("text"));
-    only_where!(
-        bind(&["mount", "--bind", from, to]),
-        "a file system within the directory",
-        "mount does not bind here"
-    );
+    let is_bound = bind(&["mount", "--bind", from, to]);
+    only_where!(is_bound, left_out, "mount does not bind here");
     fs::write(server.dir.file("a/k"), "there").expect("a value by hand");
     let (got, put) = (server.get("a/k"), server.put("a/new", "v"));
     let (replaced, deep) = (server.put("a/k", "v"), server.put("a/b/c", "v"));
@@ -371,11 +366,8 @@ fn every_folder_made_is_on_the_disk_before_the_answer() {
         });
         synced.collect::<Vec<_>>()
     };
-    assert_eq!(
-        synced(0),
-        [&*b, &a, &root],
-        "up to the first that was there"
-    );
+    let found = synced(0);
+    assert_eq!(found, [&*b, &a, &root], "up to the first that was there");
     assert_eq!(synced(1), [&*b]);
     assert_eq!(synced(2), [&*b]);
     assert_eq!(synced(3), [&*root], "which has the removal of the folders");

@@ -121,22 +121,17 @@ fn the_form_of_the_page_works() {
                 }
             })
             .collect();
-        let parts: Vec<_> = parts
-            .iter()
-            .map(|(head, data)| (&**head, &**data))
-            .collect();
+        let parts = parts.iter().map(|(head, data)| (&**head, &**data));
+        let parts: Vec<_> = parts.collect();
         let got = post(&mut raw, HTML, &form(&parts));
-        assert_eq!(
-            (got.status, server.dir.read(key)),
-            (303, b"new".to_vec()),
-            "{path}"
-        );
+        let found = (got.status, server.dir.read(key));
+        assert_eq!(found, (303, b"new".to_vec()), "{path}");
         let location = got.must("location").strip_prefix("..").expect("relative");
         let page = HtmlPage::parse(&ask(&mut raw, "GET", location, HTML, b"").body);
         assert!(page.rows().iter().any(|row| row.text == "new.txt"));
     }
     let server = TestServer::start(&["--read-only"]);
-    let got = ask(&mut server.connect(), "GET", "/", HTML, b"");
+    let got = server.request("GET", "/", HTML, b"");
     assert_eq!(HtmlPage::parse(&got.body).within("send").count(), 0);
 }
 
@@ -144,12 +139,8 @@ fn the_form_of_the_page_works() {
 fn nothing_is_replaced_unless_the_form_or_a_precondition_says_so() {
     let server = TestServer::start(&[]);
     server.store("f/b", "old");
-    let parts: [(&str, &[u8]); 4] = [
-        (FOLDER, b"f"),
-        (&file("a,1"), b"new"),
-        (&file("b"), b"new"),
-        (&file("c"), b"new"),
-    ];
+    let [a, b, c] = ["a,1", "b", "c"].map(file);
+    let parts: [(&str, &[u8]); 4] = [(FOLDER, b"f"), (&a, b"new"), (&b, b"new"), (&c, b"new")];
     let got = send(&server, "", &parts);
     let why = "f/b: the precondition does not hold; stored before: f/a%2C1";
     assert_eq!((got.status, text(&got)), (412, why));
@@ -157,14 +148,10 @@ fn nothing_is_replaced_unless_the_form_or_a_precondition_says_so() {
     assert_eq!(server.dir.read("f/b"), b"old");
     let got = send(&server, "Accept: application/problem+json\r\n", &parts);
     let problem: serde_json::Value = serde_json::from_slice(&got.body).expect("JSON");
-    assert_eq!(
-        problem["type"],
-        "urn:data-server:problem:precondition-failed"
-    );
-    assert_eq!(
-        problem["detail"],
-        "f/a%2C1: the precondition does not hold; nothing was stored before"
-    );
+    let kind = "urn:data-server:problem:precondition-failed";
+    assert_eq!(problem["type"], kind);
+    let detail = "f/a%2C1: the precondition does not hold; nothing was stored before";
+    assert_eq!(problem["detail"], detail);
     assert!(problem.get("stored").is_none());
 
     let replacing = |text: &'static [u8]| [&parts[..1], &[(REPLACE, text)], &parts[1..]].concat();
@@ -200,17 +187,15 @@ fn names_become_keys_by_the_rules_of_keys() {
         ("d", "sub/deep.txt", "d/sub/deep.txt"),
         ("d/", "-", "d/-"),
     ] {
-        let got = send(
-            &server,
-            "",
-            &[(FOLDER, folder.as_bytes()), (&file(name), b"x")],
-        );
+        let parts: [(&str, &[u8]); 2] = [(FOLDER, folder.as_bytes()), (&file(name), b"x")];
+        let got = send(&server, "", &parts);
         assert_eq!(got.status, 200, "{name}: {}", text(&got));
         assert_eq!(server.dir.read(key), b"x");
     }
     server.dir.clear();
     let long = "x".repeat(256);
     let deep = format!("{}/", "x".repeat(250)).repeat(4);
+    let too_long = "bad form: the field folder is too long";
     for (folder, name, status, problem) in [
         ("", "..", 400, "bad key: "),
         ("..", "x", 400, "bad key: "),
@@ -222,18 +207,10 @@ fn names_become_keys_by_the_rules_of_keys() {
         (".data-server", "x", 400, "bad key: "),
         ("", &long, 414, "bad key: "),
         (&deep, "123456789012345678901", 414, "bad key: "),
-        (
-            &deep.repeat(2),
-            "x",
-            400,
-            "bad form: the field folder is too long",
-        ),
+        (&deep.repeat(2), "x", 400, too_long),
     ] {
-        let got = send(
-            &server,
-            "",
-            &[(FOLDER, folder.as_bytes()), (&file(name), b"x")],
-        );
+        let parts: [(&str, &[u8]); 2] = [(FOLDER, folder.as_bytes()), (&file(name), b"x")];
+        let got = send(&server, "", &parts);
         assert_eq!(got.status, status, "{folder} {name}");
         assert!(text(&got).starts_with(problem), "{}", text(&got));
     }
@@ -258,27 +235,18 @@ fn what_is_not_understood_is_refused_with_the_reason() {
     refused(&[(FOLDER, b"a")], "there is no file in the form");
     refused(&[("name=\"file\"", b"x")], "a file needs a file name");
     refused(&[(&file(""), b"")], "no file was chosen");
-    refused(
-        &[("name=\"files\"; filename=\"x\"", b"x")],
-        "no field of the name \"files\"",
-    );
+    let files = "name=\"files\"; filename=\"x\"";
+    refused(&[(files, b"x")], "no field of the name \"files\"");
     refused(&[("filename=\"x\"", b"x")], "Content-Disposition");
-    refused(
-        &[(FOLDER, b"a"), (FOLDER, b"b"), (x, b"x")],
-        "folder comes twice",
-    );
+    let twice: [(&str, &[u8]); 3] = [(FOLDER, b"a"), (FOLDER, b"b"), (x, b"x")];
+    refused(&twice, "folder comes twice");
     refused(&[(FOLDER, b"\xff"), (x, b"x")], "not UTF-8");
     refused(&[(REPLACE, b"maybe"), (x, b"x")], "replace is not one of");
-    for (parts, why) in [
-        (
-            [(x, &b"x"[..]), (FOLDER, b"a")],
-            "folder comes after a file",
-        ),
-        ([(x, b"x"), (REPLACE, b"on")], "replace comes after a file"),
-    ] {
-        let got = send(&server, "", &parts);
+    for (field, value, name) in [(FOLDER, &b"a"[..], "folder"), (REPLACE, b"on", "replace")] {
+        let got = send(&server, "", &[(x, b"x"), (field, value)]);
         assert_eq!(got.status, 400);
-        assert!(text(&got).contains(why), "{}", text(&got));
+        let why = format!("{name} comes after a file");
+        assert!(text(&got).contains(&why), "{}", text(&got));
         assert!(text(&got).ends_with("; stored before: x"), "{}", text(&got));
         server.dir.assert_holds(&["x"]);
         server.dir.clear();
@@ -305,11 +273,8 @@ fn what_is_not_understood_is_refused_with_the_reason() {
     server.dir.assert_holds(&["x"]);
     server.dir.clear();
     // A head without end is not kept.
-    let endless = [
-        format!("--{BOUNDARY}\r\nX: ").into_bytes(),
-        vec![b'x'; 4 * MIB],
-    ]
-    .concat();
+    let begins = format!("--{BOUNDARY}\r\nX: ");
+    let endless = [begins.as_bytes(), &vec![b'x'; 4 * MIB]].concat();
     let mut raw = server.connect();
     raw.send(head("", endless.len()));
     // The server may close before it has read all of this.
@@ -366,11 +331,8 @@ fn the_place_for_forms_has_methods_of_its_own() {
     }
     let parted = TestServer::start(&["--admin", "127.0.0.1:0"]);
     assert_eq!(send(&parted, "", &[(&file("x"), b"x")]).status, 200);
-    let got = post(
-        &mut Raw::connect(parted.admin()),
-        "",
-        &form(&[(&file("y"), b"x")]),
-    );
+    let mut admin = Raw::connect(parted.admin());
+    let got = post(&mut admin, "", &form(&[(&file("y"), b"x")]));
     assert_eq!(got.status, 404);
     parted.dir.assert_holds(&["x"]);
 }
@@ -406,26 +368,20 @@ fn pages_of_other_origins_send_no_forms() {
         }
     }
     server.dir.assert_holds(&[]);
-    for (at, lines) in [
-        "Origin: http://t\r\n",
-        "Origin: http://t\r\nSec-Fetch-Site: same-origin\r\n",
-        "Origin: https://app.example\r\nSec-Fetch-Site: cross-site\r\n",
-        "",
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let got = send(&server, lines, &[(&file(&at.to_string()), b"x")]);
+    for (name, lines) in [
+        ("0", "Origin: http://t\r\n"),
+        ("1", "Origin: http://t\r\nSec-Fetch-Site: same-origin\r\n"),
+        (
+            "2",
+            "Origin: https://app.example\r\nSec-Fetch-Site: cross-site\r\n",
+        ),
+        ("3", ""),
+    ] {
+        let got = send(&server, lines, &[(&file(name), b"x")]);
         assert_eq!(got.status, 200, "{lines}");
     }
     let preflight = "Origin: https://app.example\r\nAccess-Control-Request-Method: POST\r\n";
-    let got = ask(
-        &mut server.connect(),
-        "OPTIONS",
-        "/-/upload",
-        preflight,
-        b"",
-    );
+    let got = server.request("OPTIONS", "/-/upload", preflight, b"");
     assert_eq!(got.must("access-control-allow-methods"), "POST, OPTIONS");
 }
 
@@ -433,10 +389,8 @@ fn pages_of_other_origins_send_no_forms() {
 #[test]
 fn parts_are_found_however_the_bytes_come() {
     let server = TestServer::start(&[]);
-    let almost = format!(
-        "\r\n--{}\r\n\r\n--\r\r\n-{BOUNDARY}\r\n--{BOUNDARY}",
-        &BOUNDARY[..20]
-    );
+    let part = &BOUNDARY[..20];
+    let almost = format!("\r\n--{part}\r\n\r\n--\r\r\n-{BOUNDARY}\r\n--{BOUNDARY}");
     let almost = almost.replace(&format!("\r\n--{BOUNDARY}"), "\n--") + "\r";
     let values = [
         almost.into_bytes(),
@@ -447,12 +401,8 @@ fn parts_are_found_however_the_bytes_come() {
     let names = ["a", "b", "c", "d"].map(file);
     let parts = names.iter().zip(&values);
     let parts: Vec<_> = parts.map(|(name, value)| (&**name, &**value)).collect();
-    let body = [
-        b"a preamble\r\n",
-        &*form(&[&[(FOLDER, &b"f"[..]), (REPLACE, b"on")], &parts[..]].concat()),
-        b"an epilogue",
-    ]
-    .concat();
+    let parts = [&[(FOLDER, &b"f"[..]), (REPLACE, b"on")], &parts[..]].concat();
+    let body = [b"a preamble\r\n", &*form(&parts), b"an epilogue"].concat();
     let mut raw = server.connect();
     let head = format!(
         "POST /-/upload HTTP/1.1\r\nHost: t\r\nContent-Type: multipart/form-data; boundary=\"{BOUNDARY}\"\r\n\
@@ -485,9 +435,8 @@ fn an_upload_cut_off_leaves_nothing_of_its_file_and_those_before() {
         let mut raw = server.connect();
         raw.send(head("", body.len()));
         raw.send(&body[..at]);
-        eventually("the first file is stored", || {
-            server.get("first").status == 200
-        });
+        let comes = || server.get("first").status == 200;
+        eventually("the first file is stored", comes);
         if at > first_ends {
             eventually("the second reaches the disk", || server.receiving() > 0);
         }
@@ -514,7 +463,7 @@ fn with_compat_there_is_no_place_for_forms() {
     directory_only!("the mode of the C server");
     let compat = TestServer::start(&["--compat"]);
     for method in ["GET", "POST", "OPTIONS"] {
-        let got = ask(&mut compat.connect(), method, "/-/upload", "", b"");
+        let got = compat.request(method, "/-/upload", "", b"");
         assert_eq!(got.status, 404, "{method}");
     }
 }
@@ -525,17 +474,11 @@ fn limits_are_of_each_value() {
     let (fits, long) = (vec![b'x'; 1000], vec![b'x'; 1001]);
     let got = send(&server, "", &[(&file("a"), &fits), (&file("b"), &fits)]);
     assert_eq!(got.status, 200, "more than the limit together");
-    let got = send(
-        &server,
-        "",
-        &[(&file("c"), &fits), (&file("d"), &long), (&file("e"), b"")],
-    );
+    let [c, d, e] = ["c", "d", "e"].map(file);
+    let got = send(&server, "", &[(&c, &fits), (&d, &long), (&e, b"")]);
     assert_eq!(got.status, 413);
-    assert!(
-        text(&got).ends_with("(1000 bytes); stored before: c"),
-        "{}",
-        text(&got)
-    );
+    let is_right = text(&got).ends_with("(1000 bytes); stored before: c");
+    assert!(is_right, "{}", text(&got));
     server.dir.assert_holds(&["a", "b", "c"]);
 
     let (quota, all) = by_engine(("1MiB", MIB), ("64KiB", 64 << 10));
@@ -543,9 +486,8 @@ fn limits_are_of_each_value() {
     let mut other = server.connect();
     other.send(put_head("other", all));
     other.send("the beginning");
-    eventually("the other upload has the quota", || {
-        Scrape::of(server.addr).sum("data_server_uploads_in_flight", &[]) > 0.5
-    });
+    let comes = || Scrape::of(server.addr).sum("data_server_uploads_in_flight", &[]) > 0.5;
+    eventually("the other upload has the quota", comes);
     let got = send(&server, "", &[(&file("a"), b""), (&file("b"), &fits)]);
     assert_eq!(got.status, 503, "{}", text(&got));
     assert!(text(&got).ends_with("stored before: a"), "{}", text(&got));
@@ -598,17 +540,13 @@ fn the_media_type_of_a_part_is_kept() {
 #[test]
 fn a_form_is_counted_and_logged_as_one_request() {
     let mut server = TestServer::start(&["--access-log"]);
-    let got = send(
-        &server,
-        "X-Request-Id: of-a-form\r\n",
-        &[(&file("x"), b"x"), (&file("y"), b"y")],
-    );
+    let parts: [(&str, &[u8]); 2] = [(&file("x"), b"x"), (&file("y"), b"y")];
+    let got = send(&server, "X-Request-Id: of-a-form\r\n", &parts);
     assert_eq!((got.status, got.must("x-request-id")), (200, "of-a-form"));
     let sum = |name, labels: &[_]| Scrape::of(server.addr).sum(name, labels).to_string();
     let labels = [("method", "POST"), ("status", "2xx")];
-    eventually("the request is counted", || {
-        sum("data_server_requests_total", &labels) == "1"
-    });
+    let comes = || sum("data_server_requests_total", &labels) == "1";
+    eventually("the request is counted", comes);
     assert_eq!(sum("data_server_uploads_in_flight", &[]), "0");
     server.stop();
     let log = server.log().join("\n");
@@ -638,10 +576,7 @@ fn a_file_of_a_form_has_a_key_that_is_not_too_deep() {
     let parts: &[(&str, &[u8])] = &[(FOLDER, b"a/b"), (&file("k"), b"v"), (&file("c/k"), b"v")];
     let refused = send(&server, "", parts);
     assert_eq!(refused.status, 400);
-    assert!(
-        text(&refused).contains("(3, --max-key-depth)"),
-        "{}",
-        text(&refused)
-    );
+    let is_right = text(&refused).contains("(3, --max-key-depth)");
+    assert!(is_right, "{}", text(&refused));
     server.dir.assert_holds(&["a/b/k"]);
 }

@@ -67,10 +67,8 @@ fn a_change_is_in_the_journal_on_the_disk_before_it_has_its_name_and_its_answer(
 fn a_checkpoint_settles_only_what_the_file_system_has_synced() {
     journal_only!();
     let calls = "trace=syncfs,linkat,pwrite64";
-    let trace = needed!(Trace::with(
-        &["-e", calls, "-s", "120"],
-        "the order of a checkpoint"
-    ));
+    let left_out = "the order of a checkpoint";
+    let trace = needed!(Trace::with(&["-e", calls, "-s", "120"], left_out));
     let mut server = trace.around(Launch::new(&DISK)).start();
     server.store("k", "value");
     server.stop();
@@ -260,11 +258,11 @@ fn a_killed_server_needs_no_replay_while_the_system_runs() {
     server.store("removed", "value");
     server.kill();
     let note = fs::read_to_string(dir.own("journal-state")).expect("a note");
-    only_where!(
+    let (is_told, why) = (
         note.contains("open on "),
-        "no replay after a kill",
-        "this kernel cannot tell mounts apart"
+        "this kernel cannot tell mounts apart",
     );
+    only_where!(is_told, "no replay after a kill", why);
     dir.remove("removed");
     let server = start(&dir);
     assert_eq!(server.get("k").body, b"value");
@@ -294,11 +292,8 @@ fn a_directory_that_needs_a_replay_is_not_served_read_only() {
     let mut server = start(&dir);
     server.store("k", "value");
     let beside = Launch::new(&["--read-only"]).on(&dir).start();
-    assert_eq!(
-        beside.get("k").body,
-        b"value",
-        "beside the server that writes"
-    );
+    let body = beside.get("k").body;
+    assert_eq!(body, b"value", "beside the server that writes");
     drop(beside);
     cut(&mut server);
     dir.remove("k");

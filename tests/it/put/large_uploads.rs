@@ -57,8 +57,7 @@ fn a_large_body_ends_where_its_length_says() {
         assert_eq!(answer.status, 200, "{head}");
         assert!(connection.answer().body == value, "{head}");
         let found = connection.ask("DELETE /k HTTP/1.1\r\nHost: t\r\n\r\n");
-        let found = found.status;
-        assert_eq!(found, 200);
+        assert_eq!(found.status, 200);
     }
 }
 
@@ -114,9 +113,8 @@ fn a_large_body_that_breaks_off_leaves_no_file_or_descriptor() {
     assert_eq!(server.get("k").body, b"old");
     server.dir.assert_holds(&["k"]);
     // The server keeps pipes for later uploads: two descriptors for each.
-    eventually("the descriptors are back", || {
-        server.proc().descriptors() <= before + 4 && server.receiving() == 0
-    });
+    let comes = || server.proc().descriptors() <= before + 4 && server.receiving() == 0;
+    eventually("the descriptors are back", comes);
 }
 
 /// The body waits for its request, which never comes, and must not keep the connection open.

@@ -11,20 +11,14 @@ const CHUNKED_HEAD: &str = "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chu
 fn values_of_every_size_come_back_unchanged() {
     let server = TestServer::start(&[]);
     let mut connection = server.connect();
+    let around = |size: usize| [size - 1, size, size + 1];
     let edges = [
-        0,
-        1,
-        2,
-        65_535,
-        65_536,
-        65_537,
-        256 * 1024 - 1,
-        256 * 1024,
-        256 * 1024 + 1,
-        MIB + 1,
-        9 * MIB + 7,
+        around(1),
+        around(64 << 10),
+        around(256 << 10),
+        [2, MIB + 1, 9 * MIB + 7],
     ];
-    for (seed, size) in (1..).zip(edges) {
+    for (seed, size) in (1..).zip(edges.concat()) {
         let value = pattern(seed, size);
         connection.send(put_head("fixed", size));
         assert_eq!(connection.ask(&value).status, 200, "PUT of {size} bytes");
@@ -52,18 +46,12 @@ fn a_value_file_has_the_mode_that_the_umask_leaves() {
         server.store("large", pattern(1, MIB));
         server.store("empty", "");
         server.dir.place("replaced", "by hand");
-        fs::set_permissions(
-            server.dir.file("replaced"),
-            fs::Permissions::from_mode(0o600),
-        )
-        .expect("a mode");
+        let other = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(server.dir.file("replaced"), other).expect("a mode");
         server.store("replaced", "over the wire");
         for key in ["small", "large", "empty", "replaced"] {
-            let found = fs::metadata(server.dir.file(key))
-                .expect("the file")
-                .permissions()
-                .mode()
-                & 0o7777;
+            let meta = fs::metadata(server.dir.file(key)).expect("the file");
+            let found = meta.permissions().mode() & 0o7777;
             assert_eq!(found, mode, "umask {umask}: {key} has mode {found:o}");
         }
     }

@@ -35,7 +35,7 @@ fn listings_carry_no_cache_and_pages_and_errors_no_store() {
         let server = TestServer::start(args);
         server.store("k", "value");
         let told = |method: &str, target: &str, lines: &str| {
-            let got = ask(&mut server.connect(), method, target, lines, b"");
+            let got = server.request(method, target, lines, b"");
             (got.status, got.all("cache-control"))
         };
         let no_cache = |status: u16| (status, "no-cache".to_owned());
@@ -190,13 +190,8 @@ impl Drop for Varnish {
 }
 
 fn through(addr: SocketAddr, target: &str) -> Response {
-    ask(
-        &mut Raw::connect(addr),
-        "GET",
-        target,
-        "Connection: close\r\n",
-        b"",
-    )
+    let mut raw = Raw::connect(addr);
+    ask(&mut raw, "GET", target, "Connection: close\r\n", b"")
 }
 
 /// Reads a value until the proxy has it, replaces it, and reads it again; then the same with a key that is missing at first.

@@ -60,7 +60,7 @@ fn guessed_utf8_text_gets_the_charset_at_every_size() {
             ] {
                 // HEAD comes first: it must have the same type as GET.
                 server.store(key, &value);
-                let head = ask(&mut server.connect(), "HEAD", &format!("/{key}"), "", b"");
+                let head = server.request("HEAD", &format!("/{key}"), "", b"");
                 assert_eq!(head.must("content-type"), expected, "{key}, {length} bytes");
                 assert_eq!(kind(server, key), expected, "{key}, {length} bytes");
             }
@@ -100,18 +100,15 @@ fn other_text_and_stored_types_get_no_charset() {
             }
             for given in ["text/plain", "text/plain; charset=iso-8859-1", "text/html"] {
                 let line = format!("Content-Type: {given}\r\n");
-                let stored = ask(&mut server.connect(), "PUT", "/k.txt", &line, &latin);
+                let stored = server.request("PUT", "/k.txt", &line, &latin);
                 assert_eq!(stored.status, 200);
                 assert_eq!(kind(server, "k.txt"), given, "{length} bytes");
             }
             // A character that is cut off at the end of the value is not UTF-8.
             server.store("k.txt", [&latin[..], b"\xc3"].concat());
             let is_seen = length < LOOKED_AT;
-            assert_eq!(
-                kind(server, "k.txt") == "text/plain",
-                is_seen,
-                "{length} bytes"
-            );
+            let found = kind(server, "k.txt") == "text/plain";
+            assert_eq!(found, is_seen, "{length} bytes");
         }
     });
 }

@@ -30,19 +30,13 @@ enum Form {
 impl Form {
     /// A request that stores `value`, in pieces.
     fn request(self, key: &str, value: &[u8]) -> Vec<u8> {
-        let length = value.len();
+        let of_length = format!("Content-Length: {}\r\n", value.len());
         let (version, fields) = match self {
             Self::Chunked => ("1.1", "Transfer-Encoding: chunked\r\n".to_owned()),
-            Self::Http10 => ("1.0", format!("Content-Length: {length}\r\n")),
-            Self::Expect => {
-                let fields = format!("Content-Length: {length}\r\nExpect: 100-continue\r\n");
-                ("1.1", fields)
-            }
-            Self::Noted => {
-                let fields = format!("Content-Length: {length}\r\nX-Request-Id: a\r\n");
-                ("1.1", fields)
-            }
-            Self::Length => ("1.1", format!("Content-Length: {length}\r\n")),
+            Self::Http10 => ("1.0", of_length),
+            Self::Expect => ("1.1", format!("{of_length}Expect: 100-continue\r\n")),
+            Self::Noted => ("1.1", format!("{of_length}X-Request-Id: a\r\n")),
+            Self::Length => ("1.1", of_length),
         };
         let head = format!("PUT /{key} HTTP/{version}\r\nHost: t\r\n{fields}\r\n");
         let body = match self {
@@ -99,30 +93,23 @@ fn is_status(answer: &[u8], class: u8) -> bool {
     answer.starts_with(b"HTTP/1.") && answer.get(9) == Some(&class)
 }
 
-/// Every one of `forms`, of `lens` and of `ends`, at once and a moment later, `rounds` times.
-fn uploads(forms: &[Form], lens: &[usize], ends: &[End], rounds: usize) -> Vec<Upload> {
+/// Performs uploads of every one of `forms`, of `lens` and of `ends`, at once and a moment later, `rounds` times, some at a time; and
+/// checks every value and every answer that could be read.
+#[track_caller]
+fn assert_all_stored(forms: &[Form], lens: &[usize], ends: &[End], rounds: usize) {
+    const CLIENTS: usize = 8;
     let mut uploads = Vec::new();
-    for _ in 0..rounds {
-        for (&form, &len) in forms.iter().flat_map(|f| lens.iter().map(move |l| (f, l))) {
-            for &end in ends {
-                for waits in [Duration::ZERO, Duration::from_millis(100)] {
-                    uploads.push(Upload {
-                        form,
-                        len,
-                        end,
-                        waits,
-                    });
-                }
-            }
+    for (&form, &len) in forms.iter().flat_map(|f| lens.iter().map(move |l| (f, l))) {
+        for waits in [Duration::ZERO, Duration::from_millis(100)] {
+            uploads.extend(ends.iter().map(|&end| Upload {
+                form,
+                len,
+                end,
+                waits,
+            }));
         }
     }
-    uploads
-}
-
-/// Performs them all, some at a time, and checks every value and every answer that could be read.
-#[track_caller]
-fn assert_all_stored(uploads: &[Upload]) {
-    const CLIENTS: usize = 8;
+    let uploads = &uploads.repeat(rounds)[..];
     let server = Launch::new(&["--threads", "2"]).on(&DataDir::in_memory());
     let server = server.start();
     let name = |nth: usize| format!("k{nth}");
@@ -161,59 +148,35 @@ fn assert_all_stored(uploads: &[Upload]) {
 
 const LENS: [usize; 6] = [100, 3_000, 50_000, 200_000, 1_000_000, 5_000_000];
 
+const ENDS: [End; 2] = [End::Closed, End::HalfClosed];
+
 #[test]
 fn a_put_with_a_length_survives_a_close_or_half_close() {
-    let ends = [End::Closed, End::HalfClosed];
-    assert_all_stored(&uploads(
-        &[Form::Length],
-        &LENS,
-        &ends,
-        by_engine(scaled(3, 10), 3),
-    ));
+    let rounds = by_engine(scaled(3, 10), 3);
+    assert_all_stored(&[Form::Length], &LENS, &ENDS, rounds);
 }
 
 #[test]
 fn a_chunked_put_survives_a_close_or_half_close() {
-    let ends = [End::Closed, End::HalfClosed];
-    assert_all_stored(&uploads(
-        &[Form::Chunked],
-        &LENS,
-        &ends,
-        by_engine(scaled(3, 10), 3),
-    ));
+    let rounds = by_engine(scaled(3, 10), 3);
+    assert_all_stored(&[Form::Chunked], &LENS, &ENDS, rounds);
 }
 
 #[test]
 fn other_forms_of_put_survive_a_close_or_half_close() {
-    let ends = [End::Closed, End::HalfClosed];
-    let forms = [Form::Http10, Form::Noted];
-    assert_all_stored(&uploads(
-        &forms,
-        &[0, 100, 50_000, 1_000_000],
-        &ends,
-        scaled(2, 5),
-    ));
+    let (forms, lens) = ([Form::Http10, Form::Noted], [0, 100, 50_000, 1_000_000]);
+    assert_all_stored(&forms, &lens, &ENDS, scaled(2, 5));
     // A client that does not read cannot send much after an interim answer: its kernel resets the connection.
-    assert_all_stored(&uploads(
-        &[Form::Expect],
-        &[100, 20_000],
-        &ends,
-        scaled(3, 10),
-    ));
-    let ends = [End::HalfClosed];
-    assert_all_stored(&uploads(
-        &[Form::Expect],
-        &[300_000, 5_000_000],
-        &ends,
-        scaled(2, 5),
-    ));
+    let (forms, lens) = ([Form::Expect], [300_000, 5_000_000]);
+    assert_all_stored(&forms, &[100, 20_000], &ENDS, scaled(3, 10));
+    assert_all_stored(&forms, &lens, &[End::HalfClosed], scaled(2, 5));
 }
 
 #[test]
 fn a_put_survives_a_reset() {
     let forms = [Form::Length, Form::Chunked, Form::Http10, Form::Noted];
     let lens = [100, 50_000, 200_000, 1_000_000];
-    assert_all_stored(&uploads(&forms, &lens, &[End::Reset], scaled(2, 5)));
+    assert_all_stored(&forms, &lens, &[End::Reset], scaled(2, 5));
 }
 
 /// Nothing of it is stored, and the old value stays.
@@ -225,14 +188,9 @@ fn a_body_that_breaks_off_is_never_stored() {
     for form in [Form::Length, Form::Chunked, Form::Http10, Form::Noted] {
         for len in [100, 50_000, 1_000_000] {
             let request = form.request("k", &pattern(1, len));
-            for (cut, end) in [
-                (1, End::Closed),
-                (1, End::HalfClosed),
-                (1, End::Reset),
-                (len / 2, End::Closed),
-                (len / 2, End::HalfClosed),
-                (len / 2, End::Reset),
-            ] {
+            let ends = [End::Closed, End::HalfClosed, End::Reset];
+            let cuts = [1, len / 2].into_iter();
+            for (cut, end) in cuts.flat_map(|cut| ends.map(|end| (cut, end))) {
                 let shown = format!("{form:?} {len}, {cut} missing, {end:?}");
                 let mut raw = server.connect();
                 raw.send(&request[..request.len() - cut]);
@@ -401,7 +359,7 @@ fn nc_and_socat_get_whole_answers() {
                 let input = format!("{request} HTTP/1.1\r\nHost: t\r\n\r\n");
                 let Some(answer) = say(program, server.addr, &input) else {
                     let lines = format!("{} is not installed", program[0]);
-                    crate::support::left_out(&format!("what {} gets", program[0]), &lines);
+                    left_out(&format!("what {} gets", program[0]), &lines);
                     return;
                 };
                 let is_whole = answer.starts_with(&format!("HTTP/1.1 {status} "));
@@ -433,7 +391,7 @@ fn every_segment_of_ffmpeg_is_stored() {
     if !ffmpeg(&[
         "-f", "lavfi", "-i", source, "-c:v", "mpeg4", "-g", "10", &film,
     ]) {
-        crate::support::left_out("what ffmpeg puts", "ffmpeg does not run here");
+        left_out("what ffmpeg puts", "ffmpeg does not run here");
         return;
     }
     // The segments that it writes to files are the expected values.

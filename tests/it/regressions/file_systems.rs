@@ -270,22 +270,15 @@ fn a_server_that_cannot_publish_is_not_ready() {
 fn a_server_that_can_no_longer_publish_is_not_ready() {
     const NOBODY: u32 = 65_534;
     directory_only!("the file system");
-    let mount = needed!(Mount::tmpfs(
-        "size=8m,mode=755",
-        "a directory that loses its rights"
-    ));
+    let left_out = "a directory that loses its rights";
+    let mount = needed!(Mount::tmpfs("size=8m,mode=755", left_out));
     let dir = mount.dir();
     fs::create_dir(dir.path()).expect("a directory");
     std::os::unix::fs::chown(dir.path(), Some(NOBODY), Some(NOBODY)).expect("an owner");
     for parent in dir.path().ancestors().skip(1).take(2) {
         fs::set_permissions(parent, Permissions::from_mode(0o755)).expect("a mode");
     }
-    let unprivileged = [
-        "setpriv",
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-    ];
+    let unprivileged = words("setpriv --reuid=65534 --regid=65534 --clear-groups");
     let server = Launch::new(&["--min-free", "0"]).on(&dir);
     let server = server.through(&unprivileged).start();
     assert_eq!(ready(&server).0, 200);

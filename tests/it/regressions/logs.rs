@@ -104,11 +104,8 @@ fn an_access_log_on_a_full_disk_recovers_with_space() {
 
     let (logged, reported) = told(&fs::read_to_string(&log).expect("the log"));
     // The look at the metric is a request too.
-    assert_eq!(
-        logged + reported,
-        sent + 1,
-        "{reported} lines reported lost"
-    );
+    let found = logged + reported;
+    assert_eq!(found, sent + 1, "{reported} lines reported lost");
     assert!(reported >= without_room, "{reported} of {without_room}");
 }
 
@@ -155,11 +152,8 @@ fn a_stopped_log_reader_stops_no_request_and_losses_are_logged() {
         server.stop();
         let (logged, reported) = told(&reading.join().expect("the log"));
         // The look at the metric is a request too.
-        assert_eq!(
-            logged + reported,
-            sent + 1,
-            "{reported} lines reported lost"
-        );
+        let found = logged + reported;
+        assert_eq!(found, sent + 1, "{reported} lines reported lost");
         assert!(reported >= without_reader, "{reported} of {without_reader}");
     }
 }

@@ -9,7 +9,7 @@ use crate::support::prelude::*;
 fn allowed(server: &TestServer, origin: &str) -> Option<String> {
     server.store("k", "value");
     let line = format!("Origin: {origin}\r\n");
-    let got = ask(&mut server.connect(), "GET", "/k", &line, b"");
+    let got = server.request("GET", "/k", &line, b"");
     let allowed = got.header("access-control-allow-origin");
     allowed.map(str::to_owned)
 }
@@ -86,7 +86,7 @@ fn a_port_alone_is_all_addresses() {
         assert!(values.is_ipv6() && pages.is_ipv6());
         addresses.push(Ipv6Addr::LOCALHOST.into());
     } else {
-        crate::support::left_out("a port alone over IPv6", "which this machine has not");
+        left_out("a port alone over IPv6", "which this machine has not");
     }
     for ip in addresses {
         assert_eq!(status(ip, values.port(), "/"), 200, "{ip}");
@@ -102,11 +102,8 @@ fn a_bad_address_is_refused_with_an_example() {
             let dir = dir.path().to_str().expect("text");
             let ended = Launch::new(&["--dir", dir, option, bad]).bare().run();
             assert_eq!(ended.code, Some(2), "{option} {bad}: {}", ended.stderr);
-            assert!(
-                ended.stderr.contains(&format!("{option} {bad}:")),
-                "{}",
-                ended.stderr
-            );
+            let holds = ended.stderr.contains(&format!("{option} {bad}:"));
+            assert!(holds, "{}", ended.stderr);
             let is_right = ended.stderr.contains(":8080 for all addresses");
             assert!(is_right, "{}", ended.stderr);
         }

@@ -3,7 +3,7 @@
 //! compared. Proves that such a request is refused and leaves the value, that its user is told why, and that what does mean
 //! the same goes on.
 
-use crate::support::{Launch, Response, TestServer, ask};
+use crate::support::prelude::*;
 
 const SIGNED: &str =
     "Authorization: AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=host, Signature=c\r\n";
@@ -17,7 +17,7 @@ fn refused(server: &TestServer, method: &str, target: &str, lines: &str, body: &
     } else {
         lines.to_owned()
     };
-    let answer = ask(&mut server.connect(), method, target, &lines, body);
+    let answer = server.request(method, target, &lines, body);
     let what = format!("{method} {target} {lines}");
     assert_eq!(server.get("b/k").body, b"precious", "after {what}");
     assert!(answer.status >= 400, "{}: {what}", answer.status);
@@ -31,66 +31,48 @@ fn text(answer: &Response) -> &str {
 #[test]
 fn what_clients_of_other_stores_ask_for_replaces_and_removes_nothing() {
     let server = TestServer::start(&[]);
-    for (method, target, lines) in [
-        // copy_object of S3 and Azure.
-        ("PUT", "/b/k", "x-amz-copy-source: b/other\r\n"),
-        ("PUT", "/b/k", "X-Ms-Copy-Source: http://t/b/other\r\n"),
-        ("PUT", "/b/k?acl", ""),
-        ("PUT", "/b/k?tagging", ""),
-        ("DELETE", "/b/k?tagging=", ""),
-        ("PUT", "/b/k?partNumber=1&uploadId=u", ""),
-        ("DELETE", "/b/k?uploadId=u", ""),
-        ("PUT", "/b/k?retention", ""),
-        ("PUT", "/b/k?legal-hold", ""),
-        ("DELETE", "/b/k?versionId=v", ""),
-        ("DELETE", "/b/k?%76ersionId=v", ""),
-        ("POST", "/b/k?uploads", ""),
-        // Blocks, and an object that is appended to, of Azure.
-        ("PUT", "/b/k?comp=block&blockid=AA==", ""),
-        (
-            "PUT",
-            "/b/k",
-            "x-ms-version: 2026-02-06\r\nx-ms-blob-type: AppendBlob\r\n",
-        ),
-        (
-            "DELETE",
-            "/b/k?snapshot=2026",
-            "x-ms-version: 2026-02-06\r\n",
-        ),
-    ] {
+    // A copy of S3 and of Azure; then blocks of Azure, and an object that is appended to.
+    let asked = "
+        PUT /b/k ; x-amz-copy-source: b/other
+        PUT /b/k ; X-Ms-Copy-Source: http://t/b/other
+        PUT /b/k?acl
+        PUT /b/k?tagging
+        DELETE /b/k?tagging=
+        PUT /b/k?partNumber=1&uploadId=u
+        DELETE /b/k?uploadId=u
+        PUT /b/k?retention
+        PUT /b/k?legal-hold
+        DELETE /b/k?versionId=v
+        DELETE /b/k?%76ersionId=v
+        POST /b/k?uploads
+        PUT /b/k?comp=block&blockid=AA==
+        PUT /b/k ; x-ms-version: 2026-02-06|x-ms-blob-type: AppendBlob
+        DELETE /b/k?snapshot=2026 ; x-ms-version: 2026-02-06";
+    for [request, lines] in table(asked) {
+        let (method, target) = request.split_once(' ').expect("both");
+        let lines = lines
+            .split_terminator('|')
+            .map(|line| format!("{line}\r\n"));
+        let lines = &lines.collect::<String>();
         let answer = refused(&server, method, target, lines, b"other");
         assert_eq!(answer.status, 501, "{method} {target} {lines}");
         let said = text(&answer);
-        assert!(
-            said.contains("this server is no S3 or Azure store"),
-            "{said}"
-        );
+        let is_right = said.contains("this server is no S3 or Azure store");
+        assert!(is_right, "{said}");
     }
 }
 
 #[test]
 fn a_query_that_says_nothing_is_ignored_still() {
     let server = TestServer::start(&[]);
-    for query in [
-        "teamId=1&slug=a",
-        "acls",
-        "x=acl",
-        "restype=container",
-        "snapshot",
-    ] {
+    for query in words("teamId=1&slug=a acls x=acl restype=container snapshot") {
         let target = format!("/v8/artifacts/k?{query}");
         let mut raw = server.connect();
-        assert_eq!(
-            ask(&mut raw, "PUT", &target, "", b"v").status,
-            200,
-            "{query}"
-        );
+        let status = ask(&mut raw, "PUT", &target, "", b"v").status;
+        assert_eq!(status, 200, "{query}");
         assert_eq!(ask(&mut raw, "GET", &target, "", b"").body, b"v", "{query}");
-        assert_eq!(
-            ask(&mut raw, "DELETE", &target, "", b"").status,
-            200,
-            "{query}"
-        );
+        let status = ask(&mut raw, "DELETE", &target, "", b"").status;
+        assert_eq!(status, 200, "{query}");
     }
     // What reads changes nothing.
     server.store("k", "v");
@@ -121,10 +103,8 @@ fn what_is_signed_for_s3_works_for_one_object_or_is_told_why_not() {
         // The form in which clients show the sentence to their users.
         assert_eq!(answer.must("content-type"), "application/xml");
         let said = text(&answer);
-        assert!(
-            said.contains("<Message>this server is no S3 store"),
-            "{said}"
-        );
+        let is_right = said.contains("<Message>this server is no S3 store");
+        assert!(is_right, "{said}");
     }
     assert_eq!(server.get("bucket").status, 404);
     let link = "/b/k?acl&X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Signature=c";
@@ -139,7 +119,7 @@ fn a_signature_of_s3_is_no_wrong_password() {
     let path = file.path().to_str().expect("a path");
     let server = Launch::new(&["--access", path]).start();
     for _ in 0..40 {
-        let answer = ask(&mut server.connect(), "GET", "/b/k", SIGNED, b"");
+        let answer = server.request("GET", "/b/k", SIGNED, b"");
         assert_eq!(answer.status, 501);
         let said = text(&answer);
         assert!(said.contains("checks no signatures of S3"), "{said}");
@@ -150,50 +130,35 @@ fn a_signature_of_s3_is_no_wrong_password() {
 fn the_checksums_of_s3_are_compared_and_those_that_cannot_be_are_refused() {
     let server = TestServer::start(&[]);
     // Of `123456789`: the check values of the catalogue of CRCs, and digests by Python.
-    let right = [
-        ("x-amz-checksum-crc32", "y/Q5Jg=="),
-        ("x-amz-checksum-crc32c", "4waSgw=="),
-        ("x-amz-checksum-crc64nvme", "rosUhgp5mIg="),
-        ("x-amz-checksum-sha1", "98O8HYCOBHMq32eZZczDTKeuNEE="),
-        (
-            "x-amz-checksum-sha256",
-            "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=",
-        ),
-        (
-            "x-amz-content-sha256",
-            "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225",
-        ),
-    ];
-    for (name, right) in right {
+    let right = "
+        x-amz-checksum-crc32 ; y/Q5Jg==
+        x-amz-checksum-crc32c ; 4waSgw==
+        x-amz-checksum-crc64nvme ; rosUhgp5mIg=
+        x-amz-checksum-sha1 ; 98O8HYCOBHMq32eZZczDTKeuNEE=
+        x-amz-checksum-sha256 ; FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=
+        x-amz-content-sha256 ; 15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225";
+    for [name, right] in table(right) {
         let lines = format!("{name}: {right}\r\n");
-        let good = ask(&mut server.connect(), "PUT", "/b/c", &lines, b"123456789");
+        let good = server.request("PUT", "/b/c", &lines, b"123456789");
         assert_eq!(good.status, 200, "{name}: {}", text(&good));
         let wrong = refused(&server, "PUT", "/b/k", &lines, b"123456780");
         assert_eq!(wrong.status, 400, "{name}");
     }
     for name in ["crc32", "sha1", "sha256"] {
         let lines = format!("x-amz-checksum-{name}: AAA=\r\n");
-        assert_eq!(
-            refused(&server, "PUT", "/b/k", &lines, b"1").status,
-            400,
-            "{name}"
-        );
+        let status = refused(&server, "PUT", "/b/k", &lines, b"1").status;
+        assert_eq!(status, 400, "{name}");
     }
     let two = "x-amz-checksum-crc32: y/Q5Jg==\r\nx-amz-checksum-crc32c: 4waSgw==\r\n";
-    assert_eq!(
-        refused(&server, "PUT", "/b/k", two, b"123456789").status,
-        400
-    );
+    let status = refused(&server, "PUT", "/b/k", two, b"123456789").status;
+    assert_eq!(status, 400);
     let unknown = "x-amz-checksum-xxhash64: AAAAAAAAAAA=\r\n";
     let answer = refused(&server, "PUT", "/b/k", unknown, b"123456789");
     assert_eq!(answer.status, 501);
     assert!(text(&answer).contains("cannot check x-amz-checksum-xxhash64"));
     // What says how a checksum was made is none.
     let lines = "x-amz-checksum-type: FULL_OBJECT\r\nx-amz-sdk-checksum-algorithm: CRC32\r\n";
-    assert_eq!(
-        ask(&mut server.connect(), "PUT", "/b/c", lines, b"v").status,
-        200
-    );
+    assert_eq!(server.request("PUT", "/b/c", lines, b"v").status, 200);
 }
 
 #[test]

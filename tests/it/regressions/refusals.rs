@@ -13,6 +13,11 @@ fn start(args: &[&str]) -> TestServer {
     server
 }
 
+fn get(server: &TestServer, host: &str) -> Response {
+    let head = format!("GET /here HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    server.connect().ask(head)
+}
+
 /// A PUT of `/new` with these lines, Host among them.
 fn put(server: &TestServer, lines: &str) -> Response {
     let head = format!("PUT /new HTTP/1.1\r\nContent-Length: 1\r\n{lines}\r\nx");
@@ -33,9 +38,7 @@ fn a_421_and_the_log_name_the_host_and_the_option() {
     let server = start(&[]);
     let port = server.addr.port();
     let host = format!("store.example:{port}");
-    let got = server
-        .connect()
-        .ask(format!("GET /here HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+    let got = get(&server, &host);
     assert_eq!(got.status, 421);
     let text = said(&got);
     assert!(text.contains(&format!("\"{host}\"")), "{text}");
@@ -43,22 +46,14 @@ fn a_421_and_the_log_name_the_host_and_the_option() {
 
     let event = server.event(LOGGED);
     assert_eq!(event.level, "WARN");
-    assert!(
-        event.field("cause").contains(&format!("\"{host}\"")),
-        "{event:?}"
-    );
-    assert!(
-        event
-            .field("cause")
-            .contains("--allowed-host store.example ")
-    );
+    let cause = event.field("cause");
+    assert!(cause.contains(&format!("\"{host}\"")), "{event:?}");
+    assert!(cause.contains("--allowed-host store.example "), "{event:?}");
     assert!(event.field("peer").starts_with("127.0.0.1:"), "{event:?}");
 
     // The option from the message helps.
     let server = start(&["--allowed-host", "store.example"]);
-    let got = server
-        .connect()
-        .ask(format!("GET /here HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+    let got = get(&server, &host);
     assert_eq!(got.status, 200);
 
     // The same as problem details, and for a target in absolute form.
@@ -82,16 +77,12 @@ fn a_403_and_the_log_name_the_origin_and_the_option() {
     assert!(text.contains(&format!("\"{APP}\"")), "{text}");
     assert!(text.contains(&format!("--cors-origin {APP} ")), "{text}");
     let event = server.event(LOGGED);
-    assert!(
-        event.field("cause").contains(&format!("\"{APP}\"")),
-        "{event:?}"
-    );
+    let holds = event.field("cause").contains(&format!("\"{APP}\""));
+    assert!(holds, "{event:?}");
 
     // Browsers that send only Sec-Fetch-Site.
-    let text = said(&put(
-        &server,
-        &format!("{own}Sec-Fetch-Site: cross-site\r\n"),
-    ));
+    let foreign = format!("{own}Sec-Fetch-Site: cross-site\r\n");
+    let text = said(&put(&server, &foreign));
     let is_right = text.contains("other origins") && text.contains("--cors-origin ");
     assert!(is_right, "{text}");
     // That would allow the pages of any site.
@@ -101,10 +92,8 @@ fn a_403_and_the_log_name_the_origin_and_the_option() {
     server.dir.assert_holds(&["here"]);
 
     let server = start(&["--cors-origin", APP]);
-    let got = put(
-        &server,
-        &format!("Host: {}\r\nOrigin: {APP}\r\n", server.addr),
-    );
+    let lines = format!("Host: {}\r\nOrigin: {APP}\r\n", server.addr);
+    let got = put(&server, &lines);
     assert_eq!(got.status, 200, "what it says to do helps");
 }
 
@@ -129,19 +118,15 @@ fn quoted_values_are_one_short_line_of_ascii() {
     let server = start(&[]);
     let long = "a".repeat(4000);
     for host in [&long, "$(reboot)", "a'b;c&d", "%0d%0a"] {
-        let got = server
-            .connect()
-            .ask(format!("GET /here HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        let got = get(&server, host);
         assert_eq!(got.status, 421, "{host}");
         let text = said(&got);
         assert!(text.len() < 400 && text.is_ascii(), "{text}");
         assert!(!text.contains(&format!("--allowed-host {host} ")), "{text}");
     }
     for origin in [&*long, "<script>\u{e9}\"", "https://a\tb"] {
-        let got = put(
-            &server,
-            &format!("Host: {}\r\nOrigin: {origin}\r\n", server.addr),
-        );
+        let lines = format!("Host: {}\r\nOrigin: {origin}\r\n", server.addr);
+        let got = put(&server, &lines);
         assert_eq!(got.status, 403, "{origin}");
         let text = said(&got);
         assert!(text.len() < 400, "{text}");
@@ -191,12 +176,7 @@ fn without_rights(args: &[&str]) -> Option<TestServer> {
         "only root can take its rights away",
         None
     );
-    let user = [
-        "setpriv",
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-    ];
+    let user = words("setpriv --reuid=65534 --regid=65534 --clear-groups");
     Some(Launch::new(args).on(&dir).through(&user).start())
 }
 
@@ -210,7 +190,7 @@ const DENIED: &str = "the file system denies access";
 /// Asserts a 403 with the reason, and no other effect.
 #[track_caller]
 fn assert_denied(server: &TestServer, method: &str, target: &str) {
-    let got = ask(&mut server.connect(), method, target, "", b"new value");
+    let got = server.request(method, target, "", b"new value");
     assert_eq!(got.status, 403, "{method} {target}: {got:?}");
     if method != "HEAD" {
         let text = said(&got);
@@ -250,7 +230,7 @@ fn a_write_without_permission_is_a_403_and_changes_nothing() {
     allow(&server, "", 0o555);
     for key in ["/k", "/new"] {
         assert_denied(&server, "PUT", key);
-        let got = ask(&mut server.connect(), "PUT", key, "", &pattern(1, 300_000));
+        let got = server.request("PUT", key, "", &pattern(1, 300_000));
         assert_eq!(got.status, 403, "{got:?}");
     }
     assert_denied(&server, "DELETE", "/k");
@@ -286,11 +266,8 @@ fn writes_of_an_immutable_value_are_403() {
         let done = Command::new("chattr").arg(flag).arg(&file).status();
         done.is_ok_and(|status| status.success())
     };
-    only_where!(
-        chattr("+i"),
-        "an immutable value",
-        "chattr does not work here"
-    );
+    let why = "chattr does not work here";
+    only_where!(chattr("+i"), "an immutable value", why);
     let put = server.put("k", "new value").status;
     let delete = server.ask("DELETE", "k").status;
     assert!(chattr("-i"));

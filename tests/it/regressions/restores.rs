@@ -25,7 +25,7 @@ fn target(key: &str) -> String {
 /// What a client sees of a value, including its digest.
 fn seen(server: &TestServer, key: &str) -> Response {
     let wanted = "Want-Repr-Digest: sha-256=1\r\n";
-    let got = ask(&mut server.connect(), "GET", &target(key), wanted, b"");
+    let got = server.request("GET", &target(key), wanted, b"");
     assert_eq!(got.status, 200, "{key}");
     got
 }
@@ -33,7 +33,7 @@ fn seen(server: &TestServer, key: &str) -> Response {
 fn is_installed(program: &str) -> bool {
     let is_there = Command::new(program).arg("--version").output().is_ok();
     if !is_there {
-        crate::support::left_out(&format!("a restore by {program}"), "which is not installed");
+        left_out(&format!("a restore by {program}"), "which is not installed");
     }
     is_there
 }
@@ -47,7 +47,7 @@ fn assert_restores(commands: &str) {
         let fields = FIELDS.map(|(name, field)| format!("{name}: {field}\r\n"));
         let lines = format!("Content-Type: {media_type}\r\n{}", fields.concat());
         let value = pattern(seed, len);
-        let put = ask(&mut server.connect(), "PUT", &target(key), &lines, &value);
+        let put = server.request("PUT", &target(key), &lines, &value);
         assert_eq!(put.status, 200, "{key}");
     }
     let before = VALUES.map(|(key, ..)| seen(&server, key));

@@ -6,12 +6,8 @@ use crate::support::prelude::*;
 
 /// A server with these calls failing from now on; without strace, says what is left out.
 fn failing(args: &[&str], injections: &[&str]) -> Option<(TestServer, Attached)> {
-    only_where!(
-        can_trace(),
-        &format!("{injections:?}"),
-        "strace does not run here",
-        None
-    );
+    let what = format!("{injections:?}");
+    only_where!(can_trace(), &what, "strace does not run here", None);
     let server = TestServer::start(args);
     let options: Vec<&str> = injections.iter().flat_map(|i| ["-e", i]).collect();
     let tracer = Attached::to(&server, &options);

@@ -1,10 +1,8 @@
 //! The store is tested at the start, not believed: what it does wrong is found, and said in one line.
 
-use std::time::Duration;
-
 use super::serve_plainly;
+use crate::support::prelude::*;
 use crate::support::s3::{Bucket, Fault, Lies, Stub, VersityGw};
-use crate::support::{Ended, Launch, TestServer, ask};
 
 fn start(bucket: &Bucket, args: &[&str]) -> Result<TestServer, Ended> {
     let in_full = Launch::new(args).env("DATA_SERVER_TRIAL", "");
@@ -28,80 +26,48 @@ fn refused(lies: Lies, args: &[&str]) -> String {
 
 #[test]
 fn a_store_that_ignores_conditions_is_refused_with_what_it_does() {
-    let cases = [
-        (
-            Lies {
-                ignores_create: true,
-                ..Lies::default()
-            },
-            "PUT with If-None-Match: * over a value is made all the same",
-        ),
-        (
-            Lies {
-                ignores_swap: true,
-                ..Lies::default()
-            },
-            "PUT with If-Match of another version is made all the same",
-        ),
-        (
-            Lies {
-                races: true,
-                ..Lies::default()
-            },
-            "8 of 8 creations of one object at once are made, in round 1",
-        ),
-    ];
-    for (lies, reason) in cases {
+    let creates = "PUT with If-None-Match: * over a value is made all the same";
+    let swaps = "PUT with If-Match of another version is made all the same";
+    let races = "8 of 8 creations of one object at once are made, in round 1";
+    for (lies, reason) in [
+        (lies!(ignores_create), creates),
+        (lies!(ignores_swap), swaps),
+        (lies!(races), races),
+    ] {
         let line = refused(lies, &[]);
         assert!(line.contains(reason), "{line}");
-        assert!(
-            line.contains("--s3-conditions off serves it without them"),
-            "{line}"
-        );
+        let is_right = line.contains("--s3-conditions off serves it without them");
+        assert!(is_right, "{line}");
     }
 }
 
 #[test]
 fn a_store_that_keeps_the_beginning_of_an_upload_is_refused_in_any_case() {
-    let lies = Lies {
-        keeps_cuts: true,
-        ..Lies::default()
-    };
+    let lies = lies!(keeps_cuts);
     for args in [&[][..], &["--s3-conditions", "off"]] {
         let line = refused(lies, args);
-        assert!(
-            line.contains("the beginning of an upload that broke off is stored"),
-            "{line}"
-        );
+        let is_right = line.contains("the beginning of an upload that broke off is stored");
+        assert!(is_right, "{line}");
     }
 }
 
 #[test]
 fn without_conditions_such_a_store_is_served_and_ignores_none() {
-    let lies = Lies {
-        ignores_create: true,
-        ignores_swap: true,
-        ignores_delete: true,
-        races: true,
-        ..Lies::default()
-    };
+    let lies = lies!(ignores_create, ignores_swap, ignores_delete, races);
     let stub = Stub::lying(lies);
-    let server = start(&stub.bucket, &["--s3-conditions", "off"])
-        .ok()
-        .expect("it serves");
+    let server = start(&stub.bucket, &["--s3-conditions", "off"]).ok();
+    let server = server.expect("it serves");
     server.store("key", "old");
+    let unmodified = "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
     for (method, lines) in [
         ("PUT", "If-None-Match: *\r\n"),
         ("PUT", "If-Match: \"x\"\r\n"),
         ("PUT", "If-Match: *\r\n"),
         ("PUT", "If-None-Match: \"x\"\r\n"),
-        (
-            "PUT",
-            "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n",
-        ),
+        ("PUT", unmodified),
         ("DELETE", "If-Match: \"x\"\r\n"),
     ] {
-        let answer = ask(&mut server.connect(), method, "/key", lines, b"new");
+        let answer = server.request(method, "/key", lines, b"new");
         assert_eq!(answer.status, 501, "{method} {lines}");
     }
     assert_eq!(server.get("key").body, b"old");
@@ -110,17 +76,7 @@ fn without_conditions_such_a_store_is_served_and_ignores_none() {
 
 #[test]
 fn a_removal_under_a_condition_is_offered_where_the_store_has_it() {
-    let lies = [
-        Lies {
-            ignores_delete: true,
-            ..Lies::default()
-        },
-        Lies {
-            races_delete: true,
-            ..Lies::default()
-        },
-        Lies::default(),
-    ];
+    let lies = [lies!(ignores_delete), lies!(races_delete), Lies::default()];
     for (lies, expected) in lies.into_iter().zip([501, 501, 412]) {
         let stub = Stub::lying(lies);
         let server = start(&stub.bucket, &[]).ok().expect("it serves");
@@ -130,14 +86,8 @@ fn a_removal_under_a_condition_is_offered_where_the_store_has_it() {
         assert_eq!(stale.status, expected, "{lies:?}");
         assert_eq!(server.get("key").body, b"value");
         if expected == 412 {
-            let tag = server.get("key").must("etag").to_owned();
-            let answer = ask(
-                &mut raw,
-                "DELETE",
-                "/key",
-                &format!("If-Match: {tag}\r\n"),
-                b"",
-            );
+            let same = format!("If-Match: {}\r\n", server.get("key").must("etag"));
+            let answer = ask(&mut raw, "DELETE", "/key", &same, b"");
             assert_eq!(answer.status, 200);
             assert_eq!(server.get("key").status, 404);
         }
@@ -146,10 +96,7 @@ fn a_removal_under_a_condition_is_offered_where_the_store_has_it() {
 
 #[test]
 fn a_store_that_takes_wrong_checksums_is_served_with_a_warning() {
-    let lies = Lies {
-        ignores_trailers: true,
-        ..Lies::default()
-    };
+    let lies = lies!(ignores_trailers);
     let stub = Stub::lying(lies);
     let server = start(&stub.bucket, &[]).ok().expect("it serves");
     server.event("the store does not check what it receives: it is acknowledged");
@@ -157,9 +104,7 @@ fn a_store_that_takes_wrong_checksums_is_served_with_a_warning() {
 
 #[test]
 fn a_real_store_passes_but_for_removals_and_nothing_is_left_in_it() {
-    let Some(store) = VersityGw::start(2) else {
-        return;
-    };
+    let store = needed!(VersityGw::start(2));
     let server = start(&store.bucket, &[]).ok().expect("it serves");
     let tested = server.event("the store was tested");
     assert_eq!(tested.field("conditional_put"), "true");
@@ -170,43 +115,24 @@ fn a_real_store_passes_but_for_removals_and_nothing_is_left_in_it() {
 
 #[test]
 fn a_store_that_is_only_read_is_not_written() {
-    let stub = Stub::lying(Lies {
-        ignores_create: true,
-        ..Lies::default()
-    });
-    let server = start(&stub.bucket, &["--read-only"])
-        .ok()
-        .expect("it serves");
+    let stub = Stub::lying(lies!(ignores_create));
+    let server = start(&stub.bucket, &["--read-only"]).ok();
+    let server = server.expect("it serves");
     assert_eq!(server.get("key").status, 404);
-    assert!(
-        stub.asked()
-            .iter()
-            .all(|asked| ["HEAD", "GET"].contains(&asked.method.as_str()))
-    );
+    let asked = stub.asked();
+    let mut methods = asked.iter().map(|asked| asked.method.as_str());
+    assert!(methods.all(|method| ["HEAD", "GET"].contains(&method)));
 }
 
 #[test]
 fn a_store_that_lists_in_another_order_is_refused_in_any_case() {
-    let cases = [
-        (
-            Lies {
-                lists_words: true,
-                ..Lies::default()
-            },
-            "cannot use the store: a list has \"a\" where \"Z\" is next by its bytes",
-        ),
-        (
-            Lies {
-                forgets_absent: true,
-                ..Lies::default()
-            },
-            "cannot use the store: a list after \"b\" has \"10\" where \"b-c\" is next by its bytes",
-        ),
-    ];
-    for (lies, reason) in cases {
+    let words = "a list has \"a\" where \"Z\" is next by its bytes";
+    let anew = "a list after \"b\" has \"10\" where \"b-c\" is next by its bytes";
+    for (lies, reason) in [(lies!(lists_words), words), (lies!(forgets_absent), anew)] {
         for args in [&[][..], &["--s3-conditions", "off"]] {
             let line = refused(lies, args);
-            assert!(line.contains(reason), "{line}");
+            let reason = format!("cannot use the store: {reason}");
+            assert!(line.contains(&reason), "{line}");
         }
     }
 }

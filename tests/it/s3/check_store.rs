@@ -1,12 +1,9 @@
 //! `data-server check-store`: the long form of the check, which prints a line for each thing, and tries every endpoint.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
 use socket2::{Domain, Socket, Type};
 
+use crate::support::prelude::*;
 use crate::support::s3::{Bucket, Lies, Stub, VersityGw};
-use crate::support::{Ended, Launch, is_full, scaled};
 
 /// How long thousands of requests may take on a busy machine.
 const LONG: Duration = Duration::from_secs(240);
@@ -36,12 +33,7 @@ fn refused(lies: Lies) -> String {
 
 #[test]
 fn it_prints_what_the_store_does() {
-    let printed = refused(Lies {
-        ignores_create: true,
-        ignores_swap: true,
-        ignores_delete: true,
-        ..Lies::default()
-    });
+    let printed = refused(lies!(ignores_create, ignores_swap, ignores_delete));
     let [cuts, ..] = rounds();
     let expected = format!(
         "an upload that breaks off leaves the old value       yes, {cuts} times\n\
@@ -57,9 +49,7 @@ fn it_prints_what_the_store_does() {
 
 #[test]
 fn a_real_store_passes_through_both_its_endpoints() {
-    let Some(store) = VersityGw::start(2) else {
-        return;
-    };
+    let store = needed!(VersityGw::start(2));
     let ended = check(&store.bucket);
     assert_eq!(ended.code, Some(0), "{}\n{}", ended.stdout, ended.stderr);
     let [_, races, across] = rounds();
@@ -87,21 +77,15 @@ fn a_real_store_passes_through_both_its_endpoints() {
     ] {
         let line = format!("{what}yes, {times} times");
         let mut printed = ended.stdout.lines();
-        assert!(
-            printed.any(|printed| printed == line),
-            "{line}\n{}",
-            ended.stdout
-        );
+        let is_right = printed.any(|printed| printed == line);
+        assert!(is_right, "{line}\n{}", ended.stdout);
     }
     assert_eq!(store.bucket.objects(), []);
 }
 
 #[test]
 fn an_endpoint_that_answers_what_was_before_is_named() {
-    let lies = Lies {
-        stale_second: true,
-        ..Lies::default()
-    };
+    let lies = lies!(stale_second);
     let stub = Stub::lying(lies);
     let [first, second] = stub.bucket.endpoints[..] else {
         panic!("two endpoints");
@@ -112,28 +96,20 @@ fn an_endpoint_that_answers_what_was_before_is_named() {
         "a change through one endpoint is so for all others   \
          NO: http://{second} answers what was there before a write through http://{first}"
     );
-    assert!(
-        ended.stdout.lines().any(|printed| printed == line),
-        "{}",
-        ended.stdout
-    );
+    let is_right = ended.stdout.lines().any(|printed| printed == line);
+    assert!(is_right, "{}", ended.stdout);
 }
 
 #[test]
 fn an_endpoint_through_which_writes_race_is_found() {
-    let printed = refused(Lies {
-        races_across: true,
-        ..Lies::default()
-    });
+    let printed = refused(lies!(races_across));
     let line = |what: &str| printed.lines().find(|line| line.starts_with(what));
     let alone = line("of 8 swaps at once, one is made").expect("a line");
     let [_, races, _] = rounds();
     assert!(alone.ends_with(&format!("yes, {races} times")), "{printed}");
     let across = line("of 8 swaps through all endpoints, one is made").expect("a line");
-    assert!(
-        across.contains("NO: ") && across.contains(" are made, in round "),
-        "{printed}"
-    );
+    let is_right = across.contains("NO: ") && across.contains(" are made, in round ");
+    assert!(is_right, "{printed}");
 }
 
 #[test]

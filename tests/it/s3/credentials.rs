@@ -1,14 +1,10 @@
 //! Credentials: from a file that another program renews, under load; and shown nowhere.
 
-use std::fs;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-
-use tempfile::TempDir;
+use std::sync::atomic::AtomicU32;
 
 use super::{send, serve_plainly};
+use crate::support::prelude::*;
 use crate::support::s3::{Keys, Stub};
-use crate::support::{Done, Launch, eventually};
 
 const SECRET: &str = "a-very-secret-key-of-this-test";
 
@@ -75,9 +71,8 @@ fn keys_are_renewed_under_load_without_a_failed_request() {
         });
         stub.accept(&[second.clone(), stub.bucket.keys.clone()]);
         let so_far = asked.load(Ordering::Relaxed);
-        eventually("requests go on", || {
-            asked.load(Ordering::Relaxed) > so_far + 50
-        });
+        let comes = || asked.load(Ordering::Relaxed) > so_far + 50;
+        eventually("requests go on", comes);
     });
     server.stop();
     let log = server.log().join("\n");

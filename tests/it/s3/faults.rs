@@ -1,19 +1,15 @@
 //! Uploads and downloads that break off, at the client's end and at the store's.
 
-use std::time::Duration;
-
 use super::{reason, send, serve, serve_plainly};
+use crate::support::prelude::*;
 use crate::support::s3::{Fault, Stub, VersityGw};
-use crate::support::{Raw, eventually, pattern, put_head};
 
 /// Several pieces of an upload.
 const LEN: usize = 3 << 20;
 
 #[test]
 fn an_upload_that_its_client_cuts_off_leaves_the_old_value() {
-    let Some(store) = VersityGw::shared() else {
-        return;
-    };
+    let store = needed!(VersityGw::shared());
     let bucket = store.bucket.beneath("cut");
     let server = serve_plainly(&bucket, &[]);
     let value = pattern(1, LEN);
@@ -34,28 +30,21 @@ fn an_upload_that_its_client_cuts_off_leaves_the_old_value() {
     }
     eventually("the server has noticed", || server.proc().staged() == 0);
     for sixteenth in 0..16 {
-        assert_eq!(
-            server.get(&format!("key-{sixteenth}")).body,
-            b"old",
-            "{sixteenth}/16"
-        );
+        let body = server.get(&format!("key-{sixteenth}")).body;
+        assert_eq!(body, b"old", "{sixteenth}/16");
     }
     // Whatever the gateways notice later.
     drop(server);
     for sixteenth in 0..16 {
-        assert_eq!(
-            bucket.read(&format!("key-{sixteenth}")).as_deref(),
-            Some(&b"old"[..])
-        );
+        let left = bucket.read(&format!("key-{sixteenth}")).expect("a value");
+        assert_eq!(left, b"old", "{sixteenth}/16");
     }
     assert_eq!(bucket.multipart_uploads(), 0);
 }
 
 #[test]
 fn an_upload_under_way_when_the_server_is_killed_leaves_the_old_value() {
-    let Some(store) = VersityGw::shared() else {
-        return;
-    };
+    let store = needed!(VersityGw::shared());
     let bucket = store.bucket.beneath("killed");
     let server = serve_plainly(&bucket, &[]);
     server.store("key", "old");
@@ -113,11 +102,8 @@ fn a_download_that_stalls_ends_within_its_time() {
     raw.stream_to(LEN, &mut [0; 1 << 14], |piece| {
         body.extend_from_slice(piece);
     });
-    assert!(
-        body.len() < LEN && value.starts_with(&body),
-        "{} bytes",
-        body.len()
-    );
+    let is_right = body.len() < LEN && value.starts_with(&body);
+    assert!(is_right, "{} bytes", body.len());
 }
 
 #[test]
@@ -153,11 +139,8 @@ fn a_store_that_refuses_an_upload_under_way_is_heard() {
         stub.fail("PUT", "key", fault.clone(), 100);
         let answer = send(&server, "PUT", "key", "", &value);
         stub.heal();
-        assert_eq!(
-            (answer.status, &*reason(&answer)),
-            (status, expected),
-            "{fault:?}"
-        );
+        let found = (answer.status, &*reason(&answer));
+        assert_eq!(found, (status, expected), "{fault:?}");
         assert_eq!(server.get("key").status, 404);
     }
 }
@@ -168,10 +151,7 @@ fn a_slow_store_is_waited_for() {
     let server = serve_plainly(&stub.bucket, &["--s3-timeout", "5s"]);
     for method in ["PUT", "GET", "DELETE"] {
         stub.fail(method, "key", Fault::Slow(Duration::from_millis(700)), 1);
-        assert_eq!(
-            send(&server, method, "key", "", b"value").status,
-            200,
-            "{method}"
-        );
+        let status = send(&server, method, "key", "", b"value").status;
+        assert_eq!(status, 200, "{method}");
     }
 }

@@ -5,8 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256, Sha512};
 
 use super::{each, send, serve_plainly};
+use crate::support::prelude::*;
 use crate::support::s3::{Fault, Stub};
-use crate::support::{Launch, ask, eventually, pattern};
 
 #[test]
 fn a_digest_that_is_asked_for_is_that_of_the_value() {
@@ -26,18 +26,10 @@ fn a_digest_that_is_asked_for_is_that_of_the_value() {
                     ("sha-512=1", format!("sha-512=:{sha512}:")),
                 ] {
                     for method in ["GET", "HEAD"] {
-                        let answer = send(
-                            server,
-                            method,
-                            &key,
-                            &format!("Want-Repr-Digest: {wish}\r\n"),
-                            b"",
-                        );
-                        assert_eq!(
-                            (answer.status, answer.must("repr-digest")),
-                            (200, &*expected),
-                            "{method} {key} {len}"
-                        );
+                        let lines = format!("Want-Repr-Digest: {wish}\r\n");
+                        let answer = send(server, method, &key, &lines, b"");
+                        let found = (answer.status, answer.must("repr-digest"));
+                        assert_eq!(found, (200, &*expected), "{method} {key} {len}");
                     }
                 }
             }
@@ -50,28 +42,17 @@ fn a_form_stores_its_files() {
     each("form", |server, bucket| {
         let large = pattern(1, 1_500_000);
         let part = |name: &str, data: &[u8]| {
-            let head = format!(
-                "--xyz\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\n"
-            );
+            let head = format!("form-data; name=\"file\"; filename=\"{name}\"");
+            let head = format!("--xyz\r\nContent-Disposition: {head}\r\n\r\n");
             [head.as_bytes(), data, b"\r\n"].concat()
         };
-        let body = [
-            part("small.txt", b"small"),
-            part("large", &large),
-            b"--xyz--\r\n".to_vec(),
-        ]
-        .concat();
-        let lines = format!(
-            "Content-Type: multipart/form-data; boundary=xyz\r\nContent-Length: {}\r\n",
-            body.len()
-        );
-        let answer = ask(&mut server.connect(), "POST", "/-/upload", &lines, &body);
-        assert_eq!(
-            answer.status,
-            200,
-            "{}",
-            String::from_utf8_lossy(&answer.body)
-        );
+        let (small, large_part) = (part("small.txt", b"small"), part("large", &large));
+        let body = [&small[..], &large_part, b"--xyz--\r\n"].concat();
+        let length = format!("Content-Length: {}\r\n", body.len());
+        let lines = format!("Content-Type: multipart/form-data; boundary=xyz\r\n{length}");
+        let answer = server.request("POST", "/-/upload", &lines, &body);
+        let status = answer.status;
+        assert_eq!(status, 200, "{}", String::from_utf8_lossy(&answer.body));
         assert_eq!(bucket.read("small.txt").as_deref(), Some(&b"small"[..]));
         assert!(bucket.read("large").as_deref() == Some(&large));
     });
@@ -81,13 +62,7 @@ fn a_form_stores_its_files() {
 fn browsers_get_the_page_with_the_keys() {
     each("page", |server, _| {
         server.store("a-key.txt", "value");
-        let page = ask(
-            &mut server.connect(),
-            "GET",
-            "/",
-            "Accept: text/html\r\n",
-            b"",
-        );
+        let page = server.request("GET", "/", "Accept: text/html\r\n", b"");
         assert_eq!(page.status, 200);
         assert!(page.must("content-type").starts_with("text/html"));
         assert!(String::from_utf8_lossy(&page.body).contains("a-key.txt"));
@@ -107,21 +82,17 @@ fn metrics_tell_how_the_store_does() {
     assert_eq!(server.put("key", "never").status, 502);
     let text = String::from_utf8(server.get("-/metrics").body).expect("text");
     let sum = |name: &str| -> f64 {
-        let lines = text.lines().filter(|line| {
-            line.starts_with(&format!("{name}{{")) || line.starts_with(&format!("{name} "))
-        });
-        lines
-            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
-            .sum()
+        let is_of = |line: &&str| line.split([' ', '{']).next() == Some(name);
+        let values = text.lines().filter(is_of);
+        let values = values.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        values.sum()
     };
     assert!(sum("data_server_store_retries_total") >= 1.0, "{text}");
     assert!(sum("data_server_store_unknown_total") >= 1.0, "{text}");
     assert!(sum("data_server_store_resolved_total") >= 1.0, "{text}");
     assert!(sum("data_server_store_requests_total") >= 5.0, "{text}");
-    assert!(
-        sum("data_server_store_time_to_head_seconds_count") >= 5.0,
-        "{text}"
-    );
+    let is_right = sum("data_server_store_time_to_head_seconds_count") >= 5.0;
+    assert!(is_right, "{text}");
     assert!(text.contains("data_server_store_requests_active"), "{text}");
 }
 
@@ -147,9 +118,8 @@ fn the_connections_to_the_store_are_counted() {
     }
     eventually("two are in use", || connections() == [2, 0]);
     drop(waiting);
-    eventually("they are closed with their requests", || {
-        connections() == [0, 0]
-    });
+    let comes = || connections() == [0, 0];
+    eventually("they are closed with their requests", comes);
 }
 
 #[test]
@@ -159,11 +129,8 @@ fn a_store_that_does_not_answer_is_not_ready() {
     assert_eq!(server.get("-/ready").status, 200);
     stub.fail("HEAD", "", Fault::Refuse(403, "AccessDenied", None), 1000);
     eventually("it is not ready", || server.get("-/ready").status == 503);
-    assert_eq!(
-        server.get("-/healthz").status,
-        200,
-        "a restart would change nothing"
-    );
+    let status = server.get("-/healthz").status;
+    assert_eq!(status, 200, "a restart would change nothing");
     stub.heal();
     eventually("it is ready again", || server.get("-/ready").status == 200);
 }
@@ -180,10 +147,8 @@ fn options_of_a_directory_are_refused_with_a_reason() {
         ("--compress", ""),
         ("--compat", ""),
     ] {
-        let args: Vec<&str> = [option, value]
-            .into_iter()
-            .filter(|word| !word.is_empty())
-            .collect();
+        let args = [option, value].into_iter().filter(|word| !word.is_empty());
+        let args: Vec<&str> = args.collect();
         let ended = Launch::new(&args).on_bucket(&stub.bucket).run();
         assert_eq!(ended.code, Some(2), "{option}: {}", ended.stderr);
         let line = format!("{option} cannot be had with --store: ");
@@ -195,10 +160,7 @@ fn options_of_a_directory_are_refused_with_a_reason() {
             .bare()
             .run();
         assert_eq!(ended.code, Some(2), "{store}: {}", ended.stderr);
-        assert!(
-            ended.stderr.contains("--store"),
-            "{store}: {}",
-            ended.stderr
-        );
+        let is_right = ended.stderr.contains("--store");
+        assert!(is_right, "{store}: {}", ended.stderr);
     }
 }

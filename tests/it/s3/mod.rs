@@ -16,8 +16,8 @@ mod upload_counts;
 mod upload_faults;
 mod uploads;
 
+use crate::support::prelude::*;
 use crate::support::s3::{Bucket, OtherStore, Stub, VersityGw};
-use crate::support::{Launch, Response, TestServer, ask};
 
 /// Runs `test` on a server over a real store, where there is one, and over the store in memory. `name` is a prefix that no
 /// other test has.
@@ -52,13 +52,7 @@ fn serve_plainly(bucket: &Bucket, args: &[&str]) -> TestServer {
 #[track_caller]
 fn send(server: &TestServer, method: &str, key: &str, lines: &str, body: &[u8]) -> Response {
     let lines = format!("{lines}Accept: application/problem+json, */*\r\n");
-    ask(
-        &mut server.connect(),
-        method,
-        &format!("/{key}"),
-        &lines,
-        body,
-    )
+    server.request(method, &format!("/{key}"), &lines, body)
 }
 
 /// The short name of the reason in a refusal.

@@ -1,8 +1,8 @@
 //! Long values that go from the store's socket to the client's inside the kernel.
 
 use super::{serve, serve_plainly};
+use crate::support::prelude::*;
 use crate::support::s3::{Stub, VersityGw};
-use crate::support::{Authority, Launch, Raw, Scrape, TestServer, eventually, pattern, put_head};
 
 const MIB: usize = 1 << 20;
 
@@ -23,9 +23,7 @@ fn now(server: &TestServer, name: &str) -> String {
 
 #[test]
 fn long_values_are_moved_and_the_client_keeps_its_connection() {
-    let Some(store) = VersityGw::shared() else {
-        return;
-    };
+    let store = needed!(VersityGw::shared());
     let server = serve(&store.bucket.beneath("moved"), &TAKEOVER);
     let value = pattern(1, 9 * MIB + 7);
     server.store("key", &value);
@@ -78,12 +76,10 @@ fn a_client_that_goes_costs_no_more_of_the_value_and_what_it_sent_is_done() {
     raw.send([put_head("behind", 5).as_bytes(), b"value"].concat());
     assert_eq!(raw.head().status, 200);
     drop(raw);
-    eventually("the request behind is performed", || {
-        server.get("behind").body == b"value"
-    });
-    eventually("nothing is under way", || {
-        now(&server, "data_server_store_requests_active") == "0"
-    });
+    let comes = || server.get("behind").body == b"value";
+    eventually("the request behind is performed", comes);
+    let comes = || now(&server, "data_server_store_requests_active") == "0";
+    eventually("nothing is under way", comes);
 }
 
 #[test]

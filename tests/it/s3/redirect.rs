@@ -1,7 +1,7 @@
 //! `--redirect-from`: long values are read from the store itself, by a link that works for a while.
 
+use crate::support::prelude::*;
 use crate::support::s3::{Bucket, Keys, Stub, VersityGw};
-use crate::support::{Launch, Raw, Response, TestServer, eventually, pattern};
 
 use super::{send, serve_plainly};
 
@@ -72,13 +72,8 @@ fn a_range_is_asked_of_the_store_and_several_are_not() {
     let answer = send(&server, "GET", "key", range, b"");
     let read = follow("GET", link(&answer), range);
     assert!(read.status == 206 && read.body == long[7..1007]);
-    let several = send(
-        &server,
-        "GET",
-        "key",
-        "Range: bytes=0-9,60000-60009\r\n",
-        b"",
-    );
+    let several = "Range: bytes=0-9,60000-60009\r\n";
+    let several = send(&server, "GET", "key", several, b"");
     assert_eq!(several.status, 206);
     let beyond = send(&server, "GET", "key", "Range: bytes=65536-\r\n", b"");
     assert_eq!(beyond.status, 416);
@@ -176,10 +171,8 @@ fn a_link_has_the_token_of_the_session_and_no_log_has_it() {
     server.store("key", pattern(1, LONG));
     let answer = send(&server, "GET", "key", "", b"");
     let link = link(&answer);
-    assert!(
-        link.contains("&X-Amz-Security-Token=a%2Ftoken%2B%3D&"),
-        "{link}"
-    );
+    let is_right = link.contains("&X-Amz-Security-Token=a%2Ftoken%2B%3D&");
+    assert!(is_right, "{link}");
     eventually("the redirect is counted", || {
         let metrics = String::from_utf8(server.get("-/metrics").body).expect("text");
         let mut counts = metrics.lines().filter(|line| line.contains("3xx"));

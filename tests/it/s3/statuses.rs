@@ -1,10 +1,8 @@
 //! What the server answers when the store refuses, fails or does not answer: each status, its reason, and how long it takes.
 
-use std::time::{Duration, Instant};
-
 use super::{reason, send, serve, serve_plainly};
+use crate::support::prelude::*;
 use crate::support::s3::{Fault, Stub};
-use crate::support::{Launch, eventually};
 
 use Fault::{FailDone, LoseDone, LoseUndone, Refuse, StallDone, StallUndone};
 
@@ -16,99 +14,50 @@ fn each_failure_of_the_store_has_its_status() {
     let stub = Stub::start();
     let server = serve(&stub.bucket, &["--s3-timeout", "1s"]);
     server.store("key", "old");
-    let cases = [
+    // What the store answers; and the server, to a GET and to a PUT.
+    let refusals = "
+        403 AccessDenied ; 500 store-refused
+        404 NoSuchBucket ; 500 store-refused
+        301 PermanentRedirect ; 500 store-refused
+        503 SlowDown ; 503 store-busy
+        429 TooManyRequests ; 503 store-busy
+        409 ConditionalRequestConflict ; 503 store-busy
+        409 ObjectParentIsFile ; 409 occupied
+        507 InsufficientStorage ; 507 no-space
+        400 QuotaExceeded ; 507 no-space
+        400 EntityTooLarge ; 507 no-space
+        500 InternalError ; 502 store-failed ; 502 outcome-unknown
+        502 ; 502 store-failed ; 502 outcome-unknown";
+    let refusals = table(refusals).map(|[refusal, get, put]| {
+        let (status, code) = refusal.split_once(' ').unwrap_or((refusal, ""));
+        let status = status.parse().expect("a status");
+        let wait = (status == 503).then_some(9);
         (
-            Refuse(403, "AccessDenied", None),
-            [500, 500],
-            ["store-refused"; 2],
-        ),
-        (
-            Refuse(404, "NoSuchBucket", None),
-            [500, 500],
-            ["store-refused"; 2],
-        ),
-        (
-            Refuse(301, "PermanentRedirect", None),
-            [500, 500],
-            ["store-refused"; 2],
-        ),
-        (
-            Refuse(503, "SlowDown", Some(9)),
-            [503, 503],
-            ["store-busy"; 2],
-        ),
-        (
-            Refuse(429, "TooManyRequests", None),
-            [503, 503],
-            ["store-busy"; 2],
-        ),
-        (
-            Refuse(409, "ConditionalRequestConflict", None),
-            [503, 503],
-            ["store-busy"; 2],
-        ),
-        (
-            Refuse(409, "ObjectParentIsFile", None),
-            [409, 409],
-            ["occupied"; 2],
-        ),
-        (
-            Refuse(507, "InsufficientStorage", None),
-            [507, 507],
-            ["no-space"; 2],
-        ),
-        (
-            Refuse(400, "QuotaExceeded", None),
-            [507, 507],
-            ["no-space"; 2],
-        ),
-        (
-            Refuse(400, "EntityTooLarge", None),
-            [507, 507],
-            ["no-space"; 2],
-        ),
-        (
-            Refuse(500, "InternalError", None),
-            [502, 502],
-            ["store-failed", "outcome-unknown"],
-        ),
-        (
-            Refuse(502, "", None),
-            [502, 502],
-            ["store-failed", "outcome-unknown"],
-        ),
-        (LoseUndone, [502, 502], ["store-failed", "outcome-unknown"]),
-        (
-            StallUndone,
-            [504, 504],
-            ["store-timeout", "outcome-unknown"],
-        ),
+            Refuse(status, code, wait),
+            [get, if put.is_empty() { get } else { put }],
+        )
+    });
+    let silences = [
+        (LoseUndone, ["502 store-failed", "502 outcome-unknown"]),
+        (StallUndone, ["504 store-timeout", "504 outcome-unknown"]),
     ];
-    for (fault, statuses, reasons) in cases {
-        for ((method, status), expected) in ["GET", "PUT"].into_iter().zip(statuses).zip(reasons) {
+    for (fault, answers) in refusals.chain(silences) {
+        for (method, expected) in ["GET", "PUT"].into_iter().zip(answers) {
+            let what = format!("{method}: {fault:?}");
             stub.fail(method, "key", fault.clone(), ALWAYS);
             let since = Instant::now();
             let answer = send(&server, method, "key", "", b"new");
             let took = since.elapsed();
             stub.heal();
-            assert_eq!(
-                (answer.status, &*reason(&answer)),
-                (status, expected),
-                "{method}: {fault:?}"
-            );
-            assert!(
-                took < Duration::from_secs(60),
-                "{method}: {fault:?} took {took:?}"
-            );
-            assert_eq!(
-                answer.header("retry-after").is_some(),
-                status == 503,
-                "{method}: {fault:?}"
-            );
+            let found = format!("{} {}", answer.status, reason(&answer));
+            assert_eq!(found, expected, "{what}");
+            assert!(took < Duration::from_secs(60), "{what} took {took:?}");
+            let waits = answer.header("retry-after");
+            assert_eq!(waits.is_some(), answer.status == 503, "{what}");
             if let Refuse(503, _, Some(_)) = fault {
-                assert_eq!(answer.must("retry-after"), "9");
+                assert_eq!(waits, Some("9"));
             }
-            assert_eq!(server.get("key").body, b"old", "{method}: {fault:?}");
+            assert_eq!(server.get("key").body, b"old", "{what}");
         }
     }
 }
@@ -117,12 +66,8 @@ fn each_failure_of_the_store_has_its_status() {
 fn a_refusal_says_its_code_to_the_log_alone() {
     let stub = Stub::start();
     let mut server = serve_plainly(&stub.bucket, &[]);
-    stub.fail(
-        "GET",
-        "key",
-        Refuse(403, "AccessDeniedForThisKey", None),
-        ALWAYS,
-    );
+    let refuse = Refuse(403, "AccessDeniedForThisKey", None);
+    stub.fail("GET", "key", refuse, ALWAYS);
     let answer = send(&server, "GET", "key", "", b"");
     assert!(!String::from_utf8_lossy(&answer.body).contains("AccessDeniedForThisKey"));
     server.stop();
@@ -144,11 +89,8 @@ fn a_failure_that_passes_is_waited_out() {
     ] {
         for method in ["PUT", "GET", "DELETE"] {
             stub.fail(method, "key", fault.clone(), 1);
-            assert_eq!(
-                send(&server, method, "key", "", b"value").status,
-                200,
-                "{method}: {fault:?}"
-            );
+            let status = send(&server, method, "key", "", b"value").status;
+            assert_eq!(status, 200, "{method}: {fault:?}");
         }
     }
     server.store("key", "value");
@@ -179,18 +121,11 @@ fn a_write_that_was_made_is_acknowledged_although_its_answer_is_lost() {
             let value = vec![b'v'; len];
             stub.fail("PUT", &key, fault.clone(), 1);
             let answer = send(&server, "PUT", &key, "If-None-Match: *\r\n", &value);
-            assert_eq!(
-                answer.status,
-                200,
-                "{len} {fault:?}: {}",
-                String::from_utf8_lossy(&answer.body)
-            );
+            let said = String::from_utf8_lossy(&answer.body);
+            assert_eq!(answer.status, 200, "{len} {fault:?}: {said}");
             assert_eq!(answer.must("etag"), server.get(&key).must("etag"));
-            assert_eq!(
-                stub.asked_for("PUT", &key).len(),
-                1,
-                "{fault:?}: it is sent once"
-            );
+            let count = stub.asked_for("PUT", &key).len();
+            assert_eq!(count, 1, "{fault:?}: it is sent once");
         }
     }
 }
@@ -214,16 +149,10 @@ fn a_write_that_was_perhaps_made_is_never_sent_again() {
             stub.bucket.place(&key, &value);
             stub.fail("PUT", &key, fault.clone(), 1);
             let answer = send(&server, "PUT", &key, "", &value);
-            assert_eq!(
-                (answer.status, &*reason(&answer)),
-                (status, "outcome-unknown"),
-                "{len} {fault:?}"
-            );
-            assert_eq!(
-                stub.asked_for("PUT", &key).len(),
-                2,
-                "{fault:?}: that of the test, and one"
-            );
+            let found = (answer.status, &*reason(&answer));
+            assert_eq!(found, (status, "outcome-unknown"), "{len} {fault:?}");
+            let count = stub.asked_for("PUT", &key).len();
+            assert_eq!(count, 2, "{fault:?}: that of the test, and one");
         }
     }
     stub.bucket.place("gone", "value");
@@ -235,47 +164,35 @@ fn a_write_that_was_perhaps_made_is_never_sent_again() {
 
 #[test]
 fn a_store_that_comes_back_is_used_at_once() {
-    let Some(mut store) = crate::support::s3::VersityGw::start(1) else {
-        return;
-    };
+    let mut store = needed!(crate::support::s3::VersityGw::start(1));
     let server = serve_plainly(&store.bucket, &[]);
     server.store("key", "value");
     store.kill(0);
     for method in ["GET", "PUT", "DELETE"] {
         let answer = send(&server, method, "key", "", b"new");
-        assert_eq!(
-            (answer.status, &*reason(&answer)),
-            (503, "store-unreachable"),
-            "{method}"
-        );
+        let found = (answer.status, &*reason(&answer));
+        assert_eq!(found, (503, "store-unreachable"), "{method}");
         assert_eq!(answer.must("retry-after"), "1");
     }
     store.restart(0);
     let since = Instant::now();
     eventually("the store is used", || server.get("key").status == 200);
-    assert!(
-        since.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        since.elapsed()
-    );
+    let is_right = since.elapsed() < Duration::from_secs(20);
+    assert!(is_right, "{:?}", since.elapsed());
     assert_eq!(server.get("key").body, b"value");
 }
 
 #[test]
 fn one_gateway_of_two_is_enough() {
-    let Some(mut store) = crate::support::s3::VersityGw::start(2) else {
-        return;
-    };
+    let mut store = needed!(crate::support::s3::VersityGw::start(2));
     let server = serve_plainly(&store.bucket, &[]);
     server.store("key", "value");
     store.kill(0);
     for n in 0..10 {
         assert_eq!(server.get("key").body, b"value");
         server.store("key", "value");
-        assert_eq!(
-            send(&server, "PUT", &format!("new-{n}"), "", b"x").status,
-            200
-        );
+        let status = send(&server, "PUT", &format!("new-{n}"), "", b"x").status;
+        assert_eq!(status, 200);
     }
 }
 
@@ -286,24 +203,15 @@ fn a_store_that_cannot_be_used_keeps_the_server_from_starting() {
     stub.fail("HEAD", "", Refuse(404, "NoSuchBucket", None), ALWAYS);
     let missing = launch(&stub.bucket);
     assert_eq!(missing.code, Some(1));
-    assert!(
-        missing.stderr.contains("cannot use the store"),
-        "{}",
-        missing.stderr
-    );
+    let is_right = missing.stderr.contains("cannot use the store");
+    assert!(is_right, "{}", missing.stderr);
     stub.heal();
     let mut other = stub.bucket.clone();
     other.keys = crate::support::s3::Keys::new("unknown", "top-secret-key");
     let refused = launch(&other);
     assert_eq!(refused.code, Some(1));
-    assert!(
-        refused.stderr.contains("cannot use the store"),
-        "{}",
-        refused.stderr
-    );
-    assert!(
-        !refused.stderr.contains("top-secret-key"),
-        "{}",
-        refused.stderr
-    );
+    let is_right = refused.stderr.contains("cannot use the store");
+    assert!(is_right, "{}", refused.stderr);
+    let is_right = !refused.stderr.contains("top-secret-key");
+    assert!(is_right, "{}", refused.stderr);
 }

@@ -1,7 +1,7 @@
 //! The stores of the tests themselves: both answer signed requests alike, and the one in memory fails where it is told to.
 
-use crate::support::s3::{Bucket, Fault, Keys, Lies, Stub, VersityGw};
-use crate::support::{Raw, Response};
+use crate::support::prelude::*;
+use crate::support::s3::{Bucket, Fault, Keys, Stub, VersityGw};
 
 /// Runs `test` on a real store, where there is one, and on the one in memory.
 fn each(test: impl Fn(&Bucket)) {
@@ -39,20 +39,14 @@ fn both_keep_objects_and_decide_conditions() {
             (200, "1", "text/plain")
         );
         let part = bucket.ask("GET", "folder/a key", "Range: bytes=1-2\r\n", b"");
-        assert_eq!(
-            (part.status, &part.body[..], part.must("content-range")),
-            (206, &b"ir"[..], "bytes 1-2/5")
-        );
-        assert_eq!(
-            status(&bucket.ask("GET", "folder/a key", "Range: bytes=9-\r\n", b"")),
-            416
-        );
+        let found = (part.status, &part.body[..], part.must("content-range"));
+        assert_eq!(found, (206, &b"ir"[..], "bytes 1-2/5"));
+        let found = status(&bucket.ask("GET", "folder/a key", "Range: bytes=9-\r\n", b""));
+        assert_eq!(found, 416);
         let same = format!("If-Match: {}\r\n", first.must("etag"));
         assert_eq!(status(&put(&same, b"second")), 200);
-        assert_eq!(
-            status(&bucket.ask("DELETE", "folder/a key", &same, b"")),
-            412
-        );
+        let found = status(&bucket.ask("DELETE", "folder/a key", &same, b""));
+        assert_eq!(found, 412);
         assert_eq!(status(&bucket.ask("DELETE", "folder/a key", "", b"")), 204);
         assert_eq!(bucket.read("folder/a key"), None);
     });
@@ -86,12 +80,8 @@ fn both_check_the_trailer_of_an_upload_in_chunks() {
         for (sum, status) in [("rosUhgp5mIg=", 200), ("AAAAAAAAAAA=", 400)] {
             let body = format!("9\r\n123456789\r\n0\r\nx-amz-checksum-crc64nvme:{sum}\r\n\r\n");
             let answer = bucket.ask("PUT", "chunked", lines, body.as_bytes());
-            assert_eq!(
-                answer.status,
-                status,
-                "{}",
-                String::from_utf8_lossy(&answer.body)
-            );
+            let found = answer.status;
+            assert_eq!(found, status, "{}", String::from_utf8_lossy(&answer.body));
             assert_eq!(bucket.read("chunked").as_deref(), Some(&b"123456789"[..]));
         }
     });
@@ -99,9 +89,7 @@ fn both_check_the_trailer_of_an_upload_in_chunks() {
 
 #[test]
 fn the_gateways_of_a_store_share_its_objects_and_start_again() {
-    let Some(mut store) = VersityGw::start(2) else {
-        return;
-    };
+    let mut store = needed!(VersityGw::start(2));
     let [first, second] =
         [0, 1].map(|gateway| store.bucket.at(&store.bucket.endpoints[gateway..=gateway]));
     first.place("shared", "by both");
@@ -130,11 +118,7 @@ fn the_store_in_memory_fails_where_it_is_told_to() {
 
 #[test]
 fn the_store_in_memory_lies_where_it_is_told_to() {
-    let lies = Lies {
-        ignores_create: true,
-        ignores_delete: true,
-        ..Lies::default()
-    };
+    let lies = lies!(ignores_create, ignores_delete);
     let stub = Stub::lying(lies);
     stub.bucket.place("key", "first");
     assert_eq!(

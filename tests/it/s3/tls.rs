@@ -1,7 +1,7 @@
 //! A store that is reached by https: its certificate is proved, or the reason names what helps.
 
+use crate::support::prelude::*;
 use crate::support::s3::VersityGw;
-use crate::support::{Certificates, Ended, Launch, TestServer, pattern};
 
 /// A server over `store`, by the gateway that shows the certificate, with `args`.
 fn start(store: &VersityGw, endpoint: &str, args: &[&str]) -> Result<TestServer, Ended> {
@@ -12,9 +12,7 @@ fn start(store: &VersityGw, endpoint: &str, args: &[&str]) -> Result<TestServer,
 
 #[test]
 fn values_come_and_go_by_https() {
-    let Some(mut store) = VersityGw::start(1) else {
-        return;
-    };
+    let mut store = needed!(VersityGw::start(1));
     let certificates = Certificates::new();
     let endpoint = format!("https://{}", store.secure(&certificates));
     let authority = certificates.authority();
@@ -25,10 +23,8 @@ fn values_come_and_go_by_https() {
     for (key, value) in [("small", &b"value"[..]), ("large", &large), ("empty", b"")] {
         server.store(key, value);
         assert!(server.get(key).body == value, "{key}");
-        assert!(
-            store.bucket.read(key).as_deref() == Some(value),
-            "{key}, past the server"
-        );
+        let is_right = store.bucket.read(key).as_deref() == Some(value);
+        assert!(is_right, "{key}, past the server");
     }
     let page = server
         .connect()
@@ -45,9 +41,7 @@ fn values_come_and_go_by_https() {
 
 #[test]
 fn a_certificate_that_nothing_proves_is_refused_with_what_helps() {
-    let Some(mut store) = VersityGw::start(1) else {
-        return;
-    };
+    let mut store = needed!(VersityGw::start(1));
     let (certificates, others) = (Certificates::new(), Certificates::new());
     let addr = store.secure(&certificates);
     let (own, wrong) = (certificates.authority(), others.authority());
@@ -72,10 +66,7 @@ fn a_certificate_that_nothing_proves_is_refused_with_what_helps() {
             .stderr
             .lines()
             .find(|line| line.contains("cannot use the store"));
-        assert!(
-            said.is_some_and(|line| line.contains(reason)),
-            "{}",
-            ended.stderr
-        );
+        let is_right = said.is_some_and(|line| line.contains(reason));
+        assert!(is_right, "{}", ended.stderr);
     }
 }

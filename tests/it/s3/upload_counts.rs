@@ -1,10 +1,8 @@
 //! How many unfinished uploads a server sees in the store: what it counts, and how many there may be.
 
-use std::time::Duration;
-
 use super::serve;
+use crate::support::prelude::*;
 use crate::support::s3::{Bucket, Fault, Stub};
-use crate::support::{Resumable, Scrape, TestServer, eventually, is_full, scaled, within};
 
 /// As many as there may be.
 const MOST: u64 = 10_000;

@@ -6,8 +6,8 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256, Sha512};
 
 use super::{each, each_with, serve};
+use crate::support::prelude::*;
 use crate::support::s3::{Bucket, Fault, Stub};
-use crate::support::{Resumable, TestServer, chunked, eventually, pattern};
 
 const MIB: usize = 1 << 20;
 
@@ -141,10 +141,8 @@ fn a_value_that_has_not_its_digest_is_not_published() {
             assert_eq!(answer.status, if right { 200 } else { 400 }, "{answer:?}");
             let gone = upload.state(&mut server.connect()).status == 404;
             assert_eq!(gone, !right);
-            assert_eq!(
-                server.ask("DELETE", "k").status,
-                if right { 200 } else { 404 }
-            );
+            let status = server.ask("DELETE", "k").status;
+            assert_eq!(status, if right { 200 } else { 404 });
             eventually("no parts are left", || bucket.multipart_uploads() == 0);
         }
     });
@@ -191,10 +189,8 @@ fn preconditions_of_the_first_request_are_decided_at_the_last() {
                 assert_eq!(early.status, 412);
                 let swap = format!("If-Match: {}\r\n", server.get("k").must("etag"));
                 let swap = Resumable::create(&mut server.connect(), "k", &swap, &value);
-                assert_eq!(
-                    swap.append(&mut server.connect(), len, true, b"").status,
-                    200
-                );
+                let status = swap.append(&mut server.connect(), len, true, b"").status;
+                assert_eq!(status, 200);
                 assert!(server.get("k").body == value);
                 assert_eq!(server.ask("DELETE", "k").status, 200);
                 eventually("no parts are left", || bucket.multipart_uploads() == 0);
@@ -274,12 +270,8 @@ fn a_client_that_lost_the_answer_of_the_last_part_learns_that_it_was_published()
         // It is published, and that is not kept; of a long one the length is kept before.
         let before = usize::from(len > MIB);
         stub.fail("PUT", ".data-server/uploads", Fault::None, before);
-        stub.fail(
-            "PUT",
-            ".data-server/uploads",
-            Fault::Refuse(500, "InternalError", None),
-            1,
-        );
+        let refuse = Fault::Refuse(500, "InternalError", None);
+        stub.fail("PUT", ".data-server/uploads", refuse, 1);
         let stored = upload.append(&mut server.connect(), len, true, b"");
         assert_eq!(stored.status, 200, "{stored:?}");
         let raw = &mut server.connect();

@@ -1,27 +1,21 @@
 //! Resumable uploads over a bucket: received in pieces of any length, by any server, and nothing is left of those that end.
 
-use std::thread;
-
-use rustix::process::Signal;
-
 use super::{each, reason, send, serve, serve_plainly};
+use crate::support::prelude::*;
 use crate::support::s3::{Bucket, Stub, VersityGw};
-use crate::support::{Resumable, Scrape, TestServer, eventually, pattern};
 
 const MIB: usize = 1 << 20;
 
 /// What servers keep of uploads in the bucket.
 fn kept(bucket: &Bucket) -> Vec<String> {
     let names = bucket.objects().into_iter().map(|object| object.key);
-    names
-        .filter(|name| name.starts_with(".data-server/"))
-        .collect()
+    let kept = names.filter(|name| name.starts_with(".data-server/"));
+    kept.collect()
 }
 
 fn nothing_is_left(bucket: &Bucket) {
-    eventually("nothing is left in the bucket", || {
-        kept(bucket).is_empty() && bucket.multipart_uploads() == 0
-    });
+    let comes = || kept(bucket).is_empty() && bucket.multipart_uploads() == 0;
+    eventually("nothing is left in the bucket", comes);
 }
 
 fn kill(mut server: TestServer) {
@@ -30,14 +24,8 @@ fn kill(mut server: TestServer) {
 }
 
 /// Appends `value` from `offset` on in pieces of these lengths, the last of which is its rest.
-fn append(
-    server: &TestServer,
-    upload: &Resumable,
-    value: &[u8],
-    mut offset: usize,
-    lens: &[usize],
-) {
-    let raw = &mut server.connect();
+fn append(server: &TestServer, upload: &Resumable, value: &[u8], from: usize, lens: &[usize]) {
+    let (raw, mut offset) = (&mut server.connect(), from);
     for &len in lens {
         let answer = upload.append(raw, offset, false, &value[offset..offset + len]);
         assert_eq!(answer.status, 204, "{answer:?}");
@@ -89,10 +77,8 @@ fn an_upload_goes_on_at_another_server_also_after_a_kill() {
         let upload = Resumable::create(&mut first.connect(), "a/k", &length, &value[..100]);
         let second = serve(bucket, &[]);
         let raw = &mut second.connect();
-        assert_eq!(
-            upload.state(raw).must("upload-length"),
-            value.len().to_string()
-        );
+        let state = upload.state(raw);
+        assert_eq!(state.must("upload-length"), value.len().to_string());
         let part = &value[100..7 * MIB];
         assert_eq!(upload.append(raw, 100, false, part).status, 204);
         kill(second);
@@ -114,9 +100,8 @@ fn what_was_sent_to_the_store_of_a_long_part_is_there_after_a_kill() {
         let mut raw = second.connect();
         raw.send(upload.append_head(0, true, value.len()));
         raw.send(&value[..17 * MIB]);
-        eventually("some of it is kept", || {
-            upload.offset(&mut first.connect()) >= 16 * MIB
-        });
+        let comes = || upload.offset(&mut first.connect()) >= 16 * MIB;
+        eventually("some of it is kept", comes);
         kill(second);
         let offset = upload.offset(&mut first.connect());
         assert_eq!(offset, 16 * MIB);
@@ -194,10 +179,8 @@ fn uploads_expire_with_all_that_they_have() {
             assert_eq!(upload.state(&mut server.connect()).status, 404);
         }
         let upload = Resumable::create(&mut server.connect(), "a/k", "", b"x");
-        assert_eq!(
-            upload.append(&mut server.connect(), 1, true, b"y").status,
-            200
-        );
+        let status = upload.append(&mut server.connect(), 1, true, b"y").status;
+        assert_eq!(status, 200);
         nothing_is_left(bucket);
         assert_eq!(server.get("a/k").body, b"xy");
         let scrape = Scrape::of(server.addr);
@@ -223,9 +206,8 @@ fn the_sweep_leaves_an_upload_that_has_not_expired() {
     stub.bucket.begin_multipart("orphan");
     assert_eq!(stub.bucket.multipart_uploads(), 2);
     let second = serve(&stub.bucket, &[]);
-    eventually("the other is swept", || {
-        stub.bucket.multipart_uploads() == 1
-    });
+    let comes = || stub.bucket.multipart_uploads() == 1;
+    eventually("the other is swept", comes);
     append(&second, &upload, &value, 7 * MIB, &[]);
 }
 

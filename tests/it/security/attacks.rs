@@ -3,177 +3,160 @@
 //! `ranges`, `logs` and `media`.
 
 use std::fmt::Write;
-use std::time::Duration;
 
-use crate::support::{DataDir, Launch, Raw, TestServer, eventually, http1_only, pattern, scaled};
+use crate::support::prelude::*;
 
 const GET_HERE: &str = "GET /here HTTP/1.1\r\nHost: t\r\n\r\n";
 const PUT_CHUNKED: &str = "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-/// Class, what is sent, and the status; `C` stands for a chunked PUT up to its body.
-const TABLE: &[(u8, &str, u16)] = &[
-    (1, "GET /../outside HTTP/1.1|Host: t||", 400),
-    (1, "GET /%2e%2e/outside HTTP/1.1|Host: t||", 400),
-    (1, "GET /..%2foutside HTTP/1.1|Host: t||", 400),
-    (1, "GET /.%2e HTTP/1.1|Host: t||", 400),
+/// Class and status, and what is sent; `C` stands for a chunked PUT up to its body.
+const TABLE: &[(u8, u16, &[&str])] = &[
     (
         1,
-        "PUT /%2e%2e%2foutside HTTP/1.1|Host: t|Content-Length: 1||x",
         400,
+        &[
+            "GET /../outside HTTP/1.1|Host: t||",
+            "GET /%2e%2e/outside HTTP/1.1|Host: t||",
+            "GET /..%2foutside HTTP/1.1|Host: t||",
+            "GET /.%2e HTTP/1.1|Host: t||",
+            "PUT /%2e%2e%2foutside HTTP/1.1|Host: t|Content-Length: 1||x",
+            "DELETE /..%2Foutside HTTP/1.1|Host: t||",
+        ],
     ),
-    (1, "DELETE /..%2Foutside HTTP/1.1|Host: t||", 400),
-    (4, "GET /\0 HTTP/1.1|Host: t||", 400),
-    (4, "GET /here HTTP/1.1|Host: t|X: a\0b||", 400),
-    (4, "GET /here HTTP/1.1|Host: t|X\0: a||", 400),
-    (4, "GET /%00 HTTP/1.1|Host: t||", 400),
-    (5, "GET /%c0%ae%c0%ae HTTP/1.1|Host: t||", 400),
-    (5, "GET /%zz HTTP/1.1|Host: t||", 400),
-    (5, "GET /%2 HTTP/1.1|Host: t||", 400),
-    (8, "GET /.data-server HTTP/1.1|Host: t||", 400),
+    (
+        4,
+        400,
+        &[
+            "GET /\0 HTTP/1.1|Host: t||",
+            "GET /here HTTP/1.1|Host: t|X: a\0b||",
+            "GET /here HTTP/1.1|Host: t|X\0: a||",
+            "GET /%00 HTTP/1.1|Host: t||",
+        ],
+    ),
+    (
+        5,
+        400,
+        &[
+            "GET /%c0%ae%c0%ae HTTP/1.1|Host: t||",
+            "GET /%zz HTTP/1.1|Host: t||",
+            "GET /%2 HTTP/1.1|Host: t||",
+        ],
+    ),
     (
         8,
-        "PUT /.data-server HTTP/1.1|Host: t|Content-Length: 1||x",
         400,
+        &[
+            "GET /.data-server HTTP/1.1|Host: t||",
+            "PUT /.data-server HTTP/1.1|Host: t|Content-Length: 1||x",
+            "DELETE /.data-server%2flock HTTP/1.1|Host: t||",
+            "PUT /.data-server/lock HTTP/1.1|Host: t|Content-Length: 1||x",
+            "DELETE /.data-server/clock HTTP/1.1|Host: t||",
+        ],
     ),
-    (8, "DELETE /.data-server%2flock HTTP/1.1|Host: t||", 400),
     (
-        8,
-        "PUT /.data-server/lock HTTP/1.1|Host: t|Content-Length: 1||x",
+        9,
         400,
-    ),
-    (8, "DELETE /.data-server/clock HTTP/1.1|Host: t||", 400),
-    (
-        9,
-        "PUT /k HTTP/1.1|Host: t|Content-Length: 1|Transfer-Encoding: chunked||0||",
-        400,
-    ),
-    (
-        9,
-        "PUT /k HTTP/1.1|Host: t|Content-Length: 1|Content-Length: 1||x",
-        400,
-    ),
-    (9, "PUT /k HTTP/1.1|Host: t|Content-Length: 1, 1||x", 400),
-    (9, "PUT /k HTTP/1.1|Host: t|Content-Length: +1||x", 400),
-    (9, "PUT /k HTTP/1.1|Host: t|Content-Length: 1x||x", 400),
-    (9, "PUT /k HTTP/1.1|Host: t|Content-Length: 1 1||x", 400),
-    (9, "PUT /k HTTP/1.1|Host: t|Content-Length: ||x", 400),
-    (
-        9,
-        "PUT /k HTTP/1.1|Host: t|Content-Length: 99999999999999999999||x",
-        400,
+        &[
+            "PUT /k HTTP/1.1|Host: t|Content-Length: 1|Transfer-Encoding: chunked||0||",
+            "PUT /k HTTP/1.1|Host: t|Content-Length: 1|Content-Length: 1||x",
+            "PUT /k HTTP/1.1|Host: t|Content-Length: 1, 1||x",
+            "PUT /k HTTP/1.1|Host: t|Content-Length: +1||x",
+            "PUT /k HTTP/1.1|Host: t|Content-Length: 1x||x",
+            "PUT /k HTTP/1.1|Host: t|Content-Length: 1 1||x",
+            "PUT /k HTTP/1.1|Host: t|Content-Length: ||x",
+            "PUT /k HTTP/1.1|Host: t|Content-Length: 99999999999999999999||x",
+            "PUT /k HTTP/1.0|Host: t|Transfer-Encoding: chunked||0||",
+            "GET /here HTTP/1.1||",
+            "GET /here HTTP/1.1|Host: t|Host: t||",
+            "GET /here HTTP/1.1|Host: t, t||",
+            "GET /here HTTP/1.1|Host: a/b||",
+            "GET /here#here HTTP/1.1|Host: t||",
+        ],
     ),
     (
         9,
-        "PUT /k HTTP/1.1|Host: t|Transfer-Encoding: chunked|Transfer-Encoding: chunked||0||",
         501,
+        &[
+            "PUT /k HTTP/1.1|Host: t|Transfer-Encoding: chunked|Transfer-Encoding: chunked||0||",
+            "PUT /k HTTP/1.1|Host: t|Transfer-Encoding: chunked, chunked||0||",
+            "PUT /k HTTP/1.1|Host: t|Transfer-Encoding: gzip, chunked||0||",
+            "PUT /k HTTP/1.1|Host: t|Transfer-Encoding: chunked, identity||0||",
+            "PUT /k HTTP/1.1|Host: t|Transfer-Encoding: \u{b}chunked||0||",
+            "PUT /k HTTP/1.1|Host: t|Transfer-Encoding: \"chunked\"||0||",
+            "PUT /k HTTP/1.1|Host: t|Transfer-Encoding: chunked;q=1||0||",
+            "PUT /k HTTP/1.1|Host: t|Transfer-Encoding: ||0||",
+        ],
     ),
-    (
-        9,
-        "PUT /k HTTP/1.1|Host: t|Transfer-Encoding: chunked, chunked||0||",
-        501,
-    ),
-    (
-        9,
-        "PUT /k HTTP/1.1|Host: t|Transfer-Encoding: gzip, chunked||0||",
-        501,
-    ),
-    (
-        9,
-        "PUT /k HTTP/1.1|Host: t|Transfer-Encoding: chunked, identity||0||",
-        501,
-    ),
-    (
-        9,
-        "PUT /k HTTP/1.1|Host: t|Transfer-Encoding: \u{b}chunked||0||",
-        501,
-    ),
-    (
-        9,
-        "PUT /k HTTP/1.1|Host: t|Transfer-Encoding: \"chunked\"||0||",
-        501,
-    ),
-    (
-        9,
-        "PUT /k HTTP/1.1|Host: t|Transfer-Encoding: chunked;q=1||0||",
-        501,
-    ),
-    (9, "PUT /k HTTP/1.1|Host: t|Transfer-Encoding: ||0||", 501),
-    (
-        9,
-        "PUT /k HTTP/1.0|Host: t|Transfer-Encoding: chunked||0||",
-        400,
-    ),
-    (9, "GET /here HTTP/1.1||", 400),
-    (9, "GET /here HTTP/1.1|Host: t|Host: t||", 400),
-    (9, "GET /here HTTP/1.1|Host: t, t||", 400),
-    (9, "GET /here HTTP/1.1|Host: a/b||", 400),
-    (9, "GET /here#here HTTP/1.1|Host: t||", 400),
-    (10, "GET /here HTTP/1.1\nHost: t\n\n", 400),
-    (10, "GET /here HTTP/1.1|Host: t\nX: y||", 400),
-    (10, "GET /here HTTP/1.1|Host: t|X: a\rb||", 400),
-    (10, "GET /here HTTP/1.1|Host: t|X: y\r\r\n||", 400),
-    (10, "GET /here\r HTTP/1.1|Host: t||", 400),
-    (10, "\nGET /here HTTP/1.1|Host: t||", 400),
-    (10, "GET /here HTTP/1.1|Host : t||", 400),
-    (10, "GET /here HTTP/1.1|Host\t: t||", 400),
-    (10, "PUT /k HTTP/1.1|Host: t|Content-Length : 1||x", 400),
     (
         10,
-        "PUT /k HTTP/1.1|Host: t|Transfer-Encoding : chunked||0||",
         400,
+        &[
+            "GET /here HTTP/1.1\nHost: t\n\n",
+            "GET /here HTTP/1.1|Host: t\nX: y||",
+            "GET /here HTTP/1.1|Host: t|X: a\rb||",
+            "GET /here HTTP/1.1|Host: t|X: y\r\r\n||",
+            "GET /here\r HTTP/1.1|Host: t||",
+            "\nGET /here HTTP/1.1|Host: t||",
+            "GET /here HTTP/1.1|Host : t||",
+            "GET /here HTTP/1.1|Host\t: t||",
+            "PUT /k HTTP/1.1|Host: t|Content-Length : 1||x",
+            "PUT /k HTTP/1.1|Host: t|Transfer-Encoding : chunked||0||",
+            "GET /here HTTP/1.1|Host: t| folded||",
+            "GET /here HTTP/1.1| Host: t||",
+            "GET /here HTTP/1.1|Host: t|no colon||",
+            "GET /here HTTP/1.1|Host: t|: no name||",
+        ],
     ),
-    (10, "GET /here HTTP/1.1|Host: t| folded||", 400),
-    (10, "GET /here HTTP/1.1| Host: t||", 400),
     (
         10,
-        "PUT /k HTTP/1.1|Host: t|Transfer-Encoding:| chunked||0||",
         501,
-    ),
-    (10, "GET /here HTTP/1.1|Host: t|no colon||", 400),
-    (10, "GET /here HTTP/1.1|Host: t|: no name||", 400),
-    (11, "C|", 400),
-    (11, "C-1|x|0||", 400),
-    (11, "C0x1|x|0||", 400),
-    (11, "C+1|x|0||", 400),
-    (11, "C 1|x|0||", 400),
-    (11, "C1g|x|0||", 400),
-    (11, "C;a=b|x|0||", 400),
-    (11, "Cfffffffffffffffff|x|0||", 400),
-    (11, "C10000000000000001|x|0||", 400),
-    (11, "C00000000000000001|x|0||", 400),
-    (11, "C1\nx|0||", 400),
-    (11, "C1;a\n|x|0||", 400),
-    (11, "C1;\0|x|0||", 400),
-    (11, "C1|xx|0||", 400),
-    (11, "C1|x0||", 400),
-    (11, "C1|x\n0||", 400),
-    (11, "C1|x|0\n\n", 400),
-    (11, "C1|x|0|A: b\n\n||", 400),
-    (11, "C1|x|0|\n", 400),
-    (11, "C1|x|0|A: \0||", 400),
-    (11, "C1|x|0|A: b\r|\r|", 400),
-    (18, "PUT /k HTTP/1.1|Host: t|Content-Length: 1001||", 413),
-    (
-        18,
-        "PUT /k HTTP/1.1|Host: t|Content-Length: 1001|Expect: 100-continue||",
-        413,
+        &["PUT /k HTTP/1.1|Host: t|Transfer-Encoding:| chunked||0||"],
     ),
     (
-        18,
-        "PUT /k HTTP/1.1|Host: t|Content-Length: 9223372036854775808||",
-        413,
+        11,
+        400,
+        &[
+            "C|",
+            "C-1|x|0||",
+            "C0x1|x|0||",
+            "C+1|x|0||",
+            "C 1|x|0||",
+            "C1g|x|0||",
+            "C;a=b|x|0||",
+            "Cfffffffffffffffff|x|0||",
+            "C10000000000000001|x|0||",
+            "C00000000000000001|x|0||",
+            "C1\nx|0||",
+            "C1;a\n|x|0||",
+            "C1;\0|x|0||",
+            "C1|xx|0||",
+            "C1|x0||",
+            "C1|x\n0||",
+            "C1|x|0\n\n",
+            "C1|x|0|A: b\n\n||",
+            "C1|x|0|\n",
+            "C1|x|0|A: \0||",
+            "C1|x|0|A: b\r|\r|",
+        ],
     ),
     (
         18,
-        "PUT /k HTTP/1.1|Host: t|Content-Length: 18446744073709551613||",
         413,
+        &[
+            "PUT /k HTTP/1.1|Host: t|Content-Length: 1001||",
+            "PUT /k HTTP/1.1|Host: t|Content-Length: 1001|Expect: 100-continue||",
+            "PUT /k HTTP/1.1|Host: t|Content-Length: 9223372036854775808||",
+            "PUT /k HTTP/1.1|Host: t|Content-Length: 18446744073709551613||",
+        ],
     ),
     (
         30,
-        "GET /here HTTP/1.1|Host: t|Range: bytes=99999999999999999999-||",
         416,
+        &[
+            "GET /here HTTP/1.1|Host: t|Range: bytes=99999999999999999999-||",
+            "GET /here HTTP/1.1|Host: t|Range: bytes=-0||",
+        ],
     ),
-    (30, "GET /here HTTP/1.1|Host: t|Range: bytes=-0||", 416),
 ];
 
 /// Each gets one answer, and what follows it none: nothing is stored, nothing is removed.
@@ -183,7 +166,10 @@ fn each_attack_is_refused_and_smuggles_nothing() {
     let server = TestServer::start(&["--max-body", "1000"]);
     std::fs::write(server.dir.outside("outside"), "secret").expect("a file outside");
     let mut faults = Vec::new();
-    for &(class, text, status) in TABLE {
+    let rows = TABLE
+        .iter()
+        .flat_map(|&(class, status, texts)| texts.iter().map(move |text| (class, status, text)));
+    for (class, status, text) in rows.clone() {
         server.dir.place("here", "value");
         let sent = text.strip_prefix('C').filter(|_| class == 11).map_or_else(
             || text.replace('|', "\r\n"),
@@ -201,30 +187,19 @@ fn each_attack_is_refused_and_smuggles_nothing() {
         connection.finish();
         let rest = connection.rest();
         let told = String::from_utf8_lossy(&rest);
-        let stored: Vec<_> = server
-            .dir
-            .names()
-            .into_iter()
-            .filter(|n| n != b"here")
-            .collect();
+        let mut stored = server.dir.names();
+        stored.retain(|name| name != b"here");
         let answers = told.matches("HTTP/1.1 ").count();
         let is_first = told.starts_with(&format!("HTTP/1.1 {status} "));
         if !is_first || answers > 1 + usize::from(follows) || !stored.is_empty() {
-            faults.push(format!(
-                "class {class}, {}: {told}, {stored:?}",
-                text.escape_debug()
-            ));
+            let text = text.escape_debug();
+            faults.push(format!("class {class}, {text}: {told}, {stored:?}"));
         }
         assert!(!told.contains("secret"), "{text}");
         server.dir.clear();
     }
-    assert!(
-        faults.is_empty(),
-        "{} of {}:\n{}",
-        faults.len(),
-        TABLE.len(),
-        faults.join("\n")
-    );
+    let (found, all) = (faults.len(), rows.count());
+    assert_eq!(found, 0, "of {all}:\n{}", faults.join("\n"));
     server.dir.assert_nothing_staged();
     let outside = std::fs::read(server.dir.outside("outside"));
     assert_eq!(outside.expect("the file outside"), b"secret");
@@ -233,17 +208,8 @@ fn each_attack_is_refused_and_smuggles_nothing() {
 /// Class 1: every way to write `..` and `/`, mixed at random, on one connection.
 #[test]
 fn class_1_no_encoding_leads_out_of_the_directory() {
-    const DOTS: [&str; 8] = [
-        "..",
-        "%2e%2e",
-        ".%2E",
-        "%2e.",
-        "%252e%252e",
-        "%c0%ae%c0%ae",
-        "%u002e.",
-        ".",
-    ];
-    const SLASHES: [&str; 8] = ["/", "%2f", "%2F", "%252f", "%5c", "\\", "//", "/./"];
+    let dots = words(".. %2e%2e .%2E %2e. %252e%252e %c0%ae%c0%ae %u002e. .");
+    let slashes = words(r"/ %2f %2F %252f %5c \ // /./");
     let server = TestServer::start(&[]);
     std::fs::write(server.dir.outside("outside"), "secret").expect("a file outside");
     let mut choices = pattern(1, 10_000 * 16).into_iter().map(usize::from);
@@ -254,8 +220,8 @@ fn class_1_no_encoding_leads_out_of_the_directory() {
         for _ in 0..100 {
             let mut path = String::new();
             for _ in 0..=pick(4) {
-                path += DOTS[pick(8)];
-                path += SLASHES[pick(8)];
+                path += dots[pick(8)];
+                path += slashes[pick(8)];
             }
             write!(batch, "GET /{path}outside HTTP/1.1\r\nHost: t\r\n\r\n").expect("text");
         }
@@ -267,16 +233,6 @@ fn class_1_no_encoding_leads_out_of_the_directory() {
     }
 }
 
-/// Class 7: keys that differ only in case are two keys.
-#[test]
-fn class_7_keys_that_differ_in_case_are_two_keys() {
-    let server = TestServer::start(&[]);
-    server.store("readme", "lower");
-    server.store("README", "upper");
-    assert_eq!(server.get("readme").body, b"lower");
-    assert_eq!(server.get("README").body, b"upper");
-}
-
 /// Class 12: one under, at, and one over each limit; nothing over a limit is kept.
 #[test]
 fn class_12_heads_are_held_to_their_limits() {
@@ -285,16 +241,12 @@ fn class_12_heads_are_held_to_their_limits() {
     server.dir.place("here", "value");
     let padded = |len: usize| {
         let empty = "GET /here HTTP/1.1\r\nHost: t\r\nX: \r\n\r\n".len();
-        format!(
-            "GET /here HTTP/1.1\r\nHost: t\r\nX: {}\r\n\r\n",
-            "x".repeat(len - empty)
-        )
+        let padding = "x".repeat(len - empty);
+        format!("GET /here HTTP/1.1\r\nHost: t\r\nX: {padding}\r\n\r\n")
     };
     let many = |fields: usize| {
-        format!(
-            "GET /here HTTP/1.1\r\nHost: t\r\n{}\r\n",
-            "X: y\r\n".repeat(fields - 1)
-        )
+        let fields = "X: y\r\n".repeat(fields - 1);
+        format!("GET /here HTTP/1.1\r\nHost: t\r\n{fields}\r\n")
     };
     let long = |len: usize| format!("GET /here?{} HTTP/1.1\r\nHost: t\r\n\r\n", "q".repeat(len));
     let ask = |request: String| {
@@ -321,27 +273,8 @@ fn class_12_heads_are_held_to_their_limits() {
     let before = server.proc().rss_kib();
     (0..heads).for_each(|_| assert_eq!(ask(over.clone()), 431));
     let growth = server.proc().rss_kib().saturating_sub(before);
-    assert!(
-        growth < 1024,
-        "{growth} KiB more after {heads} heads too large"
-    );
-}
-
-/// Class 18: a body without a length ends at the limit.
-#[test]
-fn class_18_an_endless_chunked_body_ends_at_the_limit() {
-    let server = TestServer::start(&["--max-body", "100000"]);
-    let mut connection = server.connect();
-    connection.send(PUT_CHUNKED);
-    let chunk = format!("400\r\n{}\r\n", "x".repeat(1024));
-    while connection.offer(&chunk).is_ok() {
-        if connection.silent_for(Duration::from_millis(1)).is_err() {
-            break;
-        }
-    }
-    assert_eq!(connection.answer().status, 413);
-    drop(connection);
-    server.dir.assert_holds(&[]);
+    let is_right = growth < 1024;
+    assert!(is_right, "{growth} KiB more after {heads} heads too large");
 }
 
 /// Class 28: no byte of a stored media type can end its line in a response.
@@ -378,9 +311,8 @@ fn class_31_ten_thousand_requests_in_one_piece() {
 
 #[test]
 fn class_31_the_server_stops_reading_from_a_client_that_never_reads() {
-    let server = Launch::new(&["--threads", "1"])
-        .on(&DataDir::temporary())
-        .start();
+    let launch = Launch::new(&["--threads", "1"]).on(&DataDir::temporary());
+    let server = launch.start();
     server.dir.place("here", pattern(1, 8 << 10));
     assert_eq!(server.get("here").status, 200);
     let before = server.proc().rss_kib();
@@ -395,13 +327,10 @@ fn class_31_the_server_stops_reading_from_a_client_that_never_reads() {
         }
     }
     let growth = server.proc().rss_kib().saturating_sub(before);
-    assert!(
-        growth < 16 << 10,
-        "{growth} KiB more for 8 clients that do not read"
-    );
+    let is_right = growth < 16 << 10;
+    assert!(is_right, "{growth} KiB more for 8 clients that do not read");
     assert_eq!(server.get("here").status, 200, "others are served");
     drop(greedy);
-    eventually("they are forgotten", || {
-        server.proc().rss_kib() < before + (16 << 10)
-    });
+    let comes = || server.proc().rss_kib() < before + (16 << 10);
+    eventually("they are forgotten", comes);
 }

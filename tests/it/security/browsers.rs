@@ -2,22 +2,15 @@
 //! pages run no script. `media` tests the headers of stored pages.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener};
-use std::process::Command;
-use std::thread;
 
-use tempfile::TempDir;
-
-use crate::support::{Launch, Raw, TestServer, ask, clear_only, put_head, taken};
+use crate::support::prelude::*;
 
 const APP: &str = "https://app.example";
 
 /// A server with the default rules for Host. Other tests run with a variable that allows any name.
 fn start(args: &[&str], listen: &str) -> TestServer {
-    let server = Launch::new(args)
-        .listen(listen)
-        .env("DATA_SERVER_ALLOWED_HOST", "")
-        .start();
+    let launch = Launch::new(args).listen(listen);
+    let server = launch.env("DATA_SERVER_ALLOWED_HOST", "").start();
     server.dir.place("here", "value");
     server
 }
@@ -34,28 +27,15 @@ fn status_for(server: &TestServer, host: &str) -> u16 {
 #[test]
 fn a_loopback_server_accepts_only_its_own_names() {
     let server = start(&[], "127.0.0.1:0");
-    for own in [
-        "localhost",
-        "localhost:PORT",
-        "LocalHost.:1",
-        "127.0.0.1",
-        "127.0.0.1:PORT",
-        "127.9.9.9:80",
-        "[::1]:PORT",
-        "",
-    ] {
+    assert_eq!(status_for(&server, ""), 200);
+    let own =
+        "localhost localhost:PORT LocalHost.:1 127.0.0.1 127.0.0.1:PORT 127.9.9.9:80 [::1]:PORT";
+    for own in words(own) {
         assert_eq!(status_for(&server, own), 200, "Host: {own}");
     }
-    for foreign in [
-        "evil.example",
-        "evil.example:PORT",
-        "EVIL.example.",
-        "localhost.evil.example",
-        "127.0.0.1.evil.example:PORT",
-        "192.0.2.1:PORT",
-        "[2001:db8::1]:PORT",
-        "t",
-    ] {
+    let foreign = "evil.example evil.example:PORT EVIL.example. localhost.evil.example \
+                   127.0.0.1.evil.example:PORT 192.0.2.1:PORT [2001:db8::1]:PORT t";
+    for foreign in words(foreign) {
         assert_eq!(status_for(&server, foreign), 421, "Host: {foreign}");
     }
 }
@@ -66,7 +46,7 @@ fn no_request_for_another_host_is_performed() {
     for method in ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "POST"] {
         for target in ["/here", "/", "/a/b", "http://evil.example/here"] {
             let body = if method == "PUT" { "other" } else { "" };
-            let got = ask(&mut server.connect(), method, target, "", body.as_bytes());
+            let got = server.request(method, target, "", body.as_bytes());
             assert_eq!(got.status, 421, "{method} {target}");
             assert_eq!(got.must("content-type"), "text/plain; charset=utf-8");
             assert_eq!(got.header("etag"), None);
@@ -78,11 +58,8 @@ fn no_request_for_another_host_is_performed() {
     assert_eq!(status(absolute), 421);
     let absolute = "GET http://localhost/here HTTP/1.1\r\nHost: evil.example\r\n\r\n";
     assert_eq!(status(absolute), 200);
-    assert_eq!(
-        status("GET /here HTTP/1.0\r\n\r\n"),
-        200,
-        "as load tests ask"
-    );
+    let found = status("GET /here HTTP/1.0\r\n\r\n");
+    assert_eq!(found, 200, "as load tests ask");
     let waiting = put_head("k", 5).replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n");
     assert_eq!(status(&waiting), 421, "no 100 before the refusal");
     server.dir.assert_holds(&["here"]);
@@ -91,20 +68,9 @@ fn no_request_for_another_host_is_performed() {
 
 #[test]
 fn options_environment_and_listen_address_add_names() {
-    let args = [
-        "--allowed-host",
-        "store.example",
-        "--allowed-host",
-        "a,[2001:db8::1]",
-    ];
+    let args = words("--allowed-host store.example --allowed-host a,[2001:db8::1]");
     let server = start(&args, "127.0.0.1:0");
-    for own in [
-        "store.example:PORT",
-        "STORE.example.",
-        "A",
-        "[2001:db8:0::1]",
-        "localhost",
-    ] {
+    for own in words("store.example:PORT STORE.example. A [2001:db8:0::1] localhost") {
         assert_eq!(status_for(&server, own), 200, "Host: {own}");
     }
     for foreign in ["b", "x.store.example", "evil.example"] {
@@ -136,10 +102,8 @@ fn the_admin_listener_accepts_its_own_address() {
     let metrics = |host: &str, admin: &str| {
         let server = start(&["--admin", admin], "127.0.0.1:0");
         let addr = SocketAddr::from(([127, 0, 0, 1], server.admin().port()));
-        let request = format!(
-            "GET /-/healthz HTTP/1.1\r\nHost: {host}:{}\r\n\r\n",
-            addr.port()
-        );
+        let port = addr.port();
+        let request = format!("GET /-/healthz HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n");
         assert_eq!(status_for(&server, host), 421);
         Raw::connect(addr).ask(request).status
     };
@@ -147,43 +111,29 @@ fn the_admin_listener_accepts_its_own_address() {
     assert_eq!(metrics("node.example", "0.0.0.0:0"), 200);
 }
 
-/// The fields of a browser's write, and whether its page belongs to this server (`OWN` is the server's authority).
-const WRITES: [(&str, bool); 15] = [
-    ("", true),
-    (
-        "Sec-Fetch-Site: same-origin\r\nOrigin: http://OWN\r\n",
-        true,
-    ),
-    ("Sec-Fetch-Site: none\r\n", true),
+/// The fields of a browser's write whose page belongs to this server (`OWN` is the server's authority).
+const OWN_WRITES: [&str; 6] = [
+    "",
+    "Sec-Fetch-Site: same-origin\r\nOrigin: http://OWN\r\n",
+    "Sec-Fetch-Site: none\r\n",
     // Behind a proxy that forwards another name.
-    (
-        "Sec-Fetch-Site: same-origin\r\nOrigin: https://store.example\r\n",
-        true,
-    ),
-    (
-        "Sec-Fetch-Site: cross-site\r\nOrigin: https://evil.example\r\n",
-        false,
-    ),
-    ("Sec-Fetch-Site: cross-site\r\n", false),
-    (
-        "Sec-Fetch-Site: cross-site\r\nOrigin: http://OWN\r\n",
-        false,
-    ),
-    (
-        "Sec-Fetch-Site: same-site\r\nOrigin: http://localhost:3000\r\n",
-        false,
-    ),
-    (
-        "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Site: cross-site\r\n",
-        false,
-    ),
-    ("Sec-Fetch-Site: unheard-of\r\n", false),
+    "Sec-Fetch-Site: same-origin\r\nOrigin: https://store.example\r\n",
     // Browsers without Sec-Fetch-Site.
-    ("Origin: http://OWN\r\n", true),
-    ("Origin: https://OWN\r\n", true),
-    ("Origin: https://evil.example\r\n", false),
-    ("Origin: http://OWN.evil.example\r\n", false),
-    ("Origin: null\r\n", false),
+    "Origin: http://OWN\r\n",
+    "Origin: https://OWN\r\n",
+];
+
+/// The same of a page of others.
+const FOREIGN_WRITES: [&str; 9] = [
+    "Sec-Fetch-Site: cross-site\r\nOrigin: https://evil.example\r\n",
+    "Sec-Fetch-Site: cross-site\r\n",
+    "Sec-Fetch-Site: cross-site\r\nOrigin: http://OWN\r\n",
+    "Sec-Fetch-Site: same-site\r\nOrigin: http://localhost:3000\r\n",
+    "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Site: cross-site\r\n",
+    "Sec-Fetch-Site: unheard-of\r\n",
+    "Origin: https://evil.example\r\n",
+    "Origin: http://OWN.evil.example\r\n",
+    "Origin: null\r\n",
 ];
 
 #[test]
@@ -192,17 +142,18 @@ fn pages_of_other_origins_write_nothing() {
     for args in taken(&[&[], &["--compat"], &["--cors-origin", APP]]) {
         let server = start(args, "127.0.0.1:0");
         let own = server.addr.to_string();
-        for (lines, is_own) in WRITES {
+        let writes = OWN_WRITES.map(|lines| (lines, true)).into_iter();
+        for (lines, is_own) in writes.chain(FOREIGN_WRITES.map(|lines| (lines, false))) {
             let lines = lines.replace("OWN", &own);
-            for (method, key, status) in [("PUT", "k", 200), ("DELETE", "k", 200)] {
+            for method in ["PUT", "DELETE"] {
                 if method == "DELETE" {
                     server.dir.place("k", "value");
                 }
                 let head = format!(
-                    "{method} /{key} HTTP/1.1\r\nHost: {own}\r\nContent-Length: 5\r\n{lines}\r\nvalue"
+                    "{method} /k HTTP/1.1\r\nHost: {own}\r\nContent-Length: 5\r\n{lines}\r\nvalue"
                 );
                 let got = server.connect().ask(head);
-                let expected = if is_own { status } else { 403 };
+                let expected = if is_own { 200 } else { 403 };
                 assert_eq!(got.status, expected, "{args:?} {method} {lines}");
                 let is_there = server.dir.get("k").is_some();
                 assert_eq!(is_there, (method == "PUT") == is_own, "{method} {lines}");
@@ -210,31 +161,21 @@ fn pages_of_other_origins_write_nothing() {
             }
             let request = format!("GET /here HTTP/1.1\r\nHost: {own}\r\n{lines}\r\n");
             let got = server.connect().ask(request);
-            assert_eq!(
-                got.status, 200,
-                "reading goes on, and the browser keeps it: {lines}"
-            );
+            // The browser keeps it.
+            assert_eq!(got.status, 200, "reading goes on: {lines}");
             assert_eq!(got.header("access-control-allow-origin"), None, "{lines}");
         }
         let form = format!("POST /here HTTP/1.1\r\nHost: {own}\r\nContent-Length: 0\r\n");
-        let forms = [
-            ("", if args == ["--compat"] { 404 } else { 405 }),
-            ("Origin: https://evil.example\r\n", 403),
-            (
-                "X-HTTP-Method-Override: DELETE\r\nSec-Fetch-Site: cross-site\r\n",
-                403,
-            ),
-            (
-                "X-HTTP-Method-Override: DELETE\r\n",
-                if args == ["--compat"] { 404 } else { 405 },
-            ),
-        ];
-        for (lines, status) in forms {
-            assert_eq!(
-                server.connect().ask(format!("{form}{lines}\r\n")).status,
-                status,
-                "{lines}"
-            );
+        let unknown = if args == ["--compat"] { 404 } else { 405 };
+        let hidden = "X-HTTP-Method-Override: DELETE\r\n";
+        for (lines, site, status) in [
+            ("", "", unknown),
+            ("", "Origin: https://evil.example\r\n", 403),
+            (hidden, "Sec-Fetch-Site: cross-site\r\n", 403),
+            (hidden, "", unknown),
+        ] {
+            let request = format!("{form}{lines}{site}\r\n");
+            assert_eq!(server.connect().ask(&request).status, status, "{request}");
         }
         server.dir.assert_holds(&["here"]);
     }
@@ -273,13 +214,7 @@ fn pages_of_allowed_origins_write_across_sites() {
 fn shown(url: &str) -> Option<String> {
     let profile = TempDir::new().expect("a directory");
     let browser = Command::new("timeout")
-        .args([
-            "60",
-            "chromium",
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-        ])
+        .args(words("60 chromium --headless --no-sandbox --disable-gpu"))
         .arg(format!("--user-data-dir={}", profile.path().display()))
         // The owner of a name can point it to the loopback address.
         .arg("--host-resolver-rules=MAP evil.example 127.0.0.1")
@@ -287,10 +222,8 @@ fn shown(url: &str) -> Option<String> {
         .output();
     let output = browser.ok().filter(|output| output.status.success());
     if output.is_none() {
-        crate::support::left_out(
-            "what a browser does with stored pages",
-            "chromium does not run here",
-        );
+        let what = "what a browser does with stored pages";
+        left_out(what, "chromium does not run here");
     }
     Some(String::from_utf8_lossy(&output?.stdout).into_owned())
 }
@@ -336,16 +269,13 @@ fn scripts_of_stored_pages_do_not_run_in_a_browser() {
     let server = start(&[], "127.0.0.1:0");
     for (kind, page) in PAGES {
         let elsewhere = careless(kind, page);
-        let Some(free) = shown(&format!("http://{elsewhere}/page")) else {
-            return;
-        };
+        let free = needed!(shown(&format!("http://{elsewhere}/page")));
         assert!(free.contains("ran"), "no script to stop in {kind}: {free}");
-        let line = format!("Content-Type: {kind}\r\nHost: {}\r\n", server.addr);
-        let put = format!(
-            "PUT /page HTTP/1.1\r\n{line}Content-Length: {}\r\n\r\n{page}",
-            page.len()
+        let put = put_head("page", page.len()).replace(
+            "Host: t",
+            &format!("Content-Type: {kind}\r\nHost: {}", server.addr),
         );
-        assert_eq!(server.connect().ask(put).status, 200);
+        assert_eq!(server.connect().ask(put + page).status, 200);
         let stored = shown(&format!("http://{}/page", server.addr)).expect("as before");
         assert!(stored.contains("idle"), "{kind}: {stored}");
         assert!(!stored.contains("ran"), "{kind}: {stored}");
@@ -359,9 +289,7 @@ fn a_rebound_name_shows_nothing_in_a_browser() {
     server.dir.place("secret.txt", "the secret");
     let port = server.addr.port();
     for (host, told) in [("localhost", true), ("evil.example", false)] {
-        let Some(page) = shown(&format!("http://{host}:{port}/secret.txt")) else {
-            return;
-        };
+        let page = needed!(shown(&format!("http://{host}:{port}/secret.txt")));
         assert_eq!(page.contains("the secret"), told, "{host}: {page}");
         assert_eq!(page.contains("--allowed-host"), !told, "{host}: {page}");
     }

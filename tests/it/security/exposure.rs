@@ -1,11 +1,7 @@
 //! Proves that a server which other machines reach starts only when it is closed to them, or when it is said in words that it is
 //! open; and that a server which they do not reach starts without either.
 
-use std::net::TcpListener;
-
-use tempfile::TempDir;
-
-use crate::support::{Ended, Launch, held_socket};
+use crate::support::prelude::*;
 
 /// What lets a server start that other machines reach.
 const REMEDIES: [&str; 3] = ["--access FILE", "--read-only", "--allow-anonymous"];
@@ -17,10 +13,8 @@ fn assert_refused(ended: &Ended, place: &str) {
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{said}");
     let starts_with = format!("data-server: --listen {place}: other machines reach it");
     assert!(said.starts_with(&starts_with), "{said}");
-    assert!(
-        REMEDIES.iter().all(|remedy| said.contains(remedy)),
-        "{said}"
-    );
+    let is_right = REMEDIES.iter().all(|remedy| said.contains(remedy));
+    assert!(is_right, "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
 }
 

@@ -1,15 +1,12 @@
 //! Proves that the server opens only regular files of the directory itself: planted links, directories, pipes, sockets and
 //! devices are not values, and nothing outside can be reached or created.
 
-use std::fs;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
-use std::path::Path;
-use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use crate::support::{Done, TestServer, directory_only, eventually};
+use rustix::fs::{CWD, FileType, RenameFlags, mknodat, renameat_with};
+
+use crate::support::prelude::*;
 
 #[test]
 fn only_regular_files_are_values() {
@@ -18,17 +15,8 @@ fn only_regular_files_are_values() {
     fs::write(server.dir.outside("canary"), "secret").expect("the canary");
     fs::create_dir(server.dir.outside("outside")).expect("a directory outside");
     server.dir.place("real", "value");
-    let mut planted = vec![
-        "to-outside",
-        "to-absolute",
-        "to-inside",
-        "dangling",
-        "to-dir",
-        "to-self",
-        "dir",
-        "fifo",
-        "socket",
-    ];
+    let planted = "to-outside to-absolute to-inside dangling to-dir to-self dir fifo socket";
+    let mut planted = words(planted);
     let link =
         |target: &Path, name: &str| symlink(target, server.dir.file(name)).expect("a symlink");
     link(Path::new("../canary"), "to-outside");
@@ -38,20 +26,14 @@ fn only_regular_files_are_values() {
     link(Path::new("../outside"), "to-dir");
     link(Path::new("to-self"), "to-self");
     fs::create_dir(server.dir.file("dir")).expect("a directory");
-    let fifo = rustix::fs::FileType::Fifo;
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        server.dir.file("fifo"),
-        fifo,
-        0o666.into(),
-        0,
-    )
-    .expect("a fifo");
+    let fifo = FileType::Fifo;
+    let made = mknodat(CWD, server.dir.file("fifo"), fifo, 0o666.into(), 0);
+    made.expect("a fifo");
     let _listener = UnixListener::bind(server.dir.file("socket")).expect("a socket");
     if make_zero(&server.dir.file("zero")) {
         planted.push("zero");
     } else {
-        crate::support::left_out("a device in the directory", "mknod is not permitted here");
+        left_out("a device in the directory", "mknod is not permitted here");
     }
 
     for name in &planted {
@@ -60,40 +42,28 @@ fn only_regular_files_are_values() {
             assert_eq!(server.ask(method, name).status, 404, "{method} /{name}");
         }
         assert_eq!(server.put(name, "overwritten").status, 409, "PUT /{name}");
-        assert_eq!(
-            server.put(name, "").status,
-            409,
-            "PUT of nothing to /{name}"
-        );
-        assert!(
-            start.elapsed() < Duration::from_secs(60),
-            "/{name} took {:?}",
-            start.elapsed()
-        );
-        assert!(
-            fs::symlink_metadata(server.dir.file(name)).is_ok_and(|meta| !meta.is_file()),
-            "{name} is gone"
-        );
+        let status = server.put(name, "").status;
+        assert_eq!(status, 409, "PUT of nothing to /{name}");
+        let is_right = start.elapsed() < Duration::from_secs(60);
+        assert!(is_right, "/{name} took {:?}", start.elapsed());
+        let meta = fs::symlink_metadata(server.dir.file(name));
+        assert!(meta.is_ok_and(|meta| !meta.is_file()), "{name} is gone");
     }
-    assert_eq!(
-        fs::read(server.dir.outside("canary")).expect("the canary"),
-        b"secret"
-    );
-    assert!(
-        !server.dir.outside("made-by-put").exists(),
-        "a dangling symlink was followed"
-    );
+    let found = fs::read(server.dir.outside("canary")).expect("the canary");
+    assert_eq!(found, b"secret");
+    let is_right = !server.dir.outside("made-by-put").exists();
+    assert!(is_right, "a dangling symlink was followed");
     assert_eq!(server.dir.read("real"), b"value");
     planted.push("real");
     server.dir.assert_holds(&planted);
 }
 
 fn make_zero(path: &Path) -> bool {
-    Command::new("mknod")
+    let made = Command::new("mknod")
         .arg(path)
         .args(["c", "1", "5"])
-        .status()
-        .is_ok_and(|status| status.success())
+        .status();
+    made.is_ok_and(|status| status.success())
 }
 
 #[test]
@@ -102,28 +72,16 @@ fn with_one_segment_a_directory_is_out_of_reach() {
     let server = TestServer::start(&["--compat"]);
     fs::create_dir(server.dir.file("dir")).expect("a directory");
     fs::write(server.dir.file("dir/inner"), "secret").expect("a file in it");
-    for path in [
-        "dir/inner",
-        "dir//inner",
-        "./dir/inner",
-        "dir%2Finner",
-        ".data-server/lock",
-    ] {
+    let paths = "dir/inner dir//inner ./dir/inner dir%2Finner .data-server/lock";
+    for path in words(paths) {
         let got = server.get(path);
-        assert!(
-            matches!(got.status, 400 | 404),
-            "GET /{path}: {}",
-            got.status
-        );
-        assert!(
-            !got.body.windows(6).any(|part| part == b"secret"),
-            "GET /{path}"
-        );
+        let is_right = matches!(got.status, 400 | 404);
+        assert!(is_right, "GET /{path}: {}", got.status);
+        let is_right = !got.body.windows(6).any(|part| part == b"secret");
+        assert!(is_right, "GET /{path}");
     }
-    assert_eq!(
-        fs::read(server.dir.file("dir/inner")).expect("the file"),
-        b"secret"
-    );
+    let found = fs::read(server.dir.file("dir/inner")).expect("the file");
+    assert_eq!(found, b"secret");
 }
 
 /// A name that flips between a file and a symlink to the canary never shows the canary.
@@ -137,18 +95,10 @@ fn a_symlink_swapped_in_is_never_followed() {
     let done = Done::default();
     thread::scope(|scope| {
         scope.spawn(|| {
-            let exchange = || {
-                use rustix::fs::{CWD, RenameFlags, renameat_with};
-                renameat_with(
-                    CWD,
-                    server.dir.file("good"),
-                    CWD,
-                    server.dir.file("bad"),
-                    RenameFlags::EXCHANGE,
-                )
-            };
+            let [good, bad] = ["good", "bad"].map(|name| server.dir.file(name));
             while !done.is_said() {
-                exchange().expect("an exchange");
+                let exchanged = renameat_with(CWD, &good, CWD, &bad, RenameFlags::EXCHANGE);
+                exchanged.expect("an exchange");
             }
         });
         let _saying = done.when_dropped();
@@ -162,11 +112,8 @@ fn a_symlink_swapped_in_is_never_followed() {
                     404 => absent += 1,
                     other => panic!("status {other}"),
                 }
-                assert!(
-                    got.status == 404 || got.body == b"value",
-                    "{}",
-                    got.body.escape_ascii()
-                );
+                let is_right = got.status == 404 || got.body == b"value";
+                assert!(is_right, "{}", got.body.escape_ascii());
             }
             values > 500 && absent > 500
         });

@@ -1,16 +1,11 @@
 //! Proves that no symbolic link is followed on any level of a key's path, by no method and at no moment: nothing outside
 //! the directory is read, written, removed, made or listed.
 
-use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::thread;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::support::{
-    Client, DataDir, Done, Launch, TestServer, directory_only, eventually, scaled,
-};
+use crate::support::prelude::*;
 
 /// The paths of all that lies below `path`, and what the files hold.
 fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
@@ -74,10 +69,8 @@ fn a_link_on_any_level_leads_nowhere() {
             let listed = server.get("?limit=10000").body;
             let listed = String::from_utf8(listed).expect("text");
             assert!(!listed.contains("link"), "{listed}");
-            assert_eq!(
-                server.get(&format!("{link}/")).body,
-                b"{\"keys\":[],\"next\":null}\n"
-            );
+            let body = server.get(&format!("{link}/")).body;
+            assert_eq!(body, b"{\"keys\":[],\"next\":null}\n");
             assert_eq!(server.dir.names(), names, "{link} to {target}");
             assert_eq!(contents(&outside), before, "{link} to {target}");
             server.dir.clear();

@@ -1,8 +1,6 @@
 //! Proves that one request at a time has an upload, that a later one ends it, and that races leave a whole value or none.
 
-use std::thread;
-
-use crate::support::{Raw, Resumable, Scrape, TestServer, eventually, pattern};
+use crate::support::prelude::*;
 
 /// An upload, and a connection on which a part of it hangs in the middle: `sent` bytes of it have been sent.
 fn hanging(server: &TestServer, value: &[u8], sent: usize) -> (Resumable, Raw) {
@@ -11,9 +9,8 @@ fn hanging(server: &TestServer, value: &[u8], sent: usize) -> (Resumable, Raw) {
     raw.send(upload.append_head(0, true, value.len()));
     raw.send(&value[..sent]);
     let in_flight = || Scrape::of(server.addr).count("data_server_uploads_in_flight", &[]);
-    eventually("the part is being received", || {
-        raw.is_taken() && in_flight() == 1
-    });
+    let comes = || raw.is_taken() && in_flight() == 1;
+    eventually("the part is being received", comes);
     (upload, raw)
 }
 
@@ -21,36 +18,29 @@ fn hanging(server: &TestServer, value: &[u8], sent: usize) -> (Resumable, Raw) {
 const LENGTHS: [usize; 2] = [100_000, 2_500_000];
 
 #[test]
-fn a_request_for_the_offset_ends_a_part_that_hangs() {
+fn a_request_for_the_offset_and_another_part_end_a_part_that_hangs() {
     let server = TestServer::start(&[]);
-    for length in LENGTHS {
+    for (length, asks) in LENGTHS
+        .into_iter()
+        .flat_map(|length| [(length, true), (length, false)])
+    {
         let value = pattern(1, length);
         let (upload, mut hangs) = hanging(&server, &value, length / 2);
         let raw = &mut server.connect();
-        let offset = upload.offset(raw);
+        let offset = if asks {
+            upload.offset(raw)
+        } else {
+            let refused = upload.append(raw, length, true, b"");
+            assert_eq!(refused.status, 409);
+            refused.must("upload-offset").parse().expect("an offset")
+        };
         assert!(offset <= length / 2);
         let ended = hangs.head();
         assert_eq!(ended.status, 409, "{ended:?}");
         assert!(ended.closes());
+        let raw = &mut server.connect();
         assert_eq!(upload.offset(raw), offset, "nothing is appended any more");
         let stored = upload.append(raw, offset, true, &value[offset..]);
-        assert_eq!(stored.status, 200);
-        assert!(server.get("k").body == value);
-    }
-}
-
-#[test]
-fn another_part_ends_a_part_that_hangs() {
-    let server = TestServer::start(&[]);
-    for length in LENGTHS {
-        let value = pattern(1, length);
-        let (upload, mut hangs) = hanging(&server, &value, length / 2);
-        let refused = upload.append(&mut server.connect(), length, true, b"");
-        assert_eq!(refused.status, 409);
-        let offset: usize = refused.must("upload-offset").parse().expect("an offset");
-        assert!(offset <= length / 2);
-        assert_eq!(hangs.head().status, 409);
-        let stored = upload.append(&mut server.connect(), offset, true, &value[offset..]);
         assert_eq!(stored.status, 200);
         assert!(server.get("k").body == value);
     }
@@ -86,18 +76,14 @@ fn of_many_that_append_the_same_part_one_succeeds() {
                 .collect()
         });
         let stored = statuses.iter().filter(|&&status| status == 200).count();
-        assert!(
-            statuses.iter().all(|status| [200, 409].contains(status)),
-            "{statuses:?}"
-        );
+        let is_right = statuses.iter().all(|status| [200, 409].contains(status));
+        assert!(is_right, "{statuses:?}");
         if stored == 0 {
             // Each was ended by a later one, the last by the answer to an earlier one.
             let raw = &mut server.connect();
             let offset = upload.offset(raw);
-            assert_eq!(
-                upload.append(raw, offset, true, &value[offset..]).status,
-                200
-            );
+            let found = upload.append(raw, offset, true, &value[offset..]).status;
+            assert_eq!(found, 200);
         }
         assert!(stored <= 1, "{statuses:?}");
         assert!(server.get("k").body == value, "round {round}");

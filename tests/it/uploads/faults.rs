@@ -1,11 +1,6 @@
 //! Proves that an upload that was received whole stays while it can be published later, whatever has failed.
 
-use std::fs;
-
-use crate::support::{
-    Attached, DataDir, Launch, Resumable, TestServer, can_trace, directory_only, eventually,
-    journal_only, pattern,
-};
+use crate::support::prelude::*;
 
 fn start(args: &[&str]) -> TestServer {
     Launch::new(args).on(&DataDir::temporary()).start()
@@ -21,21 +16,14 @@ fn nearly(server: &TestServer, value: &[u8]) -> Resumable {
 fn finish(server: &TestServer, upload: &Resumable, value: &[u8]) -> u16 {
     let offset = value.len() - 1;
     let mut raw = server.connect();
-    upload
-        .append(&mut raw, offset, true, &value[offset..])
-        .status
+    let answer = upload.append(&mut raw, offset, true, &value[offset..]);
+    answer.status
 }
 
 #[test]
 fn a_failure_of_the_journal_removes_no_upload_that_was_received() {
     journal_only!();
-    if !can_trace() {
-        crate::support::left_out(
-            "uploads and a journal that fails",
-            "strace does not run here",
-        );
-        return;
-    }
+    tracing_only!("uploads and a journal that fails");
     let server = start(&["--durability", "disk"]);
     let value = pattern(1, 300_000);
     let upload = nearly(&server, &value);
@@ -50,21 +38,13 @@ fn a_failure_of_the_journal_removes_no_upload_that_was_received() {
 #[test]
 fn an_upload_whose_publishing_fails_can_be_published_later() {
     directory_only!("the files of uploads");
-    if !can_trace() {
-        crate::support::left_out(
-            "uploads that cannot be published",
-            "strace does not run here",
-        );
-        return;
-    }
+    tracing_only!("uploads that cannot be published");
     for durability in ["os", "disk"] {
         let server = start(&["--durability", durability]);
         let value = pattern(1, 300_000);
         let upload = nearly(&server, &value);
-        let tracer = Attached::to(
-            &server,
-            &["-e", "inject=linkat,renameat,renameat2,rename:error=EIO"],
-        );
+        let calls = "linkat,renameat,renameat2,rename";
+        let tracer = Attached::injecting(&server, calls, "error=EIO");
         assert_eq!(finish(&server, &upload, &value), 500);
         tracer.detach();
         let raw = &mut server.connect();
@@ -81,10 +61,7 @@ fn an_upload_whose_publishing_fails_can_be_published_later() {
 #[test]
 fn an_upload_whose_sync_failed_is_not_published_later() {
     directory_only!("the files of uploads");
-    if !can_trace() {
-        crate::support::left_out("uploads whose sync fails", "strace does not run here");
-        return;
-    }
+    tracing_only!("uploads whose sync fails");
     let server = start(&["--durability", "disk"]);
     let value = pattern(1, 300_000);
     let upload = nearly(&server, &value);
@@ -124,7 +101,6 @@ fn an_upload_whose_record_cannot_be_read_at_the_start_is_kept() {
     let raw = &mut server.connect();
     assert_eq!(upload.offset(raw), 10);
     assert_eq!(upload.append(raw, 10, true, b", more").status, 200);
-    eventually("it is the value", || {
-        server.get("k").body == b"some bytes, more"
-    });
+    let comes = || server.get("k").body == b"some bytes, more";
+    eventually("it is the value", comes);
 }

@@ -1,14 +1,8 @@
 //! Proves that an upload survives its connection, its server and what is promised of the machine, and no longer than it may.
 
-use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::time::{Duration, SystemTime};
 
-use rustix::process::Signal;
-
-use crate::support::{
-    DataDir, Event, Launch, Resumable, Scrape, TestServer, directory_only, eventually, pattern,
-};
+use crate::support::prelude::*;
 
 fn start(dir: &DataDir, args: &[&str]) -> TestServer {
     Launch::new(args).on(dir).start()
@@ -20,18 +14,16 @@ fn kill(mut server: TestServer) {
 }
 
 /// The file of `upload`, or its record.
-fn file(dir: &DataDir, upload: &Resumable, suffix: &str) -> std::path::PathBuf {
+fn file(dir: &DataDir, upload: &Resumable, suffix: &str) -> PathBuf {
     let id = upload.path.rsplit('/').next().expect("an id");
-    dir.path()
-        .join(format!(".data-server/uploads/{id}{suffix}"))
+    dir.own(&format!("uploads/{id}{suffix}"))
 }
 
 /// Makes it look as if nothing had been done to `upload` for two days.
 fn age(dir: &DataDir, upload: &Resumable) {
     let long_ago = SystemTime::now() - Duration::from_secs(48 * 3600);
     let data = fs::File::options().write(true).open(file(dir, upload, ""));
-    data.expect("the file")
-        .set_modified(long_ago)
+    data.and_then(|data| data.set_modified(long_ago))
         .expect("a time");
 }
 
@@ -86,30 +78,21 @@ fn an_upload_goes_on_after_a_restart_and_after_a_kill() {
         let state = upload.state(raw);
         assert_eq!(state.must("upload-offset"), "400000");
         assert_eq!(state.must("upload-length"), "1500000");
-        assert_eq!(
-            upload
-                .append(raw, 400_000, false, &value[400_000..900_000])
-                .status,
-            204
-        );
+        let part = &value[400_000..900_000];
+        assert_eq!(upload.append(raw, 400_000, false, part).status, 204);
         kill(server);
 
         let server = start(&dir, &args);
         let raw = &mut server.connect();
         assert_eq!(upload.offset(raw), 900_000);
-        assert_eq!(
-            upload.append(raw, 900_000, true, &value[900_000..]).status,
-            200
-        );
+        let status = upload.append(raw, 900_000, true, &value[900_000..]).status;
+        assert_eq!(status, 200);
         kill(server);
 
         let server = start(&dir, &args);
         let state = upload.state(&mut server.connect());
-        assert_eq!(
-            state.must("upload-complete"),
-            "?1",
-            "the client may have lost the answer"
-        );
+        let found = state.must("upload-complete");
+        assert_eq!(found, "?1", "the client may have lost the answer");
         assert_eq!(state.must("upload-offset"), "1500000");
         let got = server.get("a/k");
         assert!(got.body == value);
@@ -128,21 +111,16 @@ fn what_was_written_of_a_part_is_there_after_a_kill() {
     let mut raw = server.connect();
     raw.send(upload.append_head(0, true, value.len()));
     raw.send(&value[..5_000_000]);
-    let written = || {
-        fs::metadata(file(&dir, &upload, ""))
-            .expect("the file")
-            .len()
-    };
-    eventually("some of it is written", || written() >= 4_000_000);
+    let written = || fs::metadata(file(&dir, &upload, "")).expect("the file");
+    let comes = || written().len() >= 4_000_000;
+    eventually("some of it is written", comes);
     kill(server);
     let server = start(&dir, &[]);
     let raw = &mut server.connect();
     let offset = upload.offset(raw);
     assert!((4_000_000..=5_000_000).contains(&offset), "{offset}");
-    assert_eq!(
-        upload.append(raw, offset, true, &value[offset..]).status,
-        200
-    );
+    let status = upload.append(raw, offset, true, &value[offset..]).status;
+    assert_eq!(status, 200);
     assert!(server.get("k").body == value);
 }
 
@@ -181,10 +159,8 @@ fn a_restart_of_the_machine_leaves_what_was_synced() {
             assert_eq!(dir.uploads(), [""; 0]);
         } else {
             assert_eq!(upload.offset(raw), 200_000);
-            assert_eq!(
-                upload.append(raw, 200_000, true, &value[200_000..]).status,
-                200
-            );
+            let status = upload.append(raw, 200_000, true, &value[200_000..]).status;
+            assert_eq!(status, 200);
             assert!(server.get("k").body == value);
         }
     }
@@ -231,16 +207,14 @@ fn unfinished_uploads_expire() {
     let server = start(&dir, &["--upload-expiry", "1s"]);
     let raw = &mut server.connect();
     let upload = Resumable::create(raw, "k", "Upload-Length: 300000\r\n", &pattern(1, 200_000));
-    let limit = upload.state(raw).must("upload-limit").to_owned();
-    assert_eq!(limit, "max-age=1");
+    assert_eq!(upload.state(raw).must("upload-limit"), "max-age=1");
     let metric = |name: &str| Scrape::of(server.addr).count(name, &[]);
     assert_eq!(metric("data_server_uploads_unfinished"), 1);
     assert_eq!(metric("data_server_staged_bytes"), 200_000);
     eventually("the upload expires", || dir.uploads().is_empty());
     assert_eq!(upload.state(&mut server.connect()).status, 404);
-    eventually("it is counted", || {
-        metric("data_server_uploads_expired_total") == 1
-    });
+    let comes = || metric("data_server_uploads_expired_total") == 1;
+    eventually("it is counted", comes);
     assert_eq!(metric("data_server_uploads_unfinished"), 0);
     assert_eq!(metric("data_server_staged_bytes"), 0);
 }
@@ -251,11 +225,8 @@ fn an_upload_expires_also_while_no_server_runs_and_never_without_expiry() {
     let dir = DataDir::temporary();
     let server = start(&dir, &["--upload-expiry", "0s"]);
     let upload = Resumable::create(&mut server.connect(), "k", "", b"x");
-    let limit = upload
-        .state(&mut server.connect())
-        .must("upload-limit")
-        .to_owned();
-    assert_eq!(limit, "min-size=0");
+    let state = upload.state(&mut server.connect());
+    assert_eq!(state.must("upload-limit"), "min-size=0");
     kill(server);
     age(&dir, &upload);
     let server = start(&dir, &["--upload-expiry", "0s"]);
@@ -283,10 +254,8 @@ fn an_upload_that_its_client_never_heard_of_goes_with_its_request() {
     broken.break_off();
     eventually("the one is removed", || server.dir.uploads().len() == 2);
     eventually("the other is removed", || server.dir.uploads().is_empty());
-    assert_eq!(
-        Scrape::of(server.addr).count("data_server_uploads_unfinished", &[]),
-        0
-    );
+    let count = Scrape::of(server.addr).count("data_server_uploads_unfinished", &[]);
+    assert_eq!(count, 0);
 }
 
 #[test]
@@ -310,17 +279,14 @@ fn the_requests_of_an_upload_are_counted_and_logged() {
     assert_eq!(upload.append(&mut raw, 1, false, b"y").status, 204);
     assert_eq!(upload.append(&mut raw, 1, true, b"z").status, 409);
     drop(raw); // a drain waits for the other end of what it closes
-    assert_eq!(
-        upload.append(&mut server.connect(), 2, true, b"z").status,
-        200
-    );
+    let found = upload.append(&mut server.connect(), 2, true, b"z").status;
+    assert_eq!(found, 200);
     let counted = |status| {
         let labels = [("method", "PATCH"), ("status", status)];
         Scrape::of(server.addr).count("data_server_requests_total", &labels)
     };
-    eventually("they are counted", || {
-        (counted("2xx"), counted("4xx")) == (2, 1)
-    });
+    let comes = || (counted("2xx"), counted("4xx")) == (2, 1);
+    eventually("they are counted", comes);
     server.stop();
     let log = server.log();
     let events = log.iter().filter_map(|line| Event::parse(line));

@@ -1,8 +1,6 @@
 //! Proves that uploads keep to the options of the server: sizes, room, what may be written, and which pages may.
 
-use crate::support::{
-    DataDir, Launch, Resumable, Scrape, TestServer, ask, chunked, directory_only, pattern, put_head,
-};
+use crate::support::prelude::*;
 
 #[test]
 fn a_value_is_held_to_max_body_over_all_its_parts() {
@@ -20,10 +18,8 @@ fn a_value_is_held_to_max_body_over_all_its_parts() {
     let refused = upload.append(&mut server.connect(), 600, true, &[2; 401]);
     assert_eq!(refused.status, 413, "{refused:?}");
     let stored = upload.append(&mut server.connect(), 600, true, &[2; 400]);
-    assert_eq!(
-        stored.status, 200,
-        "a length that is announced costs nothing"
-    );
+    let status = stored.status;
+    assert_eq!(status, 200, "a length that is announced costs nothing");
     let upload = Resumable::create(&mut server.connect(), "k", "", &[1; 600]);
     let body = [&chunked([&[2; 401][..]])[..], b"0\r\n\r\n"].concat();
     let lines = "Transfer-Encoding: chunked\r\n";
@@ -44,10 +40,8 @@ fn what_is_received_counts_in_max_staged_also_after_a_restart() {
     let grows = Resumable::create(&mut server.connect(), "l", "", &pattern(1, 300_000));
     let part = pattern(2, 200_000);
     let refused = grows.append(&mut server.connect(), 300_000, false, &part);
-    assert_eq!(
-        refused.status, 204,
-        "what is announced and has not come counts for nothing"
-    );
+    // What is announced and has not come counts for nothing.
+    assert_eq!(refused.status, 204);
     let part = pattern(3, 548_576);
     let refused = grows.append(&mut server.connect(), 500_000, false, &part);
     assert_eq!(refused.status, 503);
@@ -82,14 +76,11 @@ fn a_server_that_is_read_only_has_no_uploads() {
     assert_eq!(refused.status, 403);
     assert_eq!(upload.state(&mut server.connect()).status, 404);
     for method in ["PATCH", "DELETE"] {
-        let refused = ask(&mut server.connect(), method, &upload.path, "", b"");
-        assert!(
-            [403, 404, 405].contains(&refused.status),
-            "{method}: {}",
-            refused.status
-        );
+        let refused = server.request(method, &upload.path, "", b"");
+        let is_right = [403, 404, 405].contains(&refused.status);
+        assert!(is_right, "{method}: {}", refused.status);
     }
-    let options = ask(&mut server.connect(), "OPTIONS", "/k", "", b"");
+    let options = server.request("OPTIONS", "/k", "", b"");
     assert_eq!(options.header("upload-limit"), None);
     assert_eq!(dir.uploads().len(), 2, "it stays for a server that writes");
 }
@@ -105,12 +96,9 @@ fn with_compat_or_discard_an_upload_is_a_put_like_any_other() {
         assert_eq!(stored.header("upload-complete"), None);
         server.dir.assert_no_uploads();
         let path = "/-/uploads/00000000000000000000000000000000";
-        assert_eq!(
-            ask(&mut server.connect(), "HEAD", path, "", b"").status,
-            404
-        );
+        assert_eq!(server.request("HEAD", path, "", b"").status, 404);
         let post = "Content-Length: 0\r\nUpload-Complete: ?0\r\n";
-        let refused = ask(&mut server.connect(), "POST", "/k", post, b"");
+        let refused = server.request("POST", "/k", post, b"");
         assert_eq!(refused.status, if arg == "--compat" { 404 } else { 405 });
     }
 }
@@ -126,26 +114,16 @@ fn pages_of_other_origins_need_leave() {
     let refused = upload.append_with(&mut server.connect(), 1, true, page, b"y");
     assert_eq!(refused.status, 403);
     let lines = format!("Content-Length: 0\r\n{lines}");
-    assert_eq!(
-        ask(&mut server.connect(), "POST", "/k", &lines, b"").status,
-        403
-    );
-    assert_eq!(
-        ask(&mut server.connect(), "DELETE", &upload.path, page, b"").status,
-        403
-    );
+    assert_eq!(server.request("POST", "/k", &lines, b"").status, 403);
+    let status = server.request("DELETE", &upload.path, page, b"").status;
+    assert_eq!(status, 403);
 
     let server = TestServer::start(&["--cors-origin", "https://app.example"]);
     let raw = &mut server.connect();
     let created = ask(raw, "POST", "/k", &lines, b"");
     assert_eq!(created.status, 201);
-    for field in [
-        "location",
-        "upload-offset",
-        "upload-complete",
-        "upload-length",
-        "upload-limit",
-    ] {
+    let fields = "location upload-offset upload-complete upload-length upload-limit";
+    for field in words(fields) {
         let exposed = created.must("access-control-expose-headers");
         assert!(exposed.contains(field), "{field}: {exposed}");
     }
@@ -153,17 +131,10 @@ fn pages_of_other_origins_need_leave() {
     let asks = format!("{page}Access-Control-Request-Method: PATCH\r\n");
     let preflight = ask(raw, "OPTIONS", &path, &asks, b"");
     assert_eq!(preflight.status, 204);
-    assert!(
-        preflight
-            .must("access-control-allow-methods")
-            .contains("PATCH")
-    );
-    for field in [
-        "upload-offset",
-        "upload-complete",
-        "upload-length",
-        "upload-draft-interop-version",
-    ] {
+    let methods = preflight.must("access-control-allow-methods");
+    assert!(methods.contains("PATCH"), "{methods}");
+    let fields = "upload-offset upload-complete upload-length upload-draft-interop-version";
+    for field in words(fields) {
         let sent = preflight.must("access-control-allow-headers");
         assert!(sent.contains(field), "{field}: {sent}");
     }
@@ -181,10 +152,8 @@ fn the_number_of_uploads_is_bounded() {
         let upload = Resumable::create(raw, "k", "", b"");
         assert_eq!(upload.append(raw, 0, true, b"x").status, 200);
     }
-    let create = format!(
-        "{}\r\n",
-        put_head("k", 0).replace("\r\n\r\n", "\r\nUpload-Complete: ?0\r\n")
-    );
+    let begins = "\r\nUpload-Complete: ?0\r\n\r\n";
+    let create = put_head("k", 0).replace("\r\n\r\n", begins);
     for _ in 0..100 {
         raw.send(create.repeat(100));
         for _ in 0..100 {

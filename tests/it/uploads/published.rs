@@ -4,9 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use crate::support::{
-    Events, Follower, Launch, Resumable, TestServer, ask, chunked, directory_only, pattern,
-};
+use crate::support::prelude::*;
 
 fn digest(value: &[u8]) -> String {
     format!("sha-256=:{}:", STANDARD.encode(Sha256::digest(value)))
@@ -30,11 +28,8 @@ fn preconditions_of_the_first_request_are_decided_at_the_last() {
         let offset = upload.offset(raw);
         let refused = upload.append(raw, offset, true, part.as_bytes());
         assert_eq!(refused.status, 412, "{refused:?}");
-        assert_eq!(
-            refused.must("upload-complete"),
-            "?1",
-            "the value's own answer"
-        );
+        let found = refused.must("upload-complete");
+        assert_eq!(found, "?1", "the value's own answer");
         assert_eq!(upload.state(raw).status, 404, "it cannot be resumed");
     }
     assert_eq!(server.get("k").body, b"first");
@@ -65,10 +60,8 @@ fn fields_of_the_first_request_are_kept_with_the_value() {
     assert_eq!(got.must("content-encoding"), "br");
     assert_eq!(got.must("content-language"), "de");
     assert_eq!(got.must("cache-control"), "max-age=60");
-    assert_eq!(
-        got.must("content-disposition"),
-        "inline; filename=\"\u{e9}\""
-    );
+    let found = got.must("content-disposition");
+    assert_eq!(found, "inline; filename=\"\u{e9}\"");
     let lines = "Upload-Complete: ?0\r\nContent-Language: not a language!\r\n";
     let refused = Resumable::ask_to_create(&mut server.connect(), "k", lines, b"x");
     assert_eq!(refused.status, 400, "a bad field is refused at once");
@@ -199,10 +192,8 @@ fn a_key_that_is_taken_ends_the_upload() {
     let upload = Resumable::create(raw, "a", "", b"x");
     server.store("a/b", "v");
     let refused = upload.append(raw, 1, true, b"y");
-    assert_eq!(
-        (refused.status, refused.must("upload-complete")),
-        (409, "?1")
-    );
+    let found = (refused.status, refused.must("upload-complete"));
+    assert_eq!(found, (409, "?1"));
     assert_eq!(upload.state(raw).status, 404);
     server.dir.assert_holds(&["a/b"]);
 }

@@ -1,10 +1,10 @@
 //! The feed of changes, over server-sent events and WebSocket.
 
+use crate::support::prelude::*;
+
 mod events;
 mod subscribers;
 mod websocket;
-
-use crate::support::{DataDir, Launch, TestServer, put_head};
 
 /// A server of which many changes are made: in memory, for they would wait for a busy disk.
 fn start(args: &[&str]) -> TestServer {

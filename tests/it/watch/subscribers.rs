@@ -1,16 +1,8 @@
 //! Proves that all subscribers see the order of publishing, and that slow or many subscribers do not slow down writers or
 //! other subscribers, and do not grow memory.
 
-use std::collections::HashMap;
-use std::thread;
-use std::time::{Duration, Instant};
-
-use crate::support::{
-    Client, Events, Follower, Raw, Scrape, Socket, TestServer, Told, directory_only, eventually,
-    http1_only,
-};
-
 use super::{burst, long_key, start};
+use crate::support::prelude::*;
 
 #[test]
 fn all_subscribers_see_one_order_that_ends_with_the_current_value() {
@@ -73,11 +65,8 @@ fn all_subscribers_see_one_order_that_ends_with_the_current_value() {
     }
     for (key, last) in state {
         let answer = server.get(key);
-        assert_eq!(
-            answer.header("etag"),
-            last.and_then(|t| t.etag.as_deref()),
-            "{key}"
-        );
+        let found = answer.header("etag");
+        assert_eq!(found, last.and_then(|t| t.etag.as_deref()), "{key}");
     }
 }
 
@@ -94,10 +83,8 @@ fn a_subscriber_that_does_not_read_slows_no_writer() {
         let mut quick = quick;
         let reader = scope.spawn(move || {
             let told = quick.until("end");
-            assert!(
-                told.iter().all(|told| !told.is_resync()),
-                "a reader fell behind"
-            );
+            let is_right = told.iter().all(|told| !told.is_resync());
+            assert!(is_right, "a reader fell behind");
             told.len()
         });
         burst(&server, &long_key(), 6000);
@@ -124,10 +111,8 @@ fn a_subscriber_that_does_not_read_slows_no_writer() {
         };
         let resync = resync.expect("a resync for the gap");
         assert!(resync <= latest);
-        assert!(
-            bytes < 1 << 20,
-            "{bytes} bytes waited for one that did not read"
-        );
+        let is_right = bytes < 1 << 20;
+        assert!(is_right, "{bytes} bytes waited for one that did not read");
     }
     server.store("after", "v");
     for events in &mut slow {
@@ -197,9 +182,8 @@ fn a_subscriber_below_min_rate_is_disconnected() {
     let deaf = Events::over(Raw::connect_narrow(server.addr), "", "");
     let mut quick = Events::open(&server, "?prefix=end", "");
     burst(&server, &long_key(), 300);
-    eventually("only the other is left", || {
-        server.proc().sockets() == rest + 1
-    });
+    let comes = || server.proc().sockets() == rest + 1;
+    eventually("only the other is left", comes);
     server.store("end", "v");
     assert_eq!(quick.next().expect("an event").key, "end");
     drop(deaf);

@@ -323,6 +323,12 @@ impl TestServer {
         ))
     }
 
+    /// One request on a connection of its own, with these header lines, each ending in CRLF; the answer has its chunks decoded.
+    #[track_caller]
+    pub fn request(&self, method: &str, target: &str, lines: &str, body: &[u8]) -> Response {
+        crate::ask(&mut self.connect(), method, target, lines, body)
+    }
+
     #[track_caller]
     pub fn get(&self, key: &str) -> Response {
         self.ask("GET", key)

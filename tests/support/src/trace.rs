@@ -78,6 +78,13 @@ pub struct Attached {
 }
 
 impl Attached {
+    /// Traces these calls, and has this happen to them.
+    #[track_caller]
+    pub fn injecting(server: &TestServer, calls: &str, what: &str) -> Self {
+        let (trace, inject) = (format!("trace={calls}"), format!("inject={calls}:{what}"));
+        Self::to(server, &["-e", &trace, "-e", &inject])
+    }
+
     /// Traces every thread of `server`, also later ones, from when this returns.
     #[track_caller]
     pub fn to(server: &TestServer, options: &[&str]) -> Self {

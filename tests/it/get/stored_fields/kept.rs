@@ -87,10 +87,8 @@ fn each_put_replaces_and_removes_the_fields() {
             assert_eq!(put(&server, "k", &all_lines(), &value).status, 200);
             assert_fields(&get(&mut raw, "k", ""), &FIELDS);
             // One of them replaces all: the others are removed.
-            assert_eq!(
-                put(&server, "k", &format!("{name}: {field}\r\n"), &value).status,
-                200
-            );
+            let status = put(&server, "k", &format!("{name}: {field}\r\n"), &value).status;
+            assert_eq!(status, 200);
             let mut expected = vec![(name, field)];
             if name != "cache-control" {
                 expected.push(("cache-control", "no-cache"));
@@ -145,14 +143,10 @@ fn what_cannot_be_kept_is_refused_before_the_body_with_a_reason() {
         ",
     ) {
         // One byte more than is allowed.
-        let most = if field.starts_with("Content-Disposition") {
-            1088
-        } else {
-            255
-        };
-        let lines = field
-            .replace("LONG", &"a".repeat(most + 1))
-            .replace('|', "\r\n");
+        let is_long = field.starts_with("Content-Disposition");
+        let most = if is_long { 1088 } else { 255 };
+        let lines = field.replace("LONG", &"a".repeat(most + 1));
+        let lines = lines.replace('|', "\r\n");
         let status: u16 = status.parse().expect("a status");
         let mut raw = server.connect();
         // The value is not sent: the answer comes without it.
@@ -164,7 +158,8 @@ fn what_cannot_be_kept_is_refused_before_the_body_with_a_reason() {
         let text = String::from_utf8_lossy(&got.body);
         assert_eq!(got.status, status, "{lines}: {text}");
         assert!(text.contains(reason), "{lines}: {text}");
-        let name = if status == 400 {
+        let is_bad = status == 400;
+        let name = if is_bad {
             "bad-field"
         } else {
             "content-coding"
@@ -229,10 +224,8 @@ fn fields_for_which_the_file_system_has_no_room_fail_the_put() {
         let refused = put(&server, "k", &longest().0, &pattern(1, length));
         assert_eq!(refused.status, 507);
         let got = server.get("k");
-        assert_eq!(
-            (&got.body[..], got.must("content-language")),
-            (&b"old"[..], "de")
-        );
+        let seen = (&got.body[..], got.must("content-language"));
+        assert_eq!(seen, (&b"old"[..], "de"));
     }
     server.dir.assert_holds(&["k"]);
 }
@@ -312,10 +305,8 @@ fn without_extended_attributes_values_are_stored_without_their_fields() {
     directory_only!("system calls on files");
     let without = "inject=fsetxattr,fgetxattr:error=EOPNOTSUPP";
     let options = ["-e", "trace=fsetxattr,fgetxattr", "-e", without];
-    let trace = needed!(Trace::with(
-        &options,
-        "a file system without extended attributes"
-    ));
+    let left_out = "a file system without extended attributes";
+    let trace = needed!(Trace::with(&options, left_out));
     let mut server = trace.around(Launch::new(&[])).start();
     for length in LENGTHS {
         let value = pattern(1, length);

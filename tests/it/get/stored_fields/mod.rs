@@ -53,13 +53,7 @@ fn set(dir: &DataDir, key: &str, value: &[u8]) {
 }
 
 fn put(server: &TestServer, key: &str, lines: &str, value: &[u8]) -> Response {
-    ask(
-        &mut server.connect(),
-        "PUT",
-        &format!("/{key}"),
-        lines,
-        value,
-    )
+    server.request("PUT", &format!("/{key}"), lines, value)
 }
 
 fn get(raw: &mut Raw, key: &str, lines: &str) -> Response {

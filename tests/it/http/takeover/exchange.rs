@@ -38,11 +38,8 @@ impl Exchange {
     /// One more request; `lines` are the request line without its version, and the fields, divided by `|`.
     pub(super) fn then(mut self, lines: &str, body: impl Into<Vec<u8>>) -> Self {
         let (first, fields) = lines.split_once('|').unwrap_or((lines, ""));
-        let version = if first.contains(" HTTP/") {
-            ""
-        } else {
-            " HTTP/1.1"
-        };
+        let has_version = first.contains(" HTTP/");
+        let version = if has_version { "" } else { " HTTP/1.1" };
         let fields = fields.split('|').filter(|line| !line.is_empty());
         let fields: String = fields.flat_map(|line| [line, "\r\n"]).collect();
         self.requests.push(Request {

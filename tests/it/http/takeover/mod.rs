@@ -93,10 +93,8 @@ impl Pair {
     #[track_caller]
     fn assert_same_traces(mut self) {
         let (on, off) = (self.on.dir.values(), self.off.dir.values());
-        assert_eq!(
-            on.keys().collect::<Vec<_>>(),
-            off.keys().collect::<Vec<_>>()
-        );
+        let found = on.keys().collect::<Vec<_>>();
+        assert_eq!(found, off.keys().collect::<Vec<_>>());
         assert!(on == off, "{:?}: the values differ", self.options);
         let counts = |server| counts(&Scrape::of(server));
         assert_eq!(counts(self.on.addr), counts(self.off.addr));
@@ -173,11 +171,8 @@ fn reads(length: usize) -> Vec<Exchange> {
         "Content-Length: 3".to_owned(),
     ];
     let all = fields.iter().flat_map(|fields| {
-        let body = if fields.starts_with("Content-Length") {
-            "abc"
-        } else {
-            ""
-        };
+        let is_sized = fields.starts_with("Content-Length");
+        let body = if is_sized { "abc" } else { "" };
         ["GET", "HEAD"].map(|method| {
             let lines = format!("{method} /{key}|{fields}");
             Exchange::new(&lines).then(&lines, body)
@@ -233,6 +228,11 @@ fn writes(length: usize) -> Vec<Exchange> {
             .then(&lines, &*value)
             .waiting()
     };
+    let both_digests = format!("Content-Digest: {good}|Repr-Digest: {good}");
+    let described = "Content-Encoding: gzip|Content-Language: de|Content-Disposition: attachment|\
+                     Cache-Control: max-age=1";
+    let short = format!("PUT /put-short|Content-Length: {}", length + 1);
+    let in_chunks = "PUT /put-short|Transfer-Encoding: chunked";
     let mut all = vec![
         with("sized", ""),
         with("typed", "Content-Type: text/css"),
@@ -240,15 +240,9 @@ fn writes(length: usize) -> Vec<Exchange> {
         with("last", "Connection: close"),
         with("origin", "Origin: https://a.example|X-Request-Id: mine"),
         with("foreign", "Origin: https://b.example"),
-        with(
-            "digest",
-            &format!("Content-Digest: {good}|Repr-Digest: {good}"),
-        ),
+        with("digest", &both_digests),
         with("broken-digest", "Content-Digest: sha-256=x"),
-        with(
-            "described",
-            "Content-Encoding: gzip|Content-Language: de|Content-Disposition: attachment|Cache-Control: max-age=1",
-        ),
+        with("described", described),
         with("bad-field", "Content-Language: not a tag"),
         with("framed", "Content-Encoding: aws-chunked"),
         with("unnamed-version", "If-Match: \"other\""),
@@ -272,16 +266,10 @@ fn writes(length: usize) -> Vec<Exchange> {
             "Content-Encoding: aws-chunked",
         ),
         Exchange::new(format!("PUT without its last byte of {length}"))
-            .then(
-                &format!("PUT /put-short|Content-Length: {}", length + 1),
-                &*value,
-            )
+            .then(&short, &*value)
             .breaking_off(),
         Exchange::new(format!("PUT without its last chunk of {length}"))
-            .then(
-                "PUT /put-short|Transfer-Encoding: chunked",
-                chunked([&*value]),
-            )
+            .then(in_chunks, chunked([&*value]))
             .breaking_off(),
     ];
     if length > 0 {
@@ -293,30 +281,29 @@ fn writes(length: usize) -> Vec<Exchange> {
 
 /// Requests that are refused or find no value, on a connection each.
 fn others() -> Vec<Exchange> {
-    let alone = [
-        "GET /",
-        "HEAD /",
-        "GET /?limit=2",
-        "OPTIONS /v1.bin|Origin: https://a.example|Access-Control-Request-Method: PUT",
-        "OPTIONS *",
-        "GET /gone",
-        "DELETE /gone",
-        "DELETE /v1.bin|If-Match: \"other\"",
-        "POST /v1.bin",
-        "BREW /v1.bin",
-        "GET /%2e%2e",
-        "GET /a/b",
-        "GET /v1.bin|Content-Length: 1|Content-Length: 1",
-        "GET /v1.bin|Transfer-Encoding: gzip",
-        "GET /v1.bin| folded: line",
-        "GET /v1.bin HTTP/2.0",
-        "GET /-/live",
-        "PUT /put-any",
-        "PUT /put-any HTTP/1.0",
-        "PUT /put-any|Content-Length: 1|Transfer-Encoding: chunked",
-    ];
-    let alone = alone.map(|lines| Exchange::new(lines).then(lines, ""));
-    alone.into_iter().collect()
+    let alone = r#"
+        GET /
+        HEAD /
+        GET /?limit=2
+        OPTIONS /v1.bin|Origin: https://a.example|Access-Control-Request-Method: PUT
+        OPTIONS *
+        GET /gone
+        DELETE /gone
+        DELETE /v1.bin|If-Match: "other"
+        POST /v1.bin
+        BREW /v1.bin
+        GET /%2e%2e
+        GET /a/b
+        GET /v1.bin|Content-Length: 1|Content-Length: 1
+        GET /v1.bin|Transfer-Encoding: gzip
+        GET /v1.bin| folded: line
+        GET /v1.bin HTTP/2.0
+        GET /-/live
+        PUT /put-any
+        PUT /put-any HTTP/1.0
+        PUT /put-any|Content-Length: 1|Transfer-Encoding: chunked"#;
+    let alone = table(alone).map(|[lines]| Exchange::new(lines).then(lines, ""));
+    alone.collect()
 }
 
 /// Long and short uploads and downloads, one after the other on one connection.
@@ -346,15 +333,10 @@ fn assert_equal_answers(options: &[&str], lengths: &[usize]) {
     for exchange in others() {
         pair.same(exchange);
     }
-    for &length in lengths {
-        for exchange in reads(length) {
-            pair.same(exchange);
-        }
-    }
-    for &length in lengths {
-        for exchange in writes(length) {
-            pair.same(exchange);
-        }
+    let reads = lengths.iter().flat_map(|&length| reads(length));
+    let writes = lengths.iter().flat_map(|&length| writes(length));
+    for exchange in reads.chain(writes) {
+        pair.same(exchange);
     }
     pair.same(mixed(lengths));
     pair.assert_same_traces();
@@ -390,6 +372,7 @@ fn answers_with_long_values_are_equal() {
         let value = pattern(9, LONG);
         let sized = format!("Content-Length: {LONG}");
         let chunks = [chunked(value.chunks(500_000)), b"0\r\n\r\n".to_vec()].concat();
+        let waits = format!("PUT /put-expect|{sized}|Expect: 100-continue");
         let all = [
             Exchange::new("GET").then(&format!("GET /{long}"), ""),
             Exchange::new("HEAD").then(&format!("HEAD /{long}"), ""),
@@ -403,12 +386,7 @@ fn answers_with_long_values_are_equal() {
             Exchange::new("PUT chunked")
                 .then("PUT /put-chunked|Transfer-Encoding: chunked", chunks)
                 .then("HEAD /put-chunked", ""),
-            Exchange::new("PUT expecting")
-                .then(
-                    &format!("PUT /put-expect|{sized}|Expect: 100-continue"),
-                    value,
-                )
-                .waiting(),
+            Exchange::new("PUT expecting").then(&waits, value).waiting(),
         ];
         for exchange in all {
             pair.same(exchange);

@@ -54,8 +54,7 @@ fn a_put_stays_that_a_hand_came_before_with_a_file_dated_ahead() {
     let mut server = start(&dir);
     // The clock of versions is synced now, and not again within ten seconds.
     server.store("another", "value");
-    let delay = "inject=fdatasync:delay_enter=1000000";
-    let tracer = Attached::to(&server, &["-e", "trace=fdatasync", "-e", delay]);
+    let tracer = Attached::injecting(&server, "fdatasync", "delay_enter=1000000");
     let by_hand = thread::scope(|scope| {
         let put = scope.spawn(|| server.put("k", "new").status);
         eventually("the journal is synced", || tracer.seen("fdatasync(") > 0);
@@ -82,8 +81,7 @@ fn two_puts_at_once_over_a_file_dated_ahead_have_tags_of_their_own_also_after_a_
     let mut server = start(&dir);
     // The clock of versions is synced now, and not again within ten seconds.
     server.store("another", "value");
-    let delay = "inject=fdatasync:delay_enter=500000";
-    let tracer = Attached::to(&server, &["-e", "trace=fdatasync", "-e", delay]);
+    let tracer = Attached::injecting(&server, "fdatasync", "delay_enter=500000");
     let tags = thread::scope(|scope| {
         let server = &server;
         let put = |value: &'static str| scope.spawn(move || server.put("k", value));
@@ -99,10 +97,8 @@ fn two_puts_at_once_over_a_file_dated_ahead_have_tags_of_their_own_also_after_a_
     drop(tracer);
     assert_ne!(tags[0], tags[1]);
     let before = server.get("k");
-    assert_eq!(
-        (before.must("etag"), &*before.body),
-        (&*tags[1], &b"second"[..])
-    );
+    let found = (before.must("etag"), &*before.body);
+    assert_eq!(found, (&*tags[1], &b"second"[..]));
     cut(&mut server);
     kept.put_back();
     let after = start(&dir).get("k");

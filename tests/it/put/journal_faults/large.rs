@@ -29,8 +29,7 @@ fn all_frames_can_be_read_whose_changes_were_acknowledged() {
         }
     });
     // The last one takes a while to get its name. All others wait for it.
-    let delay = "inject=linkat,renameat2:delay_enter=2000000:when=1";
-    let tracer = Attached::to(&server, &["-e", "trace=linkat,renameat2", "-e", delay]);
+    let tracer = Attached::injecting(&server, "linkat,renameat2", "delay_enter=2000000:when=1");
     let value = |n: usize| pattern(n as u64, 61_600);
     thread::scope(|scope| {
         scope.spawn(|| assert_eq!(server.put(&large(0), &body).status, 200));

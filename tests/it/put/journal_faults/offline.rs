@@ -56,11 +56,8 @@ fn a_check_of_a_damaged_journal_names_the_damage() {
     let checked = check(&damaged.dir);
     assert_eq!(checked.code, Some(1), "{}", checked.stderr);
     let said = checked.stdout + &checked.stderr;
-    for text in [
-        &format!("segment {}", damaged.segment_name()),
-        "frame",
-        "9 change",
-    ] {
+    let segment = format!("segment {}", damaged.segment_name());
+    for text in [&segment, "frame", "9 change"] {
         assert!(said.contains(text), "{text}: {said}");
     }
     fs::remove_file(&damaged.segment).expect("it is there");
@@ -80,13 +77,14 @@ fn a_check_of_a_directory_without_a_journal_is_no_damage() {
 }
 
 /// The directories in which a journal was set aside.
-fn set_aside(dir: &DataDir) -> Vec<std::path::PathBuf> {
+fn set_aside(dir: &DataDir) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir.own("journal")).expect("a directory");
     let entries = entries.map(|entry| entry.expect("an entry").path());
-    let is_aside = |path: &std::path::PathBuf| {
-        let name = path.file_name().expect("a name").to_string_lossy();
-        name.starts_with("discarded-")
+    let name = |path: &PathBuf| {
+        path.file_name()
+            .map(|name| name.to_string_lossy().into_owned())
     };
+    let is_aside = |path: &PathBuf| name(path).is_some_and(|name| name.starts_with("discarded-"));
     entries.filter(is_aside).collect()
 }
 

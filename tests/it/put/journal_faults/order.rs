@@ -30,8 +30,7 @@ fn one_swap_of_eight(condition: fn(&str) -> String, first: &str, other: &str, is
     server.store("another", "value");
     let condition = condition(&tag);
     // The first is on its way to the disk while the others come, and these are while the first is answered.
-    let delay = "inject=fdatasync:delay_enter=1000000";
-    let tracer = Attached::to(&server, &["-e", "trace=fdatasync", "-e", delay]);
+    let tracer = Attached::injecting(&server, "fdatasync", "delay_enter=1000000");
     thread::scope(|scope| {
         let (tell, told) = mpsc::channel();
         let send = |method: &str, value: String| {
@@ -62,12 +61,8 @@ fn one_swap_of_eight(condition: fn(&str) -> String, first: &str, other: &str, is
     let server = start(&dir);
     let found = server.get("k");
     if first == "DELETE" {
-        assert_eq!(
-            found.status,
-            404,
-            "{}",
-            String::from_utf8_lossy(&found.body)
-        );
+        let got = found.status;
+        assert_eq!(got, 404, "{}", String::from_utf8_lossy(&found.body));
     } else {
         assert_eq!(String::from_utf8_lossy(&found.body), "the first");
     }
@@ -104,8 +99,7 @@ fn a_large_value_stays_that_was_published_after_a_delete() {
         let mut server = start(&dir);
         server.store("k", "old");
         let large = pattern(1, 300_000);
-        let delay = "inject=fsync:delay_enter=1500000";
-        let tracer = Attached::to(&server, &["-e", "trace=fsync", "-e", delay]);
+        let tracer = Attached::injecting(&server, "fsync", "delay_enter=1500000");
         thread::scope(|scope| {
             let put = scope.spawn(|| server.put("k", &large).status);
             eventually("the value is synced", || tracer.seen("fsync(") > 0);

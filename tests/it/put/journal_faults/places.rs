@@ -48,12 +48,7 @@ fn a_copy_that_is_given_the_journal_of_a_running_server_writes_nothing_to_it() {
         {
             // No checkpoint comes between.
             let _paused = Paused::all_of(&server);
-            let copied = Command::new("cp")
-                .arg("-a")
-                .arg(dir.path())
-                .arg(copy.path())
-                .status();
-            assert!(copied.is_ok_and(|status| status.success()));
+            run("cp", &["-a", text(dir.path()), text(copy.path())]).expect("a copy");
             if is_elsewhere_mounted {
                 copy.forget_mount();
             }
@@ -62,10 +57,7 @@ fn a_copy_that_is_given_the_journal_of_a_running_server_writes_nothing_to_it() {
             let ended = started.err().expect("the journal is in use");
             assert_eq!(ended.code, Some(1), "{}", ended.stderr);
             let after = files(&elsewhere);
-            let names = |files: &std::collections::BTreeMap<_, _>| {
-                files.keys().cloned().collect::<Vec<String>>()
-            };
-            assert_eq!(names(&before), names(&after), "{}", ended.stderr);
+            assert!(before.keys().eq(after.keys()), "{}", ended.stderr);
             for (name, bytes) in &before {
                 let is_right = after[name] == *bytes;
                 assert!(is_right, "{name} was written: {}", ended.stderr);

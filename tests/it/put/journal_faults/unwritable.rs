@@ -43,7 +43,7 @@ fn a_key_that_cannot_be_written_does_not_keep_all_others_from_being_served() {
     }
     dir.place("stuck/other", "by hand");
     let Some(immutable) = Immutable::of(&dir, "stuck") else {
-        crate::support::left_out("a key that cannot be written", "chattr does not work here");
+        left_out("a key that cannot be written", "chattr does not work here");
         return;
     };
     // Also after an orderly end, and by every further start.

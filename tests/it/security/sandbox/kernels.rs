@@ -1,62 +1,32 @@
 //! What other kernels give: strace injects what they say of Landlock.
 
-use std::process::Command;
-
 use super::is_possible;
-use crate::support::Launch;
+use crate::support::prelude::*;
 
 /// What a kernel says of Landlock, as strace takes it, and the start line that follows; and whether it is all that is required.
-const KERNELS: [(&str, &str, bool); 6] = [
-    (
-        "error=ENOSYS",
-        "nothing is enforced by this kernel: it has no Landlock",
-        false,
-    ),
-    (
-        "error=EOPNOTSUPP",
-        "nothing is enforced by this kernel: it has Landlock, which is not enabled",
-        false,
-    ),
-    (
-        "retval=1",
-        "nothing is enforced by this kernel: its Landlock has no renames",
-        false,
-    ),
-    (
-        "retval=2",
-        "files, but truncate(2), not the network; Landlock ABI 2",
-        false,
-    ),
-    ("retval=3", "files, not the network; Landlock ABI 3", false),
-    ("retval=4", "files, network; Landlock ABI 4", true),
-];
+const KERNELS: &str = "
+    error=ENOSYS ; nothing is enforced by this kernel: it has no Landlock
+    error=EOPNOTSUPP ; nothing is enforced by this kernel: it has Landlock, which is not enabled
+    retval=1 ; nothing is enforced by this kernel: its Landlock has no renames
+    retval=2 ; files, but truncate(2), not the network; Landlock ABI 2
+    retval=3 ; files, not the network; Landlock ABI 3
+    retval=4 ; files, network; Landlock ABI 4 ; and that is enough";
 
 /// A server with these options on a kernel that says so.
 fn under(says: &str, args: &[&str]) -> Launch {
     let inject = format!("inject=landlock_create_ruleset:{says}:when=1");
-    let words = [
-        "strace",
-        "-D",
-        "-o",
-        "/dev/null",
-        "-e",
-        "trace=landlock_create_ruleset",
-        "-e",
-        &inject,
-    ];
+    let words = words("strace -D -o /dev/null -e trace=landlock_create_ruleset -e");
+    let words = [words, vec![&inject]].concat();
     Launch::new(args).through(&words)
 }
 
 #[test]
 fn each_kernel_gives_what_the_start_line_says() {
-    let strace = Command::new("strace")
-        .args(["-D", "-o", "/dev/null", "true"])
-        .status();
-    if !strace.is_ok_and(|status| status.success()) || !is_possible() {
-        crate::support::left_out("the sandbox of other kernels", "strace does not run here");
-        return;
-    }
-    for (says, line, is_enough) in KERNELS {
+    let can_inject = can_trace() && is_possible();
+    let what = "the sandbox of other kernels";
+    only_where!(can_inject, what, "strace does not run here");
+    for [says, line, enough] in table(KERNELS) {
+        let is_enough = !enough.is_empty();
         let mut server = under(says, &["--sandbox", "auto"]).start();
         server.store("a/b", "value");
         assert_eq!(server.get("a/b").body, b"value", "{says}");
@@ -70,18 +40,12 @@ fn each_kernel_gives_what_the_start_line_says() {
         match under(says, &["--sandbox", "require"]).start_or_end() {
             Ok(_) => assert!(is_enough, "{says}"),
             Err(ended) => {
-                assert!(
-                    !is_enough && ended.code == Some(1),
-                    "{says}: {}",
-                    ended.stderr
-                );
+                let is_right = !is_enough && ended.code == Some(1);
+                assert!(is_right, "{says}: {}", ended.stderr);
                 let starts_with = "data-server: --sandbox require: ";
                 assert!(ended.stderr.starts_with(starts_with), "{}", ended.stderr);
-                assert!(
-                    ended.stderr.contains("Linux 6.7 or later"),
-                    "{}",
-                    ended.stderr
-                );
+                let is_right = ended.stderr.contains("Linux 6.7 or later");
+                assert!(is_right, "{}", ended.stderr);
             }
         }
     }

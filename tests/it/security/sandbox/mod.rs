@@ -7,7 +7,7 @@ mod work;
 
 use data_server_testing::left_out;
 
-use crate::support::Launch;
+use crate::support::prelude::*;
 
 const REQUIRE: [&str; 2] = ["--sandbox", "require"];
 
@@ -17,11 +17,8 @@ fn is_possible() -> bool {
     match started {
         Ok(_) => true,
         Err(ended) => {
-            assert!(
-                ended.stderr.contains("--sandbox require: "),
-                "{}",
-                ended.stderr
-            );
+            let is_right = ended.stderr.contains("--sandbox require: ");
+            assert!(is_right, "{}", ended.stderr);
             left_out("the sandbox", &ended.stderr);
             false
         }

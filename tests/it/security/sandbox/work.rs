@@ -1,17 +1,9 @@
 //! The server's work in the sandbox: what it makes, reads again, removes and reaches.
 
-use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
-
-use rustix::process::Signal;
-use tempfile::TempDir;
 
 use super::{REQUIRE, is_possible};
-use crate::support::{
-    Authority, DataDir, Events, Follower, Launch, Raw, TestServer, ask, chunked, directory_only,
-    pattern,
-};
+use crate::support::prelude::*;
 
 /// Stores, reads, lists and removes values in every way.
 fn use_all(server: &TestServer) {
@@ -27,7 +19,7 @@ fn use_all(server: &TestServer) {
     raw.send(chunked([&b"in "[..], b"pieces", b""]));
     assert_eq!(raw.answer().status, 200);
     let ask = |method: &str, path: &str, lines: &str, body: &[u8]| {
-        ask(&mut server.connect(), method, path, lines, body).status
+        server.request(method, path, lines, body).status
     };
     assert_eq!(ask("PUT", "/k", "If-None-Match: *\r\n", b"x"), 412);
     assert_eq!(ask("PUT", "/new", "If-None-Match: *\r\n", b"x"), 200);
@@ -43,10 +35,8 @@ fn use_all(server: &TestServer) {
         200
     );
     assert_eq!(ask("GET", "/?delimiter=/", "", b""), 200);
-    assert_eq!(
-        ask("PUT", "/later", "Upload-Complete: ?0\r\n", b"some"),
-        201
-    );
+    let found = ask("PUT", "/later", "Upload-Complete: ?0\r\n", b"some");
+    assert_eq!(found, 201);
     for page in ["/-/metrics", "/-/ready", "/-/healthz"] {
         assert_eq!(ask("GET", page, "", b""), 200, "{page}");
     }
@@ -107,10 +97,8 @@ fn certificates_are_read_again_where_links_lead_to_others() {
     let text = |path: &Path| path.to_str().expect("text").to_owned();
     let (cert, key) = (text(&cert), text(&key));
     let args = [&REQUIRE[..], &["--tls-cert", &cert, "--tls-key", &key]].concat();
-    let server = Launch::new(&args)
-        .in_the_clear()
-        .listen("https://127.0.0.1:0")
-        .start();
+    let launch = Launch::new(&args).in_the_clear();
+    let server = launch.listen("https://127.0.0.1:0").start();
     let second = renew("second");
     server.signal(Signal::HUP);
     server.event("SIGHUP: certificates reread");

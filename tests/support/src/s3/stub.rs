@@ -49,6 +49,14 @@ pub enum Fault {
     StallAt(usize),
 }
 
+/// A store with these faults and no others.
+#[macro_export]
+macro_rules! lies {
+    ($($fault:ident),+) => {
+        $crate::s3::Lies { $($fault: true,)+ ..$crate::s3::Lies::default() }
+    };
+}
+
 /// What a store says and does not do.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(
