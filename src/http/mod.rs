@@ -29,7 +29,7 @@ pub use client::{Client, Peer};
 pub use exchange::access_log::Sampling;
 pub use exchange::connection_state::{ConnectionState, Phase};
 pub use exchange::panics::{Panicked, caught};
-pub use exchange::proven::Proven;
+pub use exchange::proven::{ClientCertificate, Proven};
 pub use request::body::Frames;
 pub use request::forwarded::TrustedProxies;
 pub use request::framing::Framing;

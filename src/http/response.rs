@@ -232,6 +232,7 @@ fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -
         Rejection::ReadOnly => (S::FORBIDDEN, "read-only"),
         Rejection::Unauthenticated { .. } => (S::UNAUTHORIZED, refusal::UNAUTHENTICATED),
         Rejection::NotAllowed(_) => (S::FORBIDDEN, refusal::NOT_ALLOWED),
+        Rejection::CertificateEnded => (S::FORBIDDEN, refusal::CERTIFICATE_ENDED),
         Rejection::BadLink(_) => (S::FORBIDDEN, refusal::BAD_LINK),
         Rejection::TooManyFailures { .. } => (S::TOO_MANY_REQUESTS, refusal::TOO_MANY_FAILURES),
         Rejection::ChecksBusy => (S::SERVICE_UNAVAILABLE, "checks-busy"),

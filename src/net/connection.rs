@@ -95,8 +95,9 @@ async fn protocol(
         return Ok(None);
     }
     context.client.tls_version = context.socket.tls().and_then(TlsSession::version);
-    if let Some(tls) = context.socket.tls() {
-        context.state.proven().set_certificate(tls.client_names());
+    let certificate = context.socket.tls();
+    if let Some(certificate) = certificate.and_then(TlsSession::client_certificate) {
+        context.state.proven().set_certificate(certificate);
     }
     let is_http2 = match context.socket.tls() {
         Some(tls) => tls.has_agreed_on(HTTP2),

@@ -192,6 +192,7 @@ impl Multiplexer<'_> {
     fn follow(&mut self, cx: &Context<'_>) -> bool {
         let command = self.context.commands.next(cx);
         let is_asked = self.context.state.is_draining()
+            || self.context.state.proven().has_ended()
             || matches!(command, Some(Command::Finish | Command::Last));
         if is_asked && matches!(self.leaving, Leaving::No) {
             self.context.state.drain();

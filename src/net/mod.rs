@@ -4,6 +4,7 @@ mod accept;
 mod accept_loop;
 mod acceptor;
 mod balance;
+mod client_certificate;
 mod closing;
 mod command;
 mod connection;

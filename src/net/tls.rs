@@ -66,16 +66,12 @@ impl Tls {
         })
     }
 
-    /// Reads the files anew; connections that begin from now on use them. Sessions are resumed still, unless clients prove
-    /// themselves: who may be others now.
+    /// Reads the files anew; connections that begin from now on use them. Sessions are resumed still.
     pub fn reload(&self) -> Result<(), TlsError> {
         if let Identity::SelfSigned(_) = self.options.identity {
             return Ok(());
         }
-        let ticketer = match self.options.clients {
-            Some(_) => aws_lc_rs::Ticketer::new()?,
-            None => Arc::clone(&self.current().ticketer),
-        };
+        let ticketer = Arc::clone(&self.current().ticketer);
         let next = Arc::new(configure(&self.options, ticketer)?);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = next;
         Ok(())
@@ -109,7 +105,11 @@ fn configure(
     let config = config.with_safe_default_protocol_versions()?;
     let config = config.with_client_cert_verifier(clients);
     let mut config = config.with_cert_resolver(Arc::new(certificates));
-    config.ticketer = ticketer;
+    // A session would be resumed without a look at the certificate of its client, which may have ended, or be of an issuer
+    // that counts no more.
+    if options.clients.is_none() {
+        config.ticketer = ticketer;
+    }
     // Tickets hold sessions; a table of them would be one lock for all reactors.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];

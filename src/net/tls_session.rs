@@ -18,10 +18,10 @@ use bytes::BufMut;
 use rustix::io::pread;
 use rustix::net::SendFlags;
 use rustls::{CommonState, HandshakeKind, ProtocolVersion, ServerConfig};
-use webpki::EndEntityCert;
 
+use super::client_certificate::client_certificate;
 use super::raw_socket::RawSocket;
-use crate::http::{Piped, Region};
+use crate::http::{ClientCertificate, Piped, Region};
 use crate::metrics::Handshake;
 use records::Records;
 
@@ -72,16 +72,9 @@ impl TlsSession {
         }
     }
 
-    /// The DNS names in the certificate of the client, if it showed one. Known once the handshake is over.
-    pub(super) fn client_names(&self) -> Vec<String> {
-        self.ask(|connection| {
-            let shown = connection
-                .peer_certificates()
-                .and_then(|shown| shown.first());
-            let shown = shown.and_then(|shown| EndEntityCert::try_from(shown).ok());
-            let names = shown.iter().flat_map(|shown| shown.valid_dns_names());
-            names.map(str::to_owned).collect()
-        })
+    /// What the client proved by a certificate, if it showed one. Known once the handshake is over.
+    pub(super) fn client_certificate(&self) -> Option<ClientCertificate> {
+        self.ask(|connection| Some(client_certificate(connection.peer_certificates()?)))
     }
 
     /// How the handshake was done, once it is over.

@@ -1,11 +1,11 @@
 //! What the client of a connection has proved, kept with the connection: it is the same for each request that claims the same.
 //!
-//! Promises that what is kept counts for nothing once the policy has been replaced, or the subject has ended.
+//! Promises that what is kept counts for nothing once the policy has been replaced, or the subject or the certificate has ended.
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::access::{Evidence, Subject};
 
@@ -62,25 +62,42 @@ struct Kept {
     proof: Rc<Proof>,
 }
 
+/// The certificate of a client, which was verified.
+#[derive(Debug)]
+pub struct ClientCertificate {
+    /// The DNS names in it.
+    pub names: Box<[String]>,
+    /// Its last second, since the epoch.
+    pub end: u64,
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Proven {
     kept: RefCell<Option<Kept>>,
     /// The field whose password was wrong, by the policy of this generation.
     refused: RefCell<Option<(Box<[u8]>, u64)>>,
-    certificate: OnceCell<Box<[String]>>,
+    certificate: OnceCell<ClientCertificate>,
 }
 
 impl Proven {
-    /// The client has shown a certificate of these names, which was verified.
-    pub fn set_certificate(&self, names: Vec<String>) {
-        let _ = self.certificate.set(names.into());
+    /// The client has shown this certificate.
+    pub fn set_certificate(&self, certificate: ClientCertificate) {
+        let _ = self.certificate.set(certificate);
+    }
+
+    /// Whether the client has shown a certificate that has ended since: a handshake would be refused now.
+    pub fn has_ended(&self) -> bool {
+        self.certificate.get().is_some_and(|certificate| {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            now.unwrap_or_default().as_secs() > certificate.end
+        })
     }
 
     /// The names of the client's certificate.
     pub(in crate::http) fn certificate_names(&self) -> impl Iterator<Item = &str> {
-        let names = self.certificate.get().map(|names| &**names);
-        names.unwrap_or_default().iter().map(String::as_str)
+        let certificate = self.certificate.get().into_iter();
+        certificate.flat_map(|certificate| certificate.names.iter().map(String::as_str))
     }
 
     /// What `field` proved before, by the policy of this `generation`.

@@ -54,7 +54,11 @@ pub(in crate::http) fn understand<'a>(
         origin: (!config.allowed.origins.is_empty()).then(origin).flatten(),
     };
     let is_foreign = || context.origin.is_none() && common.is_foreign(client);
-    let checked = common.check(head, client, &config.allowed.hosts);
+    let checked = if proven.has_ended() {
+        Err(Rejection::CertificateEnded)
+    } else {
+        common.check(head, client, &config.allowed.hosts)
+    };
     let identified = checked.and_then(|()| {
         other_store::check(head, common.presented, common.of_store, config.authorizes)?;
         if !head.method.is_safe() && is_foreign() {

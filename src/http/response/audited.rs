@@ -44,6 +44,7 @@ fn about_who(why: &Rejection) -> Option<&'static str> {
     match why {
         Rejection::Unauthenticated { .. } => Some(refusal::UNAUTHENTICATED),
         Rejection::NotAllowed(_) => Some(refusal::NOT_ALLOWED),
+        Rejection::CertificateEnded => Some(refusal::CERTIFICATE_ENDED),
         Rejection::BadLink(_) => Some(refusal::BAD_LINK),
         Rejection::TooManyFailures { .. } => Some(refusal::TOO_MANY_FAILURES),
         Rejection::CrossSite(_) => Some(refusal::CROSS_SITE),

@@ -25,6 +25,7 @@ pub(super) const INCONSISTENT_LENGTH: &str =
 /// The names of the problems that are who asks: the audit log has them, too.
 pub(super) const UNAUTHENTICATED: &str = "unauthenticated";
 pub(super) const NOT_ALLOWED: &str = "not-allowed";
+pub(super) const CERTIFICATE_ENDED: &str = "certificate-ended";
 pub(super) const BAD_LINK: &str = "bad-link";
 pub(super) const TOO_MANY_FAILURES: &str = "too-many-failures";
 pub(super) const CROSS_SITE: &str = "cross-site";
@@ -109,6 +110,7 @@ pub(super) fn ends_connection(why: &Rejection) -> bool {
             | Rejection::BadTarget
             | Rejection::CutOff
             | Rejection::FramingError(FramingError::Late)
+            | Rejection::CertificateEnded
     )
 }
 

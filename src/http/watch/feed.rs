@@ -220,7 +220,7 @@ impl Subscription {
 
     /// Whether its client has no right any more to be told of anything.
     pub(super) fn is_revoked(&mut self) -> bool {
-        !self.permission.holds()
+        self.connection.proven().has_ended() || !self.permission.holds()
     }
 
     /// The next events, at least one and about [`BATCH`] bytes at most; else has `cx` woken when there are more changes.

@@ -1,5 +1,7 @@
 //! Proves that a client certificate proves who asks.
 
+use rustls::{HandshakeKind, version};
+
 use super::{bearer, rule, subject, write};
 use crate::support::prelude::*;
 
@@ -50,4 +52,67 @@ fn a_client_is_who_its_certificate_names() {
     assert_eq!(get(&issued("ann"), &bearer("unknown")), 401);
     // A browser shows it for any page that asks.
     assert_eq!(get(&issued("ann"), "Sec-Fetch-Site: cross-site\r\n"), 403);
+}
+
+const GET: &str = "GET /key HTTP/1.1\r\nHost: t\r\n\r\n";
+
+/// A server that lets the subject of a certificate of ann read, and all others who prove nothing not.
+fn for_ann(dir: &DataDir, authority: &Authority, clients: &Authority) -> TestServer {
+    let text = "[[subject]]\nname = \"ann\"\ncertificate = \"ann.example\"\n".to_owned();
+    let access = write(dir, &(text + &rule("ann", "", &["read"])));
+    let own = authority.issue("own", &["localhost", "127.0.0.1"]);
+    let ca = clients.file();
+    let options = [
+        "--access",
+        access.to_str().expect("text"),
+        "--tls-client-ca",
+        ca.to_str().expect("text"),
+        "--tls-client-auth",
+        "allow",
+    ];
+    let launch = Launch::new(&[&own.options()[..], &options].concat());
+    launch.on(dir).listen("https://127.0.0.1:0").start()
+}
+
+#[test]
+fn a_certificate_ends_with_its_date_on_a_kept_connection() {
+    let dir = DataDir::temporary();
+    let (authority, clients) = (Authority::new(), Authority::new());
+    let server = for_ann(&dir, &authority, &clients);
+    // Long enough for a first request on a machine that others use, too.
+    let short = clients.issue_for("short", &["ann.example"], Duration::from_secs(15));
+    let mut kept = Raw::connect_tls(server.addr, &authority.client().with(&short));
+    assert_eq!(kept.ask(GET).status, 404);
+    let mut refused = None;
+    eventually("it has ended", || {
+        let answer = kept.ask(GET);
+        let has_ended = answer.status != 404;
+        refused = has_ended.then_some(answer);
+        has_ended
+    });
+    let refused = refused.expect("an answer");
+    assert_eq!(refused.status, 403, "{refused:?}");
+    let closes = refused.header("connection");
+    assert_eq!(closes, by_protocol(Some("close"), None));
+    // With another one the same client is served.
+    let next = clients.issue("next", &["ann.example"]);
+    let mut next = Raw::connect_tls(server.addr, &authority.client().with(&next));
+    assert_eq!(next.ask(GET).status, 404);
+}
+
+#[test]
+fn a_certificate_is_proved_anew_by_each_connection() {
+    let dir = DataDir::temporary();
+    let (authority, clients) = (Authority::new(), Authority::new());
+    let server = for_ann(&dir, &authority, &clients);
+    let ann = clients.issue("ann", &["ann.example"]);
+    for versions in [&[&version::TLS13][..], &[&version::TLS12]] {
+        let client = authority.client().versions(versions).with(&ann);
+        for _ in 0..3 {
+            let mut raw = Raw::connect_tls(server.addr, &client);
+            assert_eq!(raw.ask(GET).status, 404);
+            let kind = raw.look(|tls| tls.handshake_kind());
+            assert_eq!(kind, Some(HandshakeKind::Full));
+        }
+    }
 }

@@ -28,7 +28,7 @@ fn a_client_is_served_by_its_certificate() {
         assert_eq!(is_served(&client), auth == "allow", "{auth}: none");
         let old = client.versions(&[&version::TLS12]);
         assert_eq!(is_served(&old), auth == "allow", "{auth}: none, by TLS 1.2");
-        // A session of one that was served is resumed.
+        // One that was served is served again.
         let good = client.with(&good);
         assert!((0..3).all(|_| is_served(&good)), "{auth}");
     }

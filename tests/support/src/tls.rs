@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -65,10 +66,25 @@ impl Authority {
     /// One that ends with the beginning of this year.
     #[track_caller]
     pub fn issue_until(&self, file: &str, names: &[&str], year: i32) -> Issued {
+        let since = date_time_ymd(year, 1, 1) - date_time_ymd(1970, 1, 1);
+        self.issue_until_second(file, names, since.whole_seconds())
+    }
+
+    /// One that ends so long from now.
+    #[track_caller]
+    pub fn issue_for(&self, file: &str, names: &[&str], life: Duration) -> Issued {
+        let end = SystemTime::now() + life;
+        let since = end.duration_since(UNIX_EPOCH).expect("a time of this age");
+        let second = i64::try_from(since.as_secs()).expect("a time of this age");
+        self.issue_until_second(file, names, second)
+    }
+
+    fn issue_until_second(&self, file: &str, names: &[&str], second: i64) -> Issued {
         let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("names");
         params.not_before = date_time_ymd(2000, 1, 1);
-        params.not_after = date_time_ymd(year, 1, 1);
+        let since = Duration::from_secs(second.unsigned_abs());
+        params.not_after = date_time_ymd(1970, 1, 1) + since;
         params.extended_key_usages = vec![
             ExtendedKeyUsagePurpose::ServerAuth,
             ExtendedKeyUsagePurpose::ClientAuth,
@@ -121,6 +137,7 @@ pub struct TlsClient {
     pub config: Arc<ClientConfig>,
     pub name: ServerName<'static>,
     authority: CertificateDer<'static>,
+    versions: Vec<&'static SupportedProtocolVersion>,
 }
 
 impl TlsClient {
@@ -151,6 +168,7 @@ impl TlsClient {
             config: Arc::new(config),
             name: ServerName::try_from("127.0.0.1").expect("a name"),
             authority: authority.clone(),
+            versions: versions.to_vec(),
         }
     }
 
@@ -161,7 +179,7 @@ impl TlsClient {
 
     /// The same, with a certificate of its own.
     pub fn with(&self, own: &Issued) -> Self {
-        Self::new(&self.authority, rustls::ALL_VERSIONS, Some(own))
+        Self::new(&self.authority, &self.versions, Some(own))
     }
 
     /// The same, which asks for this name.
