@@ -31,7 +31,13 @@ impl Driver {
         None
     }
 
+    /// One that picked a port of IPv4 which another program has of IPv6 ends at once: then another is tried.
     fn spawn() -> Self {
+        let mut tries = (0..5).filter_map(|_| Self::try_spawn());
+        tries.next().expect("chromedriver says that it has started")
+    }
+
+    fn try_spawn() -> Option<Self> {
         let mut child = Command::new("chromedriver")
             .arg("--port=0")
             .stdin(Stdio::null())
@@ -41,10 +47,11 @@ impl Driver {
             .expect("chromedriver");
         let out = child.stdout.take().expect("its standard output");
         let port = port(BufReader::new(out));
-        Self {
+        let started = Self {
             child,
-            addr: SocketAddr::from(([127, 0, 0, 1], port)),
-        }
+            addr: SocketAddr::from(([127, 0, 0, 1], port.unwrap_or(0))),
+        };
+        port.is_some().then_some(started)
     }
 
     pub(crate) fn url(&self) -> String {
@@ -97,8 +104,8 @@ impl Drop for Driver {
     }
 }
 
-/// The port that the driver says it listens on. What it says is read to its end: a driver that cannot write it ends too.
-fn port(out: impl BufRead + Send + 'static) -> u16 {
+/// The port that the driver says it listens on, if it does before it ends. What it says is read to its end: a driver that cannot write it ends too.
+fn port(out: impl BufRead + Send + 'static) -> Option<u16> {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {
         for line in out.lines().map_while(Result::ok) {
@@ -107,6 +114,5 @@ fn port(out: impl BufRead + Send + 'static) -> u16 {
             }
         }
     });
-    let all = receive.recv_timeout(DEADLINE);
-    all.expect("chromedriver says that it has started")
+    receive.recv_timeout(DEADLINE).ok()
 }
