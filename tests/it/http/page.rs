@@ -233,6 +233,7 @@ fn a_browser_that_asks_for_a_folder_is_led_to_its_page() {
             assert_eq!(get("/album", accept), (404, None));
         }
     }
+    directory_only!("--compat");
     let compat = TestServer::start(&["--compat"]);
     let got = ask(&mut compat.connect(), "GET", "/album", CHROMIUM, b"");
     assert_eq!(got.status, 404);
