@@ -13,7 +13,7 @@ const AHEAD: u64 = 8;
 /// Which of several reactors a connection is handed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Balance {
-    /// Each in turn, but none that is [`AHEAD`].
+    /// Each in turn, but none that is far ahead of another.
     RoundRobin,
     /// The one that has the fewest open.
     LeastConnections,
