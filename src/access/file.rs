@@ -207,8 +207,8 @@ impl Reading<'_> {
         Ok(LinkKey::new(secret, prefix, subject))
     }
 
-    /// Each name of a rule or a link key that no subject has becomes a warning. Such a name gives nobody a right. A file that is
-    /// refused for it would keep alive what its writer has just revoked, by taking the subject out.
+    /// Warns of each name in a rule or a link key that no subject has. Such a name gives nobody a right. The file is not refused for
+    /// it: an operator revokes a right by removing the subject, and the old rules would stay in force.
     fn check_names(&self, file: &File, policy: &mut Policy) -> Result<(), BadAccess> {
         let reserved = HashSet::from([Rule::EVERY_SUBJECT, Rule::ANONYMOUS]);
         let mut unknown = Vec::new();

@@ -51,8 +51,8 @@ pub(super) struct Network {
     /// Where to listen; repeat for more. An address and a port, of which 0 picks a free one, and :8080 is all addresses;
     /// unix:PATH, a socket in the file system; or fd:3, a listening socket that is open already. With https:// before an
     /// address, or https+ before the others, it is for TLS; with proxy+ before that, for a proxy, which begins each connection
-    /// with a header of the PROXY protocol, version 1 or 2, that says whom it is for [default: the sockets that a service manager passes, else
-    /// 127.0.0.1:8080]
+    /// with a header of the PROXY protocol, version 1 or 2, that says whom it is for [default: the sockets that a service
+    /// manager passes, else 127.0.0.1:8080]
     #[arg(
         long,
         visible_alias = "bind",

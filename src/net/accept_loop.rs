@@ -1,8 +1,9 @@
 //! Accepting: one loop for each listener, on the acceptor's thread or on a reactor's own.
 //!
 //! It waits for no client, no handshake and no reactor. What fails because of one peer is skipped. What fails because of
-//! this machine pauses accepting for a moment, again and again, and never ends it. It ends when the server drains:
-//! no client begins a connection then, and those that have begun one are still served, unless the listener outlives this process.
+//! this machine pauses accepting for a moment, again and again, and never ends it. It ends when the server drains: no
+//! client begins a connection then, and those that have begun one are still served, unless the listener outlives this
+//! process.
 
 use std::io;
 use std::net::TcpStream;
@@ -23,7 +24,7 @@ use crate::http::{Client, Peer};
 /// So many connections in a row are accepted, or begun with, before the other tasks of the thread have their turn.
 const ACCEPT_BATCH: usize = 32;
 
-/// How long a connection that has begun when the server drains has to come into the queue: a round trip.
+/// How long a handshake of TCP that has begun before the drain may take to end: a round trip.
 const HANDSHAKE: Duration = Duration::from_millis(100);
 
 /// What remains of an [`ACCEPT_BATCH`].

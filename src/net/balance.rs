@@ -6,14 +6,14 @@ use super::connection_limit::Permit;
 use crate::http::Client;
 use crate::metrics::ReactorCounters;
 
-/// A reactor that has so many connections more than another has its turn later: where kept connections and short ones come in
-/// turn, one reactor would get all that stay.
+/// A reactor that has this many connections more than the next one misses its turn. Otherwise one reactor gets all that stay
+/// when long and short connections arrive in turn.
 const AHEAD: u64 = 8;
 
 /// Which of several reactors a connection is handed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Balance {
-    /// Each in turn, but none that is far ahead of another.
+    /// Each in turn, but for one that is far ahead of the next.
     RoundRobin,
     /// The one that has the fewest open.
     LeastConnections,
@@ -64,14 +64,16 @@ impl<T: Target> Targets<T> {
     /// The reactor for the next connection: the one whose turn it is, or the one with the fewest, in turn among equals.
     pub(super) fn take_turn(&mut self) -> &T {
         let count = self.reactors.len();
-        let most_more = match self.balance {
-            Balance::RoundRobin => AHEAD - 1,
-            Balance::LeastConnections => 0,
-        };
+        let turns = (0..count).map(|i| (self.turn + i) % count);
         let active = |i: usize| self.reactors[i].counters().active();
-        let most = (0..count).map(active).min().unwrap_or(0) + most_more;
-        let mut turns = (0..count).map(|i| (self.turn + i) % count);
-        let picked = turns.find(|&i| active(i) <= most).unwrap_or(self.turn);
+        let picked = match self.balance {
+            Balance::RoundRobin => {
+                let next = (self.turn + 1) % count;
+                let is_ahead = active(self.turn) >= active(next) + AHEAD;
+                if is_ahead { next } else { self.turn }
+            }
+            Balance::LeastConnections => turns.min_by_key(|&i| active(i)).unwrap_or(self.turn),
+        };
         self.turn = (picked + 1) % count;
         &self.reactors[picked]
     }

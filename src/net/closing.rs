@@ -17,27 +17,31 @@ use super::command::Command;
 use super::connection_context::ConnectionContext;
 use super::resting;
 
-/// How long the peer has for what ends a connection or a stream.
+/// How long the peer has to acknowledge the end of a connection or a stream.
 pub(super) const LINGER: Duration = Duration::from_secs(2);
 
 /// How much of what a refused stream sends is read and dropped, in bytes.
 pub(super) const MOST_DROPPED: usize = 1 << 20;
 
-/// How long a client is read that goes on sending.
-const LONGEST: Duration = Duration::from_secs(30);
+/// How long a client of HTTP/1 may go on sending a request that was refused.
+pub(super) const LONGEST: Duration = Duration::from_secs(30);
 
-/// How long one is waited for that sends nothing.
+/// How long the server waits for such a client when it sends nothing.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// After so many bytes dropped, in bytes, a client waits for a [`PAUSE`].
+/// The server pauses for [`PAUSE`] after it has dropped this many bytes.
 const STEP: usize = 1 << 20;
 
 /// With [`STEP`], 20 MiB a second.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Shuts the connection down in order. A client that has sent more than was read, or `may_send_on`, is read for a while:
+/// Shuts the connection down in order. A client that has sent more than was read, or `may_send_on`, is read for `longest`:
 /// closing with bytes unread would reset the connection, and the client might never see its response.
-pub(super) async fn close(context: &ConnectionContext<'_>, may_send_on: bool) -> io::Result<()> {
+pub(super) async fn close(
+    context: &ConnectionContext<'_>,
+    may_send_on: bool,
+    longest: Duration,
+) -> io::Result<()> {
     let (writer, socket) = (&context.writer, context.socket.raw());
     if context.socket.tls().is_some() {
         let closed = poll_fn(|cx| writer.poll_close(cx));
@@ -51,13 +55,18 @@ pub(super) async fn close(context: &ConnectionContext<'_>, may_send_on: bool) ->
         return Ok(());
     }
     socket.with(|socket| Ok(shutdown(socket, Shutdown::Write)?))?;
-    linger(context).await
+    let longest = if context.state.is_draining() {
+        LINGER
+    } else {
+        longest
+    };
+    linger(context, longest).await
 }
 
-/// Drops what the client sends, until it ends or its time is over. A drain, and a client that waits for this one's place, leave
-/// it [`LINGER`].
-async fn linger(context: &ConnectionContext<'_>) -> io::Result<()> {
-    let mut end = pin!(sleep(LONGEST));
+/// Drops what the client sends, until it ends or the time is over. During a drain, or when another client waits for its place,
+/// it has [`LINGER`].
+async fn linger(context: &ConnectionContext<'_>, longest: Duration) -> io::Result<()> {
+    let mut end = pin!(sleep(longest));
     let mut dropped = 0;
     loop {
         let some = poll_fn(|cx| {

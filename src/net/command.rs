@@ -21,7 +21,9 @@ pub(super) enum Command {
     Rest,
     /// Close: the head of a request did not arrive in time.
     LateHead,
-    /// Give up: the peer is over this limit with a body.
+    /// Cut: a response is made for a client that has closed its side, and may have gone.
+    Abandon,
+    /// Stop waiting: the peer is over this limit with a body.
     TooSlow(TimeLimit),
 }
 
@@ -81,10 +83,11 @@ mod tests {
         }
     }
 
-    const WEIGHTY: [Command; 4] = [
+    const WEIGHTY: [Command; 5] = [
         Command::Finish,
         Command::Last,
         Command::LateHead,
+        Command::Abandon,
         Command::TooSlow(TimeLimit::Rate),
     ];
 

@@ -1,9 +1,9 @@
 //! One connection, from the first byte to an orderly close: a loop with one owner of the socket at a time.
 //!
-//! Where a proxy says whom it is for, that comes first. It rests, with no buffers, until a request begins. hyper then reads requests and answers them. A long body takes the
-//! socket over: hyper is dropped, the connection moves the body itself, and a new hyper goes on behind it. Promises that the
-//! connection ends within its limits whatever the peer does, and that a request being answered when the server drains is
-//! answered.
+//! On a listener for proxies, a header says first whom the connection is for. The connection rests, with no buffers, until a
+//! request begins. hyper then reads requests and answers them. A long body takes the socket over: hyper is dropped, the
+//! connection moves the body itself, and a new hyper goes on behind it. Promises that the connection ends within its limits whatever the peer does, and that a request
+//! being answered when the server drains is answered.
 
 use std::future::poll_fn;
 use std::io;
@@ -14,7 +14,7 @@ use std::task::Poll;
 use bytes::BytesMut;
 use hyper_util::rt::TokioIo;
 
-use super::closing;
+use super::closing::{self, LINGER, LONGEST};
 use super::command::Command;
 use super::connection_context::ConnectionContext;
 use super::connection_limit::Permit;
@@ -72,9 +72,10 @@ async fn run(context: &mut ConnectionContext<'_>) -> Result<(), ConnectionError>
         None => true,
     };
     // A client of HTTP/2 says this and that (PING, WINDOW_UPDATE) when its last request has been answered.
-    let may_send_on = !received.is_empty() || matches!(protocol, Some(Protocol::Http2));
+    let is_http2 = matches!(protocol, Some(Protocol::Http2));
+    let longest = if is_http2 { LINGER } else { LONGEST };
     if is_orderly {
-        closing::close(context, may_send_on).await?;
+        closing::close(context, is_http2 || !received.is_empty(), longest).await?;
     }
     Ok(())
 }

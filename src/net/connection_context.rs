@@ -43,6 +43,7 @@ impl<'a> ConnectionContext<'a> {
             Some(Command::Last) if self.state.phase() == Phase::Watching => self.state.drain(),
             Some(Command::Last) => self.state.close_after_response(),
             Some(Command::Finish) => self.state.drain(),
+            Some(Command::Abandon) => return false,
             Some(Command::TooSlow(limit)) => {
                 self.reactor.exceeds(limit, self.client);
                 return self.state.give_up_body();

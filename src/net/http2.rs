@@ -123,7 +123,9 @@ async fn begin(
         .max_send_buffer_size(MOST_QUEUED);
     let mut handshake = pin!(builder.handshake(io));
     poll_fn(|cx| match context.commands.next(cx) {
-        Some(Command::LateHead | Command::TooSlow(_) | Command::Finish) => Poll::Ready(Err(Cut)),
+        Some(Command::LateHead | Command::Abandon | Command::TooSlow(_) | Command::Finish) => {
+            Poll::Ready(Err(Cut))
+        }
         command => {
             if command == Some(Command::Last) {
                 context.state.drain();

@@ -89,8 +89,9 @@ impl Listeners {
     }
 }
 
-/// A filter of segments that drops those with SYN, by the 14th byte of their header (RFC 9293, section 3.1). Their clients try
-/// again, and are refused then: a socket that is closed resets the connections in its queue, and those on their way into it.
+/// A socket filter that drops segments with SYN, by the 14th byte of their header (RFC 9293, section 3.1). It keeps new
+/// connections out while the last ones are accepted: closing the socket resets what is in its queue or in a handshake. A
+/// client that was kept out sends its SYN again, and is refused.
 const NO_SYN: [SockFilter; 4] = [
     SockFilter::new(0x30, 0, 0, 13),       // load the flags
     SockFilter::new(0x45, 0, 1, 0x02),     // if SYN is among them

@@ -30,8 +30,8 @@ use crate::drain::Draining;
 use crate::http::ServiceBuilder;
 use crate::metrics::ReactorCounters;
 
-/// Before it drains: how long clients have to send one more request, whose response says that the connection closes. A client
-/// that sends a request while its idle connection is closed cannot know whether it was read.
+/// Before it closes idle connections, the reactor answers one more request on each for this long, with `Connection: close`. A
+/// client whose request meets the close of an idle connection cannot know whether it was read.
 const LAME_DUCK: Duration = Duration::from_millis(500);
 
 /// What a reactor is made of.
@@ -243,10 +243,9 @@ async fn serve_connection(accepted: Accepted, reactor: Rc<Reactor>) {
     let Accepted {
         socket,
         client,
-        permit,
+        // Dropped after the connection is counted as finished, which is what the next one is balanced by.
+        mut permit,
     } = accepted;
-    // Dropped after the connection is counted as finished, which is what the next one is balanced by.
-    let mut permit = permit;
     let _finished = Finished(reactor.counters());
     if let Some(socket) = reactor.accept(socket, client) {
         connection::serve(socket, client, &mut permit, &reactor).await;

@@ -1,8 +1,8 @@
 //! The time limits of connections: which are exceeded, and what follows.
 //!
 //! Pure. Only time spent waiting for the peer counts: a slow disk is never the client's fault, and an honest transfer
-//! has no deadline. To be slow and to pause are two things, with a limit each. One exception: a client that has closed its side may have gone, and what only it would read is not
-//! computed for long.
+//! has no deadline. A slow transfer and a pause have a limit each. One exception: a client that has closed its side may have
+//! gone, and what only it would read is not computed for long.
 
 use std::time::Duration;
 
@@ -31,10 +31,10 @@ const HALF_CLOSED: Duration = Duration::from_secs(60);
 /// What [`Limits::min_rate`] is averaged over.
 pub const RATE_WINDOW: Duration = Duration::from_secs(10);
 
-/// What moves nothing for longer than this is a pause, of which a rate knows so much.
+/// The most of one pause that counts in the rate.
 const LONGEST_STEP: Duration = Duration::from_secs(1);
 
-/// How long a peer may pause whatever it is short of: one that has paused for so long makes room for others.
+/// After a pause of this length, a connection is closed when another client waits for its place.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a connection keeps its buffers between requests. A client that asks again soon finds them there.
@@ -61,9 +61,9 @@ pub(super) struct Observed {
     rests: bool,
     /// Bytes moved when it was looked at last.
     moved: u64,
-    /// How long none has moved, while they were waited for.
+    /// How long the connection has waited since bytes moved last.
     paused: Duration,
-    /// How much of the current rate window is over, without pauses.
+    /// Time in the current rate window, without pauses.
     judged: Duration,
     /// Bytes moved before the current rate window.
     moved_before: u64,
@@ -84,7 +84,7 @@ impl Observed {
         }
     }
 
-    /// How long it has paused, if that is so long that it makes room for others.
+    /// The length of the current pause, once it has reached [`PATIENCE`].
     pub(super) fn makes_room(&self, connection: &ConnectionState) -> Option<Duration> {
         let is_paused = connection.waits_for_peer() && connection.progress().moved() == self.moved;
         (is_paused && self.paused >= PATIENCE).then_some(self.paused)
@@ -125,7 +125,7 @@ impl Observed {
             }
             Phase::Head => over(limits.header_timeout).then_some(Command::LateHead),
             Phase::Serving if connection.may_be_alone() => {
-                over(HALF_CLOSED).then_some(Command::TooSlow(TimeLimit::Body))
+                over(HALF_CLOSED).then_some(Command::Abandon)
             }
             Phase::Serving | Phase::Watching | Phase::Multiplexing => None,
         }
@@ -143,7 +143,8 @@ impl Observed {
         (self.since, self.rests) = (now, false);
     }
 
-    /// Which limit a peer is over that sends nothing of a body, or takes nothing, `tick` after it was looked at last.
+    /// The limit that a peer exceeds while its connection waits to receive or send a body. A `tick` has passed since the last
+    /// check.
     fn check_body(
         &mut self,
         connection: &ConnectionState,
@@ -184,8 +185,8 @@ mod tests {
         };
         let (start, tick) = (Instant::now(), Duration::from_secs(1));
         for (method, command) in [
-            (Method::GET, Some(Command::TooSlow(TimeLimit::Body))),
-            (Method::HEAD, Some(Command::TooSlow(TimeLimit::Body))),
+            (Method::GET, Some(Command::Abandon)),
+            (Method::HEAD, Some(Command::Abandon)),
             (Method::PUT, None),
             (Method::DELETE, None),
         ] {

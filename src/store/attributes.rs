@@ -1,9 +1,9 @@
 //! What is kept beside a value, in extended attributes of its file: its media type, other fields, and digests once computed.
 //!
 //! `user.mime_type` is the convention that desktops and other servers share. What the fields mean is known to their
-//! reader alone. A digest is kept with what the file is known by, and counts only while that holds: times of files repeat in the
-//! field (mtime 1 of Nix, whole seconds of tar), so its length, and whether anything has happened to it since, count too. Attributes
-//! are a convenience: where the file system has none, values are stored and answered all the same.
+//! reader alone. A digest is kept with the version, the length and the time at which it was kept, and counts while the file has
+//! both and has not changed since. The version alone is not enough: modification times repeat (mtime 1 of Nix, whole seconds of
+//! tar). Attributes are a convenience: where the file system has none, values are stored and answered all the same.
 
 use std::os::fd::AsFd;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -26,7 +26,8 @@ const MAX_MEDIA_TYPE: usize = 255;
 /// The most bytes of fields that are read back. With all else they fit in the one block that ext4 has for attributes.
 pub const MAX_FIELDS: usize = 2048;
 
-/// A file that was changed this long after its digest was kept, in seconds, is another: until then it may be given its name.
+/// In seconds: a digest is stale if the file's ctime is this much later than the time at which the digest was kept. Publishing
+/// the file changes its ctime within that time.
 const TO_PUBLISH: i64 = 5;
 
 /// What an upload leaves beside its value.

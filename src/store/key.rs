@@ -95,7 +95,7 @@ impl<'a> Key<'a> {
         self.0.rsplit_once('/').map_or("", |(folder, _)| folder)
     }
 
-    /// The last segment: the name of its file in the folder.
+    /// The last segment: the name of the file in its folder.
     pub fn name(&self) -> &str {
         self.0.rsplit_once('/').map_or(&self.0, |(_, name)| name)
     }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
 
-/// So many folders are remembered; others are told each time.
+/// The most folders that are remembered. Any other is in the log each time.
 const MOST: usize = 1000;
 
 /// See the module.
@@ -15,7 +15,7 @@ const MOST: usize = 1000;
 pub(super) struct LeftOut(Mutex<BTreeSet<Box<str>>>);
 
 impl LeftOut {
-    /// Whether the folder `path` is left out, which cannot be opened for the reason `errno`.
+    /// Whether the folder `path` is left out, in which a call has failed with `errno`.
     pub(super) fn has(&self, path: &str, errno: Errno) -> bool {
         let is_left_out = matches!(
             errno,
@@ -27,7 +27,7 @@ impl LeftOut {
         is_left_out
     }
 
-    /// The folder `path` can be read.
+    /// A value in the folder `path` was found. To open the folder is not enough: without the right to search it, each look-up fails.
     pub(super) fn forget(&self, path: &str) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.remove(path) {

@@ -249,7 +249,8 @@ impl ConnectionState {
         &self.flush
     }
 
-    /// Waits no longer for the body of the request under way, of which the client can still be told; false where it cannot be.
+    /// Stops waiting for the body of the request, so that the client gets a 408. False if it is too late for one: the response has
+    /// begun, or this was called before.
     pub fn give_up_body(&self) -> bool {
         let progress = &self.progress;
         let can_be_told = self.waits_for_peer() && !progress.is_writing();

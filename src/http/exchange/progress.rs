@@ -34,12 +34,12 @@ impl Progress {
         self.reading.get()
     }
 
-    /// What has not arrived by now is not waited for any more.
+    /// Stops waiting for the rest of the body.
     pub fn give_up(&self) {
         self.given_up.set(true);
     }
 
-    /// Whether what has not arrived is not waited for.
+    /// Whether the rest of the body is not waited for.
     pub fn is_given_up(&self) -> bool {
         self.given_up.get()
     }

@@ -33,7 +33,7 @@ pub(in crate::http) enum Operation<'a> {
     Get {
         key: Key<'a>,
         options: Option<Box<GetOptions>>,
-        /// Where there is no value, there may be a folder to look at.
+        /// A browser opens the address: if there is no value, there may be a folder to show.
         by_browser: bool,
     },
     /// Store the body, of `len` bytes where the head tells.

@@ -166,7 +166,7 @@ pub(in crate::http) struct FormHalted {
 }
 
 impl Outcome {
-    /// The same of a request whose body was not waited for any longer.
+    /// The outcome of a request whose body did not arrive in time: a body that was cut off becomes one that is late.
     pub(in crate::http) fn of_late_body(self) -> Self {
         match self {
             Self::Refused(Rejection::CutOff) | Self::Failed(store::Error::Incomplete) => {

@@ -179,13 +179,14 @@ impl Handler {
                 by_browser,
             } => {
                 let options = options.as_deref();
+                let folder = by_browser.then(|| key.clone());
                 let found = match &*self.store {
                     Store::Directory(directory) => self.get(directory, &key, options).await?,
-                    Store::S3(s3) => self.get_remote(s3, key.clone(), options, wants).await?,
+                    Store::S3(s3) => self.get_remote(s3, key, options, wants).await?,
                 };
-                match found {
-                    Outcome::NoValue if by_browser => self.folder_of(&key, proof).await,
-                    found => Ok(found),
+                match (found, folder) {
+                    (Outcome::NoValue, Some(folder)) => self.folder_of(&folder, proof).await,
+                    (found, _) => Ok(found),
                 }
             }
             Operation::Put { key, len, options } => {

@@ -110,6 +110,10 @@ impl Exchange {
                         return Poll::Ready(());
                     }
                 }
+                Some(Command::Abandon) => {
+                    self.stream.reset(Reason::CANCEL);
+                    return Poll::Ready(());
+                }
                 // What has no end of its own ends.
                 Some(Command::Finish | Command::Last) => self.state.drain(),
                 _ => {}

@@ -25,7 +25,11 @@ impl<'d> Entries<'d> {
         };
         match look_up(folder, key.name()) {
             Err(errno) if !key.is_flat() && left_out.has(key.folder(), errno) => Ok(Entry::Absent),
-            entry => entry.map_err(Failure::errno_while("look up")),
+            Err(errno) => Err(Failure::errno_while("look up")(errno)),
+            Ok(entry) => {
+                left_out.forget(key.folder());
+                Ok(entry)
+            }
         }
     }
 
@@ -40,10 +44,7 @@ impl<'d> Entries<'d> {
 /// The folder `path`, if it is there and can be read.
 pub(super) fn open<'d>(dir: &'d Dir, path: &str) -> Result<Option<Folder<'d>>, Failure> {
     match dir.folder(path) {
-        Ok(folder) => {
-            dir.left_out().forget(path);
-            Ok(Some(folder))
-        }
+        Ok(folder) => Ok(Some(folder)),
         Err(errno) if is_no_folder(errno) || dir.left_out().has(path, errno) => Ok(None),
         Err(errno) => Err(Failure::errno_while("open the folder")(errno)),
     }

@@ -55,7 +55,7 @@ fn a_refused_client_that_sends_everything_first_gets_the_answer() {
                 let mut connection = server.connect();
                 connection.send(put_head("k", body.len()));
                 connection.send(&body[..10 << 20]);
-                std::thread::sleep(Duration::from_secs(pause));
+                std::thread::sleep(Duration::from_secs(pause)); // a pause is what is tested
                 connection.send(&body[10 << 20..]);
                 assert_eq!(connection.answer().status, 403);
             });

@@ -138,7 +138,7 @@ fn a_client_that_pauses_for_less_than_body_timeout_is_served() {
             reader.send(GET_LARGE);
             assert_eq!(reader.head().length(), LARGE);
             let mut got = reader.take(1 << 20);
-            thread::sleep(LONGER_THAN_A_WINDOW);
+            thread::sleep(LONGER_THAN_A_WINDOW); // a pause is what is tested
             got.extend(reader.take(LARGE - got.len()));
             assert!(got == large, "a reader that paused got another value");
         });

@@ -300,6 +300,33 @@ fn a_folder_whose_rights_change_is_listed_as_they_are() {
     }
 }
 
+/// A folder that can be read and not searched opens, and each look-up in it fails.
+#[test]
+fn a_folder_that_cannot_be_searched_is_left_out_of_listings_and_told_once() {
+    directory_only!("rights of folders");
+    let dir = DataDir::in_memory();
+    for key in ["a", "closed/k", "z"] {
+        dir.place(key, "v");
+    }
+    let set = |mode| {
+        let set = fs::set_permissions(dir.file("closed"), Permissions::from_mode(mode));
+        set.expect("a mode");
+    };
+    set(0o744);
+    let server = needed!(served_by_nobody(
+        &dir,
+        "folders without the right to search"
+    ));
+    for _ in 0..3 {
+        assert_eq!(listed(&server, "?limit=10"), ["a", "z"]);
+    }
+    set(0o755);
+    assert_eq!(listed(&server, "?limit=10"), ["a", "closed/k", "z"]);
+    server.event("listings have a folder again");
+    let told = server.events("listings leave a folder out that cannot be read");
+    assert_eq!(told.len(), 1, "{told:?}");
+}
+
 /// Each listing above it was 500.
 #[test]
 fn a_mount_that_is_dead_is_left_out_of_listings_and_told_once() {
