@@ -57,6 +57,8 @@ pub(super) struct Observed {
     requests: u64,
     /// When this phase was first seen.
     since: Instant,
+    /// When it was looked at last, or a request began after that.
+    looked: Instant,
     /// It was asked to rest in this phase.
     rests: bool,
     /// Bytes moved when it was looked at last.
@@ -76,6 +78,7 @@ impl Observed {
             phase: connection.phase(),
             requests: connection.requests(),
             since: now,
+            looked: now,
             rests: false,
             moved: 0,
             paused: Duration::ZERO,
@@ -110,9 +113,12 @@ impl Observed {
         if self.has_changed(connection) {
             self.observe(connection, now);
         }
+        // No limit ends early. A machine that was suspended is no pause of the peer: it counts as one tick.
+        let elapsed = now.duration_since(self.looked).min(tick);
+        self.looked = now;
         if connection.waits_for_peer() {
             let nudge = connection.progress().is_writing().then_some(Command::Nudge);
-            let limit = self.check_body(connection, tick, limits);
+            let limit = self.check_body(connection, elapsed, limits);
             return limit.map(Command::TooSlow).or(nudge);
         }
         let over = |limit: Duration| !limit.is_zero() && now.duration_since(self.since) >= limit;
@@ -138,26 +144,26 @@ impl Observed {
             self.moved = connection.progress().moved();
             self.moved_before = self.moved;
             (self.paused, self.judged) = (Duration::ZERO, Duration::ZERO);
+            self.looked = now;
         }
         (self.phase, self.requests) = (connection.phase(), connection.requests());
         (self.since, self.rests) = (now, false);
     }
 
-    /// The limit that a peer exceeds while its connection waits to receive or send a body. A `tick` has passed since the last
-    /// check.
+    /// The limit that a peer exceeds while its connection waits to receive or send a body, `elapsed` after the last check.
     fn check_body(
         &mut self,
         connection: &ConnectionState,
-        tick: Duration,
+        elapsed: Duration,
         limits: &Limits,
     ) -> Option<TimeLimit> {
         let moved = connection.progress().moved();
         if moved == self.moved {
-            self.paused += tick;
+            self.paused += elapsed;
             let is_over = !limits.body_timeout.is_zero() && self.paused >= limits.body_timeout;
             return is_over.then_some(TimeLimit::Body);
         }
-        self.judged += tick + self.paused.min(LONGEST_STEP);
+        self.judged += elapsed + self.paused.min(LONGEST_STEP);
         (self.moved, self.paused) = (moved, Duration::ZERO);
         if self.judged < RATE_WINDOW {
             return None;
@@ -196,5 +202,32 @@ mod tests {
             assert_eq!(check(HALF_CLOSED / 2), None, "{method}");
             assert_eq!(check(HALF_CLOSED), command, "{method}");
         }
+    }
+
+    /// It counted a whole tick for a request that had just begun: a pause ended a tick before its limit.
+    #[test]
+    fn no_pause_ends_before_its_limit_and_a_suspended_machine_is_no_pause() {
+        let (limit, tick) = (Duration::from_secs(2), Duration::from_millis(250));
+        let limits = Limits {
+            header_timeout: Duration::ZERO,
+            idle_timeout: Duration::ZERO,
+            body_timeout: limit,
+            min_rate: 0,
+        };
+        let start = Instant::now();
+        let connection = ConnectionState::receiving(&Method::PUT);
+        let mut observed = Observed::new(&connection, start);
+        let mut check = |after| observed.check(&connection, start + after, tick, &limits);
+        let over = Some(Command::TooSlow(TimeLimit::Body));
+        // The first tick comes soon after the request.
+        let first = tick / 5;
+        for n in 0..8 {
+            assert_eq!(check(first + n * tick), None, "{n}");
+        }
+        assert_eq!(check(first + 8 * tick), over);
+        connection.progress().count(1);
+        let later = Duration::from_secs(100);
+        assert_eq!(check(later), None);
+        assert_eq!(check(later * 2), None);
     }
 }

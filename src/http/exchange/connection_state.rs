@@ -302,6 +302,15 @@ impl Flush {
 
 #[cfg(test)]
 impl ConnectionState {
+    /// That of a connection whose client has sent the head of a request, and is to send its body.
+    pub fn receiving(method: &hyper::Method) -> Self {
+        let connection = Self::new(Arc::default());
+        connection.begin();
+        connection.metrics.begin(method);
+        connection.progress.set_reading(true);
+        connection
+    }
+
     /// That of a connection whose client asked for something, and closed its side then.
     pub fn left_by_its_client(method: &hyper::Method) -> Self {
         let connection = Self::new(Arc::default());
