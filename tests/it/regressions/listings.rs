@@ -177,6 +177,8 @@ fn a_listing_whose_client_left_is_not_begun() {
     let listings = (1..=40).map(|limit| ask(&server, &format!("?limit={limit}")));
     let listings: Vec<Raw> = listings.collect();
     eventually("all of them are in", || jobs(&server) == [36, 4]);
+    // A thread that does not read yet would see that its client left, and go on to a listing whose client is still there.
+    eventually("four walks are held", || tracer.seen("getdents64(") == 4);
     listings.into_iter().for_each(Raw::reset);
     eventually("all clients are gone", || {
         let connections = Scrape::of(server.addr).sum("data_server_connections_active", &[]);
