@@ -60,9 +60,12 @@ fn at(option: &'static str, given: &str, place: &str) -> Result<At, BadConfig> {
         return Ok(At::Address(everywhere));
     }
     let addresses = authority.to_socket_addrs();
-    let mut addresses = addresses.map_err(|error| bad(&error.to_string()))?;
-    let address = addresses.next().map(At::Address);
-    address.ok_or_else(|| bad("no such address"))
+    let addresses = addresses.map_err(|error| bad(&error.to_string()))?;
+    // One address of a name, IPv4 first, as in Go: Debian names ::1 localhost before 127.0.0.1, which clients try too.
+    let address = addresses.min_by_key(SocketAddr::is_ipv6);
+    address
+        .map(At::Address)
+        .ok_or_else(|| bad("no such address"))
 }
 
 /// The name or address in `given`, if there is one.

@@ -228,8 +228,9 @@ mod tests {
     #[test]
     fn pipes_are_bounded_and_given_back() {
         let pipes = Arc::new(Pipes::default());
-        let mut taken: Vec<_> = (0..MOST).map(|_| pipes.take().expect("a pipe")).collect();
-        assert!(pipes.take().is_none());
+        // A user without privileges gets fewer than MOST of the kernel.
+        let mut taken: Vec<_> = std::iter::from_fn(|| pipes.take()).take(2 * MOST).collect();
+        assert!((1..=MOST).contains(&taken.len()), "{} pipes", taken.len());
         taken.pop();
         assert!(pipes.take().is_some());
     }
