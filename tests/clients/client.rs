@@ -32,7 +32,7 @@ pub(crate) fn installed() -> PathBuf {
 }
 
 /// The variables of a client: none of the machine's own settings, only where programs are.
-fn environment() -> Vec<(String, OsString)> {
+pub(crate) fn environment() -> Vec<(String, OsString)> {
     let installed = installed();
     let found = env::var_os("PATH").unwrap_or_default();
     let own = ["venv/bin", "npm/node_modules/.bin"].map(|bin| installed.join(bin));

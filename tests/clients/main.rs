@@ -13,6 +13,7 @@ mod ccache;
 mod dvc;
 mod maven;
 mod plain;
+mod restarts;
 mod stores;
 mod tus;
 
