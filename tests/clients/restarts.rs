@@ -78,7 +78,7 @@ impl Running {
 
     /// Ends it: it has seen no error, and has met the server.
     #[track_caller]
-    fn end(self) {
+    fn end(self) -> String {
         let Self {
             name, child, home, ..
         } = self;
@@ -89,6 +89,7 @@ impl Running {
         assert!(ended.status.success(), "{name}: {said}{why}");
         say(&format!("RESTARTS: {name}: {}", said.trim()));
         assert!(!said.starts_with("0 "), "{name} was never answered");
+        said.trim().to_owned()
     }
 }
 
@@ -115,12 +116,80 @@ fn fifty_restarts_cost_no_client_a_request() {
         eventually(client.name, || dir.file(client.key).exists());
     }
     for _ in 0..50 {
-        eventually("the clients go on", || {
-            Scrape::of(at).sum("data_server_requests_total", &[]) > 500.0
-        });
+        answers(&server);
         server.signal(Signal::TERM);
         assert_eq!(server.exit(), Some(0));
         server = Launch::new(&args).listen(&at.to_string()).on(&dir).start();
     }
-    clients.into_iter().for_each(Running::end);
+    for client in clients {
+        client.end();
+    }
+}
+
+/// Waits until this server has answered clients since its start.
+fn answers(server: &TestServer) {
+    eventually("the clients go on", || {
+        Scrape::of(server.addr).sum("data_server_requests_total", &[]) > 500.0
+    });
+}
+
+/// With `max_fails=1` the first error of a server has nginx ask the other alone: here each error that a client sees counts.
+#[test]
+fn nginx_passes_on_no_error_while_its_servers_restart_in_turn() {
+    const LEFT_OUT: &str = "restarts behind nginx";
+    if let Some(need) = missing(&["nginx", "h2load"]) {
+        return left_out(LEFT_OUT, &format!("there is no `{need}`"));
+    }
+    let dirs = [(); 2].map(|()| DataDir::temporary());
+    let start = |n: usize, at: &str| {
+        Launch::new(&["--threads", "1"])
+            .listen(at)
+            .on(&dirs[n])
+            .start()
+    };
+    dirs.iter().for_each(|dir| dir.place("read", "value"));
+    let mut servers = [0, 1].map(|n| start(n, &format!("127.0.0.{}:0", 78 + n)));
+    let [one, other] = servers.each_ref().map(|server| server.addr);
+    let home = TempDir::new().expect("a directory");
+    let front = SocketAddr::from(([127, 0, 0, 80], one.port()));
+    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|of| format!("{of}_temp_path {of};"));
+    let settings = format!(
+        "pid pid; daemon off; master_process off; error_log errors;\nevents {{}}\n\
+         http {{ access_log off; {}\n\
+         upstream store {{ server {one} max_fails=1 fail_timeout=1s; server {other} max_fails=1 fail_timeout=1s; keepalive 8; }}\n\
+         server {{ listen {front}; location / {{ proxy_pass http://store; proxy_http_version 1.1; proxy_set_header Connection ''; }} }} }}\n",
+        temporary.concat()
+    );
+    fs::write(home.path().join("conf"), settings).expect("its configuration");
+    let mut nginx = Command::new("nginx")
+        .args(["-e", "errors", "-p", ".", "-c", "conf"])
+        .current_dir(home.path())
+        .spawn()
+        .expect("nginx");
+    eventually("nginx listens", || TcpStream::connect(front).is_ok());
+    let line = "$PROGRAMS/restarts-h2load.sh $AT";
+    let reader = Running::start(front, "reads", "read", &format!("{line}/read end --h1"));
+    let writer = format!("{line}/written end --h1 -d $PROGRAMS/restarts.go -H ':method: PUT'");
+    let writer = Running::start(front, "writes", "written", &writer);
+    for round in 0..20 {
+        let turn = round % 2;
+        // Both: nginx asks none for a second that failed.
+        servers.iter().for_each(answers);
+        servers[turn].signal(Signal::TERM);
+        assert_eq!(servers[turn].exit(), Some(0));
+        let at = servers[turn].addr.to_string();
+        servers[turn] = start(turn, &at);
+    }
+    for client in [reader, writer] {
+        let told = client.end();
+        assert!(told.ends_with(" 0 refused"), "{told}");
+    }
+    nginx.kill().expect("nginx runs");
+    nginx.wait().expect("its end");
+    let errors = fs::read_to_string(home.path().join("errors")).expect("its log");
+    let of_connections = |line: &&str| {
+        !line.contains("connect() failed (111") && !line.contains("temporarily disabled")
+    };
+    assert_eq!(errors.lines().find(of_connections), None);
 }
