@@ -6,6 +6,7 @@
 //! be read in it may be another. What is mounted has none: the kernel's table of mounts tells of that.
 
 use std::collections::BTreeSet;
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::mem::MaybeUninit;
@@ -50,6 +51,7 @@ pub(super) type Watch = i32;
 pub(super) struct Event {
     /// In this directory.
     pub(super) folder: Watch,
+    /// Empty where it is the directory's own rights that have changed, which of a mount is the only event.
     pub(super) name: Box<[u8]>,
     /// To a directory of this name.
     pub(super) is_folder: bool,
@@ -151,14 +153,16 @@ impl Events {
             if is_attribute && !flags.contains(ReadFlags::ISDIR) {
                 continue;
             }
-            // That a folder is gone, or has other rights, is an event of the one above it, too.
-            if let Some(name) = event.file_name() {
-                taken.insert(Event {
-                    folder,
-                    name: name.to_bytes().into(),
-                    is_folder: flags.contains(ReadFlags::ISDIR),
-                });
+            // That a folder is gone is an event of the one above it, too.
+            if event.file_name().is_none() && !is_attribute {
+                continue;
             }
+            let name = event.file_name().map(CStr::to_bytes);
+            taken.insert(Event {
+                folder,
+                name: name.unwrap_or_default().into(),
+                is_folder: flags.contains(ReadFlags::ISDIR),
+            });
         }
     }
 
@@ -179,12 +183,21 @@ impl Events {
 fn below(table: &[u8], at: &[u8]) -> Mounts {
     let at = escaped(at);
     let is_below = |line: &&[u8]| {
-        let point = line.split(|&b| b == b' ').nth(4).unwrap_or_default();
-        let rest = point.strip_prefix(at.as_slice());
+        let rest = mount_point(line).strip_prefix(at.as_slice());
         rest.is_some_and(|rest| rest.starts_with(b"/"))
     };
     let lines = table.split(|&b| b == b'\n').filter(is_below);
     lines.map(Box::from).collect()
+}
+
+/// Whether one of `mounts` may be the folder `path` of the directory.
+pub(super) fn may_be_mount(mounts: &Mounts, path: &str) -> bool {
+    let path = [b"/", &*escaped(path.as_bytes())].concat();
+    mounts.iter().any(|line| mount_point(line).ends_with(&path))
+}
+
+fn mount_point(line: &[u8]) -> &[u8] {
+    line.split(|&b| b == b' ').nth(4).unwrap_or_default()
 }
 
 /// `path` as the table of mounts has it: spaces, tabs, ends of lines and backslashes in octal digits.

@@ -4,7 +4,7 @@
 //! only that a name has changed: what the name stands for now is looked up, and is the result of all its events. A folder
 //! that comes, goes or is renamed is forgotten with all that lies below it; if it is there, it is read again. Blocks.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::super::directory_fd::{Dir, Entry};
 use super::super::key::{Key, may_have_keys};
 use super::entries::{self, Entries};
-use super::events::{Events, Lost, Mounts, Watch};
+use super::events::{Events, Lost, Mounts, Watch, may_be_mount};
 use super::page::{Failure, Page};
 use super::sorted::Sorted;
 use super::walk::{Met, joined, walk};
@@ -33,7 +33,9 @@ pub(super) struct Tree {
     mounts: Mounts,
     folders: Folders,
     /// Paths of folders that are to be read.
-    unread: Vec<String>,
+    unread: BTreeSet<String>,
+    /// Mounts that could not be read: no event tells when they can.
+    closed: BTreeSet<String>,
 }
 
 /// Why a tree cannot be used.
@@ -73,7 +75,8 @@ impl Tree {
             root: root.ok_or(Unfit::Remote)?,
             mounts,
             folders: Folders::default(),
-            unread: vec![String::new()],
+            unread: BTreeSet::from([String::new()]),
+            closed: BTreeSet::new(),
         };
         tree.catch_up()?;
         tree.catch_up()?;
@@ -102,7 +105,8 @@ impl Tree {
             return Err(Unfit::Lost);
         }
         self.take_events()?;
-        while let Some(path) = self.unread.pop() {
+        self.unread.append(&mut self.closed);
+        while let Some(path) = self.unread.pop_last() {
             self.read_folder(&path)?;
         }
         self.check()
@@ -123,6 +127,9 @@ impl Tree {
             self.forget(path);
         }
         let Some(folder) = entries::open(&dir, path)? else {
+            if may_be_mount(&self.mounts, path) {
+                self.closed.insert(path.to_owned());
+            }
             return Ok(());
         };
         let watch = self.events.watch(&folder).map_err(Unfit::Unwatched)?;
@@ -135,7 +142,9 @@ impl Tree {
                     self.check()?;
                 }
                 Met::Value(key) => self.keys.insert(key.as_str()),
-                Met::Folder(path) => self.unread.push(path),
+                Met::Folder(path) => {
+                    self.unread.insert(path);
+                }
             }
             Ok(())
         })
@@ -149,6 +158,10 @@ impl Tree {
             let Some(folder) = self.folders.path(event.folder) else {
                 continue;
             };
+            if event.name.is_empty() {
+                self.unread.insert(folder.to_owned());
+                continue;
+            }
             let Ok(name) = std::str::from_utf8(&event.name) else {
                 continue;
             };
@@ -164,7 +177,7 @@ impl Tree {
             }
             if event.is_folder && may_have_keys(&path) {
                 self.forget(&path);
-                self.unread.push(path);
+                self.unread.insert(path);
             }
         }
         Ok(())

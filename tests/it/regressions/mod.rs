@@ -1,5 +1,6 @@
 //! Faults that were found in use. A test replays each one, and failed before the fix. One file for each area.
 
+mod administrators;
 mod caching;
 mod charset;
 mod closing;
