@@ -92,7 +92,7 @@ fn cuts_of_power_in_replays_lose_nothing() {
 fn cuts_of_power_on_a_full_disk_lose_nothing() {
     /// Room for the journal, and for some of the values.
     const LEFT: u64 = 26 << 20;
-    Kind::each(&BOTH, |kind| {
+    Kind::each(&Kind::ALL, |kind| {
         let what = format!("cuts of power on a full disk, {}", kind.name());
         let mut disk = needed!(available(&what, Image::new(kind)));
         let mut load = Load::new("journal");
@@ -126,35 +126,57 @@ fn cuts_of_power_on_a_full_disk_lose_nothing() {
     });
 }
 
-/// It needs no room to start: then keys can be removed.
+/// While it runs, it needs no room to remove keys, nor to start again. A full btrfs cannot even be synced: what is
+/// in the files is to be written anew, and a start may be refused until there is room.
 #[test]
 fn a_server_killed_on_a_full_disk_serves_again() {
-    Kind::each(&BOTH, |kind| {
+    Kind::each(&Kind::ALL, |kind| {
         let what = format!("a kill on a full disk, {}", kind.name());
         let disk = needed!(available(&what, Image::new(kind)));
         let ballast = disk.dir().outside("ballast");
         fs::create_dir_all(disk.dir().path()).expect("a directory");
         let mut server = Launch::new(&SMALL).on(&disk.dir()).start();
-        let mut known = Known::default();
+        let (mut known, mut refused) = (Known::default(), 0);
         known.change_all(&server);
-        for is_as_after_a_cut in [false, true] {
+        // On a full btrfs the note of the mount cannot be changed by hand.
+        for is_as_after_a_cut in [false, true]
+            .into_iter()
+            .filter(|cut| !cut || kind != Kind::Btrfs)
+        {
             let mut file = File::create(&ballast).expect("a file");
             while file.write_all(&[7; 4096]).is_ok() {}
             file.sync_all().expect("synced");
             drop(file);
             assert_eq!(server.put("more", pattern(1, 40_000)).status, 507);
+            let removed = known.change(&server, "k2", None);
+            assert!(removed, "removed while the disk is full");
             server.kill();
             if is_as_after_a_cut {
                 disk.dir().forget_mount();
             }
-            server = Launch::new(&SMALL).on(&disk.dir()).start();
+            let started = Launch::new(&SMALL).on(&disk.dir()).start_or_end();
+            server = started.unwrap_or_else(|ended| {
+                assert!(
+                    kind == Kind::Btrfs && ended.stderr.contains("no space left"),
+                    "{}",
+                    ended.stderr
+                );
+                refused += 1;
+                fs::remove_file(&ballast).expect("removed");
+                Launch::new(&SMALL).on(&disk.dir()).start()
+            });
             known.assert_there(&server, &what);
             assert!(known.change(&server, "k1", None), "removed");
             known.assert_there(&server, &what);
-            fs::remove_file(&ballast).expect("removed");
-            assert!(known.change(&server, "k1", Some(&pattern(2, 40_000))));
+            let _removed_before = fs::remove_file(&ballast);
+            for key in ["k1", "k2"] {
+                assert!(known.change(&server, key, Some(&pattern(2, 40_000))));
+            }
         }
-        counted!(&what, "2 kills: it serves, removes and takes values again");
+        counted!(
+            &what,
+            "it serves, removes and takes values again; {refused} starts refused until there was room"
+        );
     });
 }
 

@@ -135,6 +135,18 @@ impl Place {
         }
     }
 
+    /// What the directory would say of a journal below it that was not closed in order. Of one elsewhere only the directory can say
+    /// that it is its own.
+    pub(super) fn note_by_journal(&self) -> Option<Note> {
+        let dir = self.at.starts_with(&self.own).then(|| self.open().ok())??;
+        Some(Note {
+            id: read_id(&dir)?,
+            epoch: Control::read(&dir).ok()??.epoch,
+            at: self.at.clone(),
+            state: OPEN.to_owned(),
+        })
+    }
+
     /// Has the directory say `note`, durably.
     pub(super) fn write_note(&self, note: &Note) -> Result<(), OpenError> {
         write(&self.own, note)

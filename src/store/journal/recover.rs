@@ -41,16 +41,21 @@ pub(in crate::store) fn recover(
     discards: bool,
 ) -> Result<Option<Recovered>, OpenError> {
     let given_up = |error: OpenError| match error {
-        OpenError::NoJournal { .. } | OpenError::BadNote { .. } if discards => {
+        OpenError::NoJournal { .. } if discards => {
             tracing::warn!(%error, "the journal is given up: changes that only it had are lost");
             Ok(None)
         }
         error => Err(error),
     };
     let note = match place.note() {
-        Ok(None) => return Ok(None),
-        Ok(Some(note)) => note,
-        Err(error) => return given_up(error),
+        Err(error @ OpenError::BadNote { .. }) if discards => {
+            tracing::warn!(%error, "the note is given up: the journal below the directory is taken for its own");
+            Some(place.note_by_journal().ok_or(error)?)
+        }
+        note => note?,
+    };
+    let Some(note) = note else {
+        return Ok(None);
     };
     let (dir, said) = match place.find(&note, true) {
         Ok(found) => found,

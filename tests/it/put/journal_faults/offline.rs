@@ -132,6 +132,24 @@ fn a_directory_whose_journal_is_lost_is_served_by_order() {
     assert_eq!(start(&damaged.dir).get("new").body, b"value");
 }
 
+/// `--journal discard` refused the journal of such a directory as another's.
+#[test]
+fn a_directory_whose_note_is_damaged_is_served_by_order_with_all_that_the_journal_has() {
+    journal_only!();
+    let damaged = Damaged::new();
+    fs::write(damaged.dir.own("journal-state"), "half a").expect("a note");
+    let ended = Launch::new(&DISK).on(&damaged.dir).run();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let mut server = Launch::new(&DISCARD).on(&damaged.dir).start();
+    assert_there(&server, 0..KEYS, "a whole journal");
+    server.store("new", "value");
+    cut(&mut server);
+    damaged.dir.remove("new");
+    let server = start(&damaged.dir);
+    assert_eq!(server.get("new").body, b"value");
+    assert_there(&server, 0..KEYS, "at the start after it");
+}
+
 #[test]
 fn nothing_is_given_up_of_a_journal_that_is_whole() {
     journal_only!();
