@@ -31,6 +31,23 @@ pub(crate) fn reach(place: &str, what: &str) {
 #[inline]
 pub(crate) fn reach(_place: &str, _what: &str) {}
 
+/// Whether connections take their sockets over for long bodies: with `DATA_SERVER_TAKEOVER=off` hyper moves those too, so that tests can
+/// compare the answers of both.
+#[cfg(debug_assertions)]
+pub(crate) fn takes_over() -> bool {
+    static IS_OFF: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| {
+        std::env::var("DATA_SERVER_TAKEOVER").is_ok_and(|how| how == "off")
+    });
+    !*IS_OFF
+}
+
+/// They do: this is a release.
+#[cfg(not(debug_assertions))]
+#[inline]
+pub(crate) fn takes_over() -> bool {
+    true
+}
+
 /// How long a checkpoint of the journal is waited for: `DATA_SERVER_CHECKPOINT` seconds, so that a test can hold it off.
 #[cfg(debug_assertions)]
 pub(crate) fn checkpoint_interval(usual: Duration) -> Duration {

@@ -183,7 +183,6 @@ impl Server {
             name,
             service,
             limits: self.config.connections.limits,
-            takeover: self.config.connections.takeover,
             http2: self.config.connections.http2,
             tls: self.tls.clone(),
             counters: Arc::default(),

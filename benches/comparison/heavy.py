@@ -17,8 +17,8 @@ from .servers import Bodies, DataServer, ServerFailed
 
 FORTY_MB, KIB = 40_000_000, 1024
 VALUES = 16
-MODES = {"compute threads": [], "on the reactor": ["--compute-threads", "0"]}
-LOADS = {"compute threads": ("quiet", "cpu", "disk"), "on the reactor": ("quiet", "cpu")}
+MODES = {"compute threads": []}
+LOADS = {"compute threads": ("quiet", "cpu", "disk")}
 SAMPLE_SECONDS = 0.05
 WARM_UP = 0.3
 PATIENCE = 5  # seconds that light requests under way at the end have

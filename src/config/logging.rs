@@ -1,12 +1,9 @@
 //! Options of the log.
 
-use std::num::NonZeroU32;
-
 use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use tracing::level_filters::LevelFilter;
 
-use crate::http::Sampling;
 use crate::log;
 
 /// Levels, as [`LevelFilter`] parses them.
@@ -38,16 +35,6 @@ pub(super) struct Logging {
     #[arg(long, env = "DATA_SERVER_ACCESS_LOG", value_parser = FalseyValueParser::new())]
     access_log: bool,
 
-    /// Log one of N requests only; those that the server failed (5xx) are logged all the same
-    #[arg(
-        long,
-        value_name = "N",
-        env = "DATA_SERVER_ACCESS_LOG_SAMPLE",
-        default_value = "1",
-        requires = "access_log"
-    )]
-    access_log_sample: NonZeroU32,
-
     /// Log a line for each change of a value, and for each refusal of who asks
     #[arg(long, env = "DATA_SERVER_AUDIT_LOG", value_parser = FalseyValueParser::new())]
     audit_log: bool,
@@ -60,11 +47,8 @@ enum LogFormat {
 }
 
 impl Logging {
-    /// What the access log has, if there is one.
-    pub(super) fn sampling(&self) -> Option<Sampling> {
-        self.access_log.then_some(Sampling {
-            one_of: self.access_log_sample,
-        })
+    pub(super) fn has_access_log(&self) -> bool {
+        self.access_log
     }
 
     pub(super) fn has_audit(&self) -> bool {

@@ -35,8 +35,6 @@ pub struct ConnectionConfig {
     pub max_per_ip: Option<NonZeroU32>,
     /// How long peers may take.
     pub limits: Limits,
-    /// What moves long bodies.
-    pub takeover: net::Takeover,
     /// Where HTTP/2 is spoken.
     pub http2: net::Http2,
 }
@@ -94,16 +92,6 @@ pub(super) struct Network {
     #[arg(long, value_name = "N", env = "DATA_SERVER_MAX_CONNECTIONS_PER_IP")]
     max_connections_per_ip: Option<NonZeroU32>,
 
-    /// What moves long bodies: the connection itself, which takes the socket from hyper for that (on), or hyper (off, for
-    /// comparison); answers are the same
-    #[arg(
-        long,
-        value_name = "HOW",
-        env = "DATA_SERVER_TAKEOVER",
-        default_value = "on"
-    )]
-    takeover: Takeover,
-
     /// Speak HTTP/2 without TLS too, with clients that begin with it (prior knowledge); over TLS it is offered always
     #[arg(long, env = "DATA_SERVER_HTTP2_CLEAR", value_parser = FalseyValueParser::new())]
     http2_clear: bool,
@@ -117,12 +105,6 @@ enum Dispatch {
     RoundRobin,
     LeastConnections,
     ReusePort,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Takeover {
-    On,
-    Off,
 }
 
 impl ListenConfig {
@@ -152,10 +134,6 @@ impl Network {
                 .map_or_else(|| descriptors.connections(), |n| n as usize),
             max_per_ip: self.max_connections_per_ip,
             limits: self.timeouts.limits(),
-            takeover: match self.takeover {
-                Takeover::On => net::Takeover::On,
-                Takeover::Off => net::Takeover::Off,
-            },
             http2: if self.http2_clear {
                 net::Http2::Everywhere
             } else {

@@ -9,8 +9,8 @@ use clap::{Args, ValueEnum};
 
 use super::BadConfig;
 use crate::http::{
-    AllowLists, CACHE_CONTROL, Hosts, Origins, Routes, Sampling, ServiceConfig, TrustedProxies,
-    UploadLimits, cache_control,
+    AllowLists, CACHE_CONTROL, Hosts, Origins, Routes, ServiceConfig, TrustedProxies, UploadLimits,
+    cache_control,
 };
 
 /// No file is longer: the kernel's offsets are signed.
@@ -153,7 +153,7 @@ impl Protocol {
     /// long an unfinished upload is kept.
     pub(super) fn service_config(
         self,
-        (access_log, audit_log): (Option<Sampling>, bool),
+        (access_log, audit_log): (bool, bool),
         staging: (Option<NonZeroU64>, Duration),
         hosts: Hosts,
     ) -> Result<ServiceConfig, BadConfig> {

@@ -38,8 +38,8 @@ pub(super) struct Storage {
     #[arg(long, value_name = "SIZE", env = "DATA_SERVER_CACHE")]
     cache: Option<ByteSize>,
 
-    /// Threads at most for digests and compression; 0 has the reactors do both, for comparison [default: the CPUs less one]
-    #[arg(long, value_name = "N", env = "DATA_SERVER_COMPUTE_THREADS", value_parser = clap::value_parser!(u16).range(..=1024))]
+    /// Threads at most for digests and compression [default: the CPUs less one]
+    #[arg(long, value_name = "N", env = "DATA_SERVER_COMPUTE_THREADS", value_parser = clap::value_parser!(u16).range(1..=1024))]
     compute_threads: Option<u16>,
 
     /// Memory for the names of a large directory, so that a listing walks it no more; 0 is none [default: 128MiB]

@@ -26,7 +26,6 @@ mod watch;
 pub use crate::store::{BodySource, Piped};
 pub use admin::Admin;
 pub use client::{Client, Peer};
-pub use exchange::access_log::Sampling;
 pub use exchange::connection_state::{ConnectionState, Phase};
 pub use exchange::panics::{Panicked, caught};
 pub use exchange::proven::{ClientCertificate, Proven};

@@ -21,7 +21,6 @@ mod subscribe;
 mod uploads;
 mod value_upload;
 
-use std::cell::Cell;
 use std::rc::Rc;
 
 use hyper::header::EXPECT;
@@ -54,7 +53,6 @@ use crate::http::watch::{Asked, Permission, Subscribers, Subscription, Upgraded}
 #[derive(Debug)]
 pub struct Service {
     handler: Rc<Handler>,
-    logged: Cell<u32>,
     /// `None` where changes are not told.
     subscribers: Option<Rc<Subscribers>>,
     encoder: Encoder,

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use hyper::header::HeaderValue;
 
-use crate::http::exchange::access_log::Sampling;
 use crate::http::request::forwarded::TrustedProxies;
 use crate::http::request::hosts::Hosts;
 use crate::http::request::origins::Origins;
@@ -37,7 +36,7 @@ pub struct ServiceConfig {
     /// The proxies that say whom they ask for.
     pub trusted_proxies: TrustedProxies,
     /// Log a line for requests.
-    pub access_log: Option<Sampling>,
+    pub access_log: bool,
     /// Log a line for each change, and for each refusal of who asks.
     pub audit_log: bool,
     /// Tell clients how long their answers took.
@@ -78,7 +77,7 @@ pub enum Routes {
 impl ServiceConfig {
     /// Whether a log may have a line for a request.
     pub(in crate::http) fn logs_requests(&self) -> bool {
-        self.access_log.is_some() || self.audit_log
+        self.access_log || self.audit_log
     }
 
     /// Whether uploads can be resumed: not as the C server answered, and not where nothing is stored.

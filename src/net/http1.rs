@@ -20,9 +20,9 @@ use hyper::{Method, Request, Response, Version};
 use super::command::Command;
 use super::connection_context::ConnectionContext;
 use super::hyper_io::HyperIo;
-use super::reactor::Takeover;
 use super::socket_reader::SocketReader;
 use super::takeover::{self, Taken};
+use crate::failpoint;
 use crate::http::{
     Answer, Body, Frames, FramingError, MAX_HEAD, Phase, Proving, Session, Upgraded, Work,
 };
@@ -164,7 +164,7 @@ fn call<'c>(
     taken: &'c RefCell<Option<Taken>>,
     upgraded: &'c Upgraded,
 ) -> Pending<'c> {
-    let can_take = context.reactor.takeover() == Takeover::On
+    let can_take = failpoint::takes_over()
         && request.version() == Version::HTTP_11
         && request.method() != Method::HEAD;
     let service = context.reactor.service();

@@ -48,7 +48,7 @@ pub use balance::Balance;
 pub use listen::{Address, At, Listen, everywhere};
 pub use listener::{Dispatch, Listeners};
 pub use peers::Peers;
-pub use reactor::{Http2, Takeover};
+pub use reactor::Http2;
 pub use reactor_thread::ReactorConfig;
 pub use socket_activation::{BadCount, passed};
 pub use timeouts::{Limits, RATE_WINDOW};

@@ -18,15 +18,6 @@ use crate::metrics::{ReactorCounters, TimeLimit};
 /// once.
 const MOST_WARM: usize = 256;
 
-/// What moves long bodies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Takeover {
-    /// The connection itself, which takes the socket from hyper for that.
-    On,
-    /// hyper, in frames.
-    Off,
-}
-
 /// Where HTTP/2 is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Http2 {
@@ -42,7 +33,6 @@ pub(super) struct Reactor {
     protocol: http1::Builder,
     http2: Http2,
     connections: Connections,
-    takeover: Takeover,
     /// What seals connections, where some are.
     tls: Option<Arc<Tls>>,
     /// Connections that have hyper at the moment.
@@ -56,7 +46,6 @@ impl Reactor {
         protocol: http1::Builder,
         http2: Http2,
         limits: Limits,
-        takeover: Takeover,
         tls: Option<Arc<Tls>>,
         counters: Arc<ReactorCounters>,
     ) -> Self {
@@ -65,7 +54,6 @@ impl Reactor {
             protocol,
             http2,
             connections: Connections::new(limits),
-            takeover,
             tls,
             warm: Cell::new(0),
             counters,
@@ -82,10 +70,6 @@ impl Reactor {
 
     pub(super) fn http2(&self) -> Http2 {
         self.http2
-    }
-
-    pub(super) fn takeover(&self) -> Takeover {
-        self.takeover
     }
 
     /// The socket of a new connection of `client`; `None` when it should be sealed and cannot be.

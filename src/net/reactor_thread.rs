@@ -21,7 +21,7 @@ use super::connection_limit::ConnectionLimit;
 use super::event_loop_lag;
 use super::http1;
 use super::listener::{Listener, ReactorListener};
-use super::reactor::{Http2, Reactor, Takeover};
+use super::reactor::{Http2, Reactor};
 use super::runtime_thread;
 use super::splice;
 use super::timeouts::Limits;
@@ -45,8 +45,6 @@ pub struct ReactorConfig {
     pub service: ServiceBuilder,
     /// How long peers may take.
     pub limits: Limits,
-    /// What moves long bodies.
-    pub takeover: Takeover,
     /// Where HTTP/2 is spoken.
     pub http2: Http2,
     /// What seals connections, where some are.
@@ -151,7 +149,6 @@ async fn run(
         http1::protocol(receive_buffer),
         config.http2,
         config.limits,
-        config.takeover,
         config.tls,
         config.counters,
     ));

@@ -13,8 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
-use tokio::runtime::{Builder, Runtime};
-use tokio::task::JoinHandle;
+use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::error::Error;
 use crate::metrics::Jobs;
@@ -37,7 +36,8 @@ pub struct BlockingPool(Arc<Pool>);
 
 #[derive(Debug)]
 struct Pool {
-    /// `None`: the calling thread does the job.
+    threads: Handle,
+    /// There until this is dropped.
     runtime: Option<Runtime>,
     jobs: Arc<Jobs>,
 }
@@ -45,24 +45,27 @@ struct Pool {
 impl BlockingPool {
     /// The disk threads, on these CPUs.
     pub(super) fn disk(cpus: Option<CpuSet>) -> std::io::Result<Self> {
-        Ok(Self::new(Some(start("disk", DISK_THREADS, cpus, 0)?)))
+        Ok(Self::new(start("disk", DISK_THREADS, cpus, 0)?))
     }
 
     /// The threads for listings, on these CPUs.
     pub(super) fn listing(cpus: Option<CpuSet>) -> std::io::Result<Self> {
         let runtime = start("disk-list", LISTING_THREADS, cpus, NICE)?;
-        Ok(Self::new(Some(runtime)))
+        Ok(Self::new(runtime))
     }
 
-    /// At most so many compute threads, on these CPUs; with 0, each job is done by the thread that asks, which waits for it.
+    /// At most so many compute threads, on these CPUs.
     pub(super) fn compute(most: usize, cpus: Option<CpuSet>) -> std::io::Result<Self> {
-        let runtime = (most > 0).then(|| start("compute", most, cpus, NICE));
-        Ok(Self::new(runtime.transpose()?))
+        Ok(Self::new(start("compute", most, cpus, NICE)?))
     }
 
-    fn new(runtime: Option<Runtime>) -> Self {
+    fn new(runtime: Runtime) -> Self {
         let jobs = Arc::default();
-        Self(Arc::new(Pool { runtime, jobs }))
+        Self(Arc::new(Pool {
+            threads: runtime.handle().clone(),
+            runtime: Some(runtime),
+            jobs,
+        }))
     }
 
     /// Runs `job` on one of the threads, starting when the future is first polled, and waits for its result.
@@ -81,19 +84,13 @@ impl BlockingPool {
         F: FnOnce() -> Result<T, Error> + Send + 'static,
     {
         let job = self.counted(job);
-        let started = match &self.0.runtime {
-            Some(runtime) => Started::Running(runtime.spawn_blocking(job)),
-            None => Started::Done(job()),
-        };
-        async move {
+        let running = self.0.threads.spawn_blocking(job);
+        async {
             let panicked = |panic| Error::Failed {
                 doing: "run a job",
                 source: std::io::Error::other(panic),
             };
-            match started {
-                Started::Running(job) => job.await.unwrap_or_else(|panic| Err(panicked(panic))),
-                Started::Done(result) => result,
-            }
+            running.await.unwrap_or_else(|panic| Err(panicked(panic)))
         }
     }
 
@@ -118,12 +115,6 @@ impl BlockingPool {
             job()
         }
     }
-}
-
-/// A job that a thread has, or that is done.
-enum Started<T> {
-    Running(JoinHandle<Result<T, Error>>),
-    Done(Result<T, Error>),
 }
 
 fn start(

@@ -43,7 +43,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "access", "commands", "net", "http", "sandbox", "store", "server", "log", "health",
         ],
     ),
-    ("net", &["access", "http", "drain", "metrics"]),
+    ("net", &["access", "http", "drain", "metrics", "failpoint"]),
     ("http", &["access", "store", "metrics", "failpoint"]),
     ("access", &["store", "metrics"]),
     ("commands", &["access", "http", "store"]),

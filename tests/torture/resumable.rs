@@ -69,8 +69,9 @@ impl Run {
             takeover,
             ..
         } = self.case;
-        let args = ["--durability", durability, "--takeover", takeover];
-        self.server = Some(Launch::new(&args).on(&self.dir).start());
+        let launch =
+            Launch::new(&["--durability", durability]).env("DATA_SERVER_TAKEOVER", takeover);
+        self.server = Some(launch.on(&self.dir).start());
     }
 
     fn server(&self) -> &TestServer {

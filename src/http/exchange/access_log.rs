@@ -2,7 +2,6 @@
 //!
 //! What a client chose is written as a field, never as a part of the line: the log's formats escape what could end it.
 
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use hyper::Version;
@@ -10,13 +9,6 @@ use hyper::Version;
 use crate::http::client::Client;
 use crate::http::exchange::audit_log::{Asked, Audit};
 use crate::http::request::identity::Identity;
-
-/// What the access log has.
-#[derive(Clone, Copy, Debug)]
-pub struct Sampling {
-    /// One of so many requests; 1 is all. Those that the server failed (5xx) are there always.
-    pub one_of: NonZeroU32,
-}
 
 /// What the logs will say of a request, as far as its head tells.
 #[derive(Debug)]
@@ -28,8 +20,8 @@ pub(in crate::http) struct Line {
     /// Who asked, where that matters.
     pub(in crate::http) subject: Option<Box<str>>,
     pub(in crate::http) protocol: &'static str,
-    /// Whether it is the one of many to be logged; `None` without an access log.
-    pub(in crate::http) is_sampled: Option<bool>,
+    /// Whether there is an access log.
+    pub(in crate::http) has_access: bool,
     /// What the audit log says of it, where there is one.
     pub(in crate::http) audit: Option<Audit>,
     /// Of the answer's body, handed to the socket so far.
@@ -59,10 +51,7 @@ impl Line {
                 request_id: identity.request.to_str().unwrap_or_default(),
             });
         }
-        if self
-            .is_sampled
-            .is_some_and(|is_sampled| is_sampled || status >= 500)
-        {
+        if self.has_access {
             self.write_access(status, duration, identity);
         }
     }

@@ -1,6 +1,5 @@
 //! What makes the service of a reactor, on the thread of that reactor.
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -46,7 +45,6 @@ impl ServiceBuilder {
         };
         Service {
             handler: Rc::new(handler),
-            logged: Cell::new(0),
             subscribers: changes.map(|changes| Rc::new(Subscribers::new(changes, self.access))),
             encoder: Encoder::default(),
         }

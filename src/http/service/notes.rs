@@ -3,7 +3,7 @@
 use hyper::http::request::Parts;
 
 use crate::http::client::Client;
-use crate::http::exchange::access_log::{Line, Sampling, protocol};
+use crate::http::exchange::access_log::{Line, protocol};
 use crate::http::exchange::audit_log::Audit;
 use crate::http::exchange::proven::Proof;
 use crate::http::exchange::request_metrics::{Notes, Timing};
@@ -25,7 +25,7 @@ impl Service {
             target: head.map_or("-", |head| head.uri.path()).to_owned(),
             subject: proof.map(|proof| proof.subject.name.clone()),
             protocol: head.map_or("-", |head| protocol(head.version)),
-            is_sampled: config.access_log.map(|sampling| self.is_sampled(sampling)),
+            has_access: config.access_log,
             audit: config.audit_log.then(|| Audit::of(proof)),
             bytes: 0,
         });
@@ -35,12 +35,5 @@ impl Service {
             line,
             timing: config.server_timing.then(Timing::default),
         }
-    }
-
-    /// Whether this is the one of many that the access log has.
-    fn is_sampled(&self, Sampling { one_of }: Sampling) -> bool {
-        let turn = self.logged.get();
-        self.logged.set((turn + 1) % one_of);
-        turn == 0
     }
 }

@@ -115,7 +115,7 @@ mod tests {
             cache: 0,
             cached_files: 1,
             listing_index: 0,
-            compute_threads: 0,
+            compute_threads: 1,
             cpus: None,
             durability: Durability::Os,
             journal: JournalOptions::default(),

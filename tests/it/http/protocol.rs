@@ -131,7 +131,7 @@ fn an_accepted_upload_gets_100_continue_before_it_is_read() {
 /// RFC 9110, section 15.2.
 #[test]
 fn no_interim_response_goes_to_a_client_of_http_1_0() {
-    let server = TestServer::start(&["--takeover", "on"]);
+    let server = TestServer::start(&[]);
     for length in [5, 300_000] {
         let mut connection = server.connect();
         connection.send(format!(

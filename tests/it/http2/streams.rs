@@ -137,7 +137,7 @@ fn a_subscriber_that_does_not_read_holds_up_no_drain() {
 #[test]
 fn an_upload_is_told_where_it_can_resume() {
     directory_only!("the files of uploads");
-    let server = server(&["--takeover", "off"]);
+    let server = server(&[]);
     let mut client = Http2::connect(server.addr);
     let fields = [
         ("upload-complete", "?1"),

@@ -107,7 +107,7 @@ header-timeout = 10| ; 1 ; time unit needed
 ||listen = 'nowhere'| ; 3 ; --listen nowhere: 
 durability = 'os'|listen = '0.0.0.0:0'| ; 2 ; give --access FILE to say who may, or --read-only, or --allow-anonymous
 s3-region = 'x'| ; 1 ; s3-region needs --store
-pin = true|access-log-sample = 2| ; 2 ; access-log-sample needs --access-log
+pin = true|s3-virtual-host = true| ; 2 ; s3-virtual-host needs --store
 store = 's3://values'|dir = '/tmp'| ; 2 ; --dir cannot be had with --store
 ";
 

@@ -101,24 +101,3 @@ fn compute_threads_are_nicer_than_all_others() {
         assert!(nice.iter().all(|&nice| nice < nicer), "{others}: {nice:?}");
     }
 }
-
-#[test]
-fn without_compute_threads_the_reactor_does_their_work() {
-    directory_only!("compression");
-    let server = TestServer::start(&["--threads", "1", "--compute-threads", "0", "--compress"]);
-    let value = pattern(1, 3_000_000);
-    server.dir.place("value.txt", &value);
-    let with = TestServer::start(&["--threads", "1"]);
-    with.dir.place("value.txt", &value);
-    let digest = |server: &TestServer| {
-        let answer = server.connect().ask(format!(
-            "GET /value.txt HTTP/1.1\r\nHost: t\r\n{DIGEST}\r\n"
-        ));
-        answer.must("repr-digest").to_owned()
-    };
-    assert_eq!(digest(&server), digest(&with));
-    assert_is_zipped(&server, "value.txt");
-    let threads = [&server, &with].map(compute_threads);
-    assert_eq!(threads[0], 0);
-    assert!(threads[1] > 0);
-}

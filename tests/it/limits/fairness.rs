@@ -70,9 +70,7 @@ fn a_reactor_looks_at_its_other_sockets_during_a_download() {
     let left_out = "what a reactor sends between two looks at its sockets";
     let calls = "trace=sendfile,splice,epoll_wait,epoll_pwait";
     let trace = needed!(Trace::with(&["-e", calls], left_out));
-    let mut server = trace
-        .around(Launch::new(&["--threads", "1", "--takeover", "on"]))
-        .start();
+    let mut server = trace.around(Launch::new(&["--threads", "1"])).start();
     server.dir.place("large", pattern(1, SIZE));
     let mut connection = server.connect();
     for _ in 0..3 {

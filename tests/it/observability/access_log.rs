@@ -214,43 +214,6 @@ fn an_id_cannot_forge_a_field() {
 }
 
 #[test]
-fn sampling_logs_one_of_n_requests() {
-    let mut server = TestServer::start(&words("--access-log --access-log-sample 10 --threads 1"));
-    server.store("k", "v");
-    let mut raw = server.connect();
-    for _ in 0..99 {
-        assert_eq!(raw.ask("GET /k HTTP/1.1\r\nHost: t\r\n\r\n").status, 200);
-    }
-    drop(raw);
-    assert_eq!(access(&mut server).len(), 10);
-}
-
-#[test]
-fn sampling_logs_every_5xx() {
-    directory_only!("the file system");
-    let left_out = "the log of failures under sampling";
-    let mount = needed!(Mount::tmpfs("size=2m", left_out));
-    let options = words("--access-log --access-log-sample 1000 --threads 1");
-    let mut server = Launch::new(&options).on(&mount.dir()).start();
-    let mut statuses = vec![server.put("k", "v").status, server.get("gone").status];
-    for _ in 0..5 {
-        let mut raw = server.connect();
-        raw.send(put_head("large", 8 << 20));
-        statuses.push(raw.answer().status);
-    }
-    assert_eq!(statuses, [200, 404, 507, 507, 507, 507, 507]);
-    let logged = access(&mut server);
-    let logged: Vec<u64> = logged.iter().map(|e| e.number("status")).collect();
-    assert_eq!(logged, [200, 507, 507, 507, 507, 507]);
-}
-
-#[test]
-fn sampling_without_a_log_is_refused() {
-    let ended = Launch::new(&["--access-log-sample", "10"]).run();
-    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-}
-
-#[test]
 fn server_timing_is_sent_with_the_option() {
     let server = TestServer::start(&[]);
     server.store("k", "v");

@@ -236,7 +236,9 @@ fn takeovers_are_counted_by_direction() {
     directory_only!("bodies between sockets and files");
     let long = pattern(1, 300_000);
     for (setting, expected) in [("on", [2.0, 3.0]), ("off", [0.0, 0.0])] {
-        let server = TestServer::start(&["--takeover", setting]);
+        let server = Launch::new(&[])
+            .env("DATA_SERVER_TAKEOVER", setting)
+            .start();
         server.store("short", "value");
         for key in ["long", "longer"] {
             server.store(key, long.clone());

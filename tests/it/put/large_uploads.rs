@@ -217,8 +217,6 @@ fn the_bytes_of_a_large_upload_do_not_pass_through_the_process() {
     for discard in [false, true] {
         let trace = needed!(Trace::with(&[], "the system calls of a large upload"));
         let launch = Launch::new(if discard { &["--discard"] } else { &[] });
-        // With hyper each byte would pass through the process.
-        let launch = launch.env("DATA_SERVER_TAKEOVER", "on");
         let mut server = trace.around(launch).start();
         server.store("k", vec![b'x'; SIZE]);
         server.stop();

@@ -22,7 +22,7 @@ fn a_part_that_is_given_up_while_it_arrives_leaves_no_hole() {
     http1_only!("parts that pass through the kernel");
     clear_only!("parts that pass through the kernel");
     directory_only!("parts that pass through the kernel");
-    let server = Launch::new(&["--threads", "2", "--takeover", "on"]).start();
+    let server = Launch::new(&["--threads", "2"]).start();
     let value = pattern(1, LENGTH);
     let lines = format!("Upload-Length: {LENGTH}\r\n");
     let upload = Resumable::create(&mut server.connect(), "k", &lines, b"");

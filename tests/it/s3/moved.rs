@@ -6,9 +6,6 @@ use crate::support::s3::{Stub, VersityGw};
 
 const MIB: usize = 1 << 20;
 
-/// Whatever the pass of the tests says.
-const TAKEOVER: [&str; 2] = ["--takeover", "on"];
-
 /// How many responses `server` has sent past hyper by now.
 fn sent(server: &TestServer) -> String {
     let labels = [("direction", "send")];
@@ -24,7 +21,7 @@ fn now(server: &TestServer, name: &str) -> String {
 #[test]
 fn long_values_are_moved_and_the_client_keeps_its_connection() {
     let store = needed!(VersityGw::shared());
-    let server = serve(&store.bucket.beneath("moved"), &TAKEOVER);
+    let server = serve(&store.bucket.beneath("moved"), &[]);
     let value = pattern(1, 9 * MIB + 7);
     server.store("key", &value);
     server.store("short", &value[..MIB - 1]);
@@ -54,7 +51,7 @@ fn long_values_are_moved_and_the_client_keeps_its_connection() {
 #[test]
 fn a_connection_that_was_lent_is_closed_behind_the_value() {
     let stub = Stub::start();
-    let args = [&["--threads", "1"][..], &TAKEOVER].concat();
+    let args = ["--threads", "1"];
     let server = serve_plainly(&stub.bucket, &args);
     let value = pattern(1, 3 * MIB);
     server.store("key", &value);
@@ -69,7 +66,7 @@ fn a_connection_that_was_lent_is_closed_behind_the_value() {
 #[test]
 fn a_client_that_goes_costs_no_more_of_the_value_and_what_it_sent_is_done() {
     let stub = Stub::start();
-    let server = serve_plainly(&stub.bucket, &TAKEOVER);
+    let server = serve_plainly(&stub.bucket, &[]);
     stub.bucket.place("key", pattern(1, 64 * MIB));
     let mut raw = Raw::connect_narrow(server.addr);
     raw.send("GET /key HTTP/1.1\r\nHost: t\r\n\r\n");
@@ -88,7 +85,7 @@ fn a_client_by_tls_gets_what_the_pipe_holds_sealed() {
     let (authority, value) = (Authority::new(), pattern(1, 3 * MIB + 5));
     stub.bucket.place("key", &value);
     let own = authority.issue("own", &["127.0.0.1"]);
-    let args = [&own.options()[..], &TAKEOVER, &["--s3-conditions", "off"]].concat();
+    let args = [&own.options()[..], &["--s3-conditions", "off"]].concat();
     let launch = Launch::new(&args).listen("https://127.0.0.1:0");
     let server = launch.on_bucket(&stub.bucket).start();
     let mut raw = Raw::connect_tls(server.addr, &authority.client());

@@ -40,8 +40,7 @@ fn all_that_arrived_of_a_part_that_breaks_off_is_kept() {
 
 #[test]
 fn an_upload_that_was_told_by_a_104_goes_on() {
-    // The takeover alone can send one.
-    each_with("interim", &["--takeover", "on"], |server, _| {
+    each_with("interim", &[], |server, _| {
         let value = pattern(1, 8 * MIB);
         let mut raw = server.connect();
         let lines = "Upload-Complete: ?1\r\nUpload-Draft-Interop-Version: 8\r\n";

@@ -15,7 +15,9 @@ fn of_draft(response: &Response, problem: &str) {
 #[test]
 fn a_value_comes_in_parts_and_is_published_by_the_last() {
     for takeover in ["on", "off"] {
-        let server = TestServer::start(&["--takeover", takeover]);
+        let server = Launch::new(&[])
+            .env("DATA_SERVER_TAKEOVER", takeover)
+            .start();
         let raw = &mut server.connect();
         for length in LENGTHS {
             let value = pattern(1, length);
@@ -264,7 +266,7 @@ fn begin(server: &TestServer, lines: &str, length: usize, first: &[u8]) -> Raw {
 
 #[test]
 fn a_client_of_the_same_draft_is_told_where_it_can_resume() {
-    let server = TestServer::start(&["--takeover", "on"]);
+    let server = TestServer::start(&[]);
     for (seed, length) in (1..).zip([2, 100_000, 2_500_000]) {
         let value = pattern(seed, length);
         let lines = "Upload-Complete: ?1\r\nUpload-Draft-Interop-Version: 8\r\n";
@@ -288,7 +290,7 @@ fn a_client_of_the_same_draft_is_told_where_it_can_resume() {
 
 #[test]
 fn with_interim_off_nobody_is_told_anything_before_the_answer() {
-    let server = TestServer::start(&["--takeover", "on", "--interim", "off"]);
+    let server = TestServer::start(&["--interim", "off"]);
     for length in LENGTHS {
         let value = pattern(1, length);
         let lines = "Upload-Complete: ?1\r\nUpload-Draft-Interop-Version: 8\r\n";
@@ -315,7 +317,7 @@ fn with_interim_off_nobody_is_told_anything_before_the_answer() {
 
 #[test]
 fn an_upload_that_breaks_off_goes_on_where_it_was() {
-    let server = TestServer::start(&["--takeover", "on"]);
+    let server = TestServer::start(&[]);
     let length = 2_500_000;
     let value = pattern(1, length);
     let lines =
@@ -337,7 +339,7 @@ fn an_upload_that_breaks_off_goes_on_where_it_was() {
 
 #[test]
 fn no_interim_response_goes_to_others() {
-    let server = TestServer::start(&["--takeover", "on"]);
+    let server = TestServer::start(&[]);
     for version in [
         "X: y",
         "Upload-Draft-Interop-Version: 6",
@@ -355,7 +357,7 @@ fn no_interim_response_goes_to_others() {
     if is_http2() {
         return; // it has interim responses of its own
     }
-    let off = Launch::new(&["--takeover", "off"]).start();
+    let off = Launch::new(&[]).env("DATA_SERVER_TAKEOVER", "off").start();
     let lines = "Upload-Complete: ?1\r\nUpload-Draft-Interop-Version: 8\r\n";
     let stored = Resumable::ask_to_create(&mut off.connect(), "k", lines, b"x");
     assert_eq!((stored.status, stored.must("upload-complete")), (200, "?1"));

@@ -25,9 +25,8 @@ use super::{DEADLINE, DataDir, Event, Proc, Raw, Response, Scrape, is_http2, is_
 /// `tests/run --tls` sets it: servers of the tests speak TLS.
 pub(crate) const TLS: &str = "DATA_SERVER_TLS";
 
-/// The variables that tests inherit: `tests/run --takeover-off` runs them all with hyper alone, and `--sandbox` with servers that
-/// must give up their rights.
-const INHERITED: [&str; 2] = ["DATA_SERVER_TAKEOVER", "DATA_SERVER_SANDBOX"];
+/// The variable that tests inherit: `tests/run --sandbox` runs them all with servers that must give up their rights.
+const INHERITED: &str = "DATA_SERVER_SANDBOX";
 
 /// How to start the server: its options, its directory and its wrapper.
 #[derive(Default)]
@@ -182,8 +181,7 @@ impl Launch {
         command.args(words);
         command.stdin(self.input.take().map_or_else(Stdio::null, Stdio::from));
         let is_option = |name: &str| {
-            name.starts_with("DATA_SERVER_") && !INHERITED.contains(&name)
-                || name.starts_with("AWS_")
+            name.starts_with("DATA_SERVER_") && name != INHERITED || name.starts_with("AWS_")
         };
         for (name, _) in env::vars_os().filter(|(name, _)| is_option(&name.to_string_lossy())) {
             command.env_remove(name);

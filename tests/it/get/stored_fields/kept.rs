@@ -18,11 +18,7 @@ fn directories() -> Vec<(DataDir, Option<Mount>)> {
 #[test]
 fn fields_are_answered_as_sent_at_every_size_also_after_a_restart() {
     for (dir, mount) in directories() {
-        let ways = taken(&[
-            &[],
-            &["--takeover", "off", "--cache", "0"],
-            &["--durability", "disk"],
-        ]);
+        let ways = taken(&[&[], &["--cache", "0"], &["--durability", "disk"]]);
         // Another file system is another way to keep them, not to take or to answer them.
         let ways = ways.into_iter().take(if mount.is_some() { 1 } else { 3 });
         for args in ways {

@@ -1,5 +1,5 @@
-//! Proves that `--takeover` changes no answer. A server that takes the socket over for long bodies and one that leaves them to
-//! hyper give the same statuses, fields and bodies to the same requests, and store, log and count the same.
+//! Proves that it changes no answer who moves a long body. A server that takes the socket over for it and one that leaves it to hyper, which
+//! tests can have, give the same statuses, fields and bodies to the same requests, and store, log and count the same.
 
 mod exchange;
 
@@ -62,8 +62,9 @@ struct Pair {
 impl Pair {
     fn start(options: &[&str], lengths: &[usize]) -> Self {
         let start = |setting| {
-            let launch = Launch::new(&[options, &["--takeover", setting]].concat());
-            let server = launch.start();
+            let server = Launch::new(options)
+                .env("DATA_SERVER_TAKEOVER", setting)
+                .start();
             for (seed, &length) in (1..).zip(lengths) {
                 let key = key(length);
                 server.dir.place(&key, pattern(seed, length));
