@@ -75,8 +75,8 @@ pub(super) async fn initiate(client: &Client, call: &Call) -> Result<String, Err
     let until = Instant::now() + client.timeout();
     let mut tries = Tries::until(until, client.counters());
     let answer = loop {
-        // What is begun twice is swept later; nothing of it is seen. It cannot be told from one that another server has begun
-        // and is about to use: a list of uploads has neither their metadata nor who asked for them.
+        // What is begun twice stays, unseen and without parts. It cannot be told from one that another server has begun and is
+        // about to use: a list of uploads has neither their metadata nor who asked for them.
         match client.ask(&call, SendBody::Empty, NOTHING, until).await {
             Ok(answer) => break answer,
             Err(failure) => tries.again_after(failure).await?,
@@ -158,7 +158,7 @@ pub(super) async fn forget(client: &Client, call: &Call) {
             Err(failure) => failure,
         };
         if let Err(error) = tries.again_after(failure).await {
-            tracing::warn!(%error, "parts of an upload stay in the store until the next sweep");
+            tracing::warn!(%error, "parts of an upload stay in the store");
             return;
         }
     }

@@ -135,7 +135,7 @@ impl Drop for Multipart {
         };
         self.sending = None;
         let client = Arc::clone(&self.client);
-        // Without a runtime the process is about to end; the sweep finds it.
+        // Without a runtime the process is about to end, and the parts stay.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { forget(&client, &call).await });
         }

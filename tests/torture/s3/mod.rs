@@ -1,9 +1,8 @@
-//! Values in an S3 store: what breaks off in the middle, what a killed server leaves, and what many long ones cost.
+//! Values in an S3 store: what breaks off in the middle, and what many long ones cost.
 
 mod cuts;
 mod memory;
 mod others;
-mod sweep;
 mod uploads;
 
 use crate::proxy::{Fault, Faults, Relay};

@@ -64,21 +64,6 @@ pub(in crate::store) async fn expire(
     Ok(expired)
 }
 
-/// What the store calls the uploads in parts of resumable uploads that are there.
-pub(in crate::store) async fn in_use(client: &Client) -> Result<HashSet<String>, Error> {
-    let mut found = HashSet::new();
-    for (name, _) in all(client).await? {
-        if UploadId::parse(&name).is_none() {
-            continue;
-        }
-        let object = info::object(client.place(), &name);
-        if let Some(stored) = info::load(client, &object).await? {
-            found.extend(stored.info.multipart);
-        }
-    }
-    Ok(found)
-}
-
 /// What is kept of uploads: the names, and when each was changed.
 async fn all(client: &Client) -> Result<Vec<(String, SystemTime)>, Error> {
     let folder = info::folder();

@@ -6,7 +6,6 @@ use hyper::Method;
 use super::super::super::digest::Wanted;
 use super::super::call::Call;
 use super::super::multipart::Multipart;
-use super::super::sweeping::sweep;
 use super::*;
 
 #[tokio::test]
@@ -184,11 +183,4 @@ async fn parts_are_joined_under_a_condition_or_forgotten() {
     let again = parts(&Exact::Create).await;
     assert!(matches!(again, Err(Error::Precondition)), "{again:?}");
     until(async || store.bucket.multipart_uploads() == 0).await;
-    let call = Call::object(Method::PUT, client.place(), &key).unwrap();
-    let killed = Multipart::begin(client, &call, 1).await.unwrap();
-    std::mem::forget(killed);
-    assert_eq!(sweep(client, Duration::from_secs(3600)).await.unwrap(), 0);
-    assert_eq!(store.bucket.multipart_uploads(), 1);
-    assert_eq!(sweep(client, Duration::ZERO).await.unwrap(), 1);
-    assert_eq!(store.bucket.multipart_uploads(), 0);
 }

@@ -163,10 +163,33 @@ impl Bucket {
     /// How many multipart uploads are under way below the prefix.
     #[track_caller]
     pub fn multipart_uploads(&self) -> usize {
+        self.count(
+            "",
+            &format!("prefix={}&uploads=", encode(&self.prefix)),
+            "Upload",
+            |_| true,
+        )
+    }
+
+    /// As [`multipart_uploads`](Self::multipart_uploads), of those alone of which the store has parts.
+    #[track_caller]
+    pub fn uploads_with_parts(&self) -> usize {
         let query = format!("prefix={}&uploads=", encode(&self.prefix));
-        let answer = self.send(self.endpoints[0], "GET", "", &query, "", b"");
-        assert_eq!(answer.status, 200, "the uploads: {}", text(&answer));
-        elements(&text(&answer), "Upload").count()
+        self.count("", &query, "Upload", |upload| {
+            let of = |name| elements(upload, name).next().expect("each has one");
+            let (key, query) = (of("Key"), format!("uploadId={}", encode(of("UploadId"))));
+            self.count(&format!("/{key}"), &query, "Part", |_| true) > 0
+        })
+    }
+
+    /// How many of these elements in the answer to a GET `count`.
+    #[track_caller]
+    fn count(&self, key: &str, query: &str, name: &str, counts: impl Fn(&str) -> bool) -> usize {
+        let answer = self.send(self.endpoints[0], "GET", key, query, "", b"");
+        assert_eq!(answer.status, 200, "GET {key}?{query}: {}", text(&answer));
+        elements(&text(&answer), name)
+            .filter(|&element| counts(element))
+            .count()
     }
 
     /// Makes the bucket.

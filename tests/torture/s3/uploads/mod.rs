@@ -1,15 +1,15 @@
 //! Resumable uploads to an S3 store by two servers over two gateways, while the network to those breaks and the servers are
 //! killed by turns: no offset that was answered is taken back, each value that was acknowledged is whole, no other is there,
-//! and a day later nothing is left of the uploads.
+//! and a day later nothing that an upload kept or received is left.
 //!
 //! `DATA_SERVER_TORTURE_SEED=N tests/run --test torture s3::uploads` draws the same uploads and faults again.
 
 mod client;
 
 use std::fmt;
+use std::fs::FileTimes;
 
 use self::client::{Counts, End, State, Uploader, Value};
-use super::sweep::{OLD, age};
 use crate::breaking::BreakingNetwork;
 use crate::phoenix::Phoenix;
 use crate::random::{Random, seed};
@@ -24,6 +24,9 @@ const BETWEEN: usize = 8;
 
 /// In how many bytes a connection breaks: in its first requests, in a part, or after some.
 const BREAKS: &[usize] = &[12_000, 12_000, 1 << 20, 20 << 20];
+
+/// Longer than an upload is kept to which nothing is done.
+const OLD: Duration = Duration::from_secs(25 * 3600);
 
 /// Longer than any few uploads take.
 const LONG: Duration = Duration::from_secs(180);
@@ -115,11 +118,24 @@ impl fmt::Display for All {
     }
 }
 
-/// What servers keep of uploads in the bucket: objects, and uploads in parts.
+/// What servers keep of uploads in the bucket: objects, and uploads in parts that have parts.
 fn kept(bucket: &Bucket) -> (usize, usize) {
     let objects = bucket.objects().into_iter();
     let objects = objects.filter(|object| object.key.starts_with(".data-server/"));
-    (objects.count(), bucket.multipart_uploads())
+    (objects.count(), bucket.uploads_with_parts())
+}
+
+/// Has all that lies below `dir` seem to be of this time.
+fn age(dir: &Path, time: SystemTime) {
+    for entry in dir.read_dir().expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            age(&path, time);
+        }
+        let file = File::open(&path).expect("a file of the store");
+        let times = FileTimes::new().set_modified(time);
+        file.set_times(times).expect("another time");
+    }
 }
 
 #[test]
