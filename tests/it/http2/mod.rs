@@ -5,6 +5,7 @@ mod curl;
 mod ends;
 mod heads;
 mod restarts;
+mod slow;
 mod streams;
 
 use crate::support::{Launch, TestServer};
