@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 
 use crate::http::request::rejection::Rejection;
 use crate::http::response::outcome::{Outcome, Published};
-use crate::http::response::representation::etag;
+use crate::http::response::representation::Validators;
 use crate::http::semantics::coding::{Coding, variant};
 use crate::http::semantics::conditional::{Current, Preconditions};
 use crate::http::semantics::media;
@@ -236,11 +236,11 @@ fn holds(preconditions: &Preconditions, current: Option<Meta>) -> bool {
     let Some(meta) = current else {
         return preconditions.for_write(None);
     };
-    let etag = etag(meta.version);
+    let Validators { etag, modified } = Validators::from(meta.version);
     let variants = Coding::ALL.map(|coding| variant(&etag, coding));
     preconditions.for_write(Some(Current {
         etag: &etag,
         variants: &variants.each_ref().map(String::as_str),
-        modified: meta.version.time(),
+        modified,
     }))
 }

@@ -162,6 +162,26 @@ fn a_watch_follows_the_rules_as_they_are_replaced_and_ends_with_the_right() {
     assert_eq!(events.next(), None);
 }
 
+/// What the kernel holds for a subscriber is little, and was so for what came next on its connection.
+#[test]
+fn the_connection_ends_with_its_event_stream() {
+    directory_only!("changes are told");
+    http1_only!("a stream has no buffer of the kernel");
+    let dir = DataDir::temporary();
+    let policy = |who: &str| subject("ann") + &rule(who, "", &["watch"]);
+    let server = serve(&dir, &policy("ann"), &["--idle-timeout", "1h"]);
+    let mut raw = server.connect();
+    raw.send(format!(
+        "GET /-/watch HTTP/1.1\r\nHost: t\r\n{}\r\n",
+        bearer("ann")
+    ));
+    let head = raw.head();
+    assert_eq!((head.status, head.closes()), (200, true), "{head:?}");
+    write(&dir, &policy("anonymous"));
+    reread(&server);
+    raw.rest();
+}
+
 #[test]
 fn a_websocket_is_closed_with_the_right() {
     directory_only!("changes are told");

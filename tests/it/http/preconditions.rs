@@ -342,6 +342,22 @@ fn an_edit_by_hand_gets_a_tag_that_if_match_takes() {
     assert_eq!(put.status, 200);
 }
 
+/// A GET compared the date that it told, which is never ahead of now, and a PUT that of the file.
+#[test]
+fn a_file_dated_ahead_is_of_now_for_reads_and_writes() {
+    directory_only!("a file that is dated by hand");
+    let (server, mut raw, _) = stored();
+    let (now, hour) = (SystemTime::now(), Duration::from_secs(3600));
+    let file = File::open(server.dir.path().join("k")).expect("the value");
+    file.set_modified(now + 2 * hour).expect("a date");
+    let since = |date| format!("If-Unmodified-Since: {}\r\n", fmt_http_date(date));
+    for method in ["GET", "PUT", "DELETE"] {
+        let mut ask = |lines: &str| ask(&mut raw, method, "/k", lines, b"").status;
+        assert_eq!(ask(&since(now - hour)), 412, "{method}");
+        assert_eq!(ask(&since(now + hour)), 200, "{method}");
+    }
+}
+
 #[test]
 fn put_get_head_and_the_listing_agree_on_tag_and_date() {
     let server = TestServer::start(&[]);

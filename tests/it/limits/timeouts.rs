@@ -95,6 +95,8 @@ const SHORT: [&str; 2] = ["--body-timeout", "2s"];
 fn a_body_below_min_rate_is_cut_and_one_above_is_not() {
     let server = TestServer::start(&SHORT);
     let patient = TestServer::start(&["--min-rate", "0"]);
+    // Ten times this is more than a number holds.
+    let strict = TestServer::start(&["--min-rate", "2000000000000000000"]);
     // A slow reader's kernel makes room in steps of some seconds.
     let usual = TestServer::start(&[]);
     let large = pattern(1, LARGE);
@@ -109,6 +111,8 @@ fn a_body_below_min_rate_is_cut_and_one_above_is_not() {
         scope.spawn(|| is_cut("a stalled upload", &server, begun, 0));
         let long = put_head("k", LARGE) + &"x".repeat(1 << 20);
         scope.spawn(|| is_cut("a stalled long upload", &server, long, 0));
+        let below = dribbled.clone();
+        scope.spawn(|| is_cut("an upload below any rate", &strict, below, 20));
         scope.spawn(|| is_cut("a dribbled upload", &server, dribbled, 20));
         scope.spawn(|| is_cut("a stalled chunk", &server, chunk.to_owned(), 0));
         let form = "POST /-/upload HTTP/1.1\r\nHost: t\r\nContent-Length: 10000\r\n\
