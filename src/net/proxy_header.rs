@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::task::{Context, Poll, ready};
 
+use crc::{CRC_32_ISCSI, Crc};
 use ppp::v1::{self, BinaryParseError};
 use ppp::v2::{self, ParseError};
 use rustix::net::{RecvFlags, recv};
@@ -32,6 +33,12 @@ const LONGEST_V2: usize = 4 << 10;
 /// Where a header of version 2 has the length of what follows.
 const LENGTH_V2: Range<usize> = 14..16;
 
+/// The checksum that a header of version 2 may have of itself (section 2.2.4).
+static CRC32C: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
+
+/// The type and the length of what else a header of version 2 says, in bytes.
+const HEAD_OF_TLV: usize = 3;
+
 /// What is wrong with a header.
 #[derive(Debug, thiserror::Error)]
 enum BadHeader {
@@ -43,6 +50,8 @@ enum BadHeader {
     Draining,
     #[error("it is too long")]
     TooLong,
+    #[error("its checksum is wrong")]
+    Checksum,
     #[error("{0}")]
     Socket(#[from] io::Error),
     #[error("{0}")]
@@ -176,6 +185,9 @@ fn source(header: &[u8]) -> Result<Option<SocketAddr>, BadHeader> {
         });
     }
     let header = v2::Header::try_from(header)?;
+    if !has_right_checksum(&header) {
+        return Err(BadHeader::Checksum);
+    }
     Ok(match (header.command, header.addresses) {
         (v2::Command::Proxy, v2::Addresses::IPv4(of)) => {
             Some((of.source_address, of.source_port).into())
@@ -184,5 +196,25 @@ fn source(header: &[u8]) -> Result<Option<SocketAddr>, BadHeader> {
             Some((of.source_address, of.source_port).into())
         }
         _ => None,
+    })
+}
+
+/// Whether each checksum that the header has is that of the header with zeros in its place.
+fn has_right_checksum(header: &v2::Header<'_>) -> bool {
+    let all = header.as_bytes();
+    let mut end = all.len() - header.tlv_bytes().len();
+    header.tlvs().map_while(Result::ok).all(|tlv| {
+        end += HEAD_OF_TLV + tlv.value.len();
+        if tlv.kind != u8::from(v2::Type::CRC32C) {
+            return true;
+        }
+        let Ok(told) = <[u8; 4]>::try_from(&*tlv.value) else {
+            return false;
+        };
+        let mut sum = CRC32C.digest();
+        for part in [&all[..end - told.len()], &[0; 4], &all[end..]] {
+            sum.update(part);
+        }
+        sum.finalize() == u32::from_be_bytes(told)
     })
 }

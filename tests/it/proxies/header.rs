@@ -32,6 +32,15 @@ fn ipv4(more: usize) -> Vec<u8> {
     addresses.into_iter().chain(vec![4; more]).collect()
 }
 
+/// The same, with a byte that means nothing and this checksum behind them.
+fn summed(sum: &[u8]) -> Vec<u8> {
+    let len = u8::try_from(sum.len()).expect("a short one");
+    [&ipv4(0)[..], &[4, 0, 1, 9], &[3, 0, len], sum].concat()
+}
+
+/// Its right checksum, by the bitwise CRC-32C of section 2.2.4.
+const SUM: [u8; 4] = [0x5e, 0x9c, 0x3d, 0x90];
+
 fn ipv6() -> Vec<u8> {
     let ip = |last| [&[0x20, 1, 0xd, 0xb8][..], &[0; 11], &[last]].concat();
     [ip(1), ip(2), vec![0x12, 0x67, 0, 80]].concat()
@@ -69,6 +78,7 @@ fn headers() -> Vec<(Vec<u8>, Option<&'static str>)> {
         ("PROXY UNKNOWN 192.0.2.1 192.0.2.2 1 2\r\n".into(), None),
         (v2(0x21, 0x11, &ipv4(0)), ann),
         (v2(0x21, 0x21, &ipv6()), six),
+        (v2(0x21, 0x11, &summed(&SUM)), ann),
         // With what else a proxy knows, as long as may be.
         (v2(0x21, 0x11, &ipv4(300)), ann),
         (v2(0x21, 0x11, &ipv4(4096 - 28)), ann),
@@ -128,7 +138,7 @@ fn a_header_may_come_in_pieces_cut_anywhere() {
 fn what_begins_with_no_valid_header_is_closed_counted_and_logged() {
     let mut long = b"PROXY UNKNOWN ".to_vec();
     long.resize(200, b'x');
-    let bad: [(&[u8], &str); 16] = [
+    let bad: [(&[u8], &str); 18] = [
         (b"", "the connection ended"),
         (b"PROXY TCP4 192.0.2.1", "the connection ended"),
         (&SIGNATURE[..5], "the connection ended"),
@@ -146,6 +156,11 @@ fn what_begins_with_no_valid_header_is_closed_counted_and_logged() {
         (b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\n", ""),
         (&long, "too long"),
         (&v2(0x21, 0x11, &ipv4(4097 - 28)), "too long"),
+        (
+            &v2(0x21, 0x11, &summed(&[0x5e, 0x9c, 0x3d, 0x91])),
+            "checksum",
+        ),
+        (&v2(0x21, 0x11, &summed(&SUM[..3])), "checksum"),
         (&v2(0x31, 0x11, &ipv4(0)), ""),
         (&v2(0x21, 0x11, &[192, 0, 2, 1]), ""),
     ];
