@@ -33,12 +33,23 @@ pub(super) async fn delete(
     let until = Instant::now() + client.timeout();
     let mut tries = Tries::until(until, client.counters());
     loop {
-        let failure = match client.ask(&call, SendBody::Empty, NOTHING, until).await {
-            Ok(_) => return Ok(true),
-            Err(Failure::Refused(refusal)) if refusal.is_missing() => return Ok(false),
-            Err(failure) => failure,
+        let asked = client.ask(&call, SendBody::Empty, NOTHING, until).await;
+        let Err(failure) = asked else {
+            return Ok(true);
         };
-        let ended = tries.again_after_nothing(failure).await;
+        let may_be_made = tries.may_have_been_made();
+        let ended = match failure {
+            // By an earlier try, or by another writer.
+            Failure::Refused(refusal)
+                if may_be_made
+                    && only.is_some()
+                    && (refusal.is_missing() || refusal.is_changed()) =>
+            {
+                Err(Error::OutcomeUnknown { is_late: false })
+            }
+            Failure::Refused(refusal) if refusal.is_missing() => return Ok(may_be_made),
+            failure => tries.again_after_nothing(failure).await,
+        };
         let is_unknown = matches!(ended, Err(Error::OutcomeUnknown { .. }));
         client.counters().unknown.add(u64::from(is_unknown));
         ended?;

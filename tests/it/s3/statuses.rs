@@ -130,6 +130,29 @@ fn a_write_that_was_made_is_acknowledged_although_its_answer_is_lost() {
     }
 }
 
+/// The retry met what the first try had done, and was answered 404 or 412.
+#[test]
+fn a_removal_that_was_made_is_not_said_to_have_failed_its_condition() {
+    let stub = Stub::start();
+    let server = serve(&stub.bucket, &[]);
+    for status in [503, 429] {
+        server.store("k", "value");
+        let lines = format!("If-Match: {}\r\n", server.get("k").must("etag"));
+        stub.fail("DELETE", "k", FailDone(status), 1);
+        let removed = send(&server, "DELETE", "k", &lines, b"");
+        let found = (removed.status, &*reason(&removed));
+        assert_eq!(found, (502, "outcome-unknown"), "{status}");
+        assert_eq!(server.get("k").status, 404);
+        server.store("k", "value");
+        stub.fail("DELETE", "k", FailDone(status), 1);
+        assert_eq!(send(&server, "DELETE", "k", "", b"").status, 200);
+    }
+    // One that was not made has its own answer.
+    server.store("k", "value");
+    let other = send(&server, "DELETE", "k", "If-Match: \"x\"\r\n", b"");
+    assert_eq!(other.status, 412);
+}
+
 #[test]
 fn a_write_that_was_perhaps_made_is_never_sent_again() {
     let stub = Stub::start();
