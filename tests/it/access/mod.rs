@@ -9,6 +9,7 @@ mod hidden;
 mod links;
 mod reload;
 mod rights;
+mod shares;
 
 use std::os::unix::fs::PermissionsExt;
 
