@@ -216,6 +216,24 @@ mod tests {
         });
     }
 
+    /// It was asked once for each interval that the machine had slept through, and let go before it could answer.
+    #[test]
+    fn a_pause_of_the_machine_lets_no_client_go() {
+        subscribed(async |subscription, connection| {
+            let session = session(subscription, &connection);
+            let (ours, theirs) = duplex(1024);
+            let running = tokio::task::spawn_local(session.run(ours, false));
+            let mut client = WebSocketStream::from_raw_socket(theirs, Role::Client, None).await;
+            tokio::task::yield_now().await;
+            tokio::time::advance(10 * HEARTBEAT).await;
+            for _ in 0..3 {
+                let message = client.next().await.unwrap().unwrap();
+                assert!(message.is_ping(), "{message}");
+            }
+            assert!(!running.is_finished());
+        });
+    }
+
     #[test]
     fn a_client_that_speaks_once_is_let_go_two_intervals_later() {
         subscribed(async |subscription, connection| {

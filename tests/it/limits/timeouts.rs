@@ -162,6 +162,34 @@ fn a_client_that_pauses_for_less_than_body_timeout_is_served() {
     });
 }
 
+/// A machine that is suspended, or a virtual one that is moved, is no pause of the clients.
+#[test]
+fn a_server_that_was_stopped_for_a_while_cuts_nobody() {
+    let server = TestServer::start(&SHORT);
+    let large = pattern(1, LARGE);
+    server.dir.place("large", &large);
+    let mut writers = [2_000, 2_000_000].map(|len| {
+        let (mut writer, value) = (server.connect(), pattern(2, len));
+        writer.send(put_head(&format!("k{len}"), len));
+        writer.send(&value[..len / 2]);
+        (writer, value)
+    });
+    let mut reader = Raw::connect_narrow(server.addr);
+    reader.send(GET_LARGE);
+    assert_eq!(reader.head().length(), LARGE);
+    let comes = || server.receiving() > 0;
+    eventually("an upload is received", comes);
+    server.signal(Signal::STOP);
+    thread::sleep(3 * PAUSE); // what is tested
+    server.signal(Signal::CONT);
+    assert_eq!(writers[0].0.silent_for(PAUSE / 4), Ok(()));
+    assert!(reader.take(LARGE) == large, "a reader got another value");
+    for (writer, value) in &mut writers {
+        writer.send(&value[value.len() / 2..]);
+        assert_eq!(writer.answer().status, 200, "{}", value.len());
+    }
+}
+
 /// Twice as long as it took to be cut.
 const LONGER_THAN_A_WINDOW: Duration = Duration::from_secs(21);
 
