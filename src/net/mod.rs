@@ -48,6 +48,8 @@ pub use balance::Balance;
 pub use listen::{Address, At, Listen, everywhere};
 pub use listener::{Dispatch, Listeners};
 pub use peers::Peers;
+#[cfg(any(test, fuzzing))]
+pub use proxy_header::fuzz;
 pub use reactor::Http2;
 pub use reactor_thread::ReactorConfig;
 pub use socket_activation::{BadCount, passed};

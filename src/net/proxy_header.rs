@@ -3,6 +3,10 @@
 //! Promises that a connection without a valid one is closed, counted, and logged with the reason; that no byte behind the
 //! header is taken, which may be of TLS; and that a header is bounded, and has the time of the head of a request.
 
+#[cfg(any(test, fuzzing))]
+#[path = "../../tests/checks/proxy_header.rs"]
+pub mod fuzz;
+
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;

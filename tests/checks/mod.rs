@@ -6,6 +6,7 @@
 
 mod access;
 mod form;
+mod forwarded;
 mod framing;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ use crate::store::{Key, Listing};
 
 pub use access::{access_file, authorization, link};
 pub use form::form;
+pub use forwarded::forwarded;
 pub use framing::framing;
 
 /// A path names at most one key, which obeys the rules and comes back from any encoding of it; or a folder, below which keys

@@ -7,10 +7,11 @@ use proptest::prelude::*;
 
 use super::framing::{Heads, serve};
 use super::*;
+use crate::net::fuzz::proxy_header;
 
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 11] = [
+const TARGETS: [Target; 13] = [
     ("key", key),
     ("target", target),
     ("range", range),
@@ -22,6 +23,8 @@ const TARGETS: [Target; 11] = [
     ("access_file", access_file),
     ("authorization", authorization),
     ("link", link),
+    ("forwarded", forwarded),
+    ("proxy_header", proxy_header),
 ];
 
 #[test]
