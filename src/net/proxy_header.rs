@@ -182,7 +182,12 @@ fn own(header: &[u8], seen: &[u8]) -> usize {
 /// Whom the connection is for; `None` where it says no address.
 fn source(header: &[u8]) -> Result<Option<SocketAddr>, BadHeader> {
     if !is_v2(header) {
-        return Ok(match v1::Header::try_from(header)?.addresses {
+        let said = v1::Header::try_from(header)?;
+        // Behind UNKNOWN the library takes any end.
+        if !header.ends_with(b"\r\n") {
+            return Err(BinaryParseError::from(v1::ParseError::MissingNewLine).into());
+        }
+        return Ok(match said.addresses {
             v1::Addresses::Tcp4(of) => Some((of.source_address, of.source_port).into()),
             v1::Addresses::Tcp6(of) => Some((of.source_address, of.source_port).into()),
             v1::Addresses::Unknown => None,

@@ -138,7 +138,7 @@ fn a_header_may_come_in_pieces_cut_anywhere() {
 fn what_begins_with_no_valid_header_is_closed_counted_and_logged() {
     let mut long = b"PROXY UNKNOWN ".to_vec();
     long.resize(200, b'x');
-    let bad: [(&[u8], &str); 18] = [
+    let bad: [(&[u8], &str); 19] = [
         (b"", "the connection ended"),
         (b"PROXY TCP4 192.0.2.1", "the connection ended"),
         (&SIGNATURE[..5], "the connection ended"),
@@ -154,6 +154,7 @@ fn what_begins_with_no_valid_header_is_closed_counted_and_logged() {
         (b"PROXY TCP4 192.0.2.1 192.0.2.2 1 65536\r\n", ""),
         (b"PROXY TCP4 2001:db8::1 2001:db8::2 1 2\r\n", ""),
         (b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\n", ""),
+        (b"PROXY UNKNOWN \n", ""),
         (&long, "too long"),
         (&v2(0x21, 0x11, &ipv4(4097 - 28)), "too long"),
         (
