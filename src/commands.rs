@@ -19,6 +19,7 @@ use crate::access::{
     SHORTEST_SECRET,
 };
 use crate::http::key_of_path;
+use crate::reload::{self, NotReloaded};
 use crate::store;
 
 /// What tokens begin with, so that they are told from other secrets where one has leaked.
@@ -33,6 +34,9 @@ pub enum Failure {
     /// The file of `--access` is wrong.
     #[error(transparent)]
     Access(#[from] BadAccess),
+    /// A server has not reread its files.
+    #[error("reload: {0}")]
+    Reload(#[from] NotReloaded),
     /// A journal cannot be looked at.
     #[error(transparent)]
     Journal(#[from] store::OpenError),
@@ -51,6 +55,8 @@ pub enum Command {
     NewToken,
     /// Hash the password on standard input.
     HashPassword,
+    /// Have the server that is this process reread its files.
+    Reload(u32),
     /// Say whether a file of `--access` is right.
     CheckAccess(PathBuf),
     /// Say which rule decides.
@@ -76,6 +82,10 @@ pub fn run(command: &Command) -> Result<(String, bool), Failure> {
     match command {
         Command::NewToken => new_token().map(yes),
         Command::HashPassword => hash_password().map(yes),
+        Command::Reload(pid) => {
+            reload::ask(*pid)?;
+            Ok(yes(String::new()))
+        }
         Command::CheckAccess(file) => check_access(file).map(yes),
         Command::Explain {
             file,

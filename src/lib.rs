@@ -26,6 +26,7 @@ pub mod http;
 pub mod log;
 pub mod metrics;
 pub mod net;
+pub mod reload;
 pub mod sandbox;
 pub mod server;
 pub mod store;

@@ -290,9 +290,11 @@ impl Signals {
                 _ = self.interrupt.recv() => return,
                 _ = self.quit.recv() => return,
                 _ = self.hang_up.recv() => {
-                    reload.reload();
+                    // The log has what came of it.
+                    let _ = reload.reload();
                     continue;
                 }
+                () = reload.serve() => continue,
                 _ = self.user_1.recv() => "SIGUSR1",
                 _ = self.user_2.recv() => "SIGUSR2",
             };

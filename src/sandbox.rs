@@ -5,6 +5,7 @@
 //! another port than named, as far as the kernel enforces that: [`Confined`] says how far. Does not take back what is open
 //! already, and does not restrict UDP, names and times of files, memory or processors. What a server needs is not known here.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -41,6 +42,9 @@ const OWN: [(&str, BitFlags<AccessFs>); 2] = [
     ),
 ];
 
+/// As many links the kernel follows (`path_resolution(7)`).
+const MOST_LINKS: usize = 40;
+
 /// What begins the name of a service manager's socket that has no file.
 const ABSTRACT: &str = "@";
 
@@ -62,7 +66,8 @@ pub struct Allowed {
     pub values: Vec<PathBuf>,
     /// Files and directories that are only read.
     pub read: Vec<PathBuf>,
-    /// Files that are read again when another has their name: their directories are read, and those that links lead to.
+    /// Files that are read again when another has their name: their directories are read, and those that links on the way to
+    /// them may lead to.
     pub reread: Vec<PathBuf>,
     /// Files of unix sockets, which are made and removed.
     pub sockets: Vec<PathBuf>,
@@ -149,6 +154,13 @@ fn with_path(
     }
 }
 
+/// Whether `file` may be read, but not by this process. Landlock restricts what is opened, and `access(2)` opens nothing.
+pub fn hides(file: &Path) -> bool {
+    let may = rustix::fs::access(file, rustix::fs::Access::READ_OK).is_ok();
+    let opened = std::fs::File::open(file).map_err(|error| error.kind());
+    may && opened.is_err_and(|kind| kind == std::io::ErrorKind::PermissionDenied)
+}
+
 /// Processes outside are out of reach of signals, and their sockets without a file too, unless the service manager has one.
 fn scopes() -> BitFlags<Scope> {
     let manager = std::env::var("NOTIFY_SOCKET").unwrap_or_default();
@@ -172,11 +184,25 @@ impl Allowed {
     }
 }
 
-/// The directories that `file` is found by: its own, and that of what a link leads to.
-fn folders(file: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    let target = file.canonicalize().ok();
-    let target = target.map(|target| folder(&target));
-    std::iter::once(folder(file)).chain(target)
+/// The directories that `file` is found by: its own, and for each link on the way the one that its target is in, for the link
+/// is made to lead to a neighbour of that when all is replaced at once. Never the root, below which is everything.
+fn folders(file: &Path) -> Vec<PathBuf> {
+    let mut found = vec![folder(file)];
+    let mut paths = VecDeque::from([file.to_owned()]);
+    let mut looked_at = 0..MOST_LINKS;
+    while let (Some(path), Some(_)) = (paths.pop_front(), looked_at.next()) {
+        for link in path.ancestors() {
+            let Ok(target) = link.read_link() else {
+                continue;
+            };
+            let target = folder(link).join(target);
+            let neighbours = folder(&target).canonicalize().ok();
+            let neighbours = neighbours.filter(|folder| folder.parent().is_some());
+            found.extend(neighbours);
+            paths.push_back(target);
+        }
+    }
+    found
 }
 
 /// The directory that `file` is in.

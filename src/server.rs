@@ -222,10 +222,8 @@ pub struct Running {
 impl Running {
     /// What rereads files while it serves.
     pub fn reloader(&self) -> Reloader {
-        Reloader {
-            tls: self.tls.clone(),
-            access: self.access.clone(),
-        }
+        let files = self.config.sandbox.allowed.reread.clone();
+        Reloader::new(self.tls.clone(), self.access.clone(), files)
     }
 
     /// Serves until `shutdown` resolves, then drains: accepts no more, closes idle connections, lets busy ones finish,

@@ -33,6 +33,11 @@ pub(super) enum Commands {
         #[arg(long)]
         insecure: bool,
     },
+    /// Have a server read certificates and the file of --access again, as SIGHUP does: 0 when all was read, else 1, with the reason
+    Reload {
+        /// Its process
+        pid: u32,
+    },
     /// Make a token: on the first line for its user, on the second its digest for the file of --access
     NewToken,
     /// Hash the password on the first line of standard input, for the file of --access
@@ -106,6 +111,7 @@ impl Commands {
     pub(super) fn offline(&self) -> Option<Command> {
         Some(match self {
             Self::Config { .. } | Self::Health { .. } => return None,
+            Self::Reload { pid } => Command::Reload(*pid),
             Self::NewToken => Command::NewToken,
             Self::HashPassword => Command::HashPassword,
             Self::Access {

@@ -5,8 +5,9 @@
 
 use rustix::process::{Resource, getrlimit};
 
-/// Of any server: standard streams, the runtime of signals, the directory, a listener that was passed.
-const BASE: u64 = 15;
+/// Of any server: standard streams, the runtime of signals, the socket of `reload`, the directory, a listener that was
+/// passed.
+const BASE: u64 = 16;
 
 /// Of a reactor: its runtime, and the pipe that it sends long values through.
 const REACTOR: u64 = 7;

@@ -11,12 +11,17 @@ mod reactor;
 mod s3;
 mod store;
 
+use std::sync::atomic::AtomicBool;
+
 pub use access::{AccessCounters, AuthResult};
 pub use counter::{Counter, SharedCounter};
 pub use histogram::{Histogram, Scale};
 pub use reactor::{Direction, Handshake, Method, ReactorCounters, STATUSES, TimeLimit};
 pub use s3::{S3Counters, StoreOperation};
 pub use store::{Jobs, Listings, StoreCounters};
+
+/// Whether the last rereading of files failed, so that what was there before still counts.
+pub static LAST_RELOAD_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// Lines of the log that were lost: there was no room for them, or standard error refused them.
 pub static LOG_LINES_LOST: SharedCounter = SharedCounter::new();

@@ -37,10 +37,10 @@ impl ForAlice {
 
     /// From now on, these rules hold.
     pub(crate) fn replace(&self, rules: &[Rule<'_>]) {
-        let before = self.server.events("SIGHUP: access reread").len();
+        let before = self.server.events("reload: access reread").len();
         write(&self.file, &self.hash, rules);
         self.server.signal(Signal::HUP);
-        let comes = || self.server.events("SIGHUP: access reread").len() > before;
+        let comes = || self.server.events("reload: access reread").len() > before;
         eventually("the rules are reread", comes);
     }
 

@@ -34,7 +34,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "server",
         &[
-            "access", "config", "cpus", "net", "http", "sandbox", "store", "drain", "metrics",
+            "access", "config", "cpus", "net", "http", "reload", "sandbox", "store", "drain",
+            "metrics",
         ],
     ),
     (
@@ -46,7 +47,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("net", &["access", "http", "drain", "metrics", "failpoint"]),
     ("http", &["access", "store", "metrics", "failpoint"]),
     ("access", &["store", "metrics"]),
-    ("commands", &["access", "http", "store"]),
+    ("commands", &["access", "http", "reload", "store"]),
     ("store", &["failpoint", "metrics", "trust"]),
     ("cpus", &[]),
     ("drain", &[]),
@@ -54,6 +55,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("health", &["trust"]),
     ("metrics", &[]),
     ("log", &["metrics"]),
+    ("reload", &[]),
     ("sandbox", &[]),
     ("trust", &[]),
 ];
@@ -63,6 +65,7 @@ const LEAVES: &[&str] = &[
     "cpus.rs",
     "drain.rs",
     "failpoint.rs",
+    "reload.rs",
     "sandbox.rs",
     "trust.rs",
     "store/key.rs",

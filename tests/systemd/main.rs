@@ -166,3 +166,41 @@ fn under_the_shipped_unit_disk_has_its_journal_and_a_kill_changes_no_file() {
         eprintln!("{replay}");
     }
 }
+
+/// Runs inside: who asks for a reload hears that a file is refused.
+const RELOADED: &str = r#"
+exec > /out/found 2>&1
+cd /etc/data-server
+rules() { printf '[[rule]]\nwho = "anonymous"\nmay = ["read", "metrics"]\n'; }
+reload() { systemctl reload data-server.service; echo "$1 $?"; }
+mkdir -p own; rules > own/access.toml
+systemctl restart data-server.service
+reload good
+echo nonsense > own/access.toml
+reload bad
+curl -sS http://127.0.0.1:8080/-/ready
+rules > own/access.toml
+systemctl kill -s HUP data-server.service
+reload mended
+systemctl exit
+"#;
+
+#[test]
+fn under_the_shipped_unit_a_reload_fails_when_a_file_is_refused() {
+    let found = Root::new().and_then(|root| {
+        install(&root);
+        root.append(
+            "etc/data-server/data-server.toml",
+            "access = \"/etc/data-server/own/access.toml\"\n",
+        );
+        root.write("etc/data-server/own/access.toml", "");
+        root.boot(RELOADED, "data-server.socket")
+    });
+    let Ok(found) = found.map_err(|why| left_out("a reload under systemd", &why)) else {
+        return;
+    };
+    for line in ["good 0", "bad 1", "mended 0"] {
+        assert_eq!(count(&found, line), 1, "{line} in {found}");
+    }
+    assert!(found.contains("the last reload failed"), "{found}");
+}

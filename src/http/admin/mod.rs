@@ -13,16 +13,21 @@ mod s3_metrics;
 mod store_metrics;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::access::Access;
 use crate::http::admin::exposition::Exposition;
 use crate::http::admin::health::{Lifecycle, Phase, Probe, Readiness};
 use crate::http::request::page::{MetricsFormat, Page};
-use crate::metrics::ReactorCounters;
+use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters};
 use crate::store::Store;
 
 /// All that have a path of two segments; one of them answers elsewhere, for it has no end.
 const INDEX: &str = "/-/healthz /-/ready /-/metrics /-/watch";
+
+/// What `/-/ready` adds when files that have changed could not be read.
+const STALE: &str =
+    "; the last reload failed, so the old certificates or rules still count: the log says why";
 
 /// What the pages tell of; one for the server.
 #[derive(Debug)]
@@ -63,9 +68,13 @@ impl Admin {
             Page::Health => PageText::line("alive"),
             Page::Ready => {
                 let readiness = self.readiness().await;
+                let mut line = readiness.to_string();
+                if LAST_RELOAD_FAILED.load(Ordering::Relaxed) {
+                    line += STALE;
+                }
                 PageText {
                     is_good: readiness.is_ready(),
-                    ..PageText::line(&readiness.to_string())
+                    ..PageText::line(&line)
                 }
             }
             Page::Metrics => PageText {

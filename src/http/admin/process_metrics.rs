@@ -1,6 +1,7 @@
 //! The metrics of the process: what runs, and under the names that Prometheus has for it everywhere, what it uses.
 
 use std::fmt::Result;
+use std::sync::atomic::Ordering;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -8,7 +9,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
 use crate::http::admin::metric_writer::MetricWriter;
-use crate::metrics::{LOG_LINES_LOST, process};
+use crate::metrics::{LAST_RELOAD_FAILED, LOG_LINES_LOST, process};
 
 #[derive(Debug)]
 pub(super) struct ProcessMetrics {
@@ -37,6 +38,12 @@ impl Collector for ProcessMetrics {
             "data_server_log_lines_lost",
             "Lines of the log that were lost: their reader stalled, or writing them failed.",
             LOG_LINES_LOST.get(),
+        )?;
+        to.gauge(
+            "data_server_config_last_reload_successful",
+            None,
+            "0 where the last reload failed and what was there before still counts, else 1.",
+            u64::from(!LAST_RELOAD_FAILED.load(Ordering::Relaxed)),
         )?;
         to.gauge(
             "process_resident_memory",

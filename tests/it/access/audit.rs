@@ -135,7 +135,7 @@ fn each_change_and_each_refusal_is_told_once() {
         assert!(did(ends, &upload, &lines, body) < 300);
     }
     server.signal(Signal::HUP);
-    assert_eq!(server.event("SIGHUP: access reread").target, "audit");
+    assert_eq!(server.event("reload: access reread").target, "audit");
     server.stop();
     let log = server.log();
     let expected = [
@@ -256,7 +256,7 @@ fn no_output_has_a_secret() {
     let bad = format!("[[subject]]\nname = \"a\"\npassword = \"{PASSWORD}\"\n");
     write(&dir, &bad);
     server.signal(Signal::HUP);
-    server.event("SIGHUP: access not reread: the old rules stay");
+    server.event("reload: access not reread: the old rules stay");
     let metrics = Scrape::over(&mut server.connect(), &bearer("ann"));
     server.stop();
     let outputs = [

@@ -146,6 +146,6 @@ fn a_link_ends_with_its_time_its_key_and_the_right_of_its_subject() {
     place_secret(&dir, "k1", "another secret of thirty-two bytes");
     write(&dir, &policy());
     server.signal(rustix::process::Signal::HUP);
-    server.event("SIGHUP: access reread");
+    server.event("reload: access reread");
     assert_eq!(get(&link).0, 403, "the secret was replaced");
 }

@@ -75,8 +75,8 @@ fn serve(dir: &DataDir, text: &str, args: &[&str]) -> TestServer {
 
 /// Has the server read the file again, and waits until it has.
 fn reread(server: &TestServer) {
-    let before = server.events("SIGHUP: access reread").len();
+    let before = server.events("reload: access reread").len();
     server.signal(Signal::HUP);
-    let comes = || server.events("SIGHUP: access reread").len() > before;
+    let comes = || server.events("reload: access reread").len() > before;
     eventually("it is reread", comes);
 }

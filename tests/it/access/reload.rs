@@ -45,7 +45,7 @@ fn a_bad_file_changes_nothing_and_is_told() {
     let server = serve(&dir, &policy(&["ann"]), &[]);
     write(&dir, "[[rule]]\nwho = []\nmay = [\"read\"]\n");
     server.signal(Signal::HUP);
-    let event = server.event("SIGHUP: access not reread: the old rules stay");
+    let event = server.event("reload: access not reread: the old rules stay");
     let error = event.field("error");
     let is_right = error.contains("access.toml:2: who has one name or more");
     assert!(is_right, "{error}");

@@ -55,10 +55,8 @@ fn the_units_start_this_server_with_little_exposure() {
     let place = TempDir::new().expect("a directory");
     let path = |name: &str| place.path().join(name).to_str().expect("text").to_owned();
     let (service_at, socket_at) = (path("data-server.service"), path("data-server.socket"));
-    let here = service.replace(
-        start,
-        &start.replacen("data-server", env!("CARGO_BIN_EXE_data-server"), 1),
-    );
+    let binary = concat!("=", env!("CARGO_BIN_EXE_data-server"), " ");
+    let here = service.replace("=data-server ", binary);
     fs::write(&service_at, here).expect("a unit");
     fs::write(&socket_at, socket).expect("a unit");
     let said = needed!(systemd_analyze(&["verify", &service_at, &socket_at]));

@@ -9,4 +9,5 @@ mod health;
 mod kernel;
 mod listeners;
 mod process;
+mod reloads;
 mod restart;

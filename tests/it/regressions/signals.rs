@@ -88,7 +88,7 @@ fn sighup_sigusr1_and_sigusr2_are_logged_and_ignored() {
     let mut server = TestServer::start(&[]);
     let mut writer = half_put(&server);
     server.signal(Signal::HUP);
-    server.event("SIGHUP: nothing to reread; options change with a restart");
+    server.event("reload: nothing to reread; options change with a restart");
     for (signal, name) in [(Signal::USR1, "SIGUSR1"), (Signal::USR2, "SIGUSR2")] {
         let ignored = || server.events("signal ignored: it has no meaning here");
         let before = ignored().len();

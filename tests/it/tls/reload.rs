@@ -30,13 +30,13 @@ fn hanging_up_rereads_certificates_and_a_bad_pair_is_refused() {
     // Of another key: half of a replacement.
     fs::copy(&next.key, &own.key).expect("a copy");
     server.signal(Signal::HUP);
-    let event = server.event("SIGHUP: certificates not reread: the old ones stay");
+    let event = server.event("reload: certificates not reread: the old ones stay");
     assert!(event.field("error").contains("own.pem"), "{event:?}");
     assert_eq!(shown(&server, &client), own.der().to_vec());
 
     replace(&own, &next);
     server.signal(Signal::HUP);
-    server.event("SIGHUP: certificates reread");
+    server.event("reload: certificates reread");
     assert_eq!(shown(&server, &client), next.der().to_vec());
     let status = open.ask(GET).status;
     assert_eq!(status, 404, "a connection from before goes on");
@@ -67,9 +67,9 @@ fn no_handshake_fails_while_certificates_are_replaced() {
             let mut rounds = 0;
             while !done.is_said() {
                 replace(&own, &pair[rounds % 2]);
-                let before = server.events("SIGHUP: certificates reread").len();
+                let before = server.events("reload: certificates reread").len();
                 server.signal(Signal::HUP);
-                let comes = || server.events("SIGHUP: certificates reread").len() > before;
+                let comes = || server.events("reload: certificates reread").len() > before;
                 eventually("they are reread", comes);
                 rounds += 1;
             }
@@ -97,7 +97,7 @@ fn other_clients_are_served_after_their_authority_is_replaced() {
     assert!(is_served(&old) && !is_served(&new));
     fs::copy(second.file(), &file).expect("a copy");
     server.signal(Signal::HUP);
-    server.event("SIGHUP: certificates reread");
+    server.event("reload: certificates reread");
     assert!(is_served(&new));
     assert!(!is_served(&old), "nor is its session resumed");
 }

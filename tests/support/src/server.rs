@@ -309,6 +309,11 @@ impl TestServer {
         Proc(self.process.child.id())
     }
 
+    /// The command by which it rereads its files.
+    pub fn reload(&self) -> Launch {
+        Launch::new(&["reload", &self.proc().0.to_string()]).bare()
+    }
+
     pub fn connect(&self) -> Raw {
         Raw::connect(self.addr)
     }

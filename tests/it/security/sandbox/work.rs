@@ -2,6 +2,9 @@
 
 use std::os::unix::fs::symlink;
 
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+
 use super::{REQUIRE, is_possible};
 use crate::support::prelude::*;
 
@@ -101,7 +104,7 @@ fn certificates_are_read_again_where_links_lead_to_others() {
     let server = launch.listen("https://127.0.0.1:0").start();
     let second = renew("second");
     server.signal(Signal::HUP);
-    server.event("SIGHUP: certificates reread");
+    server.event("reload: certificates reread");
     let mut raw = Raw::connect_tls(server.addr, &authority.client());
     assert_eq!(
         raw.ask("GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -110,6 +113,67 @@ fn certificates_are_read_again_where_links_lead_to_others() {
     );
     let shown = raw.look(|tls| tls.peer_certificates().expect("a certificate")[0].to_vec());
     assert_eq!(shown, second.der().to_vec());
+}
+
+/// As sops-nix, agenix and Capistrano have them: a link to a folder, which is made to lead to the next one.
+#[test]
+fn files_are_read_again_where_a_link_leads_to_another_folder() {
+    if !is_possible() {
+        return;
+    }
+    let authority = Authority::new();
+    // The folder of each generation, the links on the way to it, and the one that is switched.
+    let layouts = "secrets.d/N ; secrets>secrets.d/N ; secrets
+        releases/N/secrets ; current>releases/N secrets>current/secrets ; current
+        secrets-N ; ..data>secrets-N secrets>./..data/. ; ..data";
+    for [folder, links, switched] in table(layouts) {
+        let place = TempDir::new().expect("a directory");
+        let at = |name: &str| place.path().join(name);
+        let text = |path: PathBuf| path.to_str().expect("text").to_owned();
+        let generation = |number: &str| {
+            let folder = at(&folder.replace('N', number));
+            fs::create_dir_all(&folder).expect("a directory");
+            let issued = authority.issue(number, &["localhost", "127.0.0.1"]);
+            fs::copy(&issued.certificate, folder.join("c.pem")).expect("a copy");
+            fs::copy(&issued.key, folder.join("k.pem")).expect("a copy");
+            let rule = "[[rule]]\nwho = \"anonymous\"\nmay = [\"read\"]\n";
+            fs::write(folder.join("access.toml"), rule).expect("a file");
+        };
+        let link = |number: &str, wanted: &dyn Fn(&str) -> bool| {
+            let all = links.split(' ').map(|link| link.split_once('>'));
+            for (name, target) in all.map(Option::unwrap).filter(|(name, _)| wanted(name)) {
+                symlink(target.replace('N', number), at("next")).expect("a link");
+                fs::rename(at("next"), at(name)).expect("it replaces the old");
+            }
+        };
+        generation("1");
+        link("1", &|_| true);
+        let (certificate, key) = (text(at("secrets/c.pem")), text(at("secrets/k.pem")));
+        let access = text(at("secrets/access.toml"));
+        let files = [
+            "--tls-cert",
+            &certificate,
+            "--tls-key",
+            &key,
+            "--access",
+            &access,
+        ];
+        let launch = Launch::new(&[&REQUIRE[..], &files].concat()).in_the_clear();
+        let server = launch.listen("https://127.0.0.1:0").start();
+        generation("2");
+        link("2", &|name| name == switched);
+        let ended = server.reload().run();
+        assert_eq!(ended.code, Some(0), "{folder}: {}", ended.stderr);
+        let mut raw = Raw::connect_tls(server.addr, &authority.client());
+        assert_eq!(
+            raw.ask("GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                .status,
+            404
+        );
+        let shown = raw.look(|tls| tls.peer_certificates().expect("a certificate")[0].to_vec());
+        let own = CertificateDer::from_pem_file(at("secrets/c.pem")).expect("a certificate");
+        assert_eq!(shown, own.to_vec(), "{folder}");
+    }
 }
 
 #[test]
