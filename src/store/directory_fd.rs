@@ -25,6 +25,9 @@ const CONFINED: ResolveFlags = ResolveFlags::BENEATH
 /// The magic number of tmpfs (statfs(2)).
 const TMPFS: i64 = 0x0102_1994;
 
+/// What of a mode says who may do what.
+const RIGHTS: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
+
 /// How often a call is made whose name is stale: a value that is replaced without rest is so a few times in a row.
 const STALE_TRIES: u32 = 16;
 
@@ -80,7 +83,8 @@ pub(super) struct Opened {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Entry {
     Absent,
-    Value(Meta),
+    /// A value, whose file has this mode.
+    Value(Meta, Mode),
     /// A directory: keys may lie below it.
     Folder,
     /// A link, device, socket or pipe: not ours.
@@ -179,7 +183,10 @@ impl Dir {
 pub(super) fn look_up(folder: impl AsFd, name: &str) -> Result<Entry, Errno> {
     let stat = || rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
     match retry_if_stale(stat) {
-        Ok(stat) if is_regular(&stat) => Ok(Entry::Value(Meta::of(&stat))),
+        Ok(stat) if is_regular(&stat) => Ok(Entry::Value(
+            Meta::of(&stat),
+            Mode::from_raw_mode(stat.st_mode) & RIGHTS,
+        )),
         Ok(stat) if is_directory(&stat) => Ok(Entry::Folder),
         Ok(_) => Ok(Entry::Other),
         Err(Errno::NOENT) => Ok(Entry::Absent),

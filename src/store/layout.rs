@@ -14,6 +14,7 @@ use rustix::io::Errno;
 
 use super::clock::Clock;
 use super::directory_fd::open_beneath;
+use super::inherit;
 use super::key::RESERVED;
 use super::publish_method::PublishMethod;
 use super::writer::Durability;
@@ -92,6 +93,8 @@ impl StateDir {
             .map_err(|e| failed("open", own.clone())(e.into()))?;
         let uploads = open_beneath(&own_fd, "uploads", directory, Mode::empty())
             .map_err(|e| failed("open", own.join("uploads"))(e.into()))?;
+        inherit::lend_nothing(&staging);
+        inherit::lend_nothing(&uploads);
         let clock = open_beneath(
             &root,
             &format!("{RESERVED}/clock"),

@@ -136,7 +136,7 @@ impl Lister {
                 continue;
             }
             let Ok(key) = Key::new(item) else { continue };
-            if let Entry::Value(meta) = entries.look_up(&key)? {
+            if let Entry::Value(meta, _) = entries.look_up(&key)? {
                 keys.push((key, meta));
             }
         }

@@ -32,6 +32,7 @@ mod engine;
 mod error;
 mod file_stamp;
 mod folder;
+mod inherit;
 mod journal;
 mod key;
 mod layout;

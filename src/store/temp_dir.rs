@@ -7,8 +7,14 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustix::fs::Mode;
+
 use super::directory_fd::Dir;
+use super::inherit;
 use super::publish_method::PublishMethod;
+
+/// Values are made with this mode; the process's umask takes away from it, as it does for `cp`.
+pub(super) const VALUE_MODE: u32 = 0o666;
 
 /// The directories that temporary files are made in.
 #[derive(Debug)]
@@ -19,6 +25,7 @@ pub(super) struct TempDir {
     uploads: OwnedFd,
     method: PublishMethod,
     exchanges: bool,
+    mode: Mode,
     next_name: AtomicU64,
 }
 
@@ -40,6 +47,7 @@ impl TempDir {
             uploads,
             method,
             exchanges,
+            mode: inherit::unmasked(VALUE_MODE),
             next_name: AtomicU64::new(0),
         }
     }
@@ -72,6 +80,11 @@ impl TempDir {
     /// Whether a journaled value takes the name of another by an exchange: where a rename would flush its file.
     pub(super) fn exchanges(&self) -> bool {
         self.exchanges
+    }
+
+    /// The mode of files that inherit nothing.
+    pub(super) fn mode(&self) -> Mode {
+        self.mode
     }
 
     /// A name that nothing in [`TempDir::staging`] has.

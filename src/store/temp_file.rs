@@ -14,21 +14,22 @@ use rustix::io::{Errno, retry_on_intr};
 use super::attributes::Attributes;
 use super::blocking_pool::BlockingPool;
 use super::error::Error;
+use super::folder::Folder;
+use super::inherit;
 use super::meta::Version;
 use super::publish_method::{
     Replacement, Unpublished, create_named, create_unnamed, unlink_staged,
 };
 use super::resumable::Claim;
-use super::temp_dir::TempDir;
+use super::temp_dir::{TempDir, VALUE_MODE};
 use super::value_file::ValueFile;
 use super::write_buffer::write_at;
 
-/// Values are made with this mode; the process's umask takes away from it, as it does for `cp`.
-pub(super) const VALUE_MODE: u32 = 0o666;
-
-/// What the name stands for that a file is made for.
+/// Where a file is made, by what the name stands for that it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
+    /// Nothing, and it is one of the directory itself: the file is made there, and gets from it what the kernel gives.
+    Root,
     /// Nothing, as far as is known: the file is linked.
     Absent,
     /// A value: the file is renamed over it. It gets a name in staging at once, as linking it there first costs more.
@@ -41,6 +42,8 @@ pub(super) struct TempFile {
     file: Arc<ValueFile>,
     /// Its name in staging, or among the uploads, if it has one.
     name: Option<String>,
+    /// Whether it is made in the directory itself.
+    is_in_root: bool,
     dir: Arc<TempDir>,
     /// Of a resumable upload.
     claim: Option<Arc<Claim>>,
@@ -69,15 +72,19 @@ impl TempFile {
         file: fn(OwnedFd, BlockingPool) -> ValueFile,
     ) -> Result<Self, Error> {
         let mode = Mode::from(VALUE_MODE);
-        let (fd, name) = if dir.method().is_unnamed() && target == Target::Absent {
-            (create_unnamed(dir.values().root(), mode), None)
-        } else {
-            let name = dir.new_name();
-            (create_named(dir.staging(), &name, mode), Some(name))
+        let is_unnamed = dir.method().is_unnamed();
+        let (fd, name) = match target {
+            Target::Root if is_unnamed => (create_unnamed(dir.values().root(), mode), None),
+            Target::Absent if is_unnamed => (create_unnamed(dir.staging(), mode), None),
+            _ => {
+                let name = dir.new_name();
+                (create_named(dir.staging(), &name, mode), Some(name))
+            }
         };
         let fd = fd.map_err(Error::errno_while("create"))?;
         Ok(Self {
             file: Arc::new(file(fd, dir.values().disk().clone())),
+            is_in_root: target == Target::Root && name.is_none(),
             name,
             dir: Arc::clone(dir),
             claim: None,
@@ -94,6 +101,7 @@ impl TempFile {
         Self {
             file,
             name: Some(name),
+            is_in_root: false,
             dir: Arc::clone(dir),
             claim: Some(claim),
         }
@@ -135,6 +143,26 @@ impl TempFile {
         self.stamp(version)
             .map_err(Error::errno_while("stamp the version"))?;
         attributes.write(&*self.file, version)
+    }
+
+    /// Gives the file what one has that is made in `folder` in place of a value of the mode `replaced`, if there is one; whether that
+    /// changed it. To be done before it is published. Blocks.
+    pub(super) fn inherit(
+        &self,
+        folder: &Folder<'_>,
+        replaced: Option<Mode>,
+    ) -> Result<bool, Error> {
+        if self.is_in_root && replaced.is_none() && matches!(folder, Folder::Root(_)) {
+            return Ok(false);
+        }
+        let inherit = || {
+            let (is_changed, mode) = inherit::of_folder(&*self.file, folder)?;
+            let mode = mode.unwrap_or(self.dir.mode());
+            let is_narrowed =
+                replaced.map(|replaced| inherit::of_value(&*self.file, mode, replaced));
+            Ok(is_narrowed.transpose()?.unwrap_or(false) || is_changed)
+        };
+        inherit().map_err(Error::errno_while("set the group and the rights"))
     }
 
     /// Stamps the version into the file: its modification time.

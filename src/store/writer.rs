@@ -228,7 +228,7 @@ impl Writer {
         let root = self.dir().root();
         // The file is published in the server's own directory, so that a watch on that of the values reports no change.
         check_access(root)?;
-        TempFile::create_small(&self.temp_dir, &content, Target::Absent)?.rehearse("probe")?;
+        TempFile::create_small(&self.temp_dir, &content, Target::Root)?.rehearse("probe")?;
         self.space.free(root)
     }
 }

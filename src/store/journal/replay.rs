@@ -145,7 +145,7 @@ impl<'a> Replay<'a> {
     /// What is to be made of what was `found`. While the kernel has all names, only bytes can be missing.
     fn fate(&self, change: &Change, found: Entry) -> Fate {
         let version = match found {
-            Entry::Value(meta) => Some(meta.version),
+            Entry::Value(meta, _) => Some(meta.version),
             Entry::Other => return Fate::Foreign,
             Entry::Absent | Entry::Folder => None,
         };
@@ -169,7 +169,8 @@ impl<'a> Replay<'a> {
 
     /// Whether the file that was `found` has these bytes on the disk.
     fn holds(&self, key: &Key<'_>, found: Entry, value: &[u8]) -> Result<bool, Error> {
-        let is_whole = matches!(found, Entry::Value(Meta { len, .. }) if len == value.len() as u64);
+        let is_whole =
+            matches!(found, Entry::Value(Meta { len, .. }, _) if len == value.len() as u64);
         if self.moment != Moment::AfterCrash || !is_whole {
             return Ok(false);
         }
@@ -254,6 +255,11 @@ impl<'a> Replay<'a> {
         let value = std::slice::from_ref(value);
         let mut file = TempFile::create_small(writer.temp_dir(), value, Target::Present)?;
         file.seal(attributes, version)?;
+        let replaced = match look_up(&folder, change.key.name()) {
+            Ok(Entry::Value(_, mode)) => Some(mode),
+            _ => None,
+        };
+        file.inherit(&folder, replaced)?;
         file.replace(&folder, change.key.name(), false)
             .map_err(Error::errno_while("rename"))
     }

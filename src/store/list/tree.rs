@@ -170,7 +170,7 @@ impl Tree {
                 continue;
             };
             let entry = entries.look_up(&key)?;
-            if let Entry::Value(_) = entry {
+            if let Entry::Value(..) = entry {
                 self.keys.insert(key.as_str());
             } else {
                 self.keys.remove(key.as_str());

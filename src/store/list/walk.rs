@@ -103,7 +103,7 @@ pub(super) fn joined(folder: &str, name: &str) -> String {
 fn kind_of(folder: &Folder<'_>, name: &str) -> Result<FileType, Failure> {
     let entry = look_up(folder, name).map_err(Failure::errno_while("look up"))?;
     Ok(match entry {
-        Entry::Value(_) => FileType::RegularFile,
+        Entry::Value(..) => FileType::RegularFile,
         Entry::Folder => FileType::Directory,
         Entry::Absent | Entry::Other => FileType::Unknown,
     })

@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use rustix::fs::Mode;
 use rustix::io::Errno;
 
 use super::super::attributes::Attributes;
@@ -42,7 +43,13 @@ pub(super) struct Committer {
 #[derive(Default)]
 struct Found<'a> {
     folder: Option<Folder<'a>>,
-    value: Option<Meta>,
+    value: Option<(Meta, Mode)>,
+}
+
+impl Found<'_> {
+    fn meta(&self) -> Option<Meta> {
+        self.value.map(|(meta, _)| meta)
+    }
 }
 
 impl Committer {
@@ -66,16 +73,16 @@ impl Committer {
     pub(super) fn make(&self, mut change: Change) -> Made {
         loop {
             let planned = self.look(&change).and_then(|found| {
-                let plan = plan(self, &mut change, found.value)?;
+                let plan = plan(self, &mut change, found.meta())?;
                 plan.map_or(Ok(()), |plan| self.stage(&mut change, plan))?;
-                Ok((plan, found.folder))
+                Ok((plan, found))
             });
-            let (plan, folder) = match planned {
-                Ok((Some(plan), folder)) => (plan, folder),
+            let (plan, found) = match planned {
+                Ok((Some(plan), found)) => (plan, found),
                 Ok((None, _)) => return change.unchanged(Ok(None)),
                 Err(error) => return change.refuse(error),
             };
-            match self.make_in(change, plan, folder.as_ref()) {
+            match self.make_in(change, plan, &found) {
                 Applied::Made(made) => return made,
                 Applied::Moved(moved) => change = moved,
             }
@@ -101,7 +108,7 @@ impl Committer {
             None
         } else {
             match stands_under(key, &folder)? {
-                Entry::Value(meta) => Some(meta),
+                Entry::Value(meta, mode) => Some((meta, mode)),
                 Entry::Folder if is_put => return Err(taken("a directory")),
                 Entry::Other if is_put => return Err(taken("a link or device")),
                 Entry::Absent | Entry::Folder | Entry::Other => None,
@@ -119,14 +126,12 @@ impl Committer {
         self.allowance.take(space, root, len)
     }
 
-    /// Makes what is planned of `change`, whose file is staged, in its `folder`, unless that is not there.
-    fn make_in(&self, mut change: Change, plan: Plan, folder: Option<&Folder<'_>>) -> Applied {
+    /// Makes what is planned of `change`, whose file is staged, in the folder that was found, unless that is not there.
+    fn make_in(&self, mut change: Change, plan: Plan, found: &Found<'_>) -> Applied {
         let mut levels = Levels::of(&change.key);
         let is_made = match &mut change.value {
-            Some(NewValue::Sealed(sealed)) => {
-                self.put(&change.key, sealed, plan.base, folder, &mut levels)
-            }
-            _ => self.delete(&change.key, plan.base, folder, &mut levels),
+            Some(NewValue::Sealed(sealed)) => self.put(&change.key, sealed, found, &mut levels),
+            _ => self.delete(&change.key, found, &mut levels),
         };
         let (outcome, told) = match (is_made, plan.result) {
             (Ok(false), _) => return Applied::Moved(change),
@@ -156,17 +161,16 @@ impl Committer {
         self.writer.durability() == Durability::Disk && !is_journaled
     }
 
-    /// Publishes `sealed` in place of `base`; false where another program has changed the name or its folder.
+    /// Publishes `sealed` in place of what was `found`; false where another program has changed the name or its folder.
     fn put(
         &self,
         key: &Key<'_>,
         sealed: &mut SealedValue,
-        base: Option<Meta>,
-        folder: Option<&Folder<'_>>,
+        found: &Found<'_>,
         levels: &mut Levels,
     ) -> Result<bool, Error> {
-        let made = match (folder, base) {
-            (Some(folder), Some(meta)) => self.replace(key, folder, sealed, meta),
+        let made = match (&found.folder, found.value) {
+            (Some(folder), Some(value)) => self.replace(key, folder, sealed, value),
             (Some(folder), None) => self.create(key, folder, sealed),
             (None, None) => self.create_below(key, sealed, levels),
             (None, Some(_)) => Ok(false),
@@ -204,6 +208,7 @@ impl Committer {
         folder: &Folder<'_>,
         sealed: &mut SealedValue,
     ) -> Result<bool, Error> {
+        sealed.inherit(&self.writer, folder, None)?;
         match sealed.link(folder, key.name()) {
             Ok(()) => {
                 self.creates.set(self.creates.get().saturating_add(1));
@@ -225,9 +230,10 @@ impl Committer {
         key: &Key<'_>,
         folder: &Folder<'_>,
         sealed: &mut SealedValue,
-        current: Meta,
+        (current, mode): (Meta, Mode),
     ) -> Result<bool, Error> {
         self.creates.set(0);
+        sealed.inherit(&self.writer, folder, Some(mode))?;
         let replaced = self.pin_if_slow(key, current);
         sealed
             .replace(folder, key.name())
@@ -240,16 +246,10 @@ impl Committer {
         Ok(true)
     }
 
-    /// Removes the value `base` of `key`, and the folders that it leaves empty; false where another program was quicker, with rm or
+    /// Removes the value of `key` that was `found`, and the folders that it leaves empty; false where another program was quicker, with rm or
     /// with mkdir.
-    fn delete(
-        &self,
-        key: &Key<'_>,
-        base: Option<Meta>,
-        folder: Option<&Folder<'_>>,
-        levels: &mut Levels,
-    ) -> Result<bool, Error> {
-        let (Some(folder), Some(meta)) = (folder, base) else {
+    fn delete(&self, key: &Key<'_>, found: &Found<'_>, levels: &mut Levels) -> Result<bool, Error> {
+        let (Some(folder), Some(meta)) = (&found.folder, found.meta()) else {
             return Ok(false);
         };
         let removed = self.pin_if_slow(key, meta);
@@ -278,7 +278,7 @@ impl Files for Committer {
     }
 
     fn find(&self, change: &Change) -> Result<Option<Meta>, Error> {
-        self.look(change).map(|found| found.value)
+        self.look(change).map(|found| found.meta())
     }
 
     fn result(&self, change: &mut Change, base: Option<Meta>) -> Result<Option<Meta>, Error> {
@@ -299,7 +299,11 @@ impl Files for Committer {
 
     fn stage(&self, change: &mut Change, plan: Plan) -> Result<(), Error> {
         if let (Some(value), Some(result)) = (change.value.take(), plan.result) {
-            let target = plan.base.map_or(Target::Absent, |_| Target::Present);
+            let target = match plan.base {
+                Some(_) => Target::Present,
+                None if change.key.is_flat() => Target::Root,
+                None => Target::Absent,
+            };
             let sealed = value.seal_as(&self.writer, target, result.version)?;
             change.value = Some(NewValue::Sealed(sealed));
         }
@@ -307,21 +311,24 @@ impl Files for Committer {
     }
 
     fn make(&self, change: Change, plan: Plan) -> Applied {
-        let folder = match self.dir().folder(change.key.folder()) {
-            Ok(folder) => Some(folder),
-            Err(errno) if is_no_folder(errno) => None,
+        let mut found = Found::default();
+        match self.dir().folder(change.key.folder()) {
+            Ok(folder) => found.folder = Some(folder),
+            Err(errno) if is_no_folder(errno) => {}
             Err(errno) => {
                 return Applied::Made(change.refuse(Error::new("open the folder", errno)));
             }
-        };
-        if let (Some(base), Some(folder)) = (plan.base, &folder) {
-            match stands_under(&change.key, folder) {
-                Ok(Entry::Value(meta)) if meta == base => {}
+        }
+        match (plan.base, &found.folder) {
+            (None, _) => {}
+            (Some(_), None) => return Applied::Moved(change),
+            (Some(base), Some(folder)) => match stands_under(&change.key, folder) {
+                Ok(Entry::Value(meta, mode)) if meta == base => found.value = Some((meta, mode)),
                 Ok(_) => return Applied::Moved(change),
                 Err(error) => return Applied::Made(change.refuse(error)),
-            }
+            },
         }
-        self.make_in(change, plan, folder.as_ref())
+        self.make_in(change, plan, &found)
     }
 }
 

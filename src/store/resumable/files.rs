@@ -9,7 +9,7 @@ use super::super::directory_fd::open_beneath;
 use super::super::error::Error;
 use super::super::meta::Meta;
 use super::super::publish_method::create_named;
-use super::super::temp_file::VALUE_MODE;
+use super::super::temp_dir::VALUE_MODE;
 use super::super::value_file::ValueFile;
 use super::super::writer::{Durability, Writer};
 use super::claim::{Claim, Progress};

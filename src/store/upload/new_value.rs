@@ -4,10 +4,12 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use rustix::fs::Mode;
 use rustix::io::Errno;
 
 use super::super::attributes::Attributes;
 use super::super::error::Error;
+use super::super::folder::Folder;
 use super::super::meta::Version;
 use super::super::staging_quota::Share;
 use super::super::temp_file::{Target, TempFile};
@@ -177,8 +179,26 @@ impl SealedValue {
         }
         self.version = writer.next_version(Some(current))?;
         self.file.seal(&self.details.attributes, self.version)?;
+        self.sync(writer)
+    }
+
+    /// Has it on the disk, where that is promised and the journal does not do it.
+    fn sync(&self, writer: &Writer) -> Result<(), Error> {
         if writer.durability() == Durability::Disk && self.journaled.is_none() {
             writer.sync_value(&self.file)?;
+        }
+        Ok(())
+    }
+
+    /// Gives it the group and the rights that it is to have in `folder`, in place of a value of the mode `replaced`. Blocks.
+    pub(in crate::store) fn inherit(
+        &self,
+        writer: &Writer,
+        folder: &Folder<'_>,
+        replaced: Option<Mode>,
+    ) -> Result<(), Error> {
+        if self.file.inherit(folder, replaced)? {
+            self.sync(writer)?;
         }
         Ok(())
     }

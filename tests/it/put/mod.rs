@@ -7,6 +7,7 @@ mod disk_errors;
 mod durability;
 mod folders;
 mod form_upload;
+mod inherited;
 mod journal;
 mod journal_faults;
 mod large_uploads;

@@ -46,7 +46,8 @@ fn a_value_file_has_the_mode_that_the_umask_leaves() {
         server.store("large", pattern(1, MIB));
         server.store("empty", "");
         server.dir.place("replaced", "by hand");
-        let other = fs::Permissions::from_mode(0o600);
+        // A narrower one it keeps: see inherited.rs.
+        let other = fs::Permissions::from_mode(0o777);
         fs::set_permissions(server.dir.file("replaced"), other).expect("a mode");
         server.store("replaced", "over the wire");
         for key in ["small", "large", "empty", "replaced"] {
