@@ -70,8 +70,8 @@ impl Server {
             move |source| StartError::Listen { at, source }
         };
         let mut listeners = Listeners::new(*dispatch, config.threads);
-        for at in at {
-            listeners.add(at).map_err(cannot(at))?;
+        for place in at {
+            listeners.add(place, at).map_err(cannot(place))?;
         }
         let bind_admin = |at| AdminListener::bind(at).map_err(cannot(at));
         let admin_listener = admin.as_ref().map(bind_admin).transpose()?;

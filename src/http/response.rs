@@ -217,6 +217,9 @@ fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -
         Rejection::Unsatisfiable { .. } => (S::RANGE_NOT_SATISFIABLE, "range-not-satisfiable"),
         Rejection::Precondition => (S::PRECONDITION_FAILED, "precondition-failed"),
         Rejection::FramingError(FramingError::Line) => (S::BAD_REQUEST, "bad-head"),
+        Rejection::FramingError(FramingError::Http2) => {
+            (S::HTTP_VERSION_NOT_SUPPORTED, "http2-off")
+        }
         Rejection::FramingError(FramingError::Length | FramingError::Chunks) => {
             (S::BAD_REQUEST, "bad-framing")
         }

@@ -48,15 +48,27 @@ impl Listen {
         address.is_ok_and(|address| address.is_exposed())
     }
 
-    /// Listens, on as many sockets as are accepted from each by its own; `shared` when those of one address are several.
-    pub(super) fn bind(&self, sockets: usize, shared: bool) -> io::Result<Place> {
+    /// Whether all addresses of IPv4 on its port are another one's among `all`: it then has those of IPv6 alone.
+    fn leaves_v4(&self, all: &[Self]) -> bool {
+        let port = match &self.at {
+            At::Address(address) if address.port() != 0 => address.port(),
+            _ => return false,
+        };
+        let v4 = At::Address((Ipv4Addr::UNSPECIFIED, port).into());
+        all.iter().any(|other| other.at == v4)
+    }
+
+    /// Listens, one place of `all`, on as many sockets as are accepted from each by its own; `shared` when those of one address are
+    /// several.
+    pub(super) fn bind(&self, all: &[Self], sockets: usize, shared: bool) -> io::Result<Place> {
+        let v6_only = self.leaves_v4(all);
         let (first, file) = match &self.at {
             &At::Address(address) => {
                 if shared {
                     // A server of another directory would share its clients, without a word of the kernel.
-                    drop(listen(address, false)?);
+                    drop(listen(address, false, v6_only)?);
                 }
-                (listen(address, shared)?, None)
+                (listen(address, shared, v6_only)?, None)
             }
             At::Unix(path) => {
                 let (socket, file) = unix_socket::listen(path, BACKLOG)?;
@@ -67,7 +79,7 @@ impl Listen {
         let address = Address::of(&first)?;
         let another = |_| match &address {
             // The port that was picked, if it was 0.
-            &Address::Tcp(address) => listen(address, shared),
+            &Address::Tcp(address) => listen(address, shared, v6_only),
             Address::Unix(_) => first.try_clone(),
         };
         let others = (1..sockets).map(another).collect::<io::Result<Vec<_>>>()?;
@@ -179,15 +191,15 @@ pub fn everywhere() -> IpAddr {
 }
 
 /// Accepted sockets inherit `TCP_NODELAY`.
-fn listen(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
+fn listen(address: SocketAddr, shared: bool, v6_only: bool) -> io::Result<TcpListener> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
         Some(Protocol::TCP),
     )?;
     if address.ip() == Ipv6Addr::UNSPECIFIED {
-        // Of IPv4 too, also where net.ipv6.bindv6only says otherwise.
-        socket.set_only_v6(false)?;
+        // Of IPv4 too as a rule, also where net.ipv6.bindv6only says otherwise.
+        socket.set_only_v6(v6_only)?;
     }
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(shared)?;

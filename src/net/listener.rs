@@ -59,11 +59,11 @@ impl Listeners {
         }
     }
 
-    /// Listens there too; on a socket that was passed not with [`Dispatch::ReusePort`], which takes several.
-    pub fn add(&mut self, at: &Listen) -> io::Result<()> {
+    /// Listens there too, one place of `all`; on a socket that was passed not with [`Dispatch::ReusePort`], which takes several.
+    pub fn add(&mut self, at: &Listen, all: &[Listen]) -> io::Result<()> {
         let shared = self.dispatch == Dispatch::ReusePort;
         let sockets = if shared { self.reactors } else { 1 };
-        self.places.push(at.bind(sockets, shared)?);
+        self.places.push(at.bind(all, sockets, shared)?);
         Ok(())
     }
 
@@ -121,7 +121,7 @@ pub(super) struct Listener {
 impl Listener {
     /// One for what accepts by itself, and what clients are given.
     pub(super) fn bind(at: &Listen) -> io::Result<(Self, String)> {
-        let place = at.bind(1, false)?;
+        let place = at.bind(&[], 1, false)?;
         let url = place.url();
         let listener = place.into_listeners().next();
         Ok((listener.ok_or(io::ErrorKind::NotFound)?, url))

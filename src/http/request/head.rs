@@ -22,6 +22,11 @@ pub enum FramingError {
     /// A line is malformed.
     #[error("the head of the request has a malformed line")]
     Line,
+    /// It is of HTTP/2, which is not spoken there.
+    #[error(
+        "this port speaks HTTP/1.1: HTTP/2 is spoken in the clear with --http2-clear, and over TLS"
+    )]
+    Http2,
     /// The length of the body is in doubt.
     #[error("a request has one valid Content-Length, or Transfer-Encoding, or neither")]
     Length,
@@ -88,8 +93,11 @@ impl Scan {
         Ok(None)
     }
 
-    /// RFC 9112, section 3.2: no form of the target has a fragment, and hyper would drop it.
+    /// RFC 9112, section 3.2: no form of the target has a fragment, and hyper would drop it. On HTTP/2 it would close without a word.
     fn request_line(&mut self, line: &[u8]) -> Result<(), FramingError> {
+        if line.ends_with(b" HTTP/2.0") {
+            return Err(FramingError::Http2);
+        }
         self.is_1_0 = line.ends_with(b"HTTP/1.0");
         memchr(b'#', line).map_or(Ok(()), |_| Err(FramingError::Line))
     }

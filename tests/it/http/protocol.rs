@@ -230,3 +230,20 @@ fn a_stock_client_stores_reads_and_deletes() {
     });
     server.dir.assert_holds(&[]);
 }
+
+#[test]
+fn http2_in_the_clear_that_is_off_is_told_in_http1() {
+    let server = Launch::new(&[]).in_the_clear().start();
+    for request in [
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        "GET /k HTTP/2.0\r\nHost: t\r\n\r\n",
+    ] {
+        let mut raw = server.connect();
+        raw.send(request);
+        let answer = raw.answer();
+        assert_eq!(answer.status, 505, "{answer:?}");
+        let text = String::from_utf8_lossy(&answer.body);
+        assert!(text.contains("--http2-clear"), "{text}");
+        raw.assert_closed();
+    }
+}

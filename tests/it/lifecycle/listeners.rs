@@ -1,6 +1,7 @@
 //! Proves that a server listens at several places at once, each under the same rules, and what a unix socket is like: its
 //! file comes and goes with the server, and its clients are known by their processes.
 
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
 use std::process;
@@ -225,4 +226,41 @@ fn a_count_of_passed_sockets_that_is_no_number_is_refused() {
     let ended = launch.listen("").run();
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     assert!(ended.stderr.contains("LISTEN_FDS"), "{}", ended.stderr);
+}
+
+/// The address of both families alone is both, so it leaves IPv4 to the other where both are named.
+#[test]
+fn the_addresses_of_both_families_are_listened_on_together() {
+    let (v4, v6) = (
+        SocketAddr::from(([127, 0, 0, 1], 0)),
+        SocketAddr::from(([0_u16, 0, 0, 0, 0, 0, 0, 1], 0)),
+    );
+    if TcpListener::bind(v6).is_err() {
+        data_server_testing::left_out("IPv6", "this machine has none");
+        return;
+    }
+    for dispatch in ["round-robin", "reuse-port"] {
+        let options = ["--allow-anonymous", "--dispatch", dispatch];
+        let alone = Launch::new(&options).in_the_clear();
+        let server = alone.listen("[::]:0").start();
+        // A port that is free in both families.
+        let port = server.addr.port();
+        let serves = |_: &TestServer| {
+            for mut at in [v4, v6] {
+                at.set_port(port);
+                let mut socket = TcpStream::connect(at).expect("a connection");
+                socket.write_all(GET.as_bytes()).expect("a request");
+                let mut begin = [0; 12];
+                socket.read_exact(&mut begin).expect("an answer");
+                assert_eq!(&begin, b"HTTP/1.1 404", "{at}");
+            }
+        };
+        serves(&server);
+        drop(server);
+        for [first, second] in [["[::]", "0.0.0.0"], ["0.0.0.0", "[::]"]] {
+            let places = [first, second].map(|ip| format!("{ip}:{port}"));
+            let args = [&options[..], &["--listen", &places[0]]].concat();
+            serves(&Launch::new(&args).in_the_clear().listen(&places[1]).start());
+        }
+    }
 }
