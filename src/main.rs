@@ -156,11 +156,15 @@ fn serve(config: Config, log: &Log) -> Result<u8, StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
+    let mut signals = {
+        let _context = runtime.enter();
+        Signals::install()?
+    };
+    // Not on the runtime: a start that fails drops what it has made, and no runtime may be dropped on another.
+    let starting = Starting::begin(log)?;
+    let server = Server::bind(config)?;
+    starting.end();
     runtime.block_on(async {
-        let mut signals = Signals::install()?;
-        let starting = Starting::begin(log)?;
-        let server = Server::bind(config)?;
-        starting.end();
         let urls: Vec<_> = server.urls().collect();
         let running = server.start()?;
         let reload = running.reloader();

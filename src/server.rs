@@ -49,7 +49,6 @@ pub struct Server {
 impl Server {
     /// Opens the directory and listens. Connections wait until [`Server::start`].
     pub fn bind(config: Config) -> Result<Self, StartError> {
-        config.descriptors.check()?;
         raise_descriptor_limit();
         let cpus = if config.pin {
             Cpus::pinned(config.threads)

@@ -11,9 +11,10 @@ use crate::config::{Config, Values};
 use crate::sandbox::{self, Confined};
 use crate::store::s3;
 
-/// Makes the directory of values, and gives up all rights that serving does not need. Where clients prove who they are, what
+/// Refuses a process with too few descriptors, makes the directory of values, and gives up all rights that serving does not need. Where clients prove who they are, what
 /// they prove it by is in the memory of this process: no other process of its user may read it, and no core has it.
 pub fn prepare(config: &Config) -> Result<Confined, StartError> {
+    config.descriptors.check()?;
     if config.access.is_some() {
         set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(io::Error::from)?;
     }

@@ -38,8 +38,18 @@ pub enum StartError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The system refused something a server needs: a thread, a runtime, a signal handler.
-    #[error("cannot start: {0}")]
+    #[error("cannot start: {0}{hint}", hint = hint(.0))]
     System(#[from] io::Error),
+}
+
+/// What to do about it. Nothing but a thread fails so before the server serves.
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            ": the system gives no more threads; raise TasksMax= of systemd, pids.max of the cgroup, or ulimit -u"
+        }
+        _ => "",
+    }
 }
 
 impl StartError {

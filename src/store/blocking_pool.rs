@@ -10,6 +10,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -123,6 +124,9 @@ fn start(
     cpus: Option<CpuSet>,
     nice: i32,
 ) -> std::io::Result<Runtime> {
+    // Where a pool has no thread and the system has none to give, tokio panics; with one, jobs wait for it. So the first is started
+    // while that still can be refused, once it is known that there is one.
+    let _ = thread::Builder::new().spawn(|| ())?.join();
     let next = AtomicUsize::new(0);
     let runtime = Builder::new_current_thread()
         .max_blocking_threads(most)
@@ -130,11 +134,13 @@ fn start(
         .thread_name_fn(move || format!("{name}-{}", next.fetch_add(1, Ordering::Relaxed)))
         .on_thread_start(move || settle(cpus, nice))
         .build()?;
-    // Where a pool has no thread and the system has none to give, tokio panics; with one, jobs wait for it. So the first
-    // is started while that still can be refused.
-    let first = catch_unwind(AssertUnwindSafe(|| runtime.spawn_blocking(|| ())));
-    first.map_err(|_| std::io::Error::other("the system gives no more threads"))?;
-    Ok(runtime)
+    match catch_unwind(AssertUnwindSafe(|| runtime.spawn_blocking(|| ()))) {
+        Ok(_) => Ok(runtime),
+        Err(_) => {
+            runtime.shutdown_background();
+            Err(std::io::Error::other("the system gives no more threads"))
+        }
+    }
 }
 
 /// A thread inherits the CPUs of the thread that started it, which may be a reactor pinned to one. A failure costs speed.

@@ -11,3 +11,4 @@ mod listeners;
 mod process;
 mod reloads;
 mod restart;
+mod shortages;
