@@ -46,7 +46,7 @@ pub enum StartError {
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::WouldBlock => {
-            ": the system gives no more threads; raise TasksMax= of systemd, pids.max of the cgroup, or ulimit -u"
+            ": the system gives no more threads, or no memory for them; raise TasksMax= of systemd, pids.max of the cgroup, or ulimit -u"
         }
         _ => "",
     }

@@ -8,6 +8,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+
 use super::super::directory_fd::Dir;
 use super::events::Events;
 use super::page::{Failure, Page};
@@ -137,7 +139,13 @@ impl Index {
                     return Ok(None);
                 }
                 Err(Unfit::Unwatched(error)) => {
-                    tracing::warn!(%error, "changes of the directory and its folders cannot be watched: each listing walks them");
+                    // What the kernel says of it is "No space left on device".
+                    let limit = match error {
+                        Errno::NOSPC => "fs.inotify.max_user_watches",
+                        Errno::MFILE => "fs.inotify.max_user_instances, or descriptors",
+                        _ => "none known",
+                    };
+                    tracing::warn!(%error, limit, "changes of the directory and its folders cannot be watched: each listing walks them");
                     return Ok(None);
                 }
                 Err(Unfit::TooLarge) => {

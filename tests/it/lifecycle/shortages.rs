@@ -73,3 +73,35 @@ fn a_start_without_enough_descriptors_says_so() {
     }
     assert_eq!(within(64_322, &format!("--nofile={needed}:{needed}")), None);
 }
+
+#[test]
+fn a_listing_without_enough_inotify_watches_is_whole_and_names_the_limit() {
+    directory_only!("a directory is watched");
+    let dir = DataDir::temporary();
+    fs::create_dir(dir.file("folder")).expect("a folder");
+    for n in 0..1100 {
+        dir.place(&format!("folder/{n}"), "");
+    }
+    for (limit, own) in [
+        ("max_user_watches", "max_inotify_watches"),
+        ("max_user_instances", "max_inotify_instances"),
+    ] {
+        let script = format!("echo 0 > /proc/sys/user/{own} && exec \"$0\" \"$@\"");
+        let launch = Launch::new(&[]).on(&dir);
+        // The limit of a namespace of its own: that of /proc/sys/fs is of the whole machine.
+        let wrapper = ["unshare", "--user", "--map-root-user", "sh", "-c", &script];
+        let Ok(server) = launch.through(&wrapper).start_or_end() else {
+            left_out("inotify's limits", "no namespace for users");
+            return;
+        };
+        for _ in 0..2 {
+            let listing = server.request("GET", "/?limit=2000", "", b"");
+            let listing = String::from_utf8(listing.body).expect("text");
+            assert_eq!(listing.matches("folder/").count(), 1100, "{limit}");
+        }
+        let told =
+            "changes of the directory and its folders cannot be watched: each listing walks them";
+        let told = server.event(told).field("limit");
+        assert!(told.contains(limit), "{told}");
+    }
+}
