@@ -134,13 +134,11 @@ fn start(
         .thread_name_fn(move || format!("{name}-{}", next.fetch_add(1, Ordering::Relaxed)))
         .on_thread_start(move || settle(cpus, nice))
         .build()?;
-    match catch_unwind(AssertUnwindSafe(|| runtime.spawn_blocking(|| ()))) {
-        Ok(_) => Ok(runtime),
-        Err(_) => {
-            runtime.shutdown_background();
-            Err(std::io::Error::other("the system gives no more threads"))
-        }
+    if catch_unwind(AssertUnwindSafe(|| runtime.spawn_blocking(|| ()))).is_err() {
+        runtime.shutdown_background();
+        return Err(std::io::Error::other("the system gives no more threads"));
     }
+    Ok(runtime)
 }
 
 /// A thread inherits the CPUs of the thread that started it, which may be a reactor pinned to one. A failure costs speed.

@@ -41,7 +41,7 @@ pub(super) enum Target {
 pub(super) struct TempFile {
     file: Arc<ValueFile>,
     /// Its name in staging, or among the uploads, if it has one.
-    name: Option<String>,
+    name: Option<Box<str>>,
     /// Whether it is made in the directory itself.
     is_in_root: bool,
     dir: Arc<TempDir>,
@@ -85,7 +85,7 @@ impl TempFile {
         Ok(Self {
             file: Arc::new(file(fd, dir.values().disk().clone())),
             is_in_root: target == Target::Root && name.is_none(),
-            name,
+            name: name.map(String::into_boxed_str),
             dir: Arc::clone(dir),
             claim: None,
         })
@@ -100,7 +100,7 @@ impl TempFile {
     ) -> Self {
         Self {
             file,
-            name: Some(name),
+            name: Some(name.into_boxed_str()),
             is_in_root: false,
             dir: Arc::clone(dir),
             claim: Some(claim),
@@ -197,7 +197,7 @@ impl TempFile {
             let name = self.dir.new_name();
             let method = self.dir.method();
             method.link_unnamed(&*self.file, self.dir.staging(), &name)?;
-            self.name = Some(name);
+            self.name = Some(name.into_boxed_str());
         }
         let name = self.name.as_deref().unwrap_or_default();
         let replacement = Replacement {

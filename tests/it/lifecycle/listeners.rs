@@ -245,7 +245,7 @@ fn the_addresses_of_both_families_are_listened_on_together() {
         let server = alone.listen("[::]:0").start();
         // A port that is free in both families.
         let port = server.addr.port();
-        let serves = |_: &TestServer| {
+        let ask_both = |_: &TestServer| {
             for mut at in [v4, v6] {
                 at.set_port(port);
                 let mut socket = TcpStream::connect(at).expect("a connection");
@@ -255,12 +255,12 @@ fn the_addresses_of_both_families_are_listened_on_together() {
                 assert_eq!(&begin, b"HTTP/1.1 404", "{at}");
             }
         };
-        serves(&server);
+        ask_both(&server);
         drop(server);
         for [first, second] in [["[::]", "0.0.0.0"], ["0.0.0.0", "[::]"]] {
             let places = [first, second].map(|ip| format!("{ip}:{port}"));
             let args = [&options[..], &["--listen", &places[0]]].concat();
-            serves(&Launch::new(&args).in_the_clear().listen(&places[1]).start());
+            ask_both(&Launch::new(&args).in_the_clear().listen(&places[1]).start());
         }
     }
 }
