@@ -1,10 +1,12 @@
-//! The page that a browser gets at `/` and at a folder: when it is wanted, what it holds, and its headers.
+//! The page that a browser gets at `/` and at a folder: when it is wanted, what it holds, and its headers. And the index of
+//! links that other programs get there.
 //!
 //! The server writes a folder's listing into the page, so that clients that follow links find every key. The scripts of
 //! the page take over from there, where they run.
 
 mod folder;
 mod frame;
+mod index;
 mod markup;
 mod rights;
 
@@ -15,19 +17,18 @@ use hyper::header::{
     REFERRER_POLICY, VARY,
 };
 
-use crate::http::semantics::accept::media_type;
 use crate::http::semantics::conditional::{Current, PreconditionFailed, Preconditions, Verdict};
-use crate::http::semantics::listing::{Listed, Place};
+use crate::http::semantics::listing::{ListFormat, Listed, Place};
 use crate::store::Listing;
 
 pub(super) use frame::Document;
 use frame::FRAME;
+pub(super) use index::index;
 pub(super) use rights::PageRights;
 
 /// Whether the client prefers the page to the listing: browsers do, other clients only if their Accept says so.
 pub(super) fn is_preferred(headers: &HeaderMap) -> bool {
-    let offers = ["application/json", "text/plain", "text/html"];
-    media_type(headers, &offers) == Some(2)
+    ListFormat::preferred(headers, ListFormat::Json) == ListFormat::Html
 }
 
 /// The page that shows `listing`, of `place`, to a client with these rights.

@@ -40,7 +40,7 @@ pub(in crate::http) fn authorize(
                 None => Ok(()),
             }
         }
-        Operation::List { page, .. } => authorize_page(page, grant),
+        Operation::List(place) => authorize_page(&mut place.page, grant),
         Operation::Home(request) => authorize_page(&mut request.place.page, grant),
         Operation::Page(Page::Metrics, _) => need_any(grant, Right::Metrics, ""),
         Operation::Page(..)

@@ -1,36 +1,44 @@
-//! Which listing a request asks for, or which page that shows one.
+//! Which listing a request asks for, in which format, or which page that shows one.
 
 use hyper::http::request::Parts;
 
 use crate::http::request::operation::{HomeRequest, Operation};
 use crate::http::request::rejection::Rejection;
-use crate::http::semantics::address::encoded;
+use crate::http::semantics::address::{encoded, up};
 use crate::http::semantics::conditional::Preconditions;
-use crate::http::semantics::listing;
-use crate::http::semantics::listing::{ListFormat, Place};
+use crate::http::semantics::listing::{ListFormat, Place, Query};
 use crate::http::ui;
 
-/// The listing of the keys that begin with `folder` and with the prefix of the query behind it, or the page that shows it.
+/// The listing of the keys that begin with `folder` and with the prefix of the query behind it. HTML is the page for those
+/// that prefer it, as browsers do, and for others an index of links.
 pub(super) fn list(head: &Parts, folder: String) -> Result<Operation<'static>, Rejection> {
-    if ui::is_preferred(&head.headers) {
-        return home(head, folder);
+    let query = Query::of(head.uri.query().unwrap_or_default())?;
+    let preferred = || ListFormat::preferred(&head.headers, query.usual_format());
+    let format = query.format.unwrap_or_else(preferred);
+    if format == ListFormat::Html && has_other_address(head, &folder) {
+        return Ok(moved(head, &folder));
     }
-    Ok(Operation::List {
-        page: listing::page(folder, head.uri.query().unwrap_or_default())?,
-        format: ListFormat::preferred(&head.headers),
-    })
+    let mut place = Place::new(folder, query, format);
+    if format == ListFormat::Html && ui::is_preferred(&head.headers) {
+        return Ok(Operation::Home(Box::new(HomeRequest {
+            place,
+            preconditions: Preconditions::of(&head.headers),
+        })));
+    }
+    // The parameters of the next page would have it be JSON.
+    place.is_format_told |= format == ListFormat::Html;
+    Ok(Operation::List(Box::new(place)))
 }
 
-/// The page that shows `folder`. Its links are relative, so it has one address, in which no `/` is encoded.
-fn home(head: &Parts, folder: String) -> Result<Operation<'static>, Rejection> {
+/// Whether a `/` of the address is encoded. The links of HTML are relative, so it has one address, in which none is.
+fn has_other_address(head: &Parts, folder: &str) -> bool {
+    head.uri.path().matches('/').count() != 1 + folder.matches('/').count()
+}
+
+/// Leads to the address of `folder`. Relative, as the server may be below a path of a proxy.
+fn moved(head: &Parts, folder: &str) -> Operation<'static> {
     let query = head.uri.query();
-    if head.uri.path().matches('/').count() != 1 + folder.matches('/').count() {
-        let query = query.map_or_else(String::new, |query| format!("?{query}"));
-        let to = format!("/{}{query}", encoded(&folder));
-        return Ok(Operation::Moved { to });
-    }
-    Ok(Operation::Home(Box::new(HomeRequest {
-        place: Place::of(folder, query.unwrap_or_default())?,
-        preconditions: Preconditions::of(&head.headers),
-    })))
+    let query = query.map_or_else(String::new, |query| format!("?{query}"));
+    let to = format!("{}{}{query}", up(head.uri.path()), encoded(folder));
+    Operation::Moved { to }
 }

@@ -13,9 +13,9 @@ use crate::http::request::watch_request::WatchRequest;
 use crate::http::semantics::coding::Coding;
 use crate::http::semantics::conditional::Preconditions;
 use crate::http::semantics::digest_fields::{Algorithm, Expected};
-use crate::http::semantics::listing::{ListFormat, Place};
+use crate::http::semantics::listing::Place;
 use crate::http::semantics::stored_fields::StoredFields;
-use crate::store::{self, Key, UploadId};
+use crate::store::{Key, UploadId};
 
 /// What a request asks for: something to be done, or to be told of what others do; unless it is not known yet who asks.
 #[derive(Debug)]
@@ -48,16 +48,18 @@ pub(in crate::http) enum Operation<'a> {
         key: Key<'a>,
         preconditions: Option<Preconditions>,
     },
-    List {
-        page: store::Page,
-        format: ListFormat,
-    },
+    List(Box<Place>),
     /// Answer the page for browsers.
     Home(Box<HomeRequest>),
     /// Say that the page for browsers is at this address.
-    Moved { to: String },
+    Moved {
+        to: String,
+    },
     /// Say what may be done; `preflight` when a browser asks on behalf of a page of another origin.
-    Options { preflight: bool, of: Target },
+    Options {
+        preflight: bool,
+        of: Target,
+    },
     /// What is asked of an upload resource.
     Upload(UploadId, UploadRequest),
     /// Answer one of the server's own pages.
@@ -177,7 +179,7 @@ impl Operation<'_> {
                 key: key.into_owned(),
                 preconditions,
             },
-            Self::List { page, format } => Operation::List { page, format },
+            Self::List(place) => Operation::List(place),
             Self::Home(request) => Operation::Home(request),
             Self::Moved { to } => Operation::Moved { to },
             Self::Options { preflight, of } => Operation::Options { preflight, of },

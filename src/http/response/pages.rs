@@ -1,11 +1,19 @@
 //! Headers of listings and pages, and of redirects.
 
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, LINK, LOCATION, VARY};
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, LINK, LOCATION,
+    VARY,
+};
 
 use crate::http::response::plain::{TEXT, put};
 use crate::http::semantics::listing::ListFormat;
 use crate::http::service_config::ServiceConfig;
 use crate::http::ui;
+
+/// An index of links loads nothing and runs nothing: a key that became markup would do nothing.
+const NOTHING: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+);
 
 /// Describes a page of a listing in `headers`, and the `next` one.
 pub(super) fn describe_listing(
@@ -14,7 +22,13 @@ pub(super) fn describe_listing(
     next: Option<String>,
     config: &ServiceConfig,
 ) {
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
+    headers.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static(format.content_type()),
+    );
+    if format == ListFormat::Html {
+        headers.insert(CONTENT_SECURITY_POLICY, NOTHING);
+    }
     headers.insert(VARY, HeaderValue::from_static("accept"));
     if let Some(value) = &config.cache_control {
         headers.insert(CACHE_CONTROL, value.clone());

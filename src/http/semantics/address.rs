@@ -11,6 +11,11 @@ const ALL_BUT_UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~')
     .remove(b'/');
 
+/// What leads from the address `path` to the root.
+pub(in crate::http) fn up(path: &str) -> String {
+    "../".repeat(path.matches('/').count().saturating_sub(1))
+}
+
 /// `name`, of a key or a folder, as it stands in a path.
 pub(in crate::http) fn encoded(name: &str) -> PercentEncode<'_> {
     utf8_percent_encode(name, ALL_BUT_UNRESERVED)

@@ -1,20 +1,16 @@
-//! The listing of keys: its query read, its page rendered. Pure functions.
+//! The listing of keys: which one a request asks for, and where the next page of it is. Pure functions.
 
 use std::time::SystemTime;
 
 use form_urlencoded::parse;
 use hyper::header::HeaderMap;
-use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use serde::Serialize;
 
 use crate::http::response::representation::etag;
 use crate::http::semantics::accept::media_type;
-use crate::http::semantics::address::encoded;
-use crate::store::Prefixes;
 use crate::store::s3::RemoteValue;
-use crate::store::{Listing, Meta, Page};
+use crate::store::{Listing, Meta, Page, Prefixes};
 
-/// Keys on a page when the client does not say.
+/// Keys on a page for a program that does not say.
 const DEFAULT_LIMIT: usize = 1_000;
 
 /// Keys on a page at most.
@@ -28,49 +24,51 @@ const DELIMITER: &str = "/";
 pub(in crate::http) enum ListFormat {
     Json,
     Text,
+    Html,
 }
 
 impl ListFormat {
-    /// The one that Accept prefers; JSON where it does not care.
-    pub(in crate::http) fn preferred(headers: &HeaderMap) -> Self {
-        match media_type(headers, &["application/json", "text/plain"]) {
-            Some(1) => Self::Text,
-            _ => Self::Json,
+    const ALL: [Self; 3] = [Self::Json, Self::Text, Self::Html];
+
+    /// The one that Accept prefers. Of those that it likes equally, what comes `first`.
+    pub(in crate::http) fn preferred(headers: &HeaderMap, first: Self) -> Self {
+        let mut formats = Self::ALL;
+        formats.sort_by_key(|format| *format != first);
+        let types = formats.map(Self::media_type);
+        formats[media_type(headers, &types).unwrap_or(0)]
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|format| format.name() == name)
+    }
+
+    /// What a query calls it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Text => "text",
+            Self::Html => "html",
         }
     }
 
-    pub(in crate::http) fn media_type(self) -> &'static str {
+    fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Text => "text/plain",
+            Self::Html => "text/html",
+        }
+    }
+
+    /// The same as a field, with the charset.
+    pub(in crate::http) fn content_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
             Self::Text => "text/plain; charset=utf-8",
-        }
-    }
-
-    pub(in crate::http) fn render<V: Listed>(self, page: &Page, listing: &Listing<V>) -> Vec<u8> {
-        match self {
-            Self::Json => json(page, listing),
-            Self::Text => text(listing),
+            Self::Html => "text/html; charset=utf-8",
         }
     }
 }
-
-/// What a path cannot hold as it is (RFC 3986, section 3.3), and what ends a line. The `/` of a key separates segments.
-const UNSAFE: &AsciiSet = &CONTROLS
-    .add(b' ')
-    .add(b'"')
-    .add(b'#')
-    .add(b'%')
-    .add(b'<')
-    .add(b'>')
-    .add(b'?')
-    .add(b'[')
-    .add(b'\\')
-    .add(b']')
-    .add(b'^')
-    .add(b'`')
-    .add(b'{')
-    .add(b'|')
-    .add(b'}');
 
 /// What a listing tells of a value.
 pub(in crate::http) trait Listed {
@@ -134,75 +132,64 @@ pub(in crate::http) fn items<V>(listing: &Listing<V>) -> Vec<Item<'_, V>> {
     items
 }
 
-/// One item a line, encoded as it stands in a path, so that no key can look like two. That of a folder ends with `/`.
-fn text<V>(listing: &Listing<V>) -> Vec<u8> {
-    let mut text = String::new();
-    for item in items(listing) {
-        text.extend(utf8_percent_encode(item.text, UNSAFE));
-        text.push('\n');
-    }
-    text.into_bytes()
-}
-
-/// Where the page after this one is: the `Link` of relation `next` (RFC 8288).
-pub(in crate::http) fn next_link<V>(page: &Page, listing: &Listing<V>) -> Option<String> {
-    let after = listing.next.as_deref()?;
-    let delimiter = page.by_folder.then_some(DELIMITER);
-    let query = next_query(Some(&page.prefix), delimiter, after, page.limit);
-    Some(format!("</?{query}>; rel=\"next\""))
-}
-
-fn next_query(prefix: Option<&str>, delimiter: Option<&str>, after: &str, limit: usize) -> String {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    if let Some(prefix) = prefix.filter(|prefix| !prefix.is_empty()) {
-        query.append_pair("prefix", prefix);
-    }
-    if let Some(delimiter) = delimiter {
-        query.append_pair("delimiter", delimiter);
-    }
-    query.append_pair("after", after);
-    query.append_pair("limit", &limit.to_string());
-    query.finish()
-}
-
-/// What a page for people shows: a folder, and which page of the listing of its level.
+/// What a request wants to see: a folder, and which page of what is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::http) struct Place {
     /// Its name with the `/` at the end; that of the root is empty.
     pub(in crate::http) folder: String,
     pub(in crate::http) page: Page,
+    pub(in crate::http) format: ListFormat,
+    /// Accept does not say the format, so the address of the next page has to.
+    pub(in crate::http) is_format_told: bool,
 }
 
 impl Place {
-    /// The place that `query` asks for in `folder`, by the names that [`page`] has. Without a `limit` it is as long as a
-    /// page can be, for clients that follow links to keys and none to a next page; and folders stand for what is in them.
-    pub(in crate::http) fn of(folder: String, query: &str) -> Result<Self, BadQuery> {
+    /// The place that `query` asks for in `folder`. Without a `limit` HTML is as long as a page can be, for clients that
+    /// follow links to keys and none to a next page; and folders stand for what is in them.
+    pub(in crate::http) fn new(folder: String, query: Query, format: ListFormat) -> Self {
+        let is_html = format == ListFormat::Html;
+        let limit = if is_html { MAX_LIMIT } else { DEFAULT_LIMIT };
         let page = Page {
-            prefix: folder.clone(),
-            after: String::new(),
-            limit: MAX_LIMIT,
-            by_folder: true,
+            prefix: format!("{folder}{}", query.prefix.unwrap_or_default()),
+            after: query.after.unwrap_or_default(),
+            limit: query.limit.unwrap_or(limit),
+            by_folder: query.by_folder.unwrap_or(is_html),
             within: Prefixes::all(),
         };
-        let page = read(page, query)?;
-        Ok(Self { folder, page })
+        Self {
+            folder,
+            page,
+            format,
+            is_format_told: query.format.is_some(),
+        }
     }
 
     /// The query of the place behind this one, in the same folder.
     pub(in crate::http) fn next_query<V>(&self, listing: &Listing<V>) -> Option<String> {
         let after = listing.next.as_deref()?;
         let prefix = self.page.prefix.strip_prefix(&self.folder);
-        let delimiter = (!self.page.by_folder).then_some("");
-        Some(next_query(prefix, delimiter, after, self.page.limit))
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        if let Some(prefix) = prefix.filter(|prefix| !prefix.is_empty()) {
+            query.append_pair("prefix", prefix);
+        }
+        if self.page.by_folder != (self.format == ListFormat::Html) {
+            query.append_pair(
+                "delimiter",
+                if self.page.by_folder { DELIMITER } else { "" },
+            );
+        }
+        query.append_pair("after", after);
+        query.append_pair("limit", &self.page.limit.to_string());
+        if self.is_format_told {
+            query.append_pair("format", self.format.name());
+        }
+        Some(query.finish())
     }
 
-    /// Where that is: the `Link` of relation `next`.
+    /// Where that is: the `Link` of relation `next` (RFC 8288). Relative, as the server may be below a path of a proxy.
     pub(in crate::http) fn next_link<V>(&self, listing: &Listing<V>) -> Option<String> {
         let query = self.next_query(listing)?;
-        Some(format!(
-            "</{}?{query}>; rel=\"next\"",
-            encoded(&self.folder)
-        ))
+        Some(format!("<?{query}>; rel=\"next\""))
     }
 }
 
@@ -213,37 +200,51 @@ pub(in crate::http) enum BadQuery {
     Limit,
     #[error("bad delimiter: it is '{DELIMITER}'")]
     Delimiter,
+    #[error("bad format: it is json, text or html")]
+    Format,
 }
 
-/// The page that `query` asks for of the keys that begin with `folder`: `prefix`, `after`, `limit` and `delimiter`, all
-/// optional; other names are ignored.
-pub(in crate::http) fn page(folder: String, query: &str) -> Result<Page, BadQuery> {
-    let page = Page {
-        prefix: folder,
-        after: String::new(),
-        limit: DEFAULT_LIMIT,
-        by_folder: false,
-        within: Prefixes::all(),
-    };
-    read(page, query)
+/// What a query says of a listing. Other names are ignored.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(in crate::http) struct Query {
+    prefix: Option<String>,
+    after: Option<String>,
+    limit: Option<usize>,
+    by_folder: Option<bool>,
+    pub(in crate::http) format: Option<ListFormat>,
 }
 
-/// `page`, of a folder, with what `query` says.
-fn read(mut page: Page, query: &str) -> Result<Page, BadQuery> {
-    let below = page.prefix.len();
-    for (name, value) in parse(query.as_bytes()) {
-        match &*name {
-            "prefix" => {
-                page.prefix.truncate(below);
-                page.prefix.push_str(&value);
+impl Query {
+    pub(in crate::http) fn of(query: &str) -> Result<Self, BadQuery> {
+        let mut said = Self::default();
+        for (name, value) in parse(query.as_bytes()) {
+            match &*name {
+                "prefix" => said.prefix = Some(value.into_owned()),
+                "delimiter" => said.by_folder = Some(delimiter(&value)?),
+                "after" => said.after = Some(value.into_owned()),
+                "limit" => said.limit = Some(limit(&value)?),
+                "format" => {
+                    said.format = Some(ListFormat::named(&value).ok_or(BadQuery::Format)?);
+                }
+                _ => {}
             }
-            "delimiter" => page.by_folder = delimiter(&value)?,
-            "after" => page.after = value.into_owned(),
-            "limit" => page.limit = limit(&value)?,
-            _ => {}
+        }
+        Ok(said)
+    }
+
+    /// The form for a client that leaves the choice: who knows no parameter of listings follows links.
+    pub(in crate::http) fn usual_format(&self) -> ListFormat {
+        match self {
+            Self {
+                prefix: None,
+                after: None,
+                limit: None,
+                by_folder: None,
+                ..
+            } => ListFormat::Html,
+            _ => ListFormat::Json,
         }
     }
-    Ok(page)
 }
 
 /// An empty delimiter is none, as in S3.
@@ -262,45 +263,13 @@ fn limit(value: &str) -> Result<usize, BadQuery> {
     }
 }
 
-#[derive(Serialize)]
-struct JsonPage<'a> {
-    keys: Vec<JsonKey<'a>>,
-    /// What stands for keys that have a delimiter in common, where one was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    prefixes: Option<&'a [String]>,
-    /// The `after` of the next page, when there is one.
-    next: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct JsonKey<'a> {
-    key: &'a str,
-    size: u64,
-    etag: String,
-    modified: String,
-}
-
-/// The page as JSON.
-fn json<V: Listed>(page: &Page, listing: &Listing<V>) -> Vec<u8> {
-    let keys = listing.keys.iter().map(|(key, value)| JsonKey {
-        key: key.as_str(),
-        size: value.len(),
-        etag: value.etag(),
-        modified: humantime::format_rfc3339_nanos(value.modified()).to_string(),
-    });
-    let page = JsonPage {
-        keys: keys.collect(),
-        prefixes: page.by_folder.then_some(&listing.folders),
-        next: listing.next.as_deref(),
-    };
-    let mut json = serde_json::to_vec(&page).unwrap_or_default();
-    json.push(b'\n');
-    json
-}
-
 #[cfg(test)]
 mod tests {
     use crate::http::semantics::listing::*;
+
+    fn page(folder: &str, query: &str, format: ListFormat) -> Result<Page, BadQuery> {
+        Query::of(query).map(|query| Place::new(folder.to_owned(), query, format).page)
+    }
 
     #[test]
     fn a_query_gives_a_page_or_says_what_is_wrong() {
@@ -311,10 +280,21 @@ mod tests {
             by_folder: false,
             within: Prefixes::all(),
         };
-        let root = |query| page(String::new(), query);
+        let root = |query| page("", query, ListFormat::Json);
         assert_eq!(root(""), Ok(whole.clone()));
         assert_eq!(root("unknown=1"), Ok(whole.clone()));
-        assert_eq!(root("delimiter="), Ok(whole));
+        assert_eq!(root("delimiter="), Ok(whole.clone()));
+        let html = |query| page("", query, ListFormat::Html);
+        let long = Page {
+            limit: 10_000,
+            ..whole
+        };
+        assert_eq!(html("delimiter="), Ok(long.clone()));
+        let by_folder = Page {
+            by_folder: true,
+            ..long
+        };
+        assert_eq!(html(""), Ok(by_folder));
         let some = Page {
             prefix: "a b".into(),
             after: "a/c".into(),
@@ -324,18 +304,37 @@ mod tests {
         };
         let query = "prefix=a+b&after=a%2Fc&limit=7&delimiter=%2F";
         assert_eq!(root(query), Ok(some.clone()));
-        assert_eq!(
-            page(
-                "a ".into(),
-                "prefix=x&prefix=b&after=a/c&limit=7&delimiter=/"
-            ),
-            Ok(some)
-        );
+        let query = "prefix=x&prefix=b&after=a/c&limit=7&delimiter=/";
+        assert_eq!(page("a ", query, ListFormat::Text), Ok(some));
         for bad in ["limit=0", "limit=10001", "limit=", "limit=x", "limit=-1"] {
             assert_eq!(root(bad), Err(BadQuery::Limit), "{bad}");
         }
         for bad in ["delimiter=-", "delimiter=//", "delimiter=a"] {
             assert_eq!(root(bad), Err(BadQuery::Delimiter), "{bad}");
+        }
+        for bad in ["format=", "format=xml", "format=JSON"] {
+            assert_eq!(root(bad), Err(BadQuery::Format), "{bad}");
+        }
+    }
+
+    #[test]
+    fn accept_chooses_among_what_it_names() {
+        use ListFormat::{Html, Json, Text};
+        for (accept, of_html, of_json) in [
+            ("*/*", Html, Json),
+            ("", Html, Json),
+            ("image/png", Html, Json),
+            ("text/*", Html, Text),
+            ("text/plain, */*", Text, Text),
+            ("application/json, */*", Json, Json),
+            ("text/html, */*;q=0.8", Html, Html),
+            ("application/json, text/html;q=0.9", Json, Json),
+            ("*/*, text/html;q=0", Json, Json),
+        ] {
+            let headers = [(hyper::header::ACCEPT, accept.parse().unwrap())];
+            let headers = headers.into_iter().collect();
+            let found = [Html, Json].map(|first| ListFormat::preferred(&headers, first));
+            assert_eq!(found, [of_html, of_json], "{accept}");
         }
     }
 }

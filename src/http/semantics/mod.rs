@@ -9,6 +9,7 @@ pub(super) mod digest_fields;
 pub(super) mod entity_tags;
 pub(super) mod form_data;
 pub(super) mod listing;
+pub(super) mod listing_text;
 pub(super) mod media;
 pub(super) mod multipart;
 pub mod range;

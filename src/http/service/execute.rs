@@ -224,7 +224,7 @@ impl Handler {
                     Outcome::NoValue
                 })
             }
-            Operation::List { page, format } => self.list(page, format).await,
+            Operation::List(place) => self.list(*place).await,
             Operation::Home(request) => self.home(*request, proof).await,
             Operation::Moved { to } => Ok(Outcome::Moved { to }),
             Operation::Options { preflight, of } => Ok(Outcome::Options { preflight, of }),

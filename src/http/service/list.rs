@@ -8,7 +8,8 @@ use crate::http::request::operation::HomeRequest;
 use crate::http::request::rejection::Rejection;
 use crate::http::response::outcome::Outcome;
 use crate::http::semantics::address::encoded;
-use crate::http::semantics::listing::{ListFormat, Listed, next_link};
+use crate::http::semantics::listing::{ListFormat, Listed, Place};
+use crate::http::semantics::listing_text::{json, text};
 use crate::http::service::handler::Handler;
 use crate::http::ui::{self, PageRights};
 use crate::store::{Error, Key, Listing, Page, Prefixes, Store};
@@ -17,19 +18,15 @@ use crate::store::{Error, Key, Listing, Page, Prefixes, Store};
 const WRITTEN_AT_ONCE: usize = 50;
 
 impl Handler {
-    pub(in crate::http) async fn list(
-        &self,
-        page: Page,
-        format: ListFormat,
-    ) -> Result<Outcome, Outcome> {
+    pub(in crate::http) async fn list(&self, place: Place) -> Result<Outcome, Outcome> {
         match &*self.store {
             Store::Directory(directory) => {
-                let listing = directory.list(page.clone()).await?;
-                self.listed(page, format, listing).await
+                let listing = directory.list(place.page.clone()).await?;
+                self.listed(place, listing).await
             }
             Store::S3(s3) => {
-                let listing = s3.gateway(self.reactor).list(&page).await?;
-                self.listed(page, format, Arc::new(listing)).await
+                let listing = s3.gateway(self.reactor).list(&place.page).await?;
+                self.listed(place, Arc::new(listing)).await
             }
         }
     }
@@ -86,12 +83,15 @@ impl Handler {
 
     async fn listed<V: Listed + Send + Sync + 'static>(
         &self,
-        page: Page,
-        format: ListFormat,
+        place: Place,
         listing: Arc<Listing<V>>,
     ) -> Result<Outcome, Outcome> {
-        let next = next_link(&page, &listing);
-        let render = move |listing: &Listing<V>| format.render(&page, listing);
+        let (next, format) = (place.next_link(&listing), place.format);
+        let render = move |listing: &Listing<V>| match format {
+            ListFormat::Json => json(&place.page, listing),
+            ListFormat::Text => text(listing),
+            ListFormat::Html => ui::index(&place, listing),
+        };
         let text = self.written(listing, render).await?;
         Ok(Outcome::Listed { text, format, next })
     }

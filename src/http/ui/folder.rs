@@ -130,6 +130,7 @@ fn empty(place: &Place) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::http::semantics::listing::{ListFormat, Query};
     use crate::http::ui::document;
     use crate::http::ui::folder::*;
     use crate::http::ui::frame::SCRIPTS;
@@ -142,7 +143,11 @@ mod tests {
     const SECOND: i128 = 1_000_000_000;
 
     fn place(folder: &str, query: &str) -> Place {
-        Place::of(folder.to_owned(), query).unwrap()
+        Place::new(
+            folder.to_owned(),
+            Query::of(query).unwrap(),
+            ListFormat::Html,
+        )
     }
 
     /// Of keys with their lengths and versions.

@@ -5,6 +5,7 @@ mod dispatch;
 mod flags;
 mod folders;
 mod framing;
+mod html_index;
 mod html_listing;
 mod keys;
 mod listing;

@@ -1,0 +1,238 @@
+//! Proves which form a listing has when the client asks for none, and that the HTML index for programs that follow links has
+//! links to keys and folders alone. tests/clients has the programs.
+
+use super::ODD_NAMES;
+use crate::support::prelude::*;
+
+const BROWSER: &str =
+    "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8\r\n";
+const ANYTHING: &str = "Accept: */*\r\n";
+const JSON: &str = "Accept: application/json\r\n";
+const TEXT: &str = "Accept: text/plain\r\n";
+
+/// Which of the four it is: the page has scripts, the index has none.
+fn form(got: &Response) -> &'static str {
+    match got.must("content-type") {
+        "application/json" => "json",
+        "text/plain; charset=utf-8" => "text",
+        "text/html; charset=utf-8" if HtmlPage::parse(&got.body).named("script").count() > 0 => {
+            "page"
+        }
+        "text/html; charset=utf-8" => "index",
+        other => panic!("{other}"),
+    }
+}
+
+/// Of an index: where its links lead, in their order.
+fn links(index: &HtmlPage) -> Vec<String> {
+    let links = index.named("a");
+    let links = links.map(|link| link.attribute("href").expect("an address").to_owned());
+    links.collect()
+}
+
+/// Where the next page is, for programs alone.
+fn next(index: &HtmlPage) -> Option<String> {
+    let mut links = index.named("link");
+    let next = links.find(|link| link.attribute("rel") == Some("next"))?;
+    next.attribute("href").map(str::to_owned)
+}
+
+#[test]
+fn who_asks_for_nothing_gets_an_index_of_links() {
+    let server = TestServer::start(&[]);
+    server.store("a/k", "v");
+    let mut raw = server.connect();
+    for (query, accept, expected) in [
+        ("", "", "index"),
+        ("", ANYTHING, "index"),
+        ("?", ANYTHING, "index"),
+        ("?v=1", ANYTHING, "index"),
+        ("", "Accept: image/png, */*;q=0.1\r\n", "index"),
+        ("", BROWSER, "page"),
+        ("", "Accept: text/html\r\n", "page"),
+        ("", JSON, "json"),
+        ("", "Accept: application/json, text/plain, */*\r\n", "json"),
+        ("", "Accept: application/json, text/html;q=0.9\r\n", "json"),
+        ("", TEXT, "text"),
+        ("", "Accept: text/plain, */*\r\n", "text"),
+        // One of the parameters of a listing is asked by a program that reads JSON.
+        ("?prefix=", "", "json"),
+        ("?prefix=k", ANYTHING, "json"),
+        ("?limit=1", ANYTHING, "json"),
+        ("?after=a", ANYTHING, "json"),
+        ("?delimiter=/", ANYTHING, "json"),
+        ("?limit=1", BROWSER, "page"),
+        ("?limit=1", TEXT, "text"),
+        // `format` wins over Accept.
+        ("?format=text", ANYTHING, "text"),
+        ("?format=text", BROWSER, "text"),
+        ("?format=json", "", "json"),
+        ("?format=json", TEXT, "json"),
+        ("?format=json&limit=1", BROWSER, "json"),
+        ("?format=html", "", "index"),
+        ("?format=html", JSON, "index"),
+        ("?format=html&limit=1", ANYTHING, "index"),
+        ("?format=html", BROWSER, "page"),
+    ] {
+        for folder in ["/", "/a/"] {
+            let target = format!("{folder}{query}");
+            let got = ask(&mut raw, "GET", &target, accept, b"");
+            assert_eq!(got.status, 200, "{target} {accept}");
+            assert_eq!(form(&got), expected, "{target} {accept}");
+            assert_eq!(got.must("vary"), "accept", "{target} {accept}");
+            let head = ask(&mut raw, "HEAD", &target, accept, b"");
+            let seen = (head.must("content-type"), head.length());
+            assert_eq!(seen, (got.must("content-type"), got.body.len()));
+        }
+    }
+    for bad in ["?format=xml", "?format=", "?format=HTML"] {
+        for accept in [ANYTHING, BROWSER] {
+            let got = ask(&mut raw, "GET", &format!("/{bad}"), accept, b"");
+            assert_eq!(got.status, 400, "{bad}");
+        }
+    }
+}
+
+#[test]
+fn an_index_has_links_to_keys_and_folders_and_no_others() {
+    let server = TestServer::start(&[]);
+    for key in ["a", "f/a&b", "f/b/c/d", "f/b-c", "g/x"] {
+        server.store(key, key);
+    }
+    let mut raw = server.connect();
+    for (target, title, expected) in [
+        ("/", "Index of /", vec!["a", "f/", "g/"]),
+        ("/f/", "Index of /f/", vec!["../", "a%26b", "b-c", "b/"]),
+        ("/f/b/", "Index of /f/b/", vec!["../", "c/"]),
+        ("/nothing/", "Index of /nothing/", vec!["../"]),
+        (
+            "/f/?format=html&prefix=b&delimiter=",
+            "Index of /f/",
+            vec!["../", "b-c", "b/c/d"],
+        ),
+    ] {
+        let got = ask(&mut raw, "GET", target, ANYTHING, b"");
+        let index = HtmlPage::parse(&got.body);
+        assert_eq!(links(&index), expected, "{target}");
+        let titles: Vec<_> = index.named("title").map(|it| it.text.clone()).collect();
+        assert_eq!(titles, [title]);
+        assert_eq!((next(&index), got.header("link")), (None, None));
+        // Some programs take what looks like an address anywhere for a link.
+        let text = String::from_utf8(got.body.clone()).expect("UTF-8");
+        assert!(!text.contains("://"), "{text}");
+        assert!(text.len() < 1024, "{} bytes", text.len());
+        let policy = got.must("content-security-policy");
+        assert!(policy.starts_with("default-src 'none'"), "{policy}");
+        assert_eq!(got.must("x-content-type-options"), "nosniff");
+        assert_eq!(got.must("cache-control"), "no-cache");
+    }
+}
+
+/// As nginx and Apache write them, so that programs that compare times and lengths read them.
+#[test]
+fn a_line_of_an_index_has_time_and_length() {
+    let server = TestServer::start(&[]);
+    server.store("f/k", "12345");
+    let modified = httpdate::parse_http_date(server.get("f/k").must("last-modified"));
+    let modified = humantime::format_rfc3339_seconds(modified.expect("a date")).to_string();
+    let body = ask(&mut server.connect(), "GET", "/f/", "", b"").body;
+    let body = String::from_utf8(body).expect("UTF-8");
+    let line = body.lines().find(|line| line.contains("\"k\""));
+    let line: Vec<&str> = line.expect("a line").split_whitespace().collect();
+    let ["<a", "href=\"k\">k</a>", date, clock, "5"] = line[..] else {
+        panic!("{line:?}")
+    };
+    assert_eq!(clock, &modified[11..16]);
+    let months = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    let month = 3 * (modified[5..7].parse::<usize>().expect("a month") - 1);
+    let month = &months[month..month + 3];
+    let expected = format!("{}-{month}-{}", &modified[8..10], &modified[..4]);
+    assert_eq!(date, expected);
+}
+
+#[test]
+fn who_follows_the_links_of_an_index_finds_every_key() {
+    let server = TestServer::start(&[]);
+    let mut keys = BTreeMap::new();
+    for (at, name) in ODD_NAMES.split('|').enumerate() {
+        for key in [name.to_owned(), format!("in/{name}"), format!("{name}-/x")] {
+            // `-` names the server's own pages in front.
+            if key == "-" || key.starts_with("-/") || !takes_key(&key) {
+                continue;
+            }
+            let value = vec![b'x'; at + key.len()];
+            server.dir.place(&key, &value);
+            keys.insert(key, value);
+        }
+    }
+    let mut raw = server.connect();
+    let (mut found, mut folders) = (BTreeMap::new(), vec![String::from("/")]);
+    while let Some(folder) = folders.pop() {
+        let got = ask(&mut raw, "GET", &folder, ANYTHING, b"");
+        for link in links(&HtmlPage::parse(&got.body)) {
+            let target = format!("{folder}{link}");
+            if link == "../" {
+            } else if link.ends_with('/') {
+                folders.push(target);
+            } else {
+                let key = percent_encoding::percent_decode_str(&target[1..]).decode_utf8();
+                let value = ask(&mut raw, "GET", &target, ANYTHING, b"").body;
+                found.insert(key.expect("UTF-8").into_owned(), value);
+            }
+        }
+    }
+    assert!(found.keys().eq(keys.keys()), "{:?}", found.keys());
+    assert_eq!(found, keys);
+}
+
+/// A link for programs that follow it; one among the others would be taken for a key by those that do not.
+#[test]
+fn an_index_leads_to_the_next_page_by_a_link_in_its_head() {
+    let server = TestServer::start(&[]);
+    for at in 0..7 {
+        server.dir.place(&format!("a b/{at}"), "");
+        server.dir.place(&format!("a b/{at} &/x"), "");
+    }
+    let mut raw = server.connect();
+    let (mut query, mut all) = (String::from("?format=html&limit=3"), Vec::new());
+    loop {
+        let got = ask(&mut raw, "GET", &format!("/a%20b/{query}"), ANYTHING, b"");
+        assert_eq!(form(&got), "index");
+        let index = HtmlPage::parse(&got.body);
+        all.extend(links(&index).into_iter().skip(1));
+        let next = next(&index);
+        let link = next.as_ref().map(|next| format!("<{next}>; rel=\"next\""));
+        assert_eq!(got.header("link"), link.as_deref());
+        let Some(next) = next else { break };
+        query = next;
+    }
+    let each = (0..7).flat_map(|at| [at.to_string(), format!("{at}%20%26/")]);
+    assert_eq!(all, each.collect::<Vec<_>>());
+}
+
+/// The form that was asked for is that of the next page too.
+#[test]
+fn the_next_page_has_the_form_of_the_first() {
+    let server = TestServer::start(&[]);
+    for key in ["a", "b", "c"] {
+        server.store(key, "");
+    }
+    let mut raw = server.connect();
+    for (query, accept, expected) in [
+        ("?limit=2", ANYTHING, "<?after=b&limit=2>; rel=\"next\""),
+        ("?limit=2", TEXT, "<?after=b&limit=2>; rel=\"next\""),
+        (
+            "?limit=2&format=text",
+            ANYTHING,
+            "<?after=b&limit=2&format=text>; rel=\"next\"",
+        ),
+        (
+            "?limit=2&format=json&delimiter=/",
+            BROWSER,
+            "<?delimiter=%2F&after=b&limit=2&format=json>; rel=\"next\"",
+        ),
+    ] {
+        let got = ask(&mut raw, "GET", &format!("/{query}"), accept, b"");
+        assert_eq!(got.header("link"), Some(expected), "{query} {accept}");
+    }
+}
