@@ -158,7 +158,7 @@ refused 'Username.*' wget -O - --user alice --password open http://$P/alice/one
 refused 'ERROR 403.*' wget -O - --user alice --password sesame http://$P/ci/one
 #> ERROR 403: Forbidden.
 #> wget ends with 8
-list() { rclone lsf --retries 1 --config /dev/null --http-headers Accept,text/html --http-url "$1" :http:; }
+list() { rclone lsf --retries 1 --config /dev/null --http-url "$1" :http:; }
 refused 'HTTP Error.*' list "http://alice:open@$P/alice/"
 #> HTTP Error: 401 Unauthorized
 #> list ends with 1

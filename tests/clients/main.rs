@@ -34,6 +34,11 @@ const CLIENTS: &[(&str, &[&str])] = &[
     ("curl", &["curl"]),
     ("DVC", &["dvc", "git"]),
     ("ffmpeg", &["ffmpeg", "curl"]),
+    ("fsspec", &["python3 -c 'import fsspec, aiohttp'", "curl"]),
+    (
+        "GDAL",
+        &["/usr/bin/python3 -c 'from osgeo import gdal'", "curl"],
+    ),
     ("git", &["git", "curl"]),
     ("Go", &["go"]),
     ("Go modules", &["go", "zip", "curl"]),

@@ -92,13 +92,15 @@ sections! {
     the_lines_for_pip_run: Client::of("pip"), {};
 
     // Files and folders.
+    the_lines_for_fsspec_run: Client::of("fsspec"), {};
+    the_lines_for_gdal_run: Client::of("GDAL"), {};
     the_lines_for_aria2_run: Client::of("aria2"), { after: ANSWERS, full: &[LARGE] };
     the_lines_for_curl_run: Client::of("curl"), {
         holds: &["data/numbers.txt", "site/css/style.css", "site/index.html"]
     };
     the_lines_for_ffmpeg_run: Client::of("ffmpeg"), { after: SEEKS_AND_LIVE };
     the_lines_for_lftp_run: Client::of("lftp"), {
-        full: &[MANY, "lftp -c \"set http:accept text/html; mirror -P 4 $S/many/ copied\"", SAME]
+        full: &[MANY, "lftp -c \"mirror -P 4 $S/many/ copied\"", SAME]
     };
     the_lines_for_rclone_run: Client::of("rclone"), {
         full: &[MANY, "rclone copy store:many copied 2> log", SAME]
@@ -107,7 +109,7 @@ sections! {
     the_lines_for_wget_run: Client::of("wget"), {
         full: &[
             MANY,
-            "wget -q -m -np -nH --cut-dirs=1 -P copied --header 'Accept: text/html' $S/many/\n",
+            "wget -q -m -np -nH --cut-dirs=1 -P copied $S/many/\n",
             "find copied -name index.html -delete",
             SAME
         ]

@@ -26,7 +26,8 @@ pub(in crate::http) fn index<V: Listed>(place: &Place, listing: &Listing<V>) -> 
     let folder = &*place.folder;
     let items = items(listing);
     let mut index = String::with_capacity(LINE * (items.len() + 4));
-    let title = Text(folder);
+    // Without the `/` at the end, as GDAL knows it from Apache.
+    let title = Text(folder.strip_suffix('/').unwrap_or(folder));
     // Writing to a String cannot fail.
     let _ = write!(
         index,
@@ -111,9 +112,9 @@ mod tests {
         let found = index(&place("a/", "format=html&prefix=%26"), &listing);
         let x = "x".repeat(60);
         let expected = format!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Index of /a/</title>\n\
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Index of /a</title>\n\
              <link rel=\"next\" href=\"?prefix=%26&amp;after=a%2Fx%26y&amp;limit=10000&amp;format=html\">\n\
-             </head>\n<body>\n<h1>Index of /a/</h1>\n<pre>\n\
+             </head>\n<body>\n<h1>Index of /a</h1>\n<pre>\n\
              <a href=\"../\">../</a>\n\
              <a href=\"b%3C\">b&lt;</a>                                                 22-Nov-2026 13:10                1500\n\
              <a href=\"c/\">c/</a>                                                                 -                   -\n\

@@ -13,7 +13,7 @@ fn items(answer: &Response) -> (Vec<String>, Option<String>) {
     let text = String::from_utf8(answer.body.clone()).expect("text");
     let next = answer.header("link").map(|link| {
         let end = link.find('>').expect("a link");
-        link[1..end].to_owned()
+        format!("/{}", &link[1..end])
     });
     (text.lines().map(str::to_owned).collect(), next)
 }

@@ -115,11 +115,11 @@ fn pages_lead_to_the_next_by_a_link_and_a_field() {
         let got = get(&mut raw, &target);
         let found = HtmlPage::parse(&got.body);
         all.extend(texts(&found).into_iter().skip(1));
-        let next = found.next().map(|query| format!("/a%20b/{query}"));
+        let next = found.next();
         let link = next.as_ref().map(|next| format!("<{next}>; rel=\"next\""));
         assert_eq!(got.header("link"), link.as_deref());
         let Some(next) = next else { break };
-        target = next;
+        target = format!("/a%20b/{next}");
     }
     let each = (0..7).flat_map(|at| [at.to_string(), format!("{at} &/")]);
     assert_eq!(all, each.collect::<Vec<_>>());

@@ -106,13 +106,22 @@ fn a_bad_key_is_refused_by_every_method() {
 fn what_ends_with_a_slash_is_a_listing_and_no_key() {
     let server = TestServer::start(&[]);
     let mut client = Client::new(server.addr);
-    for path in ["a/", "a/b/", "a%2F", "a%2fb%2f"] {
+    for (path, address) in [
+        ("a/", None),
+        ("a/b/", None),
+        ("a%2F", Some("a/")),
+        ("a%2fb%2f", Some("a/b/")),
+    ] {
         assert_eq!(client.put(path, b"x").status, 400, "PUT /{path}");
         assert_eq!(client.ask("DELETE", path).status, 400, "DELETE /{path}");
         for method in ["GET", "HEAD"] {
-            let got = client.ask(method, path);
+            let got = client.ask(method, &format!("{path}?limit=1"));
             let kind = got.must("content-type");
             assert_eq!((got.status, kind), (200, "application/json"), "/{path}");
+            let got = client.ask(method, path);
+            let status = if address.is_some() { 302 } else { 200 };
+            let seen = (got.status, got.header("location"));
+            assert_eq!(seen, (status, address), "/{path}");
         }
     }
     for path in ["-/", "-/a", "-/a/"] {

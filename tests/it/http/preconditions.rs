@@ -373,7 +373,7 @@ fn put_get_head_and_the_listing_agree_on_tag_and_date() {
             assert_eq!(found, (tag.clone(), &modified[..]));
             assert_eq!(got.length(), length);
         }
-        let listing = ask(&mut raw, "GET", "/", "", b"");
+        let listing = ask(&mut raw, "GET", "/?format=json", "", b"");
         let json: serde_json::Value = serde_json::from_slice(&listing.body).expect("JSON");
         assert_eq!(json["keys"][0]["etag"], tag.as_str());
         assert_eq!(json["keys"][0]["size"], length);
