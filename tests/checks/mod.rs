@@ -23,7 +23,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use crate::http::request::path::{self, Segments};
 use crate::http::semantics::conditional::{Current, Preconditions, if_range};
 use crate::http::semantics::digest_fields::{Algorithm, CONTENT_DIGEST, Expected, REPR_DIGEST};
-use crate::http::semantics::listing::{next_link, page};
+use crate::http::semantics::listing::{ListFormat, Place, Query};
 use crate::http::semantics::range::{MAX_PARTS, Ranges, ranges};
 use crate::store::{Key, Listing};
 
@@ -151,22 +151,26 @@ pub fn cursor(data: &[u8]) {
     let Ok(query) = std::str::from_utf8(data) else {
         return;
     };
-    let Ok(first) = page(String::new(), query) else {
-        return;
-    };
-    assert!((1..=10_000).contains(&first.limit));
-    let listing: Listing = Listing {
-        keys: Vec::new(),
-        folders: Vec::new(),
-        next: Some(first.after.clone()),
-    };
-    let link = next_link(&first, &listing).expect("a link to the next page");
-    assert!(HeaderValue::try_from(&link).is_ok(), "{link}");
-    let query = link
-        .strip_prefix("</?")
-        .and_then(|rest| rest.split_once('>'));
-    let second = page(String::new(), query.expect("an address").0).expect("a page");
-    assert_eq!(second, first);
+    for format in [ListFormat::Json, ListFormat::Text, ListFormat::Html] {
+        let place =
+            |query| Query::of(query).map(|query| Place::new("a/".to_owned(), query, format));
+        let Ok(first) = place(query) else {
+            return;
+        };
+        assert!((1..=10_000).contains(&first.page.limit));
+        let listing: Listing = Listing {
+            keys: Vec::new(),
+            folders: Vec::new(),
+            next: Some(first.page.after.clone()),
+        };
+        let link = first.next_link(&listing).expect("a link to the next page");
+        assert!(HeaderValue::try_from(&link).is_ok(), "{link}");
+        let query = link
+            .strip_prefix("<?")
+            .and_then(|rest| rest.split_once('>'));
+        let second = place(query.expect("an address").0).expect("a page");
+        assert_eq!(second.page, first.page);
+    }
 }
 
 /// The values of `names`, one a line.
