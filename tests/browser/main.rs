@@ -21,6 +21,7 @@ mod previews;
 mod prompt;
 mod relay;
 mod rename;
+mod subpath;
 mod upload_folders;
 mod uploads;
 

@@ -4,7 +4,7 @@ use hyper::http::request::Parts;
 
 use crate::http::request::operation::{HomeRequest, Operation};
 use crate::http::request::rejection::Rejection;
-use crate::http::semantics::address::{encoded, up};
+use crate::http::semantics::address::{depth, encoded, up};
 use crate::http::semantics::conditional::Preconditions;
 use crate::http::semantics::listing::{ListFormat, Place, Query};
 use crate::http::ui;
@@ -32,13 +32,13 @@ pub(super) fn list(head: &Parts, folder: String) -> Result<Operation<'static>, R
 
 /// Whether a `/` of the address is encoded. The links of HTML are relative, so it has one address, in which none is.
 fn has_other_address(head: &Parts, folder: &str) -> bool {
-    head.uri.path().matches('/').count() != 1 + folder.matches('/').count()
+    depth(head.uri.path()) != folder.matches('/').count()
 }
 
-/// Leads to the address of `folder`. Relative, as the server may be below a path of a proxy.
+/// Leads to the address of `folder`.
 fn moved(head: &Parts, folder: &str) -> Operation<'static> {
     let query = head.uri.query();
     let query = query.map_or_else(String::new, |query| format!("?{query}"));
-    let to = format!("{}{}{query}", up(head.uri.path()), encoded(folder));
+    let to = format!("{}{}{query}", up(depth(head.uri.path())), encoded(folder));
     Operation::Moved { to }
 }

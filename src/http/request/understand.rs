@@ -282,7 +282,7 @@ fn put<'a>(
         Box::new(PutOptions::of(&head.headers, config)?)
     };
     if common.resumable && config.resumes() {
-        options.creation = Creation::of(&head.headers, len, config)?;
+        options.creation = Creation::of(head, len, config)?;
     }
     if head.method == Method::POST && options.creation.is_none() {
         return Err(Rejection::Method);

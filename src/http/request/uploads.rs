@@ -2,14 +2,18 @@
 //!
 //! Promises that a request whose lengths contradict each other is refused before a byte of it is read.
 
+use std::fmt;
+
 use hyper::Method;
 use hyper::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE,
     HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH,
     IF_UNMODIFIED_SINCE,
 };
+use hyper::http::request::Parts;
 
 use crate::http::request::rejection::Rejection;
+use crate::http::semantics::address::{depth, up};
 use crate::http::semantics::digest_fields::{Expected, REPR_DIGEST};
 use crate::http::semantics::upload_fields::{self, PARTIAL_UPLOAD};
 use crate::http::service_config::ServiceConfig;
@@ -43,6 +47,8 @@ pub(in crate::http) struct Creation {
     pub(in crate::http) fields: Vec<Field>,
     /// The client understands a 104.
     pub(in crate::http) takes_interim: bool,
+    /// How far below the root the address of the request is.
+    pub(in crate::http) depth: usize,
 }
 
 /// What a request brings of a value.
@@ -100,12 +106,13 @@ impl Part {
 }
 
 impl Creation {
-    /// Of a PUT with these `headers`; `None` where it creates no upload.
+    /// Of a PUT with this `head`; `None` where it creates no upload.
     pub(in crate::http) fn of(
-        headers: &HeaderMap,
+        head: &Parts,
         len: Option<u64>,
         config: &ServiceConfig,
     ) -> Result<Option<Box<Self>>, Rejection> {
+        let headers = &head.headers;
         let Some(is_last) = upload_fields::complete(headers) else {
             return Ok(None);
         };
@@ -118,6 +125,7 @@ impl Creation {
             part,
             fields: kept(headers),
             takes_interim: config.interim && upload_fields::takes_interim(headers),
+            depth: depth(head.uri.path()),
         })))
     }
 }
@@ -162,9 +170,19 @@ pub(in crate::http) fn upload(path: &str) -> Option<Result<UploadId, Rejection>>
     Some(UploadId::parse(name).ok_or(Rejection::NoSuchUpload))
 }
 
-/// The path of the upload resource of `id`.
-pub(in crate::http) fn location(id: UploadId) -> String {
-    format!("{UPLOADS}{id}")
+/// Where an upload resource is, for the client that has created it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::http) struct UploadAddress {
+    pub(in crate::http) id: UploadId,
+    /// How far below the root its request was.
+    pub(in crate::http) depth: usize,
+}
+
+impl fmt::Display for UploadAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (up, uploads) = (up(self.depth), &UPLOADS[1..]);
+        write!(f, "{up}{uploads}{}", self.id)
+    }
 }
 
 /// The fields of `headers` that are kept. A value that is no UTF-8 is kept as text that means the same: it matches

@@ -4,20 +4,22 @@ use bytes::{Bytes, BytesMut};
 use hyper::Response;
 use hyper::header::{HeaderMap, HeaderValue};
 
-use crate::http::request::uploads::location;
+use crate::http::request::uploads::UploadAddress;
 use crate::http::response::uploads::limit;
 use crate::http::semantics::upload_fields::INTEROP;
 use crate::http::service_config::ServiceConfig;
-use crate::store::UploadId;
 
 /// What tells a client that waits to send its body (RFC 9110, section 10.1.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// The fields that tell a client where its upload can be resumed (draft-ietf-httpbis-resumable-upload, "Status Code 104").
-pub(in crate::http) fn resumption_supported(id: UploadId, config: &ServiceConfig) -> HeaderMap {
+pub(in crate::http) fn resumption_supported(
+    address: UploadAddress,
+    config: &ServiceConfig,
+) -> HeaderMap {
     let fields = [
         ("upload-draft-interop-version", INTEROP.to_string()),
-        ("location", location(id)),
+        ("location", address.to_string()),
         ("upload-limit", limit(config)),
     ];
     let mut headers = HeaderMap::new();

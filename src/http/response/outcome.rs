@@ -4,6 +4,7 @@ use crate::http::admin;
 use crate::http::request::head::FramingError;
 use crate::http::request::page::Target;
 use crate::http::request::rejection::Rejection;
+use crate::http::request::uploads::UploadAddress;
 use crate::http::response::body::EndlessBody;
 use crate::http::response::encoded::Encoded;
 use crate::http::response::remote_part::RemotePart;
@@ -12,7 +13,7 @@ use crate::http::semantics::coding::Coding;
 use crate::http::semantics::listing::ListFormat;
 use crate::http::semantics::select::Selection;
 use crate::http::ui::Document;
-use crate::store::{self, Key, UploadId, Version};
+use crate::store::{self, Key, Version};
 
 /// What became of a request.
 #[derive(Debug)]
@@ -78,8 +79,8 @@ pub(in crate::http) enum Outcome {
 /// Where a resumable upload stands.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::http) struct UploadState {
-    /// Its identifier, where the client is told of it.
-    pub(in crate::http) location: Option<UploadId>,
+    /// Where it is, if the client is told.
+    pub(in crate::http) location: Option<UploadAddress>,
     /// The response comes from what the value was uploaded to, not from the upload.
     pub(in crate::http) complete: bool,
     pub(in crate::http) offset: Option<u64>,

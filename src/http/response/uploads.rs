@@ -2,7 +2,6 @@
 
 use hyper::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, LOCATION};
 
-use crate::http::request::uploads::location;
 use crate::http::response::outcome::UploadState;
 use crate::http::response::plain::put;
 use crate::http::semantics::upload_fields::{
@@ -23,8 +22,8 @@ pub(super) fn describe(headers: &mut HeaderMap, state: UploadState, config: &Ser
     if let Some(length) = state.length {
         headers.insert(UPLOAD_LENGTH, length.into());
     }
-    if let Some(id) = state.location {
-        put(headers, LOCATION, location(id));
+    if let Some(address) = state.location {
+        put(headers, LOCATION, address.to_string());
     }
     tell_limit(headers, config);
 }

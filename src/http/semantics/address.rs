@@ -11,9 +11,15 @@ const ALL_BUT_UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~')
     .remove(b'/');
 
-/// What leads from the address `path` to the root.
-pub(in crate::http) fn up(path: &str) -> String {
-    "../".repeat(path.matches('/').count().saturating_sub(1))
+/// How far below the root the address `path` is.
+pub(in crate::http) fn depth(path: &str) -> usize {
+    path.matches('/').count().saturating_sub(1)
+}
+
+/// What leads to the root from that far below. Addresses that the server tells are relative to that of the request, as it may
+/// be below a path of a proxy, which it does not know (RFC 3986, section 4.2).
+pub(in crate::http) fn up(depth: usize) -> String {
+    "../".repeat(depth)
 }
 
 /// `name`, of a key or a folder, as it stands in a path.

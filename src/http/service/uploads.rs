@@ -11,7 +11,7 @@ use crate::http::exchange::proven::Proof;
 use crate::http::request::body::Received;
 use crate::http::request::operation::PutOptions;
 use crate::http::request::rejection::Rejection;
-use crate::http::request::uploads::{Part, UploadRequest};
+use crate::http::request::uploads::{Part, UploadAddress, UploadRequest};
 use crate::http::response::interim::{in_http1, in_http2, resumption_supported};
 use crate::http::response::outcome::{Outcome, Published, UploadState};
 use crate::http::semantics::conditional::Preconditions;
@@ -63,8 +63,12 @@ impl Handler {
             }
             begun => begun?,
         };
+        let announce = |upload: &mut Claimed<'_>| UploadAddress {
+            id: upload.announce(),
+            depth: creation.depth,
+        };
         if can_tell {
-            let fields = resumption_supported(upload.announce(), &self.config);
+            let fields = resumption_supported(announce(&mut upload), &self.config);
             let bytes = in_http1(&fields);
             body.announce(in_http2(fields), bytes);
         }
@@ -74,7 +78,7 @@ impl Handler {
             return self.publish(&mut upload, part.of_value, proof).await;
         }
         let state = UploadState {
-            location: Some(upload.announce()),
+            location: Some(announce(&mut upload)),
             ..state(&upload)
         };
         Ok(Outcome::Upload(Box::new(Outcome::UploadCreated), state))

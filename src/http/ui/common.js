@@ -4,6 +4,9 @@
 
 const $ = (id) => document.getElementById(id);
 
+/** The path of the root: `/`, or where a proxy has put it. The server's link to it, in the document, is relative. */
+const root = new URL($("crumbs-list").querySelector("a").href).pathname;
+
 /** An element. Properties that are functions listen to the event of their name; strings among the children are text. */
 function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
@@ -36,7 +39,7 @@ function shown(key) {
 function path(key) {
   const segments = key.split("/");
   if (segments.some((segment) => segment === "." || segment === "..")) throw new Error("bad key: no segment of a key is . or ..");
-  return "/" + segments.map(encodeURIComponent).join("/");
+  return root + segments.map(encodeURIComponent).join("/");
 }
 
 /** The order of the bytes of two keys in UTF-8. It differs from that of their UTF-16 where surrogates meet U+E000 and up. */

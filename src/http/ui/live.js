@@ -46,7 +46,7 @@ const Live = (() => {
     socket?.close();
     forget();
     const query = new URLSearchParams({ prefix: Place.base(Keys.place()) });
-    const mine = new WebSocket(`${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}/-/watch?${query}`);
+    const mine = new WebSocket(`${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}${root}-/watch?${query}`);
     socket = mine;
     const patience = setTimeout(() => mine.close(), 5_000);
     mine.onopen = () => {

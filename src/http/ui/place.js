@@ -5,10 +5,10 @@
 const Place = (() => {
   const LIMIT = 1_000;
 
-  /** The folder of a path: its segments decoded, with a slash at the end; "" at the root. */
+  /** The folder of the address: its segments decoded, with a slash at the end; "" at the root. */
   function folder() {
     try {
-      return decodeURIComponent(location.pathname.slice(1));
+      return decodeURIComponent(location.pathname.slice(root.length));
     } catch {
       return ""; // no folder has such an address
     }

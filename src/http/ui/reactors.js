@@ -35,7 +35,7 @@ const Reactors = (() => {
     if (!isShown || document.hidden) return;
     const begun = performance.now();
     try {
-      const answer = await request("/-/metrics");
+      const answer = await request(`${root}-/metrics`);
       const now = Metrics.reading(await answer.text(), performance.now());
       // A long pause is no second: what happened in it would be one false point.
       if (last && now.at - last.at < 10 * EVERY) history = [...history, Metrics.between(last, now)].slice(-KEPT);
@@ -161,6 +161,6 @@ const Reactors = (() => {
       tick();
     },
     /** Whether this server answers metrics here at all. */
-    isThere: () => request("/-/metrics").then((answer) => answer.text()).then(() => true, () => false),
+    isThere: () => request(`${root}-/metrics`).then((answer) => answer.text()).then(() => true, () => false),
   };
 })();

@@ -148,7 +148,7 @@ fn an_upload_is_told_where_it_can_resume() {
     put.send("half ", false).expect("room");
     let interim = put.interim().expect("an interim response");
     assert_eq!(interim.status, 104);
-    let place = interim.must("location").to_owned();
+    let place = format!("/{}", interim.must("location"));
     put.send("value", true).expect("room");
     assert_eq!(put.answer().expect("an answer").status, 200);
     let state = ask(&mut client, "HEAD", &place, true).answer();

@@ -3,6 +3,7 @@
 mod fields;
 mod header;
 mod programs;
+mod subpath;
 
 use std::os::unix::fs::PermissionsExt;
 

@@ -1,105 +1,18 @@
 //! Proves with the programs themselves, `haproxy` and nginx, that the address of their clients arrives, by each way that they have to say it.
 
-use std::process::Child;
-
-use socket2::{Domain, Socket, Type};
-
 use super::{LOGGED, peers, start};
 use crate::support::prelude::*;
 
 /// A client's address, which no proxy has.
 const CLIENT: [u8; 4] = [127, 0, 0, 5];
 
-/// A proxy in front of a server, until it is dropped.
-struct Proxy {
-    child: Child,
-    addr: SocketAddr,
-    _home: TempDir,
-    /// Keeps the port for it.
-    _port: Socket,
-}
-
-/// A port that only who shares it may have.
-fn port() -> (Socket, SocketAddr) {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-    socket.set_reuse_port(true).expect("a shared port");
-    let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    socket.bind(&any.into()).expect("a port");
-    let address = socket.local_addr().expect("an address");
-    (socket, address.as_socket().expect("an address"))
-}
-
-impl Proxy {
-    /// Starts `program` with the configuration that `text` makes for its address; none where there is no such program.
-    #[track_caller]
-    fn start(program: &[&str], text: impl FnOnce(SocketAddr) -> String) -> Option<Self> {
-        if !is_on_path(program[0]) {
-            left_out(
-                "the client's address",
-                &format!("there is no {}", program[0]),
-            );
-            return None;
-        }
-        let home = TempDir::new().expect("a directory");
-        let (port, addr) = port();
-        fs::write(home.path().join("conf"), text(addr)).expect("its configuration");
-        let child = Command::new(program[0])
-            .args(&program[1..])
-            .current_dir(home.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn();
-        let proxy = Self {
-            child: child.expect("it runs"),
-            addr,
-            _home: home,
-            _port: port,
-        };
-        eventually("the proxy listens", || TcpStream::connect(addr).is_ok());
-        Some(proxy)
-    }
-
-    /// `haproxy`, with these lines for its clients and this server.
-    fn haproxy(clients: &str, server: &str) -> Option<Self> {
-        let text = |addr| {
-            format!(
-                "defaults\n mode http\n timeout connect 60s\n timeout client 60s\n timeout server 60s\n\
-                 frontend clients\n bind {addr}\n {clients}\n default_backend values\n\
-                 backend values\n server one {server}\n"
-            )
-        };
-        Self::start(&["haproxy", "-db", "-f", "conf"], text)
-    }
-
-    /// nginx, with these lines for `location /`.
-    fn nginx(location: &str) -> Option<Self> {
-        let text = |addr| {
-            let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
-            let paths = paths.map(|of| format!("{of}_temp_path {of};")).concat();
-            format!(
-                "pid pid; daemon off; master_process off; error_log stderr;\nevents {{}}\n\
-                 http {{ access_log off; {paths}\n\
-                 server {{ listen {addr} reuseport; location / {{ {location} }} }} }}\n"
-            )
-        };
-        Self::start(&["nginx", "-e", "stderr", "-p", ".", "-c", "conf"], text)
-    }
-
-    /// Asks for a value, with these lines: from where.
-    #[track_caller]
-    fn ask(&self, lines: &str) -> SocketAddr {
-        let mut raw = Raw::connect_from(CLIENT, self.addr);
-        let answer = raw.ask(format!("GET /k HTTP/1.1\r\nHost: t\r\n{lines}\r\n"));
-        assert_eq!((answer.status, &*answer.body), (200, &b"value"[..]));
-        raw.local_addr()
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Asks the proxy for a value, with these lines: from where.
+#[track_caller]
+fn asks(proxy: &Proxy, lines: &str) -> SocketAddr {
+    let mut raw = Raw::connect_from(CLIENT, proxy.addr);
+    let answer = raw.ask(format!("GET /k HTTP/1.1\r\nHost: t\r\n{lines}\r\n"));
+    assert_eq!((answer.status, &*answer.body), (200, &b"value"[..]));
+    raw.local_addr()
 }
 
 /// A server that has a value.
@@ -138,7 +51,10 @@ fn haproxy_says_whom_each_connection_is_for() {
         let (mut server, addr) = with_value(start(Launch::new(&args).in_the_clear()));
         let proxy = Proxy::haproxy("", &format!("{addr} {options}"));
         let proxy = needed!(proxy);
-        let asked = [proxy.ask(""), proxy.ask("X-Forwarded-For: 192.0.2.9\r\n")];
+        let asked = [
+            asks(&proxy, ""),
+            asks(&proxy, "X-Forwarded-For: 192.0.2.9\r\n"),
+        ];
         drop(proxy);
         let seen = peers(&mut server);
         assert_eq!(seen, asked.map(|of| of.to_string()), "{options}");
@@ -162,7 +78,7 @@ fn haproxy_checks_the_server_in_its_own_name() {
             .count()
     };
     eventually("it is checked", || checks() > 2);
-    let client = proxy.ask("").to_string();
+    let client = asks(&proxy, "").to_string();
     drop(proxy);
     let refused = Scrape::of(server.addr).count("data_server_proxy_headers_refused_total", &[]);
     assert_eq!(refused, 0);
@@ -197,14 +113,14 @@ fn nginx_says_whom_each_request_is_for() {
         server.dir.place("k", "value");
         let addr = server.addr;
         let proxy = format!("proxy_pass http://{addr}; proxy_set_header X-Forwarded-For {value};");
-        says_whom_it_asks_for(&needed!(Proxy::nginx(&proxy)), &mut server);
+        says_whom_it_asks_for(&needed!(Proxy::nginx("/", &proxy)), &mut server);
     }
 }
 
 /// Also where the client says it for another.
 #[track_caller]
 fn says_whom_it_asks_for(proxy: &Proxy, server: &mut TestServer) {
-    proxy.ask("");
-    proxy.ask("X-Forwarded-For: 192.0.2.9\r\n");
+    asks(proxy, "");
+    asks(proxy, "X-Forwarded-For: 192.0.2.9\r\n");
     assert_eq!(peers(server), ["127.0.0.5", "127.0.0.5"]);
 }

@@ -127,7 +127,7 @@ fn pages_of_other_origins_need_leave() {
         let exposed = created.must("access-control-expose-headers");
         assert!(exposed.contains(field), "{field}: {exposed}");
     }
-    let path = created.must("location").to_owned();
+    let path = Resumable::of(&created).path;
     let asks = format!("{page}Access-Control-Request-Method: PATCH\r\n");
     let preflight = ask(raw, "OPTIONS", &path, &asks, b"");
     assert_eq!(preflight.status, 204);

@@ -28,7 +28,7 @@ fn a_value_comes_in_parts_and_is_published_by_the_last() {
             assert_eq!(created.must("upload-complete"), "?0");
             assert_eq!(created.must("upload-offset"), third.to_string());
             assert!(created.must("upload-limit").contains("max-age=86400"));
-            let upload = Resumable::of(&created);
+            let upload = Resumable::of_key(&created, "a/k");
             let id = upload.path.strip_prefix("/-/uploads/").expect("a path");
             assert_eq!(id.len(), 32, "{id}");
 

@@ -16,14 +16,25 @@ impl Resumable {
         let created =
             Self::ask_to_create(raw, key, &format!("Upload-Complete: ?0\r\n{lines}"), first);
         assert_eq!(created.status, 201, "{created:?}");
-        Self::of(&created)
+        Self::of_key(&created, key)
     }
 
-    /// The one that a response leads to.
+    /// The one that the response to a request of a key at the root leads to.
     #[track_caller]
     pub fn of(response: &Response) -> Self {
-        let path = response.must("location").to_owned();
-        Self { path }
+        Self::of_key(response, "")
+    }
+
+    /// The one that the response to a request of this key leads to: relative, as the server knows no path of a proxy.
+    #[track_caller]
+    pub fn of_key(response: &Response, key: &str) -> Self {
+        let up = "../".repeat(key.matches('/').count());
+        let path = response.must("location").strip_prefix(&up);
+        let path = path.filter(|path| path.starts_with("-/"));
+        let path = path.unwrap_or_else(|| panic!("{response:?}"));
+        Self {
+            path: format!("/{path}"),
+        }
     }
 
     /// Sends a PUT with these header lines, and reads the final response.

@@ -184,13 +184,13 @@ impl Operation {
         if created.status != 201 {
             return Some(created);
         }
-        let path = created.must("location").trim_start_matches('/').to_owned();
+        let path = Resumable::of_key(&created, self.key()).path;
         let lines = format!(
             "Content-Length: {}\r\nContent-Type: application/partial-upload\r\nUpload-Offset: {}\r\nUpload-Complete: ?1\r\n",
             rest.len(),
             first.len()
         );
-        hear("PATCH", &path, &lines, rest)
+        hear("PATCH", &path[1..], &lines, rest)
     }
 
     /// The key that it is about: half of them lie in folders, which a PUT makes and a DELETE removes.

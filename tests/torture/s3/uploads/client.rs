@@ -194,7 +194,7 @@ impl Uploader {
         let created = self.hear("PUT", &format!("/{key}"), &lines, b"");
         created
             .filter(|created| created.status == 201)
-            .map(|created| Resumable::of(&created))
+            .map(|created| Resumable::of_key(&created, key))
     }
 
     /// Sends a part. `None`: it is not known what became of it.
