@@ -8,6 +8,7 @@
 //! Listing and compute threads are nice: where both want a processor, a reactor has it first.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -126,7 +127,15 @@ fn start(
 ) -> std::io::Result<Runtime> {
     // Where a pool has no thread and the system has none to give, tokio panics; with one, jobs wait for it. So the first is started
     // while that still can be refused, once it is known that there is one.
-    let _ = thread::Builder::new().spawn(|| ())?.join();
+    let probe = thread::Builder::new().spawn(rustix::thread::gettid)?;
+    if let Ok(id) = probe.join() {
+        // It counts until the kernel has let go of it.
+        let task = format!("/proc/self/task/{}", id.as_raw_nonzero());
+        let _ = (0..1000).find(|_| {
+            thread::yield_now();
+            !Path::new(&task).exists()
+        });
+    }
     let next = AtomicUsize::new(0);
     let runtime = Builder::new_current_thread()
         .max_blocking_threads(most)

@@ -147,7 +147,9 @@ fn nginx_passes_on_no_error_while_its_servers_restart_in_turn() {
             .on(&dirs[n])
             .start()
     };
-    dirs.iter().for_each(|dir| dir.place("read", "value"));
+    for dir in &dirs {
+        dir.place("read", "value");
+    }
     let mut servers = [0, 1].map(|n| start(n, &format!("127.0.0.{}:0", 78 + n)));
     let [one, other] = servers.each_ref().map(|server| server.addr);
     let home = TempDir::new().expect("a directory");

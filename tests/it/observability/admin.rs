@@ -94,7 +94,7 @@ fn a_bad_admin_address_is_reported() {
 #[test]
 fn the_pages_are_answered_while_the_reactor_is_blocked() {
     directory_only!("system calls on files");
-    let options = words("-e trace=fstat -e inject=fstat:delay_enter=60000000:when=3+");
+    let options = words("-e trace=fstat -e inject=fstat:delay_enter=60000000:when=8+");
     let left_out = "the pages while all reactors are held";
     let trace = needed!(Trace::with(&options, left_out));
     let launch = Launch::new(&["--threads", "1", "--admin", "127.0.0.1:0"]);

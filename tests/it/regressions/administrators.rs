@@ -85,7 +85,7 @@ fn listed(server: &TestServer) -> Vec<String> {
         let Some(last) = page.lines().last() else {
             return all;
         };
-        after = last.to_owned();
+        last.clone_into(&mut after);
         all.extend(page.lines().map(str::to_owned));
     }
 }
