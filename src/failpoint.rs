@@ -9,6 +9,22 @@ use std::time::Duration;
 #[cfg(debug_assertions)]
 mod misdeeds;
 
+/// What debug builds take from the environment for tests.
+pub(crate) const VARIABLES: &[&str] = if cfg!(debug_assertions) {
+    &[
+        "DATA_SERVER_PANIC",
+        "DATA_SERVER_MISBEHAVE",
+        "DATA_SERVER_OUTSIDE",
+        "DATA_SERVER_ELSEWHERE",
+        "DATA_SERVER_VALUES",
+        "DATA_SERVER_TAKEOVER",
+        "DATA_SERVER_CHECKPOINT",
+        "DATA_SERVER_TRIAL",
+    ]
+} else {
+    &[]
+};
+
 /// Panics or misbehaves if that was asked for, of this `place` and `what`.
 #[cfg(debug_assertions)]
 pub(crate) fn reach(place: &str, what: &str) {

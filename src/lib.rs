@@ -33,4 +33,4 @@ pub mod store;
 mod trust;
 
 pub use config::{Args, Config};
-pub use server::{Server, StartError, check_store, prepare};
+pub use server::{Server, StartError, check, check_store, prepare};

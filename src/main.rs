@@ -1,10 +1,11 @@
 //! The life of the process: arguments, server, signals, exit code.
 
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::Path;
 use std::process::ExitCode;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -35,7 +36,8 @@ const OTHER: u8 = 1;
 fn main() -> ExitCode {
     let args = match Args::gather(std::env::args_os()) {
         Ok(args) => args,
-        Err(Misuse::CommandLine(error)) => error.exit(),
+        Err(Misuse::Help(text)) => text.exit(),
+        Err(Misuse::CommandLine(why)) => return fail_unlogged(&why, USAGE),
         Err(Misuse::File(error)) => return fail_unlogged(&error, USAGE),
     };
     if let Some(text) = args.printed() {
@@ -60,10 +62,7 @@ fn main() -> ExitCode {
             Err(error) => fail_unlogged(&error, OTHER),
         },
         Task::CheckStore => logged(config, |config, log| check_store(&config, log)),
-        Task::CheckFile(file) => {
-            let _ = writeln!(std::io::stdout(), "{}: ok", file.display());
-            ExitCode::SUCCESS
-        }
+        Task::CheckFile(file) => check_file(&file, &config),
         Task::Health(asked) => ask(&asked, &config),
     }
 }
@@ -77,6 +76,21 @@ fn run_offline(command: &Command) -> ExitCode {
         }
         Err(failure @ Failure::Misuse(_)) => fail_unlogged(&failure, USAGE),
         Err(failure) => fail_unlogged(&failure, OTHER),
+    }
+}
+
+/// Checks what the file names, as a start would.
+fn check_file(file: &Path, config: &Config) -> ExitCode {
+    for warning in &config.warnings {
+        let _ = writeln!(std::io::stderr(), "data-server: warning: {warning}");
+    }
+    match data_server::check(config) {
+        Ok(unchecked) => {
+            let (file, unchecked) = (file.display(), unchecked.join("; "));
+            let _ = writeln!(std::io::stdout(), "{file}: ok; not checked: {unchecked}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => fail_unlogged(&format!("{}: {error}", file.display()), OTHER),
     }
 }
 
@@ -100,6 +114,9 @@ fn logged(config: Config, task: impl FnOnce(Config, &Log) -> u8) -> ExitCode {
         Ok(log) => log,
         Err(error) => return fail_unlogged(&StartError::from(error), OTHER),
     };
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
     let code = task(config, &log);
     log.finish();
     ExitCode::from(code)
@@ -144,6 +161,7 @@ fn run(config: Config, log: &Log) -> u8 {
                 | StartError::Sandbox(_)
                 | StartError::Descriptors(_)
                 | StartError::Access(_)
+                | StartError::Journal(_)
                 | StartError::Tls(_)
                 | StartError::System(_) => OTHER,
             };
@@ -166,11 +184,16 @@ fn serve(config: Config, log: &Log) -> Result<u8, StartError> {
     starting.end();
     runtime.block_on(async {
         let urls: Vec<_> = server.urls().collect();
+        // A person wants to know more than a script.
+        let what = match std::io::stdout().is_terminal() {
+            true => format!(" ({})", server.summary()),
+            false => String::new(),
+        };
         let running = server.start()?;
         let reload = running.reloader();
         for url in urls {
             // A closed standard output is no failure: the line is for its reader alone.
-            let _ = writeln!(std::io::stdout(), "listening on {url}");
+            let _ = writeln!(std::io::stdout(), "listening on {url}{what}");
         }
         notify("READY=1");
         let (first, shutdown) = oneshot::channel();

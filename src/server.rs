@@ -3,6 +3,7 @@
 //! Its states are types: a [`Config`] is data, a [`Server`] owns the directory and the socket and knows its address, and
 //! [`Running`] has every thread and serves until it is told to end. The caller owns signals and standard output.
 
+mod check;
 mod confine;
 mod error;
 mod open_store;
@@ -22,6 +23,7 @@ use crate::metrics::ReactorCounters;
 use crate::net::{self, Address, AdminListener, Listen, Listeners, Peers, ReactorConfig, Tls};
 use crate::store::Store;
 
+pub use check::check;
 pub use confine::prepare;
 pub use error::StartError;
 pub use open_store::check_store;
@@ -100,6 +102,19 @@ impl Server {
         self.listeners.urls()
     }
 
+    /// What it is, in a few words for a terminal: its version, where the values are, and what an acknowledged write survives.
+    pub fn summary(&self) -> String {
+        let version = env!("CARGO_PKG_VERSION");
+        match &self.config.values {
+            Values::Directory(directory, options) => format!(
+                "data-server {version}, {}, durability {}",
+                directory.path.display(),
+                options.durability
+            ),
+            Values::S3(settings, _) => format!("data-server {version}, {}", settings.place),
+        }
+    }
+
     /// Starts every thread; from when this returns, requests are answered.
     pub fn start(mut self) -> Result<Running, StartError> {
         let addresses = self.listeners.addresses().map(Address::to_string);
@@ -124,12 +139,13 @@ impl Server {
             &draining,
         )?;
         admin.start_serving();
+        let version = env!("CARGO_PKG_VERSION");
         match &self.config.values {
-            Values::Directory(directory, _) => {
-                tracing::info!(address, dir = %directory.path.display(), reactors = self.config.threads, "serving");
+            Values::Directory(directory, options) => {
+                tracing::info!(address, dir = %directory.path.display(), durability = %options.durability, reactors = self.config.threads, version, "serving");
             }
             Values::S3(settings, _) => {
-                tracing::info!(address, store = %settings.place, reactors = self.config.threads, "serving");
+                tracing::info!(address, store = %settings.place, reactors = self.config.threads, version, "serving");
             }
         }
         Ok(Running {

@@ -1,4 +1,4 @@
-//! Commands: what is done instead of serving, and needs more words than one.
+//! Commands: what is done instead of serving.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::Subcommand;
+use clap_complete::Shell;
 
 use super::network::ListenConfig;
+use super::s3::S3Store;
+use super::size::size;
 use crate::commands::{Command, LinkOrder};
 use crate::health::Trust;
 use crate::net::{At, Listen};
@@ -69,9 +72,20 @@ pub(super) enum Commands {
         #[arg(long)]
         put: bool,
         /// With --put, the most that may be stored
-        #[arg(long, value_name = "SIZE", requires = "put")]
+        #[arg(long, value_name = "SIZE", requires = "put", value_parser = size)]
         max: Option<ByteSize>,
     },
+    /// Try at length what an S3 store does, through every endpoint, and print a line for each thing; 0 where it can be served, else 1
+    CheckStore(Box<S3Store>),
+    /// Print the manual page, in roff
+    Man,
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the version
+    Version,
 }
 
 #[derive(Clone, Debug, Subcommand)]
@@ -110,7 +124,12 @@ impl Commands {
     /// What is to be done without a server and its options, if that is asked for.
     pub(super) fn offline(&self) -> Option<Command> {
         Some(match self {
-            Self::Config { .. } | Self::Health { .. } => return None,
+            Self::Config { .. }
+            | Self::Health { .. }
+            | Self::CheckStore(_)
+            | Self::Man
+            | Self::Completions { .. }
+            | Self::Version => return None,
             Self::Reload { pid } => Command::Reload(*pid),
             Self::NewToken => Command::NewToken,
             Self::HashPassword => Command::HashPassword,

@@ -11,6 +11,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command, Id};
 use toml::de::{DeTable, DeValue};
 
+use super::help::nearest;
+
 /// What a file gives.
 #[derive(Clone, Debug)]
 pub(super) struct File {
@@ -61,7 +63,11 @@ impl File {
         };
         let table = DeTable::parse(&text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
-            wrong(at, error.message().replace('\n', ", "))
+            let why = match without_value(&text, at) {
+                Some(name) => format!("{name} has no value"),
+                None => error.message().replace('\n', ", "),
+            };
+            wrong(at, why)
         })?;
         let mut given: Vec<_> = table.get_ref().iter().collect();
         given.sort_by_key(|(name, _)| name.span().start);
@@ -124,6 +130,11 @@ impl Entry {
         value: &DeValue<'_>,
         command: &Command,
     ) -> Result<Self, String> {
+        if matches!(value, DeValue::Table(_)) {
+            return Err(format!(
+                "there are no sections such as [{name}]: options stand at the top of the file"
+            ));
+        }
         let option = option(command, name)?;
         let entry = Self {
             line,
@@ -158,11 +169,21 @@ fn option<'a>(command: &'a Command, name: &str) -> Result<&'a Arg, String> {
             .filter(|option| is_for_files(option));
         options.find(|option| option.get_long() == Some(name))
     };
-    let near = || match find(&name.replace('_', "-")).and_then(Arg::get_long) {
-        Some(near) => format!("{near} is"),
-        None => "give long names of options, without --".to_owned(),
-    };
-    find(name).ok_or_else(|| format!("{name} is no option of a file: {}", near()))
+    let names = command
+        .get_arguments()
+        .filter(|option| is_for_files(option));
+    let near = || nearest(&name.replace('_', "-"), names.filter_map(Arg::get_long));
+    find(name).ok_or_else(|| match near() {
+        Some(near) => format!("{name} is no option of a file; did you mean {near}?"),
+        None => format!("{name} is no option of a file: give long names of options, without --"),
+    })
+}
+
+/// The name on the line of `at`, if nothing stands behind its `=`.
+fn without_value(text: &str, at: usize) -> Option<&str> {
+    let line = text.lines().nth(line(text, at) - 1)?;
+    let (name, value) = line.split_once('=')?;
+    value.trim().is_empty().then(|| name.trim())
 }
 
 /// What is done instead of serving has no variable either.

@@ -1,5 +1,7 @@
 //! Options of the log.
 
+use std::io::IsTerminal as _;
+
 use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use tracing::level_filters::LevelFilter;
@@ -12,15 +14,14 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Log")]
 pub(super) struct Logging {
-    /// Least severe level to log
+    /// Least severe level to log [default: info; on a terminal warn, unless requests or changes are logged]
     #[arg(
         long,
         value_name = "LEVEL",
         env = "DATA_SERVER_LOG_LEVEL",
-        default_value = "info",
         value_parser = PossibleValuesParser::new(LEVELS).try_map(|level| level.parse::<LevelFilter>())
     )]
-    log_level: LevelFilter,
+    log_level: Option<LevelFilter>,
 
     /// Form of the log, on standard error
     #[arg(
@@ -56,8 +57,14 @@ impl Logging {
     }
 
     pub(super) fn options(&self) -> log::Options {
+        let is_quiet = !self.access_log && !self.audit_log && std::io::stderr().is_terminal();
+        let usual = if is_quiet {
+            LevelFilter::WARN
+        } else {
+            LevelFilter::INFO
+        };
         log::Options {
-            level: self.log_level,
+            level: self.log_level.unwrap_or(usual),
             json: matches!(self.log_format, LogFormat::Json),
         }
     }

@@ -11,13 +11,16 @@ mod error;
 mod exposure;
 mod file;
 mod gather;
+mod help;
+mod in_vain;
 mod listen;
 mod logging;
+mod manual;
 mod network;
-mod print;
 mod protocol;
 mod s3;
 mod sandbox;
+mod size;
 mod storage;
 mod timeouts;
 mod tls;
@@ -25,7 +28,7 @@ mod tls;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory as _, Parser};
 
 use self::access::AccessOptions;
 use self::command::Commands;
@@ -38,7 +41,6 @@ pub use self::gather::Misuse;
 use self::logging::Logging;
 use self::network::Network;
 pub use self::network::{ConnectionConfig, ListenConfig};
-use self::print::Print;
 use self::protocol::Protocol;
 use self::s3::S3Store;
 use self::sandbox::Sandbox;
@@ -56,13 +58,13 @@ use crate::store::s3::{Settings, Share};
 /// A small, fast key-value file server over HTTP.
 ///
 /// Serves the files of one directory as the values of a key-value store: PUT /key stores a value, GET /key answers it,
-/// DELETE /key removes it, GET / lists the keys. A key is the name of a file; files placed, edited or removed by hand are
+/// DELETE /key removes it, GET / lists the keys. A key is the path of a file in it; files placed, edited or removed by hand are
 /// seen at once. A value is whole or absent at every moment, and an acknowledged write stays.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "data-server", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = "data-server", version, max_term_width = 100)]
 #[command(
-    override_usage = "data-server [OPTIONS] [COMMAND]",
-    disable_help_subcommand = true
+    override_usage = "data-server [OPTIONS] [DIR]\n       data-server COMMAND",
+    allow_negative_numbers = true
 )]
 pub struct Args {
     #[command(flatten)]
@@ -83,13 +85,14 @@ pub struct Args {
     logging: Logging,
     #[command(flatten)]
     source: Source,
-    #[command(flatten)]
-    print: Print,
     #[command(subcommand)]
     command: Option<Commands>,
     /// What the configuration file gave.
     #[arg(skip)]
     file: Option<File>,
+    /// What was given in vain.
+    #[arg(skip)]
+    warnings: Vec<String>,
 }
 
 /// Where options come from, beside the command line and the environment.
@@ -102,9 +105,19 @@ struct Source {
 }
 
 impl Args {
+    /// The command line with its help.
+    fn described() -> clap::Command {
+        help::helpful(Self::command())
+    }
+
     /// What is to be printed instead of serving, if that was asked for.
     pub fn printed(&self) -> Option<Vec<u8>> {
-        self.print.text(Self::command())
+        match self.command.as_ref()? {
+            Commands::Man => Some(manual::manual(Self::described())),
+            Commands::Completions { shell } => Some(manual::completions(Self::described(), *shell)),
+            Commands::Version => Some(Self::described().render_version().into_bytes()),
+            _ => None,
+        }
     }
 
     /// What is to be done instead, without a server and its options, if that was asked for.
@@ -125,30 +138,11 @@ impl Args {
                 _,
             ) => Task::Health(Health::new(url.as_ref(), ca.as_ref(), *insecure, **timeout)),
             (Some(Commands::Config { .. }), Some(file)) => Task::CheckFile(file.path().to_owned()),
-            _ if self.print.checks_store() => Task::CheckStore,
+            (Some(Commands::CheckStore(_)), _) => Task::CheckStore,
             _ => Task::Serve,
         }
     }
 }
-
-const AFTER_HELP: &str = "\
-Sizes are bytes or carry a unit (64MiB, 1GB); durations carry one (10s, 500ms, 2m). An option on the command line wins over
-its variable, and that over the file of --config.
-
-On standard output the server writes a line for each place, once it serves: 'listening on http://ADDR:PORT'. Logs go to standard
-error.
-
-Exit codes: 0 drained after a signal; 2 usage; 3 the directory is in use by another server; 4 cannot listen on the address;
-1 anything else, a second signal among it.
-
-Examples:
-  data-server --threads 32 --dir /tmp/data-rs
-  curl -T file http://127.0.0.1:8080/key
-  curl http://127.0.0.1:8080/key
-  data-server config check /etc/data-server.toml
-  data-server health http://127.0.0.1:8080
-  data-server access explain access.toml alice GET /alice/key
-  data-server check-store --store s3://BUCKET --s3-endpoint http://127.0.0.1:7070";
 
 /// A checked configuration: pure data.
 #[derive(Clone, Debug)]
@@ -177,6 +171,8 @@ pub struct Config {
     pub sandbox: SandboxConfig,
     /// What is logged, and how.
     pub log: log::Options,
+    /// What was given and has no effect, one sentence each.
+    pub warnings: Vec<String>,
 }
 
 /// Where the values are, and what the server may use for them.
@@ -223,8 +219,20 @@ impl Config {
             protocol,
             sandbox,
             logging,
+            command,
+            warnings,
             ..
         } = args;
+        let s3 = match command {
+            Some(Commands::CheckStore(own)) if own.is_given() => *own,
+            Some(Commands::CheckStore(_)) if !s3.is_given() => {
+                return Err(BadConfig::Store {
+                    given: String::new(),
+                    why: "there is none to check",
+                });
+            }
+            _ => s3,
+        };
         let descriptors = network.descriptors();
         let listen = network.listen()?;
         let names = network.own_names().chain(protocol.allowed_hosts());
@@ -264,6 +272,7 @@ impl Config {
             grace_period: network.timeouts.grace_period(),
             sandbox,
             log: logging.options(),
+            warnings,
         })
     }
 }

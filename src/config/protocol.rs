@@ -8,6 +8,7 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 
 use super::BadConfig;
+use super::size::size;
 use crate::http::{
     AllowLists, CACHE_CONTROL, Hosts, Origins, Routes, ServiceConfig, TrustedProxies, UploadLimits,
     cache_control,
@@ -20,7 +21,7 @@ const LONGEST_FILE: u64 = i64::MAX as u64;
 #[command(next_help_heading = "Requests")]
 pub(super) struct Protocol {
     /// Longest value taken; longer ones are answered 413 [default: no limit]
-    #[arg(long, value_name = "SIZE", env = "DATA_SERVER_MAX_BODY")]
+    #[arg(long, value_name = "SIZE", env = "DATA_SERVER_MAX_BODY", value_parser = size)]
     max_body: Option<ByteSize>,
 
     /// Most segments of a key that is stored; a key of more is answered 400, and can still be read and removed

@@ -7,6 +7,7 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 
 use super::BadConfig;
+use super::size::size;
 use crate::store::s3::{Conditions, Place, Settings};
 
 #[derive(Args, Clone, Debug)]
@@ -87,6 +88,7 @@ pub(super) struct S3Store {
         long,
         value_name = "SIZE",
         env = "DATA_SERVER_REDIRECT_FROM",
+        value_parser = size,
         requires = "store"
     )]
     redirect_from: Option<ByteSize>,
@@ -102,6 +104,11 @@ enum OnConditions {
 const DEFAULT_REGION: &str = "us-east-1";
 
 impl S3Store {
+    /// Whether it names a store.
+    pub(super) fn is_given(&self) -> bool {
+        self.store.as_ref().is_some_and(|given| !given.is_empty())
+    }
+
     /// The store, if one was asked for.
     pub(super) fn settings(&self) -> Result<Option<Settings>, BadConfig> {
         let Some(store) = self.store.as_deref().filter(|given| !given.is_empty()) else {

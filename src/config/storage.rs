@@ -5,8 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use clap::{Args, ValueEnum};
+use clap::builder::{PathBufValueParser, TypedValueParser as _};
+use clap::{Args, Command, Subcommand as _, ValueEnum};
 
+use super::command::Commands;
+use super::help::nearest;
+use super::size::size;
 use super::{BadConfig, Descriptors};
 use crate::http::{ServiceConfig, is_guessed_text};
 use crate::store;
@@ -25,6 +29,10 @@ pub struct DirectoryConfig {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Values")]
 pub(super) struct Storage {
+    /// Directory of the values, as --dir
+    #[arg(value_name = "DIR", value_parser = PathBufValueParser::new().try_map(word))]
+    place: Option<PathBuf>,
+
     /// Directory of the values; made when missing, never emptied; the default is for trying out [default: /tmp/data-rs]
     #[arg(
         long,
@@ -35,7 +43,7 @@ pub(super) struct Storage {
     dir: Option<PathBuf>,
 
     /// Memory for hot small values; 0 is none [default: 64MiB]
-    #[arg(long, value_name = "SIZE", env = "DATA_SERVER_CACHE")]
+    #[arg(long, value_name = "SIZE", env = "DATA_SERVER_CACHE", value_parser = size)]
     cache: Option<ByteSize>,
 
     /// Threads at most for digests and compression [default: the CPUs less one]
@@ -43,7 +51,7 @@ pub(super) struct Storage {
     compute_threads: Option<u16>,
 
     /// Memory for the names of a large directory, so that a listing walks it no more; 0 is none [default: 128MiB]
-    #[arg(long, value_name = "SIZE", env = "DATA_SERVER_LISTING_INDEX")]
+    #[arg(long, value_name = "SIZE", env = "DATA_SERVER_LISTING_INDEX", value_parser = size)]
     listing_index: Option<ByteSize>,
 
     /// What an acknowledged write survives: the death of the process (os), or the loss of power (disk) [default: os]
@@ -73,12 +81,13 @@ pub(super) struct Storage {
         long,
         value_name = "SIZE",
         env = "DATA_SERVER_MAX_STAGED",
+        value_parser = size,
         default_value = "0"
     )]
     max_staged: ByteSize,
 
     /// Those of one client: a subject of --access, else an address; 0 is any [default: half of --max-staged]
-    #[arg(long, value_name = "SIZE", env = "DATA_SERVER_MAX_STAGED_PER_CLIENT")]
+    #[arg(long, value_name = "SIZE", env = "DATA_SERVER_MAX_STAGED_PER_CLIENT", value_parser = size)]
     max_staged_per_client: Option<ByteSize>,
 
     /// Unfinished resumable uploads of one client at once; more are answered 503; 0 is any
@@ -100,8 +109,23 @@ pub(super) struct Storage {
     upload_expiry: humantime::Duration,
 
     /// Space of the disk that no upload may take: those that would are answered 507; 0 is none [default: 64MiB]
-    #[arg(long, value_name = "SIZE", env = "DATA_SERVER_MIN_FREE")]
+    #[arg(long, value_name = "SIZE", env = "DATA_SERVER_MIN_FREE", value_parser = size)]
     min_free: Option<ByteSize>,
+}
+
+/// The directory that a word means which is no command. One that is to be made is named by a path.
+fn word(given: PathBuf) -> Result<PathBuf, String> {
+    let text = given.to_string_lossy();
+    if given.is_dir() || text.contains('/') || text == "." || text == ".." {
+        return Ok(given);
+    }
+    let command = Commands::augment_subcommands(Command::new("data-server"));
+    let names = command.get_subcommands().map(Command::get_name);
+    let meant = nearest(&text, names).map(|name| format!("; did you mean {name}?"));
+    Err(format!(
+        "there is no command of this name{} To serve a directory that is not there yet, give ./{text} or --dir {text}",
+        meant.as_deref().unwrap_or(".")
+    ))
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -121,7 +145,7 @@ enum Journal {
 const JOURNAL_SIZE: std::ops::RangeInclusive<ByteSize> = ByteSize::mib(16)..=ByteSize::gib(64);
 
 fn journal_size(text: &str) -> Result<ByteSize, String> {
-    let size: ByteSize = text.parse()?;
+    let size = size(text)?;
     if JOURNAL_SIZE.contains(&size) {
         Ok(size)
     } else {
@@ -138,7 +162,7 @@ const MIN_FREE: ByteSize = ByteSize::mib(64);
 
 impl Storage {
     pub(super) fn directory(&self) -> DirectoryConfig {
-        let path = self.dir.clone();
+        let path = self.place.clone().or_else(|| self.dir.clone());
         DirectoryConfig {
             is_named: path.is_some(),
             path: path.unwrap_or_else(|| DEFAULT_DIR.into()),
@@ -152,7 +176,11 @@ impl Storage {
         service: &ServiceConfig,
     ) -> Result<Share, BadConfig> {
         let given = [
-            (self.dir.is_some(), "--dir", "the values are in the store"),
+            (
+                self.place.is_some() || self.dir.is_some(),
+                "--dir",
+                "the values are in the store",
+            ),
             (
                 self.cache.is_some(),
                 "--cache",

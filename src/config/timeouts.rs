@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use clap::Args;
 
+use super::size::size;
 use crate::net::Limits;
 
 #[derive(Args, Clone, Debug)]
@@ -41,6 +42,7 @@ pub(super) struct Timeouts {
         long,
         value_name = "SIZE",
         env = "DATA_SERVER_MIN_RATE",
+        value_parser = size,
         default_value = "1KiB"
     )]
     min_rate: ByteSize,

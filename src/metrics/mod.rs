@@ -11,7 +11,7 @@ mod reactor;
 mod s3;
 mod store;
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 pub use access::{AccessCounters, AuthResult};
 pub use counter::{Counter, SharedCounter};
@@ -22,6 +22,9 @@ pub use store::{Jobs, Listings, StoreCounters};
 
 /// Whether the last rereading of files failed, so that what was there before still counts.
 pub static LAST_RELOAD_FAILED: AtomicBool = AtomicBool::new(false);
+
+/// The end of the server's certificate that ends first, in seconds since 1970; 0 where there is none.
+pub static CERTIFICATE_END: AtomicU64 = AtomicU64::new(0);
 
 /// Lines of the log that were lost: there was no room for them, or standard error refused them.
 pub static LOG_LINES_LOST: SharedCounter = SharedCounter::new();

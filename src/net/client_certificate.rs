@@ -31,7 +31,7 @@ fn end(chain: &[CertificateDer<'_>], now: u64) -> u64 {
 }
 
 /// The last second of this certificate (RFC 5280, section 4.1.2.5), since the epoch.
-fn not_after(certificate: &CertificateDer<'_>) -> Option<u64> {
+pub(super) fn not_after(certificate: &CertificateDer<'_>) -> Option<u64> {
     let read = CertificateInner::<Raw>::from_der(certificate).ok()?;
     let validity = read.tbs_certificate().validity();
     Some(validity.not_after.to_unix_duration().as_secs())

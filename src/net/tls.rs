@@ -8,6 +8,7 @@ mod certificates;
 mod self_signed;
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
@@ -18,6 +19,8 @@ use rustls::{RootCertStore, ServerConfig};
 use super::tls_session::TlsSession;
 pub use certificates::TlsError;
 use certificates::{Certificates, read_certificates};
+
+use crate::metrics::CERTIFICATE_END;
 
 /// What a handshake calls HTTP/2 (RFC 9113, section 3.2).
 pub(super) const HTTP2: &[u8] = b"h2";
@@ -59,7 +62,7 @@ pub struct Tls {
 impl Tls {
     /// Reads what `options` name.
     pub fn new(options: TlsOptions) -> Result<Self, TlsError> {
-        let current = configure(&options, aws_lc_rs::Ticketer::new()?)?;
+        let current = configure(&options, aws_lc_rs::Ticketer::new()?)?.install();
         Ok(Self {
             options,
             current: RwLock::new(Arc::new(current)),
@@ -72,7 +75,7 @@ impl Tls {
             return Ok(());
         }
         let ticketer = Arc::clone(&self.current().ticketer);
-        let next = Arc::new(configure(&self.options, ticketer)?);
+        let next = Arc::new(configure(&self.options, ticketer)?.install());
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = next;
         Ok(())
     }
@@ -88,15 +91,30 @@ impl Tls {
     }
 }
 
+/// What [`configure`] makes, before it counts.
+struct Configured {
+    config: ServerConfig,
+    /// The first end of a certificate, in seconds since 1970.
+    end: u64,
+}
+
+impl Configured {
+    fn install(self) -> ServerConfig {
+        CERTIFICATE_END.store(self.end, Ordering::Relaxed);
+        self.config
+    }
+}
+
 fn configure(
     options: &TlsOptions,
     ticketer: Arc<dyn ProducesTickets>,
-) -> Result<ServerConfig, TlsError> {
+) -> Result<Configured, TlsError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let certificates = match &options.identity {
         Identity::Files(pairs) => Certificates::read(pairs, &provider)?,
         Identity::SelfSigned(names) => self_signed::certificate(names, &provider)?,
     };
+    let end = certificates.end();
     let clients = match &options.clients {
         Some(authority) => verifier(authority, &provider)?,
         None => WebPkiClientVerifier::no_client_auth(),
@@ -113,7 +131,7 @@ fn configure(
     // Tickets hold sessions; a table of them would be one lock for all reactors.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
-    Ok(config)
+    Ok(Configured { config, end })
 }
 
 fn verifier(

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::access::BadAccess;
 use crate::config::TooFew;
-use crate::net::{Listen, TlsError};
+use crate::net::{At, Listen, TlsError};
 use crate::sandbox::NotConfined;
 use crate::store::{OpenError, s3};
 
@@ -24,7 +24,7 @@ pub enum StartError {
     #[error(transparent)]
     Descriptors(#[from] TooFew),
     /// That cannot be listened on.
-    #[error("cannot listen on {at}: {source}")]
+    #[error("cannot listen on {at}: {source}{hint}", hint = hint_of_place(.at, .source))]
     Listen {
         /// Where.
         at: Listen,
@@ -34,6 +34,9 @@ pub enum StartError {
     /// Who may do what is not known.
     #[error("--access: {0}")]
     Access(#[from] BadAccess),
+    /// The journal is damaged: what `data-server journal check` says.
+    #[error("the journal cannot be replayed: {}", .0.trim_end().replace('\n', "; "))]
+    Journal(String),
     /// There is no TLS.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -49,6 +52,25 @@ fn hint(error: &io::Error) -> &'static str {
             ": the system gives no more threads, or no memory for them; raise TasksMax= of systemd, pids.max of the cgroup, or ulimit -u"
         }
         _ => "",
+    }
+}
+
+/// What to do about a place that cannot be listened on.
+fn hint_of_place(at: &Listen, error: &io::Error) -> String {
+    let At::Address(address) = at.at else {
+        return String::new();
+    };
+    match (error.kind(), address.port()) {
+        (io::ErrorKind::AddrInUse, port) => format!(
+            "; another process has this port (`ss -ltnp 'sport = :{port}'` names it): choose another with --listen"
+        ),
+        (io::ErrorKind::AddrNotAvailable, _) => {
+            "; no interface of this machine has this address".to_owned()
+        }
+        (io::ErrorKind::PermissionDenied, ..1024) => {
+            "; ports below 1024 need CAP_NET_BIND_SERVICE, or a socket that the service manager passes".to_owned()
+        }
+        _ => String::new(),
     }
 }
 

@@ -68,7 +68,10 @@ fn open_directory(
     let dir = &config.path;
     if !config.is_named {
         store::claim(dir, !read_only)?;
-        tracing::warn!(dir = %dir.display(), "serving the default directory, which is for trying out: /tmp is emptied at reboots; give --dir");
+        tracing::warn!(
+            "{} is for trying out, for /tmp is emptied at reboots: give a directory of your own, as in data-server ./values",
+            dir.display()
+        );
     }
     if read_only {
         Store::open_read_only(dir, options)

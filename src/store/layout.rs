@@ -22,11 +22,14 @@ use super::writer::Durability;
 mod claim;
 mod error;
 pub(super) mod file_system;
+mod inspect;
 mod make;
 mod trial;
 
 pub use claim::claim;
 pub use error::OpenError;
+pub(super) use inspect::is_in_use;
+pub use inspect::{Inspected, inspect};
 pub use make::make;
 use make::sync_names;
 use trial::{Capabilities, Unsupported};
@@ -174,15 +177,6 @@ fn lock(dir: &Path, path: &Path, within: Duration) -> Result<fs::File, OpenError
         tracing::warn!(%error, "cannot note the process id in the lock file");
     }
     Ok(file)
-}
-
-/// Whether a server that writes has the directory in which `own` lies.
-pub(super) fn is_in_use(own: &Path) -> bool {
-    let lock = fs::File::open(own.join("lock"));
-    lock.is_ok_and(|lock| {
-        let locked = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared);
-        locked == Err(Errno::WOULDBLOCK)
-    })
 }
 
 /// Removes what a killed server was still writing.

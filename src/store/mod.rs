@@ -74,7 +74,7 @@ pub use engine::{Probe, Store};
 pub use error::Error;
 pub use journal::{Report as JournalReport, check as check_journal};
 pub use key::{BadKey, Key, MAX_LEN, MAX_SEGMENT, RESERVED};
-pub use layout::{OpenError, claim, make};
+pub use layout::{Inspected, OpenError, claim, inspect, make};
 pub use limits::{IN_MEMORY, is_large};
 pub use list::{Listing, Page};
 pub use meta::{Meta, Version};

@@ -2,6 +2,7 @@
 //! disk, and what bounds them.
 
 use std::collections::{BTreeSet, HashSet};
+use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -31,6 +32,15 @@ pub enum Durability {
     Os,
     /// The loss of power: the disk has it, in the journal or as the value and then its name.
     Disk,
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Os => "os",
+            Self::Disk => "disk",
+        })
+    }
 }
 
 /// What uploads and the publisher share.

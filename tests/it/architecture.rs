@@ -41,7 +41,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "config",
         &[
-            "access", "commands", "net", "http", "sandbox", "store", "server", "log", "health",
+            "access",
+            "commands",
+            "net",
+            "http",
+            "sandbox",
+            "store",
+            "server",
+            "log",
+            "health",
+            "failpoint",
         ],
     ),
     ("net", &["access", "http", "drain", "metrics", "failpoint"]),

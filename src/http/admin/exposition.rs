@@ -10,6 +10,7 @@ use prometheus_client::registry::Registry;
 
 use crate::access::Access;
 use crate::http::admin::access_metrics::AccessMetrics;
+use crate::http::admin::health::LastAnswer;
 use crate::http::admin::process_metrics::ProcessMetrics;
 use crate::http::admin::reactor_metrics::ReactorMetrics;
 use crate::http::admin::store_metrics::StoreMetrics;
@@ -25,9 +26,10 @@ impl Exposition {
         reactors: Vec<Arc<ReactorCounters>>,
         store: Arc<Store>,
         access: Option<Arc<Access>>,
+        answer: Arc<LastAnswer>,
     ) -> Self {
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(ProcessMetrics::new()));
+        registry.register_collector(Box::new(ProcessMetrics::new(answer)));
         registry.register_collector(Box::new(ReactorMetrics(reactors)));
         registry.register_collector(Box::new(StoreMetrics(store)));
         if let Some(access) = access {

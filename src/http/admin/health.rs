@@ -4,7 +4,7 @@
 //! probe at a time: a disk that does not answer has one thread waiting for it, not one for each request.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
@@ -73,6 +73,30 @@ impl Lifecycle {
 pub(super) struct Probe {
     store: Arc<Store>,
     state: Mutex<State>,
+    answer: Arc<LastAnswer>,
+}
+
+/// What the last answer said, for a scrape.
+#[derive(Debug, Default)]
+pub(super) struct LastAnswer {
+    is_ready: AtomicBool,
+    /// Bytes free for values; [`u64::MAX`] where nobody knows.
+    free: AtomicU64,
+}
+
+impl LastAnswer {
+    pub(super) fn is_ready(&self) -> bool {
+        self.is_ready.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn free(&self) -> Option<u64> {
+        Some(self.free.load(Ordering::Relaxed)).filter(|&free| free != u64::MAX)
+    }
+
+    /// The server is `readiness`, whatever its disk has free.
+    pub(super) fn note(&self, readiness: &Readiness) {
+        self.is_ready.store(readiness.is_ready(), Ordering::Relaxed);
+    }
 }
 
 #[derive(Default)]
@@ -83,10 +107,11 @@ struct State {
 }
 
 impl Probe {
-    pub(super) fn new(store: Arc<Store>) -> Self {
+    pub(super) fn new(store: Arc<Store>, answer: Arc<LastAnswer>) -> Self {
         Self {
             store,
             state: Mutex::default(),
+            answer,
         }
     }
 
@@ -102,6 +127,9 @@ impl Probe {
         let readiness = match timeout(TIMEOUT, probe).await {
             Ok(answer) => {
                 state.pending = None;
+                let free = answer.as_ref().ok().and_then(|free| *free);
+                let free = free.map_or(u64::MAX, |free| free.bytes);
+                self.answer.free.store(free, Ordering::Relaxed);
                 self.judge(answer)
             }
             Err(_) => Readiness::Silent,

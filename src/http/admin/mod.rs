@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 
 use crate::access::Access;
 use crate::http::admin::exposition::Exposition;
-use crate::http::admin::health::{Lifecycle, Phase, Probe, Readiness};
+use crate::http::admin::health::{LastAnswer, Lifecycle, Phase, Probe, Readiness};
 use crate::http::request::page::{MetricsFormat, Page};
 use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters};
 use crate::store::Store;
@@ -34,6 +34,7 @@ const STALE: &str =
 pub struct Admin {
     lifecycle: Lifecycle,
     probe: Probe,
+    answer: Arc<LastAnswer>,
     exposition: Exposition,
 }
 
@@ -44,10 +45,12 @@ impl Admin {
         store: &Arc<Store>,
         access: Option<Arc<Access>>,
     ) -> Self {
+        let answer = Arc::<LastAnswer>::default();
         Self {
             lifecycle: Lifecycle::default(),
-            probe: Probe::new(Arc::clone(store)),
-            exposition: Exposition::new(reactors, Arc::clone(store), access),
+            probe: Probe::new(Arc::clone(store), Arc::clone(&answer)),
+            exposition: Exposition::new(reactors, Arc::clone(store), access, Arc::clone(&answer)),
+            answer,
         }
     }
 
@@ -77,11 +80,14 @@ impl Admin {
                     ..PageText::line(&line)
                 }
             }
-            Page::Metrics => PageText {
-                is_good: true,
-                media_type: metrics_text::media_type(format),
-                body: metrics_text::render(format, &self.exposition),
-            },
+            Page::Metrics => {
+                self.answer.note(&self.readiness().await);
+                PageText {
+                    is_good: true,
+                    media_type: metrics_text::media_type(format),
+                    body: metrics_text::render(format, &self.exposition),
+                }
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! The metrics of the process: what runs, and under the names that Prometheus has for it everywhere, what it uses.
 
 use std::fmt::Result;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use prometheus_client::collector::Collector;
@@ -8,19 +9,22 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
+use crate::http::admin::health::LastAnswer;
 use crate::http::admin::metric_writer::MetricWriter;
-use crate::metrics::{LAST_RELOAD_FAILED, LOG_LINES_LOST, process};
+use crate::metrics::{CERTIFICATE_END, LAST_RELOAD_FAILED, LOG_LINES_LOST, process};
 
 #[derive(Debug)]
 pub(super) struct ProcessMetrics {
     started: f64,
+    answer: Arc<LastAnswer>,
 }
 
 impl ProcessMetrics {
     /// To be made once, when the process starts.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(answer: Arc<LastAnswer>) -> Self {
         Self {
             started: process::started(),
+            answer,
         }
     }
 }
@@ -45,6 +49,29 @@ impl Collector for ProcessMetrics {
             "0 where the last reload failed and what was there before still counts, else 1.",
             u64::from(!LAST_RELOAD_FAILED.load(Ordering::Relaxed)),
         )?;
+        to.gauge(
+            "data_server_ready",
+            None,
+            "1 where /-/ready answers 200, else 0.",
+            u64::from(self.answer.is_ready()),
+        )?;
+        if let Some(free) = self.answer.free() {
+            to.gauge(
+                "data_server_free",
+                Some(&Unit::Bytes),
+                "What the file system of the values has free.",
+                free,
+            )?;
+        }
+        let end = CERTIFICATE_END.load(Ordering::Relaxed);
+        if end > 0 {
+            to.gauge(
+                "data_server_tls_certificate_end_timestamp",
+                Some(&Unit::Seconds),
+                "When the first of the server's certificates ends, since 1970.",
+                end,
+            )?;
+        }
         to.gauge(
             "process_resident_memory",
             Some(&Unit::Bytes),

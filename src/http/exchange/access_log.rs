@@ -69,7 +69,8 @@ impl Line {
             bytes,
             ..
         } = self;
-        let ms = duration.as_secs_f64() * 1e3;
+        // To the microsecond.
+        let ms = (duration.as_secs_f64() * 1e6).round() / 1e3;
         let request_id = identity.request.to_str().unwrap_or_default();
         let trace = identity.trace.as_ref();
         let trace_id = trace.map(|(trace, _)| trace.as_str());

@@ -3,12 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustls::InconsistentKeys;
 use rustls::client::verify_server_name;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+
+use crate::net::client_certificate::not_after;
 
 /// Why there is no TLS.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +33,14 @@ pub enum TlsError {
         key: PathBuf,
         /// Why not.
         why: rustls::Error,
+    },
+    /// A key is not that of the certificate.
+    #[error("the key in {key} does not belong to the certificate in {certificate}", certificate = .certificate.display(), key = .key.display())]
+    OtherKey {
+        /// The file of the certificate.
+        certificate: PathBuf,
+        /// The file of the key.
+        key: PathBuf,
     },
     /// The library refuses.
     #[error("TLS: {0}")]
@@ -87,10 +98,16 @@ impl Certificates {
         let read = |(certificate, key): &(PathBuf, PathBuf)| {
             let chain = read_certificates(certificate)?;
             let made = CertifiedKey::from_der(chain, read_key(key)?, provider);
-            made.map(Arc::new).map_err(|why| TlsError::Pair {
-                certificate: certificate.clone(),
-                key: key.clone(),
-                why,
+            let (certificate, key) = (certificate.clone(), key.clone());
+            made.map(Arc::new).map_err(|why| match why {
+                rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+                    TlsError::OtherKey { certificate, key }
+                }
+                why => TlsError::Pair {
+                    certificate,
+                    key,
+                    why,
+                },
             })
         };
         let mut all = pairs
@@ -103,6 +120,13 @@ impl Certificates {
             first: first.ok_or(rustls::Error::NoCertificatesPresented)?,
             others: all.collect(),
         })
+    }
+
+    /// The last second at which all of them are valid, since 1970; 0 where that cannot be read.
+    pub(super) fn end(&self) -> u64 {
+        let all = std::iter::once(&self.first).chain(&self.others);
+        let ends = all.map(|key| key.cert.first().and_then(not_after).unwrap_or(0));
+        ends.min().unwrap_or(0)
     }
 
     /// The first that has this name, else the first of all.

@@ -84,6 +84,8 @@ impl Directory {
             state.clock,
             Arc::clone(&counters),
         ));
+        // Warns at once where uploads are refused from the beginning. A disk that does not tell is met by the first of them.
+        let _ = writer.space().free(writer.dir().root());
         let recovered = journal::recover(&place, &writer, options.journal.discards)?;
         let journal = if is_journaled {
             Journal::start(&place, recovered, &writer)?

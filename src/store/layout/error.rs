@@ -1,6 +1,10 @@
 //! Why a directory cannot be served, in words for the operator.
 
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use rustix::process::geteuid;
 
 /// Why the directory cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -12,6 +16,12 @@ pub enum OpenError {
         dir: PathBuf,
         /// The other server's process id, or `unknown`.
         pid: String,
+    },
+    /// It is no directory.
+    #[error("{} is no directory: give the directory of the values", dir.display())]
+    NoDirectory {
+        /// What is there.
+        dir: PathBuf,
     },
     /// The kernel lacks openat2 (Linux before 5.6), without which nothing keeps requests inside the directory.
     #[error("this kernel has no openat2 (Linux 5.6 or later is needed), so requests could not be kept inside {}", dir.display())]
@@ -88,7 +98,7 @@ pub enum OpenError {
         dir: PathBuf,
     },
     /// Anything else.
-    #[error("cannot {doing} {}: {source}", path.display())]
+    #[error("cannot {doing} {}: {source}{}", path.display(), hint(path, source))]
     Failed {
         /// What was tried.
         doing: &'static str,
@@ -97,6 +107,29 @@ pub enum OpenError {
         /// The cause.
         source: std::io::Error,
     },
+}
+
+/// What to do about it.
+fn hint(path: &Path, error: &std::io::Error) -> String {
+    match error.kind() {
+        ErrorKind::ReadOnlyFilesystem => "; --read-only serves what is there".to_owned(),
+        ErrorKind::NotFound => "; a server that only reads makes no directory".to_owned(),
+        ErrorKind::PermissionDenied => {
+            let found = path
+                .ancestors()
+                .find_map(|there| Some((there, there.metadata().ok()?)));
+            found.map_or_else(String::new, |(there, metadata)| {
+                format!(
+                    "; this process has the uid {}, and {} has the owner {} and the mode {:04o}",
+                    geteuid().as_raw(),
+                    there.display(),
+                    metadata.uid(),
+                    metadata.mode() & 0o7777
+                )
+            })
+        }
+        _ => String::new(),
+    }
 }
 
 impl OpenError {

@@ -16,8 +16,13 @@ pub fn make(dir: &Path, durability: Durability) -> Result<(), OpenError> {
             source,
         }
     };
-    if dir.exists() {
-        return Ok(());
+    match dir.metadata() {
+        Ok(there) if there.is_dir() => return Ok(()),
+        Ok(_) => {
+            let dir = dir.to_owned();
+            return Err(OpenError::NoDirectory { dir });
+        }
+        Err(_) => {}
     }
     let absolute = std::path::absolute(dir).map_err(failed("name"))?;
     let there = absolute.ancestors().find(|path| path.exists());

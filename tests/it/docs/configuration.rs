@@ -27,8 +27,14 @@ A [file](operations.md#configuration-file) can have each option too, by its name
 command line and variables win over it.
 ";
 
-/// What is under this heading is done instead of serving: it has no variable.
-const WITHOUT_VARIABLE: &str = "Instead of serving";
+const COMMANDS: &str = "
+## Instead of serving
+
+`data-server DIR` serves the directory DIR. These words do something else, and options of the server stand before them:
+
+| command | |
+|---|---|
+";
 
 #[test]
 fn the_page_of_options_is_what_the_command_line_says() {
@@ -47,7 +53,7 @@ fn the_page_of_options_is_what_the_command_line_says() {
 fn page(command: &Command) -> String {
     let mut page = INTRODUCTION.to_owned();
     let mut heading = None;
-    for option in command.get_arguments() {
+    for option in command.get_opts() {
         if option.get_help_heading() != heading {
             heading = option.get_help_heading();
             let heading = heading.expect("every option has a heading");
@@ -56,12 +62,9 @@ fn page(command: &Command) -> String {
                 "\n## {heading}\n\n| option | default | |\n|---|---|---|\n"
             );
         }
-        page += &if option.is_positional() {
-            commands(option)
-        } else {
-            row(option)
-        };
+        page += &row(option);
     }
+    page += COMMANDS;
     let commands = command.get_subcommands();
     page += &commands
         .map(|it| rows_below(it, it.get_name()))
@@ -79,27 +82,14 @@ fn rows_below(command: &Command, name: &str) -> String {
     let words = command.get_positionals().map(|word| format!(" {word}"));
     let name = words.fold(name.to_owned(), |name, word| name + &word);
     let help = command.get_about().expect("every command has a help");
-    format!("| `{name}` | off | {help} |\n")
-}
-
-/// The rows of an argument without a name: one for each of its values.
-fn commands(argument: &Arg) -> String {
-    let values = argument.get_possible_values();
-    assert!(!values.is_empty(), "{argument} takes anything");
-    let rows = values.iter().map(|value| {
-        let help = value.get_help().expect("every command has a help");
-        format!("| `{}` | off | {help} |\n", value.get_name())
-    });
-    rows.collect()
+    format!("| `{name}` | {help} |\n")
 }
 
 fn row(option: &Arg) -> String {
     let long = option.get_long().expect("every option has a name");
     let variable = option.get_env().map(|name| name.to_string_lossy());
-    if option.get_help_heading() != Some(WITHOUT_VARIABLE) {
-        let expected = format!("DATA_SERVER_{}", long.to_uppercase().replace('-', "_"));
-        assert_eq!(variable.as_deref(), Some(expected.as_str()), "--{long}");
-    }
+    let expected = format!("DATA_SERVER_{}", long.to_uppercase().replace('-', "_"));
+    assert_eq!(variable.as_deref(), Some(expected.as_str()), "--{long}");
 
     let takes_value = option.get_action().takes_values();
     let value = option.get_value_names().map(|names| names[0].as_str());

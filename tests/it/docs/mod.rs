@@ -199,7 +199,12 @@ fn first_column(page: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_table_of_metrics_names_what_is_scraped() {
-    let server = TestServer::start(&["--durability", "disk", "--access-log"]);
+    let places = "--listen 127.0.0.1:0 --listen https://127.0.0.1:0 --tls-self-signed";
+    let options: Vec<_> = places
+        .split(' ')
+        .chain(["--durability", "disk", "--access-log"])
+        .collect();
+    let server = Launch::new(&options).listen("").in_the_clear().start();
     server.store("k", "value");
     assert_eq!(server.get("k").status, 200);
     let scraped = String::from_utf8(server.get("-/metrics").body).expect("text");

@@ -78,11 +78,12 @@ fn the_file_of_options_is_right_with_its_comments_taken_off() {
     assert!(given.len() > 10, "{given:?}");
     let dir = TempDir::new().expect("a directory");
     let file = dir.path().join("data-server.toml");
-    for content in [options.clone(), given.join("\n")] {
+    // The files that the comments name are not there.
+    for (content, code) in [(options.clone(), 0), (given.join("\n"), 1)] {
         fs::write(&file, content).expect("a file");
         let check = ["config", "check", file.to_str().expect("text")];
         let ended = Launch::new(&check).bare().run();
-        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert_eq!(ended.code, Some(code), "{}", ended.stderr);
     }
 }
 
@@ -133,12 +134,56 @@ fn the_dashboard_uses_existing_metrics() {
     expressions(&dashboard, &mut asked);
     let asked: BTreeSet<&str> = asked.iter().flat_map(|text| metrics_in(text)).collect();
     assert!(asked.len() > 20, "{asked:?}");
+    let rules = text("alerts.yml");
+    let rules = rules.lines().filter(|line| !line.contains("summary"));
+    // Only a server with a certificate tells when that ends.
+    let asked_by_rules = rules.flat_map(metrics_in);
+    let asked_by_rules = asked_by_rules.filter(|name| !name.contains("_tls_certificate_end_"));
+    let asked: BTreeSet<&str> = asked.into_iter().chain(asked_by_rules).collect();
     let missing: Vec<_> = asked.difference(&there).collect();
     assert!(missing.is_empty(), "not in /-/metrics: {missing:?}");
 
     let panels = dashboard["panels"].as_array().expect("panels");
     let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].as_u64()).collect();
     assert_eq!(ids.len(), panels.len(), "every panel has an id of its own");
+}
+
+/// Servers of a metric, and what fires of them.
+const FIRING: &str = "\
+rule_files: [alerts.yml]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - {series: 'data_server_ready{instance=\"a\"}', values: '1 0 0 0 0'}
+      - {series: 'data_server_ready{instance=\"b\"}', values: '1 1 1 1 1'}
+      - {series: 'data_server_tls_certificate_end_timestamp_seconds{instance=\"a\"}', values: '86400x5'}
+      - {series: 'data_server_tls_certificate_end_timestamp_seconds{instance=\"b\"}', values: '8640000x5'}
+    alert_rule_test:
+      - {eval_time: 4m, alertname: DataServerNotReady, exp_alerts: [{exp_labels: {severity: critical, instance: a}, exp_annotations: {summary: 'a is not ready: /-/ready says why'}}]}
+      - {eval_time: 4m, alertname: DataServerCertificateEnds, exp_alerts: [{exp_labels: {severity: warning, instance: a}, exp_annotations: {summary: 'a certificate of a ends in 23h 56m 0s'}}]}
+";
+
+#[test]
+fn promtool_takes_the_alerts_and_has_them_fire() {
+    if !is_on_path("promtool") {
+        return left_out("alerts by promtool", "there is no promtool");
+    }
+    let place = TempDir::new().expect("a directory");
+    fs::write(place.path().join("alerts.yml"), text("alerts.yml")).expect("the alerts");
+    fs::write(place.path().join("test.yml"), FIRING).expect("a test of them");
+    for words in [
+        ["check", "rules", "alerts.yml"],
+        ["test", "rules", "test.yml"],
+    ] {
+        let mut command = Command::new("promtool");
+        command
+            .args(words)
+            .current_dir(place.path())
+            .stdin(Stdio::null());
+        let output = command.output().expect("promtool");
+        assert!(output.status.success(), "{output:?}");
+    }
 }
 
 /// Every long option in the help.
@@ -160,7 +205,7 @@ fn options() -> BTreeSet<String> {
 #[test]
 fn completions_have_every_option() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let ended = Launch::new(&["--completions", shell]).bare().run();
+        let ended = Launch::new(&["completions", shell]).bare().run();
         let found = (ended.code, ended.stderr.as_str());
         assert_eq!(found, (Some(0), ""), "{shell}");
         for option in options() {
@@ -168,7 +213,7 @@ fn completions_have_every_option() {
             assert!(ended.stdout.contains(name), "{option} in {shell}");
         }
     }
-    let bash = Launch::new(&["--completions", "bash"]).bare().run().stdout;
+    let bash = Launch::new(&["completions", "bash"]).bare().run().stdout;
     let completed = format!(
         "{bash}\nCOMP_WORDS=(data-server --dur); COMP_CWORD=1; _data__server data-server --dur data-server; echo \"${{COMPREPLY[@]}}\""
     );
@@ -179,13 +224,13 @@ fn completions_have_every_option() {
         .expect("bash");
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(shown.trim(), "--durability", "{output:?}");
-    let seen = Launch::new(&["--completions", "sh"]).bare().run().code;
+    let seen = Launch::new(&["completions", "sh"]).bare().run().code;
     assert_eq!(seen, Some(2));
 }
 
 #[test]
 fn the_manual_page_has_every_option() {
-    let ended = Launch::new(&["--man"]).bare().run();
+    let ended = Launch::new(&["man"]).bare().run();
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
     let is_right = ended.stdout.contains(".TH data-server 1");
     assert!(is_right, "{}", ended.stdout);
@@ -194,10 +239,24 @@ fn the_manual_page_has_every_option() {
         assert!(plain.contains(&option), "{option}");
     }
     for command in [
-        "check-store",
+        "check-store [OPTIONS]",
         "config check [FILE]",
         "health [OPTIONS] [URL]",
     ] {
         assert!(plain.contains(command), "{command}");
     }
+    for section in [
+        "ENVIRONMENT",
+        "FILES",
+        "EXIT STATUS",
+        "EXAMPLES",
+        "SEE ALSO",
+    ] {
+        assert!(
+            plain.contains(&format!(".SH {section}"))
+                || plain.contains(&format!(".SH \"{section}\"")),
+            "{section}"
+        );
+    }
+    assert!(plain.contains("DATA_SERVER_MAX_BODY"), "{plain}");
 }

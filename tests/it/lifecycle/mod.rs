@@ -1,6 +1,7 @@
 //! The process: its start, options, signals, restarts and end.
 
 mod assets;
+mod command_line;
 mod config_file;
 mod drain;
 mod exits;

@@ -153,7 +153,7 @@ fn both_formats_pass_the_lint() {
 
 /// The names that dashboards rely on.
 const OF_EACH: &str = "
-    data_server_build_info data_server_connections_accepted_total data_server_connections_active
+    data_server_build_info data_server_ready data_server_connections_accepted_total data_server_connections_active
     data_server_connections_finished_total data_server_requests_total
     data_server_takeovers_total data_server_tls_handshakes_total
     data_server_received_bytes_total data_server_sent_bytes_total
@@ -170,7 +170,7 @@ const OF_A_DIRECTORY: &str = "
     data_server_listing_queue_length data_server_listing_threads_busy data_server_cache_bytes
     data_server_cache_values data_server_listing_walks_total data_server_listing_index_keys
     data_server_listing_index_bytes data_server_publish_batch_size
-    data_server_sync_duration_seconds data_server_watch_subscribers";
+    data_server_sync_duration_seconds data_server_watch_subscribers data_server_free_bytes";
 
 /// Those of a store.
 const OF_A_STORE: &str = "
@@ -199,6 +199,7 @@ fn every_promised_metric_is_there_from_the_start() {
     }
     let mut others = words(by_engine(OF_A_STORE, OF_A_DIRECTORY)).into_iter();
     assert!(others.all(|name| !told.contains(name)), "{told:?}");
+    assert_eq!(scrape.only("data_server_ready"), 1.0);
     let build = scrape.all("data_server_build_info", &[]).next();
     let expected = env!("CARGO_PKG_VERSION");
     assert_eq!(build.expect("one").labels["version"], expected);

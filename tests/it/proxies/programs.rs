@@ -61,6 +61,35 @@ fn haproxy_says_whom_each_connection_is_for() {
     }
 }
 
+/// nginx 1.22 gives its client a 104 as the answer; `HAProxy` knows it as an interim response. With `--interim off` neither sees one.
+#[test]
+fn an_upload_passes_proxies_with_interim_off() {
+    directory_only!("its uploads are resumable");
+    clear_only!("its client is another program");
+    let body = pattern(1, 300_000);
+    let head = "Upload-Draft-Interop-Version: 8\r\nUpload-Complete: ?1\r\nConnection: close\r\n";
+    let put = put_head("k", body.len()).replace("\r\n\r\n", &format!("\r\n{head}\r\n"));
+    for (interim, first) in [("off", "200"), ("on", "104")] {
+        let server = Launch::new(&["--interim", interim]).in_the_clear().start();
+        let streamed = "proxy_http_version 1.1; proxy_request_buffering off;";
+        let pass = format!("proxy_pass http://{}; {streamed}", server.addr);
+        let nginx = needed!(Proxy::nginx("/", &pass));
+        let haproxy = needed!(Proxy::haproxy("", &server.addr.to_string()));
+        for (proxy, is_nginx) in [(&nginx, true), (&haproxy, false)] {
+            let mut raw = Raw::connect(proxy.addr);
+            raw.send(&put);
+            raw.send(&body);
+            let all = raw.rest();
+            let all = String::from_utf8_lossy(&all);
+            let of_first = all.split("\r\n\r\n").next().expect("a head");
+            assert!(of_first.starts_with(&format!("HTTP/1.1 {first}")), "{all}");
+            let is_answer = of_first.to_lowercase().contains("connection: close");
+            assert_eq!(is_answer, is_nginx || interim == "off", "{all}");
+            assert!(all.contains("HTTP/1.1 200"), "{all}");
+        }
+    }
+}
+
 /// What it asks for itself, it asks with LOCAL.
 #[test]
 fn haproxy_checks_the_server_in_its_own_name() {

@@ -76,7 +76,7 @@ fn a_directory_named_by_an_option_is_accepted() {
     }
 }
 
-const DEFAULT: &str = "serving the default directory, which is for trying out: /tmp is emptied at reboots; give --dir";
+const DEFAULT: &str = "/tmp/data-rs is for trying out, for /tmp is emptied at reboots: give a directory of your own, as in data-server ./values";
 
 fn default_warnings(server: &TestServer) -> Vec<String> {
     let told = server.events(DEFAULT);

@@ -14,11 +14,16 @@ fn rounds() -> [u32; 3] {
 }
 
 fn check(bucket: &Bucket) -> Ended {
-    let mut launch = Launch::new(&["check-store"]);
-    if is_full() {
-        launch = launch.env("DATA_SERVER_TRIAL", "");
+    let options = bucket.options();
+    let options = options.iter().map(|word| word.to_str().expect("text"));
+    let words: Vec<_> = std::iter::once("check-store").chain(options).collect();
+    let mut launch = Launch::new(&words).bare();
+    let (name, races) = bucket.trial();
+    let trial = if is_full() { "".into() } else { races };
+    for (name, value) in bucket.variables().into_iter().chain([(name, trial)]) {
+        launch = launch.env(name, value);
     }
-    launch.on_bucket(bucket).ends_within(LONG).run()
+    launch.ends_within(LONG).run()
 }
 
 /// What it prints of a store with these faults, which cannot be served.

@@ -1,0 +1,143 @@
+//! Proves what the command line says: words in place of options, what is wrong and what to do about it, and what was given in vain.
+
+use crate::support::prelude::*;
+
+/// Words of the command line, what stands on standard error, and the exit code.
+const WRONG: &str = "
+--max-body 10XB ; give a number of bytes, or one with KiB, MiB, GiB, kB, MB or GB ; 2
+--max-body -5 ; give a number of bytes ; 2
+--thread 2 ; --threads ; 2
+helth ; there is no command of this name; did you mean health? To serve a directory that is not there yet, give ./helth ; 2
+nosuch ; there is no command of this name. To serve a directory that is not there yet, give ./nosuch or --dir nosuch ; 2
+./a --dir b ; the directory is given twice ; 2
+--dir /etc/hostname ; /etc/hostname is no directory ; 1
+/etc/hostname ; /etc/hostname is no directory ; 1
+--read-only --dir /nonexistent ; a server that only reads makes no directory ; 1
+--listen 192.0.2.1:0 --allow-anonymous ; no interface of this machine has this address ; 4
+check-store ; there is none to check; give s3://BUCKET ; 2
+";
+
+#[test]
+fn what_is_wrong_is_told_with_what_to_do() {
+    for [words, why, code] in table(WRONG) {
+        let dir = TempDir::new().expect("a directory");
+        let words: Vec<_> = words.split(' ').collect();
+        let mut launch = Launch::new(&words).bare();
+        if !words
+            .iter()
+            .any(|word| word.contains("dir") || word.starts_with('/'))
+        {
+            launch = launch.env("DATA_SERVER_DIR", dir.path());
+        }
+        let ended = launch.run();
+        assert_eq!(ended.code, code.parse().ok(), "{words:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(why), "{words:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains("data-server: "), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_wrong_variable_is_named_itself() {
+    let launch = Launch::new(&[]).bare();
+    let ended = launch.env("DATA_SERVER_MAX_BODY", "lots").run();
+    let is_named = ended
+        .stderr
+        .contains("for DATA_SERVER_MAX_BODY: give a number of bytes");
+    assert!(is_named && ended.code == Some(2), "{}", ended.stderr);
+}
+
+#[test]
+fn a_port_that_is_taken_is_told_with_how_to_find_who_has_it() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let addr = taken.local_addr().expect("an address");
+    let ended = Launch::new(&[]).listen(&addr.to_string()).run();
+    let hint = format!("ss -ltnp 'sport = :{}'", addr.port());
+    assert!(ended.stderr.contains(&hint), "{}", ended.stderr);
+}
+
+#[test]
+fn a_directory_is_served_by_its_name_alone() {
+    directory_only!("serves a directory that it is told");
+    let dir = DataDir::temporary();
+    dir.place("k", "value");
+    let path = dir.path().to_str().expect("text").to_owned();
+    let words = [path.as_str(), "--listen", "127.0.0.1:0"];
+    // What is typed wins over the variable.
+    let launch = Launch::new(&words)
+        .bare()
+        .env("DATA_SERVER_DIR", "/nonexistent");
+    assert_eq!(launch.start().get("k").body, b"value");
+}
+
+#[test]
+fn help_and_version_are_words_too() {
+    for words in [&["help"][..], &["-h"], &["--help"], &["help", "health"]] {
+        let ended = Launch::new(words).bare().run();
+        assert_eq!(
+            (ended.code, ended.stderr.as_str()),
+            (Some(0), ""),
+            "{words:?}"
+        );
+        assert!(ended.stdout.contains("Usage: data-server"), "{words:?}");
+    }
+    let version = Launch::new(&["version"]).bare().run();
+    let expected = concat!("data-server ", env!("CARGO_PKG_VERSION"));
+    assert_eq!((version.code, version.stdout.trim()), (Some(0), expected));
+    // A page of a terminal has the options that most people need.
+    let short = Launch::new(&["-h"]).bare().run().stdout;
+    let named = |line: &&str| line.starts_with(' ') && line.trim_start().starts_with("--");
+    assert_eq!(short.lines().filter(named).count(), 15, "{short}");
+    assert!(short.contains("--help has all"), "{short}");
+}
+
+/// Options and variables that do nothing, and the warning of each.
+const IN_VAIN: &str = "
+--journal-dir /tmp/j ; - ; --journal-dir has no effect without --durability disk
+--read-only --max-body 5 ; - ; --max-body has no effect with --read-only
+ ; DATA_SERVER_MAXBODY ; the variable DATA_SERVER_MAXBODY is no option; did you mean DATA_SERVER_MAX_BODY?
+";
+
+#[test]
+fn what_is_given_in_vain_is_a_warning_at_the_start() {
+    directory_only!("options of a directory");
+    for [words, variable, warning] in table(IN_VAIN) {
+        let words: Vec<_> = words.split_whitespace().collect();
+        let mut launch = Launch::new(&words);
+        if variable != "-" {
+            launch = launch.env(variable, "5");
+        }
+        let server = launch.start();
+        assert_eq!(server.event(warning).level, "WARN", "{warning}");
+    }
+    // Kubernetes sets these for a service of this name.
+    let launch = Launch::new(&[]).env("DATA_SERVER_PORT", "tcp://10.0.0.1:80");
+    let mut server = launch.env("DATA_SERVER_SERVICE_HOST", "10.0.0.1").start();
+    server.stop();
+    let log = server.log();
+    assert!(
+        !log.iter().any(|line| line.contains("is no option")),
+        "{log:?}"
+    );
+}
+
+/// What only a start found before: a file of options, and what is wrong with what it names.
+const CHECKED: &str = "
+access = 'missing.toml' ; --access: missing.toml: No such file
+listen = 'https://127.0.0.1:0'|tls-cert = 'missing.pem'|tls-key = 'missing.pem' ; missing.pem: 
+dir = '/etc/hostname' ; /etc/hostname is no directory
+read-only = true|dir = '/nonexistent' ; cannot open /nonexistent
+";
+
+#[test]
+fn a_check_finds_what_a_start_would_find() {
+    for [text, why] in table(CHECKED) {
+        let dir = TempDir::new().expect("a directory");
+        let file = dir.path().join("options.toml");
+        let text = format!("{}\n", text.replace('|', "\n"));
+        fs::write(&file, text).expect("a file");
+        let file = file.to_str().expect("text");
+        let ended = Launch::new(&["config", "check", file]).bare().run();
+        assert_eq!(ended.code, Some(1), "{why}: {}", ended.stdout);
+        assert!(ended.stderr.contains(why), "{}", ended.stderr);
+    }
+}
