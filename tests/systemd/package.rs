@@ -71,7 +71,10 @@ fn place_package(root: &Root) -> Result<(), String> {
 }
 
 /// Every file that the package has.
-const FILES: [&str; 9] = [
+const FILES: [&str; 12] = [
+    "./usr/share/doc/data-server/docs/operations.md",
+    "./usr/share/doc/data-server/examples/grafana.json",
+    "./usr/share/doc/data-server/examples/alerts.yml",
     "./usr/bin/data-server",
     "./usr/lib/systemd/system/data-server.service",
     "./usr/lib/systemd/system/data-server.socket",

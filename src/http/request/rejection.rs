@@ -65,7 +65,7 @@ pub(in crate::http) enum Rejection {
     DigestMismatch,
     #[error("the precondition does not hold")]
     Precondition,
-    #[error("this server knows GET, HEAD, PUT, DELETE and OPTIONS")]
+    #[error("a value takes GET, HEAD, PUT, DELETE, OPTIONS, and POST and PATCH of an upload")]
     Method,
     #[error("this page knows {0}")]
     PageMethod(&'static str),

@@ -8,6 +8,9 @@ use crate::support::prelude::*;
 
 const LARGE: usize = 8 << 20;
 
+/// More than a client receives while this test is not scheduled: one that has all of it waits for nothing.
+const HUGE: u64 = 256 << 20;
+
 /// How long a client may pause in these tests.
 const PAUSE: Duration = Duration::from_secs(2);
 
@@ -64,9 +67,11 @@ fn requests_now_and_then_keep_no_stream_that_takes_nothing() {
 #[test]
 fn requests_now_and_then_keep_no_connection_that_takes_nothing() {
     let server = start();
+    let huge = fs::File::create(server.dir.file("huge")).expect("a file");
+    huge.set_len(HUGE).expect("a length");
     let mut client = Http2::with_wide_windows(server.addr);
     let large = [(); 4].map(|()| {
-        let mut large = ask(&mut client, "GET", "large", true);
+        let mut large = ask(&mut client, "GET", "huge", true);
         assert_eq!(large.head().expect("a head").status, 200);
         large
     });
