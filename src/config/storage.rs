@@ -220,7 +220,6 @@ impl Storage {
                 cpus: None,
                 compute_threads: self.compute_threads(),
                 staging: self.bounds(),
-                upload_expiry: *self.upload_expiry,
                 read_only: service.read_only,
             }),
         }

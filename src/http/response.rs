@@ -290,7 +290,6 @@ fn failed(
         E::Exhausted { .. } => (S::SERVICE_UNAVAILABLE, "exhausted"),
         E::Displaced { .. } => (S::SERVICE_UNAVAILABLE, "directory-displaced"),
         E::Precondition => (S::PRECONDITION_FAILED, "precondition-failed"),
-        E::Taken => (S::CONFLICT, "upload-taken"),
         E::Occupied(_) => (S::CONFLICT, "occupied"),
         E::Unsynced(why) => return failed(why, context, config),
         E::Incomplete => return refused(&Rejection::CutOff, context, config),

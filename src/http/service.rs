@@ -5,7 +5,6 @@
 
 mod asker;
 pub(super) mod builder;
-mod claimed;
 pub(super) mod execute;
 mod form;
 mod get;

@@ -3,10 +3,7 @@
 //! Hashing keeps a processor busy: [`Hasher`] moves from job to job on the compute threads, and holds no file.
 
 use bytes::Bytes;
-use data_encoding::HEXLOWER;
 use md5::Md5;
-use serde::{Deserialize, Serialize};
-use sha2::digest::common::hazmat::{SerializableState, SerializedState};
 use sha2::{Digest as _, Sha256, Sha512};
 
 use super::checksum::{Checksum, ChecksumKind, Summer};
@@ -81,40 +78,7 @@ pub(super) struct Hasher {
     checksum: Option<Summer>,
 }
 
-/// Where a [`Hasher`] of SHA-256 and SHA-512 stands, in hexadecimal digits: another process can go on with it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct HasherState {
-    sha256: Option<String>,
-    sha512: Option<String>,
-}
-
-impl HasherState {
-    /// Whether all that is `wanted` goes on with it.
-    pub(super) fn covers(&self, wanted: Wanted) -> bool {
-        !(wanted.sha256 && self.sha256.is_none() || wanted.sha512 && self.sha512.is_none())
-    }
-}
-
 impl Hasher {
-    /// Goes on from `state`; `None` where that is none.
-    pub(super) fn resume(state: &HasherState) -> Option<Self> {
-        let sha256 = state.sha256.as_deref().map(resumed).transpose();
-        let sha512 = state.sha512.as_deref().map(resumed).transpose();
-        Some(Self {
-            sha256: sha256.ok()?,
-            sha512: sha512.ok()?,
-            md5: None,
-            checksum: None,
-        })
-    }
-
-    pub(super) fn state(&self) -> HasherState {
-        HasherState {
-            sha256: self.sha256.as_ref().map(kept),
-            sha512: self.sha512.as_ref().map(kept),
-        }
-    }
-
     pub(super) fn new(wanted: Wanted) -> Self {
         Self {
             sha256: wanted.sha256.then(Sha256::new),
@@ -152,56 +116,6 @@ impl Hasher {
             sha512: self.sha512.map(|h| h.finalize().into()),
             md5: self.md5.map(|h| h.finalize().into()),
             checksum: self.checksum.and_then(Summer::finish),
-        }
-    }
-}
-
-fn kept(hasher: &impl SerializableState) -> String {
-    HEXLOWER.encode(&hasher.serialize())
-}
-
-fn resumed<H: SerializableState>(text: &str) -> Result<H, NoState> {
-    let state = HEXLOWER.decode(text.as_bytes()).map_err(|_| NoState)?;
-    let state = SerializedState::<H>::try_from(&state[..]).map_err(|_| NoState)?;
-    H::deserialize(&state).map_err(|_| NoState)
-}
-
-/// What was kept is no state.
-struct NoState;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const SHA: Wanted = Wanted {
-        sha256: true,
-        sha512: true,
-        md5: false,
-        checksum: None,
-    };
-
-    proptest! {
-        #[test]
-        fn another_hasher_goes_on_where_one_stands(bytes in prop::collection::vec(any::<u8>(), 0..500), at in 0..500_usize) {
-            let (first, rest) = bytes.split_at(at.min(bytes.len()));
-            let whole = Hasher::new(SHA).update_all(&[bytes.clone().into()]).finish();
-            let state = Hasher::new(SHA).update_all(&[first.to_vec().into()]).state();
-            let text = serde_json::to_string(&state).unwrap();
-            let state: HasherState = serde_json::from_str(&text).unwrap();
-            let resumed = Hasher::resume(&state).unwrap();
-            prop_assert_eq!(resumed.update_all(&[rest.to_vec().into()]).finish(), whole);
-        }
-    }
-
-    #[test]
-    fn what_is_no_state_is_not_gone_on_with() {
-        for text in ["", "xy", "é", &"0".repeat(1000)] {
-            let state = HasherState {
-                sha256: Some(text.to_owned()),
-                sha512: None,
-            };
-            assert!(Hasher::resume(&state).is_none(), "{text}");
         }
     }
 }

@@ -44,7 +44,7 @@ impl Store {
     pub async fn sweep(&self) {
         match self {
             Self::Directory(directory) => directory.sweep().await,
-            Self::S3(s3) => s3.sweep().await,
+            Self::S3(_) => {}
         }
     }
 
@@ -69,10 +69,7 @@ impl Store {
 
     /// Whether what was received of an upload can be kept between its requests.
     pub fn resumes(&self) -> bool {
-        match self {
-            Self::Directory(_) => true,
-            Self::S3(s3) => s3.resumes(),
-        }
+        matches!(self, Self::Directory(_))
     }
 
     /// How many bytes of an upload are received at a time at most; a whole head fits, too. While an engine takes them, as many

@@ -41,9 +41,6 @@ pub enum Error {
     /// The condition of a change did not hold when it was to be made.
     #[error("the precondition does not hold")]
     Precondition,
-    /// Another request has the resumable upload now.
-    #[error("another request has this upload now")]
-    Taken,
     /// The body of the value ended before it was whole.
     #[error("the value broke off before it was whole")]
     Incomplete,

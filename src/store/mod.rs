@@ -57,7 +57,6 @@ mod temp_dir;
 mod temp_file;
 mod text;
 mod upload;
-mod upload_lock;
 mod value_file;
 mod vital;
 mod write_buffer;

@@ -35,7 +35,7 @@ use claim::{Standing, Touched};
 use files::{keep_record, record};
 pub use id::UploadId;
 pub use record::Field;
-pub(super) use registry::{MOST, Registry, no_room};
+pub(super) use registry::Registry;
 
 /// An upload to be made.
 #[derive(Debug)]

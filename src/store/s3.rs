@@ -22,18 +22,15 @@ mod framing;
 mod get;
 mod head;
 mod joining;
-mod leftovers;
 mod lending;
 mod list;
 mod multipart;
-mod names;
 mod needs;
 mod nonce;
 mod opening;
 mod publish;
 mod put;
 mod remote_body;
-mod resumable;
 mod secrets;
 mod send_body;
 mod sending;
@@ -41,14 +38,12 @@ mod settings;
 mod shared;
 mod sign;
 mod spool;
-mod sweeping;
 #[cfg(test)]
 mod tests;
 mod tries;
 mod upload;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use hyper::Method;
 
@@ -57,13 +52,11 @@ use super::digest::Digest;
 use super::error::Error;
 use super::key::Key;
 use super::list::{Listing, Page};
-use super::resumable::UploadId;
 use super::staging_quota::{InFlight, StagingBounds, StagingQuota};
 use crate::metrics::S3Counters;
 use client::{Client, Reach};
 use credentials::Credentials;
 use shared::Shared;
-use sweeping::Sweeper;
 
 pub use check::{Report, Row, Verdict, What};
 pub use client::Connections;
@@ -72,7 +65,6 @@ pub use get::Got;
 pub use needs::{Needs, needs};
 pub use opening::OpenError;
 pub use remote_body::{RemoteBody, RemotePiece};
-pub use resumable::{NewRemoteUpload, RemoteResumable, UnfinishedUploads};
 pub use settings::{Conditions, Place, Settings};
 pub use spool::PIECE;
 pub use upload::{RemoteUpload, is_long};
@@ -83,8 +75,6 @@ pub struct S3 {
     shared: Arc<Shared>,
     /// One for each reactor, and one for the admin pages.
     clients: Vec<Arc<Client>>,
-    /// `None`, where nothing is to be written.
-    sweeper: Option<Sweeper>,
 }
 
 /// What the process gives an S3 store.
@@ -98,8 +88,6 @@ pub struct Share {
     pub compute_threads: usize,
     /// What bounds uploads; bytes are those received and not yet sent.
     pub staging: StagingBounds,
-    /// How long a resumable upload is kept after its last request; zero is for ever.
-    pub upload_expiry: Duration,
     /// Whether nothing is to be written.
     pub read_only: bool,
 }
@@ -135,27 +123,17 @@ impl S3 {
         let promises = opening::promises(new_client(), &settings, share.read_only)?;
         let clients = (0..=share.reactors).map(|_| Arc::new(new_client()));
         let clients = clients.collect();
-        let quota = StagingQuota::new(share.staging);
-        let unfinished = Arc::new(UnfinishedUploads::new(&quota));
-        let sweeper = (!share.read_only).then(|| {
-            let expires = promises.resumes().then_some(share.upload_expiry);
-            Sweeper::new(new_client(), expires, Arc::clone(&unfinished))
-        });
         let compute = BlockingPool::compute(share.compute_threads, share.cpus);
         let shared = Shared {
             promises,
-            claims: Arc::default(),
-            unfinished,
-            upload_expiry: share.upload_expiry,
             disk: BlockingPool::disk(share.cpus).map_err(|e| unusable(&e))?,
             compute: compute.map_err(|e| unusable(&e))?,
-            quota,
+            quota: StagingQuota::new(share.staging),
             settings,
         };
         Ok(Self {
             shared: Arc::new(shared),
             clients,
-            sweeper,
         })
     }
 
@@ -168,26 +146,9 @@ impl S3 {
         }
     }
 
-    /// Does what is to be done from time to time. For one runtime alone.
-    pub async fn sweep(&self) {
-        if let Some(sweeper) = &self.sweeper {
-            sweeper.tick().await;
-        }
-    }
-
     /// Tries whether the store answers. For the admin pages alone.
     pub async fn probe(&self) -> Result<(), Error> {
         self.clients[self.clients.len() - 1].probe().await
-    }
-
-    /// Whether uploads can be received in several requests.
-    pub fn resumes(&self) -> bool {
-        self.shared.promises.resumes()
-    }
-
-    /// The unfinished ones in the store, as this server last saw them.
-    pub fn unfinished_uploads(&self) -> &UnfinishedUploads {
-        &self.shared.unfinished
     }
 
     /// The threads for what keeps a processor busy.
@@ -271,21 +232,6 @@ impl Gateway<'_> {
     /// Begins to receive a value for `key`.
     pub async fn upload(&self, key: &Key<'_>, begin: Begin) -> Result<RemoteUpload, Error> {
         RemoteUpload::begin(self.shared, self.client, key, &begin).await
-    }
-
-    /// Makes a resumable upload.
-    pub async fn begin_resumable(&self, new: NewRemoteUpload) -> Result<RemoteResumable, Error> {
-        RemoteResumable::begin(self.shared, self.client, new).await
-    }
-
-    /// What the resumable upload `id` will be the value of; `None` where there is none. Its request goes on.
-    pub async fn key_of_upload(&self, id: UploadId) -> Result<Option<Key<'static>>, Error> {
-        RemoteResumable::key_of(self.client, id).await
-    }
-
-    /// Claims the resumable upload `id`; `None` where there is none.
-    pub async fn resume(&self, id: UploadId) -> Result<Option<RemoteResumable>, Error> {
-        RemoteResumable::claim(self.shared, self.client, id).await
     }
 
     /// Removes the value of `key`, of the version with this entity tag where one is given; false when there was none.

@@ -13,20 +13,18 @@ pub(crate) struct BreakingNetwork {
 }
 
 impl BreakingNetwork {
-    /// Once it is bad, each new connection breaks somewhere in its first bytes: in one direction, in as many as one of `within`
-    /// says where that is to the store, whose answers are short.
-    pub(crate) fn to(endpoint: SocketAddr, dice: Random, within: &'static [usize]) -> Self {
+    /// Once it is bad, each new connection breaks somewhere in its first bytes, in one direction.
+    pub(crate) fn to(endpoint: SocketAddr, dice: Random) -> Self {
         let (dice, is_bad) = (Mutex::new(dice), Arc::<AtomicBool>::default());
         let breaks = Arc::clone(&is_bad);
         let relay = Relay::to(endpoint, move || {
             let mut dice = dice.lock().expect("no panic");
-            let within = dice.one_of(within);
-            let at = 1 + dice.place(within);
+            let at = 1 + dice.place(ANSWERS);
             let bad = [Fault::Fin, Fault::Reset][dice.place(2)];
             let (up, down) = match breaks.load(Ordering::Acquire) {
                 false => (Fault::None, Fault::None),
                 true if dice.below(2) == 0 => (bad(at), Fault::None),
-                true => (Fault::None, bad(1 + at % ANSWERS)),
+                true => (Fault::None, bad(at)),
             };
             Faults { up, down }
         });
@@ -35,9 +33,5 @@ impl BreakingNetwork {
 
     pub(crate) fn become_bad(&self) {
         self.is_bad.store(true, Ordering::Release);
-    }
-
-    pub(crate) fn become_good(&self) {
-        self.is_bad.store(false, Ordering::Release);
     }
 }

@@ -37,11 +37,7 @@ impl Collector for StoreMetrics {
                 encode_publishing(to, directory.counters())?;
                 encode_journal(to, directory.counters())
             }
-            Store::S3(s3) => {
-                let uploads = s3.unfinished_uploads();
-                encode_uploads(to, uploads.count(), uploads.expired.get())?;
-                s3_metrics::encode(to, s3)
-            }
+            Store::S3(s3) => s3_metrics::encode(to, s3),
         }
     }
 }

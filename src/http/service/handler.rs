@@ -118,7 +118,6 @@ fn log_failure(error: &Error) {
         | Error::Forbidden { .. }
         | Error::Occupied(_)
         | Error::Precondition
-        | Error::Taken
         | Error::NotSupported { .. }
         | Error::BadKey(_)
         | Error::Incomplete => {}

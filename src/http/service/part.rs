@@ -9,18 +9,16 @@ use crate::http::request::rejection::Rejection;
 use crate::http::request::uploads::Part;
 use crate::http::response::outcome::{Outcome, UploadState};
 use crate::http::semantics::digest_fields::Expected;
-use crate::http::service::claimed::Claimed;
 use crate::http::service::handler::Handler;
 use crate::http::service::put::{InFlight, verify, wanted_by};
 use crate::metrics::ReactorCounters;
-use crate::store::s3::RemoteResumable;
-use crate::store::{self, Resumable, Upload, Wanted};
+use crate::store::{self, Resumable, Upload};
 
 impl Handler {
     /// Receives `part`, and appends what arrives of it.
     pub(super) async fn receive_part(
         &self,
-        upload: &mut Claimed<'_>,
+        upload: &mut Resumable,
         part: &Part,
         body: &mut Received<'_>,
         counters: &ReactorCounters,
@@ -30,10 +28,7 @@ impl Handler {
         if part.len.is_some_and(|len| len > room.bytes) {
             return Err(Outcome::Upload(Box::new(room.why.into()), state(upload)));
         }
-        let received = match upload {
-            Claimed::Directory(_, upload) => append_file(upload, part.len, body, &room).await,
-            Claimed::Remote(_, upload) => append_remote(upload, part, body, &room).await,
-        };
+        let received = append(upload, part.len, body, &room).await;
         if let Err(Outcome::Refused(Rejection::InconsistentLength | Rejection::TooLarge { .. })) =
             &received
         {
@@ -41,10 +36,7 @@ impl Handler {
             upload.remove().await?;
             return received;
         }
-        if let Err(why) = received {
-            upload.rescue(&why).await;
-            return Err(why);
-        }
+        received?;
         self.compare(upload, part, start, body).await?;
         if !part.is_last {
             upload.secure().await?;
@@ -55,7 +47,7 @@ impl Handler {
     /// Compares what was received from `start` on with the digests that came with it.
     async fn compare(
         &self,
-        upload: &mut Claimed<'_>,
+        upload: &mut Resumable,
         part: &Part,
         start: u64,
         body: &Received<'_>,
@@ -77,7 +69,7 @@ impl Handler {
     }
 
     /// How much more of `upload` may be received.
-    fn room(&self, upload: &Claimed<'_>) -> Room {
+    fn room(&self, upload: &Resumable) -> Room {
         let limit = self.config.limits.max_body;
         let (most, why) = match upload.length() {
             Some(length) if length <= limit => (length, Rejection::InconsistentLength),
@@ -97,7 +89,7 @@ struct Room {
 }
 
 /// Appends all of `body` to the file of `upload`; what arrives of it is there also when it breaks off.
-async fn append_file(
+async fn append(
     upload: &mut Resumable,
     len: Option<u64>,
     body: &mut Received<'_>,
@@ -121,33 +113,6 @@ async fn append_file(
     Ok(paused?)
 }
 
-/// Appends all of `body` to `upload`, which is yet to be kept.
-async fn append_remote(
-    upload: &mut RemoteResumable,
-    part: &Part,
-    body: &mut Received<'_>,
-    room: &Room,
-) -> Result<(), Outcome> {
-    upload.want(wanted_by(&part.of_value))?;
-    let expected = wanted_by(&part.expected);
-    // What has no length may bring digests behind it.
-    let hashed = part.len.map_or(Wanted::ALL, |_| expected);
-    upload.receive(hashed, !expected.is_none()).await?;
-    let mut wanted = pin!(upload.is_wanted());
-    let mut left = room.bytes;
-    loop {
-        let data = tokio::select! {
-            biased;
-            () = &mut wanted => return Err(Rejection::UploadTaken.into()),
-            data = body.next() => data?,
-        };
-        let Some(data) = data else { return Ok(()) };
-        let rest = left.checked_sub(data.len() as u64);
-        left = rest.ok_or_else(|| room.why.clone())?;
-        upload.push(data).await?;
-    }
-}
-
 /// Receives all of `body`.
 async fn receive(upload: &mut Upload, body: &mut Received<'_>, room: &Room) -> Result<(), Outcome> {
     if let Some(mut rest) = body.source() {
@@ -164,7 +129,7 @@ async fn receive(upload: &mut Upload, body: &mut Received<'_>, room: &Room) -> R
 }
 
 /// What is answered of `upload`.
-pub(super) fn state(upload: &Claimed<'_>) -> UploadState {
+pub(super) fn state(upload: &Resumable) -> UploadState {
     UploadState {
         location: None,
         complete: upload.is_complete(),

@@ -4,30 +4,38 @@
 //! given with the first request are decided when the value is published. One request at a time has an upload: a later one
 //! ends it (draft-ietf-httpbis-resumable-upload, "Concurrency").
 
-use hyper::header::HeaderMap;
-
 use crate::access::Right;
 use crate::http::exchange::proven::Proof;
 use crate::http::request::body::Received;
 use crate::http::request::operation::PutOptions;
 use crate::http::request::rejection::Rejection;
-use crate::http::request::uploads::{Part, UploadAddress, UploadRequest};
+use crate::http::request::uploads::{Part, UploadAddress, UploadRequest, kept_headers};
 use crate::http::response::interim::{in_http1, in_http2, resumption_supported};
 use crate::http::response::outcome::{Outcome, Published, UploadState};
-use crate::http::semantics::conditional::Preconditions;
 use crate::http::semantics::digest_fields::Expected;
 use crate::http::service::asker::Asker;
-use crate::http::service::claimed::Claimed;
 use crate::http::service::handler::Handler;
 use crate::http::service::part::state;
 use crate::http::service::put::{describe, verify, wanted_by};
-use crate::http::service::remote::publish_under;
-use crate::http::service::value_upload::condition;
+use crate::http::service::value_upload::{ask_early, condition};
 use crate::metrics::ReactorCounters;
-use crate::store::s3::{Exact, Gateway, RemoteResumable};
-use crate::store::{self, BlockingPool, Directory, Error, Key, Resumable, UploadId};
+use crate::store::{self, Directory, Error, Key, NewUpload, Resumable, Store, UploadId};
+
+/// What an S3 store does not do.
+const NOT_RESUMABLE: Error = Error::NotSupported {
+    name: "no-resumable-uploads",
+    what: "uploads to an S3 store cannot be resumed: send all of the value with one PUT",
+};
 
 impl Handler {
+    /// The store, if it keeps what was received of an upload between its requests.
+    fn resumable_store(&self) -> Result<&Directory, Error> {
+        match &*self.store {
+            Store::Directory(directory) => Ok(directory),
+            Store::S3(_) => Err(NOT_RESUMABLE),
+        }
+    }
+
     /// Performs a PUT that creates an upload.
     pub(super) async fn create_upload(
         &self,
@@ -42,7 +50,7 @@ impl Handler {
             return self.put(key, None, options, body, counters, asker).await;
         };
         let part = creation.part;
-        let can_tell = creation.takes_interim && body.has_interim() && self.resumes().is_ok();
+        let can_tell = creation.takes_interim && body.has_interim() && self.config.store_resumes;
         if part.is_last && !can_tell {
             // The client never learns where it could resume: this is a PUT like any other.
             let stored = self
@@ -50,12 +58,17 @@ impl Handler {
                 .await;
             return of_value(stored);
         }
-        let begun = self
-            .begin_resumable(key.clone(), part.length, creation.fields, &options, asker)
-            .await;
-        let mut upload = match begun {
+        let directory = self.resumable_store()?;
+        ask_early(directory, &key, options.preconditions.as_ref()).await?;
+        let new = NewUpload {
+            key: key.clone(),
+            length: part.length,
+            fields: creation.fields,
+            uploader: asker.uploader(),
+        };
+        let mut upload = match directory.begin_resumable(new).await {
             // All of the value is here: it needs no place among the unfinished ones.
-            Err(Outcome::Failed(Error::Exhausted { .. })) if part.is_last => {
+            Err(Error::Exhausted { .. }) if part.is_last => {
                 let stored = self
                     .put(key, part.len, options, body, counters, asker)
                     .await;
@@ -63,7 +76,7 @@ impl Handler {
             }
             begun => begun?,
         };
-        let announce = |upload: &mut Claimed<'_>| UploadAddress {
+        let announce = |upload: &mut Resumable| UploadAddress {
             id: upload.announce(),
             depth: creation.depth,
         };
@@ -75,7 +88,8 @@ impl Handler {
         self.receive_part(&mut upload, &part, body, counters)
             .await?;
         if part.is_last {
-            return self.publish(&mut upload, part.of_value, proof).await;
+            let of_value = part.of_value;
+            return self.publish(directory, &mut upload, of_value, proof).await;
         }
         let state = UploadState {
             location: Some(announce(&mut upload)),
@@ -95,12 +109,13 @@ impl Handler {
     ) -> Result<Outcome, Outcome> {
         // Rights may have been revoked since it began, and its identifier may have reached another client. One that is refused
         // touches nothing: the claim would end what another request does with the upload.
+        let directory = self.resumable_store()?;
         if proof.is_some() {
-            let key = self.key_of_upload(id).await?;
+            let key = directory.key_of_upload(id);
             let key = key.ok_or(Rejection::NoSuchUpload)?;
             self.guard.allow(proof, Right::Create, key.as_str())?;
         }
-        let claimed = self.resume(id).await?;
+        let claimed = directory.resume(id).await?;
         let mut upload = claimed.ok_or(Rejection::NoSuchUpload)?;
         match request {
             UploadRequest::Offset => {
@@ -108,11 +123,17 @@ impl Handler {
                 Ok(Outcome::Upload(Box::new(Outcome::Nothing), state(&upload)))
             }
             UploadRequest::Append(offset, part) => {
-                self.append(&mut upload, offset, *part, body, counters, proof)
-                    .await
+                self.append(&mut upload, offset, &part, body, counters)
+                    .await?;
+                if part.is_last {
+                    return self
+                        .publish(directory, &mut upload, part.of_value, proof)
+                        .await;
+                }
+                Ok(Outcome::Upload(Box::new(Outcome::Nothing), state(&upload)))
             }
             UploadRequest::Cancel => {
-                let key = upload.key()?;
+                let key = upload.key().clone();
                 upload.remove().await?;
                 Ok(Outcome::Cancelled(key))
             }
@@ -121,13 +142,12 @@ impl Handler {
 
     async fn append(
         &self,
-        upload: &mut Claimed<'_>,
+        upload: &mut Resumable,
         offset: u64,
-        part: Part,
+        part: &Part,
         body: &mut Received<'_>,
         counters: &ReactorCounters,
-        proof: Option<&Proof>,
-    ) -> Result<Outcome, Outcome> {
+    ) -> Result<(), Outcome> {
         let of_upload = |why: Rejection, state| Outcome::Upload(Box::new(why.into()), state);
         if upload.is_complete() {
             let state = UploadState {
@@ -156,17 +176,14 @@ impl Handler {
                 Some(_) => return Err(of_upload(Rejection::InconsistentLength, state(upload))),
             }
         }
-        self.receive_part(upload, &part, body, counters).await?;
-        if part.is_last {
-            return self.publish(upload, part.of_value, proof).await;
-        }
-        Ok(Outcome::Upload(Box::new(Outcome::Nothing), state(upload)))
+        self.receive_part(upload, part, body, counters).await
     }
 
     /// Publishes `upload`, all of which has been received.
     async fn publish(
         &self,
-        upload: &mut Claimed<'_>,
+        directory: &Directory,
+        upload: &mut Resumable,
         of_value: Expected,
         proof: Option<&Proof>,
     ) -> Result<Outcome, Outcome> {
@@ -179,14 +196,11 @@ impl Handler {
                 return Err(Outcome::Upload(Box::new(why.into()), state(upload)));
             }
         }
-        let headers = upload.headers().await?;
-        let stored = self.publish_with(upload, &headers, of_value, proof).await;
-        if let Err(why) = &stored
-            && let Outcome::Failed(error) = why
+        let stored = self.publish_file(directory, upload, of_value, proof).await;
+        if let Err(Outcome::Failed(error)) = &stored
             && may_be_mended(error)
         {
             // The upload stays: the client may ask again.
-            upload.rescue(why).await;
             return stored;
         }
         let state = UploadState {
@@ -201,78 +215,36 @@ impl Handler {
         stored.map(of_upload).map_err(of_upload)
     }
 
-    async fn publish_with(
+    async fn publish_file(
         &self,
-        upload: &mut Claimed<'_>,
-        headers: &HeaderMap,
+        directory: &Directory,
+        upload: &Resumable,
         of_value: Expected,
         proof: Option<&Proof>,
     ) -> Result<Outcome, Outcome> {
-        let mut options = PutOptions::of(headers, &self.config)?;
-        let key = upload.key()?;
+        let headers = kept_headers(&upload.fields().await?);
+        let mut options = PutOptions::of(&headers, &self.config)?;
+        let key = upload.key().clone();
         self.permit_put(proof, &key, &mut options)?;
-        let is_only_new = options.is_only_new;
         let expected = options.expected.and(of_value).map_err(Rejection::from)?;
-        let published = match upload {
-            Claimed::Directory(directory, upload) => {
-                let compute = self.store.compute();
-                publish_file(directory, upload, options, &expected, compute).await
-            }
-            Claimed::Remote(gateway, upload) => {
-                let preconditions = options.preconditions.as_ref();
-                publish_remote(*gateway, upload, preconditions, &expected).await
-            }
+        let mut value = upload.append(None)?;
+        describe(&mut value, &options);
+        let wanted = wanted_by(&expected);
+        if !wanted.is_none() {
+            let digests = value.digests(wanted, self.store.compute()).await?;
+            verify(&expected, &digests)?;
+        }
+        let condition = options.preconditions.map(condition);
+        let published = directory.put(key.clone(), value, condition).await;
+        let stored = match published {
+            Ok(version) => Ok(Outcome::Completed(key, Published::Version(version))),
+            Err(error) => Err(error.into()),
         };
-        let stored = published.map(|published| Outcome::Completed(key, published));
-        if is_only_new {
+        if options.is_only_new {
             return self.without_replacing(stored, proof);
         }
         stored
     }
-}
-
-async fn publish_file(
-    directory: &Directory,
-    upload: &Resumable,
-    options: PutOptions,
-    expected: &Expected,
-    compute: &BlockingPool,
-) -> Result<Published, Outcome> {
-    let mut value = upload.append(None)?;
-    describe(&mut value, &options);
-    let wanted = wanted_by(expected);
-    if !wanted.is_none() {
-        let digests = value.digests(wanted, compute).await?;
-        verify(expected, &digests)?;
-    }
-    let condition = options.preconditions.map(condition);
-    let key = upload.key().clone();
-    Ok(Published::Version(
-        directory.put(key, value, condition).await?,
-    ))
-}
-
-async fn publish_remote(
-    gateway: Gateway<'_>,
-    upload: &mut RemoteResumable,
-    preconditions: Option<&Preconditions>,
-    expected: &Expected,
-) -> Result<Published, Outcome> {
-    if !wanted_by(expected).is_none() {
-        verify(expected, &upload.digests().await?)?;
-    }
-    let key = upload.key()?;
-    let publish = async |condition: &Exact| upload.publish(condition).await;
-    let published = publish_under(gateway, &key, preconditions, publish).await;
-    let is_refused = matches!(
-        published,
-        Err(Outcome::Refused(Rejection::Precondition) | Outcome::Failed(Error::Precondition))
-    );
-    // Perhaps it holds no longer because an earlier request has published the same, and its answer was lost.
-    if is_refused && let Some(made) = upload.made().await {
-        return Ok(Published::Tag(made.etag));
-    }
-    published
 }
 
 /// The answer to a PUT that could have become an upload and did not.
@@ -297,7 +269,6 @@ fn may_be_mended(error: &Error) -> bool {
         | E::Forbidden { .. }
         | E::Unreachable { .. }
         | E::Busy { .. }
-        | E::Taken
         | E::TimedOut
         | E::OutcomeUnknown { .. }
         | E::Refused { .. }

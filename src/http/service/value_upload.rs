@@ -117,7 +117,7 @@ impl Handler {
 }
 
 /// What a store keeps with a value of `key`.
-pub(super) fn kept(key: &Key<'_>, media_type: Option<&str>, fields: Option<Box<[u8]>>) -> Kept {
+fn kept(key: &Key<'_>, media_type: Option<&str>, fields: Option<Box<[u8]>>) -> Kept {
     // Other clients of the store find the type that this one would guess.
     let guessed = || media::of(key.as_str(), None, false).into();
     Kept {

@@ -7,10 +7,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
 use super::super::boot::uptime;
 use super::super::key::Key;
 use super::super::staging_quota::Reservation;
-use super::super::upload_lock::{Held, UploadLock};
 use super::id::UploadId;
 
 /// Where an upload stands.
@@ -189,5 +190,61 @@ impl Drop for Claim {
         let received = self.entry.progress().received;
         self.entry
             .reserve(|reservation| reservation.shrink(received));
+    }
+}
+
+/// The lock of one upload: a request learns when another wants it.
+#[derive(Debug)]
+struct UploadLock {
+    /// Its one permit is the lock.
+    permit: Arc<Semaphore>,
+    /// How many requests wait for it.
+    waiting: watch::Sender<usize>,
+}
+
+/// The lock is held as long as this lives.
+type Held = OwnedSemaphorePermit;
+
+impl UploadLock {
+    fn new() -> Self {
+        Self {
+            permit: Arc::new(Semaphore::new(1)),
+            waiting: watch::Sender::new(0),
+        }
+    }
+
+    /// The lock, once its holder has given it up.
+    async fn acquire(&self) -> Option<Held> {
+        let waiting = Waiting::begin(&self.waiting);
+        let held = Arc::clone(&self.permit).acquire_owned().await.ok();
+        drop(waiting);
+        held
+    }
+
+    /// The lock, if nothing has it.
+    fn try_acquire(&self) -> Option<Held> {
+        Arc::clone(&self.permit).try_acquire_owned().ok()
+    }
+
+    /// Waits until another request wants the lock. The lock has to outlive it.
+    fn is_wanted(&self) -> impl Future<Output = ()> + use<> {
+        let mut waiting = self.waiting.subscribe();
+        async move { drop(waiting.wait_for(|&waiting| waiting > 0).await) }
+    }
+}
+
+/// A request that waits for the lock.
+struct Waiting<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Waiting<'a> {
+    fn begin(waiting: &'a watch::Sender<usize>) -> Self {
+        waiting.send_modify(|waiting| *waiting += 1);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|waiting| *waiting -= 1);
     }
 }

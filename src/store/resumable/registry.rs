@@ -24,7 +24,7 @@ use super::id::UploadId;
 use super::record::{Record, SUFFIX, unlink};
 
 /// Uploads at once, those that were published among them.
-pub(in crate::store) const MOST: usize = 10_000;
+const MOST: usize = 10_000;
 
 /// How many of those that were published are forgotten when there is no room for another upload.
 const FORGOTTEN_AT_ONCE: usize = MOST / 16;
@@ -100,7 +100,9 @@ impl Registry {
             entries.remove(id);
         }
         if entries.len() >= MOST {
-            return Err(no_room());
+            return Err(Error::Exhausted {
+                reason: "room for unfinished uploads",
+            });
         }
         entries.insert(entry.id, entry);
         Ok(forgotten)
@@ -145,13 +147,6 @@ impl Registry {
 
     fn entries(&self) -> MutexGuard<'_, HashMap<UploadId, Arc<Entry>>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What is answered when there are [`MOST`].
-pub(in crate::store) fn no_room() -> Error {
-    Error::Exhausted {
-        reason: "room for unfinished uploads",
     }
 }
 

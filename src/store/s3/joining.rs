@@ -4,7 +4,7 @@ use bytes::Bytes;
 use hyper::Method;
 use hyper::header::{ETAG, HeaderName};
 use quick_xml::escape::escape;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tokio::time::{Instant, timeout};
 
 use super::super::error::Error;
@@ -24,15 +24,12 @@ use super::tries::{Tries, error};
 const MAX_ANSWER: usize = 64 << 10;
 
 /// A part that the store has: what it says of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug)]
 pub(super) struct Part {
-    #[serde(rename = "n")]
-    pub(super) number: u32,
-    #[serde(rename = "e")]
-    pub(super) etag: String,
+    number: u32,
+    etag: String,
     /// Some stores join only parts whose checksums are named again.
-    #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
-    pub(super) checksum: Option<String>,
+    checksum: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -91,7 +91,7 @@ pub(super) async fn publish_spool(
 }
 
 /// Gives `sending` all that `spool` holds.
-pub(super) async fn fill(sending: &mut Sending, spool: &Spool) -> Result<(), Failure> {
+async fn fill(sending: &mut Sending, spool: &Spool) -> Result<(), Failure> {
     let mut sent = 0;
     while sent < spool.len() {
         let data = spool

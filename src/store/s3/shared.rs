@@ -1,14 +1,11 @@
 //! What the reactors of an S3 store share.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::super::blocking_pool::BlockingPool;
 use super::super::error::Error;
 use super::super::staging_quota::StagingQuota;
 use super::contract::Exact;
-use super::resumable::UnfinishedUploads;
-use super::resumable::claims::Claims;
 use super::settings::Settings;
 
 /// What the reactors of an S3 store share.
@@ -19,12 +16,6 @@ pub(super) struct Shared {
     pub(super) compute: BlockingPool,
     pub(super) quota: Arc<StagingQuota>,
     pub(super) promises: Promises,
-    /// The resumable uploads that requests have at the moment.
-    pub(super) claims: Arc<Claims>,
-    /// Those that are unfinished.
-    pub(super) unfinished: Arc<UnfinishedUploads>,
-    /// How long one is kept after its last request; zero is for ever.
-    pub(super) upload_expiry: Duration,
 }
 
 /// What the store was seen to do.
@@ -37,11 +28,6 @@ pub(super) struct Promises {
 }
 
 impl Promises {
-    /// Whether uploads can be received in several requests: of two that append at once, one has to be refused.
-    pub(super) fn resumes(self) -> bool {
-        self.conditional_put
-    }
-
     /// Whether the store can be asked for writes under a condition.
     pub(super) fn for_put(self) -> Result<(), Error> {
         let missing = Error::NotSupported {

@@ -62,11 +62,6 @@ impl Spool {
         Ok(())
     }
 
-    /// Begins again: what is written next replaces what is there, all of which is written.
-    pub(super) fn rewind(&mut self) {
-        self.len = 0;
-    }
-
     /// Waits until all is written.
     pub(super) async fn written(&mut self) -> Result<(), Error> {
         match self.writing.take() {

@@ -21,7 +21,6 @@ mod faults;
 mod listing;
 mod long;
 mod objects;
-mod resumable;
 
 fn value(len: u32) -> Vec<u8> {
     let words = (0..len.div_ceil(4)).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes());
@@ -63,7 +62,6 @@ fn engine(bucket: &Bucket) -> S3 {
         cpus: None,
         compute_threads: 1,
         staging: StagingBounds::default(),
-        upload_expiry: Duration::ZERO,
         read_only: false,
     };
     let credentials = Credentials::fixed(Secrets {

@@ -122,7 +122,8 @@ fn each_change_and_each_refusal_is_told_once() {
     let beyond =
         "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"d\"\r\n\r\nthree\r\n";
     assert_eq!(post(&server, "carl", beyond), 403);
-    for ends in ["PATCH", "DELETE"] {
+    // A store has no resumable uploads.
+    for ends in by_engine(&["PATCH", "DELETE"][..], &[]).iter().copied() {
         let lines = format!("{carl}Upload-Complete: ?0\r\n");
         let made = server.request("PUT", "/in/up%20", &lines, b"1");
         assert_eq!(made.status, 201);
@@ -138,7 +139,7 @@ fn each_change_and_each_refusal_is_told_once() {
     assert_eq!(server.event("reload: access reread").target, "audit");
     server.stop();
     let log = server.log();
-    let expected = [
+    let mut expected = vec![
         "ann token changed PUT /a 200",
         "ann token changed PUT /a 200",
         "ann token changed DELETE /a 200",
@@ -157,6 +158,9 @@ fn each_change_and_each_refusal_is_told_once() {
         "carl token changed PATCH /in/up%20 200",
         "carl token changed DELETE /in/up%20 204",
     ];
+    if is_s3() {
+        expected.truncate(expected.len() - 2);
+    }
     let said = told(&log);
     let is_complete = |at: &usize| said.get(*at).map(String::as_str) == expected.get(*at).copied();
     let first = (0..said.len().max(expected.len())).find(|at| !is_complete(at));

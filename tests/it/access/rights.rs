@@ -266,6 +266,7 @@ fn of_two_who_may_create_one_does() {
 /// The request was refused, and ended the one under way all the same.
 #[test]
 fn a_request_that_is_refused_does_not_end_anothers_upload() {
+    directory_only!("resumable uploads");
     let dir = DataDir::temporary();
     let policy = subject("ann")
         + &subject("bob")

@@ -11,6 +11,7 @@ fn policy() -> String {
 
 #[test]
 fn one_subject_takes_no_unfinished_uploads_from_another_at_its_address() {
+    directory_only!("resumable uploads");
     let dir = DataDir::temporary();
     let start = || serve(&dir, &policy(), &["--max-uploads-per-client", "3"]);
     let ask = |server: &TestServer, name| {

@@ -49,6 +49,7 @@ impl Site {
 
 #[test]
 fn an_upload_goes_on_where_its_location_is() {
+    directory_only!("resumable uploads");
     clear_only!("its client is another program");
     let server = TestServer::start(&[]);
     let mut site = needed!(Site::of(&server));

@@ -1,6 +1,5 @@
 //! The store is tested at the start, not believed: what it does wrong is found, and said in one line.
 
-use super::serve_plainly;
 use crate::support::prelude::*;
 use crate::support::s3::{Bucket, Fault, Lies, Stub, VersityGw};
 
@@ -135,29 +134,6 @@ fn a_store_that_lists_in_another_order_is_refused_in_any_case() {
             assert!(line.contains(&reason), "{line}");
         }
     }
-}
-
-#[test]
-fn what_a_killed_check_leaves_behind_is_removed_an_hour_later() {
-    let stub = Stub::start();
-    stub.bucket.place(".data-server-check-0-old", "left");
-    stub.bucket
-        .place(".data-server-checked", "of another program");
-    stub.bucket.place("old value", "");
-    stub.age(Duration::from_secs(3601));
-    stub.bucket
-        .place(".data-server-check-1-young", "of a check that runs");
-    let server = serve_plainly(&stub.bucket, &[]);
-    let swept = server.event("what a check left behind is removed");
-    assert_eq!(swept.field("objects"), "1");
-    let left = stub.bucket.objects();
-    let left: Vec<&str> = left.iter().map(|object| object.key.as_str()).collect();
-    let stay = [
-        ".data-server-check-1-young",
-        ".data-server-checked",
-        "old value",
-    ];
-    assert_eq!(left, stay);
 }
 
 #[test]

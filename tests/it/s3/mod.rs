@@ -12,8 +12,6 @@ mod redirect;
 mod statuses;
 mod stores;
 mod tls;
-mod upload_counts;
-mod upload_faults;
 mod uploads;
 
 use crate::support::prelude::*;

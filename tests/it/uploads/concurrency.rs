@@ -19,6 +19,7 @@ const LENGTHS: [usize; 2] = [100_000, 2_500_000];
 
 #[test]
 fn a_request_for_the_offset_and_another_part_end_a_part_that_hangs() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&[]);
     for (length, asks) in LENGTHS
         .into_iter()
@@ -48,6 +49,7 @@ fn a_request_for_the_offset_and_another_part_end_a_part_that_hangs() {
 
 #[test]
 fn cancelling_ends_a_part_that_hangs() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&[]);
     for length in LENGTHS {
         let (upload, mut hangs) = hanging(&server, &pattern(1, length), length / 2);
@@ -60,6 +62,7 @@ fn cancelling_ends_a_part_that_hangs() {
 
 #[test]
 fn of_many_that_append_the_same_part_one_succeeds() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&["--threads", "2"]);
     for round in 0..10 {
         let value = pattern(round, 300_000);
@@ -92,6 +95,7 @@ fn of_many_that_append_the_same_part_one_succeeds() {
 
 #[test]
 fn cancelling_and_completing_race_to_a_whole_value_or_none() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&["--threads", "2"]);
     for round in 0..30 {
         let key = format!("k{round}");
@@ -116,6 +120,7 @@ fn cancelling_and_completing_race_to_a_whole_value_or_none() {
 
 #[test]
 fn uploads_of_one_key_are_apart() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&["--threads", "2"]);
     let values: Vec<_> = (1..=8).map(|seed| pattern(seed, 500_000)).collect();
     thread::scope(|scope| {

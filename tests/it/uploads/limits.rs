@@ -4,6 +4,7 @@ use crate::support::prelude::*;
 
 #[test]
 fn a_value_is_held_to_max_body_over_all_its_parts() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&["--max-body", "1000"]);
     for lines in [
         "Upload-Complete: ?0\r\nUpload-Length: 1001\r\n",
@@ -66,6 +67,7 @@ fn what_is_received_counts_in_max_staged_also_after_a_restart() {
 
 #[test]
 fn a_server_that_is_read_only_has_no_uploads() {
+    directory_only!("resumable uploads");
     let dir = DataDir::temporary();
     let server = Launch::new(&[]).on(&dir).start();
     let upload = Resumable::create(&mut server.connect(), "k", "", b"x");
@@ -105,6 +107,7 @@ fn with_compat_or_discard_an_upload_is_a_put_like_any_other() {
 
 #[test]
 fn pages_of_other_origins_need_leave() {
+    directory_only!("resumable uploads");
     let page = "Origin: https://app.example\r\nSec-Fetch-Site: cross-site\r\n";
     let server = TestServer::start(&[]);
     let upload = Resumable::create(&mut server.connect(), "k", "", b"x");

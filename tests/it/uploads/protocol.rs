@@ -14,6 +14,7 @@ fn of_draft(response: &Response, problem: &str) {
 
 #[test]
 fn a_value_comes_in_parts_and_is_published_by_the_last() {
+    directory_only!("resumable uploads");
     for takeover in ["on", "off"] {
         let server = Launch::new(&[])
             .env("DATA_SERVER_TAKEOVER", takeover)
@@ -70,6 +71,7 @@ fn a_value_comes_in_parts_and_is_published_by_the_last() {
 
 #[test]
 fn the_first_request_may_bring_nothing_and_the_last_as_well() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&[]);
     let raw = &mut server.connect();
     let upload = Resumable::create(raw, "k", "", b"");
@@ -86,6 +88,7 @@ fn the_first_request_may_bring_nothing_and_the_last_as_well() {
 
 #[test]
 fn chunks_are_appended_too() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&[]);
     let raw = &mut server.connect();
     let value = pattern(1, 700_000);
@@ -101,6 +104,7 @@ fn chunks_are_appended_too() {
 
 #[test]
 fn post_creates_an_upload_and_nothing_else() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&[]);
     let raw = &mut server.connect();
     let lines = "Content-Length: 0\r\nUpload-Complete: ?0\r\nUpload-Length: 3\r\n";
@@ -117,6 +121,7 @@ fn post_creates_an_upload_and_nothing_else() {
 
 #[test]
 fn a_part_at_another_offset_is_refused_with_the_right_one() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&[]);
     let upload = Resumable::create(&mut server.connect(), "k", "", b"0123");
     for offset in [0, 3, 5, 1_000_000] {
@@ -138,6 +143,7 @@ fn a_part_at_another_offset_is_refused_with_the_right_one() {
 
 #[test]
 fn lengths_that_contradict_each_other_are_refused() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&[]);
     let problem = "Accept: application/problem+json\r\n";
     for lines in [
@@ -175,6 +181,7 @@ fn lengths_that_contradict_each_other_are_refused() {
 
 #[test]
 fn a_part_needs_its_media_type_its_offset_and_whether_it_is_the_last() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&[]);
     let upload = Resumable::create(&mut server.connect(), "k", "", b"");
     let media_type = "Content-Type: application/partial-upload\r\n";
@@ -201,6 +208,7 @@ fn a_part_needs_its_media_type_its_offset_and_whether_it_is_the_last() {
 
 #[test]
 fn a_cancelled_upload_is_gone() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&[]);
     let raw = &mut server.connect();
     let upload = Resumable::create(raw, "k", "", &pattern(1, 300_000));
@@ -216,6 +224,7 @@ fn a_cancelled_upload_is_gone() {
 
 #[test]
 fn what_names_no_upload_is_not_there() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&[]);
     let none = "00000000000000000000000000000000";
     for name in ["", "x", "../uploads/x", none, "%2e%2e"] {
@@ -232,6 +241,7 @@ fn what_names_no_upload_is_not_there() {
 
 #[test]
 fn options_tells_the_limits() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&["--max-body", "1000", "--upload-expiry", "1h"]);
     let raw = &mut server.connect();
     for path in ["/k", "*", "/"] {
@@ -266,6 +276,7 @@ fn begin(server: &TestServer, lines: &str, length: usize, first: &[u8]) -> Raw {
 
 #[test]
 fn a_client_of_the_same_draft_is_told_where_it_can_resume() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&[]);
     for (seed, length) in (1..).zip([2, 100_000, 2_500_000]) {
         let value = pattern(seed, length);
@@ -290,6 +301,7 @@ fn a_client_of_the_same_draft_is_told_where_it_can_resume() {
 
 #[test]
 fn with_interim_off_nobody_is_told_anything_before_the_answer() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&["--interim", "off"]);
     for length in LENGTHS {
         let value = pattern(1, length);
@@ -317,6 +329,7 @@ fn with_interim_off_nobody_is_told_anything_before_the_answer() {
 
 #[test]
 fn an_upload_that_breaks_off_goes_on_where_it_was() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&[]);
     let length = 2_500_000;
     let value = pattern(1, length);
@@ -339,6 +352,7 @@ fn an_upload_that_breaks_off_goes_on_where_it_was() {
 
 #[test]
 fn no_interim_response_goes_to_others() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&[]);
     for version in [
         "X: y",

@@ -12,6 +12,7 @@ fn digest(value: &[u8]) -> String {
 
 #[test]
 fn preconditions_of_the_first_request_are_decided_at_the_last() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&[]);
     server.store("k", "old");
     let etag = server.get("k").must("etag").to_owned();
@@ -39,6 +40,7 @@ fn preconditions_of_the_first_request_are_decided_at_the_last() {
 
 #[test]
 fn a_precondition_that_fails_already_refuses_the_upload() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&[]);
     server.store("k", "old");
     let lines = "Upload-Complete: ?0\r\nIf-None-Match: *\r\n";
@@ -49,6 +51,7 @@ fn a_precondition_that_fails_already_refuses_the_upload() {
 
 #[test]
 fn fields_of_the_first_request_are_kept_with_the_value() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&[]);
     let raw = &mut server.connect();
     let lines = "Content-Type: text/x-own\r\nContent-Encoding: br\r\nContent-Language: de\r\n\
@@ -69,6 +72,7 @@ fn fields_of_the_first_request_are_kept_with_the_value() {
 
 #[test]
 fn a_part_that_has_not_its_digest_is_taken_back() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&[]);
     let value = pattern(1, 700_000);
     let (first, last) = value.split_at(300_000);
@@ -104,6 +108,7 @@ fn a_part_that_has_not_its_digest_is_taken_back() {
 
 #[test]
 fn a_digest_may_follow_a_part_as_a_trailer() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&[]);
     let body = |of: &[u8]| {
         let trailer = format!("0\r\nContent-Digest: {}\r\n\r\n", digest(of));
@@ -119,6 +124,7 @@ fn a_digest_may_follow_a_part_as_a_trailer() {
 
 #[test]
 fn a_value_that_has_not_its_digest_is_not_published() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&[]);
     let value = pattern(1, 600_000);
     let (first, last) = value.split_at(200_000);
@@ -187,6 +193,7 @@ fn every_method_of_publishing_takes_an_upload() {
 
 #[test]
 fn a_key_that_is_taken_ends_the_upload() {
+    directory_only!("resumable uploads");
     let server = TestServer::start(&[]);
     let raw = &mut server.connect();
     let upload = Resumable::create(raw, "a", "", b"x");

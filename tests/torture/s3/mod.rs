@@ -3,7 +3,6 @@
 mod cuts;
 mod memory;
 mod others;
-mod uploads;
 
 use crate::proxy::{Fault, Faults, Relay};
 use crate::support::prelude::*;

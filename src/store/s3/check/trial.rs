@@ -18,12 +18,14 @@ use super::super::client::{Client, Found};
 use super::super::contract::Exact;
 use super::super::escape;
 use super::super::head::{text, unclear};
-use super::super::leftovers::OBJECTS;
-use super::super::names::names;
+use super::super::list::{ask, parse};
 use super::super::nonce;
 use super::super::send_body::SendBody;
 use super::super::sign::{NOTHING, hex};
 use super::super::tries::{self, Tries};
+
+/// What the names of the objects of every check begin with, below the prefix of the place. No key begins so.
+const OBJECTS: &str = ".data-server-check-";
 
 /// What a trailer is announced by.
 const TRAILER: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
@@ -159,11 +161,17 @@ impl Trial {
             prefix,
             within: Prefixes::all(),
         };
-        let found = names(&self.client, &page, token).await?;
-        let name = |(name, _): &(String, _)| Some(name.strip_prefix(&page.prefix)?.to_owned());
+        let mut found = parse(&ask(&self.client, &page, 0, token).await?)?;
+        let next = found.next();
+        let encoding = found.encoding_type.as_deref();
+        let below = format!("{}{}", self.client.place().prefix, page.prefix);
+        let names = found.contents.iter().filter_map(|object| {
+            let name = escape::listed(&object.key, encoding)?;
+            Some(name.strip_prefix(&below)?.to_owned())
+        });
         Ok(Listed {
-            names: found.names.iter().filter_map(name).collect(),
-            next: found.next,
+            names: names.collect(),
+            next,
         })
     }
 
@@ -272,5 +280,16 @@ impl Trial {
             Found::Missing => Ok(None),
             Found::Changed => Err(unclear("a condition failed that was not set")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::super::key::RESERVED;
+    use super::*;
+
+    #[test]
+    fn no_key_is_an_object_of_a_check() {
+        assert!(OBJECTS.starts_with(RESERVED));
     }
 }

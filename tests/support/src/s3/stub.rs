@@ -208,13 +208,6 @@ impl Stub {
         self.fail(method, "", fault, 1);
     }
 
-    /// Has what is there now have been there for as long.
-    pub fn age(&self, age: Duration) {
-        for object in self.store.state().objects.stored.values_mut() {
-            object.modified -= age;
-        }
-    }
-
     /// Has this object be there under these names too; all names are with the prefix.
     pub fn copy(&self, key: &str, names: impl Iterator<Item = String>) {
         let objects = &mut self.store.state().objects;
