@@ -3,8 +3,6 @@
 //! A connection is driven on the runtime of the reactor that made it. At most so many requests are under way as there may
 //! be connections; others wait their turn, and that counts as time of theirs.
 
-mod link;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
@@ -18,16 +16,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use super::super::error::Error;
+use super::super::key::Key;
 use super::super::pipes::{Pipe, Pipes};
 use super::answer::{Answer, Failure};
-use super::call::Call;
+use super::call::{Call, object_name};
 use super::connector::{Connector, connector, tls};
-use super::counting::Counting;
 use super::credentials::Credentials;
 use super::endpoints::{Endpoint, Endpoints};
 use super::send_body::SendBody;
 use super::settings::{Place, Settings};
-use super::sign::{NOTHING, Signed, Signer};
+use super::sign::{Link, NOTHING, Signed, Signer};
 use super::tries::Tries;
 use crate::metrics::S3Counters;
 
@@ -40,10 +38,13 @@ const IDLE: Duration = Duration::from_secs(50);
 /// How much of an answer is read ahead for a reader that is slow.
 const READ_AHEAD: usize = 64 << 10;
 
+/// For how long a link works: enough to begin, and a download that has begun goes on.
+const VALID: Duration = Duration::from_secs(5 * 60);
+
 /// One reactor's way to the store.
 #[derive(Debug)]
 pub(super) struct Client {
-    pool: Pool<Counting<Connector>, SendBody>,
+    pool: Pool<Connector, SendBody>,
     /// How many connections there are.
     open: Arc<AtomicUsize>,
     permits: Arc<Semaphore>,
@@ -97,15 +98,15 @@ impl Reach {
 
 impl Client {
     pub(super) fn new(settings: &Settings, reach: Reach) -> Self {
-        let connector = connector(&reach.tls, CONNECT.min(settings.timeout / 2));
         let open = Arc::default();
+        let connector = connector(&reach.tls, CONNECT.min(settings.timeout / 2), &open);
         let pool = Pool::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(settings.connections)
             .http1_max_buf_size(READ_AHEAD)
             .set_host(false)
-            .build(Counting::new(connector, &open));
+            .build(connector);
         Self {
             pool,
             open,
@@ -166,6 +167,22 @@ impl Client {
                 said: "there is no such bucket".to_owned(),
             }),
         }
+    }
+
+    /// An address at which `method` reads the value that `key` has by then, through the endpoint that is in turn. The store is not
+    /// asked for it.
+    pub(super) fn link(&self, method: &Method, key: &Key<'_>) -> Result<String, Error> {
+        let endpoint = self.reach.endpoints.next();
+        let path = endpoint.path(&object_name(&self.place, key)?);
+        let link = Link {
+            method: method.as_str(),
+            host: &endpoint.authority,
+            path: &path,
+            valid: VALID,
+        };
+        let secrets = self.reach.credentials.current();
+        let query = self.signer.presign(&link, &secrets, SystemTime::now())?;
+        Ok(format!("{}{path}?{query}", endpoint.origin()))
     }
 
     /// Tries `call`, which changes nothing, until there is an answer or no hope.

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use hyper_rustls::HttpsConnector;
@@ -16,13 +17,21 @@ use crate::trust;
 /// What makes connections.
 pub(super) type Connector = HttpsConnector<Lending>;
 
-/// What makes connections, giving each this time to be opened.
-pub(super) fn connector(tls: &Arc<ClientConfig>, open_within: Duration) -> Connector {
+/// What makes connections, giving each this time to be opened, and counts those that are open.
+pub(super) fn connector(
+    tls: &Arc<ClientConfig>,
+    open_within: Duration,
+    open: &Arc<AtomicUsize>,
+) -> Connector {
     let mut http = HttpConnector::new();
     http.enforce_http(false);
     http.set_nodelay(true);
     http.set_connect_timeout(Some(open_within));
-    HttpsConnector::from((Lending(http), Arc::clone(tls)))
+    let lending = Lending {
+        connector: http,
+        open: Arc::clone(open),
+    };
+    HttpsConnector::from((lending, Arc::clone(tls)))
 }
 
 /// TLS with the certificates of the system and those of the file `ca`; the reason, where there is none.

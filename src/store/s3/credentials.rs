@@ -7,7 +7,6 @@
 mod fetch;
 mod files;
 mod metadata;
-mod renewed;
 mod source;
 mod variables;
 mod web_identity;
@@ -21,10 +20,9 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::oneshot;
 
 use self::fetch::Fetcher;
-use self::renewed::Renewed;
 use self::source::Source;
 use self::variables::Variables;
-use super::secrets::Secrets;
+use super::secrets::{Renewed, Secrets};
 use super::settings::Settings;
 
 /// How long before their end secrets are renewed; of short-lived ones, at half of their time.

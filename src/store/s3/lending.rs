@@ -1,4 +1,5 @@
-//! Plain connections to the store, whose sockets can be lent to the reader of a long answer.
+//! Connections to the store: they are counted while they are open, and the socket of a plain one can be lent to the reader of a
+//! long answer.
 //!
 //! hyper reads the head of an answer, and what came with it. From then on a borrower may move the rest past the memory of
 //! this process. hyper is told nothing of those bytes, and takes the answer for one that is not at its end: such a
@@ -6,10 +7,12 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use hyper::Uri;
+use hyper::http::uri::Scheme;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
@@ -20,13 +23,20 @@ use super::super::pipes::Pipe;
 
 /// What opens such connections.
 #[derive(Clone, Debug)]
-pub(super) struct Lending(pub(super) HttpConnector);
+pub(super) struct Lending {
+    pub(super) connector: HttpConnector,
+    /// How many there are.
+    pub(super) open: Arc<AtomicUsize>,
+}
 
 /// A connection, for hyper.
 #[derive(Debug)]
 pub(super) struct Lender {
     reading: Loan,
     writing: OwnedWriteHalf,
+    /// TLS reads all that comes.
+    is_plain: bool,
+    open: Arc<AtomicUsize>,
 }
 
 /// The reading side of a connection, for the reader of an answer.
@@ -52,17 +62,23 @@ impl Service<Uri> for Lending {
     type Future = Opening;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.0.poll_ready(cx).map_err(Into::into)
+        self.connector.poll_ready(cx).map_err(Into::into)
     }
 
     fn call(&mut self, uri: Uri) -> Opening {
-        let opening = self.0.call(uri);
-        Box::pin(async { Ok(TokioIo::new(Lender::new(opening.await?.into_inner()))) })
+        let is_plain = uri.scheme() == Some(&Scheme::HTTP);
+        let open = Arc::clone(&self.open);
+        let opening = self.connector.call(uri);
+        Box::pin(async move {
+            let socket = opening.await?.into_inner();
+            Ok(TokioIo::new(Lender::new(socket, is_plain, open)))
+        })
     }
 }
 
 impl Lender {
-    fn new(socket: tokio::net::TcpStream) -> Self {
+    fn new(socket: tokio::net::TcpStream, is_plain: bool, open: Arc<AtomicUsize>) -> Self {
+        open.fetch_add(1, Ordering::Relaxed);
         let (half, writing) = socket.into_split();
         let reading = Reading {
             half,
@@ -73,12 +89,15 @@ impl Lender {
         Self {
             reading: Loan(Arc::new(Mutex::new(reading))),
             writing,
+            is_plain,
+            open,
         }
     }
+}
 
-    /// What can be borrowed of it.
-    pub(super) fn loan(&self) -> Loan {
-        self.reading.clone()
+impl Drop for Lender {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -123,8 +142,12 @@ impl Loan {
 
 impl Connection for Lender {
     fn connected(&self) -> Connected {
-        let reading = self.reading.lock();
-        reading.half.as_ref().connected()
+        let connected = self.reading.lock().half.as_ref().connected();
+        if self.is_plain {
+            connected.extra(self.reading.clone())
+        } else {
+            connected
+        }
     }
 }
 

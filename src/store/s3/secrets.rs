@@ -1,6 +1,7 @@
 //! What requests are signed with. It never shows its contents.
 
 use std::fmt;
+use std::time::SystemTime;
 
 /// What requests are signed with.
 #[derive(Clone, PartialEq, Eq)]
@@ -17,4 +18,10 @@ impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secrets")
     }
+}
+
+/// What a place gives: secrets, and when they end.
+pub(super) struct Renewed {
+    pub(super) secrets: Secrets,
+    pub(super) expires: Option<SystemTime>,
 }

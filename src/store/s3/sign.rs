@@ -2,19 +2,17 @@
 //!
 //! Pure but for the key of the day, which is derived once and kept. It does not hash bodies: the caller names the payload.
 
-mod presign;
-
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
-use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue};
 use sha2::{Digest, Sha256};
 
 use super::super::error::Error;
+use super::escape;
 use super::secrets::Secrets;
-pub(super) use presign::Link;
 
 /// The payload of a request without a body: SHA-256 of nothing.
 pub(super) const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -53,6 +51,17 @@ pub(super) struct Signed<'a> {
     pub(super) payload: &'a str,
 }
 
+/// What a link is for.
+pub(super) struct Link<'a> {
+    pub(super) method: &'a str,
+    /// The host as the client names it, with the port where that is not the scheme's own.
+    pub(super) host: &'a str,
+    /// The path of its URI, as it is sent.
+    pub(super) path: &'a str,
+    /// For how long it works.
+    pub(super) valid: Duration,
+}
+
 impl Signer {
     /// For this region.
     pub(super) fn new(region: String) -> Self {
@@ -85,6 +94,41 @@ impl Signer {
         );
         headers.insert(AUTHORIZATION, secret_value(&authorization)?);
         Ok(())
+    }
+
+    /// The query of the URI of `link`, by which its holder may make that one request. It binds the method, the host, the path and the
+    /// time. It does not bind the version of the object: that takes a signed `If-Match`, which a client that follows a redirect does
+    /// not send.
+    pub(super) fn presign(
+        &self,
+        link: &Link<'_>,
+        secrets: &Arc<Secrets>,
+        now: SystemTime,
+    ) -> Result<String, Error> {
+        let time = basic_format(now);
+        let credential = format!("{}/{}", secrets.id, self.scope(&time[..8]));
+        let seconds = link.valid.as_secs().to_string();
+        let mut parameters = vec![
+            ("X-Amz-Algorithm", ALGORITHM),
+            ("X-Amz-Credential", &credential),
+            ("X-Amz-Date", &time),
+            ("X-Amz-Expires", &seconds),
+            ("X-Amz-SignedHeaders", HOST.as_str()),
+        ];
+        if let Some(token) = &secrets.token {
+            parameters.push(("X-Amz-Security-Token", token));
+        }
+        let query = escape::query(&parameters);
+        let request = Signed {
+            method: link.method,
+            path: link.path,
+            query: &query,
+            payload: "UNSIGNED-PAYLOAD",
+        };
+        let headers = HeaderMap::from_iter([(HOST, value(link.host)?)]);
+        let (_, canonical) = canonical(&request, &headers);
+        let signature = self.signature(&canonical, &time, secrets);
+        Ok(format!("{query}&X-Amz-Signature={signature}"))
     }
 
     /// The signature of a canonical request.

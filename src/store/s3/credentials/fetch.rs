@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -66,7 +67,7 @@ impl Fetcher {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let connector = connector(&tls(self.ca.as_deref())?, CONNECT);
+        let connector = connector(&tls(self.ca.as_deref())?, CONNECT, &Arc::default());
         let client = Client::builder(TokioExecutor::new()).build(connector);
         Ok(self.client.get_or_init(|| client))
     }

@@ -7,9 +7,8 @@ use std::time::SystemTime;
 use hyper::Method;
 use serde::Deserialize;
 
-use super::super::secrets::Secrets;
+use super::super::secrets::{Renewed, Secrets};
 use super::fetch::{Ask, Fetcher};
-use super::renewed::Renewed;
 use super::variables::Variables;
 
 /// Where the agent of ECS answers.

@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::super::secrets::Secrets;
+use super::super::secrets::{Renewed, Secrets};
 use super::fetch::Fetcher;
 use super::files::{Profile, Settings};
 use super::metadata::{Container, Instance};
-use super::renewed::Renewed;
 use super::variables::Variables;
 use super::web_identity::WebIdentity;
 

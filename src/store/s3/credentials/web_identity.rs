@@ -6,10 +6,9 @@ use hyper::Method;
 use quick_xml::de;
 use serde::Deserialize;
 
-use super::super::secrets::Secrets;
+use super::super::secrets::{Renewed, Secrets};
 use super::fetch::{Ask, Fetcher};
 use super::metadata::time;
-use super::renewed::Renewed;
 
 /// The role that a token is for.
 pub(super) struct WebIdentity {

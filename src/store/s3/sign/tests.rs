@@ -1,7 +1,6 @@
 //! The published examples of signatures, and what is kept between them.
 
 use super::*;
-use std::time::Duration;
 
 /// The examples of "Signature Calculations for the Authorization Header" in the reference of Amazon S3.
 #[test]
