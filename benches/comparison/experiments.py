@@ -20,7 +20,6 @@ MODES = {
     "one reactor": (1, []),
     "reuse-port": (REACTORS, ["--dispatch", "reuse-port"]),
     "round-robin": (REACTORS, ["--dispatch", "round-robin"]),
-    "least-connections": (REACTORS, ["--dispatch", "least-connections"]),
 }
 
 

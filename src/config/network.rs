@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use super::listen::{name, place};
 use super::timeouts::Timeouts;
 use super::{BadConfig, Descriptors};
-use crate::net::{self, At, Balance, Limits, Listen};
+use crate::net::{self, At, Limits, Listen};
 
 /// Where to listen unless told otherwise.
 const DEFAULT: &str = "127.0.0.1:8080";
@@ -70,7 +70,7 @@ pub(super) struct Network {
     #[arg(long, env = "DATA_SERVER_ALLOW_ANONYMOUS", value_parser = FalseyValueParser::new())]
     allow_anonymous: bool,
 
-    /// How connections come to reactors: in turn, to the one with the fewest, or by the kernel to a listener of each
+    /// How connections come to reactors: in turn, or by the kernel to a listener of each
     #[arg(
         long,
         value_name = "HOW",
@@ -103,7 +103,6 @@ pub(super) struct Network {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Dispatch {
     RoundRobin,
-    LeastConnections,
     ReusePort,
 }
 
@@ -121,8 +120,7 @@ impl Network {
 
     fn dispatch(&self) -> net::Dispatch {
         match self.dispatch {
-            Dispatch::RoundRobin => net::Dispatch::Acceptor(Balance::RoundRobin),
-            Dispatch::LeastConnections => net::Dispatch::Acceptor(Balance::LeastConnections),
+            Dispatch::RoundRobin => net::Dispatch::Acceptor,
             Dispatch::ReusePort => net::Dispatch::ReusePort,
         }
     }
@@ -146,7 +144,7 @@ impl Network {
     pub(super) fn descriptors(&self) -> Descriptors {
         let acceptors = match self.dispatch {
             Dispatch::ReusePort => self.threads(),
-            Dispatch::RoundRobin | Dispatch::LeastConnections => 1,
+            Dispatch::RoundRobin => 1,
         };
         let places = self
             .given()

@@ -10,15 +10,6 @@ use crate::metrics::ReactorCounters;
 /// when long and short connections arrive in turn.
 const AHEAD: u64 = 8;
 
-/// Which of several reactors a connection is handed to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Balance {
-    /// Each in turn, but for one that is far ahead of the next.
-    RoundRobin,
-    /// The one that has the fewest open.
-    LeastConnections,
-}
-
 /// A connection that was accepted.
 #[derive(Debug)]
 pub(super) struct Accepted {
@@ -39,21 +30,16 @@ pub(super) trait Target {
 #[derive(Clone, Debug)]
 pub(super) struct Targets<T> {
     reactors: Vec<T>,
-    balance: Balance,
     turn: usize,
 }
 
 impl<T: Target> Targets<T> {
     pub(super) fn one(reactor: T) -> Self {
-        Self::new(vec![reactor], Balance::RoundRobin)
+        Self::new(vec![reactor])
     }
 
-    pub(super) fn new(reactors: Vec<T>, balance: Balance) -> Self {
-        Self {
-            reactors,
-            balance,
-            turn: 0,
-        }
+    pub(super) fn new(reactors: Vec<T>) -> Self {
+        Self { reactors, turn: 0 }
     }
 
     /// The reactor whose turn it is, which what comes to no connection is counted for.
@@ -61,19 +47,13 @@ impl<T: Target> Targets<T> {
         &self.reactors[self.turn]
     }
 
-    /// The reactor for the next connection: the one whose turn it is, or the one with the fewest, in turn among equals.
+    /// The reactor for the next connection: the one whose turn it is, but for one that is far ahead of the next.
     pub(super) fn take_turn(&mut self) -> &T {
         let count = self.reactors.len();
-        let turns = (0..count).map(|i| (self.turn + i) % count);
         let active = |i: usize| self.reactors[i].counters().active();
-        let picked = match self.balance {
-            Balance::RoundRobin => {
-                let next = (self.turn + 1) % count;
-                let is_ahead = active(self.turn) >= active(next) + AHEAD;
-                if is_ahead { next } else { self.turn }
-            }
-            Balance::LeastConnections => turns.min_by_key(|&i| active(i)).unwrap_or(self.turn),
-        };
+        let next = (self.turn + 1) % count;
+        let is_ahead = active(self.turn) >= active(next) + AHEAD;
+        let picked = if is_ahead { next } else { self.turn };
         self.turn = (picked + 1) % count;
         &self.reactors[picked]
     }
@@ -92,11 +72,11 @@ mod tests {
     }
 
     /// The reactors that get one connection after the other, when the third has `active` already.
-    fn order(balance: Balance, active: u64) -> Vec<usize> {
+    fn order(active: u64) -> Vec<usize> {
         let targets: Vec<_> = (0..3).map(|n| (n, ReactorCounters::default())).collect();
         targets[2].1.accepting.accepted.add(active + 1);
         targets[2].1.finished.add(1);
-        let mut targets = Targets::new(targets, balance);
+        let mut targets = Targets::new(targets);
         let picked = (0..7).map(|_| {
             let target = targets.take_turn();
             target.1.accepting.accepted.add(1);
@@ -106,10 +86,8 @@ mod tests {
     }
 
     #[test]
-    fn connections_go_to_each_in_turn_or_to_the_fewest_in_turn_among_equals() {
-        assert_eq!(order(Balance::RoundRobin, 2), [0, 1, 2, 0, 1, 2, 0]);
-        assert_eq!(order(Balance::RoundRobin, 9), [0, 1, 0, 1, 2, 0, 1]);
-        assert_eq!(order(Balance::LeastConnections, 0), [0, 1, 2, 0, 1, 2, 0]);
-        assert_eq!(order(Balance::LeastConnections, 2), [0, 1, 0, 1, 2, 0, 1]);
+    fn connections_go_to_each_in_turn_but_for_one_that_is_far_ahead() {
+        assert_eq!(order(2), [0, 1, 2, 0, 1, 2, 0]);
+        assert_eq!(order(9), [0, 1, 0, 1, 2, 0, 1]);
     }
 }

@@ -10,15 +10,14 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::accept::{Attempt, attempt};
-use super::balance::Balance;
 use super::listen::{Address, Listen, Place};
 use super::unix_socket::SocketFile;
 
 /// How connections come to reactors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dispatch {
-    /// The acceptor hands each to a reactor.
-    Acceptor(Balance),
+    /// The acceptor hands each to a reactor, in turn.
+    Acceptor,
     /// There is no acceptor: each reactor has a listener of its own, and the kernel chooses (`SO_REUSEPORT`), by a hash
     /// of the addresses and not evenly. A unix socket is shared: the first reactor that looks gets the connection.
     ReusePort,

@@ -44,7 +44,6 @@ use std::sync::Arc;
 
 use crate::drain::Draining;
 
-pub use balance::Balance;
 pub use listen::{Address, At, Listen, everywhere};
 pub use listener::{Dispatch, Listeners};
 pub use peers::Peers;
@@ -100,16 +99,16 @@ pub fn start(
 ) -> io::Result<()> {
     let limit = ConnectionLimit::new(max_connections, peers);
     match listeners.dispatch() {
-        Dispatch::Acceptor(balance) if reactors.len() > 1 => {
+        Dispatch::Acceptor if reactors.len() > 1 => {
             let reactors = reactors.into_iter();
             let targets = reactors
                 .map(|config| reactor_thread::start(config, Arc::clone(&limit), draining.clone()))
                 .collect::<io::Result<_>>()?;
-            let targets = Targets::new(targets, balance);
+            let targets = Targets::new(targets);
             let all = listeners.into_shares().next().unwrap_or_default();
             acceptor::start(all, limit, targets, draining.clone())
         }
-        Dispatch::Acceptor(_) | Dispatch::ReusePort => {
+        Dispatch::Acceptor | Dispatch::ReusePort => {
             let mut pairs = reactors.into_iter().zip(listeners.into_shares());
             pairs.try_for_each(|(config, listeners)| {
                 let limit = Arc::clone(&limit);

@@ -2,23 +2,6 @@
 
 use crate::support::prelude::*;
 
-/// Sends a request with a key of its own, finds it in the access log, and returns the reactor that answered it.
-#[track_caller]
-fn reactor_of(server: &TestServer, connection: &mut Raw, name: &str) -> u64 {
-    let request = format!("GET /{name} HTTP/1.1\r\nHost: t\r\n\r\n");
-    assert_eq!(connection.ask(request).status, 404);
-    let mut reactor = None;
-    eventually("the request is in the access log", || {
-        let events = server.events("");
-        let event = events
-            .iter()
-            .find(|event| event.target == "access" && event.field("key").contains(name));
-        reactor = event.map(|event| event.number("reactor"));
-        reactor.is_some()
-    });
-    reactor.expect("just seen")
-}
-
 /// How many connections each reactor had in all, once the server has drained.
 fn drained(server: &TestServer) -> Vec<u64> {
     let events = server.events("reactor drained");
@@ -27,14 +10,6 @@ fn drained(server: &TestServer) -> Vec<u64> {
         .map(|event| (event.number("reactor"), event.number("connections")))
         .collect();
     counts.into_values().collect()
-}
-
-fn counts(reactors: impl IntoIterator<Item = u64>) -> BTreeMap<u64, usize> {
-    let mut counts = BTreeMap::new();
-    for reactor in reactors {
-        *counts.entry(reactor).or_default() += 1;
-    }
-    counts
 }
 
 #[test]
@@ -56,44 +31,6 @@ fn round_robin_spreads_connections_evenly() {
     }
 }
 
-/// Round-robin would give one of the last four connections to each reactor.
-#[test]
-fn least_connections_fills_the_reactors_with_the_fewest() {
-    let mut server = TestServer::start(&words(
-        "--threads 4 --dispatch least-connections --access-log",
-    ));
-    let mut open: Vec<(u64, Raw)> = (0..12)
-        .map(|n| {
-            let mut connection = server.connect();
-            (
-                reactor_of(&server, &mut connection, &format!("first-{n}-")),
-                connection,
-            )
-        })
-        .collect();
-    let spread = counts(open.iter().map(|(reactor, _)| *reactor));
-    assert_eq!(spread, BTreeMap::from([(0, 3), (1, 3), (2, 3), (3, 3)]));
-
-    // Reactors 1 and 2 lose two connections each. An answer on the remaining one shows that the reactor has noticed.
-    let mut lost = BTreeMap::from([(1, 0), (2, 0)]);
-    open.retain(|(reactor, _)| {
-        let lost = lost.get_mut(reactor).filter(|lost| **lost < 2);
-        lost.map(|lost| *lost += 1).is_none()
-    });
-    eventually("four connections are closed", || server.connections() == 8);
-    for (n, (reactor, connection)) in open.iter_mut().enumerate() {
-        let found = reactor_of(&server, connection, &format!("kept-{n}-"));
-        assert_eq!(found, *reactor);
-    }
-
-    let mut more: Vec<Raw> = (0..4).map(|_| server.connect()).collect();
-    let taken = more.iter_mut().enumerate();
-    let taken = taken.map(|(n, connection)| reactor_of(&server, connection, &format!("more-{n}-")));
-    assert_eq!(counts(taken), BTreeMap::from([(1, 2), (2, 2)]));
-    server.stop();
-    assert_eq!(drained(&server), [3, 5, 5, 3]);
-}
-
 /// How many sockets listen on this server's port.
 fn listeners(server: &TestServer) -> usize {
     let table = fs::read_to_string("/proc/net/tcp").expect("the sockets");
@@ -109,7 +46,7 @@ fn has_acceptor(server: &TestServer) -> bool {
 
 #[test]
 fn a_reactor_that_is_alone_accepts_for_itself() {
-    for dispatch in ["round-robin", "least-connections", "reuse-port"] {
+    for dispatch in ["round-robin", "reuse-port"] {
         let mut server = TestServer::start(&["--threads", "1", "--dispatch", dispatch]);
         assert_eq!(listeners(&server), 1);
         let is_right = !has_acceptor(&server);
@@ -233,7 +170,7 @@ fn reuse_port_drains_at_the_maximum_of_connections() {
 #[test]
 fn requests_that_arrived_before_the_drain_are_answered() {
     http1_only!("what the kernel has of a test is not translated yet");
-    for dispatch in ["round-robin", "least-connections", "reuse-port"] {
+    for dispatch in ["round-robin", "reuse-port"] {
         for _ in 0..scaled(4, 20) {
             let mut server = TestServer::start(&["--threads", "4", "--dispatch", dispatch]);
             server.dir.place("here", "value");

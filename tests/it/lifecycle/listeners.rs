@@ -36,7 +36,6 @@ fn every_place_serves_with_each_dispatch() {
     for (dispatch, threads) in [
         ("round-robin", "1"),
         ("round-robin", "2"),
-        ("least-connections", "2"),
         ("reuse-port", "1"),
         ("reuse-port", "2"),
     ] {

@@ -42,10 +42,7 @@ impl Server {
             ["--durability", durability],
             ["--threads", dice.one_of(&["1", "2", "8"])],
             ["--cache", dice.one_of(&["0", "64MiB"])],
-            [
-                "--dispatch",
-                dice.one_of(&["round-robin", "least-connections", "reuse-port"]),
-            ],
+            ["--dispatch", dice.one_of(&["round-robin", "reuse-port"])],
         ];
         Launch::new(args.as_flattened()).on(&self.dir)
     }
