@@ -22,11 +22,12 @@ use super::meta::{Meta, Version};
 use super::object::Object;
 use super::publish::{Condition, Publisher};
 use super::read::{self, Read};
-use super::resumable::{NewUpload, Registry, Resumable, UploadId};
+use super::resumable::{NewUpload, Registry, Resumable};
 use super::space::Free;
 use super::staging_quota::{InFlight, Uploader};
 use super::text::IsText;
 use super::upload::Upload;
+use super::upload_claim::UploadId;
 use super::writer::Writer;
 use crate::metrics::StoreCounters;
 

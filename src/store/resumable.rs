@@ -20,20 +20,16 @@ use super::meta::Meta;
 use super::staging_quota::{Share, Uploader};
 use super::temp_file::TempFile;
 use super::upload::{Upload, hash_file};
+use super::upload_claim::{Claim, Standing, Touched, UploadId};
 use super::value_file::ValueFile;
 use super::writer::{Durability, Writer};
 
-mod claim;
 mod files;
-mod id;
 mod record;
 mod registry;
 mod start;
 
-pub(super) use claim::Claim;
-use claim::{Standing, Touched};
 use files::{keep_record, record};
-pub use id::UploadId;
 pub use record::Field;
 pub(super) use registry::Registry;
 

@@ -20,8 +20,8 @@ use super::meta::Version;
 use super::publish_method::{
     Replacement, Unpublished, create_named, create_unnamed, unlink_staged,
 };
-use super::resumable::Claim;
 use super::temp_dir::{TempDir, VALUE_MODE};
+use super::upload_claim::Claim;
 use super::value_file::ValueFile;
 use super::write_buffer::write_at;
 

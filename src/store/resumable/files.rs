@@ -10,9 +10,9 @@ use super::super::error::Error;
 use super::super::meta::Meta;
 use super::super::publish_method::create_named;
 use super::super::temp_dir::VALUE_MODE;
+use super::super::upload_claim::{Claim, Progress};
 use super::super::value_file::ValueFile;
 use super::super::writer::{Durability, Writer};
-use super::claim::{Claim, Progress};
 use super::record::{Field, Record};
 
 const NOW: Timespec = Timespec {

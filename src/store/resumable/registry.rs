@@ -18,9 +18,8 @@ use super::super::error::Error;
 use super::super::key::Key;
 use super::super::meta::{Meta, is_regular};
 use super::super::staging_quota::{Reservation, StagingQuota, Uploader};
-use super::claim::{Claim, Entry, Progress, Standing, Touched};
+use super::super::upload_claim::{Claim, Entry, Progress, Standing, Touched, UploadId};
 use super::files::trimmed;
-use super::id::UploadId;
 use super::record::{Record, SUFFIX, unlink};
 
 /// Uploads at once, those that were published among them.

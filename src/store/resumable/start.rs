@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use super::super::error::Error;
 use super::super::staging_quota::Reservation;
+use super::super::upload_claim::{Entry, Progress, Standing, Touched, UploadId};
 use super::super::writer::{Durability, Writer};
-use super::claim::{Entry, Progress, Standing, Touched};
 use super::files::{create, open};
-use super::id::UploadId;
 use super::registry::{Registry, remove_files};
 use super::{Field, NewUpload, Resumable};
 

@@ -1,22 +1,59 @@
-//! One resumable upload in memory, and the claim on it: the right to change it.
+//! One resumable upload in memory: its identifier, and the claim on it, which is the right to change it.
 //!
 //! Promises that there is one claim at a time. A claim lasts as long as anything that may still write to the file: the
 //! request, its jobs on the disk threads, and the publisher each hold it. A request that wants it tells its holder, which
 //! then gives it up (draft-ietf-httpbis-resumable-upload, "Concurrency").
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use super::super::boot::uptime;
-use super::super::key::Key;
-use super::super::staging_quota::Reservation;
-use super::id::UploadId;
+use super::boot::uptime;
+use super::error::Error;
+use super::key::Key;
+use super::random::random;
+use super::staging_quota::Reservation;
+
+/// Bytes of an identifier.
+const LEN: usize = 16;
+
+/// Identifies one resumable upload, by 128 random bits that cannot be guessed: the name of its file, and the last segment of the path
+/// of its upload resource.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UploadId(u128);
+
+impl UploadId {
+    pub(super) fn random() -> Result<Self, Error> {
+        let bits = random().map_err(Error::errno_while("draw random bytes"))?;
+        Ok(Self(bits))
+    }
+
+    /// The one that is written so: 32 hexadecimal digits, the letters small.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_digit = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
+        let is_whole = text.len() == 2 * LEN && text.bytes().all(is_digit);
+        is_whole.then(|| u128::from_str_radix(text, 16).ok().map(Self))?
+    }
+}
+
+impl fmt::Display for UploadId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// It lets its holder change the upload, so a log does not show it.
+impl fmt::Debug for UploadId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("UploadId")
+    }
+}
 
 /// Where an upload stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Standing {
+pub(super) enum Standing {
     /// Bytes may be appended.
     Open,
     /// It has been published: its file is the value now.
@@ -27,7 +64,7 @@ pub(in crate::store) enum Standing {
 
 /// When something was done, by a clock that no step moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) struct Touched {
+pub(super) struct Touched {
     /// Since the machine was started.
     uptime: Duration,
     /// How long ago it was then.
@@ -35,7 +72,7 @@ pub(in crate::store) struct Touched {
 }
 
 impl Touched {
-    pub(in crate::store) fn now() -> Self {
+    pub(super) fn now() -> Self {
         Self::before(Duration::ZERO)
     }
 
@@ -55,25 +92,25 @@ impl Touched {
 
 /// What changes of an upload.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::store) struct Progress {
+pub(super) struct Progress {
     /// How long it will be, where that is known.
-    pub(in crate::store) length: Option<u64>,
+    pub(super) length: Option<u64>,
     /// How many of its bytes are known to be on the disk, where that is promised.
-    pub(in crate::store) synced: Option<u64>,
+    pub(super) synced: Option<u64>,
     /// How many bytes have been received, as far as is known: what counts between its requests.
-    pub(in crate::store) received: u64,
+    pub(super) received: u64,
     /// Whether space may be set aside for more.
-    pub(in crate::store) is_ahead: bool,
+    pub(super) is_ahead: bool,
     /// When something was last done to it.
-    pub(in crate::store) touched: Touched,
-    pub(in crate::store) standing: Standing,
+    pub(super) touched: Touched,
+    pub(super) standing: Standing,
 }
 
 /// One resumable upload.
 #[derive(Debug)]
-pub(in crate::store) struct Entry {
-    pub(in crate::store) id: UploadId,
-    pub(in crate::store) key: Key<'static>,
+pub(super) struct Entry {
+    pub(super) id: UploadId,
+    pub(super) key: Key<'static>,
     progress: Mutex<Progress>,
     reservation: Arc<Mutex<Reservation>>,
     /// Who holds it has the claim.
@@ -82,7 +119,7 @@ pub(in crate::store) struct Entry {
 
 /// The right to change an upload.
 #[derive(Debug)]
-pub(in crate::store) struct Claim {
+pub(super) struct Claim {
     entry: Arc<Entry>,
     _held: Held,
 }
@@ -151,12 +188,12 @@ impl Claim {
     }
 
     /// Its file is `len` bytes long.
-    pub(in crate::store) fn has_received(&self, len: u64) {
+    pub(super) fn has_received(&self, len: u64) {
         self.entry.progress().received = len;
     }
 
     /// Space is set aside behind the end of its file.
-    pub(in crate::store) fn reserves_ahead(&self) {
+    pub(super) fn reserves_ahead(&self) {
         self.entry.progress().is_ahead = true;
     }
 
@@ -166,7 +203,7 @@ impl Claim {
     }
 
     /// Its file has the name of the key now.
-    pub(in crate::store) fn published(&self) {
+    pub(super) fn published(&self) {
         self.end(Standing::Complete);
     }
 
@@ -246,5 +283,31 @@ impl<'a> Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|waiting| *waiting -= 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_identifier_is_read_as_it_is_written(bits in any::<u128>()) {
+            let id = UploadId(bits);
+            prop_assert_eq!(UploadId::parse(&id.to_string()), Some(id));
+        }
+
+        #[test]
+        fn an_identifier_has_one_spelling(text in "[0-9a-fA-F+-]{0,40}") {
+            if let Some(id) = UploadId::parse(&text) {
+                prop_assert_eq!(id.to_string(), text);
+            }
+        }
+    }
+
+    #[test]
+    fn no_two_are_the_same() {
+        assert_ne!(UploadId::random().unwrap(), UploadId::random().unwrap());
     }
 }
