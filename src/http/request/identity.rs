@@ -8,6 +8,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::http::semantics::syntax::only;
+
 /// The header of the id, in requests and answers.
 pub(in crate::http) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -64,12 +66,6 @@ impl Ids {
         let id = format!("{:016x}-{count:x}", self.prefix);
         HeaderValue::try_from(id).unwrap_or(HeaderValue::from_static("-"))
     }
-}
-
-/// The value of a header that is there once.
-fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
-    let mut values = headers.get_all(name).iter();
-    values.next().filter(|_| values.next().is_none())
 }
 
 fn is_id(id: &[u8]) -> bool {

@@ -16,7 +16,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use crate::http::request::escape::has_bad_escape;
 use crate::http::request::hosts::is_own;
 use crate::http::request::unlisted::Unlisted;
-use crate::http::semantics::syntax::has_member;
+use crate::http::semantics::syntax::{has_member, only};
 use crate::store::MAX_LEN;
 
 /// Sent by an `EventSource` that comes back.
@@ -122,15 +122,12 @@ fn handshake(
     {
         return Err(BadWatchRequest::WebSocketVersion);
     }
-    let mut keys = headers.get_all(SEC_WEBSOCKET_KEY).iter();
-    let key = match (keys.next(), keys.next()) {
-        (Some(key), None) if is_key(key.as_bytes()) => key.as_bytes(),
-        _ => {
-            return Err(BadWatchRequest::Handshake(
-                "one Sec-WebSocket-Key of 16 bytes in base64 belongs to it",
-            ));
-        }
-    };
+    let key = only(headers, &SEC_WEBSOCKET_KEY).map(HeaderValue::as_bytes);
+    let key = key
+        .filter(|key| is_key(key))
+        .ok_or(BadWatchRequest::Handshake(
+            "one Sec-WebSocket-Key of 16 bytes in base64 belongs to it",
+        ))?;
     if headers.contains_key(ORIGIN) && !is_own_origin(headers, by_tls) && !is_allowed(headers) {
         let origin = headers.get(ORIGIN).map(HeaderValue::as_bytes);
         return Err(BadWatchRequest::ForeignOrigin(Unlisted::origin(origin)));
@@ -146,9 +143,8 @@ fn is_key(key: &[u8]) -> bool {
 
 /// Whether the page comes from the host that it asks.
 fn is_own_origin(headers: &HeaderMap, by_tls: bool) -> bool {
-    let mut origins = headers.get_all(ORIGIN).iter();
-    match (origins.next(), headers.get(HOST), origins.next()) {
-        (Some(origin), Some(host), None) => is_own(origin.as_bytes(), host.as_bytes(), by_tls),
+    match (only(headers, &ORIGIN), headers.get(HOST)) {
+        (Some(origin), Some(host)) => is_own(origin.as_bytes(), host.as_bytes(), by_tls),
         _ => false,
     }
 }

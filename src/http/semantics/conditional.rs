@@ -12,6 +12,7 @@ use hyper::header::{
 };
 
 use crate::http::semantics::entity_tags::{Comparison, Members, Tag, Tags};
+use crate::http::semantics::syntax::only;
 
 /// A precondition does not hold: 412, whatever is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,7 +176,7 @@ pub fn if_range(headers: &HeaderMap, current: Current<'_>, now: SystemTime) -> b
         return true;
     };
     if is_quoted(field.as_bytes()) {
-        return the_only(headers, &IF_RANGE).is_some_and(|only| only == current.etag.as_bytes());
+        return only(headers, &IF_RANGE).is_some_and(|tag| tag == current.etag);
     }
     let modified = second(current.modified);
     date(headers, &IF_RANGE) == Some(modified) && modified < second(now)
@@ -186,18 +187,9 @@ fn is_quoted(field: &[u8]) -> bool {
     field.starts_with(b"\"") || field.starts_with(b"W/")
 }
 
-/// The value of a field that has one line.
-fn the_only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
-    let mut lines = headers.get_all(name).iter();
-    match (lines.next(), lines.next()) {
-        (Some(line), None) => Some(line.as_bytes()),
-        _ => None,
-    }
-}
-
 /// The second that a field names; one that is no date, or several, is ignored (sections 13.1.3 and 13.1.4).
 fn date(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
-    let text = std::str::from_utf8(the_only(headers, name)?).ok()?;
+    let text = std::str::from_utf8(only(headers, name)?.as_bytes()).ok()?;
     httpdate::parse_http_date(text).ok().map(second)
 }
 

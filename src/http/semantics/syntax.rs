@@ -2,6 +2,17 @@
 //!
 //! Pure.
 
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+
+/// The value of a field that stands there once.
+pub(in crate::http) fn only<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> Option<&'a HeaderValue> {
+    let mut lines = headers.get_all(name).iter();
+    lines.next().filter(|_| lines.next().is_none())
+}
+
 /// Whether `byte` may stand in a token (section 5.6.2).
 pub(in crate::http) const fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()

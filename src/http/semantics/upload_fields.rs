@@ -8,6 +8,8 @@ use std::time::Duration;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use sfv::{BareItem, Item, Parser};
 
+use crate::http::semantics::syntax::only;
+
 pub(in crate::http) const UPLOAD_COMPLETE: HeaderName = HeaderName::from_static("upload-complete");
 pub(in crate::http) const UPLOAD_OFFSET: HeaderName = HeaderName::from_static("upload-offset");
 pub(in crate::http) const UPLOAD_LENGTH: HeaderName = HeaderName::from_static("upload-length");
@@ -76,12 +78,7 @@ fn integer(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
 
 /// The value of a field that is an item (RFC 9651, section 3.3); one that stands there twice is none.
 fn item(headers: &HeaderMap, name: &HeaderName) -> Option<BareItem> {
-    let mut values = headers.get_all(name).iter();
-    let value = values.next()?;
-    if values.next().is_some() {
-        return None;
-    }
-    let item: Item = Parser::new(value.as_bytes()).parse().ok()?;
+    let item: Item = Parser::new(only(headers, name)?.as_bytes()).parse().ok()?;
     Some(item.bare_item)
 }
 
