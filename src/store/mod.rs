@@ -48,6 +48,7 @@ mod publish;
 mod publish_method;
 mod random;
 mod read;
+mod receiver;
 mod residency;
 mod resumable;
 pub mod s3;

@@ -14,18 +14,15 @@ use super::body_source::{BodySource, read};
 use super::digest::{Digests, Wanted};
 use super::error::Error;
 use super::limits::{CHUNK, SMALL};
+use super::receiver::Receiver;
 use super::staging_quota::{Reservation, Share, Uploader};
 use super::temp_file::TempFile;
-use super::write_buffer::WriteBuffer;
 use super::writer::Writer;
 
 mod file_writer;
-pub(super) mod hashing;
 mod new_value;
 
 use file_writer::FileWriter;
-use hashing::Hashing;
-pub(super) use hashing::hash_file;
 use new_value::Details;
 pub(super) use new_value::{NewValue, SealedValue};
 
@@ -34,10 +31,8 @@ pub struct Upload {
     writer: Arc<Writer>,
     destination: Destination,
     /// What has been received and is not being written.
-    buffer: WriteBuffer,
-    hashing: Option<Hashing>,
+    received: Receiver,
     attributes: Attributes,
-    reservation: Share,
 }
 
 /// Where the bytes of an upload go.
@@ -77,10 +72,8 @@ impl Upload {
         Ok(Self {
             writer,
             destination,
-            buffer: WriteBuffer::default(),
-            hashing: None,
+            received: Receiver::new(Share::Own(reservation)),
             attributes: Attributes::default(),
-            reservation: Share::Own(reservation),
         })
     }
 
@@ -96,16 +89,14 @@ impl Upload {
         Self {
             writer,
             destination: Destination::TempFile(file),
-            buffer: WriteBuffer::default(),
-            hashing: None,
+            received: Receiver::new(reservation),
             attributes: Attributes::default(),
-            reservation,
         }
     }
 
     /// Writes what has been received to the file of a resumable upload.
     pub async fn pause(mut self) -> Result<(), Error> {
-        if self.buffer.len() > 0 {
+        if self.received.len() > 0 {
             self.flush().await?;
         }
         match &mut self.destination {
@@ -126,7 +117,7 @@ impl Upload {
 
     /// Has the digests that are `wanted` computed from the bytes to come, on the `compute` threads.
     pub fn hash(&mut self, wanted: Wanted, compute: BlockingPool) {
-        self.hashing = Some(Hashing::new(wanted, compute));
+        self.received.hash(wanted, compute);
     }
 
     /// The digests of the value that are `wanted`, once all of it has been pushed. They are kept beside it.
@@ -137,40 +128,23 @@ impl Upload {
         wanted: Wanted,
         compute: &BlockingPool,
     ) -> Result<Digests, Error> {
-        let hashing = match self.hashing.take() {
-            Some(hashing) if hashing.covers(wanted) => hashing,
-            _ => self.hash_written(wanted, compute).await?,
+        let gone = match &mut self.destination {
+            Destination::TempFile(file) if !self.received.covers(wanted) => {
+                file.written().await?;
+                Some((Arc::clone(file.file()), file.len()))
+            }
+            _ => None,
         };
-        let rest = self.buffer.share();
-        let digests = hashing.next(rest).await?.finish().await?;
+        let digests = self.received.digests(wanted, compute, gone).await?;
         self.attributes.digests = Some(Box::new(digests));
         Ok(digests)
     }
 
-    /// Starts over with what has been written to the file, if there is one.
-    async fn hash_written(
-        &mut self,
-        wanted: Wanted,
-        compute: &BlockingPool,
-    ) -> Result<Hashing, Error> {
-        let compute = compute.clone();
-        let Destination::TempFile(writer) = &mut self.destination else {
-            return Ok(Hashing::new(wanted, compute));
-        };
-        writer.written().await?;
-        let (file, len) = (Arc::clone(writer.file()), writer.len());
-        let read = move |hasher| hash_file(&*file, 0..len, hasher);
-        Ok(Hashing::after(wanted, compute, read))
-    }
-
     /// Takes the next bytes of the value, waiting while the disk is slower than the sender.
     pub async fn push(&mut self, mut data: Bytes) -> Result<(), Error> {
-        let received = self.destination.len() + (self.buffer.len() + data.len()) as u64;
-        self.reservation.grow(received)?;
+        self.received.reserve(self.destination.len(), data.len())?;
         while !data.is_empty() {
-            let room = CHUNK - self.buffer.len();
-            self.buffer.push(data.split_to(room.min(data.len())));
-            if self.buffer.len() == CHUNK {
+            if self.received.fill(&mut data, CHUNK, None) {
                 self.flush().await?;
             }
         }
@@ -196,18 +170,19 @@ impl Upload {
 
     /// All bytes are in: gives them up for publishing, on the disk already where that is promised.
     pub(super) async fn finish(mut self) -> Result<NewValue, Error> {
-        let len = self.destination.len() + self.buffer.len() as u64;
+        let len = self.destination.len() + self.received.len() as u64;
         let is_in_memory = matches!(self.destination, Destination::Memory);
-        if self.buffer.len() > 0 && !(is_in_memory && len <= SMALL) {
+        if self.received.len() > 0 && !(is_in_memory && len <= SMALL) {
             self.flush().await?;
         }
+        let (runs, share) = self.received.into_parts();
         let details = Details {
             len,
             attributes: self.attributes,
-            _reservation: self.reservation,
+            _reservation: share,
         };
         let value = match self.destination {
-            Destination::Memory => NewValue::Memory(self.buffer.take(), details),
+            Destination::Memory => NewValue::Memory(runs, details),
             Destination::TempFile(file) => NewValue::TempFile(file.finish().await?, details),
         };
         value.secured(&self.writer).await
@@ -222,11 +197,7 @@ impl Upload {
         let Destination::TempFile(file) = &mut self.destination else {
             return Err(Error::Truncated);
         };
-        let len = self.buffer.len() as u64;
-        let runs = self.buffer.take();
-        if let Some(hashing) = self.hashing.take() {
-            self.hashing = Some(hashing.next(runs.clone()).await?);
-        }
+        let (runs, len) = self.received.hand_on().await?;
         file.write(runs, len).await
     }
 }

@@ -8,7 +8,7 @@ use super::super::digest::{Digest, Wanted};
 use super::super::error::Error;
 use super::super::key::Key;
 use super::super::limits::CHUNK;
-use super::super::upload::hashing::Hashing;
+use super::super::receiver::Hashing;
 use super::super::write_buffer::WriteBuffer;
 use super::client::Client;
 use super::contract::Read;

@@ -10,14 +10,12 @@ use bytes::Bytes;
 use hyper::Method;
 use hyper::header::HeaderName;
 
-use super::super::blocking_pool::BlockingPool;
-use super::super::digest::{Digests, Hasher, Wanted};
+use super::super::digest::{Digests, Wanted};
 use super::super::error::Error;
 use super::super::key::Key;
-use super::super::limits::{COPIED, SMALL};
-use super::super::staging_quota::Reservation;
-use super::super::upload::hashing::{Hashing, hash_file};
-use super::super::write_buffer::WriteBuffer;
+use super::super::limits::SMALL;
+use super::super::receiver::Receiver;
+use super::super::staging_quota::{Reservation, Share};
 use super::answer::Failure;
 use super::call::{Call, NONCE};
 use super::client::Client;
@@ -39,10 +37,8 @@ pub struct RemoteUpload {
     call: Call,
     destination: Destination,
     /// What has been received and is neither written nor, on its way to the store, hashed.
-    buffer: WriteBuffer,
-    hashing: Option<Hashing>,
+    received: Receiver,
     digests: Digests,
-    reservation: Reservation,
 }
 
 /// Where the bytes of an upload go.
@@ -60,6 +56,21 @@ enum Destination {
     Ended,
 }
 
+impl Destination {
+    /// How many bytes wait in a file.
+    fn spooled(&self) -> u64 {
+        match self {
+            Self::Spool(spool) => spool.len(),
+            _ => 0,
+        }
+    }
+
+    /// Whether what comes goes on to the store at once.
+    fn is_straight(&self) -> bool {
+        matches!(self, Self::Whole(_) | Self::Parts(_))
+    }
+}
+
 /// Whether a value of this length is sent to the store piece by piece.
 pub fn is_long(len: Option<u64>) -> bool {
     len.is_none_or(|len| len > SMALL)
@@ -74,18 +85,17 @@ impl RemoteUpload {
         begin: &Begin,
     ) -> Result<Self, Error> {
         let call = Call::object(Method::PUT, client.place(), key)?.keeping(&begin.kept)?;
+        let reservation = Reservation::new(&shared.quota, begin.uploader.clone());
         let mut upload = Self {
             shared: Arc::clone(shared),
             client: Arc::clone(client),
             call: call.with(HeaderName::from_static(NONCE), &nonce())?,
             destination: Destination::Memory,
-            buffer: WriteBuffer::default(),
-            hashing: None,
+            received: Receiver::new(Share::Own(reservation)),
             digests: Digests {
                 sha256: begin.kept.sha256,
                 ..Digests::default()
             },
-            reservation: Reservation::new(&shared.quota, begin.uploader.clone()),
         };
         if begin.len.is_some_and(|len| len > LONGEST) {
             return Err(Error::TooLarge);
@@ -97,7 +107,8 @@ impl RemoteUpload {
             (Some(len), Some(condition)) if len > SMALL => {
                 upload.destination = upload.straight(len, condition).await?;
             }
-            (len, _) => upload.reservation.grow(len.unwrap_or(0))?,
+            (Some(len), _) => upload.received.reserve(len, 0)?,
+            (None, _) => {}
         }
         Ok(upload)
     }
@@ -115,7 +126,7 @@ impl RemoteUpload {
 
     /// Has the digests that are `wanted` computed from the bytes to come.
     pub fn hash(&mut self, wanted: Wanted) {
-        self.hashing = Some(Hashing::new(wanted, self.shared.compute.clone()));
+        self.received.hash(wanted, self.shared.compute.clone());
     }
 
     /// Takes the next bytes of the value, waiting while the store is slower than the sender.
@@ -127,38 +138,25 @@ impl RemoteUpload {
         };
         match straight {
             Some(pushed) => pushed.map_err(not_made)?,
-            None => self.reserve(data.len())?,
+            None => self
+                .received
+                .reserve(self.destination.spooled(), data.len())?,
         }
-        if straight_needs_no_copy(&self.destination, self.hashing.as_ref()) {
+        if self.destination.is_straight() && !self.received.is_hashing() {
             return Ok(());
         }
         while !data.is_empty() {
-            let room = PIECE - self.buffer.len();
-            // A run of its own would keep all that was received with it, of each of many uploads.
-            let most = self.most_buffered();
-            self.buffer.copy(&data.split_to(room.min(data.len())), most);
-            if self.buffer.len() == PIECE {
+            // A run of its own would keep all that was received with it, of each of many uploads. Where nothing is known of the
+            // length, a short value does not take the room of a long one.
+            let most = match self.destination {
+                Destination::Memory => 0,
+                _ => PIECE,
+            };
+            if self.received.fill(&mut data, PIECE, Some(most)) {
                 self.flush().await?;
             }
         }
         Ok(())
-    }
-
-    /// Where nothing is known of the length, a short value does not take the room of a long one.
-    fn most_buffered(&self) -> usize {
-        match self.destination {
-            Destination::Memory => 0,
-            _ => PIECE,
-        }
-    }
-
-    fn reserve(&mut self, more: usize) -> Result<(), Error> {
-        let spooled = match &self.destination {
-            Destination::Spool(spool) => spool.len(),
-            _ => 0,
-        };
-        let received = spooled + (self.buffer.len() + more) as u64;
-        self.reservation.grow(received)
     }
 
     /// Has the buffer hashed and, where it is all there is, starts to write it to a file.
@@ -167,11 +165,7 @@ impl RemoteUpload {
             let spool = Spool::create(&self.shared.settings.spool, &self.shared.disk).await?;
             self.destination = Destination::Spool(spool);
         }
-        let len = self.buffer.len() as u64;
-        let runs = self.buffer.take();
-        if let Some(hashing) = self.hashing.take() {
-            self.hashing = Some(hashing.next(runs.clone()).await?);
-        }
+        let (runs, len) = self.received.hand_on().await?;
         match &mut self.destination {
             Destination::Spool(spool) => spool.write(runs, len).await,
             _ => Ok(()),
@@ -181,30 +175,18 @@ impl RemoteUpload {
     /// The digests of the value that are `wanted`, once all of it has been pushed. Those of a value that has gone on to the
     /// store are known only where [`RemoteUpload::hash`] was told of them.
     pub async fn digests(&mut self, wanted: Wanted) -> Result<Digests, Error> {
-        let runs = self.buffer.share();
-        self.digests = match self.hashing.take() {
-            Some(hashing) if hashing.covers(wanted) => hashing.next(runs).await?.finish().await?,
-            _ => self.hash_again(wanted, runs).await?,
-        };
-        Ok(self.digests)
-    }
-
-    async fn hash_again(&mut self, wanted: Wanted, runs: Vec<Bytes>) -> Result<Digests, Error> {
-        let compute = self.shared.compute.clone();
-        match &mut self.destination {
-            Destination::Memory => {
-                let is_short = self.buffer.len() <= COPIED;
-                digests_of(wanted, runs, (!is_short).then_some(&compute)).await
-            }
+        let gone = match &mut self.destination {
+            _ if self.received.covers(wanted) => None,
+            Destination::Memory => None,
             Destination::Spool(spool) => {
                 spool.written().await?;
-                let (file, len) = (spool.file()?, spool.len());
-                let read = move |hasher| hash_file(&*file, 0..len, hasher);
-                let hashing = Hashing::after(wanted, compute, read);
-                hashing.next(runs).await?.finish().await
+                Some((spool.file()?, spool.len()))
             }
-            _ => Err(Error::Incomplete),
-        }
+            _ => return Err(Error::Incomplete),
+        };
+        let compute = &self.shared.compute;
+        self.digests = self.received.digests(wanted, compute, gone).await?;
+        Ok(self.digests)
     }
 
     /// Publishes what was received, if `condition` holds at that moment; it is that of [`Begin`], where that had one. After
@@ -212,7 +194,7 @@ impl RemoteUpload {
     pub async fn publish(&mut self, condition: &Exact) -> Result<Written, Error> {
         self.shared.promises.check(condition)?;
         if let Destination::Spool(_) = self.destination
-            && self.buffer.len() > 0
+            && self.received.len() > 0
         {
             self.flush().await?;
         }
@@ -250,7 +232,7 @@ impl RemoteUpload {
             Some(digest) => digest,
             None => self.sha256().await?,
         };
-        let body = joined(self.buffer.share());
+        let body = joined(self.received.share());
         put(&self.client, &self.call, &body, &sha256, condition).await
     }
 
@@ -272,28 +254,10 @@ impl std::fmt::Debug for RemoteUpload {
     }
 }
 
-/// Whether what was pushed is on its way, and not to be hashed.
-fn straight_needs_no_copy(destination: &Destination, hashing: Option<&Hashing>) -> bool {
-    let is_straight = matches!(destination, Destination::Whole(_) | Destination::Parts(_));
-    is_straight && hashing.is_none()
-}
-
 /// What the failure of a write is whose end was not sent: it was not made.
 fn not_made(failure: Failure) -> Error {
     match failure {
         Failure::Refused(refusal) => refused(refusal, &Exact::Any),
         failure => error(failure),
-    }
-}
-
-async fn digests_of(
-    wanted: Wanted,
-    runs: Vec<Bytes>,
-    compute: Option<&BlockingPool>,
-) -> Result<Digests, Error> {
-    let hash = move || Ok(Hasher::new(wanted).update_all(&runs).finish());
-    match compute {
-        Some(compute) => compute.run(hash).await,
-        None => hash(),
     }
 }
