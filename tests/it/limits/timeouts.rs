@@ -183,9 +183,12 @@ fn a_server_that_was_stopped_for_a_while_cuts_nobody() {
     thread::sleep(3 * PAUSE); // what is tested
     server.signal(Signal::CONT);
     assert_eq!(writers[0].0.silent_for(PAUSE / 4), Ok(()));
-    assert!(reader.take(LARGE) == large, "a reader got another value");
     for (writer, value) in &mut writers {
         writer.send(&value[value.len() / 2..]);
+    }
+    // It takes its time on a busy machine.
+    assert!(reader.take(LARGE) == large, "a reader got another value");
+    for (writer, value) in &mut writers {
         assert_eq!(writer.answer().status, 200, "{}", value.len());
     }
 }
