@@ -165,7 +165,7 @@ fn page(document: ui::Document, next: Option<String>, is_known: bool) -> Respons
         plain(StatusCode::OK, Body::bytes(document.html))
     };
     with(response, |headers| {
-        pages::describe_page(headers, &document.etag, next);
+        pages::describe_page(headers, &document.etag, document.is_gzip, next);
     })
 }
 
@@ -234,6 +234,7 @@ fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -
         Rejection::Method | Rejection::PageMethod(_) => (S::METHOD_NOT_ALLOWED, "method"),
         Rejection::ReadOnly => (S::FORBIDDEN, "read-only"),
         Rejection::Unauthenticated { .. } => (S::UNAUTHORIZED, refusal::UNAUTHENTICATED),
+        Rejection::SignedOut => (S::UNAUTHORIZED, "signed-out"),
         Rejection::NotAllowed(_) => (S::FORBIDDEN, refusal::NOT_ALLOWED),
         Rejection::CertificateEnded => (S::FORBIDDEN, refusal::CERTIFICATE_ENDED),
         Rejection::BadLink(_) => (S::FORBIDDEN, refusal::BAD_LINK),

@@ -276,7 +276,9 @@ impl Service {
                 let object = self.handler.cached(key, connection)?;
                 Some(self.handler.found(object, key, options, None))
             }
-            Operation::Moved { to } => Some(Outcome::Moved { to: to.clone() }),
+            Operation::Moved { to } | Operation::SignIn { to } => {
+                Some(Outcome::Moved { to: to.clone() })
+            }
             &Operation::Options { preflight, of } => Some(Outcome::Options { preflight, of }),
             _ => None,
         }

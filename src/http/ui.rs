@@ -1,9 +1,10 @@
 //! The page that a browser gets at `/` and at a folder: when it is wanted, what it holds, and its headers. And the index of
-//! links that other programs get there.
+//! links that other programs get there. And the page that it gets in place of what failed.
 //!
 //! The server writes a folder's listing into the page, so that clients that follow links find every key. The scripts of
 //! the page take over from there, where they run.
 
+mod failure;
 mod folder;
 mod frame;
 mod index;
@@ -21,6 +22,7 @@ use crate::http::semantics::conditional::{Current, PreconditionFailed, Precondit
 use crate::http::semantics::listing::{ListFormat, Listed, Place};
 use crate::store::Listing;
 
+pub(super) use failure::{FAILURE_POLICY, FailedForm, Failure};
 pub(super) use frame::Document;
 use frame::FRAME;
 pub(super) use index::index;
@@ -67,7 +69,7 @@ pub(super) fn headers(etag: &str) -> [(HeaderName, HeaderValue); 7] {
         (CONTENT_SECURITY_POLICY, text(&FRAME.policy)),
         (ETAG, text(etag)),
         (CACHE_CONTROL, fixed("no-cache")),
-        (VARY, fixed("accept")),
+        (VARY, fixed("accept, accept-encoding")),
         // Not `no-referrer`: a browser would send the Origin `null` with the form.
         (REFERRER_POLICY, fixed("same-origin")),
         (

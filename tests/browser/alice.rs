@@ -23,22 +23,33 @@ pub(crate) struct ForAlice {
     pub(crate) server: TestServer,
     file: PathBuf,
     hash: String,
+    more: &'static str,
 }
 
 impl ForAlice {
     pub(crate) fn start(dir: &DataDir, rules: &[Rule<'_>]) -> Self {
+        Self::start_with(dir, rules, "")
+    }
+
+    /// With `more` rules, of others.
+    pub(crate) fn start_with(dir: &DataDir, rules: &[Rule<'_>], more: &'static str) -> Self {
         let hash = bcrypt::hash("sesame", 5).expect("a hash");
         let file = dir.outside("access.toml");
-        write(&file, &hash, rules);
+        write(&file, &hash, rules, more);
         let server = Launch::new(&["--access", file.to_str().expect("text")]);
         let server = server.on(dir).start();
-        Self { server, file, hash }
+        Self {
+            server,
+            file,
+            hash,
+            more,
+        }
     }
 
     /// From now on, these rules hold.
     pub(crate) fn replace(&self, rules: &[Rule<'_>]) {
         let before = self.server.events("reload: access reread").len();
-        write(&self.file, &self.hash, rules);
+        write(&self.file, &self.hash, rules, self.more);
         self.server.signal(Signal::HUP);
         let comes = || self.server.events("reload: access reread").len() > before;
         eventually("the rules are reread", comes);
@@ -56,11 +67,11 @@ impl ForAlice {
     }
 }
 
-fn write(file: &Path, hash: &str, rules: &[Rule<'_>]) {
+fn write(file: &Path, hash: &str, rules: &[Rule<'_>], more: &str) {
     let rules = rules.iter().map(|(prefix, may)| {
         format!("[[rule]]\nwho = [\"alice\"]\nprefix = \"{prefix}\"\nmay = {may:?}\n")
     });
     let text = format!("[[subject]]\nname = \"alice\"\npassword = \"{hash}\"\n");
-    fs::write(file, text + &rules.collect::<String>()).expect("a file");
+    fs::write(file, text + &rules.collect::<String>() + more).expect("a file");
     fs::set_permissions(file, fs::Permissions::from_mode(0o600)).expect("its mode");
 }

@@ -14,7 +14,7 @@ use crate::driver::{Driver, Session};
 use crate::support::prelude::*;
 
 /// How long the page may take for what a test waits for: 100 MB, or a hundred files, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How the browser is made.
 #[derive(Clone, Copy, Default)]
@@ -270,6 +270,8 @@ fn capabilities(home: &TempDir, shape: Shape) -> Value {
         "prefs": {
             "download.default_directory": dir("downloads"),
             "download.prompt_for_download": false,
+            // As one answers who is asked whether a page may download several files.
+            "profile.default_content_setting_values.automatic_downloads": 1,
         },
     });
     if shape.is_plain {

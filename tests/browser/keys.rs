@@ -8,7 +8,7 @@ use crate::browser::browse;
 use crate::support::prelude::*;
 
 #[test]
-fn keys_are_found_by_prefix_and_turned_over_by_pages() {
+fn files_are_found_and_turned_over_by_pages() {
     browse(async |browser| {
         let server = TestServer::start(&[]);
         for n in 0..250 {
@@ -21,7 +21,7 @@ fn keys_are_found_by_prefix_and_turned_over_by_pages() {
         browser.until_keys(&all[..100]).await;
         assert_eq!(
             browser
-                .eval("document.getElementById('previous').disabled")
+                .eval("document.getElementById('previous').hidden")
                 .await,
             true
         );
@@ -31,9 +31,7 @@ fn keys_are_found_by_prefix_and_turned_over_by_pages() {
         let last: Vec<&str> = all[200..].iter().copied().chain(["other"]).collect();
         browser.until_keys(&last).await;
         assert_eq!(
-            browser
-                .eval("document.getElementById('next').disabled")
-                .await,
+            browser.eval("document.getElementById('next').hidden").await,
             true
         );
         browser.click("#previous").await;
@@ -44,14 +42,17 @@ fn keys_are_found_by_prefix_and_turned_over_by_pages() {
         browser.type_into("#find", "k24").await;
         browser.until_keys(&all[240..]).await;
         browser
-            .until_text("#said", "10 keys that begin with k24")
+            .until_text(
+                "#said",
+                "10 files with k24 in the name, all 251 names searched",
+            )
             .await;
         // The address holds the place.
         browser.client.refresh().await.expect("the page again");
         browser.until_keys(&all[240..]).await;
         browser.type_into("#find", "z").await;
         browser
-            .until_text("#empty-title", "No key begins with “k24z”")
+            .until_text("#empty-title", "No name has “k24z” in it")
             .await;
         let title = "document.querySelector('#rows .size').title";
         browser.visit(server.addr, "/?prefix=oth").await;
@@ -126,7 +127,7 @@ fn texts_and_images_are_looked_at() {
         for (n, (key, expected)) in [
             ("broken.png", "This image cannot be shown."),
             ("coded", "a"),
-            ("empty", "This value is empty."),
+            ("empty", "This file is empty."),
             ("long.txt", "The first 64.0 KiB of 78.1 KiB."),
             ("noise", "neither text nor an image"),
             ("picture.svg", ""),
@@ -239,29 +240,47 @@ fn everything_can_be_done_with_the_keyboard() {
             .expect("the field");
         let mut walked = Vec::new();
         let name = "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent.trim()";
-        for _ in 0..14 {
+        for _ in 0..8 {
             browser.press(&Key::Tab.to_string()).await;
             walked.push(browser.eval(name).await);
         }
         let order = [
             "Upload",
             "Upload a folder",
-            "Select all keys of this page",
-            "Key",
+            "Select all files of this page",
+            "Name",
             "Size",
             "Changed",
-            "Select a",
             "a",
-            "Download a",
-            "Delete a",
-            "Select b",
             "b",
-            "Download b",
-            "Delete b",
         ];
         assert_eq!(json!(walked), json!(order), "the order of Tab");
         let outline = "getComputedStyle(document.activeElement).outlineStyle";
         assert_eq!(browser.eval(outline).await, "solid", "the focus is seen");
+
+        // Within a row and from row to row by the arrows; `/` leads to the search, and back down again.
+        for (key, focused) in [
+            (Key::Right, "Download b"),
+            (Key::Right, "Delete b"),
+            (Key::Right, "Delete b"),
+            (Key::Up, "a"),
+            (Key::Left, "Select a"),
+            (Key::End, "b"),
+            (Key::Home, "a"),
+        ] {
+            browser.press(&key.to_string()).await;
+            assert_eq!(browser.eval(name).await, focused);
+        }
+        browser.press("/").await;
+        assert_eq!(browser.eval("document.activeElement.id").await, "find");
+        browser.press(&Key::Down.to_string()).await;
+        assert_eq!(browser.eval(name).await, "a");
+        browser.press(" ").await;
+        browser.until_text("#picked-count", "1 file selected").await;
+        browser.press(" ").await;
+        browser
+            .until_true("document.getElementById('picked').hidden")
+            .await;
 
         // Open, read and close a preview: the focus comes back to where it was.
         browser
@@ -284,9 +303,9 @@ fn everything_can_be_done_with_the_keyboard() {
 
         // Delete: the question holds the focus, on what does no harm; then it is at the row that follows.
         browser
-            .eval("document.querySelector('[aria-label=\"Delete a\"]').focus()")
+            .eval("document.querySelector('#rows .key').focus()")
             .await;
-        browser.press(&Key::Enter.to_string()).await;
+        browser.press(&Key::Delete.to_string()).await;
         browser.confirm_by(" ").await;
         browser.until_keys(&["b"]).await;
         browser

@@ -66,9 +66,9 @@ fn the_reactors_view_draws_what_the_server_counts() {
             "Requests a second: all",
             "Time to answer: p50",
             "Bytes a second: in",
-            "Cache hit rate: hits",
-            "Event-loop lag: p99",
-            "3 reactors",
+            "Answered from memory: hits",
+            "Delay of a thread: p99",
+            "3 threads",
         ] {
             assert!(charts.contains(title), "no {title} in {charts}");
         }
@@ -97,7 +97,7 @@ fn without_metrics_there_is_no_reactors_view() {
                 .await,
             true
         );
-        browser.visit(server.addr, "/#reactors").await;
+        browser.visit(server.addr, "/#activity").await;
         browser
             .until_text("#reactors-note", "at another address")
             .await;
@@ -113,7 +113,7 @@ fn the_charts_fit_a_phone() {
     };
     browse_as(shape, async |browser| {
         let server = TestServer::start(&["--threads", "4"]);
-        browser.visit(server.addr, "/#reactors").await;
+        browser.visit(server.addr, "/#activity").await;
         browser
             .until_true("document.querySelectorAll('#reactor-rows tr').length === 5")
             .await;
@@ -166,12 +166,13 @@ fn only_the_prefix_that_is_looked_for_is_watched() {
         browser.visit(server.addr, "/?prefix=x").await;
         browser.until_text("#state", "Live").await;
         browser
-            .until_text("#empty-title", "No key begins with")
+            .until_text("#empty-title", "No name begins with")
             .await;
         server.store("other", "1");
         server.store("x1", "1");
         browser.until_keys(&["x1"]).await;
-        browser.type_into("#find", "2").await;
+        browser.visit(server.addr, "/?prefix=x2").await;
+        browser.until_text("#state", "Live").await;
         browser.until_text("#empty-title", "x2").await;
         server.store("x1", "22");
         server.store("x2", "1");

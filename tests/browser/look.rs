@@ -37,12 +37,14 @@ fn nothing_sticks_out_of_the_window() {
             let file = browser.file("holiday.jpg", pattern(2, 2_000_000));
             browser.visit(server.addr, "/").await;
             browser
-                .until_true("document.querySelectorAll('#rows button.key').length === 6")
+                .until_true("document.querySelectorAll('#rows a[data-key]').length === 6")
                 .await;
             browser
                 .type_into("#files", &file.display().to_string())
                 .await;
-            browser.until_text("#uploads .fate", "stored").await;
+            browser
+                .until_text("#uploads-count", "1 of 1 uploaded")
+                .await;
             browser
                 .until_true("document.querySelectorAll('#rows tr').length === 7")
                 .await;
@@ -67,6 +69,9 @@ fn nothing_sticks_out_of_the_window() {
                 .await;
             assert_eq!(back == "rgb(17, 20, 24)", is_dark, "{back}");
             browser.picture(&name("keys")).await;
+            // Who cannot see the colours of the kinds sees their shapes: no two of these are the same.
+            let kinds = "new Set([...document.querySelectorAll('#rows .key')].map((it) => getComputedStyle(it, '::before').maskImage)).size";
+            assert_eq!(browser.eval(kinds).await, 5);
             browser.click("#rows tr:nth-child(3) .key").await;
             browser.until_text("#preview-body", "durability").await;
             assert_eq!(browser.eval(fits).await, true, "{}", name("preview"));
@@ -90,10 +95,71 @@ fn nothing_sticks_out_of_the_window() {
                 .until_true("document.querySelectorAll('#rows .pick').length === 2")
                 .await;
             browser.click("#pick-all").await;
-            browser.until_text("#picked-count", "2 keys selected").await;
+            browser
+                .until_text("#picked-count", "2 files selected")
+                .await;
             assert_eq!(browser.eval(fits).await, true, "{}", name("folder"));
             browser.picture(&name("folder")).await;
             assert_eq!(browser.complaints().await, [""; 0]);
         });
     }
+}
+
+/// A name in the picture of the documents, its length, and how many minutes ago it was written.
+const PICTURED: [(&str, u64, u64); 9] = [
+    ("artifacts/build-1042/app.tar.zst", 1, 1),
+    ("backups/2026-11-25.dump", 1, 1),
+    ("photos/lake.jpg", 1, 1),
+    ("backup-2026-11-20.tar.zst", 1_288_490_188, 4 * 24 * 60),
+    ("config.json", 412, 5),
+    ("interview.flac", 41_320_000, 26 * 60),
+    ("report of the year.pdf", 820_400, 3 * 60),
+    ("sketch.png", 96_300, 1),
+    ("talk.mp4", 188_743_680, 40),
+];
+
+/// `WRITE_DOCS=1 cargo test --test browser -- look::the_picture` makes the picture of README.md anew.
+#[test]
+fn the_picture_of_the_documents_shows_the_page() {
+    let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/page.png");
+    browse_as(Shape::default(), async |browser| {
+        let dir = DataDir::temporary();
+        for (key, length, minutes) in PICTURED {
+            dir.place(key, "");
+            let file = File::options().write(true).open(dir.file(key));
+            let file = file.expect("a value by hand");
+            file.set_len(length).expect("its length");
+            let written = std::time::SystemTime::now() - Duration::from_secs(60 * minutes);
+            file.set_modified(written).expect("its time");
+        }
+        let server = Launch::new(&[]).on(&dir).start();
+        browser
+            .client
+            .set_window_size(1000, 700)
+            .await
+            .expect("a window of this size");
+        browser.visit(server.addr, "/").await;
+        browser.until_text("#state", "Live").await;
+        browser
+            .until_keys(&[
+                "artifacts/",
+                "backups/",
+                "photos/",
+                "backup-2026-11-20.tar.zst",
+                "config.json",
+                "interview.flac",
+                "report of the year.pdf",
+                "sketch.png",
+                "talk.mp4",
+            ])
+            .await;
+        browser.until_text("#rows", "5 min ago").await;
+        browser.picture("documents.png").await;
+        if std::env::var_os("WRITE_DOCS").is_some() {
+            let png = browser.client.screenshot().await.expect("a picture");
+            fs::write(&docs, png).expect("the picture");
+        }
+    });
+    let picture = fs::read(&docs).expect("docs/page.png");
+    assert!(picture.starts_with(b"\x89PNG") && picture.len() < 100 << 10);
 }

@@ -5,12 +5,15 @@
 
 mod access;
 mod alice;
+mod axe;
 mod browser;
 mod caching;
 mod charset;
 mod driver;
+mod edit;
 mod folders;
 mod keys;
+mod links;
 mod live;
 mod look;
 mod order;
@@ -21,6 +24,9 @@ mod previews;
 mod prompt;
 mod relay;
 mod rename;
+mod resume;
+mod search;
+mod sign_in;
 mod subpath;
 mod upload_folders;
 mod uploads;

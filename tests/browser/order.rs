@@ -34,16 +34,16 @@ fn a_whole_list_is_sorted_by_name_size_and_time() {
             server.store(key, "x".repeat(size));
         }
         browser.visit(server.addr, "/").await;
-        browser.until_keys(&["a", "b", "c", "d", "e/", "f/"]).await;
+        browser.until_keys(&["e/", "f/", "a", "b", "c", "d"]).await;
         assert_eq!(sorted(browser).await, json!(["ascending", null, null]));
         sort(browser, "size").await;
         browser.until_keys(&["e/", "f/", "d", "b", "a", "c"]).await;
         assert_eq!(sorted(browser).await, json!([null, "descending", null]));
         browser
-            .until_text("#keys caption", "Keys by size, largest first")
+            .until_text("#keys caption", "Files by size, largest first")
             .await;
         browser
-            .until_text("#said", "Keys by size, largest first")
+            .until_text("#said", "Files by size, largest first")
             .await;
         sort(browser, "size").await;
         browser.until_keys(&["e/", "f/", "a", "c", "b", "d"]).await;
@@ -69,7 +69,7 @@ fn a_whole_list_is_sorted_by_name_size_and_time() {
 
         sort(browser, "key").await;
         browser
-            .until_keys(&["a", "b", "bb", "c", "d", "e/", "f/"])
+            .until_keys(&["e/", "f/", "a", "b", "bb", "c", "d"])
             .await;
         // By the keyboard.
         browser.press(&Key::Enter.to_string()).await;
@@ -82,7 +82,7 @@ fn a_whole_list_is_sorted_by_name_size_and_time() {
 }
 
 #[test]
-fn a_list_of_several_pages_stays_in_byte_order_and_says_why() {
+fn a_list_of_several_pages_is_sorted_by_no_column_and_says_why() {
     browse(async |browser| {
         let server = TestServer::start(&[]);
         for (key, size) in [("a", 1), ("b", 2), ("c", 3)] {
@@ -104,7 +104,7 @@ fn a_list_of_several_pages_stays_in_byte_order_and_says_why() {
         browser.until_keys(&["a", "b", "c"]).await;
         sort(browser, "size").await;
         browser.until_keys(&["c", "b", "a"]).await;
-        // A key more makes it two pages, in byte order; the order comes back with the whole list.
+        // A file more makes it two pages; the order comes back with the whole list.
         browser.until_text("#state", "Live").await;
         server.store("aa", "xxxx");
         browser.until_keys(&["a", "aa", "b"]).await;

@@ -20,7 +20,7 @@ fn several_keys_are_deleted_after_one_question() {
         for key in ["a", "b", "c", "d", "f/x"] {
             server.store(key, "12345");
         }
-        open(browser, &server, &["a", "b", "c", "d", "f/"]).await;
+        open(browser, &server, &["f/", "a", "b", "c", "d"]).await;
         assert_eq!(
             browser
                 .eval("document.getElementById('picked').hidden")
@@ -36,11 +36,13 @@ fn several_keys_are_deleted_after_one_question() {
         );
         browser.click("[aria-label='Select a']").await;
         browser.click("[aria-label='Select c']").await;
-        browser.until_text("#picked-count", "2 keys selected").await;
+        browser
+            .until_text("#picked-count", "2 files selected")
+            .await;
         let all = "(() => { const it = document.getElementById('pick-all'); return [it.checked, it.indeterminate]; })()";
         assert_eq!(browser.eval(all).await, json!([false, true]));
         browser.click("#picked-delete").await;
-        browser.until_text("#ask-title", "Delete 2 keys?").await;
+        browser.until_text("#ask-title", "Delete 2 files?").await;
         browser.until_text("#ask-text", "a, c: 10 B in all").await;
         browser.click("#ask-no").await;
         browser
@@ -49,20 +51,22 @@ fn several_keys_are_deleted_after_one_question() {
         server.dir.assert_holds(&["a", "b", "c", "d", "f/x"]);
         browser.click("#picked-delete").await;
         browser.click("#ask-yes").await;
-        browser.until_keys(&["b", "d", "f/"]).await;
-        browser.until_text("#notes", "2 keys are deleted.").await;
+        browser.until_keys(&["f/", "b", "d"]).await;
+        browser.until_text("#notes", "2 files are deleted.").await;
         browser
             .until_true("document.getElementById('picked').hidden")
             .await;
         server.dir.assert_holds(&["b", "d", "f/x"]);
         // The focus is where one goes on.
         browser
-            .until_true("document.activeElement.textContent === 'b'")
+            .until_true("document.activeElement.textContent === 'f/'")
             .await;
 
         // All, and none.
         browser.click("#pick-all").await;
-        browser.until_text("#picked-count", "2 keys selected").await;
+        browser
+            .until_text("#picked-count", "2 files selected")
+            .await;
         assert_eq!(browser.eval(all).await, json!([true, false]));
         browser.click("#picked-none").await;
         assert_eq!(browser.eval(all).await, json!([false, false]));
@@ -89,16 +93,16 @@ fn what_others_changed_or_deleted_meanwhile_is_reported() {
         open(browser, &server, &["a", "b", "c"]).await;
         browser.click("#pick-all").await;
         browser.click("#picked-delete").await;
-        browser.until_text("#ask-title", "Delete 3 keys?").await;
+        browser.until_text("#ask-title", "Delete 3 files?").await;
         server.store("b", "a newer version");
         assert_eq!(server.ask("DELETE", "c").status, 200);
         browser.click("#ask-yes").await;
-        let report = "2 keys are deleted. 1 key was changed by someone else meanwhile, and is still there: b.";
+        let report = "2 files are deleted. 1 file was changed by someone else meanwhile, and is still there: b.";
         browser.until_text("#notes [role=alert]", report).await;
         browser.until_keys(&["b"]).await;
         assert_eq!(server.dir.read("b"), b"a newer version");
         // It stays selected: as the version that is shown now, it can be deleted.
-        browser.until_text("#picked-count", "1 key selected").await;
+        browser.until_text("#picked-count", "1 file selected").await;
         browser
             .until_true("document.querySelector('#rows .size').title === '15 bytes'")
             .await;
@@ -126,7 +130,7 @@ fn a_refusal_of_several_is_reported_once() {
         browser.until_text("#ask-text", "k09 and 20 others").await;
         browser.click("#ask-yes").await;
         browser
-            .until_text("#notes", "30 keys were not deleted: k00")
+            .until_text("#notes", "30 files were not deleted: k00")
             .await;
         browser
             .until_text(
@@ -142,7 +146,7 @@ fn a_refusal_of_several_is_reported_once() {
         );
         browser.until_keys(&keys).await;
         browser
-            .until_text("#picked-count", "30 keys selected")
+            .until_text("#picked-count", "30 files selected")
             .await;
     });
 }
@@ -154,11 +158,11 @@ fn a_page_that_is_left_takes_its_selection_along() {
         for key in ["a", "b", "f/x"] {
             server.store(key, "x");
         }
-        open(browser, &server, &["a", "b", "f/"]).await;
+        open(browser, &server, &["f/", "a", "b"]).await;
         browser.click("#pick-all").await;
         browser.until_text("#state", "Live").await;
         assert_eq!(server.ask("DELETE", "a").status, 200);
-        browser.until_text("#picked-count", "1 key selected").await;
+        browser.until_text("#picked-count", "1 file selected").await;
         browser.click("#rows a.key").await;
         browser.until_keys(&["../", "x"]).await;
         assert_eq!(
@@ -168,7 +172,7 @@ fn a_page_that_is_left_takes_its_selection_along() {
             true
         );
         browser.client.back().await.expect("back");
-        browser.until_keys(&["b", "f/"]).await;
+        browser.until_keys(&["f/", "b"]).await;
         assert_eq!(
             browser
                 .eval("document.querySelectorAll('.pick:checked').length")

@@ -80,13 +80,45 @@ fn folders_are_opened_and_files_are_sent_without_scripts() {
                     })
                     .await;
             } else {
-                let why = "a/new.txt: the precondition does not hold; nothing was stored before";
-                until_seen(browser, "pre", &[why]).await;
-                browser.client.back().await.expect("back");
+                until_seen(
+                    browser,
+                    "h1",
+                    &["\u{201c}a/new.txt\u{201d} is there already"],
+                )
+                .await;
+                until_seen(browser, "nav a", &["Back to the folder", "All files"]).await;
+                browser.click("nav a").await;
+                until_seen(
+                    browser,
+                    "#rows .key",
+                    &["../", "b/", "caf\u{e9}.bin", "new.txt"],
+                )
+                .await;
             }
         }
         browser.click("#crumbs a").await;
         until_seen(browser, "#rows .key", &["a/", "top.txt"]).await;
+    });
+}
+
+#[test]
+fn each_failure_is_a_page_with_a_way_back() {
+    browse_as(PLAIN, async |browser| {
+        let server = TestServer::start(&["--max-body", "1KiB"]);
+        server.store("a/one.txt", "1");
+        browser.visit(server.addr, "/a/none.txt").await;
+        until_seen(browser, "h1", &["There is no such file"]).await;
+        browser.picture("failure.png").await;
+        browser.click("nav a").await;
+        until_seen(browser, "#rows .key", &["../", "one.txt"]).await;
+        let file = browser.file("large.bin", pattern(1, 5000));
+        let path = file.display().to_string();
+        browser.type_into("#send input[type=file]", &path).await;
+        browser.click("#send button").await;
+        until_seen(browser, "h1", &["This is too large"]).await;
+        browser.click("nav a").await;
+        until_seen(browser, "#rows .key", &["../", "one.txt"]).await;
+        assert_eq!(browser.complaints().await, [""; 0]);
     });
 }
 

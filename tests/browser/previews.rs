@@ -7,7 +7,7 @@ use crate::support::prelude::*;
 
 async fn look(browser: &Browser, key: &str) {
     let key_button = format!(
-        "[...document.querySelectorAll('#rows button.key')].find((it) => it.textContent === '{key}')"
+        "[...document.querySelectorAll('#rows a[data-key]')].find((it) => it.textContent === '{key}')"
     );
     let click =
         format!("((button) => {{ button?.click(); return Boolean(button); }})({key_button})");

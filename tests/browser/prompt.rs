@@ -31,7 +31,9 @@ fn one_who_answers_the_prompt_has_the_page_and_sees_what_is_theirs() {
         browser
             .type_into("#files", &photo.display().to_string())
             .await;
-        browser.until_text("#uploads .fate", "stored").await;
+        browser
+            .until_text("#uploads-count", "1 of 1 uploaded")
+            .await;
         let comes = || dir.get("alice/photo.bin").is_some();
         eventually("the upload is a value", comes);
         assert_eq!(dir.read("alice/photo.bin"), b"pixels");
@@ -63,7 +65,7 @@ fn what_may_not_be_done_is_not_offered() {
         let alice = ForAlice::start(&dir, rules);
         let folders = ["all/", "box/", "seen/", "some/"];
         alice.open(browser, &folders).await;
-        let all: &[&str] = &["Select all keys of this page"];
+        let all: &[&str] = &["Select all files of this page"];
         let upload: &[&str] = &["Upload", "Upload a folder"];
         // Nothing is stored at the root, but a folder `all` of files may be.
         assert_offered(browser, &[&["Upload a folder"], all]).await;
@@ -74,13 +76,14 @@ fn what_may_not_be_done_is_not_offered() {
                 &[upload, all, &["Select 1", "Download 1", "Delete 1"]],
             ),
             ("box/", &["1"], &[upload, all]),
-            ("seen/", &["1"], &[all, &["Download 1"]]),
+            ("seen/", &["1"], &[all, &["Select 1", "Download 1"]]),
             (
                 "some/",
                 &["1", "mine-1"],
                 &[
                     all,
                     &[
+                        "Select 1",
                         "Download 1",
                         "Select mine-1",
                         "Download mine-1",
@@ -96,12 +99,11 @@ fn what_may_not_be_done_is_not_offered() {
                 .await;
             browser.until_keys(&[&["../"], keys].concat()).await;
             assert_offered(browser, offered).await;
-            browser.click("#rows button.key").await;
-            browser
-                .until_true("document.getElementById('preview').open")
-                .await;
+            browser.click("#rows a[data-key]").await;
+            let text = if folder == "box/" { "No preview" } else { "x" };
+            browser.until_text("#preview-body", text).await;
             let in_preview: &[&str] = match folder {
-                "all/" => &["Delete", "Rename", "Download"],
+                "all/" => &["Delete", "Rename", "Edit", "Download"],
                 "box/" => &[],
                 _ => &["Download"],
             };
@@ -127,9 +129,10 @@ fn a_server_that_is_read_only_offers_no_change() {
         let server = Launch::new(&["--read-only"]).on(&first.dir).start();
         browser.visit(server.addr, "/").await;
         browser.until_keys(&["a"]).await;
-        assert_offered(browser, &[&["Download a"]]).await;
-        browser.click("#rows button.key").await;
+        let all: &[&str] = &["Select all files of this page", "Select a", "Download a"];
+        assert_offered(browser, &[all]).await;
+        browser.click("#rows a[data-key]").await;
         browser.until_text("#preview-body", "x").await;
-        assert_offered(browser, &[&["Download a", "Download"]]).await;
+        assert_offered(browser, &[all, &["Download"]]).await;
     });
 }

@@ -18,6 +18,8 @@ struct Gate {
     /// Bytes that each connection may still send; `None` is any number.
     limit: Mutex<Option<usize>>,
     opened: Condvar,
+    /// Each connection, to be cut.
+    passing: Mutex<Vec<TcpStream>>,
 }
 
 impl Relay {
@@ -28,6 +30,7 @@ impl Relay {
         let gate = Arc::new(Gate {
             limit: Mutex::new(Some(limit)),
             opened: Condvar::new(),
+            passing: Mutex::default(),
         });
         let shared = Arc::clone(&gate);
         thread::spawn(move || {
@@ -36,12 +39,24 @@ impl Relay {
                     continue;
                 };
                 let gate = Arc::clone(&shared);
+                gate.keep(clone(&client));
                 let (from, to) = (clone(&client), clone(&server));
                 thread::spawn(move || gate.pass(from, to));
                 thread::spawn(move || copy(server, client));
             }
         });
         Self { addr, gate }
+    }
+
+    /// Ends each connection, as a network that breaks off does. Later ones pass so many bytes.
+    pub(crate) fn cut(&self, limit: Option<usize>) {
+        *self.gate.limit.lock().expect("no panic under the lock") = limit;
+        let passing =
+            std::mem::take(&mut *self.gate.passing.lock().expect("no panic under the lock"));
+        for connection in passing {
+            let _ = connection.shutdown(Shutdown::Both);
+        }
+        self.gate.opened.notify_all();
     }
 
     /// Lets everything through.
@@ -52,6 +67,13 @@ impl Relay {
 }
 
 impl Gate {
+    fn keep(&self, connection: TcpStream) {
+        self.passing
+            .lock()
+            .expect("no panic under the lock")
+            .push(connection);
+    }
+
     fn pass(&self, mut from: TcpStream, mut to: TcpStream) {
         let mut buffer = vec![0; 64 << 10];
         let mut passed = 0;

@@ -16,7 +16,7 @@ async fn begin(browser: &Browser, server: &TestServer, key: &str) {
         .await;
     let row = format!("button[aria-label='Delete {name}']");
     browser.find(&row).await;
-    let open = "[...document.querySelectorAll('#rows button.key')].find((it) => it.textContent === arguments[0]).click()";
+    let open = "[...document.querySelectorAll('#rows a[data-key]')].find((it) => it.textContent === arguments[0]).click()";
     browser.eval_with(open, vec![json!(name)]).await;
     browser.click("#preview-rename").await;
     browser
@@ -116,9 +116,9 @@ fn nothing_is_overwritten_and_what_cannot_be_renamed_stays() {
         for (new, fault) in [
             (
                 "b",
-                "There is a value with this key already. Nothing was changed.",
+                "There is a file with this name already. Nothing was changed.",
             ),
-            ("a", "This is its key already."),
+            ("a", "This is its name already."),
             ("x/../y", "bad key"),
             ("a/below", "The copy was not stored: "),
         ] {

@@ -56,7 +56,9 @@ fn the_page_works_below_a_path_of_a_proxy() {
         browser
             .type_into("#files", &file.display().to_string())
             .await;
-        browser.until_text("#uploads .fate", "stored").await;
+        browser
+            .until_text("#uploads-count", "1 of 1 uploaded")
+            .await;
         browser.until_keys(&["../", "a b", "c", "d.bin"]).await;
         assert!(server.dir.read("album/d.bin") == value);
 
@@ -65,7 +67,7 @@ fn the_page_works_below_a_path_of_a_proxy() {
         browser.until_keys(&["../", "a b", "d.bin"]).await;
         assert_eq!(server.get("album/c").status, 404);
 
-        let open = "[...document.querySelectorAll('#rows button.key')].find((it) => it.textContent === 'a b').click()";
+        let open = "[...document.querySelectorAll('#rows a[data-key]')].find((it) => it.textContent === 'a b').click()";
         browser.eval(open).await;
         browser.until_text("#preview-body", "of a b").await;
         browser.click("#preview-rename").await;
@@ -91,7 +93,7 @@ fn the_page_works_below_a_path_of_a_proxy() {
         browser.click("#crumbs a").await;
         browser.until_keys(&["album/", "top"]).await;
         assert_eq!(address(browser).await, "/files/");
-        browser.visit(front.addr, "/files/#reactors").await;
+        browser.visit(front.addr, "/files/#activity").await;
         browser
             .until_true("document.querySelectorAll('#reactor-rows tr').length > 0")
             .await;

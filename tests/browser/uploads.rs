@@ -16,6 +16,12 @@ async fn choose(browser: &Browser, files: &[&std::path::Path]) {
     browser.type_into("#files", &paths.join("\n")).await;
 }
 
+/// How many uploads the server keeps that have not become values.
+pub(crate) fn uploads_at(server: &TestServer) -> usize {
+    let uploads = server.dir.path().join(".data-server/uploads");
+    std::fs::read_dir(uploads).map_or(0, Iterator::count)
+}
+
 #[test]
 fn an_upload_appears_in_a_second_window_without_a_reload() {
     browse(async |browser| {
@@ -39,7 +45,9 @@ fn an_upload_appears_in_a_second_window_without_a_reload() {
             .await
             .expect("the first");
         choose(browser, &[&file]).await;
-        browser.until_text("#uploads .fate", "stored").await;
+        browser
+            .until_text("#uploads-count", "1 of 1 uploaded")
+            .await;
         browser.until_keys(&["photo of a cat.bin"]).await;
         assert!(server.dir.read("photo of a cat.bin") == value);
 
@@ -75,8 +83,11 @@ fn several_files_and_one_of_40_mb_are_stored_as_they_are() {
         let files: Vec<_> = files.iter().map(std::path::PathBuf::as_path).collect();
         choose(browser, &files).await;
         browser
-            .until_true("document.querySelectorAll('#uploads .stored').length === 3")
+            .until_text("#uploads-count", "3 of 3 uploaded, 38.1 MiB")
             .await;
+        // What is done takes one line.
+        let rows = "document.getElementById('uploads-list').checkVisibility() || document.getElementById('uploads-progress').checkVisibility()";
+        assert_eq!(browser.eval(rows).await, false);
         for (name, value) in &values {
             assert!(server.dir.read(name) == *value, "{name}");
         }
@@ -101,12 +112,15 @@ fn an_upload_shows_its_progress_and_is_cancelled() {
         browser.visit(relay.addr, "/").await;
         choose(browser, &[&file]).await;
         browser
-            .until_true("document.querySelector('#uploads progress').value >= 8 * 2 ** 20")
+            .until_true("document.querySelector('#uploads li progress').value >= 8 * 2 ** 20")
             .await;
-        browser.until_text("#uploads .fate", "of 95.4 MiB").await;
+        browser.until_text("#uploads .fate", " % of 95.4 MiB").await;
+        browser
+            .until_text("#uploads-count", "0 of 1 uploaded, ")
+            .await;
         assert_eq!(
             browser
-                .eval("document.querySelector('#uploads progress').value < 1e8")
+                .eval("document.querySelector('#uploads li progress').value < 1e8")
                 .await,
             true
         );
@@ -114,18 +128,18 @@ fn an_upload_shows_its_progress_and_is_cancelled() {
         browser
             .click("#uploads button[aria-label='Cancel large.bin']")
             .await;
-        browser.until_text("#uploads .fate", "cancelled").await;
+        browser
+            .until_text("#uploads-count", "0 of 1 uploaded, 1 cancelled")
+            .await;
         // The server hears of it, and keeps nothing.
         relay.open();
-        eventually("the staging directory is empty", || {
-            std::fs::read_dir(server.dir.staging()).is_ok_and(|mut staged| staged.next().is_none())
-        });
+        eventually("no upload is left", || uploads_at(&server) == 0);
         server.dir.assert_holds(&[]);
 
         // The same file, not cancelled.
         choose(browser, &[&file]).await;
         browser
-            .until_text("#uploads li:nth-child(2) .fate", "stored")
+            .until_text("#uploads-count", "1 of 1 uploaded")
             .await;
         assert!(server.dir.read("large.bin") == pattern(3, LARGE));
     });
@@ -141,8 +155,18 @@ fn what_is_there_is_replaced_only_when_asked_for() {
         let (a, b) = (browser.file("a", "new a"), browser.file("b", "new b"));
         choose(browser, &[&a]).await;
         browser.until_text("#ask-title", "Replace a?").await;
+        // Of both it is said how long they are, and since when.
+        browser
+            .until_text("#ask-facts", "There now5 B, changed ")
+            .await;
+        browser
+            .until_text("#ask-facts", "Your file5 B, changed ")
+            .await;
+        assert_eq!(browser.text("#ask-no").await, "Keep what is there");
         browser.click("#ask-no").await;
-        browser.until_text("#uploads .fate", "left as it was").await;
+        browser
+            .until_text("#uploads-count", "0 of 1 uploaded, 1 left as it was")
+            .await;
         assert_eq!(server.dir.read("a"), b"old a");
 
         // One answer for both.
@@ -153,7 +177,7 @@ fn what_is_there_is_replaced_only_when_asked_for() {
         browser.click("#ask-all").await;
         browser.click("#ask-yes").await;
         browser
-            .until_true("document.querySelectorAll('#uploads .stored').length === 2")
+            .until_text("#uploads-count", "2 of 2 uploaded")
             .await;
         assert_eq!(
             (server.dir.read("a"), server.dir.read("b")),
@@ -173,7 +197,7 @@ fn what_is_there_is_replaced_only_when_asked_for() {
         assert_eq!(server.dir.read("b"), b"of another");
         browser.click("#ask-no").await;
         browser
-            .until_text("#uploads li:last-child .fate", "left as it was")
+            .until_text("#uploads-count", "1 left as it was")
             .await;
     });
 }
@@ -193,7 +217,7 @@ fn files_are_dropped_on_the_page() {
             .await;
         assert_eq!(done, true, "where to drop is shown, and no longer");
         browser
-            .until_true("document.querySelectorAll('#uploads .stored').length === 2")
+            .until_text("#uploads-count", "2 of 2 uploaded")
             .await;
         browser.until_keys(&["a ä?#%.txt", "x"]).await;
         assert_eq!(
@@ -219,7 +243,7 @@ fn a_refusal_is_shown_in_the_words_of_the_server() {
             browser
                 .until_text(
                     &fate,
-                    "not stored: not allowed: it takes the right to create here",
+                    "not uploaded: not allowed: it takes the right to create here",
                 )
                 .await;
         }
@@ -235,7 +259,10 @@ fn a_refusal_is_shown_in_the_words_of_the_server() {
         let name = "x".repeat(200) + &"é".repeat(20); // of 255 bytes for a file, and more for a key with its extension
         let add = "document.getElementById('uploads-clear').click() ?? (() => { const data = new DataTransfer(); data.items.add(new File(['x'], arguments[0])); \
                    document.body.dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true })); })()";
-        for (name, expected) in [("..".to_owned(), "bad key"), (name.repeat(2), "not stored")] {
+        for (name, expected) in [
+            ("..".to_owned(), "bad key"),
+            (name.repeat(2), "not uploaded"),
+        ] {
             browser.eval_with(add, vec![json!(name)]).await;
             browser.until_text("#uploads .failed .fate", expected).await;
         }

@@ -44,6 +44,7 @@ pub(in crate::http) fn authorize(
         Operation::Home(request) => authorize_page(&mut request.place.page, grant),
         Operation::Page(Page::Metrics, _) => need_any(grant, Right::Metrics, ""),
         Operation::Page(..)
+        | Operation::SignIn { .. }
         | Operation::Moved { .. }
         | Operation::Options { .. }
         | Operation::Upload(..)

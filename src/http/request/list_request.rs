@@ -4,10 +4,12 @@ use hyper::http::request::Parts;
 
 use crate::http::request::operation::{HomeRequest, Operation};
 use crate::http::request::rejection::Rejection;
+use crate::http::semantics::accept::content_coding;
 use crate::http::semantics::address::{depth, encoded, up};
 use crate::http::semantics::conditional::Preconditions;
 use crate::http::semantics::listing::{ListFormat, Place, Query};
 use crate::http::ui;
+use crate::store::Key;
 
 /// The listing of the keys that begin with `folder` and with the prefix of the query behind it. HTML is the page for those
 /// that prefer it, as browsers do, and for others an index of links.
@@ -23,11 +25,28 @@ pub(super) fn list(head: &Parts, folder: String) -> Result<Operation<'static>, R
         return Ok(Operation::Home(Box::new(HomeRequest {
             place,
             preconditions: Preconditions::of(&head.headers),
+            takes_gzip: content_coding(&head.headers, &["gzip"]).is_some(),
         })));
     }
     // The parameters of the next page would have it be JSON.
     place.is_format_told |= format == ListFormat::Html;
     Ok(Operation::List(Box::new(place)))
+}
+
+/// What the links of the page ask for by which a person signs in and out; `None` where it is none of them.
+pub(super) fn session(head: &Parts) -> Option<Result<Operation<'static>, Rejection>> {
+    let mut query = form_urlencoded::parse(head.uri.query()?.as_bytes());
+    match query.next()? {
+        (name, _) if name == "sign-out" => Some(Err(Rejection::SignedOut)),
+        (name, folder) if name == "sign-in" => {
+            // What is no folder leads to the root.
+            let is_folder = folder.ends_with('/') && Key::new(format!("{folder}k")).is_ok();
+            let folder = if is_folder { &*folder } else { "" };
+            let to = format!("./{}", encoded(folder));
+            Some(Ok(Operation::SignIn { to }))
+        }
+        _ => None,
+    }
 }
 
 /// Whether a `/` of the address is encoded. The links of HTML are relative, so it has one address, in which none is.

@@ -51,6 +51,10 @@ pub(in crate::http) enum Operation<'a> {
     List(Box<Place>),
     /// Answer the page for browsers.
     Home(Box<HomeRequest>),
+    /// Have the client say who it is, and lead it to this address.
+    SignIn {
+        to: String,
+    },
     /// Say that the page for browsers is at this address.
     Moved {
         to: String,
@@ -81,6 +85,8 @@ pub(in crate::http) struct GetOptions {
 pub(in crate::http) struct HomeRequest {
     pub(in crate::http) place: Place,
     pub(in crate::http) preconditions: Option<Preconditions>,
+    /// The client takes it compressed.
+    pub(in crate::http) takes_gzip: bool,
 }
 
 /// On what options a body is to be stored.
@@ -105,6 +111,8 @@ pub(in crate::http) struct PutOptions {
 pub(in crate::http) struct ResponseContext {
     /// Errors as `application/problem+json`.
     pub(in crate::http) problem: bool,
+    /// Errors as a page, for a browser that asks for something so far below the root.
+    pub(in crate::http) page: Option<usize>,
     /// By a client of another store, which shows its user no line of text.
     pub(in crate::http) of_store: bool,
     /// Who asks, where that matters.
@@ -124,6 +132,8 @@ pub(in crate::http) struct ResponseContext {
 /// How far a form came. Keys are as they stand in paths.
 #[derive(Clone, Debug, Default)]
 pub(in crate::http) struct FormProgress {
+    /// Where its files go.
+    pub(in crate::http) folder: String,
     /// The file that was not stored.
     pub(in crate::http) file: Option<String>,
     pub(in crate::http) stored: Vec<String>,
@@ -181,6 +191,7 @@ impl Operation<'_> {
             },
             Self::List(place) => Operation::List(place),
             Self::Home(request) => Operation::Home(request),
+            Self::SignIn { to } => Operation::SignIn { to },
             Self::Moved { to } => Operation::Moved { to },
             Self::Options { preflight, of } => Operation::Options { preflight, of },
             Self::Upload(id, request) => Operation::Upload(id, request),

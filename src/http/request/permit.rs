@@ -21,6 +21,10 @@ pub(super) fn link_kind(method: &Method) -> Option<LinkKind> {
 pub(super) fn permit(intent: &mut Intent<'_>, proof: &Proof) -> Result<(), Denied> {
     let grant = &proof.subject.grant;
     match intent {
+        // The answer to one who has proved nothing asks for a proof, whatever the right.
+        Intent::Operation(Operation::SignIn { .. }) if proof.subject.is_anonymous => {
+            Err(Denied(Right::List))
+        }
         Intent::Operation(operation) => authorize(operation, grant),
         Intent::Watch(request) => authorize_watch(request, grant),
         Intent::Prove(_) => Ok(()),

@@ -73,6 +73,8 @@ pub(in crate::http) enum Rejection {
     BadWatchRequest(#[from] BadWatchRequest),
     #[error("who asks? send a token or a name and a password that this server knows")]
     Unauthenticated { realm: Box<str> },
+    #[error("you are signed out")]
+    SignedOut,
     #[error("the client certificate of this connection has ended: connect again with a valid one")]
     CertificateEnded,
     #[error("not allowed: it takes the right to {} here", .0.name())]

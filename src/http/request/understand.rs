@@ -16,7 +16,7 @@ use crate::http::guard::{Guard, Identified};
 use crate::http::request::authorize::{Denied, is_open};
 use crate::http::request::common_headers::CommonHeaders;
 use crate::http::request::form::FormRequest;
-use crate::http::request::list_request::list;
+use crate::http::request::list_request::{list, session};
 use crate::http::request::operation::{GetOptions, Intent, Operation, PutOptions, ResponseContext};
 use crate::http::request::other_store;
 use crate::http::request::page::{MetricsFormat, Target};
@@ -27,8 +27,10 @@ use crate::http::request::signed_link::signed_link;
 use crate::http::request::uploads::{Creation, UploadRequest, upload};
 use crate::http::request::watch_request::WatchRequest;
 use crate::http::semantics::accept::prefers_problem;
+use crate::http::semantics::address::depth;
 use crate::http::semantics::conditional::Preconditions;
 use crate::http::service_config::{Routes, ServiceConfig};
+use crate::http::ui;
 use crate::store::UploadId;
 
 /// Understands `head`, of `client`; `len` is the body's length where the framing tells it. Whom the request is of, `guard`
@@ -45,6 +47,8 @@ pub(in crate::http) fn understand<'a>(
     let origin = || allowed_origin(&head.headers, config);
     let mut context = ResponseContext {
         problem: common.problem && prefers_problem(&head.headers),
+        page: (common.by_browser && !config.compat && ui::is_preferred(&head.headers))
+            .then(|| depth(head.uri.path())),
         of_store: common.of_store || other_store::is_signed(common.presented),
         proof: None,
         varies: !config.allowed.origins.is_empty(),
@@ -225,6 +229,11 @@ fn get<'a>(
 ) -> Result<Operation<'a>, Rejection> {
     match head.uri.path() {
         "/" if config.compat => Err(Rejection::NoSuchPath),
+        "/" if config.authorizes
+            && let Some(operation) = session(head) =>
+        {
+            operation
+        }
         "/" => list(head, String::new()),
         path => {
             if !config.compat

@@ -82,6 +82,7 @@ mod tests {
             }];
             let file = Some(key("out/c"));
             told(&Outcome::FormHalted(Box::new(FormHalted {
+                folder: String::new(),
                 file,
                 stored,
                 why,

@@ -44,6 +44,7 @@ pub(super) fn lead_to_folder(headers: &mut HeaderMap, folder: &str) {
 pub(super) fn halted(form: FormHalted, context: &ResponseContext) -> (Outcome, ResponseContext) {
     let key = |file: StoredFile| encoded(file.key.as_str()).to_string();
     let progress = FormProgress {
+        folder: encoded(&form.folder).to_string(),
         file: form.file.map(|key| encoded(key.as_str()).to_string()),
         stored: form.stored.into_iter().map(key).collect(),
     };

@@ -160,6 +160,7 @@ pub(in crate::http) struct FormStored {
 /// A form whose files were stored up to one.
 #[derive(Debug)]
 pub(in crate::http) struct FormHalted {
+    pub(in crate::http) folder: String,
     /// The file that was not stored, if the form had come to one.
     pub(in crate::http) file: Option<Key<'static>>,
     pub(in crate::http) stored: Vec<StoredFile>,

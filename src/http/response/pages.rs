@@ -1,8 +1,8 @@
 //! Headers of listings and pages, and of redirects.
 
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, LINK, LOCATION,
-    VARY,
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue,
+    LINK, LOCATION, VARY,
 };
 
 use crate::http::response::plain::{TEXT, put};
@@ -45,8 +45,16 @@ pub(super) fn describe_own(headers: &mut HeaderMap, media_type: &'static str) {
 }
 
 /// Describes the page for browsers in `headers`, and the `next` one.
-pub(super) fn describe_page(headers: &mut HeaderMap, etag: &str, next: Option<String>) {
+pub(super) fn describe_page(
+    headers: &mut HeaderMap,
+    etag: &str,
+    is_gzip: bool,
+    next: Option<String>,
+) {
     headers.extend(ui::headers(etag));
+    if is_gzip {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
     if let Some(next) = next {
         put(headers, LINK, next);
     }

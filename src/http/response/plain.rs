@@ -2,12 +2,16 @@
 
 use std::fmt::Display;
 
-use hyper::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{
+    CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName,
+    HeaderValue,
+};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 
 use crate::http::request::operation::{FormProgress, ResponseContext};
 use crate::http::response::body::Body;
+use crate::http::ui::{FAILURE_POLICY, FailedForm, Failure};
 
 /// The media type of a line for people.
 pub(super) const TEXT: &str = "text/plain; charset=utf-8";
@@ -59,6 +63,9 @@ pub(super) fn problem_with(
         "urn:data-server:problem:"
     };
     let form = context.form.as_deref();
+    if let Some(depth) = context.page {
+        return failure_page(status, name, &why.to_string(), depth, form);
+    }
     let why = form.map_or_else(|| why.to_string(), |form| progress(&why, form));
     let (media_type, text) = if context.problem {
         let problem = Problem {
@@ -83,6 +90,35 @@ pub(super) fn store_error(status: StatusCode, why: impl Display) -> Response<Bod
     let why = quick_xml::escape::escape(&why);
     let text = format!("<Error><Code>NotImplemented</Code><Message>{why}</Message></Error>");
     error(status, "application/xml", text)
+}
+
+/// The same for a person.
+fn failure_page(
+    status: StatusCode,
+    name: &str,
+    why: &str,
+    depth: usize,
+    form: Option<&FormProgress>,
+) -> Response<Body> {
+    let form = form.map(|form| FailedForm {
+        folder: &form.folder,
+        file: form.file.as_deref(),
+        stored: &form.stored,
+    });
+    let failure = Failure {
+        status: status.as_u16(),
+        name,
+        why,
+        depth,
+        form,
+    };
+    let mut response = error(status, "text/html; charset=utf-8", failure.page());
+    put(
+        response.headers_mut(),
+        CONTENT_SECURITY_POLICY,
+        FAILURE_POLICY.clone(),
+    );
+    response
 }
 
 fn error(status: StatusCode, media_type: &'static str, text: String) -> Response<Body> {

@@ -31,6 +31,9 @@ pub(super) const TOO_MANY_FAILURES: &str = "too-many-failures";
 pub(super) const CROSS_SITE: &str = "cross-site";
 pub(super) const FOREIGN_ORIGIN: &str = "foreign-origin";
 
+/// A browser forgets the password that is answered so: no challenge takes it, and none has it ask for another.
+const SIGNED_OUT: HeaderValue = HeaderValue::from_static("Bearer realm=\"signed out\"");
+
 /// What may be done.
 fn methods(of: Target, config: &ServiceConfig) -> HeaderValue {
     HeaderValue::from_static(match (of, config.read_only) {
@@ -82,6 +85,9 @@ pub(super) fn explain(headers: &mut HeaderMap, why: &Rejection, config: &Service
         }
         Rejection::NotPartialUpload => uploads::accept_parts(headers),
         Rejection::Unauthenticated { realm } => challenge(headers, realm),
+        Rejection::SignedOut => {
+            headers.insert(WWW_AUTHENTICATE, SIGNED_OUT);
+        }
         Rejection::TooManyFailures { retry_after } => {
             headers.insert(RETRY_AFTER, (*retry_after).into());
         }

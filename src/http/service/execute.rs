@@ -226,7 +226,7 @@ impl Handler {
             }
             Operation::List(place) => self.list(*place).await,
             Operation::Home(request) => self.home(*request, proof).await,
-            Operation::Moved { to } => Ok(Outcome::Moved { to }),
+            Operation::Moved { to } | Operation::SignIn { to } => Ok(Outcome::Moved { to }),
             Operation::Options { preflight, of } => Ok(Outcome::Options { preflight, of }),
             Operation::Page(page, format) => {
                 Ok(Outcome::Page(self.admin.answer(page, format).await))

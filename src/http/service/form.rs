@@ -58,6 +58,7 @@ impl Handler {
                 wants_page: request.wants_page,
             })),
             Err(why) => Err(Outcome::FormHalted(Box::new(FormHalted {
+                folder: upload.state.folder().to_owned(),
                 file: upload.file,
                 stored: upload.stored,
                 why,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::http::exchange::proven::Proof;
+use crate::http::exchange::proven::{By, Proof};
 use crate::http::request::authorize::authorize_page;
 use crate::http::request::operation::HomeRequest;
 use crate::http::request::rejection::Rejection;
@@ -68,7 +68,10 @@ impl Handler {
     ) -> Result<Outcome, Outcome> {
         let page = &request.place.page;
         let grant = proof.map(|proof| &proof.subject.grant);
-        let rights = PageRights::new(grant, self.config.read_only);
+        let mut rights = PageRights::new(grant, self.config.read_only);
+        if let Some(proof) = proof {
+            rights = rights.of(&proof.subject, proof.by == By::Basic);
+        }
         match &*self.store {
             Store::Directory(directory) => {
                 let listing = directory.list(page.clone()).await?;
@@ -92,7 +95,7 @@ impl Handler {
             ListFormat::Text => text(listing),
             ListFormat::Html => ui::index(&place, listing),
         };
-        let text = self.written(listing, render).await?;
+        let text = self.written(listing, false, render).await?;
         Ok(Outcome::Listed { text, format, next })
     }
 
@@ -105,11 +108,20 @@ impl Handler {
         let HomeRequest {
             place,
             preconditions,
+            takes_gzip,
         } = request;
         let next = place.next_link(&listing);
-        let render = move |listing: &Listing<V>| ui::document(&place, listing, &rights);
-        let document = self.written(listing, render).await?;
-        let is_known = ui::is_known(preconditions.as_ref(), &document.etag);
+        let render = move |listing: &Listing<V>| {
+            let document = ui::document(&place, listing, &rights);
+            let document = if takes_gzip {
+                document.compressed()
+            } else {
+                document
+            };
+            let is_known = ui::is_known(preconditions.as_ref(), &document.etag);
+            (document, is_known)
+        };
+        let (document, is_known) = self.written(listing, takes_gzip, render).await?;
         Ok(Outcome::Home {
             is_known: is_known.map_err(Rejection::from)?,
             document,
@@ -117,13 +129,14 @@ impl Handler {
         })
     }
 
-    /// What `render` makes of `listing`.
+    /// What `render` makes of `listing`, which may take long whatever is in it.
     async fn written<V: Send + Sync + 'static, T: Send + 'static>(
         &self,
         listing: Arc<Listing<V>>,
+        takes_long: bool,
         render: impl FnOnce(&Listing<V>) -> T + Send + 'static,
     ) -> Result<T, Error> {
-        if listing.keys.len() + listing.folders.len() <= WRITTEN_AT_ONCE {
+        if !takes_long && listing.keys.len() + listing.folders.len() <= WRITTEN_AT_ONCE {
             return Ok(render(&listing));
         }
         let render = move || Ok(render(&listing));

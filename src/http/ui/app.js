@@ -5,6 +5,7 @@
   document.documentElement.classList.add("scripted");
 
   const DEBOUNCE = 200;
+  const isActivity = () => location.hash === "#activity";
 
   /** Shows a place, and has the address tell it. */
   function go(next, isNew) {
@@ -22,11 +23,15 @@
     else Keys.load();
   }
 
-  // A link to a folder is followed here, unless it is for another tab or window.
+  // A link to a folder or to a file is followed here, unless it is for another tab or window.
   document.addEventListener("click", (event) => {
-    const link = event.target.closest("a[data-folder]");
+    const link = event.target.closest("a[data-folder], a[data-key]");
     if (!link || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
+    if ("key" in link.dataset) {
+      Preview.open(link.dataset.key);
+      return;
+    }
     find.value = "";
     go(Place.of(link.dataset.folder), true);
     window.scrollTo(0, 0);
@@ -44,8 +49,8 @@
 
   function search() {
     clearTimeout(typing);
-    const prefix = find.value;
-    if (prefix !== Keys.place().prefix) go({ ...Keys.place(), prefix, after: "", back: [] }, false);
+    const { folder, find: before } = Keys.place();
+    if (find.value !== before) go({ ...Place.of(folder), find: find.value }, false);
   }
 
   function page(next) {
@@ -57,37 +62,39 @@
 
   window.addEventListener("popstate", () => {
     const next = Place.here();
-    if (Place.address(next) === Place.address(Keys.place())) return; // the view changed, not the place
-    find.value = next.prefix;
-    turnTo(next);
+    if (Place.address(next) !== Place.address(Keys.place())) {
+      find.value = next.find;
+      turnTo(next);
+    }
+    Preview.follow(Place.viewed());
   });
 
   function view() {
-    const isReactors = location.hash === "#reactors";
-    $("keys-view").hidden = isReactors;
-    $("reactors-view").hidden = !isReactors;
-    for (const [id, isCurrent] of [["to-keys", !isReactors], ["to-reactors", isReactors]]) {
+    $("keys-view").hidden = isActivity();
+    $("reactors-view").hidden = !isActivity();
+    for (const [id, isCurrent] of [["to-keys", !isActivity()], ["to-reactors", isActivity()]]) {
       if (isCurrent) $(id).setAttribute("aria-current", "page");
       else $(id).removeAttribute("aria-current");
     }
     title();
-    Reactors.show(isReactors);
+    Reactors.show(isActivity());
   }
 
   function title() {
-    const what = location.hash === "#reactors" ? "Reactors" : shown(Keys.place().folder);
+    const what = isActivity() ? "Activity" : shown(Keys.place().folder);
     document.title = what ? `${what} – data-server` : "data-server";
   }
   window.addEventListener("hashchange", view);
 
   Reactors.isThere().then((isThere) => {
-    $("views").hidden = !isThere && location.hash !== "#reactors";
+    $("views").hidden = !isThere && !isActivity();
   });
   const first = Place.here();
-  find.value = first.prefix;
+  find.value = first.find;
   Keys.setPlace(first);
   Place.crumbs(first);
   Files.offer(first.folder);
   Live.begin();
   view();
+  Preview.follow(Place.viewed());
 })();

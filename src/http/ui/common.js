@@ -59,7 +59,8 @@ const plural = (count, thing) => (count === 1 ? `1 ${thing}` : `${Format.exact.f
 const Format = {
   exact: new Intl.NumberFormat(),
   day: new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" }),
-  hour: new Intl.DateTimeFormat(undefined, { timeStyle: "medium" }),
+  date: new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }),
+  full: new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" }),
 
   /** Three digits at least where there are that many, and a prefix of 1024. */
   size(bytes) {
@@ -72,9 +73,20 @@ const Format = {
 
   bytes: (count) => plural(count, "byte"),
 
-  time(date) {
-    const today = date.toDateString() === new Date().toDateString();
-    return (today ? Format.hour : Format.day).format(date);
+  /** How long ago, for the last week; before that, the day. */
+  ago(date) {
+    const seconds = (Date.now() - date) / 1000;
+    if (seconds < -60 || seconds >= 7 * 86_400) return Format.date.format(date);
+    if (seconds < 45) return "just now";
+    if (seconds < 3_570) return `${Math.max(1, Math.round(seconds / 60))} min ago`;
+    if (seconds < 84_600) return `${Math.round(seconds / 3_600)} h ago`;
+    return `${plural(Math.round(seconds / 86_400), "day")} ago`;
+  },
+
+  /** How long something takes, roughly. */
+  duration(seconds) {
+    if (seconds < 60) return `${Math.max(1, Math.round(seconds))} s`;
+    return seconds < 5_400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3_600).toFixed(1)} h`;
   },
 };
 
@@ -102,15 +114,19 @@ function ask(question) {
   return answer;
 }
 
-function askNow({ title, text, yes, offerAll = false, settled = () => null }) {
+function askNow({ title, text, facts = [], yes, no = "Cancel", all = "", settled = () => null }) {
   const known = settled();
   if (known) return known;
   const dialog = $("ask");
   $("ask-title").textContent = title;
   $("ask-text").textContent = text;
+  $("ask-facts").replaceChildren(...facts.flatMap(([term, fact]) => [make("dt", {}, term), make("dd", {}, fact)]));
+  $("ask-facts").hidden = facts.length === 0;
   $("ask-yes").textContent = yes;
+  $("ask-no").textContent = no;
   $("ask-all").checked = false;
-  $("ask-all-line").hidden = !offerAll;
+  $("ask-all-text").textContent = all;
+  $("ask-all-line").hidden = !all;
   return new Promise((resolve) => {
     let isYes = false;
     $("ask-yes").onclick = () => {
@@ -132,17 +148,40 @@ class Refused extends Error {
   }
 }
 
+/** An address, absolute: what is relative to a document whose address has a name and a password would have them too, and
+ * browsers fetch no such address. */
+const absolute = (address) => new URL(address, location.origin).href;
+
 /** A request. Throws `Refused` for an answer that is no success, with status 0 when there is none. */
 async function request(address, options = {}) {
   let answer;
   try {
-    answer = await fetch(address, { cache: "no-store", ...options });
+    answer = await fetch(absolute(address), { cache: "no-store", ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refused(0, "the server cannot be reached");
   }
   if (!answer.ok) throw new Refused(answer.status, await answer.text().catch(() => ""));
   return answer;
+}
+
+/** What the server says to caches of a listing, and of each value that was stored without a Cache-Control. */
+let cacheControl = "";
+
+/** A page of the listing below a folder. */
+async function list(folder, query, signal) {
+  const answer = await request(`${path(folder)}?${new URLSearchParams(query)}`, { headers: { Accept: "application/json" }, signal });
+  cacheControl = answer.headers.get("Cache-Control") ?? "";
+  return answer.json();
+}
+
+/** The fields that are kept with a value, from an answer with it, to be stored again; but for the coding. The Cache-Control of
+ * all values is the server's, not the value's: it is sent empty then, which counts as absent. Browsers would send one of
+ * their own. */
+function storedFields(headers) {
+  const kept = ["Content-Type", "Content-Language", "Content-Disposition"].filter((name) => headers.has(name));
+  const own = headers.get("Cache-Control") ?? "";
+  return { ...Object.fromEntries(kept.map((name) => [name, headers.get(name)])), "Cache-Control": own === cacheControl ? "" : own };
 }
 
 /** The coding that a value is stored in, by the headers of an answer with it; `null` for none. One that is for the way alone

@@ -5,11 +5,11 @@
 
 use std::fmt::Write as _;
 
-use crate::http::semantics::address::encoded;
+use crate::http::semantics::address::{encoded, up};
 use crate::http::semantics::listing::{Item, Listed, Place, items};
 use crate::http::ui::frame::Slots;
 use crate::http::ui::markup::{Attribute, Size, Text};
-use crate::http::ui::rights::PageRights;
+use crate::http::ui::rights::{PageClient, PageRights};
 use crate::store::Listing;
 
 /// About as many bytes as a row takes.
@@ -24,7 +24,7 @@ pub(super) fn slots<V: Listed>(place: &Place, listing: &Listing<V>, rights: &Pag
         format!("<a class=\"button for-plain\" rel=\"next\" href=\"?{query}\">Next</a>")
     });
     let empty = if is_empty {
-        empty(place)
+        empty(place, rights)
     } else {
         String::new()
     };
@@ -40,6 +40,7 @@ pub(super) fn slots<V: Listed>(place: &Place, listing: &Listing<V>, rights: &Pag
         },
         empty,
         rights: Attribute(&rights.json()).to_string(),
+        account: account(folder, rights),
         is_root: folder.is_empty(),
         is_empty,
     }
@@ -57,7 +58,7 @@ fn crumbs(folder: &str) -> String {
     let names = || folder.split_terminator('/');
     let depth = names().count();
     let mut crumbs = String::new();
-    for (at, name) in ["Root"].into_iter().chain(names()).enumerate() {
+    for (at, name) in ["Files"].into_iter().chain(names()).enumerate() {
         let (up, current) = match depth - at {
             0 => ("./".to_owned(), " aria-current=\"page\""),
             above => ("../".repeat(above), ""),
@@ -69,11 +70,13 @@ fn crumbs(folder: &str) -> String {
 }
 
 fn rows<V: Listed>(folder: &str, listing: &Listing<V>) -> String {
-    let items = items(listing);
+    let mut items = items(listing);
     let mut rows = String::with_capacity(ROW * (items.len() + 1));
     if !folder.is_empty() {
         row::<V>(&mut rows, "../", &"../", None);
     }
+    // Folders first. The sort is stable: each kind stays in byte order.
+    items.sort_by_key(|item| item.value.is_some());
     for Item { text, value } in items {
         let name = text.strip_prefix(folder).unwrap_or(text);
         row(&mut rows, name, &encoded(name), value);
@@ -119,12 +122,40 @@ fn form(folder: &str) -> String {
     )
 }
 
-fn empty(place: &Place) -> String {
+/// Who is signed in, or a way to be. The address of the way is that of the root, as browsers send a password for what is
+/// below the address that asked for it (RFC 7617, section 2.2).
+fn account(folder: &str, rights: &PageRights) -> String {
+    let root = up(folder.matches('/').count());
+    let root = if root.is_empty() { "./" } else { &root };
+    match rights.client() {
+        PageClient::Anyone => String::new(),
+        PageClient::Anonymous => {
+            let folder = encoded(folder);
+            format!(
+                "<p class=\"account\"><a class=\"button\" id=\"sign-in\" href=\"{root}?sign-in={folder}\">Sign in</a></p>"
+            )
+        }
+        PageClient::Named { name, signs_out } => {
+            let sign_out = if *signs_out {
+                format!("<a class=\"button\" id=\"sign-out\" href=\"{root}?sign-out\">Sign out</a>")
+            } else {
+                String::new()
+            };
+            let name = Text(name);
+            format!(
+                "<p class=\"account\"><span><span class=\"unseen\">Signed in as </span>{name}</span>{sign_out}</p>"
+            )
+        }
+    }
+}
+
+fn empty(place: &Place, rights: &PageRights) -> String {
     let prefix = place.page.prefix.strip_prefix(&place.folder);
     match prefix.unwrap_or_default() {
-        "" if place.page.after.is_empty() => "No keys yet".to_owned(),
-        "" => "No more keys".to_owned(),
-        prefix => format!("No key begins with \u{201c}{}\u{201d}", Text(prefix)),
+        "" if !place.page.after.is_empty() => "No more files".to_owned(),
+        "" if !rights.may_list(&place.folder) => "Nothing that you may see here".to_owned(),
+        "" => "No files yet".to_owned(),
+        prefix => format!("No name begins with \u{201c}{}\u{201d}", Text(prefix)),
     }
 }
 
@@ -185,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_folders_are_rows_in_byte_order() {
+    fn folders_are_the_first_rows_and_each_kind_is_in_byte_order() {
         let keys = [
             ("a/b-c", 0, 0),
             ("a/b:c", 1500, 1_795_353_000 * SECOND + 999_999_999),
@@ -194,8 +225,8 @@ mod tests {
         let page = page(&place("a/", ""), &listing(&keys, &["a/b/"], None));
         let expected = [
             row("../", "../", None),
-            row("b-c", "b-c", Some((0, "1970-01-01T00:00:00Z"))),
             row("b/", "b/", None),
+            row("b-c", "b-c", Some((0, "1970-01-01T00:00:00Z"))),
             row("b%3Ac", "b:c", Some((1500, "2026-11-22T13:10:00Z"))),
             row(
                 "%C3%A9%20%3Cb%3E",
@@ -215,7 +246,7 @@ mod tests {
     fn the_folders_above_are_links_up_to_the_root() {
         let none = listing(&[], &[], None);
         let folder = page(&place("a/<b>/", ""), &none);
-        let expected = [("../../", "Root"), ("../", "a"), ("./", "<b>")];
+        let expected = [("../../", "Files"), ("../", "a"), ("./", "<b>")];
         let expected = expected.map(|(href, text)| (href.to_owned(), text.to_owned()));
         assert_eq!(folder.crumbs(), expected);
         assert!(!is_hidden(&folder, "crumbs"));
@@ -238,9 +269,9 @@ mod tests {
             assert_eq!(found.next().as_deref(), Some(next));
         }
         for (query, sentence) in [
-            ("", "No keys yet"),
-            ("after=a%2Fb", "No more keys"),
-            ("prefix=%3Cb%3E", "No key begins with \u{201c}<b>\u{201d}"),
+            ("", "No files yet"),
+            ("after=a%2Fb", "No more files"),
+            ("prefix=%3Cb%3E", "No name begins with \u{201c}<b>\u{201d}"),
         ] {
             let found = page(&place("a/", query), &listing(&[], &[], None));
             assert_eq!(found.element("empty-title").text, sentence);

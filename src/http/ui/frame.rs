@@ -5,10 +5,15 @@
 //! a key or an error that became markup would still do nothing.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::sync::LazyLock;
 
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD, Engine as _};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use sha2::{Digest as _, Sha256};
+
+use crate::http::semantics::coding::{Coding, variant};
 
 const HTML: &str = include_str!("index.html");
 const STYLES: &[(&str, &str)] = &[
@@ -21,14 +26,19 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("place.js", include_str!("place.js")),
     ("rows.js", include_str!("rows.js")),
     ("order.js", include_str!("order.js")),
+    ("search.js", include_str!("search.js")),
     ("picked.js", include_str!("picked.js")),
     ("removal.js", include_str!("removal.js")),
     ("keys.js", include_str!("keys.js")),
     ("live.js", include_str!("live.js")),
+    ("unfinished.js", include_str!("unfinished.js")),
+    ("sending.js", include_str!("sending.js")),
     ("uploads.js", include_str!("uploads.js")),
     ("files.js", include_str!("files.js")),
     ("rename.js", include_str!("rename.js")),
     ("preview.js", include_str!("preview.js")),
+    ("edit.js", include_str!("edit.js")),
+    ("keyboard.js", include_str!("keyboard.js")),
     ("metrics.js", include_str!("metrics.js")),
     ("reactors.js", include_str!("reactors.js")),
     ("app.js", include_str!("app.js")),
@@ -59,13 +69,15 @@ pub(super) struct Slots {
     pub(super) empty: String,
     /// What the client may do, as the value of an attribute.
     pub(super) rights: String,
+    /// Who the client is, or how it says so, where that matters.
+    pub(super) account: String,
     pub(super) is_root: bool,
     pub(super) is_empty: bool,
 }
 
 impl Slots {
     /// Each slot by its name in the frame.
-    fn named(&self) -> [(&'static str, &str); 9] {
+    fn named(&self) -> [(&'static str, &str); 10] {
         let hidden = |is_hidden| if is_hidden { " hidden" } else { "" };
         [
             ("title", &self.title),
@@ -75,6 +87,7 @@ impl Slots {
             ("form", &self.form),
             ("empty", &self.empty),
             ("rights", &self.rights),
+            ("account", &self.account),
             ("hidden-at-root", hidden(self.is_root)),
             ("hidden-with-rows", hidden(!self.is_empty)),
         ]
@@ -86,6 +99,26 @@ impl Slots {
 pub(in crate::http) struct Document {
     pub(in crate::http) html: Vec<u8>,
     pub(in crate::http) etag: String,
+    pub(in crate::http) is_gzip: bool,
+}
+
+impl Document {
+    /// The page in gzip, which is another representation of it. That takes milliseconds.
+    pub(in crate::http) fn compressed(self) -> Self {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        let encoded = encoder
+            .write_all(&self.html)
+            .and_then(|()| encoder.finish());
+        match encoded {
+            Ok(html) => Self {
+                etag: variant(&self.etag, Coding::Gzip),
+                is_gzip: true,
+                html,
+            },
+            // Writing to a Vec does not fail.
+            Err(_) => self,
+        }
+    }
 }
 
 impl Frame {
@@ -139,6 +172,7 @@ impl Frame {
         Document {
             html,
             etag: format!("\"{}\"", BASE64_URL_SAFE_NO_PAD.encode(digest)),
+            is_gzip: false,
         }
     }
 }
@@ -179,6 +213,7 @@ mod tests {
             form: "F".into(),
             empty: "E".into(),
             rights: "M".into(),
+            account: "A".into(),
             is_root: true,
             is_empty: true,
         }
@@ -223,6 +258,7 @@ mod tests {
             tag(|slots| slots.form.push('x')),
             tag(|slots| slots.empty.push('x')),
             tag(|slots| slots.rights.push('x')),
+            tag(|slots| slots.account.push('x')),
             tag(|slots| slots.is_root = false),
             tag(|slots| slots.is_empty = false),
             // What moves from one slot to the next.
@@ -231,6 +267,6 @@ mod tests {
         assert_eq!(tags[0], FRAME.fill(&slots()).etag);
         tags.sort();
         tags.dedup();
-        assert_eq!(tags.len(), 11);
+        assert_eq!(tags.len(), 12);
     }
 }

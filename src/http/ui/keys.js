@@ -1,5 +1,5 @@
-// One page of the listing of a folder: its keys and folders in byte order, read from the server and kept up to date.
-// `rows.js` shows them.
+// One page of the listing of a folder, or what a search finds in it: files and folders in byte order, read from the server
+// and kept up to date. `rows.js` shows them.
 "use strict";
 
 const Keys = (() => {
@@ -10,14 +10,14 @@ const Keys = (() => {
   let listed = place;
   /** What is shown, in byte order. A folder has a key that ends with a slash, and nothing else. */
   let entries = [];
+  /** The same in the order that is shown. */
+  let arranged = entries;
   /** Whether there is more after what is shown. */
   let hasMore = false;
   let loading = null;
   /** How long the server took for the last page, in milliseconds. */
   let cost = 0;
   let refreshTimer = 0;
-  /** What the server says to caches of a listing, and of each value that was stored without a Cache-Control. */
-  let cacheControl = "";
 
   /** Reads the page anew. Resolves to whether the server answered, or `null` when another load took its place. */
   async function load({ isQuiet = false } = {}) {
@@ -30,21 +30,16 @@ const Keys = (() => {
     $("keys").setAttribute("aria-busy", "true");
     const begun = performance.now();
     try {
-      const query = new URLSearchParams({ prefix: wanted.prefix, after: wanted.after, limit: wanted.limit, delimiter: "/" });
-      const answer = await request(`${path(wanted.folder)}?${query}`, { headers: { Accept: "application/json" }, signal: mine.signal });
-      const page = await answer.json();
+      const found = wanted.find ? { entries: await Search.run(wanted, mine.signal), hasMore: false } : await readPage(wanted, mine.signal);
       if (wanted !== place) return null;
       listed = wanted;
-      cacheControl = answer.headers.get("Cache-Control") ?? "";
-      const folders = page.prefixes.map((key) => ({ key, isFolder: true }));
-      entries = [...page.keys, ...folders].sort((a, b) => compare(a.key, b.key));
-      hasMore = page.next !== null;
+      ({ entries, hasMore } = found);
       show();
       if (!isQuiet) say(summary());
       return true;
     } catch (error) {
       if (loading !== mine) return null;
-      if (error.status > 0) note(`The keys could not be listed: ${error.message}`, true);
+      if (error.status > 0) note(`The files could not be listed: ${error.message}`, true);
       return error.status > 0;
     } finally {
       if (loading === mine) {
@@ -55,40 +50,62 @@ const Keys = (() => {
     }
   }
 
+  async function readPage({ folder, prefix, after, limit }, signal) {
+    const page = await list(folder, { prefix, after, limit, delimiter: "/" }, signal);
+    const folders = page.prefixes.map((key) => ({ key, isFolder: true }));
+    return { entries: [...page.keys, ...folders].sort((a, b) => compare(a.key, b.key)), hasMore: page.next !== null };
+  }
+
   /** Reads the page anew soon, once for all who ask until then, and the later the more that costs. */
   function refresh() {
     refreshTimer ||= setTimeout(() => load({ isQuiet: true }), Math.max(REFRESH, 20 * cost));
   }
 
   function show(how) {
-    Rows.show(listed, Order.arrange(entries, !hasMore && listed.after === ""), how);
+    arranged = Order.arrange(entries, !hasMore && listed.after === "");
+    Rows.show(listed, arranged, how);
     Picked.keep(entries);
     const isEmpty = entries.length === 0;
+    const isSearch = listed.find !== "";
     $("empty").hidden = !isEmpty;
     $("empty-title").textContent = emptiness();
-    const isHint = !listed.prefix && !listed.after && Rights.hasIn("create", listed.folder);
-    $("empty-hint").textContent = !isHint ? "" : `Drop files here, or: curl -T file ${location.origin}${path(listed.folder)}key`;
-    $("count").textContent = isEmpty ? "" : `${count()}${hasMore || listed.after ? " on this page" : ""}`;
-    $("previous").disabled = listed.after === "";
-    $("next").disabled = !hasMore;
+    $("empty-hint").textContent = hint();
+    $("prefix").hidden = listed.prefix === "" || isSearch;
+    $("prefix-text").textContent = `Only names that begin with “${shown(listed.prefix)}”.`;
+    const all = { href: path(listed.folder), "data-folder": listed.folder };
+    for (const [name, value] of Object.entries(all)) $("prefix-all").setAttribute(name, value);
+    const extent = isSearch ? `found, ${Search.extent()}` : hasMore || listed.after ? "on this page" : "";
+    $("count").textContent = isEmpty && !isSearch ? "" : `${count()} ${extent}`.trim();
+    $("search-on").hidden = !isSearch || Search.isWhole();
+    $("previous").hidden = listed.after === "";
+    $("next").hidden = !hasMore;
+    Preview.outline();
   }
 
   function emptiness() {
     const where = listed.folder ? ` in ${shown(listed.folder)}` : "";
-    if (listed.prefix) return `No key${where} begins with “${shown(listed.prefix)}”`;
-    return listed.after ? "No more keys" : `No keys${where} yet`;
+    if (listed.find) return `No name${where} has “${shown(listed.find)}” in it`;
+    if (listed.prefix) return `No name${where} begins with “${shown(listed.prefix)}”`;
+    if (listed.after) return "No more files";
+    return Rights.sees(listed.folder) ? `No files${where} yet` : "Nothing that you may see here";
+  }
+
+  function hint() {
+    if (listed.find || listed.prefix || listed.after) return "";
+    if (Rights.hasIn("create", listed.folder)) return `Drop files here, or: curl -T file ${location.origin}${path(listed.folder)}name`;
+    return Rights.mayBeMore() ? "Sign in to see what is yours." : "";
   }
 
   function count() {
     const folders = entries.filter((entry) => entry.isFolder).length;
-    const keys = entries.length - folders;
-    return [plural(folders, "folder"), plural(keys, "key")].filter((_, at) => (at === 0 ? folders > 0 : keys > 0 || folders === 0)).join(" and ");
+    const files = entries.length - folders;
+    return [plural(folders, "folder"), plural(files, "file")].filter((_, at) => (at === 0 ? folders > 0 : files > 0 || folders === 0)).join(" and ");
   }
 
   function summary() {
     const where = listed.folder ? ` in ${shown(listed.folder)}` : "";
-    const begin = listed.prefix ? ` that begin with ${shown(listed.prefix)}` : "";
-    return count() + where + begin + (hasMore ? ", and more on the next page" : "");
+    const found = listed.find ? ` with ${shown(listed.find)} in the name, ${Search.extent()}` : listed.prefix ? ` that begin with ${shown(listed.prefix)}` : "";
+    return count() + where + found + (hasMore ? ", and more on the next page" : "");
   }
 
   /** Where `key` stands among the entries, or would. */
@@ -105,13 +122,18 @@ const Keys = (() => {
   /** Brings the page up to date with changes that others made. */
   function apply(changes) {
     const base = Place.base(listed);
+    Search.forget();
     for (const change of changes) {
       if (!change.key.startsWith(base)) continue;
+      if (listed.find) {
+        if (Search.isHit(listed, change.key)) applyToKey(change);
+        continue;
+      }
       const slash = change.key.indexOf("/", base.length);
       if (slash < 0) applyToKey(change);
       else applyToFolder(change, change.key.slice(0, slash + 1));
     }
-    if (entries.length > listed.limit) {
+    if (!listed.find && entries.length > listed.limit) {
       entries.length = listed.limit;
       hasMore = true;
     }
@@ -152,11 +174,16 @@ const Keys = (() => {
     apply,
     show,
     isLoading: () => loading !== null,
-    cacheControl: () => cacheControl,
     /** The entry of a key as it is now, if it is shown. */
     entry(key) {
       const entry = entries[position(key)];
       return entry?.key === key ? entry : undefined;
+    },
+    /** The file that is shown so many places behind that of `key`, if there is one. */
+    beside(key, step) {
+      const files = arranged.filter((entry) => !entry.isFolder);
+      const at = files.findIndex((entry) => entry.key === key);
+      return at < 0 ? undefined : files[at + step];
     },
     place: () => place,
     setPlace(next) {

@@ -1,12 +1,16 @@
-// The order of the rows. A listing comes in byte order; where it is whole, the heads of the columns put it in another.
+// The order of the rows: folders first, always, and each kind by name as people read it. Where the list is whole, the heads
+// of the columns put it in another.
 "use strict";
 
 const Order = (() => {
-  /** What a column sorts by, what its two orders are called, and whether a first click begins with the greatest. */
+  const collator = new Intl.Collator(undefined, { numeric: true });
+  const name = ({ key, isFolder }) => (isFolder ? key.slice(0, -1) : key);
+  const byName = (a, b) => collator.compare(name(a), name(b)) || compare(a.key, b.key);
+  /** How a column sorts, what its two orders are called, and whether a first click begins with the greatest. */
   const COLUMNS = {
-    key: { is: () => 0, names: ["in byte order", "in byte order, from the last"], isDown: false },
-    size: { is: (entry) => entry.size, names: ["by size, smallest first", "by size, largest first"], isDown: true },
-    time: { is: (entry) => Date.parse(entry.modified), names: ["by time, oldest first", "by time, newest first"], isDown: true },
+    key: { order: byName, names: ["by name", "by name, from the last"], isDown: false },
+    size: { order: (a, b) => a.size - b.size, names: ["by size, smallest first", "by size, largest first"], isDown: true },
+    time: { order: (a, b) => Date.parse(a.modified) - Date.parse(b.modified), names: ["by time, oldest first", "by time, newest first"], isDown: true },
   };
   const NOT_WHOLE = "Only a whole list can be sorted, and this one has several pages";
 
@@ -28,21 +32,18 @@ const Order = (() => {
     isDown = name === chosen ? !isDown : COLUMNS[name].isDown;
     chosen = name;
     Keys.show();
-    say(`Keys ${COLUMNS[name].names[Number(isDown)]}`);
+    say(`Files ${COLUMNS[name].names[Number(isDown)]}`);
   }
 
-  /** These entries of a page, which are in byte order, in the order that was chosen. Folders have no size and no time: by
-   * those they come first. */
+  /** These entries of a page in the order that was chosen. Folders have no size and no time: by those they are in the order
+   * of their names. */
   function arrange(entries, pageIsWhole) {
     isWhole = pageIsWhole;
     outline();
-    if (!isWhole || (chosen === "key" && !isDown)) return entries;
-    if (chosen === "key") return entries.toReversed();
-    const { is } = COLUMNS[chosen];
-    const sign = isDown ? -1 : 1;
-    // The sort is stable: equal ones stay in byte order.
-    const keys = entries.filter((entry) => !entry.isFolder).sort((a, b) => sign * (is(a) - is(b)));
-    return [...entries.filter((entry) => entry.isFolder), ...keys];
+    const [column, sign] = isWhole ? [chosen, isDown ? -1 : 1] : ["key", 1];
+    const sorted = (some, order) => some.sort((a, b) => sign * order(a, b) || byName(a, b));
+    const folders = sorted(entries.filter((entry) => entry.isFolder), column === "key" ? byName : () => 0);
+    return folders.concat(sorted(entries.filter((entry) => !entry.isFolder), COLUMNS[column].order));
   }
 
   function outline() {
@@ -54,7 +55,7 @@ const Order = (() => {
       if (name === current) head.setAttribute("aria-sort", down ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
     }
-    $("keys").caption.textContent = `Keys ${COLUMNS[current].names[Number(down)]}`;
+    $("keys").caption.textContent = `Files ${COLUMNS[current].names[Number(down)]}`;
   }
 
   return { arrange };

@@ -1,19 +1,23 @@
-// The keys of the page that are selected, and what is done to all of them. A key that leaves the page is selected no more.
+// The files of the page that are selected, and what is done to all of them: they are deleted, or downloaded one by one. A
+// file that leaves the page is selected no more.
 "use strict";
 
 const Picked = (() => {
+  /** A browser that gets the next download at once forgets the one before. */
+  const BETWEEN = 400;
+
   const picked = new Set();
-  /** The keys of the page that may be deleted: there is nothing else to do to several. */
+  /** The keys of the page with which something can be done. */
   let keys = [];
   let isBusy = false;
 
-  const all = make("input", { type: "checkbox", id: "pick-all", class: "pick", "aria-label": "Select all keys of this page", change: pickAll });
-  all.hidden = !Rights.hasAny("delete");
+  const all = make("input", { type: "checkbox", id: "pick-all", class: "pick", "aria-label": "Select all files of this page", change: pickAll });
+  all.hidden = !Rights.hasAny("delete") && !Rights.hasAny("read");
   document.querySelector("#keys thead [data-column=key]").prepend(all);
 
   /** What selects a key, for its row. */
   function box(key, name) {
-    const box = make("input", { type: "checkbox", class: "pick", "aria-label": `Select ${name}` });
+    const box = make("input", { type: "checkbox", class: "pick", tabindex: -1, "aria-label": `Select ${name}` });
     box.addEventListener("change", () => {
       if (box.checked) picked.add(key);
       else picked.delete(key);
@@ -42,11 +46,14 @@ const Picked = (() => {
 
   /** The page has these entries now. */
   function keep(entries) {
-    keys = entries.filter((entry) => !entry.isFolder && Rights.has("delete", entry.key)).map((entry) => entry.key);
+    keys = entries.filter((entry) => !entry.isFolder && (may("delete", entry.key) || may("read", entry.key))).map((entry) => entry.key);
     const present = new Set(keys);
     for (const key of picked) if (!present.has(key)) picked.delete(key);
     outline();
   }
+
+  const may = (right, key) => Rights.has(right, key);
+  const mayAll = (right) => [...picked].every((key) => may(right, key));
 
   function outline() {
     all.disabled = keys.length === 0;
@@ -55,27 +62,45 @@ const Picked = (() => {
     if (isBusy) return;
     const hadFocus = $("picked").contains(document.activeElement);
     $("picked").hidden = picked.size === 0;
-    $("picked-count").textContent = `${plural(picked.size, "key")} selected`;
+    $("picked-delete").hidden = !mayAll("delete");
+    $("picked-download").hidden = !mayAll("read");
+    $("picked-count").textContent = `${plural(picked.size, "file")} selected`;
     if (hadFocus && picked.size === 0) (document.querySelector("#rows .key") ?? $("find")).focus();
   }
 
+  const entries = () => [...picked].map(Keys.entry).filter((entry) => entry);
+
   async function remove() {
-    const entries = [...picked].map(Keys.entry).filter((entry) => entry);
+    if (isBusy || !mayAll("delete")) return;
+    const some = entries();
     begin(true);
-    await Removal.several(entries, (done) => {
-      $("picked-count").textContent = `Deleting: ${done} of ${Format.exact.format(entries.length)}`;
+    await Removal.several(some, (done) => {
+      $("picked-count").textContent = `Deleting: ${done} of ${Format.exact.format(some.length)}`;
     });
+    begin(false);
+  }
+
+  async function download() {
+    if (isBusy) return;
+    const some = entries();
+    begin(true);
+    for (const [at, { key }] of some.entries()) {
+      if (at > 0) await new Promise((resolve) => setTimeout(resolve, BETWEEN));
+      $("picked-count").textContent = `Downloading: ${at + 1} of ${Format.exact.format(some.length)}`;
+      make("a", { href: path(key), download: key.split("/").at(-1) }).click();
+    }
     begin(false);
   }
 
   function begin(busy) {
     isBusy = busy;
-    for (const id of ["picked-none", "picked-delete"]) $(id).setAttribute("aria-disabled", busy);
+    for (const id of ["picked-none", "picked-download", "picked-delete"]) $(id).setAttribute("aria-disabled", busy);
     outline();
   }
 
   $("picked-none").addEventListener("click", () => !isBusy && none());
-  $("picked-delete").addEventListener("click", () => !isBusy && remove());
+  $("picked-delete").addEventListener("click", remove);
+  $("picked-download").addEventListener("click", download);
 
-  return { box, keep };
+  return { box, keep, remove, isAny: () => picked.size > 0 };
 })();

@@ -1,5 +1,6 @@
-// The place that is shown: a folder, what the names in it begin with, the key that the page comes after, and the length of
-// a page. The address tells it, so that a place can be kept, sent and gone back to.
+// The place that is shown: a folder, what its names contain or begin with, the name that the page comes after, and the
+// length of a page; and the file of it that is looked at. The address tells it, so that a place can be kept, sent and gone
+// back to.
 "use strict";
 
 const Place = (() => {
@@ -19,19 +20,27 @@ const Place = (() => {
     const query = new URLSearchParams(location.search);
     const asked = Number(query.get("limit"));
     const limit = Number.isInteger(asked) && asked >= 1 && asked <= 10_000 ? asked : LIMIT;
-    return { folder: folder(), prefix: query.get("prefix") ?? "", after: query.get("after") ?? "", limit, back: window.history.state?.back ?? [] };
+    const text = (name) => query.get(name) ?? "";
+    return { folder: folder(), find: text("find"), prefix: text("prefix"), after: text("after"), limit, back: window.history.state?.back ?? [] };
   }
 
-  function address(place) {
+  /** The key of the file that the address has looked at, or `null`. */
+  function viewed() {
+    const name = new URLSearchParams(location.search).get("view");
+    return name ? folder() + name : null;
+  }
+
+  /** The address of a place, in which `key` is looked at. */
+  function address(place, key = null) {
     const query = new URLSearchParams();
-    if (place.prefix) query.set("prefix", place.prefix);
-    if (place.after) query.set("after", place.after);
+    for (const name of ["find", "prefix", "after"]) if (place[name]) query.set(name, place[name]);
     if (place.limit !== LIMIT) query.set("limit", place.limit);
+    if (key !== null) query.set("view", key.slice(place.folder.length));
     return path(place.folder) + (query.size > 0 ? `?${query}` : "");
   }
 
   /** The place of a folder: its first page, of all that is in it. */
-  const of = (folder) => ({ folder, prefix: "", after: "", limit: LIMIT, back: [] });
+  const of = (folder) => ({ folder, find: "", prefix: "", after: "", limit: LIMIT, back: [] });
 
   /** What the keys of a place begin with. */
   const base = (place) => place.folder + place.prefix;
@@ -51,7 +60,7 @@ const Place = (() => {
     const all = [];
     for (let at = place.folder; at !== null; at = above(at)) all.unshift(at);
     const items = all.map((at, depth) => {
-      const name = depth === 0 ? "Root" : shown(at.slice(all[depth - 1].length, -1));
+      const name = depth === 0 ? "Files" : shown(at.slice(all[depth - 1].length, -1));
       return make("li", {}, link(at, at === place.folder ? { "aria-current": "page" } : {}, name));
     });
     const hadFocus = $("crumbs").contains(document.activeElement);
@@ -60,5 +69,5 @@ const Place = (() => {
     if (hadFocus) (place.folder === "" ? $("find") : items.at(-1).firstElementChild).focus();
   }
 
-  return { here, address, of, base, above, link, crumbs };
+  return { here, viewed, address, of, base, above, link, crumbs };
 })();

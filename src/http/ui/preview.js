@@ -1,6 +1,6 @@
-// A look at a value: the beginning of a text, an image, sound, film, or a PDF. A value is never opened as a document that
+// A look at a file: the beginning of a text, an image, sound, film, or a PDF. A file is never opened as a document that
 // can act. Texts are shown as text. An image or a PDF is fetched, and shown as a blob of that type, whatever is stored by
-// then. Sound and film are played by elements that run nothing.
+// then. Sound and film are played by elements that run nothing. The address has the file, so the way back closes it.
 "use strict";
 
 const Preview = (() => {
@@ -14,46 +14,110 @@ const Preview = (() => {
   let current = null;
   let fetching = null;
   let address = null;
+  /** The way back, while it is under way. */
+  let leaving = null;
 
-  async function open(entry) {
-    if (!entry) return;
-    close();
+  /** Opens the file of `key`, and has the address tell it. */
+  async function open(key) {
+    await leaving;
+    window.history.pushState({ ...window.history.state, isPreview: true }, "", Place.address(Keys.place(), key) + location.hash);
+    follow(key);
+  }
+
+  /** The one before or behind, in the order of the list. */
+  async function step(by) {
+    const next = current && Keys.beside(current.key, by);
+    if (!next || !(await Edit.leave())) return;
+    window.history.replaceState(window.history.state, "", Place.address(Keys.place(), next.key) + location.hash);
+    follow(next.key);
+  }
+
+  /** Shows the file that the address tells, or none. */
+  async function follow(key) {
+    if (key === (current?.key ?? null)) return;
+    if (Edit.isDirty()) {
+      // It was the way back: what was typed is not lost unasked.
+      window.history.pushState({ ...window.history.state, isPreview: true }, "", Place.address(Keys.place(), current.key) + location.hash);
+      return close();
+    }
+    clear();
+    if (key === null) return $("preview").close();
+    await begin(key);
+  }
+
+  /** Shows what is there now of the same file. */
+  function again() {
+    const { key } = current;
+    clear();
+    begin(key);
+  }
+
+  async function begin(key) {
+    const mine = new AbortController();
+    fetching = mine;
+    current = { key };
+    $("preview-title").textContent = shown(key);
+    $("preview-facts").textContent = "";
+    for (const id of ["preview-delete", "preview-rename", "preview-edit"]) $(id).hidden = true;
+    $("preview-download").hidden = !Rights.has("read", key);
+    $("preview-download").href = path(key);
+    $("preview-download").download = key.split("/").at(-1);
+    show(make("p", { class: "muted" }, "Loading"));
+    if (!$("preview").open) $("preview").showModal();
+    try {
+      const entry = Keys.entry(key) ?? (await find(key, mine.signal));
+      mine.signal.throwIfAborted();
+      tell(entry);
+      await look(entry, mine.signal);
+    } catch (error) {
+      if (mine.signal.aborted) return;
+      show(make("p", {}, error.status === 404 ? "This file is gone." : `No preview: ${error.message}`));
+    }
+  }
+
+  /** A file that is not in the list. */
+  async function find(key, signal) {
+    const { keys } = await list("", { prefix: key, limit: 1 }, signal);
+    if (keys[0]?.key !== key) throw new Refused(404, "there is no such file");
+    return keys[0];
+  }
+
+  function tell(entry) {
     current = entry;
-    fetching = new AbortController();
-    $("preview-title").textContent = shown(entry.key);
-    $("preview-facts").textContent = `${Format.bytes(entry.size)}, ${Format.day.format(new Date(entry.modified))}`;
     const may = (right) => Rights.has(right, entry.key);
+    $("preview-facts").textContent = `${Format.bytes(entry.size)}, ${Format.day.format(new Date(entry.modified))}`;
     $("preview-delete").hidden = !may("delete");
     $("preview-rename").hidden = !(may("read") && may("delete") && Rights.hasAny("create"));
-    $("preview-download").hidden = !may("read");
-    $("preview-download").href = path(entry.key);
-    $("preview-download").download = entry.key.split("/").at(-1);
-    show(make("p", { class: "muted" }, "Loading"));
-    $("preview").showModal();
-    try {
-      await look(entry, fetching.signal);
-    } catch (error) {
-      if (error.name === "AbortError") return;
-      show(make("p", {}, error.status === 404 ? "This key is gone." : `No preview: ${error.message}`));
-    }
+    outline();
+  }
+
+  /** Offers the files beside, which the list may only have now. */
+  function outline() {
+    for (const [id, by] of [["preview-previous", -1], ["preview-next", 1]]) $(id).hidden = !current || !Keys.beside(current.key, by);
+    // A button that is offered no more had the focus.
+    const focused = document.activeElement;
+    if (isOnTop() && !($("preview").contains(focused) && focused.checkVisibility())) $("preview-close").focus();
   }
 
   async function look(entry, signal) {
     const head = (await request(path(entry.key), { method: "HEAD", signal })).headers;
     const type = (head.get("Content-Type") ?? "").split(";")[0].trim().toLowerCase();
     $("preview-facts").textContent += `, ${type}`;
+    const isCoded = storedCoding(head) !== null;
+    const isText = TEXTS.test(type);
     if (head.get("Content-Length") === "0") {
-      show(make("p", { class: "muted" }, "This value is empty."));
+      Edit.offer(entry, !isCoded);
+      show(make("p", { class: "muted" }, "This file is empty."));
     } else if (IMAGES.test(type) || type === PDF) {
       await showBlob(entry, type, signal);
     } else {
-      const [bytes, size] = await beginning(entry, storedCoding(head) !== null, signal);
+      const [bytes, size] = await beginning(entry, isCoded, signal);
       if (PLAYED.test(type)) showMedia(entry, type, bytes, size);
-      else showText(bytes, size, TEXTS.test(type));
+      else if (showText(bytes, size, isText)) Edit.offer(entry, !isCoded);
     }
   }
 
-  /** The first bytes of the value, and how many it has: `Infinity` where that is not known. Browsers take no part of what
+  /** The first bytes of the file, and how many it has: `Infinity` where that is not known. Browsers take no part of what
    * they have to decode, so of that the answer is given up once there is enough. */
   async function beginning(entry, isCoded, signal) {
     const answer = await request(path(entry.key), { headers: isCoded ? {} : { Range: `bytes=0-${BEGINNING - 1}` }, signal });
@@ -75,7 +139,7 @@ const Preview = (() => {
 
   /** The browser asks for what it plays, part by part. What it cannot play may be a text: `.ts` is a film, too. */
   function showMedia(entry, type, bytes, size) {
-    const failed = (event) => event.currentTarget.isConnected && showText(bytes, size, false);
+    const failed = (event) => event.currentTarget.isConnected && showText(bytes, size, false) && Edit.offer(entry, true);
     const kind = type.startsWith("audio/") ? "audio" : "video";
     show(make(kind, { src: path(entry.key), controls: "", preload: "metadata", "aria-label": `The ${kind} ${shown(entry.key)}`, error: failed }));
   }
@@ -95,7 +159,7 @@ const Preview = (() => {
     else show(make("img", { src: address, alt: `The image ${shown(entry.key)}`, error: failed }));
   }
 
-  /** Bytes of no known type are shown when they are text. A character may be cut in two at the end. */
+  /** Bytes of no known type are shown when they are text: whether they are. A character may be cut in two at the end. */
   function showText(bytes, size, isText) {
     let text;
     try {
@@ -106,11 +170,12 @@ const Preview = (() => {
     }
     if (!isText && text.includes("\0")) {
       show(make("p", { class: "muted" }, "No preview: this is neither text nor an image, and nothing that this browser plays."));
-      return;
+      return false;
     }
-    const parts = [make("pre", { tabindex: "0", role: "region", "aria-label": "Text of the value" }, text)];
+    const parts = [make("pre", { tabindex: "0", role: "region", "aria-label": "Text of the file" }, text)];
     if (bytes.length < size) parts.push(make("p", { class: "muted" }, `The first ${Format.size(bytes.length)}${size === Infinity ? "" : ` of ${Format.size(size)}`}.`));
     show(...parts);
+    return true;
   }
 
   function show(...parts) {
@@ -122,30 +187,57 @@ const Preview = (() => {
     played?.load();
   }
 
-  function close() {
-    if ($("preview").open) $("preview").close();
+  function clear() {
     fetching?.abort();
+    Edit.end();
     show();
     if (address) URL.revokeObjectURL(address);
     [current, fetching, address] = [null, null, null];
   }
 
-  async function removeCurrent() {
-    const entry = current;
-    close();
-    await Removal.one(entry);
+  /** Closes it, and has the address tell so: by the way back, where that leads to the list. */
+  async function close() {
+    if (current === null || !(await Edit.leave())) return;
+    clear();
+    $("preview").close();
+    forget();
   }
 
-  function renameCurrent() {
-    const entry = current;
-    close();
-    Rename.open(entry);
+  function forget() {
+    if (window.history.state?.isPreview) {
+      leaving = new Promise((resolve) => window.addEventListener("popstate", resolve, { once: true }));
+      window.history.back();
+    } else window.history.replaceState(window.history.state, "", Place.address(Keys.place()) + location.hash);
   }
 
-  $("preview").addEventListener("close", close);
+  async function thenClose(act) {
+    const entry = current;
+    await close();
+    if (current === null) act(entry);
+  }
+
+  $("preview").addEventListener("cancel", (event) => {
+    event.preventDefault();
+    close();
+  });
+  // A browser may close a dialog without asking.
+  $("preview").addEventListener("close", () => {
+    if (current === null) return;
+    clear();
+    forget();
+  });
   $("preview-close").addEventListener("click", close);
-  $("preview-delete").addEventListener("click", removeCurrent);
-  $("preview-rename").addEventListener("click", renameCurrent);
+  $("preview-previous").addEventListener("click", () => step(-1));
+  $("preview-next").addEventListener("click", () => step(1));
+  $("preview-delete").addEventListener("click", () => thenClose(Removal.one));
+  $("preview-rename").addEventListener("click", () => thenClose(Rename.open));
+  const isOnTop = () => $("preview").open && document.querySelectorAll("dialog[open]").length === 1;
+
+  document.addEventListener("keydown", (event) => {
+    if (!isOnTop() || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey || event.target.matches("textarea, audio, video")) return;
+    if (event.key === "ArrowLeft") step(-1);
+    if (event.key === "ArrowRight") step(1);
+  });
   // A click beside the dialog hits the dialog itself, and none of what it holds covers its padding.
   $("preview").addEventListener("click", (event) => {
     const box = $("preview").getBoundingClientRect();
@@ -153,5 +245,5 @@ const Preview = (() => {
     if (event.target === $("preview") && !isInside) close();
   });
 
-  return { open };
+  return { open, follow, again, outline };
 })();

@@ -1,4 +1,4 @@
-// The reactors view: charts of the last two minutes and a table of the last second, read from /-/metrics each second.
+// The view of what the server does: charts of the last two minutes and a table of the last second, read from /-/metrics each second.
 // Nothing is read while the view is not shown.
 "use strict";
 
@@ -19,9 +19,9 @@ const Reactors = (() => {
     { title: "Requests a second", lines: [["all", (s) => s.requests]], text: count, least: 10 },
     { title: "Time to answer", lines: [["p50", (s) => s.p50], ["p99", (s) => s.p99]], text: duration, least: 0.0001 },
     { title: "Bytes a second", lines: [["in", (s) => s.received], ["out", (s) => s.sent]], text: rate, least: 1024, unit: 1024 },
-    { title: "Cache hit rate", lines: [["hits", (s) => s.hitRate]], text: percent, least: 1 },
-    { title: "Event-loop lag", lines: [["p99", (s) => s.lag]], text: duration, least: 0.001 },
-    { title: "Connections by reactor", bars: (s) => s.reactors, text: count, least: 4 },
+    { title: "Answered from memory", lines: [["hits", (s) => s.hitRate]], text: percent, least: 1 },
+    { title: "Delay of a thread", lines: [["p99", (s) => s.lag]], text: duration, least: 0.001 },
+    { title: "Connections by thread", bars: (s) => s.reactors, text: count, least: 4 },
   ];
 
   let last = null;
@@ -124,7 +124,7 @@ const Reactors = (() => {
     const all = bars.reduce((sum, bar) => sum + bar.active, 0);
     chart.legend.textContent = `${count(all)} in all`;
     chart.axis.replaceChildren(...(bars.length <= 16 ? bars.map((bar) => make("span", {}, bar.id)) : [make("span", {}, "0"), make("span", {}, `${bars.length - 1}`)]));
-    chart.drawing.setAttribute("aria-label", `${chart.title}: ${bars.length} reactors, ${count(all)} connections`);
+    chart.drawing.setAttribute("aria-label", `${chart.title}: ${bars.length} threads, ${count(all)} connections`);
   }
 
   /** The next 1, 2 or 5 of a power of ten; with a `unit`, of a power of that. */

@@ -1,4 +1,4 @@
-// Deleting: one key or several, after one question. Each is deleted only as the version that was shown, so what another
+// Deleting: one file or several, after one question. Each is deleted only as the version that was shown, so what another
 // client has stored meanwhile stays, and is reported.
 "use strict";
 
@@ -18,7 +18,7 @@ const Removal = (() => {
     }
   }
 
-  /** Deletes one key, once that is confirmed. Resolves to whether it is gone. */
+  /** Deletes one file, once that is confirmed. Resolves to whether it is gone. */
   async function one(entry) {
     if (!entry) return true;
     const name = shown(entry.key);
@@ -37,11 +37,11 @@ const Removal = (() => {
     return fate === "deleted";
   }
 
-  /** Deletes these keys, once that is confirmed. `progress` is told how many are done. */
+  /** Deletes these files, once that is confirmed. `progress` is told how many are done. */
   async function several(entries, progress) {
     const bytes = entries.reduce((sum, entry) => sum + entry.size, 0);
     const { isYes } = await ask({
-      title: `Delete ${plural(entries.length, "key")}?`,
+      title: `Delete ${plural(entries.length, "file")}?`,
       text: `${names(entries)}: ${Format.size(bytes)} in all. Each is deleted only as the version that is shown. This cannot be undone.`,
       yes: "Delete",
     });
@@ -64,11 +64,11 @@ const Removal = (() => {
   function report(fates) {
     const parts = [];
     for (const [fate, entries] of fates) {
-      const keys = plural(entries.length, "key");
+      const files = plural(entries.length, "file");
       const [is, was] = entries.length === 1 ? ["is", "was"] : ["are", "were"];
-      if (fate === "deleted") parts.unshift(`${keys} ${is} deleted.`);
-      else if (fate === "changed") parts.push(`${keys} ${was} changed by someone else meanwhile, and ${is} still there: ${names(entries)}.`);
-      else parts.push(`${keys} ${was} not deleted: ${names(entries)}: ${fate}.`);
+      if (fate === "deleted") parts.unshift(`${files} ${is} deleted.`);
+      else if (fate === "changed") parts.push(`${files} ${was} changed by someone else meanwhile, and ${is} still there: ${names(entries)}.`);
+      else parts.push(`${files} ${was} not deleted: ${names(entries)}: ${fate}.`);
     }
     const isBad = [...fates.keys()].some((fate) => fate !== "deleted");
     note(parts.join(" "), isBad);

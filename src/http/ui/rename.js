@@ -4,9 +4,6 @@
 "use strict";
 
 const Rename = (() => {
-  /** The fields that are kept with a value, but for Cache-Control and the coding. */
-  const FIELDS = ["Content-Type", "Content-Language", "Content-Disposition"];
-
   let current = null;
   /** Of the rename under way. */
   let abort = null;
@@ -29,7 +26,7 @@ const Rename = (() => {
   async function submit() {
     const [entry, key] = [current, $("rename-key").value];
     if (abort) return;
-    if (key === entry.key) return state("", "This is its key already.");
+    if (key === entry.key) return state("", "This is its name already.");
     abort = new AbortController();
     $("rename-yes").disabled = true;
     const names = { old: shown(entry.key), copy: shown(key) };
@@ -51,30 +48,22 @@ const Rename = (() => {
 
   /** The value and its fields, as they are stored. */
   async function read(entry, signal) {
-    state("Reading the value …", "");
+    state("Reading the file …", "");
     const headers = { "If-Match": entry.etag };
     try {
       const head = await request(path(entry.key), { method: "HEAD", headers, signal });
       const coding = storedCoding(head.headers);
-      if (coding) throw new Unchanged(`This value is stored with Content-Encoding ${coding}, which the browser decodes, so the copy would be another value. Nothing was changed.`);
+      if (coding) throw new Unchanged(`This file is stored with Content-Encoding ${coding}, which the browser decodes, so the copy would be another file. Nothing was changed.`);
       const answer = await request(path(entry.key), { headers, signal });
       const body = await answer.blob();
-      if (body.size !== entry.size) throw new Unchanged("The value arrived with another length. Nothing was changed.");
-      return { body, fields: fields(answer.headers) };
+      if (body.size !== entry.size) throw new Unchanged("The file arrived with another length. Nothing was changed.");
+      return { body, fields: storedFields(answer.headers) };
     } catch (error) {
       if (error instanceof Unchanged) throw error;
       if (signal.aborted) throw new Unchanged("Renaming was cancelled. Nothing was changed.");
       const why = { 404: "it is gone", 412: "someone else has changed it meanwhile" }[error.status] ?? error.message;
-      throw new Unchanged(`The value could not be copied: ${why}. Nothing was changed.`);
+      throw new Unchanged(`The file could not be copied: ${why}. Nothing was changed.`);
     }
-  }
-
-  /** The Cache-Control of all values is the server's, not the value's. The field is sent empty then, which counts as
-   * absent: browsers would send one of their own. */
-  function fields(headers) {
-    const kept = FIELDS.filter((name) => headers.has(name)).map((name) => [name, headers.get(name)]);
-    const cacheControl = headers.get("Cache-Control") ?? "";
-    return { ...Object.fromEntries(kept), "Cache-Control": cacheControl === Keys.cacheControl() ? "" : cacheControl };
   }
 
   async function store({ body, fields }, key, { old, copy }, signal) {
@@ -88,7 +77,7 @@ const Rename = (() => {
     try {
       await request(address, { method: "PUT", headers: { ...fields, "If-None-Match": "*" }, body, signal, cache: "default" });
     } catch (error) {
-      if (error.status === 412) throw new Unchanged("There is a value with this key already. Nothing was changed.");
+      if (error.status === 412) throw new Unchanged("There is a file with this name already. Nothing was changed.");
       if (error.status > 0) throw new Unchanged(`The copy was not stored: ${error.message}. Nothing was changed.`);
       throw new Error(`${signal.aborted ? "Renaming was cancelled" : "The connection broke off"} while the copy was sent: ${copy} may be stored. ${old} is still there.`);
     }

@@ -3,7 +3,7 @@
 "use strict";
 
 const Rights = (() => {
-  /** What the keys begin with that each right holds for. */
+  /** What the keys begin with that each right holds for; and where there are rules, `name`: who asks, "" if nobody. */
   const prefixes = JSON.parse($("keys-view").dataset.rights);
 
   /** Whether a right holds for `key`. */
@@ -18,5 +18,11 @@ const Rights = (() => {
   /** Whether it may hold for a key in `folder` or below it. */
   const hasBelow = (right, folder) => has(right, folder) || prefixes[right].some((prefix) => prefix.startsWith(folder));
 
-  return { has, hasAny, hasIn, hasBelow };
+  /** Whether all that is in `folder` is seen, so that an empty list says that it is empty. */
+  const sees = (folder) => has("list", folder);
+
+  /** Whether one who signs in may see more. */
+  const mayBeMore = () => prefixes.name === "";
+
+  return { has, hasAny, hasIn, hasBelow, sees, mayBeMore };
 })();

@@ -4,22 +4,44 @@
 
 use serde::Serialize;
 
-use crate::access::{Grant, Right};
+use crate::access::{Grant, Right, Subject};
 use crate::store::Prefixes;
 
-/// The keys that some rights hold for.
+/// The keys that some rights hold for, and whose they are.
 #[derive(Debug)]
 pub(in crate::http) struct PageRights {
+    list: Prefixes,
     read: Prefixes,
     create: Prefixes,
+    write: Prefixes,
     delete: Prefixes,
+    client: PageClient,
+}
+
+/// Who looks at a page.
+#[derive(Debug, Default)]
+pub(in crate::http) enum PageClient {
+    /// Nobody is asked who it is.
+    #[default]
+    Anyone,
+    /// One that has proved nothing.
+    Anonymous,
+    Named {
+        name: Box<str>,
+        /// By a password, which its browser can forget.
+        signs_out: bool,
+    },
 }
 
 #[derive(Serialize)]
 struct Json<'a> {
+    list: Vec<&'a str>,
     read: Vec<&'a str>,
     create: Vec<&'a str>,
+    write: Vec<&'a str>,
     delete: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
 }
 
 impl PageRights {
@@ -42,8 +64,32 @@ impl PageRights {
         Self {
             read: shown(Right::Read),
             create: changed(Right::Create),
+            write: changed(Right::Write),
             delete: changed(Right::Delete),
+            list: listed,
+            client: PageClient::Anyone,
         }
+    }
+
+    /// The same, of this subject, which `signs_out` if its browser can forget by what it was proved.
+    pub(in crate::http) fn of(self, subject: &Subject, signs_out: bool) -> Self {
+        let client = if subject.is_anonymous {
+            PageClient::Anonymous
+        } else {
+            let name = subject.name.clone();
+            PageClient::Named { name, signs_out }
+        };
+        Self { client, ..self }
+    }
+
+    /// Who it is.
+    pub(super) fn client(&self) -> &PageClient {
+        &self.client
+    }
+
+    /// Whether all of `folder` may be listed.
+    pub(super) fn may_list(&self, folder: &str) -> bool {
+        self.list.has(folder)
     }
 
     /// Whether a value may be stored under some key that lies in `folder`, and in no folder of it.
@@ -57,7 +103,14 @@ impl PageRights {
         let json = Json {
             read: self.read.iter().collect(),
             create: self.create.iter().collect(),
+            write: self.write.iter().collect(),
             delete: self.delete.iter().collect(),
+            list: self.list.iter().collect(),
+            name: match &self.client {
+                PageClient::Anyone => None,
+                PageClient::Anonymous => Some(""),
+                PageClient::Named { name, .. } => Some(name),
+            },
         };
         serde_json::to_string(&json).unwrap_or_default()
     }
@@ -86,15 +139,16 @@ mod tests {
             ("p", &[Delete]),
         ]);
         let rights = PageRights::new(Some(&grant), false);
-        let json = r#"{"read":["pub/"],"create":["pub/in"],"delete":["p"]}"#;
+        let json = r#"{"list":["pub/"],"read":["pub/"],"create":["pub/in"],"write":["pub/in"],"delete":["p"]}"#;
         assert_eq!(rights.json(), json);
         let rights = PageRights::new(Some(&grant), true);
         assert_eq!(
             rights.json(),
-            r#"{"read":["pub/"],"create":[],"delete":[]}"#
+            r#"{"list":["pub/"],"read":["pub/"],"create":[],"write":[],"delete":[]}"#
         );
         let all = PageRights::new(None, false);
-        assert_eq!(all.json(), r#"{"read":[""],"create":[""],"delete":[""]}"#);
+        let json = r#"{"list":[""],"read":[""],"create":[""],"write":[""],"delete":[""]}"#;
+        assert_eq!(all.json(), json);
     }
 
     #[test]

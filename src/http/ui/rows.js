@@ -1,5 +1,6 @@
-// The rows of the table: one for each key and each folder of the page. Rows that stay keep their elements, so that the
-// focus stays too. What is shown, and in which order, is said by `keys.js`.
+// The rows of the table: one for each file and each folder of the page. Rows that stay keep their elements, so that the
+// focus stays too. What is shown, and in which order, is said by `keys.js`; `keyboard.js` moves in them: the name is the one
+// stop of Tab in a row.
 "use strict";
 
 const Rows = (() => {
@@ -30,7 +31,7 @@ const Rows = (() => {
     folder = next;
     rows.clear();
     const above = Place.above(folder);
-    $("rows").replaceChildren(...(above === null ? [] : [makeRow("../", Place.link(above, { class: "key", "aria-label": "../, the folder above" }, "../"))]));
+    $("rows").replaceChildren(...(above === null ? [] : [makeRow(above, Place.link(above, { class: "key", "aria-label": "../, the folder above" }, "../"))]));
     $("rows").firstElementChild?.classList.add("up");
   }
 
@@ -44,7 +45,7 @@ const Rows = (() => {
   function draw(entry, marksNew) {
     const old = rows.get(entry.key);
     if (old && old.dataset.etag === entry.etag) return old;
-    const row = old ?? (entry.isFolder ? folderRow(entry) : keyRow(entry));
+    const row = old ?? (entry.isFolder ? folderRow(entry) : fileRow(entry));
     rows.set(entry.key, row);
     if (!entry.isFolder) fill(row, entry);
     if (old || marksNew) mark(row);
@@ -54,34 +55,40 @@ const Rows = (() => {
   function fill(row, entry) {
     row.dataset.etag = entry.etag;
     const date = new Date(entry.modified);
-    const time = make("time", { datetime: date.toISOString(), title: entry.modified }, Format.time(date));
+    const time = make("time", { datetime: date.toISOString(), title: Format.full.format(date) }, Format.ago(date));
     row.querySelector(".size").textContent = Format.size(entry.size);
     row.querySelector(".size").title = Format.bytes(entry.size);
     row.querySelector(".time").replaceChildren(time);
   }
 
+  // What was "just now" is so no longer.
+  setInterval(() => {
+    for (const time of $("rows").querySelectorAll("time[title]")) time.textContent = Format.ago(new Date(time.dateTime));
+  }, 30_000);
+
   function folderRow({ key }) {
-    return makeRow(key, Place.link(key, { class: "key" }, icon("folder"), shown(key.slice(folder.length))));
+    return makeRow(key, Place.link(key, { class: "key" }, shown(key.slice(folder.length))));
   }
 
-  function keyRow({ key }) {
+  /** The name leads to the file itself, for another tab and for those who copy the link; a click looks at it here. */
+  function fileRow({ key }) {
     const name = shown(key.slice(folder.length));
-    const open = make("button", { type: "button", class: "key", click: () => Preview.open(Keys.entry(key)) }, name);
+    const open = make("a", { class: "key", href: path(key), "data-key": key }, name);
     const actions = [];
     if (Rights.has("read", key)) actions.push(download(key, name));
     if (Rights.has("delete", key)) actions.push(remove(key, name));
     const row = makeRow(key, open, ...actions);
-    if (Rights.has("delete", key)) row.firstElementChild.prepend(Picked.box(key, name));
+    if (actions.length > 0) row.firstElementChild.prepend(Picked.box(key, name));
     row.firstElementChild.setAttribute("aria-label", name); // the name of the box is not the row's
     return row;
   }
 
   function download(key, name) {
-    return make("a", { class: "button act", href: path(key), download: key.split("/").at(-1), "aria-label": `Download ${name}`, title: "Download" }, icon("download"));
+    return make("a", { class: "button act", href: path(key), download: key.split("/").at(-1), tabindex: -1, "aria-label": `Download ${name}`, title: "Download" }, icon("download"));
   }
 
   function remove(key, name) {
-    return make("button", { type: "button", class: "act danger", "aria-label": `Delete ${name}`, title: "Delete", click: () => Removal.one(Keys.entry(key)) }, icon("delete"));
+    return make("button", { type: "button", class: "act danger", tabindex: -1, "aria-label": `Delete ${name}`, "aria-keyshortcuts": "Delete", title: "Delete", click: () => Removal.one(Keys.entry(key)) }, icon("delete"));
   }
 
   function makeRow(key, name, ...actions) {

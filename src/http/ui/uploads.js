@@ -1,6 +1,7 @@
-// Uploads: a few at a time, each with its progress and a way to cancel it. The browser streams each file from the disk.
-// Nothing is replaced unasked: a new key is stored only if there is none, an old one only as the version asked about.
-// However many files there are, few wait here and few are shown: a source of more is asked again when there is room.
+// Uploads: a few at a time, each with its progress and a way to cancel it, and a line for all of them. What is done leaves the
+// list, what failed stays with a way to try it again. Nothing is replaced unasked: a new file is stored only if there is none
+// of its name, an old one only as the version asked about. However many files there are, few wait here and few are shown: a
+// source of more is asked again when there is room.
 "use strict";
 
 const Uploads = (() => {
@@ -9,6 +10,9 @@ const Uploads = (() => {
   const SHOWN = 100;
   /** Of more uploads than these, only the end is said aloud. */
   const SAID = 5;
+  /** The rate is that of the last seconds. */
+  const WINDOW = 5_000;
+  const EVERY = 500;
 
   const queue = [];
   const running = new Set();
@@ -16,19 +20,28 @@ const Uploads = (() => {
   const sources = new Set();
   /** The answer that is for all the other files, until there are none. */
   let forAll = null;
-  /** How many there were since the list was empty, and what became of them. */
+  /** How many there are, what became of them, and their bytes: all, and those of files that are done with. */
   let total = 0;
-  let fates = { stored: 0, kept: 0, failed: 0, cancelled: 0 };
+  let fates = none();
+  let bytes = { all: 0, done: 0, stored: 0 };
+  /** When how many bytes had been sent, of all files and of each. */
+  let marks = [];
+  let timer = 0;
+
+  function none() {
+    return { stored: 0, kept: 0, failed: 0, cancelled: 0 };
+  }
 
   /** Uploads what `files` gives, each with its key. */
   async function add(files) {
+    if (!isBusy()) reset();
     const source = { goOn: () => {}, isEnded: false };
     sources.add(source);
     try {
       for await (const { file, key } of files) {
         while (queue.length >= AHEAD && !source.isEnded) await new Promise((resolve) => (source.goOn = resolve));
         if (source.isEnded) return;
-        enqueue({ file, key, item: null, abort: new AbortController() });
+        enqueue({ file, key, item: null, sent: 0, from: 0, marks: [], abort: new AbortController() });
       }
     } finally {
       sources.delete(source);
@@ -36,8 +49,15 @@ const Uploads = (() => {
     }
   }
 
+  /** Counts anew; what failed before is still in the list. */
+  function reset() {
+    const failed = $("uploads-list").querySelectorAll(".failed").length;
+    [total, fates, bytes, marks] = [failed, { ...none(), failed }, { all: 0, done: 0, stored: 0 }, []];
+  }
+
   function enqueue(upload) {
     total += 1;
+    bytes.all += upload.file.size;
     queue.push(upload);
     if ($("uploads-list").childElementCount < SHOWN) makeItem(upload);
     advance();
@@ -51,18 +71,14 @@ const Uploads = (() => {
       make("span", { class: "name" }, name),
       make("progress", { max: Math.max(1, upload.file.size), value: 0, "aria-label": `Progress of ${name}` }),
       make("span", { class: "fate" }, "waiting"),
-      make("button", { type: "button", "aria-label": `Cancel ${name}`, click: () => cancel(upload) }, "Cancel"),
+      make("span", { class: "acts" }, make("button", { type: "button", "aria-label": `Cancel ${name}`, click: () => cancel(upload) }, "Cancel")),
     );
     $("uploads-list").append(upload.item);
   }
 
-  /** Makes room in the list for one more: what is stored is the first to go, what failed the last. */
+  /** Makes room in the list for one more: what failed first goes. */
   function makeRoom() {
-    if ($("uploads-list").childElementCount < SHOWN) return;
-    for (const kind of ["stored", "kept", "failed"]) {
-      const item = $("uploads-list").querySelector(`.${kind}`);
-      if (item) return item.remove();
-    }
+    if ($("uploads-list").childElementCount >= SHOWN) $("uploads-list").querySelector(".failed")?.remove();
   }
 
   function advance() {
@@ -81,18 +97,48 @@ const Uploads = (() => {
 
   const isBusy = () => running.size + queue.length + sources.size > 0;
 
-  /** Shows how many there are and what became of them. */
+  /** Shows how far all of them are, and what became of them. */
   function outline() {
+    const count = (number) => Format.exact.format(number);
     const { stored, kept, failed, cancelled } = fates;
-    const done = stored + kept + failed + cancelled;
-    const parts = [`${Format.exact.format(stored)} of ${Format.exact.format(total)} stored`];
-    if (failed > 0) parts.push(`${Format.exact.format(failed)} failed`);
-    if (cancelled > 0) parts.push(`${Format.exact.format(cancelled)} cancelled`);
-    if (kept > 0) parts.push(`${Format.exact.format(kept)} left as they were`);
-    $("uploads").hidden = $("uploads-list").childElementCount === 0;
-    $("uploads-count").textContent = total > 1 ? parts.join(", ") : "";
+    const parts = [`${count(stored)} of ${count(total)} uploaded`];
+    if (failed > 0) parts.push(`${count(failed)} failed`);
+    if (cancelled > 0) parts.push(`${count(cancelled)} cancelled`);
+    if (kept > 0) parts.push(`${count(kept)} left as ${kept === 1 ? "it was" : "they were"}`);
+    const said = parts.join(", ");
+    const isOver = !isBusy();
+    if (isOver) parts.push(Format.size(bytes.stored));
+    else parts.push(...pace());
+    const waiting = $("uploads-list").childElementCount;
+    $("uploads").hidden = total === 0 && waiting === 0;
+    $("uploads-list").hidden = waiting === 0;
+    $("uploads-count").textContent = total > 0 ? parts.join(", ") : "";
+    $("uploads-progress").hidden = isOver;
     $("uploads-cancel").hidden = queue.length + sources.size === 0 && running.size < 2;
-    if (total > SAID && done === total && !isBusy()) say(`Uploads: ${parts.join(", ")}`);
+    $("uploads-retry").hidden = $("uploads-list").querySelectorAll(".failed").length < 2;
+    $("uploads-clear").hidden = !isOver;
+    if (isOver) timer = clearInterval(timer);
+    else timer ||= setInterval(outline, EVERY);
+    if (total > SAID && isOver && stored + kept + failed + cancelled === total) say(`Uploads: ${said}`);
+  }
+
+  /** The percent, the rate and the time left of all files that are known of. */
+  function pace() {
+    const sent = bytes.done + [...running].reduce((sum, upload) => sum + upload.sent, 0);
+    $("uploads-progress").value = bytes.all > 0 ? sent / bytes.all : 0;
+    return speed(marks, sent, bytes.all);
+  }
+
+  /** The same in words, by what was sent of `all` bytes until now. */
+  function speed(marks, sent, all) {
+    const now = performance.now();
+    if (marks.at(-1)?.sent > sent) marks.length = 0; // something had to be sent again
+    marks.push({ now, sent });
+    while (now - marks[0].now > WINDOW) marks.shift();
+    const parts = [`${all > 0 ? Math.floor((100 * sent) / all) : 100} % of ${Format.size(all)}`];
+    const [seconds, got] = [(now - marks[0].now) / 1000, sent - marks[0].sent];
+    if (seconds > 0.5 && got > 0) parts.push(`${Format.size(got / seconds)}/s`, `${Format.duration(((all - sent) * seconds) / got)} left`);
+    return parts;
   }
 
   function cancel(upload) {
@@ -100,7 +146,7 @@ const Uploads = (() => {
     const at = queue.indexOf(upload);
     if (at < 0) return;
     queue.splice(at, 1);
-    end(upload, "cancelled", "cancelled");
+    end(upload, "cancelled");
     advance();
   }
 
@@ -109,7 +155,7 @@ const Uploads = (() => {
       source.isEnded = true;
       source.goOn();
     }
-    for (const upload of queue.splice(0)) end(upload, "cancelled", "cancelled");
+    for (const upload of queue.splice(0)) end(upload, "cancelled");
     for (const upload of running) upload.abort.abort();
     outline();
     $("upload").focus();
@@ -123,116 +169,169 @@ const Uploads = (() => {
     }
     try {
       const isStored = await store(upload);
-      end(upload, isStored ? "stored" : "kept", isStored ? `stored, ${Format.size(upload.file.size)}` : "left as it was");
+      end(upload, isStored ? "stored" : "kept");
       if (isStored && !Live.isLive()) Keys.refresh();
-      if (isStored && total <= SAID) say(`${name} is stored`);
+      if (total <= SAID) say(isStored ? `${name} is uploaded` : `${name} is left as it was`);
     } catch (error) {
       const isCancelled = upload.abort.signal.aborted;
-      end(upload, isCancelled ? "cancelled" : "failed", isCancelled ? "cancelled" : `not stored: ${error.message}`);
-      if (total <= SAID) say(isCancelled ? `${name} is cancelled` : `${name} was not stored: ${error.message}`);
+      end(upload, isCancelled ? "cancelled" : "failed", error.message);
+      if (total <= SAID) say(isCancelled ? `${name} is cancelled` : `${name} was not uploaded: ${error.message}`);
     }
   }
 
   /** Stores the file. Resolves to `false` where the answer was to keep what is there. */
   async function store(upload) {
-    const address = path(upload.key);
+    const { signal } = upload.abort;
+    let present = Keys.entry(upload.key) ?? null;
+    // A long body that is refused at its end would be sent for nothing.
+    if (!present && Sending.isWhole(upload.file) && upload.file.size > 1 << 20) present = await look(upload, signal);
     // Someone else may store the key between the question and the answer: then it is asked again, but not for ever.
     for (let tries = 0; tries < 5; tries += 1) {
-      upload.abort.signal.throwIfAborted();
-      const present = await look(address, upload.abort.signal);
-      if (present && !(await mayReplace(upload))) return false;
-      upload.abort.signal.throwIfAborted();
+      if (present && !(await mayReplace(upload, present))) return false;
+      signal.throwIfAborted();
       try {
-        await send(upload, address, present ? { "If-Match": present } : { "If-None-Match": "*" });
+        await Sending.send(upload, present ? { "If-Match": present.etag } : { "If-None-Match": "*" }, (what) => tell(upload, what));
         return true;
       } catch (error) {
         if (error.status !== 412) throw error;
+        present = await look(upload, signal);
       }
     }
-    throw new Error("others keep changing this key");
+    throw new Error("others keep changing this file");
   }
 
-  /** The entity tag of what is there, or `null`. */
-  async function look(address, signal) {
+  /** What is there, or `null`. */
+  async function look({ key }, signal) {
     try {
-      const answer = await request(address, { method: "HEAD", signal });
-      return answer.headers.get("ETag");
+      const { headers } = await request(path(key), { method: "HEAD", signal });
+      return { etag: headers.get("ETag"), size: Number(headers.get("Content-Length")), modified: headers.get("Last-Modified") };
     } catch (error) {
-      if (error.status === 0 || error.name === "AbortError") throw error;
-      return null; // the PUT is refused too, and says why
+      if (error.status === 404) return null;
+      throw error;
     }
   }
 
-  async function mayReplace(upload) {
+  async function mayReplace(upload, present) {
     fate(upload, "there is one already");
+    const [there, mine] = [new Date(present.modified), new Date(upload.file.lastModified)];
+    const facts = (size, date, other) => `${Format.size(size)}, changed ${Format.day.format(date)}${date > other ? " (newer)" : ""}`;
+    const others = queue.length + sources.size > 0 || running.size > 1;
     const answer = await ask({
       title: `Replace ${shown(upload.key)}?`,
-      text: "There is a value with this key already. Its present version will be lost.",
+      text: "There is a file of this name already. If you replace it, what is there now is lost.",
+      facts: [["There now", facts(present.size, there, mine)], ["Your file", facts(upload.file.size, mine, there)]],
       yes: "Replace",
-      offerAll: queue.length + sources.size > 0 || running.size > 1,
+      no: "Keep what is there",
+      all: others ? "Do the same with all other files that are there already" : "",
       settled: () => (upload.abort.signal.aborted ? { isYes: false } : forAll),
     });
     if (answer.isForAll) forAll = { isYes: answer.isYes };
     return answer.isYes;
   }
 
-  /** XMLHttpRequest, for fetch does not tell how far an upload is. */
-  function send(upload, address, condition) {
-    return new Promise((resolve, reject) => {
-      const put = new XMLHttpRequest();
-      const begun = performance.now();
-      put.open("PUT", address);
-      for (const [name, value] of Object.entries(condition)) put.setRequestHeader(name, value);
-      // The field is kept with the value. Without this one, browsers send one of their own.
-      put.setRequestHeader("Cache-Control", "");
-      put.upload.onprogress = (event) => progress(upload, event.loaded, performance.now() - begun);
-      put.onload = () => (put.status === 200 ? resolve() : reject(new Refused(put.status, put.responseText)));
-      put.onerror = () => reject(new Refused(0, "the connection broke off"));
-      put.onabort = () => reject(new Error("cancelled"));
-      upload.abort.signal.addEventListener("abort", () => put.abort());
-      fate(upload, "sending");
-      put.send(upload.file);
-    });
-  }
-
-  function progress(upload, loaded, millis) {
-    upload.item.querySelector("progress").value = loaded;
-    const total = upload.file.size;
-    const rate = millis > 500 ? `, ${Format.size((loaded / millis) * 1000)}/s` : "";
-    fate(upload, loaded >= total ? "storing" : `${Format.size(loaded)} of ${Format.size(total)}${rate}`);
+  function tell(upload, what) {
+    upload.item.querySelector("progress").value = upload.sent;
+    fate(upload, what || speed(upload.marks, upload.sent, upload.file.size).join(", "));
   }
 
   function fate(upload, text) {
     upload.item.querySelector(".fate").textContent = text;
   }
 
-  function end(upload, kind, text) {
+  function end(upload, kind, why) {
     fates[kind] += 1;
-    if (!upload.item) return;
-    upload.item.className = kind === "cancelled" ? "kept" : kind;
-    fate(upload, text);
-    upload.item.querySelector("progress").remove();
-    const button = upload.item.querySelector("button");
-    const hadFocus = button === document.activeElement;
-    const close = make("button", { type: "button", class: "quiet only-icon", "aria-label": `Remove ${shown(upload.key)} from this list`, click: () => clear([upload.item]) }, icon("close"));
-    button.replaceWith(close);
-    if (hadFocus) close.focus();
+    const { size } = upload.file;
+    if (kind === "stored") bytes.stored += size;
+    if (kind === "stored" || kind === "kept") bytes.done += size;
+    else bytes.all -= size;
+    const { item } = upload;
+    if (!item) return;
+    const hadFocus = item.contains(document.activeElement);
+    if (kind !== "failed") {
+      item.remove();
+      if (hadFocus) $("upload").focus();
+      return;
+    }
+    const name = shown(upload.key);
+    item.className = kind;
+    item.goOn = () => again(upload);
+    fate(upload, `not uploaded: ${why}`);
+    item.querySelector("progress").remove();
+    const retry = make("button", { type: "button", "aria-label": `Try again: ${name}`, click: item.goOn }, "Try again");
+    item.querySelector(".acts").replaceChildren(retry, closer(`Remove ${name} from this list`, () => item));
+    if (hadFocus) retry.focus();
   }
 
-  /** Takes these items off the list; by default all that are finished. */
-  function clear(items = [...$("uploads-list").children].filter((item) => item.className)) {
-    for (const item of items) item.remove();
-    if (!isBusy() && $("uploads-list").childElementCount === 0) {
-      total = 0;
-      fates = { stored: 0, kept: 0, failed: 0, cancelled: 0 };
+  function closer(name, item, then = () => {}) {
+    const close = () => {
+      item().remove();
+      then();
+      outline();
+      $("upload").focus();
+    };
+    return make("button", { type: "button", class: "quiet only-icon", "aria-label": name, click: close }, icon("close"));
+  }
+
+  /** Tries what failed once more; it goes on where it stopped, if the server has that still. */
+  function again({ file, key, item }) {
+    fates.failed -= 1;
+    total -= 1;
+    item.remove();
+    add([{ file, key }]);
+  }
+
+  /** Those that broke off before this page was loaded: a page cannot read a file by itself, so it has to be chosen again. */
+  function showUnfinished() {
+    for (const { id, key, size, sent, url } of Unfinished.waiting()) {
+      if (!Rights.has("create", key)) continue;
+      const name = shown(key);
+      const choose = () => {
+        $("again").value = "";
+        $("again").onchange = () => goOn(item, id, key, $("again").files[0]);
+        $("again").click();
+      };
+      const discard = () => {
+        Unfinished.discard(id);
+        Sending.cancel(url);
+      };
+      const item = make(
+        "li",
+        { class: "unfinished" },
+        make("span", { class: "name" }, name),
+        make("progress", { max: Math.max(1, size), value: sent, "aria-label": `Progress of ${name}` }),
+        make("span", { class: "fate" }, `broke off at ${Math.floor((100 * sent) / size)} % of ${Format.size(size)}: choose the same file again, and it goes on`),
+        make("span", { class: "acts" }, make("button", { type: "button", "aria-label": `Choose the file: ${name}`, click: choose }, "Choose the file"), closer(`Give ${name} up`, () => item, discard)),
+      );
+      $("uploads-list").append(item);
     }
+    outline();
+  }
+
+  function goOn(item, id, key, file) {
+    if (!file) return;
+    if (!Unfinished.isFile(id, key, file)) {
+      note(`${shown(file.name)} is another file than the one that broke off: it has another name, size or date.`, true);
+      return;
+    }
+    item.remove();
+    add([{ file, key }]);
+  }
+
+  /** Takes the panel away. */
+  function clear() {
+    $("uploads-list").replaceChildren();
+    reset();
     outline();
     $("upload").focus();
   }
 
-  $("uploads-clear").addEventListener("click", () => clear());
+  $("uploads-clear").addEventListener("click", clear);
   $("uploads-cancel").addEventListener("click", cancelAll);
+  $("uploads-retry").addEventListener("click", () => {
+    for (const item of $("uploads-list").querySelectorAll(".failed")) item.goOn();
+  });
   window.addEventListener("beforeunload", (event) => isBusy() && event.preventDefault());
+  showUnfinished();
 
   return { add };
 })();

@@ -29,22 +29,33 @@ fn a_client_is_asked_who_it_is_in_the_two_ways_that_are_understood() {
     assert!(denied.contains("the right to metrics"), "{denied}");
 }
 
-/// What a browser shows of the prompt that is given up. It comes before anything is looked up, so it is of no address.
+/// What a browser shows of the prompt that is given up. It comes before anything is looked up, so it is the same whatever is there.
 #[test]
-fn a_browser_is_asked_with_a_line_of_text_whatever_it_asks_for() {
+fn a_browser_is_asked_with_a_page_that_leads_to_the_prompt_again() {
     let dir = DataDir::temporary();
     dir.place("folder/key", "v");
     let server = serve(&dir, &policy(), &[]);
     let lines = "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\nSec-Fetch-Site: none\r\n";
+    let mut pages = Vec::new();
     for target in ["/", "/folder/", "/folder/key", "/folder/none", "/-/metrics"] {
         let answer = server.request("GET", target, lines, b"");
         assert_eq!(answer.status, 401, "{target}");
-        assert_eq!(answer.must("content-type"), "text/plain; charset=utf-8");
+        assert_eq!(answer.must("content-type"), "text/html; charset=utf-8");
         assert_eq!(answer.must("x-content-type-options"), "nosniff");
         assert_eq!(answer.must("cache-control"), "no-store");
         let text = String::from_utf8(answer.body).expect("text");
+        let up = "../".repeat(target.matches('/').count() - 1);
+        let root = if up.is_empty() { "./" } else { &up };
+        let sign_in = format!("<a href=\"{root}?sign-in\">Sign in</a>");
+        assert!(text.contains(&sign_in), "{target}: {text}");
+        pages.push(text);
+    }
+    assert_eq!(pages[2], pages[3], "what is there and what is not");
+    // Others get a line.
+    for lines in ["", "Accept: */*\r\n", "Accept: application/json\r\n"] {
+        let answer = server.request("GET", "/folder/key", lines, b"");
         let line = "who asks? send a token or a name and a password that this server knows\n";
-        assert_eq!(text, line, "{target}");
+        assert_eq!(answer.body, line.as_bytes());
     }
 }
 

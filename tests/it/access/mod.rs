@@ -10,6 +10,7 @@ mod links;
 mod reload;
 mod rights;
 mod shares;
+mod sign_in;
 
 use std::os::unix::fs::PermissionsExt;
 

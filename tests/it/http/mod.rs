@@ -2,6 +2,7 @@
 
 mod contract;
 mod dispatch;
+mod failure_page;
 mod flags;
 mod folders;
 mod framing;
