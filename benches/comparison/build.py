@@ -74,14 +74,14 @@ def target_directory():
         return Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target"))
 
 
-def build_c(source, target):
-    """Compile one C file, unless it was compiled since it changed; returns the program."""
+def build_c(source, target, *more):
+    """Compile one C file, unless it was compiled since it changed, with these flags `more`; returns the program."""
     source, program = BENCHES / source, target / "compare" / Path(source).stem
     if program.exists() and program.stat().st_mtime > source.stat().st_mtime:
         return program
     program.parent.mkdir(parents=True, exist_ok=True)
     flags = "-std=c11 -O3 -march=native -Wall -Wextra -pthread".split()
-    subprocess.run(["cc", *flags, "-o", str(program), str(source)], check=True)
+    subprocess.run(["cc", *flags, *more, "-o", str(program), str(source)], check=True)
     return program
 
 
