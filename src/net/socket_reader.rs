@@ -1,7 +1,7 @@
 //! The receiving side of a connection, as hyper reads it: whole heads and their bodies, in order, and nothing in doubt.
 //!
-//! Bytes go from the socket into hyper's buffer, where the [`Framing`] looks at them. The beginning of a head is taken back
-//! until the rest of it is there, so hyper sees a head whole or not at all, and an invalid one never: nothing is given on from
+//! Bytes go from the socket into hyper's buffer, where the [`Framing`] looks at them, and takes out the fields that nothing reads.
+//! The beginning of a head is taken back until the rest of it is there, so hyper sees a head whole or not at all, and an invalid one never: nothing is given on from
 //! there. Holds at most one head and a piece of [`PIECE`] bytes, besides what it was made with.
 
 use std::cell::Cell;
@@ -106,16 +106,16 @@ impl SocketReader {
     ) -> Poll<io::Result<bool>> {
         let start = buf.filled().len();
         ready!(self.poll_socket(cx, buf))?;
-        let received = &buf.filled()[start..];
+        let received = &mut buf.filled_mut()[start..];
         if received.is_empty() {
             return Poll::Ready(Ok(false));
         }
         self.connection.begin_head();
         if let Some(framing) = &mut self.framing {
-            let (passed, error) = framing.go_on(received);
+            let (kept, at, error) = framing.go_on(received);
             self.state.requests.set(framing.heads());
-            self.held.extend_from_slice(&received[passed..]);
-            buf.set_filled(start + passed);
+            self.held.extend_from_slice(&received[at..]);
+            buf.set_filled(start + kept);
             self.note(error);
         }
         Poll::Ready(Ok(true))
@@ -137,9 +137,12 @@ impl SocketReader {
     /// Looks at all that is held.
     fn look(&mut self) {
         if let Some(framing) = &mut self.framing {
-            let (passed, error) = framing.go_on(&self.held);
+            let (kept, at, error) = framing.go_on(&mut self.held);
             self.state.requests.set(framing.heads());
-            self.passed = passed;
+            let rest = self.held.len() - at;
+            self.held.copy_within(at.., kept);
+            self.held.truncate(kept + rest);
+            self.passed = kept;
             self.note(error);
         }
     }

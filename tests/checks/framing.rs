@@ -30,7 +30,12 @@ pub fn framing(data: &[u8]) {
         "{}",
         bytes.escape_ascii()
     );
-    let served = serve(&bytes[..whole.end]);
+    assert!(
+        whole.is_faulty || whole.kept == pieces.kept,
+        "{}",
+        bytes.escape_ascii()
+    );
+    let served = serve(&whole.kept);
     assert!(
         served.len() <= whole.targets.len(),
         "{served:?} in {}",
@@ -48,29 +53,31 @@ pub fn framing(data: &[u8]) {
 pub(super) struct Heads {
     /// The first two words of each head.
     pub(super) targets: Vec<String>,
-    /// Where it gives nothing on any more, or has no whole head.
-    end: usize,
+    /// What it gives on.
+    kept: Vec<u8>,
     pub(super) is_faulty: bool,
 }
 
 impl Heads {
     /// Of `bytes` that arrive in pieces of `size`.
     pub(super) fn of(bytes: &[u8], size: usize) -> Self {
-        let (mut heads, mut framing, mut there) = (Self::default(), Framing::default(), 0);
-        while there < bytes.len() && !heads.is_faulty {
-            there = bytes.len().min(there.saturating_add(size));
-            loop {
+        let (mut heads, mut framing) = (Self::default(), Framing::default());
+        let mut held = Vec::new();
+        for piece in bytes.chunks(size) {
+            held.extend_from_slice(piece);
+            while !held.is_empty() && !heads.is_faulty {
                 let heads_before = framing.heads();
-                let rest = &bytes[heads.end..there];
-                let Ok(len) = framing.pass(rest) else {
+                let Ok(passed) = framing.pass(&mut held) else {
                     heads.is_faulty = true;
                     break;
                 };
+                let kept = &held[..passed.kept];
                 if framing.heads() > heads_before {
-                    heads.targets.push(target_of(&rest[..len]));
+                    heads.targets.push(target_of(kept));
                 }
-                heads.end += len;
-                if len == 0 {
+                heads.kept.extend_from_slice(kept);
+                held.drain(..passed.len);
+                if passed.len == 0 {
                     break;
                 }
             }

@@ -70,6 +70,8 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         b"Connection: close\r\n",
         b"Connection: keep-alive\r\n",
         b"X-Y: z\r\n",
+        b"User-Agent: z\r\n",
+        b"cookie: \x01\r\n",
         b"\r\n",
         b"\r\n\r\n",
         b"\n",

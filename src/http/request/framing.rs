@@ -1,11 +1,11 @@
 //! Where in what a client sends each request begins and ends: the framing of a connection, from its first byte to its last.
 //!
 //! Follows heads and bodies by rules so strict that no recipient can read them in two ways, and lets through only what it
-//! understood. hyper, which parses the same bytes, then sees the same message boundaries: no request can be smuggled in a
-//! body, and none behind an error is ever seen. Looks at no byte of a body's data.
+//! understood. hyper, which parses the same bytes but for some fields, then sees the same message boundaries: no request can be
+//! smuggled in a body, and none behind an error is ever seen. Looks at no byte of a body's data.
 
 use crate::http::request::chunks::Chunks;
-use crate::http::request::head::{Body, FramingError, Scan};
+use crate::http::request::head::{Body, FramingError, Passed, Scan};
 
 /// The framing of one connection, from the first byte of a request on.
 #[derive(Debug, Default)]
@@ -38,15 +38,22 @@ impl From<Body> for Place {
 }
 
 impl Framing {
-    /// Goes on in `bytes`: how many of them may be given on, and the error behind those, if there is one. The others are
-    /// the beginning of a head, and come again, with more behind them, at the next call.
-    pub fn go_on(&mut self, bytes: &[u8]) -> (usize, Option<FramingError>) {
-        let mut at = 0;
+    /// Goes on in `bytes`. Of those that are passed, what is kept then lies at their beginning, to be given on: how many that are,
+    /// and where those begin that are not passed; and the error there, if there is one. Those are the beginning of a head, and
+    /// come again, with more behind them, at the next call.
+    pub fn go_on(&mut self, bytes: &mut [u8]) -> (usize, usize, Option<FramingError>) {
+        let (mut kept, mut at) = (0, 0);
         loop {
-            match self.pass(&bytes[at..]) {
-                Ok(0) => return (at, None),
-                Ok(len) => at += len,
-                Err(error) => return (at, Some(error)),
+            match self.pass(&mut bytes[at..]) {
+                Ok(Passed { len: 0, .. }) => return (kept, at, None),
+                Ok(passed) => {
+                    if kept < at {
+                        bytes.copy_within(at..at + passed.kept, kept);
+                    }
+                    kept += passed.kept;
+                    at += passed.len;
+                }
+                Err(error) => return (kept, at, Some(error)),
             }
         }
     }
@@ -56,29 +63,30 @@ impl Framing {
         self.heads
     }
 
-    /// Passes one head, or what there is of one body; 0 bytes when there is neither.
-    pub(in crate::http) fn pass(&mut self, bytes: &[u8]) -> Result<usize, FramingError> {
-        match &mut self.place {
+    /// Passes one head, or what there is of one body; no bytes when there is neither.
+    pub(in crate::http) fn pass(&mut self, bytes: &mut [u8]) -> Result<Passed, FramingError> {
+        let len = match &mut self.place {
             Place::Head(scan) => {
-                let Some((len, body)) = scan.go_on(bytes)? else {
-                    return Ok(0);
+                let Some((passed, body)) = scan.go_on(bytes)? else {
+                    return Ok(Passed::default());
                 };
                 self.place = body.into();
                 self.heads += 1;
-                Ok(len)
+                return Ok(passed);
             }
             Place::Data(left) => {
                 let len = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
                 self.place = Body::Length(*left - len as u64).into();
-                Ok(len)
+                len
             }
             Place::Chunks(chunks) => {
                 let (len, ended) = chunks.go_on(bytes)?;
                 if ended {
                     self.place = Place::default();
                 }
-                Ok(len)
+                len
             }
-        }
+        };
+        Ok(Passed { len, kept: len })
     }
 }

@@ -3,7 +3,8 @@
 //! hyper is lenient where two recipients could disagree on the end of a request: it folds equal Content-Lengths, drops one
 //! beside Transfer-Encoding, and takes a bare LF for the end of a line. A head with any of that is invalid here, and so is
 //! one whose lines hold a bare CR or NUL, begin with a space (RFC 9112, section 5.2) or have one before the colon (5.1).
-//! What lines say otherwise is left to hyper. Costs one search per line, and keeps nothing but numbers.
+//! What lines say otherwise is left to hyper. Fields that clients send and this server never reads are taken out of the head:
+//! a browser sends ten of them, and each would cost hyper more than the search for its end. Keeps nothing but numbers.
 
 use hyper::header::{ACCEPT, HeaderMap, HeaderValue};
 use memchr::{memchr, memchr3};
@@ -44,6 +45,30 @@ pub enum FramingError {
     Chunks,
 }
 
+/// Whether this is a field that clients send and nothing in this server reads. A test looks in the sources for others that name one.
+fn is_unread(name: &[u8]) -> bool {
+    let names: &[&[u8]] = match name.len() {
+        3 => &[b"dnt", b"via"],
+        6 => &[b"cookie", b"pragma"],
+        7 => &[b"referer"],
+        8 => &[b"priority"],
+        9 => &[b"sec-ch-ua", b"x-real-ip"],
+        10 => &[b"user-agent", b"tracestate"],
+        14 => &[b"sec-fetch-mode", b"sec-fetch-dest", b"sec-fetch-user"],
+        15 => &[b"accept-language"],
+        16 => &[
+            b"sec-ch-ua-mobile",
+            b"x-forwarded-host",
+            b"x-forwarded-port",
+        ],
+        17 => &[b"x-forwarded-proto"],
+        18 => &[b"sec-ch-ua-platform"],
+        25 => &[b"upgrade-insecure-requests"],
+        _ => &[],
+    };
+    names.iter().any(|unread| name.eq_ignore_ascii_case(unread))
+}
+
 /// How the body after a head is framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) enum Body {
@@ -52,11 +77,22 @@ pub(in crate::http) enum Body {
     Chunked,
 }
 
+/// What was passed of some bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::http) struct Passed {
+    /// So many bytes.
+    pub(in crate::http) len: usize,
+    /// So many of them are kept, at their beginning.
+    pub(in crate::http) kept: usize,
+}
+
 /// A head that is being received: what its whole lines said.
 #[derive(Debug, Default)]
 pub(in crate::http) struct Scan {
     /// Where the first line begins that is not whole.
     at: usize,
+    /// Bytes of the whole lines that are kept, which lie at the beginning.
+    kept: usize,
     /// Whole lines, those before the request line left out.
     lines: usize,
     is_1_0: bool,
@@ -65,26 +101,38 @@ pub(in crate::http) struct Scan {
 }
 
 impl Scan {
-    /// Goes on in `bytes`, which begin where the head does: its length and the framing of its body once it is whole.
+    /// Goes on in `bytes`, which begin where the head does: once it is whole, its length, how much of it is kept, and the framing
+    /// of its body.
     pub(in crate::http) fn go_on(
         &mut self,
-        bytes: &[u8],
-    ) -> Result<Option<(usize, Body)>, FramingError> {
+        bytes: &mut [u8],
+    ) -> Result<Option<(Passed, Body)>, FramingError> {
         while let Some(line) = line(&bytes[self.at..])? {
-            self.at += line.len() + 2;
-            if self.at > MAX_HEAD {
+            let whole = self.at..self.at + line.len() + 2;
+            if whole.end > MAX_HEAD {
                 return Err(FramingError::TooLarge);
             }
-            match (line, self.lines) {
+            let (is_end, is_read) = match (line, self.lines) {
                 // RFC 9112, section 2.2: an empty line before a request is passed over.
-                ([], 0) => continue,
-                ([], _) => return Ok(Some((self.at, self.body()?))),
-                (line, 0) => self.request_line(line)?,
-                (line, _) => self.field(line)?,
-            }
-            self.lines += 1;
+                ([], lines) => (lines > 0, true),
+                (line, 0) => self.request_line(line).map(|()| (false, true))?,
+                (line, _) => (false, self.field(line)?),
+            };
+            self.lines += usize::from(whole.len() > 2);
             if self.lines > MAX_FIELDS + 1 {
                 return Err(FramingError::TooLarge);
+            }
+            self.at = whole.end;
+            if is_read {
+                let len = whole.len();
+                if self.kept < whole.start {
+                    bytes.copy_within(whole, self.kept);
+                }
+                self.kept += len;
+            }
+            if is_end {
+                let (len, kept) = (self.at, self.kept);
+                return Ok(Some((Passed { len, kept }, self.body()?)));
             }
         }
         if bytes.len() > MAX_HEAD {
@@ -102,12 +150,16 @@ impl Scan {
         memchr(b'#', line).map_or(Ok(()), |_| Err(FramingError::Line))
     }
 
-    fn field(&mut self, line: &[u8]) -> Result<(), FramingError> {
-        let name = line.iter().take_while(|&&b| TOKEN[usize::from(b)]).count();
-        if name == 0 || line.get(name) != Some(&b':') {
+    /// Whether anything reads this field. hyper refuses one that is invalid.
+    fn field(&mut self, line: &[u8]) -> Result<bool, FramingError> {
+        let colon = memchr(b':', line).ok_or(FramingError::Line)?;
+        let (name, value) = (&line[..colon], &line[colon + 1..]);
+        if is_unread(name) {
+            return Ok(has_control(value));
+        }
+        if name.is_empty() || !name.iter().all(|&b| TOKEN[usize::from(b)]) {
             return Err(FramingError::Line);
         }
-        let (name, value) = (&line[..name], &line[name + 1..]);
         if name.eq_ignore_ascii_case(b"content-length") {
             let length = number(trim(value)).ok_or(FramingError::Length)?;
             if self.length.replace(length).is_some() {
@@ -119,7 +171,7 @@ impl Scan {
                 return Err(FramingError::Coding);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// RFC 9112, section 6.1: a coding beside a length, or before HTTP/1.1, is an attack or a mistake.
@@ -158,6 +210,12 @@ pub(in crate::http) fn line(bytes: &[u8]) -> Result<Option<&[u8]>, FramingError>
         (b'\r', None) => Ok(None),
         _ => Err(FramingError::Line),
     }
+}
+
+/// Whether a field's value has a byte that none may have (RFC 9110, section 5.5). Looks at all of them, many at a time.
+fn has_control(value: &[u8]) -> bool {
+    let is_control = |b: u8| u8::from(b < b' ') & u8::from(b != b'\t') | u8::from(b == 0x7F);
+    value.iter().fold(0, |has, &b| has | is_control(b)) != 0
 }
 
 /// Without optional white space around it (RFC 9110, section 5.6.3).

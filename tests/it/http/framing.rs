@@ -256,3 +256,37 @@ fn count(haystack: &[u8], needle: &[u8]) -> usize {
     let all = haystack.windows(needle.len());
     all.filter(|window| *window == needle).count()
 }
+
+/// What nothing reads is taken out of a head: the rest of it means the same, however it arrives, and so does what follows.
+#[test]
+fn fields_that_nothing_reads_change_nothing() {
+    http1_only!("heads of HTTP/1");
+    let server = TestServer::start(&[]);
+    let fields = "User-Agent: curl\r\nHost: t\r\nCOOKIE: a=\t\u{e9}\r\nsec-ch-ua:\r\n";
+    let put = format!("PUT /k HTTP/1.1\r\n{fields}Content-Length: 5\r\nReferer: x\r\n\r\nvalue");
+    let get =
+        format!("GET /k HTTP/1.1\r\n{fields}Via: x\r\nIf-None-Match: \"x\"\r\nDNT: 1\r\n\r\n");
+    let both = [put, get].concat();
+    for size in [1, 7, 50, both.len()] {
+        let mut connection = server.connect();
+        for piece in both.as_bytes().chunks(size) {
+            connection.send(piece);
+        }
+        assert_eq!(connection.answer().status, 200, "pieces of {size}");
+        assert_eq!(connection.answer().body, b"value", "pieces of {size}");
+    }
+    // None is taken out that may not be there at all.
+    for bad in [
+        "User-Agent: a\u{1}",
+        "User-Agent : a",
+        "Cookie: a\u{7f}",
+        " Cookie: a",
+    ] {
+        let head = format!("GET /k HTTP/1.1\r\nHost: t\r\n{bad}\r\n\r\n");
+        assert_eq!(server.connect().ask(head).status, 400, "{bad:?}");
+    }
+    // And each counts.
+    let many = "DNT: 1\r\n".repeat(100);
+    let head = format!("GET /k HTTP/1.1\r\nHost: t\r\n{many}\r\n");
+    assert_eq!(server.connect().ask(head).status, 431);
+}
