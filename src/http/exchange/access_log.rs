@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use hyper::Version;
+use hyper::{Method, Version};
 
 use crate::http::client::Client;
 use crate::http::exchange::audit_log::{Asked, Audit};
@@ -15,7 +15,8 @@ use crate::http::request::identity::Identity;
 pub(in crate::http) struct Line {
     pub(in crate::http) client: Client,
     pub(in crate::http) reactor: usize,
-    pub(in crate::http) method: String,
+    /// `None` where the head could not be understood.
+    pub(in crate::http) method: Option<Method>,
     pub(in crate::http) target: String,
     /// Who asked, where that matters.
     pub(in crate::http) subject: Option<Box<str>>,
@@ -38,6 +39,10 @@ pub(in crate::http) fn protocol(version: Version) -> &'static str {
     }
 }
 
+fn method(method: Option<&Method>) -> &str {
+    method.map_or("-", Method::as_str)
+}
+
 impl Line {
     /// Writes the line to the logs that have it. A `status` of 0: the client left before there was an answer.
     pub(in crate::http) fn write(mut self, status: u16, duration: Duration, identity: &Identity) {
@@ -45,7 +50,7 @@ impl Line {
             audit.write(&Asked {
                 peer: self.client.peer,
                 subject: self.subject.as_deref(),
-                method: &self.method,
+                method: method(self.method.as_ref()),
                 target: &self.target,
                 status,
                 request_id: identity.request.to_str().unwrap_or_default(),
@@ -62,13 +67,14 @@ impl Line {
                 peer, tls_version, ..
             },
             reactor,
-            method,
+            method: asked,
             target,
             subject,
             protocol,
             bytes,
             ..
         } = self;
+        let method = method(asked.as_ref());
         // To the microsecond.
         let ms = (duration.as_secs_f64() * 1e6).round() / 1e3;
         let request_id = identity.request.to_str().unwrap_or_default();

@@ -63,9 +63,22 @@ impl Ids {
     fn make(&self) -> HeaderValue {
         let count = self.next.get();
         self.next.set(count + 1);
-        let id = format!("{:016x}-{count:x}", self.prefix);
-        HeaderValue::try_from(id).unwrap_or(HeaderValue::from_static("-"))
+        let (mut id, mut len) = ([b'-'; 33], 17);
+        id[..16].copy_from_slice(&hex(self.prefix));
+        for digit in hex(count)
+            .into_iter()
+            .skip(count.max(1).leading_zeros() as usize / 4)
+        {
+            id[len] = digit;
+            len += 1;
+        }
+        HeaderValue::from_bytes(&id[..len]).unwrap_or(HeaderValue::from_static("-"))
     }
+}
+
+/// The sixteen digits of `number`.
+fn hex(number: u64) -> [u8; 16] {
+    std::array::from_fn(|at| b"0123456789abcdef"[(number >> (60 - 4 * at)) as usize & 15])
 }
 
 fn is_id(id: &[u8]) -> bool {

@@ -21,7 +21,7 @@ impl Service {
         let line = config.logs_requests().then(|| Line {
             client,
             reactor: self.handler.reactor,
-            method: head.map_or("-", |head| head.method.as_str()).to_owned(),
+            method: head.map(|head| head.method.clone()),
             target: head.map_or("-", |head| head.uri.path()).to_owned(),
             subject: proof.map(|proof| proof.subject.name.clone()),
             protocol: head.map_or("-", |head| protocol(head.version)),

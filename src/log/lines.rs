@@ -1,0 +1,241 @@
+//! Events as lines of the log: text for people, or a JSON object.
+//!
+//! Promises one line for an event, whatever a client chose of it, but for the line breaks of a message that is text. Makes each
+//! line in memory of its thread: where requests are logged, that is done for each of them.
+
+use std::cell::Cell;
+use std::fmt;
+use std::io::Write as _;
+use std::mem;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use humantime::format_rfc3339_micros;
+use serde::Serialize;
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use super::queue::{HEADROOM, Queue, ROOM};
+use super::{Options, TARGET};
+
+/// A thread keeps the memory of a line up to this length, in bytes.
+const KEPT: usize = 4 << 10;
+
+thread_local! {
+    /// Where lines are made, on their thread.
+    static LINE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Adds the line of each event to the queue. Spans are not told.
+#[derive(Debug)]
+pub(super) struct Lines {
+    pub(super) queue: Arc<Queue>,
+    pub(super) options: Options,
+}
+
+impl Lines {
+    fn write(&self, event: &Event<'_>, line: &mut Vec<u8>) {
+        let (meta, now) = (event.metadata(), format_rfc3339_micros(SystemTime::now()));
+        if self.options.json {
+            put(line, format_args!("{{\"timestamp\":\"{now}\",\"level\":"));
+            json(line, meta.level().as_str());
+            line.extend_from_slice(b",\"fields\":{");
+            event.record(&mut Json(Fields::after(line)));
+            line.extend_from_slice(b"},\"target\":");
+            json(line, meta.target());
+            line.extend_from_slice(b"}\n");
+        } else {
+            put(line, format_args!("{now}"));
+            let level = meta.level().as_str();
+            // The names of levels are four or five bytes long.
+            line.extend_from_slice(if level.len() < 5 { b"  " } else { b" " });
+            for text in [level, " ", meta.target(), ": "] {
+                line.extend_from_slice(text.as_bytes());
+            }
+            event.record(&mut Text(Fields::after(line)));
+            line.push(b'\n');
+        }
+    }
+}
+
+impl Subscriber for Lines {
+    /// The library of HTTP/2 warns of what clients send: one could fill the log.
+    fn enabled(&self, meta: &Metadata<'_>) -> bool {
+        let Options { level, .. } = self.options;
+        let is_told = level >= LevelFilter::DEBUG || !meta.target().starts_with("h2::");
+        meta.is_event() && *meta.level() <= level && is_told
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(self.options.level)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        // What makes a part of a line may log too: it finds no memory here, and takes its own.
+        let mut line = LINE.try_with(Cell::take).unwrap_or_default();
+        line.clear();
+        self.write(event, &mut line);
+        // A report of lost lines has room where other lines have none left.
+        let is_report = event.metadata().target() == TARGET;
+        self.queue
+            .push(&line, ROOM + if is_report { HEADROOM } else { 0 });
+        line.shrink_to(KEPT);
+        let _ = LINE.try_with(|kept| kept.set(line));
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// The fields of an event, behind what the line begins with.
+struct Fields<'a> {
+    line: &'a mut Vec<u8>,
+    is_first: bool,
+}
+
+impl<'a> Fields<'a> {
+    fn after(line: &'a mut Vec<u8>) -> Self {
+        let is_first = true;
+        Self { line, is_first }
+    }
+
+    /// What stands before the name of a field.
+    fn next(&mut self, separator: u8) -> &mut Vec<u8> {
+        if !mem::take(&mut self.is_first) {
+            self.line.push(separator);
+        }
+        self.line
+    }
+}
+
+/// `message name="text" name=1`
+struct Text<'a>(Fields<'a>);
+
+impl Text<'_> {
+    fn name(&mut self, field: &Field) -> &mut Vec<u8> {
+        let line = self.0.next(b' ');
+        if !is_message(field) {
+            line.extend_from_slice(name(field).as_bytes());
+            line.push(b'=');
+        }
+        line
+    }
+}
+
+impl Visit for Text<'_> {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        json(self.name(field), value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        json(self.name(field), value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        json(self.name(field), value);
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        let is_plain = |b| matches!(b, b' '..=b'~') && b != b'"' && b != b'\\';
+        if is_message(field) {
+            self.record_debug(field, &format_args!("{value}"));
+        } else if value.bytes().all(is_plain) {
+            let line = self.name(field);
+            line.push(b'"');
+            line.extend_from_slice(value.as_bytes());
+            line.push(b'"');
+        } else {
+            self.record_debug(field, &value);
+        }
+    }
+
+    /// What a terminal would follow is escaped.
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let line = self.name(field);
+        let start = line.len();
+        put(line, format_args!("{value:?}"));
+        if line[start..].iter().copied().any(may_be_followed) {
+            let text = String::from_utf8_lossy(&line[start..]).into_owned();
+            line.truncate(start);
+            for c in text.chars() {
+                match c {
+                    '\n' | '\t' | '\r' => put(line, format_args!("{c}")),
+                    c if c.is_control() => put(line, format_args!("{}", c.escape_unicode())),
+                    c => put(line, format_args!("{c}")),
+                }
+            }
+        }
+    }
+}
+
+/// `"message":"text","name":1`
+struct Json<'a>(Fields<'a>);
+
+impl Json<'_> {
+    fn record(&mut self, field: &Field, value: impl Serialize) {
+        let line = self.0.next(b',');
+        json(line, name(field));
+        line.push(b':');
+        json(line, value);
+    }
+}
+
+impl Visit for Json<'_> {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.record(field, value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.record(field, value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.record(field, value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.record(field, value);
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record(field, value);
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.record(field, format!("{value:?}"));
+    }
+}
+
+/// Whether it is a control character, or begins one.
+fn may_be_followed(byte: u8) -> bool {
+    byte.is_ascii_control() || byte == 0xC2
+}
+
+fn is_message(field: &Field) -> bool {
+    field.name() == "message"
+}
+
+fn name(field: &Field) -> &'static str {
+    let name = field.name();
+    name.strip_prefix("r#").unwrap_or(name)
+}
+
+/// Writing to memory does not fail, and a value that cannot be told is left out.
+fn put(line: &mut Vec<u8>, text: fmt::Arguments<'_>) {
+    let _ = line.write_fmt(text);
+}
+
+fn json(line: &mut Vec<u8>, value: impl Serialize) {
+    let _ = serde_json::to_writer(line, &value);
+}
