@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! socket -> net::acceptor -> net::reactor -> net::connection -> hyper -> http::service -> store
-//!             socket <- hyper, or net::takeover for long bodies <- http::response <-'
+//!             socket <- hyper, or net::takeover for long uploads <- http::response <-'
 //! ```
 //!
 //! Three rooms, and data flows one way: [`net`] holds sockets and threads and knows no key and no status; [`http`] is

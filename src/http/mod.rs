@@ -41,6 +41,7 @@ pub use response::body::{Body, Piece};
 pub use response::file_body::Region;
 pub use response::go_on;
 pub use response::head_encoder::closes;
+pub use response::hole::is_hole;
 pub use response::interim::CONTINUE;
 pub use semantics::cache_control::{BadCacheControl, DEFAULT as CACHE_CONTROL, cache_control};
 pub use semantics::media::is_guessed_text;

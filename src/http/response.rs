@@ -5,12 +5,13 @@
 pub(super) mod audited;
 pub(super) mod body;
 mod clock;
-mod content;
+pub(super) mod content;
 mod cross_origin;
 pub(super) mod encoded;
 pub(super) mod file_body;
 mod form;
 pub(super) mod head_encoder;
+pub(super) mod hole;
 pub(super) mod interim;
 pub(super) mod outcome;
 mod pages;
@@ -54,7 +55,8 @@ pub(super) fn render(
     let mut response = respond(outcome, context, config);
     if response.status() == StatusCode::OK && response.body().is_end_stream() {
         // hyper leaves it out of the answer to HEAD when the body is empty.
-        response.headers_mut().insert(CONTENT_LENGTH, 0.into());
+        let none = HeaderValue::from_static("0");
+        response.headers_mut().insert(CONTENT_LENGTH, none);
     }
     // A value's own headers say it already, but for 304, which says less.
     let has_manners = is_value && response.status() != StatusCode::NOT_MODIFIED;

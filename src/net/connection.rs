@@ -1,8 +1,8 @@
 //! One connection, from the first byte to an orderly close: a loop with one owner of the socket at a time.
 //!
 //! On a listener for proxies, a header says first whom the connection is for. The connection rests, with no buffers, until a
-//! request begins. hyper then reads requests and answers them. A long body takes the socket over: hyper is dropped, the
-//! connection moves the body itself, and a new hyper goes on behind it. Promises that the connection ends within its limits whatever the peer does, and that a request
+//! request begins. hyper then reads requests and answers them. The long body of an upload takes the socket over: hyper is dropped, the
+//! connection receives the body itself, and a new hyper goes on behind it. Promises that the connection ends within its limits whatever the peer does, and that a request
 //! being answered when the server drains is answered.
 
 use std::future::poll_fn;
@@ -31,6 +31,7 @@ use super::takeover::{self, Taken};
 use super::tls::HTTP2;
 use super::tls_session::TlsSession;
 use crate::http::{Client, Session};
+use crate::metrics::Direction;
 
 /// What broke a connection.
 #[derive(Debug, thiserror::Error)]
@@ -150,7 +151,7 @@ async fn serve_http1(
                 break;
             }
             Next::TakeOver(taken) => {
-                context.reactor.counters().takes_over(taken.direction());
+                context.reactor.counters().takes_over(Direction::Receive);
                 if take_over(context, taken, received).await? {
                     break;
                 }

@@ -15,7 +15,7 @@ use bytes::BytesMut;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, Version};
+use hyper::{Request, Response, Version};
 
 use super::command::Command;
 use super::connection_context::ConnectionContext;
@@ -157,16 +157,14 @@ fn is_deserted(
     }
 }
 
-/// The answer to `request`, or, where the connection moves its body itself, what is to be done, left in `taken`.
+/// The answer to `request`, or, where the connection receives its body itself, what is to be done, left in `taken`.
 fn call<'c>(
     context: &'c ConnectionContext<'_>,
     request: Request<Incoming>,
     taken: &'c RefCell<Option<Taken>>,
     upgraded: &'c Upgraded,
 ) -> Pending<'c> {
-    let can_take = failpoint::takes_over()
-        && request.version() == Version::HTTP_11
-        && request.method() != Method::HEAD;
+    let can_take = failpoint::takes_over() && request.version() == Version::HTTP_11;
     let service = context.reactor.service();
     let request = request.map(Frames::from);
     let mut pending = Pending {
@@ -179,12 +177,12 @@ fn call<'c>(
     pending
 }
 
-/// The answer to a request, for hyper. Stays pending when the connection takes it over.
+/// The answer to a request, for hyper. Stays pending when the connection takes over its body.
 struct Pending<'a> {
     stage: Stage,
     context: &'a ConnectionContext<'a>,
     upgraded: &'a Upgraded,
-    /// Where a response is left that the connection sends itself, if it may.
+    /// Where an upload is left whose body the connection receives itself, if it may.
     taken: Option<&'a RefCell<Option<Taken>>>,
 }
 
@@ -229,13 +227,6 @@ impl Future for Pending<'_> {
                 }
             }
         };
-        match self.taken {
-            Some(taken) if response.body().is_long() => {
-                *taken.borrow_mut() = Some(Taken::Response(response));
-                self.stage = Stage::Ready(None);
-                Poll::Pending
-            }
-            _ => Poll::Ready(Ok(response)),
-        }
+        Poll::Ready(Ok(response))
     }
 }

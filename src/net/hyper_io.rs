@@ -1,7 +1,7 @@
 //! The socket of a connection as hyper uses it: a [`SocketReader`] and a [`SocketWriter`].
 //!
-//! Tells the connection's state when all that hyper had has gone to the socket, and lets other connections have their turn
-//! after a burst of bytes.
+//! Sends what is in no memory in the place of the holes that hyper writes for it. Tells the connection's state when all that hyper had
+//! has gone to the socket, and lets other connections have their turn after a burst of bytes.
 
 use std::cell::Cell;
 use std::io::{self, IoSlice};
@@ -16,7 +16,10 @@ use rustix::net::{Shutdown, shutdown};
 
 use super::socket_reader::SocketReader;
 use super::socket_writer::{BURST, Follows, SocketWriter};
-use crate::http::{ConnectionState, Phase};
+use crate::http::{ConnectionState, Phase, Piece, is_hole};
+
+/// A response of so many bytes is long enough for full packets to gain more than two system calls cost.
+const WORTH_CORKING: usize = 256 << 10;
 
 /// What the kernel may hold for a subscriber that does not read: by itself it would hold megabytes for each.
 const HELD_FOR_SUBSCRIBER: usize = 64 << 10;
@@ -65,6 +68,40 @@ impl HyperIo {
         pin!(tokio::task::yield_now()).poll(cx)
     }
 
+    /// Sends what is to be sent in the place of `hole`: how many bytes.
+    fn poll_move(&self, cx: &mut Context<'_>, hole: &[u8]) -> Poll<io::Result<usize>> {
+        if self.writer.has_lost_client() {
+            return Poll::Ready(Ok(hole.len()));
+        }
+        let mut waiting = self.connection.piece().borrow_mut();
+        let Some(piece) = &mut *waiting else {
+            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+        };
+        let follows = if self.connection.is_serving() || piece.len() > hole.len() {
+            Follows::More
+        } else {
+            Follows::Nothing
+        };
+        let moved = match &*piece {
+            Piece::Region(region) => {
+                self.writer.cork(region.len >= WORTH_CORKING);
+                self.writer.poll_send_region(cx, region, follows)
+            }
+            Piece::Piped(piped) => self.writer.poll_send_piped(cx, piped, follows),
+            Piece::Bytes(bytes) => {
+                let bytes = IoSlice::new(&bytes[..bytes.len().min(hole.len())]);
+                self.writer.poll_send(cx, &[bytes], follows)
+            }
+        };
+        // All of it, where the client is gone.
+        let moved = ready!(moved)?.min(hole.len());
+        piece.advance(moved);
+        if piece.is_empty() {
+            *waiting = None;
+        }
+        Poll::Ready(Ok(moved))
+    }
+
     pub(super) fn into_reader(self) -> SocketReader {
         self.reader.into_inner()
     }
@@ -100,7 +137,22 @@ impl Write for HyperIo {
     ) -> Poll<io::Result<usize>> {
         self.unflushed.set(true);
         ready!(self.poll_turn(cx));
-        let polled = self.writer.poll_send(cx, bufs, Follows::Nothing);
+        let polled = match bufs.iter().position(|buf| is_hole(buf)) {
+            None => self.writer.poll_send(cx, bufs, Follows::Nothing),
+            Some(0) => self.poll_move(cx, &bufs[0]),
+            Some(hole) => {
+                let before = &bufs[..hole];
+                let all: usize = before.iter().map(|buf| buf.len()).sum();
+                match self.writer.poll_send(cx, before, Follows::More) {
+                    // Of an error or a full socket hyper learns when it goes on.
+                    Poll::Ready(Ok(sent)) if sent == all => match self.poll_move(cx, &bufs[hole]) {
+                        Poll::Ready(Ok(moved)) => Poll::Ready(Ok(sent + moved)),
+                        _ => Poll::Ready(Ok(sent)),
+                    },
+                    polled => polled,
+                }
+            }
+        };
         self.burst = match &polled {
             Poll::Ready(sent) => self.burst + sent.as_ref().map_or(0, |&sent| sent),
             Poll::Pending => 0,
@@ -116,6 +168,9 @@ impl Write for HyperIo {
     /// Called only when hyper has handed over all that it had.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.writer.poll_flush(cx))?;
+        if !self.connection.is_serving() {
+            self.writer.cork(false);
+        }
         self.unflushed.set(false);
         self.connection.flushed();
         if self.connection.phase() == Phase::Watching && !self.is_narrow {

@@ -1,7 +1,5 @@
-//! Long bodies, moved by the connection itself while hyper does not have the socket.
-//!
-//! The body of an upload goes from the socket to where the store wants it; a long response goes from its file to the
-//! socket. Not a byte behind a request is taken. hyper sees neither.
+//! Long bodies of uploads, received by the connection itself while hyper does not have the socket: from there to where the store
+//! wants them. Not a byte behind a request is taken. hyper sees neither the body nor the response.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -11,15 +9,11 @@ use hyper::Response;
 
 use super::connection_context::ConnectionContext;
 use super::socket_body::SocketBody;
-use super::socket_writer::{BURST, Follows, SocketWriter};
-use crate::http::{Body, Piece, Piped, Region, Task, closes};
-use crate::metrics::Direction;
+use super::socket_writer::{Follows, SocketWriter};
+use crate::http::{Body, Task, closes};
 
 /// The shortest body of an upload that is taken over, in bytes: for shorter ones it costs more than it saves.
 const LONG_UPLOAD: u64 = 256 << 10;
-
-/// A response of so many bytes is long enough for full packets to gain more than two system calls cost.
-const WORTH_CORKING: u64 = 256 << 10;
 
 /// What the connection does itself.
 pub(super) enum Taken {
@@ -27,16 +21,6 @@ pub(super) enum Taken {
     Response(Response<Body>),
     /// Receives the body of a request, and sends the response.
     Upload(Box<Task>),
-}
-
-impl Taken {
-    /// Which way the body moves.
-    pub(super) fn direction(&self) -> Direction {
-        match self {
-            Self::Response(_) => Direction::Send,
-            Self::Upload(_) => Direction::Receive,
-        }
-    }
 }
 
 /// Whether the body of `task` is long enough to be taken over, or the client is to be told something before it has arrived:
@@ -78,84 +62,22 @@ pub(super) async fn run(
     Ok(is_last)
 }
 
-/// Sends `head` and `body`; what is small leaves together with what follows it.
+/// Sends `head` and `body`, which is short; what is small leaves together with what follows it.
 async fn send(head: Vec<u8>, mut body: Body, writer: &SocketWriter) -> io::Result<()> {
-    writer.cork(body.known_len().is_some_and(|len| len >= WORTH_CORKING));
     let mut bytes = head;
     // For a client that is gone, no more is read.
     while !writer.has_lost_client()
-        && let Some(piece) = poll_fn(|cx| body.poll_piece(cx)).await
+        && let Some(piece) = poll_fn(|cx| body.poll_bytes(cx)).await
     {
-        let piece = match piece {
-            Ok(piece) => piece,
-            Err(error) => {
-                // The client is told what it was to get, and sees that it was cut.
-                send_bytes(writer, &bytes, Follows::Nothing).await?;
-                poll_fn(|cx| writer.poll_flush(cx)).await?;
-                return Err(io::Error::other(error));
-            }
-        };
-        match piece {
-            Piece::Bytes(more) => bytes.extend_from_slice(&more),
-            Piece::Region(region) => {
-                send_bytes(writer, &bytes, Follows::More).await?;
-                bytes.clear();
-                send_region(writer, region, follows(&body)).await?;
-            }
-            Piece::Piped(piped) => {
-                send_bytes(writer, &bytes, Follows::More).await?;
-                bytes.clear();
-                send_piped(writer, piped, follows(&body)).await?;
-            }
-        }
+        bytes.extend_from_slice(&piece.map_err(io::Error::other)?);
     }
     // The record of the request ends with its body, and counts when all has been sent.
     drop(body);
-    send_bytes(writer, &bytes, Follows::Nothing).await?;
-    poll_fn(|cx| writer.poll_flush(cx)).await?;
-    writer.cork(false);
-    Ok(())
-}
-
-fn follows(body: &Body) -> Follows {
-    match body.known_len() {
-        Some(0) => Follows::Nothing,
-        _ => Follows::More,
+    let mut rest = &bytes[..];
+    while !rest.is_empty() {
+        let rest_of = &[IoSlice::new(rest)];
+        let sent = poll_fn(|cx| writer.poll_send(cx, rest_of, Follows::Nothing)).await?;
+        rest = &rest[sent..];
     }
-}
-
-async fn send_bytes(writer: &SocketWriter, mut bytes: &[u8], follows: Follows) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let sent = poll_fn(|cx| writer.poll_send(cx, &[IoSlice::new(bytes)], follows)).await?;
-        bytes = &bytes[sent..];
-    }
-    Ok(())
-}
-
-async fn send_region(
-    writer: &SocketWriter,
-    mut region: Region,
-    follows: Follows,
-) -> io::Result<()> {
-    let mut burst = 0;
-    while region.len > 0 {
-        if burst >= BURST {
-            burst = 0;
-            tokio::task::yield_now().await;
-        }
-        let sent = poll_fn(|cx| writer.poll_send_region(cx, &region, follows)).await?;
-        region.offset += sent as u64;
-        region.len -= sent;
-        burst += sent;
-    }
-    Ok(())
-}
-
-async fn send_piped(writer: &SocketWriter, mut piped: Piped, follows: Follows) -> io::Result<()> {
-    while piped.len > 0 {
-        piped.len -= poll_fn(|cx| writer.poll_send_piped(cx, &piped, follows)).await?;
-    }
-    // Others have their turn.
-    tokio::task::yield_now().await;
-    Ok(())
+    poll_fn(|cx| writer.poll_flush(cx)).await
 }

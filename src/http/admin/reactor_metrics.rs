@@ -104,7 +104,7 @@ impl ReactorMetrics {
         to.metric(
             "data_server_takeovers",
             None,
-            "Long bodies for which the connection took its socket over from hyper.",
+            "Long bodies that the connection moved itself, past hyper.",
             MetricType::Counter,
             |metric| {
                 self.encode_each(metric, "direction", Direction::ALL, |reactor, direction| {

@@ -11,7 +11,8 @@ use std::task::{Context, Poll, Waker};
 use crate::http::exchange::progress::Progress;
 use crate::http::exchange::proven::Proven;
 use crate::http::exchange::request_metrics::RequestMetrics;
-use crate::metrics::ReactorCounters;
+use crate::http::response::content::Piece;
+use crate::metrics::{Direction, ReactorCounters};
 
 /// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,10 @@ pub struct ConnectionState {
     client: Cell<Client>,
     draining: Cell<bool>,
     flush: Flush,
+    /// What is to be sent in the place of the next hole.
+    piece: RefCell<Option<Piece>>,
+    /// A piece of the response under way was moved.
+    has_moved: Cell<bool>,
     proven: Rc<Proven>,
     metrics: RequestMetrics,
 }
@@ -87,6 +92,8 @@ impl ConnectionState {
             client: Cell::new(Client::Present),
             draining: Cell::new(false),
             flush: Flush::default(),
+            piece: RefCell::default(),
+            has_moved: Cell::new(false),
             proven,
             metrics: RequestMetrics::new(counters),
         }
@@ -120,6 +127,7 @@ impl ConnectionState {
     pub(in crate::http) fn begin(&self) {
         self.phase.set(Phase::Serving);
         self.requests.set(self.requests.get() + 1);
+        self.has_moved.set(false);
     }
 
     /// The response has been handed over whole, or given up.
@@ -243,6 +251,19 @@ impl ConnectionState {
     pub fn flushed(&self) {
         self.metrics.flushed();
         self.flush.flushed();
+    }
+
+    /// The connection moves `piece` itself, in the place of the next hole.
+    pub(in crate::http) fn move_next(&self, piece: Piece) {
+        if !self.has_moved.replace(true) {
+            self.metrics.counters().takes_over(Direction::Send);
+        }
+        *self.piece.borrow_mut() = Some(piece);
+    }
+
+    /// What is to be sent in the place of the next hole.
+    pub fn piece(&self) -> &RefCell<Option<Piece>> {
+        &self.piece
     }
 
     pub(in crate::http) fn flush(&self) -> &Flush {

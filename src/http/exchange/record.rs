@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
@@ -13,6 +14,8 @@ use crate::http::exchange::audit_log::{Audit, Told};
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::exchange::request_metrics::{Notes, Timing};
 use crate::http::request::identity::REQUEST_ID;
+use crate::http::response::content::Piece;
+use crate::http::response::hole::Chunk;
 
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
@@ -101,6 +104,29 @@ impl RequestRecord {
         if !self.is_lost() {
             self.connection.metrics().handed(bytes);
         }
+    }
+
+    /// Gives hyper `piece`, or a hole in its place: then the next piece waits for this one to be sent.
+    pub(in crate::http) fn hand(&self, piece: Piece) -> Chunk {
+        match piece {
+            Piece::Bytes(bytes) => Chunk::Bytes(bytes),
+            piece => {
+                let hole = Chunk::Hole(piece.len());
+                self.connection.move_next(piece);
+                self.hold();
+                hole
+            }
+        }
+    }
+
+    /// The next piece of the body waits until hyper has nothing of it any more.
+    pub(in crate::http) fn hold(&self) {
+        self.connection.flush().hold_piece();
+    }
+
+    /// Waits for that.
+    pub(in crate::http) fn poll_taken(&self, cx: &Context<'_>) -> Poll<()> {
+        self.connection.flush().poll_taken(cx)
     }
 
     /// Whether the body of the request did not arrive in time.

@@ -1,7 +1,7 @@
 //! The body of a response: bytes in memory, or parts of a file.
 //!
-//! hyper takes it in frames of bytes, for which files are read. A connection that sends the body itself takes its
-//! [`Piece`]s, and no byte of a file passes through the memory of this process.
+//! hyper takes it in [`Chunk`]s, a stream of HTTP/2 in [`Piece`]s. Of what is long, no byte of a file passes through the memory of
+//! this process.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -17,6 +17,7 @@ use crate::http::exchange::record::RequestRecord;
 use crate::http::response::content::{Content, first_file};
 use crate::http::response::encoded::Encoded;
 use crate::http::response::file_body::FileBody;
+use crate::http::response::hole::Chunk;
 use crate::http::response::remote_part::RemotePart;
 use crate::http::semantics::multipart::Multipart;
 use crate::store::{self, IN_MEMORY, Object};
@@ -29,6 +30,8 @@ pub use crate::http::response::content::Piece;
 pub struct Body {
     content: Content,
     record: Option<RequestRecord>,
+    /// Why it ends early, until that is told.
+    fault: Option<Box<store::Error>>,
 }
 
 impl Body {
@@ -36,6 +39,7 @@ impl Body {
         Self {
             content,
             record: None,
+            fault: None,
         }
     }
 
@@ -94,17 +98,6 @@ impl Body {
         Self::of(Content::Endless(body))
     }
 
-    /// Whether it holds so much of a file, or has so much to come from an S3 store, that the connection had better send it
-    /// itself.
-    pub fn is_long(&self) -> bool {
-        match &self.content {
-            Content::File(file) => file.remaining() > IN_MEMORY,
-            Content::Remote(part) => part.is_worth_moving(),
-            Content::Parts(parts, left) => *left > IN_MEMORY && parts.iter().any(Content::is_file),
-            _ => false,
-        }
-    }
-
     /// Its length in bytes, where that is known.
     pub fn known_len(&self) -> Option<u64> {
         self.content.remaining()
@@ -120,6 +113,18 @@ impl Body {
             self.note(piece.len());
         }
         Poll::Ready(piece)
+    }
+
+    /// The next bytes, or `None` at the end.
+    pub fn poll_bytes(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, store::Error>>> {
+        let bytes = ready!(self.content.poll_bytes(cx));
+        if let Some(Ok(bytes)) = &bytes {
+            self.note(bytes.len());
+        }
+        Poll::Ready(bytes)
     }
 
     /// All of it, where it is short and in memory already.
@@ -174,23 +179,47 @@ impl Body {
 }
 
 impl HttpBody for Body {
-    type Data = Bytes;
+    type Data = Chunk;
     type Error = store::Error;
 
+    /// One piece at a time is with hyper. An error comes after all that was given before has gone to the socket: the client sees
+    /// what it was to get, and that it was cut.
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, store::Error>>> {
-        let is_lost = self.record.as_ref().is_some_and(RequestRecord::is_lost);
-        if is_lost && self.content.remaining().is_none() {
-            // What has no known end ends with its client.
+    ) -> Poll<Option<Result<Frame<Chunk>, store::Error>>> {
+        let Self {
+            content,
+            record,
+            fault,
+        } = &mut *self;
+        let Some(record) = record else {
             return Poll::Ready(None);
+        };
+        if record.is_lost() {
+            // It is thrown away. What has no known end ends with its client.
+            let left = content.remaining().filter(|&left| left > 0);
+            *content = Content::Empty;
+            let hole = left.map(|left| Chunk::Hole(usize::try_from(left).unwrap_or(usize::MAX)));
+            return Poll::Ready(hole.map(|hole| Ok(Frame::data(hole))));
         }
-        let bytes = ready!(self.content.poll_bytes(cx));
-        if let Some(Ok(bytes)) = &bytes {
-            self.note(bytes.len());
+        ready!(record.poll_taken(cx));
+        if let Some(error) = fault.take() {
+            return Poll::Ready(Some(Err(*error)));
         }
-        Poll::Ready(bytes.map(|bytes| bytes.map(Frame::data)))
+        match ready!(content.poll_short(cx)) {
+            None => Poll::Ready(None),
+            Some(Ok(piece)) => {
+                record.sent(piece.len());
+                Poll::Ready(Some(Ok(Frame::data(record.hand(piece)))))
+            }
+            Some(Err(error)) => {
+                *fault = Some(Box::new(error));
+                record.hold();
+                ready!(record.poll_taken(cx));
+                Poll::Ready(fault.take().map(|error| Err(*error)))
+            }
+        }
     }
 
     fn is_end_stream(&self) -> bool {

@@ -5,13 +5,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
+use crate::failpoint;
 use crate::http::response::encoded::Encoded;
 use crate::http::response::file_body::{FileBody, Region};
 use crate::http::response::remote_part::RemotePart;
 use crate::store::s3::RemotePiece;
-use crate::store::{self, Object, Piped};
+use crate::store::{self, IN_MEMORY, Object, Piped};
 
 /// A body without an end of its own, made as fast as the client takes it.
 pub(in crate::http) trait EndlessBody: std::fmt::Debug {
@@ -30,8 +31,24 @@ pub enum Piece {
     Piped(Piped),
 }
 
-#[expect(clippy::len_without_is_empty, reason = "no piece is empty")]
 impl Piece {
+    /// Whether all of it has been sent.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its first `n` bytes have been sent.
+    pub fn advance(&mut self, n: usize) {
+        match self {
+            Self::Bytes(bytes) => bytes.advance(n),
+            Self::Region(region) => {
+                region.offset += n as u64;
+                region.len -= n;
+            }
+            Self::Piped(piped) => piped.len -= n,
+        }
+    }
+
     /// Its length, in bytes.
     pub fn len(&self) -> usize {
         match self {
@@ -98,8 +115,22 @@ impl Content {
         }
     }
 
-    pub(super) fn is_file(&self) -> bool {
-        matches!(self, Self::File(_))
+    /// The next bytes where they are few, or what is in memory already; else the next piece.
+    pub(super) fn poll_short(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Piece, store::Error>>> {
+        let is_long = match self {
+            Self::File(file) => file.remaining() > IN_MEMORY,
+            Self::Parts(_, left) => *left > IN_MEMORY,
+            Self::Remote(_) => true,
+            _ => false,
+        };
+        if is_long && failpoint::takes_over() {
+            return self.poll_piece(cx);
+        }
+        let bytes = self.poll_bytes(cx);
+        bytes.map(|bytes| bytes.map(|bytes| bytes.map(Piece::Bytes)))
     }
 
     /// The next bytes; files are read for them.

@@ -50,11 +50,6 @@ impl RemotePart {
         self.left
     }
 
-    /// Whether the connection had better move it.
-    pub(in crate::http) fn is_worth_moving(&self) -> bool {
-        matches!(&self.state, State::Coming(body) if body.is_worth_moving())
-    }
-
     /// The next bytes, or `None` at the end.
     pub(in crate::http) fn poll_bytes(
         &mut self,

@@ -20,8 +20,11 @@ pub struct BadCacheControl;
 /// The field that `text` is the value of; none for an empty one.
 pub fn cache_control(text: &str) -> Result<Option<HeaderValue>, BadCacheControl> {
     let text = text.trim_matches(' ');
-    if text.is_empty() {
-        return Ok(None);
+    match text {
+        "" => return Ok(None),
+        // Copied into each answer of every reactor: what is static has no count that they would share.
+        DEFAULT => return Ok(Some(HeaderValue::from_static(DEFAULT))),
+        _ => {}
     }
     let is_plain = text.bytes().all(|b| matches!(b, b' '..=b'~'));
     if !is_plain || !are_directives(text) {

@@ -159,11 +159,6 @@ impl RemoteBody {
         }
     }
 
-    /// Whether it is better moved than read.
-    pub fn is_worth_moving(&self) -> bool {
-        self.loan().is_some()
-    }
-
     /// What can be borrowed of the connection, where so much is to come, and its length is known, that it is worth it.
     fn loan(&self) -> Option<&Loan> {
         let State::Reading(answer) = &self.state else {
