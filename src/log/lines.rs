@@ -14,8 +14,9 @@ use humantime::format_rfc3339_micros;
 use serde::Serialize;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
-use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
 
 use super::queue::{HEADROOM, Queue, ROOM};
 use super::{Options, TARGET};
@@ -60,9 +61,9 @@ impl Lines {
     }
 }
 
-impl Subscriber for Lines {
+impl<S: Subscriber> Layer<S> for Lines {
     /// The library of HTTP/2 warns of what clients send: one could fill the log.
-    fn enabled(&self, meta: &Metadata<'_>) -> bool {
+    fn enabled(&self, meta: &Metadata<'_>, _: Context<'_, S>) -> bool {
         let Options { level, .. } = self.options;
         let is_told = level >= LevelFilter::DEBUG || !meta.target().starts_with("h2::");
         meta.is_event() && *meta.level() <= level && is_told
@@ -72,7 +73,7 @@ impl Subscriber for Lines {
         Some(self.options.level)
     }
 
-    fn event(&self, event: &Event<'_>) {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         // What makes a part of a line may log too: it finds no memory here, and takes its own.
         let mut line = LINE.try_with(Cell::take).unwrap_or_default();
         line.clear();
@@ -84,18 +85,6 @@ impl Subscriber for Lines {
         line.shrink_to(KEPT);
         let _ = LINE.try_with(|kept| kept.set(line));
     }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
 }
 
 /// The fields of an event, behind what the line begins with.
@@ -165,6 +154,12 @@ impl Visit for Text<'_> {
         let line = self.name(field);
         let start = line.len();
         put(line, format_args!("{value:?}"));
+        let is_quoted = line[start..].starts_with(b"\"");
+        if !is_message(field) && !is_quoted && line[start..].iter().any(|b| b" ,".contains(b)) {
+            let text = String::from_utf8_lossy(&line[start..]).into_owned();
+            line.truncate(start);
+            put(line, format_args!("{text:?}"));
+        }
         if line[start..].iter().copied().any(may_be_followed) {
             let text = String::from_utf8_lossy(&line[start..]).into_owned();
             line.truncate(start);

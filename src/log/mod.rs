@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::set_global_default;
+use tracing_subscriber::Registry;
+use tracing_subscriber::layer::SubscriberExt as _;
 
 use self::lines::Lines;
 use self::queue::{Queue, ROOM};
@@ -56,7 +58,7 @@ pub fn install(options: Options) -> io::Result<Log> {
         queue: Arc::clone(&queue),
         options,
     };
-    let installed = set_global_default(lines);
+    let installed = set_global_default(Registry::default().with(lines));
     if installed.is_ok() {
         std::panic::set_hook(Box::new(|panic| {
             let thread = std::thread::current();
