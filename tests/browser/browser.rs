@@ -14,7 +14,7 @@ use crate::driver::{Driver, Session};
 use crate::support::prelude::*;
 
 /// How long the page may take for what a test waits for: 100 MB, or a hundred files, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// How the browser is made.
 #[derive(Clone, Copy, Default)]

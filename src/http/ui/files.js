@@ -19,7 +19,7 @@ const Files = (() => {
   /** Offers what may be done in `folder`. */
   function offer(folder) {
     $("upload").hidden = !Rights.hasIn("create", folder);
-    $("upload-folder").hidden = !("webkitdirectory" in $("folder")) || !Rights.hasBelow("create", folder);
+    $("upload-folder").hidden = !("webkitdirectory" in $("folder")) || $("upload").hidden;
     $("files").hidden = $("upload").hidden;
     $("folder").hidden = $("upload-folder").hidden;
   }

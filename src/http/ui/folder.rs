@@ -365,7 +365,8 @@ mod tests {
             }
             let sizes = keys.iter().map(|(key, len, _)| ((*key).to_owned(), Some(*len)));
             let mut items: Vec<_> = sizes.chain(folders.iter().map(|it| ((*it).to_owned(), None))).collect();
-            items.sort_unstable();
+            // Folders first.
+            items.sort_unstable_by_key(|(name, size)| (size.is_some(), name.clone()));
             let read: Vec<_> = rows.iter().map(|row| (whole(&row.target()), row.size)).collect();
             prop_assert_eq!(read, items);
             for row in &rows {

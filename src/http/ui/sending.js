@@ -21,15 +21,14 @@ const Sending = (() => {
         return await attempt(upload, condition, tell);
       } catch (error) {
         if (!isBreak(error) || upload.abort.signal.aborted) throw error;
-        if (upload.from > before) tries = 0;
+        if (upload.from > before && error.status !== 409) tries = 0;
         if (tries === TRIES) throw error;
         await pause(upload, 1000 * 2 ** tries, tell);
       }
     }
   }
 
-  /** 409: the part began at another offset, or another tab sends the same file. */
-  const isBreak = ({ status }) => [0, 409, 502, 503, 504].includes(status);
+  const isBreak = ({ status, isOfPart }) => [0, 502, 503, 504].includes(status) || (status === 409 && isOfPart);
 
   /** Whether the file goes in one request, which asks for its condition too late. */
   const isWhole = (file) => file.size <= SMALL || !isResumable;
@@ -47,6 +46,8 @@ const Sending = (() => {
       try {
         await transfer(upload, { method: "PATCH", address: url, headers, from }, tell);
       } catch (error) {
+        // 409: the part began at another offset, or another tab sends the same file.
+        error.isOfPart = true;
         if (abort.signal.aborted) cancel(url);
         // Without a status the upload is there still. With one it may have ended, which the next look at it finds.
         if (abort.signal.aborted || error.status === 412) Unfinished.forget(upload);

@@ -50,14 +50,14 @@ const Unfinished = (() => {
   /** This page sends nothing more. */
   window.addEventListener("pagehide", () => {
     const records = all();
-    for (const id of Object.keys(records)) if (mine.has(id)) records[id].at = 0;
+    for (const [id, record] of Object.entries(records)) if (mine.has(id)) Object.assign(record, { sent: mine.get(id).sent, at: 0 });
     put(records);
   });
-  const mine = new Set();
+  const mine = new Map();
 
   return {
     keep(upload, url, condition) {
-      mine.add(name(upload));
+      mine.set(name(upload), upload);
       keep(upload, url, condition);
     },
     of,

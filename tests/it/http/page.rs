@@ -166,6 +166,8 @@ fn the_page_never_parses_text_as_markup() {
     let handler = handler.find(|word| word.starts_with("on") && word.contains('='));
     assert_eq!(handler, None, "a handler in an attribute");
     assert!(!frame.contains(" style="), "a style in an attribute");
+    // Pictures of kinds of files are in the style itself.
+    let document = document.replace("url(\"data:image/svg+xml,", "");
     for external in ["src=\"http", "href=\"http", "url(", "@import"] {
         let is_right = !document.contains(external);
         assert!(is_right, "{external}: it loads nothing from elsewhere");
