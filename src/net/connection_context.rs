@@ -35,8 +35,9 @@ impl<'a> ConnectionContext<'a> {
         }
     }
 
-    /// Does what `command` means in every state; false when the connection is to be cut.
+    /// Begins a turn, and does what `command` means in every state; false when the connection is to be cut.
     pub(super) fn follow(&self, command: Option<Command>) -> bool {
+        self.state.begin_turn();
         match command {
             Some(Command::Nudge) => self.socket.raw().nudge(),
             // A subscriber asks no more.

@@ -33,6 +33,8 @@ pub(super) struct HyperIo {
     unflushed: Rc<Cell<bool>>,
     /// Bytes sent since the connection last waited for anything.
     burst: usize,
+    /// The turn in which a burst was full.
+    full: Option<u64>,
     is_narrow: bool,
 }
 
@@ -48,6 +50,7 @@ impl HyperIo {
             connection: Rc::clone(connection),
             unflushed: Rc::default(),
             burst: 0,
+            full: None,
             is_narrow: false,
         }
     }
@@ -58,14 +61,21 @@ impl HyperIo {
     }
 
     /// After a burst, waits until the other sockets of the reactor have been looked at: waking oneself would come before
-    /// that, and hyper would go on for as long as the socket takes bytes.
+    /// that, and hyper would go on for as long as the socket takes bytes. hyper tries several times in a turn.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.burst < BURST {
             return Poll::Ready(());
         }
-        self.burst = 0;
-        // Registers the wake-up, to come after the driver has been polled.
-        pin!(tokio::task::yield_now()).poll(cx)
+        let turn = self.connection.turn();
+        match self.full.replace(turn) {
+            // Registers the wake-up, to come after the driver has been polled.
+            None => pin!(tokio::task::yield_now()).poll(cx),
+            Some(full) if full == turn => Poll::Pending,
+            Some(_) => {
+                (self.burst, self.full) = (0, None);
+                Poll::Ready(())
+            }
+        }
     }
 
     /// Sends what is to be sent in the place of `hole`: how many bytes.

@@ -81,7 +81,10 @@ impl Admin {
                 }
             }
             Page::Metrics => {
-                self.answer.note(&self.readiness().await);
+                self.answer.note(&match self.lifecycle.phase() {
+                    Phase::Serving => self.probe.for_scrape().await,
+                    _ => self.readiness().await,
+                });
                 PageText {
                     is_good: true,
                     media_type: metrics_text::media_type(format),

@@ -55,6 +55,8 @@ enum Client {
 pub struct ConnectionState {
     phase: Cell<Phase>,
     requests: Cell<u64>,
+    /// How often its reactor has turned to it.
+    turns: Cell<u64>,
     progress: Progress,
     closing: Cell<Closing>,
     client: Cell<Client>,
@@ -87,6 +89,7 @@ impl ConnectionState {
         Self {
             phase: Cell::new(Phase::Head),
             requests: Cell::new(0),
+            turns: Cell::new(0),
             progress: Progress::default(),
             closing: Cell::new(Closing::Open),
             client: Cell::new(Client::Present),
@@ -97,6 +100,16 @@ impl ConnectionState {
             proven,
             metrics: RequestMetrics::new(counters),
         }
+    }
+
+    /// Its reactor turns to it.
+    pub fn begin_turn(&self) {
+        self.turns.set(self.turns.get().wrapping_add(1));
+    }
+
+    /// The number of this turn.
+    pub fn turn(&self) -> u64 {
+        self.turns.get()
     }
 
     pub(in crate::http) fn metrics(&self) -> &RequestMetrics {
