@@ -135,7 +135,7 @@ fn the_picture_of_the_documents_shows_the_page() {
         let server = Launch::new(&[]).on(&dir).start();
         browser
             .client
-            .set_window_size(1000, 700)
+            .set_window_size(1000, 790)
             .await
             .expect("a window of this size");
         browser.visit(server.addr, "/").await;

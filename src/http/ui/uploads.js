@@ -107,8 +107,8 @@ const Uploads = (() => {
     if (kept > 0) parts.push(`${count(kept)} left as ${kept === 1 ? "it was" : "they were"}`);
     const said = parts.join(", ");
     const isOver = !isBusy();
-    if (isOver) parts.push(Format.size(bytes.stored));
-    else parts.push(...pace());
+    if (!isOver) parts.push(...pace());
+    else if (stored > 0) parts.push(Format.size(bytes.stored));
     const waiting = $("uploads-list").childElementCount;
     $("uploads").hidden = total === 0 && waiting === 0;
     $("uploads-list").hidden = waiting === 0;
