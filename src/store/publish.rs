@@ -6,7 +6,6 @@
 //! written that to temporary files), and it makes every change that it was handed, whether or not the caller still waits.
 //! Each change that it publishes is appended to [`Changes`], in that order, before it is acknowledged.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -33,9 +32,9 @@ mod pipeline;
 
 use acknowledge::Acknowledger;
 pub use change::Condition;
-use change::{Change, Made, Outcome};
+use change::{Change, Outcome};
 use commit::Committer;
-use pipeline::{Files, Pipeline};
+use pipeline::{Files as _, Pipeline};
 
 /// Changes waiting to be published; beyond it, writers wait to hand theirs over.
 const QUEUE: usize = 1024;
@@ -105,7 +104,7 @@ impl Publisher {
             value,
             condition,
             tries: 0,
-            was_logged: false,
+            cancels: None,
             reply_to,
         };
         let full = self.hand_over(change);
@@ -174,15 +173,15 @@ fn make_all(
     let mut batch = Vec::with_capacity(BATCH);
     while changes.blocking_recv_many(&mut batch, BATCH) > 0 {
         committer.counters().batches.observe(batch.len() as u64);
-        acknowledger.batch(|| (batch.len(), make(committer, batch.drain(..))));
+        acknowledger.batch(|| match committer.check() {
+            Ok(()) => batch
+                .drain(..)
+                .map(|change| committer.make_at_once(change))
+                .collect(),
+            Err(error) => batch
+                .drain(..)
+                .map(|change| change.unmade(Err(error.again())))
+                .collect(),
+        });
     }
-}
-
-/// Makes what is in a batch; what panics costs its change alone, and has no outcome.
-fn make(committer: &Committer, batch: impl Iterator<Item = Change>) -> Vec<Made> {
-    if let Err(error) = committer.check() {
-        return batch.map(|change| change.refuse(error.again())).collect();
-    }
-    let make = |c| catch_unwind(AssertUnwindSafe(|| committer.make(c))).ok();
-    batch.filter_map(make).collect()
 }

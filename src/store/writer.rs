@@ -16,6 +16,7 @@ use super::blocking_pool::BlockingPool;
 use super::clock::Clock;
 use super::directory_fd::Dir;
 use super::error::Error;
+use super::folder::is_no_folder;
 use super::key::Key;
 use super::meta::Version;
 use super::pipes::Pipes;
@@ -203,11 +204,14 @@ impl Writer {
             .map_err(Error::unsynced("sync the value"))
     }
 
-    /// Puts the names in the folders of these paths on the disk, the lower ones first. Of a folder that was removed since,
-    /// the folder above has its removal. Blocks.
+    /// Puts the names in the folders of these paths on the disk, the lower ones first. Those above them are among them, and have the
+    /// removal of one that is gone. Blocks.
     pub(super) fn sync_names(&self, folders: &BTreeSet<Box<str>>) -> Result<(), Errno> {
         for path in folders.iter().rev() {
-            let (folder, _) = self.dir().folder_or_above(path)?;
+            let folder = match self.dir().folder(path) {
+                Err(errno) if is_no_folder(errno) => continue,
+                folder => folder?,
+            };
             self.sync(&folder)?;
             // An xfs that has shut down, for example because its device failed, drops what waited for its log. It then
             // reports success for the sync of a directory, as nothing waits any more, and the failure to fstat alone.

@@ -9,9 +9,8 @@ use super::super::directory_fd::Dir;
 use super::super::key::RESERVED;
 use super::super::layout::OpenError;
 use super::super::location::Location;
-use super::kept;
-use super::log::Log;
 use super::place::{Note, Place};
+use super::recover::Found;
 use super::replay::{Moment, Replay};
 
 /// What a check has found.
@@ -73,36 +72,34 @@ impl Report {
             }
             _ => "not closed in order: a start replays it",
         });
-        let (journal, said) = match place.find(note, false) {
-            Ok(found) => found,
-            Err(_) if note.is_clean() => return Ok(()),
-            Err(error) => {
+        let found = match Found::open(place, note, false) {
+            Err(OpenError::NoJournal { .. }) if note.is_clean() => return Ok(()),
+            Err(error @ OpenError::NoJournal { .. }) => {
                 self.damage(&error.to_string());
                 return Ok(());
             }
+            found => found?,
         };
-        let (kept, is_whole) = kept::read(&journal, note.id).map_err(place.failed("read"))?;
-        if !kept.is_empty() {
-            let count: u32 = kept.iter().map(|frame| frame.head.records).sum();
+        if !found.kept.is_empty() {
+            let count: u32 = found.kept.iter().map(|frame| frame.head.records).sum();
             self.say(&format!(
                 "{count} changes are kept of keys that could not be written"
             ));
         }
-        if !is_whole {
+        if !found.is_kept_whole {
             self.damage("its file `kept`");
         }
         if note.is_clean() {
             return Ok(());
         }
-        match &said {
+        match &found.said {
             Some(said) if said.is_suspect => {
                 self.say("a checkpoint has not succeeded: all values are written anew");
             }
             Some(_) => {}
             None => self.say("its file `control` cannot be read: the frames tell"),
         }
-        let log = Log::open(&journal, note.id, note.epoch, said.as_ref());
-        let log = log.map_err(place.failed("read"))?;
+        let log = found.log;
         if let Some(damage) = &log.damage {
             self.damage(damage);
         }

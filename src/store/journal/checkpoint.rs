@@ -1,5 +1,5 @@
-//! The checkpoint: the thread that has the kernel write the files of what was made, and then frees the segments; and the
-//! [`pool`](super::pool) of them that it shares with the publisher and notes in the control file.
+//! The checkpoint: the thread that has the kernel write the files of what was made, and then frees the segments; and the pool of them
+//! that it shares with the publisher and notes in the control file.
 //!
 //! One `syncfs` makes all files durable that were made before it, so that the frames of their changes are settled. It runs
 //! beside the publisher, and does not hold it up. When it fails, the kernel may have dropped what it could not write, and tells so
@@ -17,10 +17,8 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::super::error::Error;
 use super::super::writer::Writer;
-use super::control::{self, Control, Live, now};
-use super::format::Record;
-use super::log::Log;
-use super::pool::{Pool, Task, Used};
+use super::control::{Live, State, now};
+use super::log::{Log, Part};
 use super::replay::{Moment, Replay};
 use super::segment::Segment;
 use crate::failpoint;
@@ -28,6 +26,9 @@ use crate::failpoint;
 /// The longest that a change waits for its checkpoint, and a failed checkpoint for the next: a file that a hand removes within this
 /// time may come back after a cut of power.
 const INTERVAL: Duration = Duration::from_secs(5);
+
+/// Segments: one is filled while another is settled, and two are for when that takes long.
+pub(super) const SEGMENTS: usize = 4;
 
 /// The time of [`INTERVAL`], or what a test asks for.
 fn interval() -> Duration {
@@ -41,37 +42,101 @@ pub(super) struct Checkpoints {
     /// The directory of the journal, held, locked, against another server.
     dir: OwnedFd,
     pub(super) writer: Arc<Writer>,
-    /// How many segments there may be.
-    most: usize,
     pool: Mutex<Pool>,
-    control: Mutex<Control>,
-    for_checkpoint: Condvar,
-    for_publisher: Condvar,
+    /// Something is to be done, or is.
+    changed: Condvar,
+    /// Held while the control file is written.
+    noting: Mutex<()>,
     /// Held by the publisher while it makes changes, and by the checkpoint while it writes values anew.
     turn: Mutex<()>,
 }
 
+/// The segments, and up to where changes are made and settled.
+#[derive(Debug)]
+struct Pool {
+    /// What the control file says, but for what `used` does.
+    said: State,
+    free: Vec<Arc<Segment>>,
+    /// With frames that may not be settled, oldest first.
+    used: Vec<(Live, Arc<Segment>)>,
+    /// How many segments there are, and what the next one is named.
+    count: usize,
+    next_index: u32,
+    /// All changes before this one are made, or have failed.
+    made: u64,
+    /// When a checkpoint is due, if there is anything for it.
+    due: Option<Instant>,
+    /// The publisher waits for a segment.
+    is_wanted: bool,
+    /// Why there is no further segment.
+    refusal: Option<Errno>,
+    is_ended: bool,
+}
+
+impl Pool {
+    fn is_due(&self) -> bool {
+        let is_due = |due| due <= Instant::now();
+        self.is_wanted || self.is_ended || self.due.is_some_and(is_due)
+    }
+
+    /// Whether a segment is to be made.
+    fn lacks_one(&self) -> bool {
+        let may_have = self.count < SEGMENTS && !self.is_ended;
+        let may_try = self.is_wanted || self.refusal.is_none();
+        self.free.is_empty() && may_have && may_try
+    }
+
+    /// Whether there is anything to settle.
+    fn is_unsettled(&self) -> bool {
+        let mut used = self.used.iter();
+        let has_retired = used.any(|(_, segment)| segment.is_retired());
+        self.made > self.said.settled || self.said.is_suspect || has_retired
+    }
+
+    /// A checkpoint is due within this time.
+    fn hurry(&mut self, within: Duration) {
+        let due = Instant::now() + within;
+        self.due = Some(self.due.map_or(due, |before| before.min(due)));
+    }
+
+    /// Takes the segments away of which all is settled: those before the one that goes on from there.
+    fn take_settled(&mut self) -> Vec<(Live, Arc<Segment>)> {
+        let settled = self.said.settled;
+        let later = self.used.iter().skip(1);
+        let count = later.take_while(|(live, _)| live.first <= settled).count();
+        self.used.drain(..count).collect()
+    }
+}
+
 impl Checkpoints {
-    /// With these `free` segments, and at most `most`; the control file says `said` at once.
+    /// With these `free` segments; the control file says `said` at once, that all is settled.
     pub(super) fn new(
         journal: u128,
         dir: OwnedFd,
         writer: Arc<Writer>,
         free: Vec<Arc<Segment>>,
-        most: usize,
-        said: control::State,
+        said: State,
     ) -> Result<Self, Errno> {
-        let control = Control::open(&dir)?;
-        control.write_durably(&said)?;
+        said.write(&dir, true)?;
+        let pool = Pool {
+            count: free.len(),
+            next_index: free.iter().map(|s| s.index + 1).max().unwrap_or(0),
+            made: said.settled,
+            said,
+            free,
+            used: Vec::new(),
+            due: None,
+            is_wanted: false,
+            refusal: None,
+            is_ended: false,
+        };
         Ok(Self {
             journal,
             dir,
             writer,
-            most,
-            pool: Mutex::new(Pool::new(said, free)),
-            control: Mutex::new(control),
-            for_checkpoint: Condvar::new(),
-            for_publisher: Condvar::new(),
+            pool: Mutex::new(pool),
+            changed: Condvar::new(),
+            noting: Mutex::default(),
             turn: Mutex::default(),
         })
     }
@@ -80,20 +145,15 @@ impl Checkpoints {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the control file say how things stand, as `write` writes it.
-    fn note(
-        &self,
-        write: impl FnOnce(&Control, &control::State) -> Result<(), Errno>,
-    ) -> Result<(), Errno> {
-        let control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Has the control file say how things stand.
+    fn note(&self, durable: bool) -> Result<(), Errno> {
+        let _noting = self.noting.lock().unwrap_or_else(PoisonError::into_inner);
         let pool = self.pool();
-        let said = control::State {
-            time: now(),
-            live: pool.used.iter().map(|used| used.live).collect(),
-            ..pool.said.clone()
-        };
+        let mut said = pool.said.clone();
+        said.time = now();
+        said.live = pool.used.iter().map(|(live, _)| *live).collect();
         drop(pool);
-        write(&control, &said)
+        said.write(&self.dir, durable)
     }
 
     /// While it is held, changes are made by its holder alone.
@@ -110,57 +170,56 @@ impl Checkpoints {
         opening: &[u8],
     ) -> Result<Arc<Segment>, Errno> {
         let mut pool = self.pool();
-        if pool.free.is_empty() {
-            pool.asks += 1;
-            let asked = pool.asks;
-            self.for_checkpoint.notify_one();
-            pool = self
-                .for_publisher
-                .wait_while(pool, |s| s.free.is_empty() && s.answered < asked)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-        let Some(segment) = pool.free.pop() else {
-            return Err(pool.refusal.unwrap_or(Errno::NOSPC));
-        };
+        pool.is_wanted = pool.free.is_empty();
+        self.changed.notify_all();
+        let waits = |pool: &mut Pool| pool.free.is_empty() && pool.is_wanted;
+        let pool = self.changed.wait_while(pool, waits);
+        let mut pool = pool.unwrap_or_else(PoisonError::into_inner);
+        let segment = pool.free.pop();
+        let segment = segment.ok_or_else(|| pool.refusal.unwrap_or(Errno::NOSPC))?;
         // The one before is full: it is freed as early as can be.
         if !pool.used.is_empty() {
             pool.hurry(Duration::ZERO);
         }
-        self.for_checkpoint.notify_one();
-        pool.used.push(Used {
-            live: Live {
-                generation,
-                index: segment.index(),
-                first,
-            },
-            segment: Arc::clone(&segment),
-            is_retired: false,
-        });
         drop(pool);
-        segment.write(opening, 0)?;
-        segment.sync()?;
-        self.note(Control::write_durably)?;
-        Ok(segment)
-    }
-
-    /// The segment of this generation is written and synced no more: a checkpoint is due at once.
-    pub(super) fn retire(&self, generation: u64) {
-        let mut pool = self.pool();
-        let mut used = pool.used.iter_mut();
-        if let Some(used) = used.find(|used| used.live.generation == generation) {
-            used.is_retired = true;
+        self.changed.notify_all();
+        let begun = segment.write(opening, 0).and_then(|()| segment.sync());
+        if begun.is_ok() {
+            let index = segment.index;
+            let live = Live {
+                generation,
+                index,
+                first,
+            };
+            self.pool().used.push((live, Arc::clone(&segment)));
+        } else if segment.remove(&self.dir).is_ok() {
+            self.pool().count -= 1;
         }
-        pool.hurry(Duration::ZERO);
-        self.for_checkpoint.notify_one();
+        let begun = begun.and_then(|()| self.note(true));
+        begun
+            .map(|()| Arc::clone(&segment))
+            .inspect_err(|_| self.retire(&segment))
     }
 
-    /// All changes before `end` are made, but for those that are `cancelled`: a checkpoint settles them.
-    pub(super) fn made(&self, end: u64, cancelled: &[u64]) {
+    /// The segment is used no more, as a write or a sync of it has failed: a checkpoint is due at once.
+    pub(super) fn retire(&self, segment: &Segment) {
+        if segment.retire() {
+            self.writer.set_journal_failing(true);
+            self.writer.counters().journal.failures.add(1);
+            tracing::error!(
+                "the journal could not be written or synced: it goes on in another segment"
+            );
+        }
+        self.pool().hurry(Duration::ZERO);
+        self.changed.notify_all();
+    }
+
+    /// All changes before `end` are made, or have failed: a checkpoint settles them.
+    pub(super) fn made(&self, end: u64) {
         let mut pool = self.pool();
         pool.made = end;
-        pool.cancelled.extend(cancelled);
         // What was retired is needed until what follows it is settled.
-        let is_urgent = pool.used.iter().any(|used| used.is_retired);
+        let is_urgent = pool.used.iter().any(|(_, segment)| segment.is_retired());
         let before = pool.due;
         pool.hurry(if is_urgent {
             Duration::ZERO
@@ -168,7 +227,7 @@ impl Checkpoints {
             interval()
         });
         if pool.due != before {
-            self.for_checkpoint.notify_one();
+            self.changed.notify_all();
         }
     }
 
@@ -180,45 +239,54 @@ impl Checkpoints {
     /// Nothing more will be made.
     pub(super) fn end(&self) {
         self.pool().is_ended = true;
-        self.for_checkpoint.notify_one();
+        self.changed.notify_all();
     }
 
     /// What the thread does, until the journal ends. Whether all was settled at the end.
     pub(super) fn run(&self) -> bool {
         loop {
-            let task = self.task();
-            let settled = task.settle.is_none_or(|to| self.settle(to));
-            if let Some(index) = task.make {
-                self.make(index);
+            let mut pool = self.wait_for_work();
+            let (is_wanted, is_ended) = (pool.is_wanted, pool.is_ended);
+            let lacks_one = pool.lacks_one();
+            let mut to = None;
+            if pool.is_due() {
+                // What comes later is due anew.
+                pool.due = None;
+                to = pool.is_unsettled().then_some(pool.made);
             }
-            self.pool().answered = task.asks;
-            self.for_publisher.notify_one();
-            if task.is_last {
+            drop(pool);
+            let settled = to.is_none_or(|to| self.settle(to));
+            if lacks_one {
+                self.make_segment();
+            }
+            self.pool().is_wanted &= !is_wanted;
+            self.changed.notify_all();
+            if is_ended {
                 return settled;
             }
         }
     }
 
-    /// What is to be done next, once there is something.
-    fn task(&self) -> Task {
+    fn wait_for_work(&self) -> MutexGuard<'_, Pool> {
         let mut pool = self.pool();
-        loop {
-            let now = Instant::now();
-            if let Some(task) = pool.task(now, self.most) {
-                return task;
-            }
-            let wait = pool.due.map_or(Duration::MAX, |due| due - now);
-            let waited = self.for_checkpoint.wait_timeout(pool, wait);
+        while !pool.is_due() && !pool.lacks_one() {
+            let left = |due: Instant| due.saturating_duration_since(Instant::now());
+            let wait = pool.due.map_or(Duration::MAX, left);
+            let waited = self.changed.wait_timeout(pool, wait);
             pool = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+        pool
     }
 
-    fn make(&self, index: u32) {
-        let made = Segment::create(&self.dir, index, self.pool().said.size);
+    fn make_segment(&self) {
+        let pool = self.pool();
+        let (index, size) = (pool.next_index, pool.said.size);
+        drop(pool);
+        let made = Segment::create(&self.dir, index, size);
         let mut pool = self.pool();
         match made {
             Ok(segment) => {
-                pool.next_index = index + 1;
+                (pool.count, pool.next_index) = (pool.count + 1, index + 1);
                 pool.free.push(Arc::new(segment));
             }
             Err(errno) => {
@@ -249,7 +317,7 @@ impl Checkpoints {
     /// server either.
     fn write_files(&self) -> Result<(), Error> {
         let has_failed = std::mem::replace(&mut self.pool().said.is_suspect, true);
-        self.note(Control::write)
+        self.note(false)
             .map_err(Error::errno_while("write the journal"))?;
         match sync_files(&self.writer) {
             Ok(()) if !has_failed => return Ok(()),
@@ -266,9 +334,8 @@ impl Checkpoints {
 
     /// A checkpoint has failed, which the control file says on the disk. The next one is due some time later.
     fn fail(&self) {
-        let again = Instant::now() + interval();
-        self.pool().due.get_or_insert(again);
-        if let Err(errno) = self.note(Control::write_durably) {
+        self.pool().due.get_or_insert(Instant::now() + interval());
+        if let Err(errno) = self.note(true) {
             tracing::error!(error = %errno, "cannot note that a checkpoint of the journal failed");
         }
     }
@@ -277,13 +344,11 @@ impl Checkpoints {
     fn write_anew(&self) -> Result<(), Error> {
         let _turn = self.turn();
         let pool = self.pool();
-        let used = pool.used.iter();
-        let parts: Vec<_> = used
-            .map(|u| (u.live, Some(Arc::clone(&u.segment))))
-            .collect();
-        let (unsettled, cancelled) = (pool.said.settled..pool.made, pool.cancelled.clone());
+        let part = |(live, segment): &(Live, Arc<Segment>)| (*live, Some(Arc::clone(segment)));
+        let parts: Vec<Part> = pool.used.iter().map(part).collect();
+        let (said, made) = (pool.said.clone(), pool.made);
         drop(pool);
-        let log = Log::read(self.journal, &parts, unsettled, None);
+        let log = Log::read(self.journal, &parts, &said, made);
         let log = log.map_err(Error::errno_while("read the journal"))?;
         if let Some(damage) = log.damage {
             return Err(Error::failed("read the journal")(std::io::Error::other(
@@ -291,10 +356,7 @@ impl Checkpoints {
             )));
         }
         let dir = self.writer.dir();
-        let mut replay = Replay::new(dir, Some(&self.writer), &log.frames, Moment::Serving)?;
-        for sequence in cancelled {
-            replay.history.add(&Record::Cancel(sequence));
-        }
+        let replay = Replay::new(dir, Some(&self.writer), &log.frames, Moment::Serving)?;
         replay.run(|_, error| Err(error)).map(drop)
     }
 
@@ -303,20 +365,22 @@ impl Checkpoints {
         let mut pool = self.pool();
         (pool.said.settled, pool.said.is_suspect) = (to, false);
         drop(pool);
-        self.note(Control::write_durably)
+        self.note(true)
             .map_err(Error::errno_while("note what is settled"))?;
         let mut pool = self.pool();
-        pool.cancelled.retain(|&of| of >= to);
         pool.refusal = None;
-        for used in pool.take_settled() {
-            if !used.is_retired {
-                pool.free.push(used.segment);
-            } else if let Err(errno) = used.segment.remove(&self.dir) {
+        for (_, segment) in pool.take_settled() {
+            if !segment.is_retired() {
+                pool.free.push(segment);
+                continue;
+            }
+            pool.count -= 1;
+            if let Err(errno) = segment.remove(&self.dir) {
                 tracing::warn!(error = %errno, "a segment of the journal that is used no more stays");
             }
         }
         drop(pool);
-        self.for_publisher.notify_one();
+        self.changed.notify_all();
         Ok(())
     }
 }

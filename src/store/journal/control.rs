@@ -65,19 +65,9 @@ pub(super) struct State {
     pub(super) live: Vec<Live>,
 }
 
-/// The file.
-#[derive(Debug)]
-pub(super) struct Control(OwnedFd);
-
-impl Control {
-    /// Opens the one in `dir`, or makes it.
-    pub(super) fn open(dir: &OwnedFd) -> Result<Self, Errno> {
-        let flags = OFlags::RDWR | OFlags::CREATE;
-        open_beneath(dir, NAME, flags, Mode::from(0o600)).map(Self)
-    }
-
-    /// What the one in `dir` says; `None` where it says nothing that can be read.
-    pub(super) fn read(dir: &OwnedFd) -> Result<Option<State>, Errno> {
+impl State {
+    /// What the file in `dir` says; `None` where it says nothing that can be read.
+    pub(super) fn read(dir: &OwnedFd) -> Result<Option<Self>, Errno> {
         let file = match open_beneath(dir, NAME, OFlags::RDONLY, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(None),
             file => file?,
@@ -87,20 +77,17 @@ impl Control {
         Ok(parse(&line[..n]))
     }
 
-    /// Says `state`, so that another process sees it.
-    pub(super) fn write(&self, state: &State) -> Result<(), Errno> {
-        let state = serde_json::to_string(state).map_err(|_| Errno::INVAL)?;
+    /// Has the file in `dir` say so, for other processes, and also after the loss of power if it is `durable`.
+    pub(super) fn write(&self, dir: &OwnedFd, durable: bool) -> Result<(), Errno> {
+        let flags = OFlags::WRONLY | OFlags::CREATE;
+        let file = open_beneath(dir, NAME, flags, Mode::from(0o600))?;
+        let state = serde_json::to_string(self).map_err(|_| Errno::INVAL)?;
         let line = format!("{state} {:016x}\n{:WIDTH$}", sum(state.as_bytes()), "");
-        match retry_on_intr(|| rustix::io::pwrite(&self.0, &line.as_bytes()[..WIDTH], 0))? {
+        match retry_on_intr(|| rustix::io::pwrite(&file, &line.as_bytes()[..WIDTH], 0))? {
+            WIDTH if durable => rustix::fs::fdatasync(&file),
             WIDTH => Ok(()),
             _ => Err(Errno::NOSPC),
         }
-    }
-
-    /// As [`Self::write`], so that it survives the loss of power.
-    pub(super) fn write_durably(&self, state: &State) -> Result<(), Errno> {
-        self.write(state)?;
-        rustix::fs::fdatasync(&self.0)
     }
 }
 
@@ -131,13 +118,12 @@ mod tests {
     fn a_state_is_read_back_and_a_damaged_one_is_none() {
         let dir = tempfile::tempdir().unwrap();
         let dir: OwnedFd = std::fs::File::open(dir.path()).unwrap().into();
-        assert_eq!(Control::read(&dir), Ok(None));
+        assert_eq!(State::read(&dir), Ok(None));
         let live = |index: u32| Live {
             generation: u64::MAX - u64::from(index),
             index: u32::MAX,
             first: u64::MAX,
         };
-        let control = Control::open(&dir).unwrap();
         for count in 0..5 {
             let state = State {
                 is_suspect: count % 2 == 1,
@@ -151,10 +137,11 @@ mod tests {
                 },
                 live: (0..count).map(live).collect(),
             };
-            control.write_durably(&state).unwrap();
-            assert_eq!(Control::read(&dir), Ok(Some(state)));
+            state.write(&dir, true).unwrap();
+            assert_eq!(State::read(&dir), Ok(Some(state)));
         }
-        rustix::io::pwrite(&control.0, b"9", 42).unwrap();
-        assert_eq!(Control::read(&dir), Ok(None));
+        let file = open_beneath(&dir, NAME, OFlags::WRONLY, Mode::empty()).unwrap();
+        rustix::io::pwrite(&file, b"9", 42).unwrap();
+        assert_eq!(State::read(&dir), Ok(None));
     }
 }

@@ -11,182 +11,161 @@ use std::sync::Arc;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::super::error::Error;
-use super::control::{self, Live};
-use super::format::{Head, Record};
-use super::segment::{Segment, indices};
+use super::control::{Live, State};
+use super::segment::{Frame, Segment};
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     pub(super) frames: Vec<Frame>,
+    /// How many of the frames lie before the first damage.
+    whole: usize,
     /// Changes that are missing, by their sequence numbers.
     pub(super) gaps: Vec<Range<u64>>,
     /// Where something is missing first that may have been acknowledged, in words.
     pub(super) damage: Option<String>,
 }
 
-/// A frame that was whole when it was found.
-#[derive(Debug)]
-pub(super) struct Frame {
-    pub(super) segment: Arc<Segment>,
-    pub(super) offset: u64,
-    pub(super) head: Head,
-    /// Something is missing before it.
-    pub(super) is_behind: bool,
-}
-
 /// A segment, if there is such a file.
 pub(super) type Part = (Live, Option<Arc<Segment>>);
 
-impl Frame {
-    /// Its records.
-    pub(super) fn read(&self) -> Result<Vec<Record>, Error> {
-        let read = self.segment.read(self.offset);
-        read.and_then(|read| Ok(read.ok_or(Errno::IO)?.1))
-            .map_err(Error::errno_while("read the journal"))
-    }
-}
-
 impl Log {
-    /// The journal in `dir` as the run of a server left it that began with `epoch`.
+    /// The journal in `dir` as the run of a server left it that began with `epoch`; where the control file says nothing, by the frames.
     pub(super) fn open(
         dir: &OwnedFd,
         journal: u128,
         epoch: u64,
-        control: Option<&control::State>,
+        control: Option<&State>,
     ) -> Result<Self, Errno> {
-        let Some(control) = control else {
-            return Self::search(dir, journal, epoch);
-        };
-        let open = |live: &Live| match Segment::open(dir, live.index, OFlags::RDONLY) {
-            Err(Errno::NOENT) => Ok((*live, None)),
-            segment => Ok((*live, Some(Arc::new(segment?)))),
-        };
-        let parts: Result<Vec<_>, Errno> = control.live.iter().map(open).collect();
-        let all = control.settled..u64::MAX;
-        Self::read(journal, &parts?, all, Some(control.size))
-    }
-
-    /// As [`Self::open`], where the control file says nothing: by the frames alone. Each says up to where the log was settled when
-    /// it was written, and what was freed is not above that.
-    fn search(dir: &OwnedFd, journal: u128, epoch: u64) -> Result<Self, Errno> {
-        let (mut parts, mut settled) = (Vec::new(), None);
-        for index in indices(dir)? {
-            let segment = Arc::new(Segment::open(dir, index, OFlags::RDONLY)?);
-            let mut frames = segment.frames(journal)?;
-            let generation = frames.iter().map(|(_, head)| head.generation).max();
-            let Some(generation) = generation.filter(|&of| of > epoch) else {
-                continue;
-            };
-            frames.retain(|(_, head)| head.generation == generation);
-            settled = settled.max(frames.iter().map(|(_, head)| head.settled).max());
-            let first = frames.iter().map(|(_, head)| head.first).min();
-            let live = Live {
-                generation,
-                index,
-                first: first.unwrap_or(0),
-            };
-            parts.push((live, Some(segment)));
-        }
-        parts.sort_unstable_by_key(|(live, _)| live.generation);
-        match settled {
-            Some(settled) => Self::read(journal, &parts, settled..u64::MAX, None),
-            None => Ok(Self {
-                damage: Some("its file `control` is damaged, or of another version, and there is no frame of the last server".to_owned()),
+        let found = control.map_or_else(|| search(dir, journal, epoch), |said| Ok(said.clone()))?;
+        if control.is_none() && found.live.is_empty() {
+            let damage = "its file `control` is damaged, or of another version, and there is no frame of the last server";
+            return Ok(Self {
+                damage: Some(damage.to_owned()),
                 ..Self::default()
-            }),
+            });
         }
+        let segment =
+            |live: &Live| match Segment::open(dir, &live.index.to_string(), OFlags::RDONLY) {
+                Err(Errno::NOENT) => Ok((*live, None)),
+                segment => Ok((*live, Some(Arc::new(segment?)))),
+            };
+        let parts: Result<Vec<_>, Errno> = found.live.iter().map(segment).collect();
+        Self::read(journal, &parts?, &found, found.settled)
     }
 
-    /// Reads these changes, of which the last one is `u64::MAX` where it is not known, from all `parts`, oldest first. Where `size` is
-    /// known each has so many bytes, and its first frame was on the disk.
+    /// Reads what is not settled, as `said`, from `parts`, oldest first. All before the change `synced` was on the disk, if not more.
     pub(super) fn read(
         journal: u128,
         parts: &[Part],
-        changes: Range<u64>,
-        size: Option<u64>,
+        said: &State,
+        synced: u64,
     ) -> Result<Self, Errno> {
-        let (mut log, mut at) = (Self::default(), changes.start);
+        let (mut log, mut at) = (Self::default(), said.settled);
         for (i, (live, segment)) in parts.iter().enumerate() {
             let next = parts.get(i + 1).map(|(next, _)| next.first);
-            let end = next.unwrap_or(u64::MAX).min(changes.end);
-            if at < end {
-                at = log.add(journal, live, segment.as_ref(), at..end, size)?;
+            // It may be used anew already.
+            if next.is_some_and(|next| next <= at) {
+                continue;
             }
+            let mut frames = segment
+                .as_ref()
+                .map_or(Ok(Vec::new()), |s| s.frames(journal))?;
+            // What the next segment repeats was given up.
+            let end = next.unwrap_or(u64::MAX);
+            frames.retain(|f| f.head.generation == live.generation && f.head.first < end);
+            let told = frames.iter().map(|frame| frame.head.synced).max();
+            let synced = next.unwrap_or_else(|| synced.max(told.unwrap_or(0)));
+            let is_cut = segment.as_ref().is_none_or(|s| s.size < said.size);
+            at = log.add(live, frames, at..synced, is_cut);
         }
+        let behind: u32 = log.behind().iter().map(|frame| frame.head.records).sum();
         if let Some(damage) = &mut log.damage {
-            let behind = log.frames.iter().filter(|frame| frame.is_behind);
-            let behind: u32 = behind.map(|frame| frame.head.records).sum();
             *damage = format!("{damage}, and {behind} changes lie behind it");
         }
         Ok(log)
     }
 
-    /// Adds what one segment has of these `changes`; where the next one goes on.
-    fn add(
-        &mut self,
-        journal: u128,
-        live: &Live,
-        segment: Option<&Arc<Segment>>,
-        changes: Range<u64>,
-        size: Option<u64>,
-    ) -> Result<u64, Errno> {
-        let mut frames = segment.map_or(Ok(Vec::new()), |segment| segment.frames(journal))?;
-        frames.retain(|(_, head)| head.generation == live.generation && head.first < changes.end);
-        // All before it was on the disk: the last segment may have a torn end behind it.
-        let synced = match changes.end {
-            u64::MAX => frames.iter().map(|(_, head)| head.synced).max(),
-            end => Some(end),
-        };
-        let synced = synced.unwrap_or(0);
-        let (mut at, mut offset) = (changes.start, 0);
-        let is_opened = frames.first().is_some_and(|(offset, _)| *offset == 0);
-        if size.is_some() && live.first >= at && !is_opened {
-            self.miss(live, offset, at..at);
+    /// The frames behind the damage.
+    pub(super) fn behind(&self) -> &[Frame] {
+        match self.damage {
+            Some(_) => &self.frames[self.whole..],
+            None => &[],
         }
-        for (begin, head) in frames {
-            if head.first > at && at >= synced {
+    }
+
+    /// Adds the frames of one segment, of which these changes were on the disk; where the next one goes on.
+    fn add(&mut self, live: &Live, frames: Vec<Frame>, synced: Range<u64>, is_cut: bool) -> u64 {
+        let (mut at, synced) = (synced.start, synced.end);
+        let mut end = 0;
+        // The first frame was on the disk before the control file named the segment.
+        if frames.first().is_none_or(|frame| frame.offset > 0) {
+            self.miss(live, end, at..at);
+        }
+        for frame in frames {
+            let first = frame.head.first;
+            if first > at && at >= synced {
                 break;
             }
-            if head.first > at {
-                self.miss(live, offset, at..head.first);
+            if first > at {
+                self.miss(live, end, at..first);
             }
-            offset = begin + head.size() as u64;
-            if let (Some(segment), true) = (segment, head.first >= at) {
-                self.frames.push(Frame {
-                    segment: Arc::clone(segment),
-                    offset: begin,
-                    head,
-                    is_behind: self.damage.is_some(),
-                });
-                at = head.end();
+            end = frame.end();
+            if first >= at {
+                at = frame.head.end();
+                self.frames.push(frame);
             }
         }
-        let is_cut = size > Some(segment.map_or(0, |segment| segment.size()));
         if is_cut || at < synced {
-            self.miss(live, offset, at..at.max(synced));
+            self.miss(live, end, at..at.max(synced));
         }
-        Ok(at.max(synced))
+        at.max(synced)
     }
 
     /// These changes are missing, or it is not known which, in a frame at `offset`.
     fn miss(&mut self, live: &Live, offset: u64, changes: Range<u64>) {
         let (index, first) = (live.index, changes.start);
-        self.damage.get_or_insert_with(|| {
-            format!("segment {index} is damaged: the frame at byte {offset}, of change {first}, is missing or not whole")
-        });
+        if self.damage.is_none() {
+            self.whole = self.frames.len();
+            self.damage = Some(format!(
+                "segment {index} is damaged: the frame at byte {offset}, of change {first}, is missing or not whole"
+            ));
+        }
         if !changes.is_empty() {
             self.gaps.push(changes);
         }
     }
 }
 
+/// What the control file would say, by the frames alone. Each says up to where the log was settled when it was written, and what was
+/// freed is not above that.
+fn search(dir: &OwnedFd, journal: u128, epoch: u64) -> Result<State, Errno> {
+    let mut found = State::default();
+    for segment in Segment::all(dir, OFlags::RDONLY)? {
+        let heads = segment.frames(journal)?.into_iter().map(|frame| frame.head);
+        let heads: Vec<_> = heads.filter(|head| head.generation > epoch).collect();
+        let Some(generation) = heads.iter().map(|head| head.generation).max() else {
+            continue;
+        };
+        let of_last = heads.iter().filter(|head| head.generation == generation);
+        for head in of_last.clone() {
+            found.settled = found.settled.max(head.settled);
+        }
+        found.live.push(Live {
+            generation,
+            index: segment.index,
+            first: of_last.map(|head| head.first).min().unwrap_or(0),
+        });
+    }
+    found.live.sort_unstable_by_key(|live| live.generation);
+    Ok(found)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::super::key::Key;
-    use super::super::control::{Control, DirId, Live, State};
-    use super::super::format::FrameBuilder;
+    use super::super::control::DirId;
+    use super::super::format::{FrameBuilder, Head, Record};
     use super::*;
     use std::fs::File;
     use tempfile::TempDir;
@@ -237,9 +216,8 @@ mod tests {
 
         /// The sequence numbers of the records that count, by the control file or, where it is lost, by the frames; what is damaged.
         fn read(&self, is_lost: bool) -> Result<Vec<u64>, String> {
-            let control = Control::open(&self.fd()).unwrap();
-            control.write_durably(&self.state).unwrap();
-            let state = Control::read(&self.fd()).unwrap().filter(|_| !is_lost);
+            self.state.write(&self.fd(), true).unwrap();
+            let state = State::read(&self.fd()).unwrap().filter(|_| !is_lost);
             let log = Log::open(&self.fd(), JOURNAL, EPOCH, state.as_ref()).unwrap();
             let records = log.frames.iter().flat_map(|frame| frame.read().unwrap());
             let sequence = |record| match record {

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use super::super::boot;
 use super::super::directory_fd::open_beneath;
 use super::super::layout::OpenError;
-use super::control::{self, Control};
+use super::control::State;
 
 /// The file that says which journal it is.
 const ID: &str = "id";
@@ -77,14 +77,14 @@ impl Place {
         &self,
         note: &Note,
         is_to_be_written: bool,
-    ) -> Result<(OwnedFd, Option<control::State>), OpenError> {
+    ) -> Result<(OwnedFd, Option<State>), OpenError> {
         if self.at.exists() {
             let dir = if is_to_be_written {
                 self.lock()?
             } else {
                 self.open()?
             };
-            let said = Control::read(&dir).map_err(self.failed("read"))?;
+            let said = State::read(&dir).map_err(self.failed("read"))?;
             let is_last = said.as_ref().is_none_or(|said| said.epoch == note.epoch);
             if read_id(&dir) == Some(note.id) && (is_last || note.is_clean()) {
                 return Ok((dir, said));
@@ -141,7 +141,7 @@ impl Place {
         let dir = self.at.starts_with(&self.own).then(|| self.open().ok())??;
         Some(Note {
             id: read_id(&dir)?,
-            epoch: Control::read(&dir).ok()??.epoch,
+            epoch: State::read(&dir).ok()??.epoch,
             at: self.at.clone(),
             state: OPEN.to_owned(),
         })

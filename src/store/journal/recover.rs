@@ -3,27 +3,35 @@
 //!
 //! Promises that the journal is locked before anything is written, and that nothing of it is removed before all that it has is in the
 //! files, on the disk. Damage ends the start, unless the operator has said that what cannot be read is given up: then the files of
-//! the journal are kept aside. A key that cannot be written is reported, and its record kept for the next start.
+//! the journal are kept aside. A key that cannot be written is reported, and its record kept for the next start, in the file `kept` of
+//! the directory of the journal: while it has one there, the server changes nothing of the key, so that the record stays the last word.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
+use std::fs::File;
+use std::io::Write;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Instant;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::super::directory_fd::open_beneath;
 use super::super::error::Error;
 use super::super::layout::OpenError;
+use super::super::random::random;
 use super::super::writer::Writer;
 use super::checkpoint::sync_files;
-use super::control::{self, Control, DirId};
-use super::format::Record;
-use super::kept::{self, Kept};
-use super::log::{Frame, Log};
+use super::control::{self, DirId, State};
+use super::format::{Change, FrameBuilder, Head, Record};
+use super::log::Log;
 use super::place::{CLEAN, Note, Place};
 use super::replay::{Done, Moment, NAMED, Replay};
-use super::segment::{Segment, indices};
+use super::segment::{Frame, Segment};
+
+/// The file of records whose keys could not be written: frames, one behind the other, as in a segment.
+const KEPT: &str = "kept";
+const NEW_KEPT: &str = "kept.new";
 
 /// A journal of which nothing counts any more.
 #[derive(Debug)]
@@ -33,6 +41,34 @@ pub(in crate::store) struct Recovered {
     pub(super) dir: Option<OwnedFd>,
 }
 
+impl Recovered {
+    /// A journal where there was none. The note of it is first: an identifier without a note would be that of another directory.
+    pub(super) fn begin(place: &Place) -> Result<Self, OpenError> {
+        let note = Note {
+            id: random().map_err(place.failed("draw random bytes for"))?,
+            epoch: 0,
+            at: place.at.clone(),
+            state: CLEAN.to_owned(),
+        };
+        place.write_note(&note)?;
+        Ok(Self { note, dir: None })
+    }
+}
+
+/// A journal as the last server left it.
+pub(super) struct Found<'a> {
+    place: &'a Place,
+    note: &'a Note,
+    dir: OwnedFd,
+    /// What its control file says, if that can be read.
+    pub(super) said: Option<State>,
+    /// Changes of keys that could not be written, and whether they are all.
+    pub(super) kept: Vec<Frame>,
+    pub(super) is_kept_whole: bool,
+    /// Empty where the server was ended in order.
+    pub(super) log: Log,
+}
+
 /// Makes in the files what they lack of what was acknowledged, if a server was not ended in order; what is then true is noted.
 /// `None` where there is no journal to go on with. What cannot be read is given up if the operator `discards` it.
 pub(in crate::store) fn recover(
@@ -40,13 +76,6 @@ pub(in crate::store) fn recover(
     writer: &Writer,
     discards: bool,
 ) -> Result<Option<Recovered>, OpenError> {
-    let given_up = |error: OpenError| match error {
-        OpenError::NoJournal { .. } if discards => {
-            tracing::warn!(%error, "the journal is given up: changes that only it had are lost");
-            Ok(None)
-        }
-        error => Err(error),
-    };
     let note = match place.note() {
         Err(error @ OpenError::BadNote { .. }) if discards => {
             tracing::warn!(%error, "the note is given up: the journal below the directory is taken for its own");
@@ -54,26 +83,26 @@ pub(in crate::store) fn recover(
         }
         note => note?,
     };
-    let Some(note) = note else {
+    let Some(mut note) = note else {
         return Ok(None);
     };
-    let (dir, said) = match place.find(&note, true) {
-        Ok(found) => found,
+    let found = match Found::open(place, &note, true) {
         Err(OpenError::NoJournal { .. }) if note.is_clean() => {
             return Ok(Some(Recovered { note, dir: None }));
         }
-        Err(error) => return given_up(error),
+        Err(error @ OpenError::NoJournal { .. }) if discards => {
+            tracing::warn!(%error, "the journal is given up: changes that only it had are lost");
+            return Ok(None);
+        }
+        found => found?,
     };
-    let recovery = Recovery {
-        kept: Kept::new(note.id),
-        place,
-        writer,
-        dir,
-        note,
-        said,
-        discards,
-    };
-    recovery.run().map(Some)
+    writer.keep(found.recover(writer, discards)?);
+    let dir = Some(found.dir);
+    if !note.is_clean() {
+        CLEAN.clone_into(&mut note.state);
+        place.write_note(&note)?;
+    }
+    Ok(Some(Recovered { note, dir }))
 }
 
 /// Whether the files lack what the journal has, as far as a server that only reads can tell.
@@ -82,73 +111,85 @@ pub(in crate::store) fn needs_replay(place: &Place, root: &OwnedFd) -> Result<bo
     let Some(note) = note.filter(|note| !note.is_clean() && !note.is_same_mount(root)) else {
         return Ok(false);
     };
-    let (dir, said) = place.find(&note, false)?;
-    let log = Log::open(&dir, note.id, note.epoch, said.as_ref()).map_err(place.failed("read"))?;
-    let has_any = log.frames.iter().any(|frame| frame.head.records > 0);
-    Ok(has_any || log.damage.is_some())
+    let log = Found::open(place, &note, false)?.log;
+    Ok(log.damage.is_some() || log.frames.iter().any(|frame| frame.head.records > 0))
 }
 
-/// What a start works with.
-struct Recovery<'a> {
-    place: &'a Place,
-    writer: &'a Writer,
-    dir: OwnedFd,
-    note: Note,
-    said: Option<control::State>,
-    discards: bool,
-    kept: Kept,
-}
-
-impl Recovery<'_> {
-    fn run(mut self) -> Result<Recovered, OpenError> {
-        self.retry_kept()?;
-        if !self.note.is_clean() {
-            self.replay_log()?;
-        }
-        let keys = self.kept.write(&self.dir).map_err(unreplayed(self.place))?;
-        if !self.note.is_clean() {
-            CLEAN.clone_into(&mut self.note.state);
-            self.place.write_note(&self.note)?;
-        }
-        self.writer.keep(keys);
-        Ok(Recovered {
-            note: self.note,
-            dir: Some(self.dir),
-        })
+impl<'a> Found<'a> {
+    /// The journal that `note` is of; locked, if it `is_to_be_written`.
+    pub(super) fn open(
+        place: &'a Place,
+        note: &'a Note,
+        is_to_be_written: bool,
+    ) -> Result<Self, OpenError> {
+        let (dir, said) = place.find(note, is_to_be_written)?;
+        let mut found = Self {
+            place,
+            note,
+            dir,
+            said,
+            kept: Vec::new(),
+            is_kept_whole: true,
+            log: Log::default(),
+        };
+        found.read().map_err(place.failed("read"))?;
+        Ok(found)
     }
 
-    /// Tries again what an earlier start could not make.
-    fn retry_kept(&mut self) -> Result<(), OpenError> {
-        let kept = kept::read(&self.dir, self.note.id);
-        let (frames, is_whole) = kept.map_err(self.place.failed("read"))?;
-        if !is_whole && !self.discards {
-            return Err(damaged(self.place, "its file `kept` is damaged"));
+    fn read(&mut self) -> Result<(), Errno> {
+        let id = self.note.id;
+        match Segment::open(&self.dir, KEPT, OFlags::RDONLY) {
+            Err(Errno::NOENT) => {}
+            segment => {
+                let segment = Arc::new(segment?);
+                self.kept = segment.frames(id)?;
+                let whole: usize = self.kept.iter().map(|frame| frame.head.size()).sum();
+                self.is_kept_whole = whole as u64 == segment.size;
+            }
         }
-        if !frames.is_empty() {
-            self.replay(&frames, Moment::AfterFailure)?;
+        if !self.note.is_clean() {
+            self.log = Log::open(&self.dir, id, self.note.epoch, self.said.as_ref())?;
         }
         Ok(())
     }
 
-    /// Makes what the files lack.
-    fn replay_log(&mut self) -> Result<(), OpenError> {
+    /// Makes what the files lack, and answers the keys that could not be written.
+    fn recover(&self, writer: &Writer, discards: bool) -> Result<HashSet<Box<str>>, OpenError> {
+        if !self.is_kept_whole && !discards {
+            return Err(self.damaged("its file `kept` is damaged"));
+        }
+        let mut kept = Vec::new();
+        if !self.kept.is_empty() {
+            self.replay(writer, &self.kept, Moment::AfterFailure, &mut kept)?;
+        }
+        if !self.note.is_clean() {
+            self.replay_log(writer, discards, &mut kept)?;
+        }
+        self.keep(&kept)
+            .map_err(|error| self.unreplayed("", &error))
+    }
+
+    fn replay_log(
+        &self,
+        writer: &Writer,
+        discards: bool,
+        kept: &mut Vec<Change>,
+    ) -> Result<(), OpenError> {
         let began = Instant::now();
-        let log = Log::open(&self.dir, self.note.id, self.note.epoch, self.said.as_ref());
-        let log = log.map_err(self.place.failed("read"))?;
         let is_suspect = self.said.as_ref().is_none_or(|said| said.is_suspect);
-        let is_same_mount = self.note.is_same_mount(self.writer.dir().root());
-        let is_on_disk = is_same_mount && !is_suspect && self.sync().is_ok();
-        let is_given_up = self.gives_up(&log, is_on_disk)?;
+        let is_same_mount = self.note.is_same_mount(writer.dir().root());
+        let is_on_disk = is_same_mount && !is_suspect && self.sync(writer).is_ok();
+        let is_given_up = self.gives_up(discards, is_on_disk)?;
         if !is_on_disk {
             let moment = match (is_same_mount, is_suspect) {
                 (true, _) => Moment::Serving,
                 (false, true) => Moment::AfterFailure,
                 (false, false) => Moment::AfterCrash,
             };
-            let done = self.replay(&log.frames, moment)?;
-            let records = log.frames.iter().map(|frame| u64::from(frame.head.records));
-            let records: u64 = records.sum();
-            self.writer.counters().journal.replayed.add(records);
+            let done = self.replay(writer, &self.log.frames, moment, kept)?;
+            let frames = self.log.frames.iter();
+            let records: u64 = frames.map(|frame| u64::from(frame.head.records)).sum();
+            writer.counters().journal.replayed.add(records);
             tracing::info!(
                 records,
                 written = done.written,
@@ -159,54 +200,63 @@ impl Recovery<'_> {
             );
         }
         if is_given_up {
-            self.give_up(&log).map_err(unreplayed(self.place))?;
+            self.give_up(writer)
+                .map_err(|error| self.unreplayed("", &error))?;
         }
         Ok(())
     }
 
     /// A damaged log ends the start where it is needed, unless the operator has given up what is missing, or the directory is a copy of
     /// one in use: then the answer is true, and the journal's files are to be set aside.
-    fn gives_up(&self, log: &Log, is_on_disk: bool) -> Result<bool, OpenError> {
-        let Some(damage) = &log.damage else {
+    fn gives_up(&self, discards: bool, is_on_disk: bool) -> Result<bool, OpenError> {
+        let Some(damage) = &self.log.damage else {
             return Ok(false);
         };
-        let is_given_up = self.discards || self.was_copied_in_use()?;
-        if self.discards {
+        let was_copied = self.was_copied_in_use();
+        if discards {
             tracing::warn!(%damage, "what cannot be read of the journal is given up");
-        } else if is_given_up {
+        } else if was_copied.map_err(self.place.failed("look at"))? {
             tracing::warn!(%damage, "this directory is a copy of one that was in use: what was changed while it was copied may be missing");
         } else if is_on_disk {
             // Nothing is lost: the kernel has all files.
             tracing::warn!(%damage, "the journal is damaged, and not needed");
+            return Ok(false);
         } else {
-            return Err(damaged(self.place, damage));
+            return Err(self.damaged(damage));
         }
-        Ok(is_given_up)
+        Ok(true)
     }
 
-    /// Makes what `frames` say, and puts it on the disk. What only one key is kept from stays for the next start.
-    fn replay(&mut self, frames: &[Frame], moment: Moment) -> Result<Done, OpenError> {
-        let (place, writer) = (self.place, self.writer);
-        let replay = Replay::new(writer.dir(), Some(writer), frames, moment);
+    /// Makes what `frames` say, and puts it on the disk. What only one key is kept from is `kept` for the next start.
+    fn replay(
+        &self,
+        writer: &Writer,
+        frames: &[Frame],
+        moment: Moment,
+        kept: &mut Vec<Change>,
+    ) -> Result<Done, OpenError> {
         let mut stuck = String::new();
-        let done = replay.and_then(|replay| {
-            let done = replay.run(|change, error| match error {
-                Error::Forbidden { .. } | Error::Occupied(_) => self.kept.add(change, &error),
-                error => {
-                    stuck = format!("{:?}: ", change.key.as_str());
-                    Err(error)
-                }
-            })?;
-            self.sync()?;
-            Ok(done)
-        });
-        done.map_err(|error| not_replayed(place, &stuck, &error))
+        let failed = |change: Change, error| match error {
+            Error::Forbidden { .. } | Error::Occupied(_) => {
+                tracing::error!(key = %change.key, %error, "cannot make what the journal has of this key: its record is kept, and the key not changed, until a start can");
+                kept.push(change);
+                Ok(())
+            }
+            error => {
+                stuck = format!("{:?}: ", change.key.as_str());
+                Err(error)
+            }
+        };
+        let done = Replay::new(writer.dir(), Some(writer), frames, moment)
+            .and_then(|replay| replay.run(failed))
+            .and_then(|done| self.sync(writer).map(|()| done));
+        done.map_err(|error| self.unreplayed(&stuck, &error))
     }
 
     /// Names what cannot be read of a damaged log, and sets the files of the journal aside.
-    fn give_up(&self, log: &Log) -> Result<(), Error> {
+    fn give_up(&self, writer: &Writer) -> Result<(), Error> {
         let mut keys = BTreeSet::new();
-        for frame in log.frames.iter().filter(|frame| frame.is_behind) {
+        for frame in self.log.behind() {
             keys.extend(frame.read()?.into_iter().filter_map(|record| match record {
                 Record::Change(change) => Some(change.key.as_str().to_owned()),
                 Record::Cancel(_) => None,
@@ -216,90 +266,116 @@ impl Recovery<'_> {
             tracing::warn!(%key, "a change of this key that was given up may have come before one that was read");
         }
         tracing::warn!(
-            missing = log.gaps.iter().map(|gap| gap.end - gap.start).sum::<u64>(),
+            missing = self
+                .log
+                .gaps
+                .iter()
+                .map(|gap| gap.end - gap.start)
+                .sum::<u64>(),
             keys = keys.len(),
             "changes are given up, at least so many: the keys changed behind them may be among theirs, and are listed in `keys` beside the journal's old files"
         );
-        self.set_aside(&keys)
-    }
-
-    /// Moves the files of the journal to a folder of their own, with a list of `keys`.
-    fn set_aside(&self, keys: &BTreeSet<String>) -> Result<(), Error> {
-        let name = format!("discarded-{}", self.writer.next_version(None)?.nanos());
-        let set_aside = || {
-            rustix::fs::mkdirat(&self.dir, &name, Mode::from(0o700))?;
-            let aside = open_beneath(&self.dir, &name, OFlags::RDONLY, Mode::empty())?;
-            let segments = indices(&self.dir)?
-                .into_iter()
-                .map(|index| index.to_string());
-            for file in segments.chain([control::NAME.to_owned(), kept::NAME.to_owned()]) {
-                match rustix::fs::renameat(&self.dir, &file, &aside, &file) {
-                    Ok(()) | Err(Errno::NOENT) => {}
-                    Err(errno) => return Err(errno),
-                }
-            }
-            let flags = OFlags::WRONLY | OFlags::CREATE;
-            open_beneath(&aside, "keys", flags, Mode::from(0o600))
-        };
-        let list = set_aside().map_err(Error::errno_while("set the journal aside"))?;
+        let name = format!("discarded-{}", writer.next_version(None)?.nanos());
+        let list = self.set_aside(&name);
+        let list = list.map_err(Error::errno_while("set the journal aside"))?;
         let keys = keys.iter().flat_map(|key| [key, "\n"]).collect::<String>();
-        std::io::Write::write_all(&mut std::fs::File::from(list), keys.as_bytes())
+        File::from(list)
+            .write_all(keys.as_bytes())
             .map_err(Error::failed("list the keys"))
     }
 
+    /// Moves the files of the journal to a folder of this name; a file in it for the keys.
+    fn set_aside(&self, name: &str) -> Result<OwnedFd, Errno> {
+        rustix::fs::mkdirat(&self.dir, name, Mode::from(0o700))?;
+        let aside = open_beneath(&self.dir, name, OFlags::RDONLY, Mode::empty())?;
+        let segments = Segment::all(&self.dir, OFlags::RDONLY)?;
+        let segments = segments.iter().map(|segment| segment.index.to_string());
+        for file in segments.chain([control::NAME.to_owned(), KEPT.to_owned()]) {
+            match rustix::fs::renameat(&self.dir, &file, &aside, &file) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE;
+        open_beneath(&aside, "keys", flags, Mode::from(0o600))
+    }
+
     /// Whether the journal was copied from another directory and written meanwhile: then its files need not belong together.
-    fn was_copied_in_use(&self) -> Result<bool, OpenError> {
-        let failed = self.place.failed("look at");
-        let dir = DirId::of(&self.dir).map_err(failed)?;
+    fn was_copied_in_use(&self) -> Result<bool, Errno> {
+        let dir = DirId::of(&self.dir)?;
         let Some(said) = self.said.as_ref().filter(|said| said.dir != dir) else {
             return Ok(false);
         };
         let mut last = said.time;
-        for index in indices(&self.dir).map_err(failed)? {
-            let segment = Segment::open(&self.dir, index, OFlags::RDONLY);
-            let frames = segment.and_then(|segment| segment.frames(self.note.id));
-            let times = frames
-                .map_err(failed)?
-                .into_iter()
-                .map(|(_, head)| head.time);
-            last = times.fold(last, i64::max);
+        for segment in Segment::all(&self.dir, OFlags::RDONLY)? {
+            let frames = segment.frames(self.note.id)?;
+            last = frames
+                .iter()
+                .map(|frame| frame.head.time)
+                .fold(last, i64::max);
         }
         Ok(last > dir.born)
     }
 
     /// Puts all files on the disk. What the kernel remembers of them is not trusted by a later start, unless this one succeeds.
-    fn sync(&self) -> Result<(), Error> {
+    fn sync(&self, writer: &Writer) -> Result<(), Error> {
         if let Some(said) = &self.said {
-            let said = control::State {
-                is_suspect: true,
-                ..said.clone()
-            };
-            let written = Control::open(&self.dir).and_then(|control| control.write(&said));
-            written.map_err(Error::errno_while("write the journal"))?;
+            let mut said = said.clone();
+            said.is_suspect = true;
+            said.write(&self.dir, false)
+                .map_err(Error::errno_while("write the journal"))?;
         }
-        sync_files(self.writer).map_err(Error::errno_while("sync the file system"))
+        sync_files(writer).map_err(Error::errno_while("sync the file system"))
     }
-}
 
-fn unreplayed(place: &Place) -> impl FnOnce(Error) -> OpenError {
-    |error| not_replayed(place, "", &error)
-}
-
-/// The journal in `place` cannot be replayed, as `error` keeps the key named by `stuck` from being written.
-fn not_replayed(place: &Place, stuck: &str, error: &Error) -> OpenError {
-    let cause = std::error::Error::source(error);
-    let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-    OpenError::Unreplayed {
-        at: place.at.clone(),
-        why: format!("{stuck}{error}{cause}"),
-        is_damaged: false,
+    /// Keeps these changes, and no others, durably; their keys.
+    fn keep(&self, changes: &[Change]) -> Result<HashSet<Box<str>>, Error> {
+        let mut frames = Vec::new();
+        for (n, change) in (1..).zip(changes) {
+            let mut frame = FrameBuilder::new(change.time);
+            let small = change.small.as_ref();
+            let small = small.map(|(attributes, value)| (attributes, std::slice::from_ref(value)));
+            frame.change(&change.key, change.base, change.result, small);
+            frames.extend(frame.finish(Head::new(self.note.id, 0, n))?);
+        }
+        self.write_kept(&frames)
+            .map_err(Error::failed("keep records of the journal"))?;
+        let keys = changes.iter().map(|change| change.key.as_str().into());
+        Ok(keys.collect())
     }
-}
 
-fn damaged(place: &Place, what: &str) -> OpenError {
-    OpenError::Unreplayed {
-        at: place.at.clone(),
-        why: what.to_owned(),
-        is_damaged: true,
+    fn write_kept(&self, frames: &[u8]) -> std::io::Result<()> {
+        if frames.is_empty() {
+            return match rustix::fs::unlinkat(&self.dir, KEPT, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => Ok(()),
+                Err(errno) => Err(errno.into()),
+            };
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+        let mut file = File::from(open_beneath(&self.dir, NEW_KEPT, flags, Mode::from(0o600))?);
+        file.write_all(frames)?;
+        file.sync_all()?;
+        rustix::fs::renameat(&self.dir, NEW_KEPT, &self.dir, KEPT)?;
+        rustix::fs::fsync(&self.dir)?;
+        Ok(())
+    }
+
+    fn damaged(&self, what: &str) -> OpenError {
+        OpenError::Unreplayed {
+            at: self.place.at.clone(),
+            why: what.to_owned(),
+            is_damaged: true,
+        }
+    }
+
+    /// It cannot be replayed, as `error` keeps the key named by `stuck` from being written.
+    fn unreplayed(&self, stuck: &str, error: &Error) -> OpenError {
+        let cause = std::error::Error::source(error);
+        let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+        OpenError::Unreplayed {
+            at: self.place.at.clone(),
+            why: format!("{stuck}{error}{cause}"),
+            is_damaged: false,
+        }
     }
 }

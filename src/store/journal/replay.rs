@@ -3,11 +3,9 @@
 //! [`History`] says what is made of each file. To replay twice changes nothing, so a replay may be cut off anywhere. What the log does not
 //! know and stood in a value's place before that was written is set aside, not removed.
 
-use bytes::Bytes;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 
-use super::super::attributes::Attributes;
 use super::super::directory_fd::{Blocking, Dir, Entry, changed, look_up, unlink};
 use super::super::error::Error;
 use super::super::folder::is_no_folder;
@@ -18,7 +16,7 @@ use super::super::temp_file::{Target, TempFile};
 use super::super::writer::Writer;
 use super::format::{Change, Record};
 use super::history::{Fate, History};
-use super::log::Frame;
+use super::segment::Frame;
 
 /// Keys that a hand has changed since, which are named in the log; of the others there is the number.
 pub(super) const NAMED: usize = 20;
@@ -57,7 +55,7 @@ pub(super) struct Replay<'a> {
     writer: Option<&'a Writer>,
     frames: &'a [Frame],
     /// What they say.
-    pub(super) history: History,
+    history: History,
     moment: Moment,
     done: Done,
 }
@@ -87,7 +85,7 @@ impl<'a> Replay<'a> {
     /// Makes all that counts, in order, unless `failed` says of a change that cannot be made that this is the end. Blocks.
     pub(super) fn run(
         mut self,
-        mut failed: impl FnMut(&Change, Error) -> Result<(), Error>,
+        mut failed: impl FnMut(Change, Error) -> Result<(), Error>,
     ) -> Result<Done, Error> {
         for frame in self.frames {
             for record in frame.read()? {
@@ -95,7 +93,7 @@ impl<'a> Replay<'a> {
                     continue;
                 };
                 self.done.changes += 1;
-                self.take(&change).or_else(|error| failed(&change, error))?;
+                self.take(&change).or_else(|error| failed(change, error))?;
             }
         }
         Ok(self.done)
@@ -103,32 +101,62 @@ impl<'a> Replay<'a> {
 
     /// Makes `change`, if it counts.
     fn take(&mut self, change: &Change) -> Result<(), Error> {
+        let (key, found) = (&change.key, self.find(&change.key)?);
+        if self.moment == Moment::Serving {
+            return self.write_anew(change, found);
+        }
         if !self.history.may_count(change) {
             return Ok(());
         }
-        let key = &change.key;
-        let found = self.find(key)?;
-        let mut fate = self.fate(change, found);
-        if fate == Fate::Foreign && self.is_older(change, key.as_str())? {
-            self.set_aside(key.as_str())?;
-            fate = Fate::Made;
-        }
-        match (fate, &change.small) {
-            (Fate::Foreign, _) => self.by_hand(key),
-            (Fate::Stays, Some(_)) => {}
-            (Fate::Compared, Some((_, value))) if self.holds(key, found, value)? => {}
-            (_, Some(_)) if !self.clear_the_way(change)? => self.by_hand(key),
-            (_, Some((attributes, value))) => {
-                self.put(change, attributes, value)?;
-                self.done.written += 1;
-            }
-            (fate, None) => {
-                if fate == Fate::Made {
-                    self.remove(key)?;
-                    self.done.removed += 1;
-                }
+        let fate = self.fate(change, found);
+        let is_older = fate == Fate::Foreign && self.is_older(change, key.as_str())?;
+        let is_made = match (fate, &change.small) {
+            (Fate::Foreign, _) if !is_older => false,
+            (Fate::Stays, Some(_)) => return Ok(()),
+            (Fate::Compared, Some((_, value))) if self.holds(key, found, value)? => return Ok(()),
+            (Fate::Stays | Fate::Compared, None) => {
                 self.remove_empty_folders(key);
+                return Ok(());
             }
+            _ => match self.writer {
+                Some(writer) => self.make(writer, change, is_older)?,
+                None => true,
+            },
+        };
+        match change.result {
+            _ if !is_made => self.by_hand(key),
+            Some(_) => self.done.written += 1,
+            None => self.done.removed += 1,
+        }
+        Ok(())
+    }
+
+    /// Makes `change` of what stands under its name, which is set aside where it `is_older`; false if a hand has placed something in
+    /// the way since.
+    fn make(&self, writer: &Writer, change: &Change, is_older: bool) -> Result<bool, Error> {
+        let key = &change.key;
+        if is_older {
+            self.set_aside(writer, key.as_str())?;
+        }
+        if change.result.is_none() {
+            self.remove(key)?;
+            self.remove_empty_folders(key);
+            return Ok(true);
+        }
+        let is_clear = self.clear_the_way(writer, change)?;
+        if is_clear {
+            self.put(writer, change)?;
+        }
+        Ok(is_clear)
+    }
+
+    /// The kernel has all names: of a value that still has its name the bytes are written anew.
+    fn write_anew(&mut self, change: &Change, found: Entry) -> Result<(), Error> {
+        if let (Some(writer), Some(_), Entry::Value(meta, _)) = (self.writer, &change.small, found)
+            && change.result == Some(meta.version)
+        {
+            self.put(writer, change)?;
+            self.done.written += 1;
         }
         Ok(())
     }
@@ -142,24 +170,18 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// What is to be made of what was `found`. While the kernel has all names, only bytes can be missing.
+    /// What is to be made of what was `found`.
     fn fate(&self, change: &Change, found: Entry) -> Fate {
         let version = match found {
             Entry::Value(meta, _) => Some(meta.version),
             Entry::Other => return Fate::Foreign,
             Entry::Absent | Entry::Folder => None,
         };
-        match self.history.fate(change, version) {
-            Fate::Made if self.moment == Moment::Serving => Fate::Stays,
-            fate => fate,
-        }
+        self.history.fate(change, version)
     }
 
     /// Whether what stands at `path` and the log does not know stood there before the change.
     fn is_older(&self, change: &Change, path: &str) -> Result<bool, Error> {
-        if self.moment == Moment::Serving {
-            return Ok(false);
-        }
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let folder = self.dir.folder(folder);
         let changed = folder.and_then(|folder| changed(&folder, name));
@@ -184,46 +206,42 @@ impl<'a> Replay<'a> {
 
     /// A folder that is removed with its last key may be left without it.
     fn remove_empty_folders(&self, key: &Key<'_>) {
-        if self.moment != Moment::Serving && self.writer.is_some() {
+        if self.writer.is_some() {
             self.dir.remove_empty_folders(key.folder(), "");
         }
     }
 
     /// Sets aside what stood where the key of `change` or a folder of it belongs before that; false if something stands there that a hand
     /// has placed since.
-    fn clear_the_way(&self, change: &Change) -> Result<bool, Error> {
-        if self.moment == Moment::Serving || self.writer.is_none() {
-            return Ok(true);
-        }
+    fn clear_the_way(&self, writer: &Writer, change: &Change) -> Result<bool, Error> {
         let key = &change.key;
         let mut folders: Vec<_> = folder_and_above(key.folder()).collect();
         folders.reverse();
         for path in folders.into_iter().skip(1) {
             match self.dir.folder(path) {
                 Ok(_) => {}
-                Err(Errno::NOTDIR | Errno::LOOP) => return self.set_aside_older(change, path),
+                Err(Errno::NOTDIR | Errno::LOOP) => {
+                    return self.set_aside_older(writer, change, path);
+                }
                 Err(_) => return Ok(true),
             }
         }
         let left = self.dir.remove_empty_folders(key.as_str(), key.folder());
         if left == key.as_str() && self.dir.folder(left).is_ok() {
-            return self.set_aside_older(change, left);
+            return self.set_aside_older(writer, change, left);
         }
         Ok(true)
     }
 
-    fn set_aside_older(&self, change: &Change, path: &str) -> Result<bool, Error> {
+    fn set_aside_older(&self, writer: &Writer, change: &Change, path: &str) -> Result<bool, Error> {
         let is_older = self.is_older(change, path)?;
         if is_older {
-            self.set_aside(path)?;
+            self.set_aside(writer, path)?;
         }
         Ok(is_older)
     }
 
-    fn set_aside(&self, path: &str) -> Result<(), Error> {
-        let Some(writer) = self.writer else {
-            return Ok(());
-        };
+    fn set_aside(&self, writer: &Writer, path: &str) -> Result<(), Error> {
         let own = writer.temp_dir().own();
         let name = format!("{ASIDE}/{}", writer.next_version(None)?.nanos());
         let made = match rustix::fs::mkdirat(own, ASIDE, Mode::from(0o700)) {
@@ -240,8 +258,8 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    fn put(&self, change: &Change, attributes: &Attributes, value: &Bytes) -> Result<(), Error> {
-        let (Some(writer), Some(version)) = (self.writer, change.result) else {
+    fn put(&self, writer: &Writer, change: &Change) -> Result<(), Error> {
+        let (Some((attributes, value)), Some(version)) = (&change.small, change.result) else {
             return Ok(());
         };
         let path = change.key.folder();
@@ -265,9 +283,6 @@ impl<'a> Replay<'a> {
     }
 
     fn remove(&self, key: &Key<'_>) -> Result<(), Error> {
-        if self.writer.is_none() {
-            return Ok(());
-        }
         let folder = self.dir.folder(key.folder());
         match folder.and_then(|folder| unlink(&folder, key.name())) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -277,8 +292,7 @@ impl<'a> Replay<'a> {
 
     fn by_hand(&mut self, key: &Key<'_>) {
         self.done.by_hand += 1;
-        let is_told = self.writer.is_some() && self.moment != Moment::Serving;
-        if is_told && self.done.by_hand <= NAMED as u64 {
+        if self.writer.is_some() && self.done.by_hand <= NAMED as u64 {
             tracing::warn!(
                 key = key.as_str(),
                 "changed by hand since: the journal's version is not restored"

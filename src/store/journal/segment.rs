@@ -1,15 +1,21 @@
 //! A segment of the journal: a file that is written with zeros once, and then again and again with frames.
 //!
 //! Only a file whose blocks were written before is synced without a commit of the file system's own journal, which takes
-//! three times as long: so a segment never grows or shrinks, and is recycled.
+//! three times as long: so a segment never grows or shrinks, and is recycled. Promises that one which is retired, as a write or sync of it
+//! has failed, is never synced again: the kernel may have dropped what it could not write, and a second sync would prove nothing.
 
+use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire};
 
 use bytes::Bytes;
 use rustix::fs::{AtFlags, Dir, FallocateFlags, IFlags, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::super::directory_fd::open_beneath;
+use super::super::error::Error;
 use super::format::{BLOCK, Head, Record};
 
 /// What is written with zeros and synced at once, in bytes: a group that is synced meanwhile waits for no more.
@@ -18,58 +24,68 @@ const STEP: usize = 4 << 20;
 /// A file of the journal.
 #[derive(Debug)]
 pub(super) struct Segment {
-    file: OwnedFd,
+    file: File,
     /// Its name in the directory of the journal.
-    index: u32,
-    size: u64,
+    pub(super) index: u32,
+    /// In bytes.
+    pub(super) size: u64,
+    is_retired: AtomicBool,
+}
+
+/// A frame that was whole when it was found.
+#[derive(Debug)]
+pub(super) struct Frame {
+    segment: Arc<Segment>,
+    pub(super) offset: u64,
+    pub(super) head: Head,
 }
 
 impl Segment {
     /// A new one of `size` bytes in `dir`, on the disk with its name. A file with that name is no longer used.
     pub(super) fn create(dir: &OwnedFd, index: u32, size: u64) -> Result<Self, Errno> {
-        let name = index.to_string();
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
-        let file = open_beneath(dir, &name, flags, Mode::from(0o600))?;
+        let mut segment = Self::open(dir, &index.to_string(), flags)?;
         // Btrfs would write each frame elsewhere, for which a full disk has no room. Others know no such flag.
-        if let Ok(flags) = rustix::fs::ioctl_getflags(&file) {
-            let _ = rustix::fs::ioctl_setflags(&file, flags | IFlags::NOCOW);
+        if let Ok(flags) = rustix::fs::ioctl_getflags(&segment.file) {
+            let _ = rustix::fs::ioctl_setflags(&segment.file, flags | IFlags::NOCOW);
         }
-        let segment = Self { file, index, size };
-        let written = segment.zero(size).and_then(|()| rustix::fs::fsync(dir));
+        segment.size = size;
+        let written = segment.zero().and_then(|()| rustix::fs::fsync(dir));
         if written.is_err() {
             let _ = segment.remove(dir);
         }
         written.map(|()| segment)
     }
 
-    /// One that is there.
-    pub(super) fn open(dir: &OwnedFd, index: u32, flags: OFlags) -> Result<Self, Errno> {
-        Self::named(dir, &index.to_string(), index, flags)
-    }
-
-    /// As [`Self::open`], in a file of another name.
-    pub(super) fn named(
-        dir: &OwnedFd,
-        name: &str,
-        index: u32,
-        flags: OFlags,
-    ) -> Result<Self, Errno> {
-        let file = open_beneath(dir, name, flags, Mode::empty())?;
+    /// The file `name` of `dir`, which has frames.
+    pub(super) fn open(dir: &OwnedFd, name: &str, flags: OFlags) -> Result<Self, Errno> {
+        // A mode goes with a file that may be made, and with no other.
+        let mode = if flags.contains(OFlags::CREATE) {
+            0o600
+        } else {
+            0
+        };
+        let file = open_beneath(dir, name, flags, Mode::from(mode))?;
         let size = retry_on_intr(|| rustix::fs::fstat(&file))?.st_size;
         Ok(Self {
-            file,
-            index,
+            file: file.into(),
+            index: name.parse().unwrap_or(0),
             size: u64::try_from(size).unwrap_or(0),
+            is_retired: AtomicBool::new(false),
         })
     }
 
-    pub(super) fn index(&self) -> u32 {
-        self.index
-    }
-
-    /// In bytes.
-    pub(super) fn size(&self) -> u64 {
-        self.size
+    /// All in `dir`, by their names.
+    pub(super) fn all(dir: &OwnedFd, flags: OFlags) -> Result<Vec<Arc<Self>>, Errno> {
+        let mut indices = Vec::new();
+        for entry in Dir::read_from(dir)? {
+            let name = entry?.file_name().to_str().map(str::parse::<u32>);
+            indices.extend(name.ok().and_then(Result::ok));
+        }
+        indices.sort_unstable();
+        let indices = indices.into_iter();
+        let open = |index: u32| Self::open(dir, &index.to_string(), flags).map(Arc::new);
+        indices.map(open).collect()
     }
 
     /// Removes its file.
@@ -78,90 +94,97 @@ impl Segment {
         retry_on_intr(|| rustix::fs::unlinkat(dir, &name, AtFlags::empty()))
     }
 
+    /// It is used no more; false if it was not before.
+    pub(super) fn retire(&self) -> bool {
+        !self.is_retired.swap(true, AcqRel)
+    }
+
+    pub(super) fn is_retired(&self) -> bool {
+        self.is_retired.load(Acquire)
+    }
+
     /// Writes all of `frame` at `offset`.
-    pub(super) fn write(&self, mut frame: &[u8], mut offset: u64) -> Result<(), Errno> {
-        while !frame.is_empty() {
-            let n = retry_on_intr(|| rustix::io::pwrite(&self.file, frame, offset))?;
-            if n == 0 {
-                return Err(Errno::IO);
-            }
-            frame = &frame[n..];
-            offset += n as u64;
-        }
-        Ok(())
+    pub(super) fn write(&self, frame: &[u8], offset: u64) -> Result<(), Errno> {
+        self.file.write_all_at(frame, offset).map_err(errno)
     }
 
     /// Puts what was written on the disk.
     pub(super) fn sync(&self) -> Result<(), Errno> {
+        if self.is_retired() {
+            return Err(Errno::IO);
+        }
         rustix::fs::fdatasync(&self.file)
     }
 
     /// The frame at `offset`, if there is a whole one.
-    pub(super) fn read(&self, offset: u64) -> Result<Option<(Head, Vec<Record>)>, Errno> {
-        let mut block = [0; BLOCK];
-        self.fill(offset, &mut block)?;
-        let Some(head) = Head::parse(&block) else {
+    fn read(&self, offset: u64) -> Result<Option<(Head, Vec<Record>)>, Errno> {
+        let Some(head) = Head::parse(&self.bytes(offset, BLOCK)?) else {
             return Ok(None);
         };
-        let mut frame = vec![0; head.size()];
-        let filled = self.fill(offset, &mut frame)?;
-        frame.truncate(filled);
-        let records = head.read(Bytes::from(frame));
+        let records = head.read(self.bytes(offset, head.size())?);
         Ok(records.map(|records| (head, records)))
     }
 
-    /// The whole frames of `journal`, wherever they lie: each with its offset.
-    pub(super) fn frames(&self, journal: u128) -> Result<Vec<(u64, Head)>, Errno> {
-        let (mut found, mut at) = (Vec::new(), 0);
-        while at < self.size {
-            let frame = self.read(at)?.filter(|(head, _)| head.journal == journal);
-            found.extend(frame.iter().map(|(head, _)| (at, *head)));
-            at += frame.map_or(BLOCK, |(head, _)| head.size()) as u64;
+    /// The whole frames of `journal`, wherever they lie.
+    pub(super) fn frames(self: &Arc<Self>, journal: u128) -> Result<Vec<Frame>, Errno> {
+        let (mut found, mut offset) = (Vec::new(), 0);
+        while offset < self.size {
+            let mut size = BLOCK;
+            if let Some((head, _)) = self.read(offset)?
+                && head.journal == journal
+            {
+                size = head.size();
+                let segment = Arc::clone(self);
+                found.push(Frame {
+                    segment,
+                    offset,
+                    head,
+                });
+            }
+            offset += size as u64;
         }
         Ok(found)
     }
 
-    /// Fills `buffer` with what lies at `offset`, as far as the file goes; how many bytes.
-    fn fill(&self, mut offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
-        let mut filled = 0;
-        while filled < buffer.len() {
-            let rest = &mut buffer[filled..];
-            let n = retry_on_intr(|| rustix::io::pread(&self.file, &mut *rest, offset))?;
-            if n == 0 {
-                break;
-            }
-            filled += n;
-            offset += n as u64;
-        }
-        Ok(filled)
+    /// So many bytes at `offset`, as far as the file goes.
+    fn bytes(&self, offset: u64, len: usize) -> Result<Bytes, Errno> {
+        let left = usize::try_from(self.size - offset).unwrap_or(len);
+        let mut bytes = vec![0; len.min(left)];
+        self.file.read_exact_at(&mut bytes, offset).map_err(errno)?;
+        Ok(bytes.into())
     }
 
-    fn zero(&self, size: u64) -> Result<(), Errno> {
+    fn zero(&self) -> Result<(), Errno> {
+        let all = FallocateFlags::empty();
         // So that a full disk is known before much is written.
-        match retry_on_intr(|| rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, size))
-        {
+        match retry_on_intr(|| rustix::fs::fallocate(&self.file, all, 0, self.size)) {
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
             Err(errno) => return Err(errno),
         }
         let zeros = vec![0; STEP];
-        let mut offset = 0;
-        while offset < size {
-            let left = usize::try_from(size - offset).unwrap_or(STEP);
+        for offset in (0..self.size).step_by(STEP) {
+            let left = usize::try_from(self.size - offset).unwrap_or(STEP);
             self.write(&zeros[..left.min(STEP)], offset)?;
             rustix::fs::fsync(&self.file)?;
-            offset += STEP as u64;
         }
         Ok(())
     }
 }
 
-/// The names of the segments in `dir`.
-pub(super) fn indices(dir: &OwnedFd) -> Result<Vec<u32>, Errno> {
-    let mut indices = Vec::new();
-    for entry in Dir::read_from(dir)? {
-        let name = entry?.file_name().to_str().map(str::parse::<u32>);
-        indices.extend(name.ok().and_then(Result::ok));
+impl Frame {
+    /// Where it ends in its segment.
+    pub(super) fn end(&self) -> u64 {
+        self.offset + self.head.size() as u64
     }
-    indices.sort_unstable();
-    Ok(indices)
+
+    /// Its records.
+    pub(super) fn read(&self) -> Result<Vec<Record>, Error> {
+        let read = self.segment.read(self.offset);
+        read.and_then(|read| Ok(read.ok_or(Errno::IO)?.1))
+            .map_err(Error::errno_while("read the journal"))
+    }
+}
+
+fn errno(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }

@@ -16,19 +16,15 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::super::error::Error;
 use super::super::layout::OpenError;
-use super::super::random::random;
 use super::super::vital;
 use super::super::writer::Writer;
-use super::checkpoint::Checkpoints;
-use super::control::{self, DirId, now};
+use super::checkpoint::{Checkpoints, SEGMENTS};
+use super::control::{DirId, State, now};
 use super::format::{FrameBuilder, Head};
 use super::place::{CLEAN, Note, Place, open_on};
 use super::recover::Recovered;
-use super::segment::{Segment, indices};
+use super::segment::Segment;
 use crate::failpoint;
-
-/// Segments: one is filled while another is settled, and two are for when that takes long.
-const SEGMENTS: usize = 4;
 
 /// A group fits in a segment of this size with room to spare, in bytes.
 const MIN_SEGMENT: u64 = 4 << 20;
@@ -48,15 +44,12 @@ pub(in crate::store) trait Log {
     /// Appends `frame` and begins its sync; the sequence number of its first record, and of the one after its last. Where it has no room,
     /// all that was appended must have been made: it blocks until a checkpoint frees a segment.
     fn append(&mut self, frame: FrameBuilder) -> Result<(u64, u64), Error>;
-    /// Whether all changes before `end` are on the disk.
-    fn is_synced(&self, end: u64) -> bool;
+    /// All changes before this one are on the disk.
+    fn synced(&self) -> u64;
     /// Waits until more is synced. After an error, what is not synced yet never will be, and does not count.
     fn wait(&mut self) -> impl Future<Output = Result<(), Error>>;
-    /// As [`Self::wait`], if there is something to be told already.
-    fn poll(&mut self) -> Option<Result<(), Error>>;
-    /// Has `make` make all changes before `end`, while no checkpoint writes values anew; it answers the sequence numbers of those that
-    /// are not made.
-    fn publish(&mut self, end: Option<u64>, make: impl FnOnce() -> Vec<u64>);
+    /// Has `make` make all changes before `end`, while no checkpoint writes values anew.
+    fn publish(&mut self, end: Option<u64>, make: impl FnOnce());
 }
 
 /// See the module.
@@ -69,8 +62,9 @@ pub(in crate::store) struct Journal {
     to_sync: Sender<Appended>,
     reports: UnboundedReceiver<Report>,
     syncer: JoinHandle<()>,
-    /// The segment of the last frame, with where the next one goes, unless it is used up.
-    segment: Option<(Arc<Segment>, u64)>,
+    /// The segment of the last frame, and where the next one goes.
+    segment: Option<Arc<Segment>>,
+    offset: u64,
     generation: u64,
     /// The sequence number of the next record.
     next: u64,
@@ -78,21 +72,11 @@ pub(in crate::store) struct Journal {
     synced: u64,
 }
 
-/// A frame that is written to this segment, and ends before the change `end`.
-#[derive(Debug)]
-struct Appended {
-    segment: Arc<Segment>,
-    generation: u64,
-    end: u64,
-}
+/// A frame is written to this segment, that ends before this change.
+type Appended = (Arc<Segment>, u64);
 
-/// All frames of the segment before the change `end` are on the disk; or a sync of that segment has failed.
-#[derive(Clone, Copy, Debug)]
-struct Report {
-    generation: u64,
-    end: u64,
-    synced: Result<(), Errno>,
-}
+/// All frames of this segment before this change are on the disk; or it is retired.
+type Report = (Arc<Segment>, Result<u64, Errno>);
 
 impl Journal {
     /// Begins to journal, where the directory is in order, after what was `recovered`; `None` where there is no room.
@@ -103,7 +87,7 @@ impl Journal {
     ) -> Result<Option<Self>, OpenError> {
         std::fs::create_dir_all(&place.at)
             .map_err(|error| OpenError::io("create", &place.at, error))?;
-        let Recovered { mut note, dir } = recovered.map_or_else(|| begin(place), Ok)?;
+        let Recovered { mut note, dir } = recovered.map_or_else(|| Recovered::begin(place), Ok)?;
         let dir = dir.map_or_else(|| place.lock(), Ok)?;
         place.claim(&dir, note.id)?;
         let Some(size) = segment_size(place, &dir) else {
@@ -124,31 +108,30 @@ impl Journal {
         // Later than the generation of each segment that there was.
         note.epoch = generation(writer)
             .map_err(|error| OpenError::io("begin", &place.at, std::io::Error::other(error)))?;
-        let said = control::State {
+        let said = State {
             epoch: note.epoch,
             settled: FIRST,
             size,
             dir: DirId::of(&dir).map_err(place.failed("look at"))?,
-            ..control::State::default()
+            ..State::default()
         };
-        let shared = Checkpoints::new(note.id, dir, Arc::clone(writer), free, SEGMENTS, said);
+        let shared = Checkpoints::new(note.id, dir, Arc::clone(writer), free, said);
         let shared = Arc::new(shared.map_err(place.failed("write"))?);
         note.at.clone_from(&place.at);
         note.state = open_on(writer.dir().root());
         place.write_note(&note)?;
         writer.set_journaled();
         let threads = |error| OpenError::io("start threads for", &place.at, error);
-        Self::run(place.clone(), note, shared)
-            .map(Some)
-            .map_err(threads)
+        let journal = Self::run(place.clone(), note, shared);
+        journal.map(Some).map_err(threads)
     }
 
     fn run(place: Place, note: Note, shared: Arc<Checkpoints>) -> std::io::Result<Self> {
         let (to_sync, waiting) = mpsc::channel();
         let (report, reports) = unbounded_channel();
         let syncer = {
-            let writer = Arc::clone(&shared.writer);
-            move || sync_all(&writer, &waiting, &report)
+            let shared = Arc::clone(&shared);
+            move || sync_all(&shared, &waiting, &report)
         };
         let checkpoint = {
             let shared = Arc::clone(&shared);
@@ -163,6 +146,7 @@ impl Journal {
             reports,
             syncer: vital::spawn("disk-journal", syncer)?,
             segment: None,
+            offset: 0,
             generation: 0,
             next: FIRST,
             synced: FIRST,
@@ -173,24 +157,16 @@ impl Journal {
     fn write(&mut self, frame: FrameBuilder) -> Result<u64, Error> {
         let end = self.next + u64::from(frame.records());
         let frame = frame.finish(self.head(self.generation))?;
-        let written = self
-            .segment
-            .as_mut()
-            .ok_or(Errno::IO)
-            .and_then(|(segment, offset)| {
-                segment.write(&frame, *offset)?;
-                *offset += frame.len() as u64;
-                let appended = Appended {
-                    segment: Arc::clone(segment),
-                    generation: self.generation,
-                    end,
-                };
-                self.to_sync.send(appended).map_err(|_| Errno::IO)
-            });
-        if let Err(errno) = written {
-            self.retire();
+        let Some(segment) = self.segment.clone() else {
+            return Err(Error::new("write the journal", Errno::IO));
+        };
+        if let Err(errno) = segment.write(&frame, self.offset) {
+            self.shared.retire(&segment);
             return Err(Error::new("write the journal", errno));
         }
+        // Its receiver ends only after this.
+        let _ = self.to_sync.send((segment, end));
+        self.offset += frame.len() as u64;
         let counters = &self.shared.writer.counters().journal;
         counters.appended.add(frame.len() as u64);
         self.next = end;
@@ -204,16 +180,19 @@ impl Journal {
         head
     }
 
-    fn hear(&mut self, report: Report) -> Result<(), Error> {
-        match report.synced {
-            Ok(()) => self.synced = report.end,
-            // It was given up before.
-            Err(_) if report.generation != self.generation => {}
-            Err(errno) => {
-                self.retire();
+    fn hear(&mut self, (segment, synced): Report) -> Result<(), Error> {
+        let is_last = self
+            .segment
+            .as_ref()
+            .is_some_and(|last| Arc::ptr_eq(last, &segment));
+        match synced {
+            Ok(end) => self.synced = end,
+            Err(errno) if is_last => {
                 self.next = self.synced;
                 return Err(Error::new("sync the journal", errno));
             }
+            // It was given up before.
+            Err(_) => {}
         }
         Ok(())
     }
@@ -225,27 +204,12 @@ impl Journal {
         let generation = generation(&self.shared.writer)?;
         let opening = self.frame().finish(self.head(generation))?;
         let taken = self.shared.take(generation, self.next, &opening);
-        let segment = taken.map_err(|errno| {
-            self.shared.retire(generation);
-            Error::new("find room in the journal", errno)
-        })?;
+        let segment = taken.map_err(Error::errno_while("find room in the journal"))?;
         let journal = &self.shared.writer.counters().journal;
         journal.waited(began.elapsed());
-        self.segment = Some((segment, opening.len() as u64));
+        (self.segment, self.offset) = (Some(segment), opening.len() as u64);
         self.generation = generation;
         Ok(())
-    }
-
-    /// The segment is used no more.
-    fn retire(&mut self) {
-        self.shared.retire(self.generation);
-        if self.segment.take().is_some() {
-            self.shared.writer.set_journal_failing(true);
-            self.shared.writer.counters().journal.failures.add(1);
-            tracing::error!(
-                "the journal could not be written or synced: it goes on in another segment"
-            );
-        }
     }
 
     /// Settles all, and says that the directory is closed in order. Blocks.
@@ -270,8 +234,9 @@ impl Log for Journal {
     }
 
     fn has_room(&self, frame: &FrameBuilder) -> bool {
-        let segment = self.segment.as_ref();
-        segment.is_some_and(|(segment, offset)| offset + frame.size() <= segment.size())
+        let fits = |segment: &Arc<Segment>| self.offset + frame.size() <= segment.size;
+        let mut segment = self.segment.iter();
+        segment.any(|segment| !segment.is_retired() && fits(segment))
     }
 
     fn append(&mut self, frame: FrameBuilder) -> Result<(u64, u64), Error> {
@@ -282,47 +247,28 @@ impl Log for Journal {
         Ok((first, self.write(frame)?))
     }
 
-    fn is_synced(&self, end: u64) -> bool {
-        end <= self.synced
+    fn synced(&self) -> u64 {
+        self.synced
     }
 
     async fn wait(&mut self) -> Result<(), Error> {
-        let report = self.reports.recv().await.unwrap_or(Report {
-            generation: self.generation,
-            end: self.next,
-            synced: Err(Errno::IO),
-        });
-        self.hear(report)
+        match self.reports.recv().await {
+            Some(report) => self.hear(report),
+            None => Err(Error::new("sync the journal", Errno::IO)),
+        }
     }
 
-    fn poll(&mut self) -> Option<Result<(), Error>> {
-        let report = self.reports.try_recv().ok()?;
-        Some(self.hear(report))
-    }
-
-    fn publish(&mut self, end: Option<u64>, make: impl FnOnce() -> Vec<u64>) {
+    fn publish(&mut self, end: Option<u64>, make: impl FnOnce()) {
         let _turn = self.shared.turn();
-        let cancelled = make();
+        make();
         if let Some(end) = end {
-            self.shared.made(end, &cancelled);
+            self.shared.made(end);
         }
     }
 }
 
 /// The sequence number of the first record of a run.
 const FIRST: u64 = 1;
-
-/// A journal where there was none. The note of it is first: an identifier without a note would be that of another directory.
-fn begin(place: &Place) -> Result<Recovered, OpenError> {
-    let note = Note {
-        id: random().map_err(place.failed("draw random bytes for"))?,
-        epoch: 0,
-        at: place.at.clone(),
-        state: CLEAN.to_owned(),
-    };
-    place.write_note(&note)?;
-    Ok(Recovered { note, dir: None })
-}
 
 /// How large a segment is to be, on a file system of which the journal takes a small part; `None` where that is too small.
 fn segment_size(place: &Place, dir: &OwnedFd) -> Option<u64> {
@@ -334,10 +280,9 @@ fn segment_size(place: &Place, dir: &OwnedFd) -> Option<u64> {
 /// The segments in `dir`, which hold nothing that counts; those of another size, or too many, are removed.
 fn recycle(dir: &OwnedFd, size: u64) -> Result<Vec<Arc<Segment>>, Errno> {
     let mut free = Vec::new();
-    for index in indices(dir)? {
-        let segment = Segment::open(dir, index, OFlags::RDWR)?;
-        if segment.size() == size && free.len() < SEGMENTS {
-            free.push(Arc::new(segment));
+    for segment in Segment::all(dir, OFlags::RDWR)? {
+        if segment.size == size && free.len() < SEGMENTS {
+            free.push(segment);
         } else {
             segment.remove(dir)?;
         }
@@ -351,36 +296,23 @@ fn generation(writer: &Writer) -> Result<u64, Error> {
 }
 
 /// What the syncer does: syncs what comes, all that waits of one segment at once.
-fn sync_all(writer: &Writer, waiting: &Receiver<Appended>, report: &UnboundedSender<Report>) {
-    let mut failed = None;
+fn sync_all(shared: &Checkpoints, waiting: &Receiver<Appended>, reports: &UnboundedSender<Report>) {
     let mut next = waiting.recv().ok();
-    while let Some(mut appended) = next.take() {
+    while let Some((segment, mut end)) = next.take() {
         while let Ok(later) = waiting.try_recv() {
-            if later.generation != appended.generation {
+            if !Arc::ptr_eq(&later.0, &segment) {
                 next = Some(later);
                 break;
             }
-            appended = later;
+            end = later.1;
         }
         failpoint::reach("thread", "disk-journal");
-        let Appended {
-            segment,
-            generation,
-            end,
-        } = appended;
-        let synced = match failed {
-            Some((of, errno)) if of == generation => Err(errno),
-            _ => writer.timed(|| segment.sync()),
-        };
-        if let Err(errno) = synced {
-            failed = Some((generation, errno));
+        let synced = shared.writer.timed(|| segment.sync());
+        if synced.is_err() {
+            shared.retire(&segment);
         }
         // Its receiver ends only after this.
-        let _ = report.send(Report {
-            generation,
-            end,
-            synced,
-        });
+        let _ = reports.send((segment, synced.map(|()| end)));
         next = next.or_else(|| waiting.recv().ok());
     }
 }

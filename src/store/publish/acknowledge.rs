@@ -21,6 +21,7 @@ use super::super::batch_reply::WakeBatch;
 use super::super::changes::Changes;
 use super::super::error::Error;
 use super::super::key::folder_and_above;
+use super::super::vital;
 use super::super::writer::{Durability, Writer};
 use super::change::Made;
 
@@ -31,8 +32,6 @@ const WAITING: usize = 4;
 pub(super) struct Batch {
     /// How many syncs had failed before the first of them was made.
     failed_before: u64,
-    /// How many were to be made; of those that are not in `made`, nothing is known.
-    taken: usize,
     made: Vec<Made>,
 }
 
@@ -40,43 +39,27 @@ pub(super) struct Batch {
 pub(super) struct Acknowledger {
     changes: Arc<Changes>,
     failed: Arc<AtomicU64>,
-    syncer: Option<Syncer>,
-}
-
-struct Syncer {
-    batches: SyncSender<Batch>,
-    thread: JoinHandle<()>,
+    /// The thread that syncs names, and where it is told of batches.
+    syncer: Option<(SyncSender<Batch>, JoinHandle<()>)>,
 }
 
 impl Acknowledger {
     pub(super) fn start(writer: Arc<Writer>, changes: Arc<Changes>) -> std::io::Result<Self> {
-        let failed = Arc::<AtomicU64>::default();
-        let is_synced = writer.durability() == Durability::Disk;
-        // Folders that small values have brought with them are in the journal alone.
-        let with_those_above = writer.is_journaled();
-        let start = || {
+        let mut acknowledger = Self::at_once(changes);
+        if writer.durability() == Durability::Disk {
             let (batches, waiting) = mpsc::sync_channel(WAITING);
-            let (changes, failed) = (Arc::clone(&changes), Arc::clone(&failed));
-            let thread = std::thread::Builder::new()
-                .name("disk-syncer".into())
-                .spawn(move || {
-                    let sync = |folders: &_| writer.sync_names(folders);
-                    let finish =
-                        |batch: Batch, synced, wakes: &mut _| batch.finish(synced, &changes, wakes);
-                    sync_all(&waiting, sync, with_those_above, finish, &failed);
-                })?;
-            Ok::<_, std::io::Error>(Syncer { batches, thread })
-        };
-        let syncer = is_synced.then(start).transpose()?;
-        Ok(Self {
-            changes,
-            failed,
-            syncer,
-        })
+            let changes = Arc::clone(&acknowledger.changes);
+            let failed = Arc::clone(&acknowledger.failed);
+            let thread = vital::spawn("disk-syncer", move || {
+                let sync = |folders: &_| writer.sync_names(folders);
+                sync_all(&waiting, sync, &changes, &failed);
+            })?;
+            acknowledger.syncer = Some((batches, thread));
+        }
+        Ok(acknowledger)
     }
 
     /// One that finishes each batch at once, without a sync.
-    #[cfg(test)]
     pub(super) fn at_once(changes: Arc<Changes>) -> Self {
         Self {
             changes,
@@ -85,57 +68,51 @@ impl Acknowledger {
         }
     }
 
-    /// Has changes made by `work`, which answers how many it took, and finishes them, now or soon.
-    pub(super) fn batch(&self, work: impl FnOnce() -> (usize, Vec<Made>)) {
+    /// Has changes made by `work`, and finishes them, now or soon.
+    pub(super) fn batch(&self, work: impl FnOnce() -> Vec<Made>) {
         let failed_before = self.failed.load(Acquire);
-        let (taken, made) = work();
+        let made = work();
         let batch = Batch {
             failed_before,
-            taken,
             made,
         };
         match &self.syncer {
             None => batch.finish(Ok(()), &self.changes, &mut WakeBatch::default()),
-            // The syncer ends only after this. If it has died, the dropped batch tells its waiters that no reply will come.
-            Some(syncer) => drop(syncer.batches.send(batch)),
+            // Its receiver ends only after this.
+            Some((batches, _)) => drop(batches.send(batch)),
         }
     }
 
     /// Finishes what there is.
     pub(super) fn end(self) {
-        if let Some(Syncer { batches, thread }) = self.syncer {
+        if let Some((batches, thread)) = self.syncer {
             drop(batches);
             let _ = thread.join();
         }
     }
 }
 
-/// The folders that are to be synced for `batches`. A folder whose own name could not be synced once may be lost with all
-/// that is in it, so `with_those_above` is to be said from the first failure on.
-fn folders(batches: &[Batch], with_those_above: bool) -> BTreeSet<Box<str>> {
-    let changed = batches.iter().flat_map(|batch| &batch.made);
-    let changed = changed.flat_map(|made| &made.folders);
-    if with_those_above {
-        return changed
-            .flat_map(|f| folder_and_above(f))
-            .map(Box::from)
-            .collect();
-    }
-    changed.cloned().collect()
+/// The folders that are to be synced for `batches`: those of the keys, and all above them, whose names may be in the journal alone.
+fn folders(batches: &[Batch]) -> BTreeSet<Box<str>> {
+    let made = batches.iter().flat_map(|batch| &batch.made);
+    let to_sync = made.filter(|made| made.syncs_name);
+    let keys = to_sync.filter_map(|made| made.event.as_ref());
+    keys.flat_map(|(key, _)| folder_and_above(key.folder()))
+        .map(Box::from)
+        .collect()
 }
 
 /// Finishes what comes, with one sync of each folder for all that waits.
 fn sync_all(
     waiting: &Receiver<Batch>,
     sync: impl Fn(&BTreeSet<Box<str>>) -> Result<(), Errno>,
-    with_those_above: bool,
-    finish: impl Fn(Batch, Result<(), Errno>, &mut WakeBatch),
+    changes: &Changes,
     failed: &AtomicU64,
 ) {
     while let Ok(first) = waiting.recv() {
         let batches: Vec<_> = std::iter::once(first).chain(waiting.try_iter()).collect();
         let failed_before = failed.load(Relaxed);
-        let synced = sync(&folders(&batches, with_those_above || failed_before > 0));
+        let synced = sync(&folders(&batches));
         // The kernel tells of a failure once, and it may be that of a name which was made while this ran: only what is
         // made from here on is not concerned.
         failed.fetch_add(u64::from(synced.is_err()), Release);
@@ -143,7 +120,7 @@ fn sync_all(
         for batch in batches {
             let is_hit = batch.failed_before != failed_before;
             let synced = if is_hit { Err(Errno::IO) } else { synced };
-            finish(batch, synced, &mut wakes);
+            batch.finish(synced, changes, &mut wakes);
         }
     }
 }
@@ -152,20 +129,16 @@ impl Batch {
     /// Tells and answers; a change whose name could not be synced is not acknowledged, though it may have been made.
     fn finish(mut self, synced: Result<(), Errno>, changes: &Changes, wakes: &mut WakeBatch) {
         // Subscribers are told no change whose outcome is unknown or was not acknowledged.
-        if synced.is_ok() && self.made.len() == self.taken {
-            changes.append(self.made.iter_mut().filter_map(Made::event));
+        let is_known = |made: &Made| !matches!(made.outcome, Err(Error::Failed { .. }));
+        if synced.is_ok() && self.made.iter().all(is_known) {
+            changes.append(self.made.iter_mut().filter_map(|made| made.event.take()));
         } else {
             changes.mark_gap();
         }
-        for Made {
-            outcome, reply_to, ..
-        } in self.made
-        {
-            let outcome = outcome.and_then(|version| {
-                let synced = synced.map_err(Error::unsynced("sync the directory"));
-                synced.map(|()| version)
-            });
-            reply_to.send(outcome, wakes);
+        for made in self.made {
+            let synced = synced.map_err(Error::unsynced("sync the directory"));
+            let outcome = made.outcome.and_then(|version| synced.map(|()| version));
+            made.reply_to.send(outcome, wakes);
         }
     }
 }
@@ -173,8 +146,9 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::super::super::batch_reply::{self, Receiver as Reply};
+    use super::super::super::key::Key;
     use super::super::super::meta::Version;
-    use super::super::change::{Outcome, Told};
+    use super::super::change::Outcome;
     use super::*;
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
@@ -183,15 +157,13 @@ mod tests {
         let (reply_to, reply) = batch_reply::channel();
         let outcome = Ok(Some(Version::from_nanos(7)));
         let made = Made {
-            key: None,
-            told: Told::Nothing,
+            event: Some((Key::new("a/b/k").unwrap().to_owned(), None)),
+            syncs_name: true,
             outcome,
-            folders: vec!["a/b".into()],
             reply_to,
         };
         let batch = Batch {
             failed_before,
-            taken: 1,
             made: vec![made],
         };
         (batch, reply)
@@ -234,8 +206,7 @@ mod tests {
                 None => Ok(()),
             }
         };
-        let finish = |batch: Batch, synced, wakes: &mut _| batch.finish(synced, &changes, wakes);
-        sync_all(&waiting, sync, false, finish, &failed);
+        sync_all(&waiting, sync, &changes, &failed);
         assert!(!is_acknowledged(of_first));
         assert!(
             !is_acknowledged(of_meanwhile),
@@ -244,8 +215,8 @@ mod tests {
         assert!(is_acknowledged(of_later));
         assert_eq!(
             *synced.borrow(),
-            ["a/b", " a a/b", " a a/b"],
-            "the names of folders may be lost since the first"
+            [" a a/b", " a a/b", " a a/b"],
+            "the names of folders may be in the journal alone"
         );
         assert!(
             changes.since(seen, 10).is_err(),

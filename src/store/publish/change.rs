@@ -28,8 +28,8 @@ pub(super) struct Change {
     pub(super) condition: Option<Condition>,
     /// How often it was decided.
     pub(super) tries: u32,
-    /// The journal has a record of it that is cancelled, or is to be.
-    pub(super) was_logged: bool,
+    /// The record of it that the journal has, and that does not hold.
+    pub(super) cancels: Option<u64>,
     pub(super) reply_to: Sender<Outcome>,
 }
 
@@ -53,85 +53,49 @@ pub(super) struct Plan {
     pub(super) result: Option<Meta>,
 }
 
-/// What came of making it.
-pub(super) enum Applied {
-    Made(Made),
-    /// The key no longer stands for what it was decided on: it is decided anew.
-    Moved(Change),
+/// What became of a change, and where that goes.
+pub(super) struct Made {
+    /// What subscribers hear: the key, and what it stands for now. `None` where nothing was changed.
+    pub(super) event: Option<(Key<'static>, Option<Meta>)>,
+    /// Its name is to be synced.
+    pub(super) syncs_name: bool,
+    pub(super) outcome: Outcome,
+    pub(super) reply_to: Sender<Outcome>,
 }
 
 impl Change {
-    /// Whether it may be made where its key stands for `current`.
-    pub(super) fn allows(&self, current: Option<Meta>) -> bool {
-        self.condition.as_ref().is_none_or(|allows| allows(current))
+    /// It is made as it was planned; its name is yet to be synced, if it `syncs_name`.
+    pub(super) fn made(self, plan: Plan, syncs_name: bool) -> Made {
+        Made {
+            event: Some((self.key, plan.result)),
+            syncs_name,
+            outcome: Ok(plan.result.or(plan.base).map(|meta| meta.version)),
+            reply_to: self.reply_to,
+        }
     }
 
     /// It is not made.
-    pub(super) fn refuse(self, why: Error) -> Made {
-        self.unchanged(Err(why))
-    }
-
-    /// There is nothing to make.
-    pub(super) fn unchanged(self, outcome: Outcome) -> Made {
+    pub(super) fn unmade(self, outcome: Outcome) -> Made {
         Made {
-            key: Some(self.key),
-            told: Told::Nothing,
+            event: None,
+            syncs_name: false,
             outcome,
-            folders: Vec::new(),
             reply_to: self.reply_to,
         }
     }
 }
 
-/// What subscribers are told of a change.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Told {
-    /// There was none.
-    Nothing,
-    /// The key stands for this value.
-    Stored(Meta),
-    /// The key stands for nothing.
-    Removed,
-}
-
-/// What became of a change, and where that goes. The key is taken when the change is told.
-pub(super) struct Made {
-    pub(super) key: Option<Key<'static>>,
-    /// What the subscribers hear.
-    pub(super) told: Told,
-    pub(super) outcome: Outcome,
-    /// The paths of the folders whose names were changed; left empty where names are not synced.
-    pub(super) folders: Vec<Box<str>>,
-    pub(super) reply_to: Sender<Outcome>,
-}
-
-impl Made {
-    /// The change, to be told to subscribers, if there was one.
-    pub(super) fn event(&mut self) -> Option<(Key<'static>, Option<Meta>)> {
-        let stored = match self.told {
-            Told::Nothing => return None,
-            Told::Removed => None,
-            Told::Stored(meta) => Some(meta),
-        };
-        Some((self.key.take()?, stored))
-    }
-}
-
-/// Numbers the changes of one server, in the order in which they were decided.
-pub(super) type Ticket = u64;
-
 /// What is decided and not made yet.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     keys: BTreeMap<Box<str>, State>,
-    last: Ticket,
 }
 
-/// What a key will stand for once the change with this ticket is made.
-#[derive(Clone, Copy, Debug)]
+/// What a key will stand for once so many changes are made.
+#[derive(Debug, Default)]
 struct State {
     value: Option<Meta>,
-    ticket: Ticket,
+    changes: u32,
 }
 
 /// What the table says of a key.
@@ -171,24 +135,20 @@ impl Pending {
     }
 
     /// `key` will stand for `value`.
-    pub(super) fn decide(&mut self, key: &Key<'_>, value: Option<Meta>) -> Ticket {
-        self.last += 1;
-        let ticket = self.last;
-        self.keys
-            .insert(key.as_str().into(), State { value, ticket });
-        ticket
+    pub(super) fn decide(&mut self, key: &Key<'_>, value: Option<Meta>) {
+        let state = self.keys.entry(key.as_str().into()).or_default();
+        state.value = value;
+        state.changes += 1;
     }
 
-    /// The change with this ticket is made, or is not: unless a later one of the same key is decided, the file tells what it stands
-    /// for. A later one that was decided as if it were made finds the file otherwise, and is decided anew.
-    pub(super) fn settle(&mut self, key: &Key<'_>, ticket: Ticket) {
-        if self.keys.get(key.as_str()).map(|state| state.ticket) == Some(ticket) {
-            self.keys.remove(key.as_str());
+    /// A change of `key` is made, or is not: after the last one the file tells what it stands for. A later one that was decided as if
+    /// this were made finds the file otherwise, and is decided anew.
+    pub(super) fn settle(&mut self, key: &Key<'_>) {
+        if let Some(state) = self.keys.get_mut(key.as_str()) {
+            state.changes -= 1;
+            if state.changes == 0 {
+                self.keys.remove(key.as_str());
+            }
         }
-    }
-
-    /// The change with this ticket is lost, and nothing more is known of it.
-    pub(super) fn lost(&mut self, ticket: Ticket) {
-        self.keys.retain(|_, state| state.ticket != ticket);
     }
 }

@@ -15,7 +15,7 @@ use super::super::attributes::Attributes;
 use super::super::directory_fd::{Dir, Entry, look_up, unlink};
 use super::super::error::Error;
 use super::super::folder::{Folder, is_no_folder};
-use super::super::key::{Key, folder_and_above};
+use super::super::key::Key;
 use super::super::limits::SLOW_TO_FREE;
 use super::super::meta::Meta;
 use super::super::space::Allowance;
@@ -23,8 +23,8 @@ use super::super::temp_file::Target;
 use super::super::upload::{NewValue, SealedValue};
 use super::super::value_file::ValueFile;
 use super::super::writer::{Durability, Writer};
-use super::change::{Applied, Change, Made, Plan, Told};
-use super::pipeline::{Files, plan};
+use super::change::{Change, Made, Plan};
+use super::pipeline::{Files, plan, survive};
 use crate::metrics::StoreCounters;
 
 /// After this many creates in a row, the committer skips the stat and tries to link first. A wrong guess costs about five
@@ -70,28 +70,34 @@ impl Committer {
     }
 
     /// Decides `change` by the files alone, and makes it; anew while other programs are in its way.
-    pub(super) fn make(&self, mut change: Change) -> Made {
+    pub(super) fn make_at_once(&self, mut change: Change) -> Made {
+        match survive(|| self.try_to_make(&mut change)) {
+            Ok(Some(plan)) => change.made(plan, self.writer.durability() == Durability::Disk),
+            Ok(None) => change.unmade(Ok(None)),
+            Err(error) => change.unmade(Err(error)),
+        }
+    }
+
+    fn try_to_make(&self, change: &mut Change) -> Result<Option<Plan>, Error> {
         loop {
-            let planned = self.look(&change).and_then(|found| {
-                let plan = plan(self, &mut change, found.meta())?;
-                plan.map_or(Ok(()), |plan| self.stage(&mut change, plan))?;
-                Ok((plan, found))
-            });
-            let (plan, found) = match planned {
-                Ok((Some(plan), found)) => (plan, found),
-                Ok((None, _)) => return change.unchanged(Ok(None)),
-                Err(error) => return change.refuse(error),
+            let found = self.look(change, self.is_create_likely(change))?;
+            let Some(plan) = plan(self, change, found.meta())? else {
+                return Ok(None);
             };
-            match self.make_in(change, plan, &found) {
-                Applied::Made(made) => return made,
-                Applied::Moved(moved) => change = moved,
+            self.stage(change, plan)?;
+            if self.make_in(change, &found)? {
+                return Ok(Some(plan));
             }
         }
     }
 
-    /// What the name of `change` stands for. After many creates in a row, nothing is assumed of a name to be put
-    /// unconditionally.
-    fn look(&self, change: &Change) -> Result<Found<'_>, Error> {
+    /// After many creates in a row, nothing is assumed of a name to be put unconditionally.
+    fn is_create_likely(&self, change: &Change) -> bool {
+        change.condition.is_none() && self.creates.get() >= CREATES_IN_A_ROW
+    }
+
+    /// What the name of `change` stands for; nothing, if that `is_assumed` of a name to be put.
+    fn look(&self, change: &Change, is_assumed: bool) -> Result<Found<'_>, Error> {
         let key = &change.key;
         let is_put = change.value.is_some();
         self.writer.may_change(key)?;
@@ -102,12 +108,10 @@ impl Committer {
             Err(errno) if is_no_folder(errno) => return Err(self.dir().occupied(key.folder())),
             Err(errno) => return Err(Error::new("open the folder", errno)),
         };
-        let is_assumed =
-            is_put && change.condition.is_none() && self.creates.get() >= CREATES_IN_A_ROW;
-        let value = if is_assumed {
+        let value = if is_put && is_assumed {
             None
         } else {
-            match stands_under(key, &folder)? {
+            match look_up(&folder, key.name()).map_err(Error::errno_while("look up"))? {
                 Entry::Value(meta, mode) => Some((meta, mode)),
                 Entry::Folder if is_put => return Err(taken("a directory")),
                 Entry::Other if is_put => return Err(taken("a link or device")),
@@ -126,39 +130,12 @@ impl Committer {
         self.allowance.take(space, root, len)
     }
 
-    /// Makes what is planned of `change`, whose file is staged, in the folder that was found, unless that is not there.
-    fn make_in(&self, mut change: Change, plan: Plan, found: &Found<'_>) -> Applied {
-        let mut levels = Levels::of(&change.key);
-        let is_made = match &mut change.value {
-            Some(NewValue::Sealed(sealed)) => self.put(&change.key, sealed, found, &mut levels),
-            _ => self.delete(&change.key, found, &mut levels),
-        };
-        let (outcome, told) = match (is_made, plan.result) {
-            (Ok(false), _) => return Applied::Moved(change),
-            (Ok(true), Some(meta)) => (Ok(Some(meta.version)), Told::Stored(meta)),
-            (Ok(true), None) => (Ok(plan.base.map(|meta| meta.version)), Told::Removed),
-            (Err(error), _) => (Err(error), Told::Nothing),
-        };
-        let folders = if self.syncs_names(change.value.as_ref()) {
-            levels.folders(&change.key)
-        } else {
-            Vec::new()
-        };
-        Applied::Made(Made {
-            key: Some(change.key),
-            told,
-            outcome,
-            folders,
-            reply_to: change.reply_to,
-        })
-    }
-
-    /// Whether names that change with this value, or with a removal, are synced by themselves.
-    fn syncs_names(&self, value: Option<&NewValue>) -> bool {
-        let is_journaled = value.map_or(self.writer.is_journaled(), |value| {
-            value.is_journaled(&self.writer)
-        });
-        self.writer.durability() == Durability::Disk && !is_journaled
+    /// Makes `change`, whose file is staged, in place of what was `found`; false where another program has changed that.
+    fn make_in(&self, change: &mut Change, found: &Found<'_>) -> Result<bool, Error> {
+        match &mut change.value {
+            Some(NewValue::Sealed(sealed)) => self.put(&change.key, sealed, found),
+            _ => self.delete(&change.key, found),
+        }
     }
 
     /// Publishes `sealed` in place of what was `found`; false where another program has changed the name or its folder.
@@ -167,12 +144,11 @@ impl Committer {
         key: &Key<'_>,
         sealed: &mut SealedValue,
         found: &Found<'_>,
-        levels: &mut Levels,
     ) -> Result<bool, Error> {
         let made = match (&found.folder, found.value) {
             (Some(folder), Some(value)) => self.replace(key, folder, sealed, value),
             (Some(folder), None) => self.create(key, folder, sealed),
-            (None, None) => self.create_below(key, sealed, levels),
+            (None, None) => self.create_below(key, sealed),
             (None, Some(_)) => Ok(false),
         };
         match made {
@@ -182,18 +158,12 @@ impl Committer {
     }
 
     /// As [`Self::create`], of a key whose folder is not there. A change that fails takes what it made away again.
-    fn create_below(
-        &self,
-        key: &Key<'_>,
-        sealed: &mut SealedValue,
-        levels: &mut Levels,
-    ) -> Result<bool, Error> {
+    fn create_below(&self, key: &Key<'_>, sealed: &mut SealedValue) -> Result<bool, Error> {
         let (dir, path) = (self.dir(), key.folder());
         let (folder, there) = dir.make_folder(path).map_err(|errno| match errno {
             Errno::NOTDIR | Errno::LOOP => dir.occupied(path),
             errno => Error::new("make the folder", errno),
         })?;
-        levels.made_below(there);
         let created = self.create(key, &folder, sealed);
         if !matches!(created, Ok(true)) {
             dir.remove_empty_folders(path, there);
@@ -248,7 +218,7 @@ impl Committer {
 
     /// Removes the value of `key` that was `found`, and the folders that it leaves empty; false where another program was quicker, with rm or
     /// with mkdir.
-    fn delete(&self, key: &Key<'_>, found: &Found<'_>, levels: &mut Levels) -> Result<bool, Error> {
+    fn delete(&self, key: &Key<'_>, found: &Found<'_>) -> Result<bool, Error> {
         let (Some(folder), Some(meta)) = (&found.folder, found.meta()) else {
             return Ok(false);
         };
@@ -259,7 +229,7 @@ impl Committer {
             Err(errno) => return Err(Error::new("unlink", errno)),
         }
         drop(removed);
-        levels.removed_below(self.dir().remove_empty_folders(key.folder(), ""));
+        self.dir().remove_empty_folders(key.folder(), "");
         Ok(true)
     }
 
@@ -278,7 +248,8 @@ impl Files for Committer {
     }
 
     fn find(&self, change: &Change) -> Result<Option<Meta>, Error> {
-        self.look(change).map(|found| found.meta())
+        let is_assumed = self.is_create_likely(change);
+        self.look(change, is_assumed).map(|found| found.meta())
     }
 
     fn result(&self, change: &mut Change, base: Option<Meta>) -> Result<Option<Meta>, Error> {
@@ -310,65 +281,13 @@ impl Files for Committer {
         Ok(())
     }
 
-    fn make(&self, change: Change, plan: Plan) -> Applied {
-        let mut found = Found::default();
-        match self.dir().folder(change.key.folder()) {
-            Ok(folder) => found.folder = Some(folder),
-            Err(errno) if is_no_folder(errno) => {}
-            Err(errno) => {
-                return Applied::Made(change.refuse(Error::new("open the folder", errno)));
-            }
+    fn make(&self, change: &mut Change, plan: Plan) -> Result<bool, Error> {
+        let found = self.look(change, plan.base.is_none())?;
+        if found.meta() != plan.base {
+            return Ok(false);
         }
-        match (plan.base, &found.folder) {
-            (None, _) => {}
-            (Some(_), None) => return Applied::Moved(change),
-            (Some(base), Some(folder)) => match stands_under(&change.key, folder) {
-                Ok(Entry::Value(meta, mode)) if meta == base => found.value = Some((meta, mode)),
-                Ok(_) => return Applied::Moved(change),
-                Err(error) => return Applied::Made(change.refuse(error)),
-            },
-        }
-        self.make_in(change, plan, &found)
+        self.make_in(change, &found)
     }
-}
-
-/// The folders of a key, from the highest to the lowest of which names were changed, by the lengths of their paths.
-pub(super) struct Levels {
-    highest: usize,
-    lowest: usize,
-}
-
-impl Levels {
-    /// Of a change that makes and removes no folder.
-    pub(super) fn of(key: &Key<'_>) -> Self {
-        let folder = key.folder().len();
-        Self {
-            highest: folder,
-            lowest: folder,
-        }
-    }
-
-    /// Folders were made, the first of them in the folder `above`.
-    pub(super) fn made_below(&mut self, above: &str) {
-        self.highest = self.highest.min(above.len());
-    }
-
-    /// Folders were removed, the last of them from the folder `above`.
-    pub(super) fn removed_below(&mut self, above: &str) {
-        self.highest = above.len();
-        self.lowest = above.len();
-    }
-
-    /// The paths of these folders of `key`.
-    pub(super) fn folders(&self, key: &Key<'_>) -> Vec<Box<str>> {
-        let folders = folder_and_above(&key.folder()[..self.lowest]);
-        let changed = folders.take_while(|folder| folder.len() >= self.highest);
-        changed.map(Box::from).collect()
-    }
-}
-
-fn stands_under(key: &Key<'_>, folder: &Folder<'_>) -> Result<Entry, Error> {
-    look_up(folder, key.name()).map_err(Error::errno_while("look up"))
 }
 
 fn taken(what: &str) -> Error {
@@ -380,25 +299,4 @@ fn elsewhere(key: &Key<'_>) -> Error {
     Error::Occupied(format!(
         "the folder {folder:?} lies on another file system, where no value can be moved to"
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_made_is_synced_up_to_the_first_that_was_there() {
-        let key = Key::new("a/b/c/k").unwrap();
-        let folders = |change: fn(&mut Levels)| {
-            let mut levels = Levels::of(&key);
-            change(&mut levels);
-            levels.folders(&key).join(" ")
-        };
-        assert_eq!(folders(|_| {}), "a/b/c");
-        assert_eq!(folders(|levels| levels.made_below("a")), "a/b/c a/b a");
-        assert_eq!(folders(|levels| levels.made_below("")), "a/b/c a/b a ");
-        assert_eq!(folders(|levels| levels.removed_below("a")), "a");
-        let flat = Key::new("k").unwrap();
-        assert_eq!(Levels::of(&flat).folders(&flat), ["".into()]);
-    }
 }

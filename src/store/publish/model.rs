@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 
+use futures_util::FutureExt;
 use proptest::prelude::*;
 
 use super::super::batch_reply;
@@ -119,12 +120,29 @@ fn play(first: State, asks: &[Ask], steps: &[Step], planted: Planted) -> Result<
     // In the end all syncs go well.
     for step in steps.iter().chain([&Step::Sync; 6]) {
         case.step(&mut pipeline, *step);
-        case.cut(pipeline.log())
+        case.cut(pipeline.log)
             .map_err(|why| format!("{why}\nafter {step:?}"))?;
     }
     match case.writers.iter().find(|writer| writer.reply.is_some()) {
         Some(writer) => Err(format!("{:?} is not answered", writer.ask)),
         None => Ok(()),
+    }
+}
+
+/// As [`Pipeline::run`] does, for what is `asked`, as long as nothing is to be waited for; `with` sees the log before.
+fn play_to_end(
+    pipeline: &mut Pipeline<'_, World, Frames>,
+    asked: Vec<Change>,
+    with: impl FnOnce(&mut Frames),
+) {
+    with(pipeline.log);
+    let mut asked = asked.into_iter();
+    loop {
+        let step = pipeline.go_on(|| asked.next()).now_or_never();
+        assert!(step.is_some(), "the model's log is not waited for");
+        if !pipeline.is_left() {
+            return;
+        }
     }
 }
 
@@ -155,7 +173,7 @@ impl Case<'_> {
         }
         let world = self.world;
         let now = time(world.now.get());
-        pipeline.play(asked, |log| {
+        play_to_end(pipeline, asked, |log| {
             log.time = now;
             match step {
                 Step::Sync => log.synced = log.all.len(),
@@ -205,7 +223,7 @@ impl Case<'_> {
                 }
             })),
             tries: 0,
-            was_logged: false,
+            cancels: None,
             reply_to,
         }
     }

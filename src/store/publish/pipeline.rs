@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use rustix::io::Errno;
 use tokio::sync::mpsc::Receiver;
 
@@ -19,7 +20,7 @@ use super::super::journal::{FrameBuilder, Log};
 use super::super::key::Key;
 use super::super::meta::Meta;
 use super::acknowledge::Acknowledger;
-use super::change::{Applied, Change, Decision, Made, Pending, Plan, Seen, Ticket};
+use super::change::{Change, Decision, Made, Pending, Plan, Seen};
 
 /// The most changes that are appended and not made: each has a file open.
 const MOST: usize = 256;
@@ -39,8 +40,8 @@ pub(super) trait Files {
     fn small<'c>(&self, change: &'c Change) -> Option<(&'c Attributes, &'c [Bytes])>;
     /// Writes the file of the value, if `change` has one.
     fn stage(&self, change: &mut Change, plan: Plan) -> Result<(), Error>;
-    /// Makes `change`, unless its key no longer stands for the base of `plan`.
-    fn make(&self, change: Change, plan: Plan) -> Applied;
+    /// Makes `change`; false if its key no longer stands for the base of `plan`.
+    fn make(&self, change: &mut Change, plan: Plan) -> Result<bool, Error>;
     /// What is decided of `key` and not made yet.
     fn see(&self, pending: &Pending, key: &Key<'_>) -> Seen {
         pending.see(key)
@@ -61,7 +62,9 @@ pub(super) fn plan(
     if change.value.is_none() && current.is_none() {
         return Ok(None);
     }
-    if !change.allows(current) {
+    if let Some(allows) = &change.condition
+        && !allows(current)
+    {
         return Err(Error::Precondition);
     }
     let (base, result) = (current, files.result(change, current)?);
@@ -87,10 +90,15 @@ fn decide(files: &impl Files, change: &mut Change, pending: &Pending) -> Decisio
     }
 }
 
+/// As [`decide`]; a panic costs this change alone.
+fn decide_safely(files: &impl Files, change: &mut Change, pending: &Pending) -> Decision {
+    survive(|| Ok(decide(files, change, pending))).unwrap_or_else(|e| Decision::Answer(Err(e)))
+}
+
 /// The publisher's loop, with a journal.
 pub(super) struct Pipeline<'a, F, L> {
     files: &'a F,
-    log: &'a mut L,
+    pub(super) log: &'a mut L,
     acknowledger: &'a Acknowledger,
     state: State,
     /// Appended and not made, in this order.
@@ -101,21 +109,16 @@ pub(super) struct Pipeline<'a, F, L> {
 #[derive(Default)]
 struct State {
     pending: Pending,
-    /// To be decided anew.
+    /// To be decided, or decided anew.
     again: VecDeque<Change>,
-    /// The sequence numbers of records that the next frame cancels: also those of a frame that the journal did not take.
-    cancelled: Vec<u64>,
-    /// The answers that wait for its sync.
-    failed: Vec<Made>,
+    /// Changes that failed, with the records that the next frame cancels. They are answered once that is synced.
+    failed: Vec<(u64, Made)>,
 }
 
 /// Changes whose records one frame of the journal holds.
+#[derive(Default)]
 struct Group {
     entries: Vec<Entry>,
-    /// What its frame cancels.
-    cancelled: Vec<u64>,
-    /// How many changes were taken: those that have panicked are no entry.
-    taken: usize,
     is_staged: bool,
     /// The sequence number of the first record of its frame.
     first: u64,
@@ -127,28 +130,19 @@ enum Entry {
     Make(Box<Planned>),
     /// It is decided when all before it is made.
     Wait(Change),
-    /// It is answered with the others.
-    Answer(Made),
-    /// It is answered once the cancellation is synced that this frame has.
-    Cancelled(Made),
+    /// It is answered with the others. If it `was_logged`, the frame has the cancellation.
+    Answer {
+        made: Made,
+        was_logged: bool,
+    },
 }
 
 struct Planned {
     change: Change,
     plan: Plan,
-    ticket: Ticket,
     /// Which record of the frame it is; `None` where the journal could not take it and need not.
     record: Option<u32>,
     staged: Result<(), Error>,
-}
-
-/// What the publisher has waited for.
-enum Event {
-    Change(Change),
-    /// More is synced, or what is not yet will not be.
-    Synced(Result<(), Error>),
-    /// Nothing more can come, and all is made.
-    End,
 }
 
 impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
@@ -166,11 +160,20 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
     /// writes.
     pub(super) async fn run(mut self, changes: &mut Receiver<Change>, observe: impl Fn(usize)) {
         loop {
-            match self.next(changes).await {
-                Some(Event::Change(change)) => self.state.again.push_back(change),
-                Some(Event::Synced(synced)) => self.hear(synced),
-                Some(Event::End) => return,
-                None => {}
+            let may_take = self.room() > 0;
+            if may_take && self.is_left() {
+                // Nothing is to be waited for.
+            } else if self.groups.is_empty() {
+                let Some(change) = changes.recv().await else {
+                    return;
+                };
+                self.state.again.push_back(change);
+            } else {
+                tokio::select! {
+                    biased;
+                    Some(change) = changes.recv(), if may_take => self.state.again.push_back(change),
+                    synced = self.log.wait() => self.hear(synced),
+                }
             }
             let taken = self.go_on(|| changes.try_recv().ok()).await;
             if taken > 0 {
@@ -180,9 +183,9 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
     }
 
     /// Appends what is left and what `next` gives, and makes what is synced; how many changes were appended.
-    async fn go_on(&mut self, next: impl FnMut() -> Option<Change>) -> usize {
+    pub(super) async fn go_on(&mut self, next: impl FnMut() -> Option<Change>) -> usize {
         let taken = self.append(next).await;
-        while let Some(synced) = self.log.poll() {
+        while let Some(synced) = self.log.wait().now_or_never() {
             self.hear(synced);
         }
         self.make_ready();
@@ -192,48 +195,14 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         taken
     }
 
-    /// As [`Self::run`] does, for what is `asked`, as long as nothing is to be waited for; `with` then sees the log.
-    #[cfg(test)]
-    pub(super) fn play(&mut self, asked: Vec<Change>, with: impl FnOnce(&mut L)) {
-        with(self.log);
-        let mut asked = asked.into_iter();
-        loop {
-            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-            let is_done = {
-                let step = std::pin::pin!(self.go_on(|| asked.next()));
-                step.poll(&mut context).is_ready()
-            };
-            assert!(is_done, "the model's log is not waited for");
-            if self.state.left() == 0 {
-                return;
-            }
-        }
-    }
-
-    #[cfg(test)]
-    pub(super) fn log(&self) -> &L {
-        self.log
-    }
-
-    /// What there is to do next; `None` where something is left to be decided or cancelled.
-    async fn next(&mut self, changes: &mut Receiver<Change>) -> Option<Event> {
-        let may_take = self.room() > 0;
-        if may_take && self.state.left() > 0 {
-            return None;
-        }
-        if self.groups.is_empty() {
-            return Some(changes.recv().await.map_or(Event::End, Event::Change));
-        }
-        Some(tokio::select! {
-            biased;
-            Some(change) = changes.recv(), if may_take => Event::Change(change),
-            synced = self.log.wait() => Event::Synced(synced),
-        })
+    /// Whether something is left to be decided or cancelled.
+    pub(super) fn is_left(&self) -> bool {
+        !self.state.again.is_empty() || !self.state.failed.is_empty()
     }
 
     /// How many changes may be appended.
     fn room(&self) -> usize {
-        let taken: usize = self.groups.iter().map(|group| group.taken).sum();
+        let taken: usize = self.groups.iter().map(|group| group.entries.len()).sum();
         MOST.saturating_sub(taken)
     }
 
@@ -243,29 +212,26 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         let (room, may_change) = (self.room(), self.files.check());
         let mut frame = self.log.frame();
         let mut group = self.state.begin(&mut frame);
-        while group.taken < room
+        while group.entries.len() < room
             && !frame.is_full()
             && let Some(mut change) = self.state.again.pop_front().or_else(&mut next)
         {
-            group.taken += 1;
             let decision = match &may_change {
-                Ok(()) => survive(|| decide(self.files, &mut change, &self.state.pending)),
-                Err(error) => Some(Decision::Answer(Err(error.again()))),
+                Ok(()) => decide_safely(self.files, &mut change, &self.state.pending),
+                Err(error) => Decision::Answer(Err(error.again())),
             };
-            if let Some(decision) = decision {
-                let entry = self.state.enter(self.files, change, decision, &mut frame);
-                group.entries.push(entry);
-            }
+            let entry = self.state.enter(self.files, change, decision, &mut frame);
+            group.entries.push(entry);
         }
-        if group.taken == 0 && frame.is_empty() {
+        let taken = group.entries.len();
+        if taken == 0 {
             return 0;
         }
-        let taken = group.taken;
         if !frame.is_empty() {
             self.make_ready_for(&frame).await;
             match self.log.append(frame) {
                 Ok((first, end)) => (group.first, group.end) = (first, Some(end)),
-                Err(error) => group.refuse(self.files, &error, &mut self.state),
+                Err(error) => group.refuse(self.files, &error, &mut self.state.pending),
             }
         }
         self.groups.push_back(group);
@@ -292,7 +258,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         self.stage();
         self.make_ready();
         for group in &mut self.groups {
-            group.refuse(self.files, &error, &mut self.state);
+            group.refuse(self.files, &error, &mut self.state.pending);
         }
     }
 
@@ -303,8 +269,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
             for entry in &mut group.entries {
                 if let Entry::Make(planned) = entry {
                     let Planned { change, plan, .. } = &mut **planned;
-                    planned.staged = survive(|| self.files.stage(change, *plan))
-                        .unwrap_or_else(|| Err(panicked()));
+                    planned.staged = survive(|| self.files.stage(change, *plan));
                 }
             }
         }
@@ -313,7 +278,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
     fn make_ready(&mut self) {
         while let Some(front) = self.groups.front()
             && front.is_staged
-            && front.end.is_none_or(|end| self.log.is_synced(end))
+            && front.end.is_none_or(|end| end <= self.log.synced())
             && let Some(group) = self.groups.pop_front()
         {
             self.make(group);
@@ -326,42 +291,26 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
             files, log, state, ..
         } = self;
         self.acknowledger.batch(|| {
-            let mut done = Vec::with_capacity(group.taken);
-            let (mut later, left) = (0, state.left());
+            let mut done = Vec::with_capacity(group.entries.len());
             log.publish(group.end, || {
-                let before = state.cancelled.len();
-                for entry in group.entries {
-                    done.extend(state.make(*files, entry, group.first));
-                }
-                later = state.left() - left;
-                state.cancelled[before..].to_vec()
+                let made = group.entries.into_iter();
+                done.extend(made.filter_map(|entry| state.make(*files, entry, group.first)));
             });
-            (group.taken - later, done)
+            done
         });
     }
 }
 
 impl State {
-    /// How many changes are answered later.
-    fn left(&self) -> usize {
-        self.again.len() + self.failed.len()
-    }
-
-    /// A group whose `frame` cancels what is to be cancelled.
+    /// A group whose `frame` cancels what has failed.
     fn begin(&mut self, frame: &mut FrameBuilder) -> Group {
-        let cancelled = std::mem::take(&mut self.cancelled);
-        for &sequence in &cancelled {
-            frame.cancel(sequence);
+        let mut group = Group::default();
+        for (record, made) in self.failed.drain(..) {
+            frame.cancel(record);
+            let was_logged = true;
+            group.entries.push(Entry::Answer { made, was_logged });
         }
-        let entries: Vec<_> = self.failed.drain(..).map(Entry::Cancelled).collect();
-        Group {
-            taken: entries.len(),
-            entries,
-            cancelled,
-            is_staged: false,
-            first: 0,
-            end: None,
-        }
+        group
     }
 
     fn enter(
@@ -371,18 +320,23 @@ impl State {
         decision: Decision,
         frame: &mut FrameBuilder,
     ) -> Entry {
+        if let Some(record) = change.cancels {
+            frame.cancel(record);
+        }
         let plan = match decision {
             Decision::Make(plan) => plan,
-            Decision::Answer(outcome) if change.was_logged => {
-                return Entry::Cancelled(change.unchanged(outcome));
+            Decision::Answer(outcome) => {
+                return Entry::Answer {
+                    was_logged: change.cancels.is_some(),
+                    made: change.unmade(outcome),
+                };
             }
-            Decision::Answer(outcome) => return Entry::Answer(change.unchanged(outcome)),
             Decision::Wait => return Entry::Wait(change),
         };
+        self.pending.decide(&change.key, plan.result);
         let version = |meta: Option<Meta>| meta.map(|meta| meta.version);
         let (base, result) = (version(plan.base), version(plan.result));
         Entry::Make(Box::new(Planned {
-            ticket: self.pending.decide(&change.key, plan.result),
             record: Some(frame.change(&change.key, base, result, files.small(&change))),
             change,
             plan,
@@ -390,13 +344,13 @@ impl State {
         }))
     }
 
-    /// Makes one change of a group; its answer, unless that comes later, or never.
+    /// Makes one change of a group; its answer, unless that comes later.
     fn make(&mut self, files: &impl Files, entry: Entry, first: u64) -> Option<Made> {
         match entry {
-            Entry::Answer(made) | Entry::Cancelled(made) => Some(made),
+            Entry::Answer { made, .. } => Some(made),
             Entry::Wait(mut change) => {
-                match survive(|| decide(files, &mut change, &Pending::default()))? {
-                    Decision::Answer(outcome) => return Some(change.unchanged(outcome)),
+                match decide_safely(files, &mut change, &Pending::default()) {
+                    Decision::Answer(outcome) => return Some(change.unmade(outcome)),
                     Decision::Make(_) | Decision::Wait => self.again.push_back(change),
                 }
                 None
@@ -407,35 +361,28 @@ impl State {
 
     fn make_planned(&mut self, files: &impl Files, planned: Planned, first: u64) -> Option<Made> {
         let Planned {
-            change,
+            mut change,
             plan,
-            ticket,
             record,
             staged,
         } = planned;
-        let sequence = record.map(|record| first + u64::from(record));
-        let applied = match staged {
-            Ok(()) => survive(|| files.make(change, plan)),
-            Err(error) => Some(Applied::Made(change.refuse(error))),
-        };
-        match applied {
-            // Whether it is made is not known: its record stays.
-            None => self.pending.lost(ticket),
-            Some(Applied::Moved(mut change)) => {
-                self.pending.settle(&change.key, ticket);
-                change.was_logged |= sequence.is_some();
-                self.cancelled.extend(sequence);
+        let record = record.map(|record| first + u64::from(record));
+        let made = staged.and_then(|()| survive(|| files.make(&mut change, plan)));
+        self.pending.settle(&change.key);
+        match made {
+            Ok(true) => {
+                let is_large = is_large(files, &change);
+                return Some(change.made(plan, is_large));
+            }
+            Ok(false) => {
+                change.cancels = record.or(change.cancels);
                 self.again.push_back(change);
             }
-            Some(Applied::Made(made)) => {
-                let key = made.key.as_ref()?;
-                self.pending.settle(key, ticket);
-                match sequence {
-                    Some(sequence) if made.outcome.is_err() => {
-                        self.cancelled.push(sequence);
-                        self.failed.push(made);
-                    }
-                    _ => return Some(made),
+            Err(error) => {
+                let made = change.unmade(Err(error));
+                match record {
+                    Some(record) => self.failed.push((record, made)),
+                    None => return Some(made),
                 }
             }
         }
@@ -445,42 +392,50 @@ impl State {
 
 impl Group {
     /// The journal does not have its frame. What needs that is not made; a value that is synced with its file needs it not.
-    fn refuse(&mut self, files: &impl Files, error: &Error, state: &mut State) {
+    fn refuse(&mut self, files: &impl Files, error: &Error, pending: &mut Pending) {
         self.end = None;
-        state.cancelled.append(&mut self.cancelled);
+        let refuse = |change: Change| Entry::Answer {
+            made: change.unmade(Err(error.again())),
+            was_logged: false,
+        };
         for entry in std::mem::take(&mut self.entries) {
-            let entry = match entry {
-                Entry::Make(mut planned)
-                    if planned.plan.result.is_some() && files.small(&planned.change).is_none() =>
-                {
+            self.entries.push(match entry {
+                Entry::Make(mut planned) if is_large(files, &planned.change) => {
                     planned.record = None;
                     Entry::Make(planned)
                 }
                 Entry::Make(planned) => {
-                    let key = &planned.change.key;
-                    state.pending.settle(key, planned.ticket);
-                    Entry::Answer(planned.change.refuse(error.again()))
+                    pending.settle(&planned.change.key);
+                    refuse(planned.change)
                 }
                 // Whether its record counts after a cut of power is not known.
-                Entry::Cancelled(mut made) => {
+                Entry::Wait(change) if change.cancels.is_some() => refuse(change),
+                Entry::Answer {
+                    mut made,
+                    was_logged: true,
+                } => {
                     made.outcome = Err(error.again());
-                    Entry::Answer(made)
+                    Entry::Answer {
+                        made,
+                        was_logged: false,
+                    }
                 }
                 other => other,
-            };
-            self.entries.push(entry);
+            });
         }
     }
 }
 
-/// A panic costs this change alone, whose writer hears that it failed.
-fn survive<T>(work: impl FnOnce() -> T) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(work)).ok()
+/// Whether `change` is of a value that is in its file, and synced with that.
+fn is_large(files: &impl Files, change: &Change) -> bool {
+    change.value.is_some() && files.small(change).is_none()
 }
 
-fn panicked() -> Error {
-    Error::Failed {
-        doing: "write the value",
-        source: std::io::Error::other("a panic"),
-    }
+/// What panics has failed, and costs its change alone.
+pub(super) fn survive<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        let source = std::io::Error::other("a panic");
+        let doing = "publish";
+        Err(Error::Failed { doing, source })
+    })
 }

@@ -14,7 +14,7 @@ use super::super::super::journal::{FrameBuilder, Head, Log};
 use super::super::super::key::Key;
 use super::super::super::meta::{Meta, Version};
 use super::super::super::upload::NewValue;
-use super::super::change::{Applied, Change, Made, Pending, Plan, Seen, Told};
+use super::super::change::{Change, Pending, Plan, Seen};
 use super::super::pipeline::Files;
 
 pub(super) const KEYS: [&str; 3] = ["k", "k/x", "q"];
@@ -155,20 +155,20 @@ impl Files for World {
         Ok(())
     }
 
-    fn make(&self, change: Change, plan: Plan) -> Applied {
+    fn make(&self, change: &mut Change, plan: Plan) -> Result<bool, Error> {
         let key = key_index(change.key.as_str());
         if self.fails.take() {
-            return Applied::Made(change.refuse(Error::new("link", Errno::IO)));
+            return Err(Error::new("link", Errno::IO));
         }
         if change.value.is_some() && self.is_occupied(key) {
-            return Applied::Made(change.refuse(Error::Occupied(String::new())));
+            return Err(Error::Occupied(String::new()));
         }
         if self.names.borrow()[key] != nanos(plan.base) {
-            return Applied::Moved(change);
+            return Ok(false);
         }
         let result = nanos(plan.result);
         self.set(key, result);
-        if result.is_some() && self.small(&change).is_none() {
+        if result.is_some() && self.small(change).is_none() {
             // Its bytes were synced before, and its name is, with all names of the folder, before it is answered.
             let mut durable = self.durable.borrow_mut();
             durable[key] = vec![result];
@@ -178,13 +178,7 @@ impl Files for World {
         } else {
             self.torn.borrow_mut().extend(result);
         }
-        Applied::Made(Made {
-            key: Some(change.key),
-            told: Told::Nothing,
-            outcome: Ok(plan.result.or(plan.base).map(|meta| meta.version)),
-            folders: Vec::new(),
-            reply_to: change.reply_to,
-        })
+        Ok(true)
     }
 }
 
@@ -241,20 +235,21 @@ impl Log for Frames {
         Ok((first, end))
     }
 
-    fn is_synced(&self, end: u64) -> bool {
-        self.planted.early || end <= self.synced_before()
+    fn synced(&self) -> u64 {
+        if self.planted.early {
+            return self.next;
+        }
+        self.synced_before()
     }
 
     async fn wait(&mut self) -> Result<(), Error> {
-        self.poll().unwrap_or(Ok(()))
+        if std::mem::take(&mut self.failed) {
+            return Err(Error::new("sync the journal", Errno::IO));
+        }
+        std::future::pending().await
     }
 
-    fn poll(&mut self) -> Option<Result<(), Error>> {
-        let failed = std::mem::take(&mut self.failed);
-        failed.then(|| Err(Error::new("sync the journal", Errno::IO)))
-    }
-
-    fn publish(&mut self, end: Option<u64>, make: impl FnOnce() -> Vec<u64>) {
+    fn publish(&mut self, end: Option<u64>, make: impl FnOnce()) {
         make();
         if let Some(end) = end {
             self.made = end;
