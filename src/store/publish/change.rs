@@ -33,17 +33,6 @@ pub(super) struct Change {
     pub(super) reply_to: Sender<Outcome>,
 }
 
-/// What is decided of a change.
-#[derive(Debug)]
-pub(super) enum Decision {
-    /// It is made.
-    Make(Plan),
-    /// There is nothing to make, as things stand.
-    Answer(Outcome),
-    /// There would be nothing to make once the changes before it are made: it is decided when they are.
-    Wait,
-}
-
 /// How a change is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Plan {

@@ -20,7 +20,7 @@ use super::super::journal::{FrameBuilder, Log};
 use super::super::key::Key;
 use super::super::meta::Meta;
 use super::acknowledge::Acknowledger;
-use super::change::{Change, Decision, Made, Pending, Plan, Seen};
+use super::change::{Change, Made, Outcome, Pending, Plan, Seen};
 
 /// The most changes that are appended and not made: each has a file open.
 const MOST: usize = 256;
@@ -71,28 +71,27 @@ pub(super) fn plan(
     Ok(Some(Plan { base, result }))
 }
 
-/// Decides `change` against `pending`, and then the files.
-fn decide(files: &impl Files, change: &mut Change, pending: &Pending) -> Decision {
-    let planned = match files.see(pending, &change.key) {
-        Seen::Occupied => return Decision::Wait,
-        Seen::Decided(current) => match plan(files, change, current) {
-            Ok(None) | Err(Error::Precondition) => return Decision::Wait,
-            planned => planned,
-        },
-        Seen::Nothing => files
-            .find(change)
-            .and_then(|current| plan(files, change, current)),
-    };
+/// What becomes of `change`, decided against `pending`, and then the files. A panic costs this change alone.
+fn decide(files: &impl Files, mut change: Change, pending: &Pending) -> Entry {
+    let seen = files.see(pending, &change.key);
+    let planned = survive(|| {
+        let current = match seen {
+            Seen::Occupied => return Ok(None),
+            Seen::Decided(current) => current,
+            Seen::Nothing => files.find(&change)?,
+        };
+        plan(files, &mut change, current)
+    });
     match planned {
-        Ok(Some(plan)) => Decision::Make(plan),
-        Ok(None) => Decision::Answer(Ok(None)),
-        Err(error) => Decision::Answer(Err(error)),
+        Ok(Some(plan)) => Entry::Make(Box::new(Planned {
+            change,
+            plan,
+            record: None,
+            staged: Ok(()),
+        })),
+        Ok(None) | Err(Error::Precondition) if seen != Seen::Nothing => Entry::Wait(change),
+        outcome => Entry::answer(change, outcome.map(|_| None)),
     }
-}
-
-/// As [`decide`]; a panic costs this change alone.
-fn decide_safely(files: &impl Files, change: &mut Change, pending: &Pending) -> Decision {
-    survive(|| Ok(decide(files, change, pending))).unwrap_or_else(|e| Decision::Answer(Err(e)))
 }
 
 /// The publisher's loop, with a journal.
@@ -111,8 +110,8 @@ struct State {
     pending: Pending,
     /// To be decided, or decided anew.
     again: VecDeque<Change>,
-    /// Changes that failed, with the records that the next frame cancels. They are answered once that is synced.
-    failed: Vec<(u64, Made)>,
+    /// Changes that have failed. The next frame cancels their records, and they are answered once that is synced.
+    failed: Vec<Entry>,
 }
 
 /// Changes whose records one frame of the journal holds.
@@ -128,12 +127,12 @@ struct Group {
 
 enum Entry {
     Make(Box<Planned>),
-    /// It is decided when all before it is made.
+    /// There would be nothing to make once the changes before it are made: it is decided when they are.
     Wait(Change),
-    /// It is answered with the others. If it `was_logged`, the frame has the cancellation.
+    /// It is answered with the others, once the frame is synced if that cancels a record of it.
     Answer {
         made: Made,
-        was_logged: bool,
+        cancels: Option<u64>,
     },
 }
 
@@ -211,16 +210,16 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
     async fn append(&mut self, mut next: impl FnMut() -> Option<Change>) -> usize {
         let (room, may_change) = (self.room(), self.files.check());
         let mut frame = self.log.frame();
-        let mut group = self.state.begin(&mut frame);
+        let mut group = self.state.begin(self.files, &mut frame);
         while group.entries.len() < room
             && !frame.is_full()
-            && let Some(mut change) = self.state.again.pop_front().or_else(&mut next)
+            && let Some(change) = self.state.again.pop_front().or_else(&mut next)
         {
-            let decision = match &may_change {
-                Ok(()) => decide_safely(self.files, &mut change, &self.state.pending),
-                Err(error) => Decision::Answer(Err(error.again())),
+            let mut entry = match &may_change {
+                Ok(()) => decide(self.files, change, &self.state.pending),
+                Err(error) => Entry::answer(change, Err(error.again())),
             };
-            let entry = self.state.enter(self.files, change, decision, &mut frame);
+            self.state.log(self.files, &mut entry, &mut frame);
             group.entries.push(entry);
         }
         let taken = group.entries.len();
@@ -303,58 +302,43 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
 
 impl State {
     /// A group whose `frame` cancels what has failed.
-    fn begin(&mut self, frame: &mut FrameBuilder) -> Group {
+    fn begin(&mut self, files: &impl Files, frame: &mut FrameBuilder) -> Group {
         let mut group = Group::default();
-        for (record, made) in self.failed.drain(..) {
-            frame.cancel(record);
-            let was_logged = true;
-            group.entries.push(Entry::Answer { made, was_logged });
+        group.entries.append(&mut self.failed);
+        for entry in &mut group.entries {
+            self.log(files, entry, frame);
         }
         group
     }
 
-    fn enter(
-        &mut self,
-        files: &impl Files,
-        change: Change,
-        decision: Decision,
-        frame: &mut FrameBuilder,
-    ) -> Entry {
-        if let Some(record) = change.cancels {
+    /// Has `frame` say what the journal is to know of `entry`.
+    fn log(&mut self, files: &impl Files, entry: &mut Entry, frame: &mut FrameBuilder) {
+        let cancels = match entry {
+            Entry::Make(planned) => planned.change.cancels,
+            Entry::Wait(change) => change.cancels,
+            Entry::Answer { cancels, .. } => *cancels,
+        };
+        if let Some(record) = cancels {
             frame.cancel(record);
         }
-        let plan = match decision {
-            Decision::Make(plan) => plan,
-            Decision::Answer(outcome) => {
-                return Entry::Answer {
-                    was_logged: change.cancels.is_some(),
-                    made: change.unmade(outcome),
-                };
-            }
-            Decision::Wait => return Entry::Wait(change),
-        };
-        self.pending.decide(&change.key, plan.result);
-        let version = |meta: Option<Meta>| meta.map(|meta| meta.version);
-        let (base, result) = (version(plan.base), version(plan.result));
-        Entry::Make(Box::new(Planned {
-            record: Some(frame.change(&change.key, base, result, files.small(&change))),
-            change,
-            plan,
-            staged: Ok(()),
-        }))
+        if let Entry::Make(planned) = entry {
+            let Planned { change, plan, .. } = &**planned;
+            let version = |meta: Option<Meta>| meta.map(|meta| meta.version);
+            let (base, result) = (version(plan.base), version(plan.result));
+            self.pending.decide(&change.key, plan.result);
+            planned.record = Some(frame.change(&change.key, base, result, files.small(change)));
+        }
     }
 
     /// Makes one change of a group; its answer, unless that comes later.
     fn make(&mut self, files: &impl Files, entry: Entry, first: u64) -> Option<Made> {
         match entry {
             Entry::Answer { made, .. } => Some(made),
-            Entry::Wait(mut change) => {
-                match decide_safely(files, &mut change, &Pending::default()) {
-                    Decision::Answer(outcome) => return Some(change.unmade(outcome)),
-                    Decision::Make(_) | Decision::Wait => self.again.push_back(change),
-                }
-                None
-            }
+            Entry::Wait(change) => match decide(files, change, &Pending::default()) {
+                Entry::Answer { made, .. } => Some(made),
+                Entry::Make(planned) => self.again(planned.change),
+                Entry::Wait(change) => self.again(change),
+            },
             Entry::Make(planned) => self.make_planned(files, *planned, first),
         }
     }
@@ -372,21 +356,37 @@ impl State {
         match made {
             Ok(true) => {
                 let is_large = is_large(files, &change);
-                return Some(change.made(plan, is_large));
+                Some(change.made(plan, is_large))
             }
             Ok(false) => {
                 change.cancels = record.or(change.cancels);
-                self.again.push_back(change);
+                self.again(change)
             }
             Err(error) => {
                 let made = change.unmade(Err(error));
-                match record {
-                    Some(record) => self.failed.push((record, made)),
-                    None => return Some(made),
+                if record.is_none() {
+                    return Some(made);
                 }
+                let cancels = record;
+                self.failed.push(Entry::Answer { made, cancels });
+                None
             }
         }
+    }
+
+    /// It is decided anew, and answered later.
+    fn again(&mut self, change: Change) -> Option<Made> {
+        self.again.push_back(change);
         None
+    }
+}
+
+impl Entry {
+    fn answer(change: Change, outcome: Outcome) -> Self {
+        Self::Answer {
+            cancels: change.cancels,
+            made: change.unmade(outcome),
+        }
     }
 }
 
@@ -394,11 +394,8 @@ impl Group {
     /// The journal does not have its frame. What needs that is not made; a value that is synced with its file needs it not.
     fn refuse(&mut self, files: &impl Files, error: &Error, pending: &mut Pending) {
         self.end = None;
-        let refuse = |change: Change| Entry::Answer {
-            made: change.unmade(Err(error.again())),
-            was_logged: false,
-        };
         for entry in std::mem::take(&mut self.entries) {
+            let refused = || Err(error.again());
             self.entries.push(match entry {
                 Entry::Make(mut planned) if is_large(files, &planned.change) => {
                     planned.record = None;
@@ -406,21 +403,17 @@ impl Group {
                 }
                 Entry::Make(planned) => {
                     pending.settle(&planned.change.key);
-                    refuse(planned.change)
+                    Entry::answer(planned.change, refused())
                 }
                 // Whether its record counts after a cut of power is not known.
-                Entry::Wait(change) if change.cancels.is_some() => refuse(change),
-                Entry::Answer {
-                    mut made,
-                    was_logged: true,
-                } => {
-                    made.outcome = Err(error.again());
-                    Entry::Answer {
-                        made,
-                        was_logged: false,
+                Entry::Wait(change) if change.cancels.is_some() => Entry::answer(change, refused()),
+                Entry::Answer { mut made, cancels } => {
+                    if cancels.is_some() {
+                        made.outcome = refused();
                     }
+                    Entry::Answer { made, cancels }
                 }
-                other => other,
+                Entry::Wait(change) => Entry::Wait(change),
             });
         }
     }
