@@ -9,10 +9,7 @@
 
 mod check;
 mod checkpoint;
-mod control;
 mod format;
-mod history;
-mod log;
 mod place;
 mod recover;
 mod replay;
@@ -23,8 +20,8 @@ pub use check::{Report, check};
 pub(super) use format::FrameBuilder;
 #[cfg(test)]
 pub(super) use format::{Change, Head, Record};
-#[cfg(test)]
-pub(super) use history::{Fate, History};
 pub(super) use place::Place;
 pub(super) use recover::{needs_replay, recover};
+#[cfg(test)]
+pub(super) use replay::{Fate, History};
 pub(super) use writer::{Journal, Log};

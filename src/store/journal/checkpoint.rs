@@ -17,10 +17,9 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::super::error::Error;
 use super::super::writer::Writer;
-use super::control::{Live, State, now};
-use super::log::{Log, Part};
+use super::place::{Live, State, now};
 use super::replay::{Moment, Replay};
-use super::segment::Segment;
+use super::segment::{Log, Part, Segment};
 use crate::failpoint;
 
 /// The longest that a change waits for its checkpoint, and a failed checkpoint for the next: a file that a hand removes within this

@@ -22,12 +22,10 @@ use super::super::layout::OpenError;
 use super::super::random::random;
 use super::super::writer::Writer;
 use super::checkpoint::sync_files;
-use super::control::{self, DirId, State};
 use super::format::{Change, FrameBuilder, Head, Record};
-use super::log::Log;
-use super::place::{CLEAN, Note, Place};
+use super::place::{CLEAN, CONTROL, DirId, Note, Place, State};
 use super::replay::{Done, Moment, NAMED, Replay};
-use super::segment::{Frame, Segment};
+use super::segment::{Frame, Log, Segment};
 
 /// The file of records whose keys could not be written: frames, one behind the other, as in a segment.
 const KEPT: &str = "kept";
@@ -290,7 +288,7 @@ impl<'a> Found<'a> {
         let aside = open_beneath(&self.dir, name, OFlags::RDONLY, Mode::empty())?;
         let segments = Segment::all(&self.dir, OFlags::RDONLY)?;
         let segments = segments.iter().map(|segment| segment.index.to_string());
-        for file in segments.chain([control::NAME.to_owned(), KEPT.to_owned()]) {
+        for file in segments.chain([CONTROL.to_owned(), KEPT.to_owned()]) {
             match rustix::fs::renameat(&self.dir, &file, &aside, &file) {
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(errno) => return Err(errno),
