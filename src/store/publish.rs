@@ -154,11 +154,10 @@ fn work(
 ) {
     let Some(mut journal) = journal else {
         make_all(committer, &acknowledger, &mut changes);
-        acknowledger.end();
-        return;
+        return acknowledger.end();
     };
     let pipeline = Pipeline::new(committer, &mut journal, &acknowledger);
-    let observe = |taken| committer.counters().batches.observe(taken as u64);
+    let observe = |taken| committer.writer.counters().batches.observe(taken as u64);
     runtime.block_on(pipeline.run(&mut changes, observe));
     acknowledger.end();
     journal.end();
@@ -172,16 +171,16 @@ fn make_all(
 ) {
     let mut batch = Vec::with_capacity(BATCH);
     while changes.blocking_recv_many(&mut batch, BATCH) > 0 {
-        committer.counters().batches.observe(batch.len() as u64);
-        acknowledger.batch(|| match committer.check() {
-            Ok(()) => batch
-                .drain(..)
-                .map(|change| committer.make_at_once(change))
-                .collect(),
-            Err(error) => batch
-                .drain(..)
-                .map(|change| change.unmade(Err(error.again())))
-                .collect(),
-        });
+        committer
+            .writer
+            .counters()
+            .batches
+            .observe(batch.len() as u64);
+        let checked = committer.check();
+        let make = |change: Change| match &checked {
+            Ok(()) => committer.make_at_once(change),
+            Err(error) => change.unmade(Err(error.again())),
+        };
+        acknowledger.batch(|| batch.drain(..).map(make).collect());
     }
 }

@@ -1,7 +1,7 @@
 //! How a directory is opened: for writing, by one server alone, or for reading, by any number.
 
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
@@ -12,7 +12,6 @@ use super::super::cache::Cache;
 use super::super::changes::Changes;
 use super::super::directory_fd::{Dir, open_beneath};
 use super::super::journal::{self, Journal, Place};
-use super::super::key::RESERVED;
 use super::super::layout::{OpenError, StateDir, file_system, is_in_use};
 use super::super::list::Lister;
 use super::super::location::Location;
@@ -157,14 +156,7 @@ impl Directory {
 }
 
 fn place(dir: &Path, options: &Options) -> Place {
-    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
-    let own = absolute(dir.join(RESERVED));
-    let at = options.journal.dir.clone();
-    Place {
-        at: at.map_or_else(|| own.join("journal"), absolute),
-        own,
-        size: options.journal.size,
-    }
+    Place::new(dir, options.journal.dir.as_deref(), options.journal.size)
 }
 
 /// A directory that nothing writes to, and whose journal has what its files lack, would be answered without that.

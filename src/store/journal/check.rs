@@ -1,17 +1,17 @@
 //! `data-server journal check`: what a journal has and what a start would make of it, told without changing anything.
 
+use std::fs::File;
 use std::path::Path;
-
-use rustix::fs::{Mode, OFlags};
 
 use super::super::blocking_pool::BlockingPool;
 use super::super::directory_fd::Dir;
-use super::super::key::RESERVED;
+use super::super::error::Error;
 use super::super::layout::OpenError;
 use super::super::location::Location;
 use super::place::{Note, Place};
 use super::recover::Found;
 use super::replay::{Moment, Replay};
+use super::segment::Frame;
 
 /// What a check has found.
 #[derive(Debug, Default)]
@@ -24,12 +24,7 @@ pub struct Report {
 
 /// Looks at the journal of the values in `dir`, which lies `at` another place if that is given.
 pub fn check(dir: &Path, at: Option<&Path>) -> Result<Report, OpenError> {
-    let own = dir.join(RESERVED);
-    let mut place = Place {
-        at: at.map_or_else(|| own.join("journal"), Path::to_owned),
-        own,
-        size: 0,
-    };
+    let mut place = Place::new(dir, at, 0);
     let mut report = Report::default();
     match place.note() {
         Ok(None) => report.say("no journal"),
@@ -57,14 +52,9 @@ impl Report {
 
     fn look(&mut self, values: &Path, place: &Place, note: &Note) -> Result<(), OpenError> {
         let io = |error| OpenError::io("open", values, error);
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(values, flags, Mode::empty());
-        let root = root.map_err(|errno| io(errno.into()))?;
-        self.say(&format!(
-            "journal {:032x} in {}",
-            note.id,
-            place.at.display()
-        ));
+        let root = File::open(values).map_err(io)?.into();
+        let at = place.at.display();
+        self.say(&format!("journal {:032x} in {at}", note.id));
         self.say(match note {
             note if note.is_clean() => "closed in order: nothing is replayed",
             note if note.is_same_mount(&root) => {
@@ -73,60 +63,55 @@ impl Report {
             _ => "not closed in order: a start replays it",
         });
         let found = match Found::open(place, note, false) {
-            Err(OpenError::NoJournal { .. }) if note.is_clean() => return Ok(()),
-            Err(error @ OpenError::NoJournal { .. }) => {
+            Err(_) if note.is_clean() => return Ok(()),
+            Err(error) => {
                 self.damage(&error.to_string());
                 return Ok(());
             }
-            found => found?,
+            Ok(found) => found,
         };
-        if !found.kept.is_empty() {
-            let count: u32 = found.kept.iter().map(|frame| frame.head.records).sum();
+        let kept: u32 = found.kept.iter().map(|frame| frame.head.records).sum();
+        if kept > 0 {
             self.say(&format!(
-                "{count} changes are kept of keys that could not be written"
+                "{kept} changes are kept of keys that could not be written"
             ));
         }
         if !found.is_kept_whole {
             self.damage("its file `kept`");
         }
-        if note.is_clean() {
-            return Ok(());
-        }
         match &found.said {
+            _ if note.is_clean() => return Ok(()),
+            None => self.say("its file `control` cannot be read: the frames tell"),
             Some(said) if said.is_suspect => {
                 self.say("a checkpoint has not succeeded: all values are written anew");
             }
             Some(_) => {}
-            None => self.say("its file `control` cannot be read: the frames tell"),
         }
-        let log = found.log;
-        if let Some(damage) = &log.damage {
+        if let Some(damage) = &found.log.damage {
             self.damage(damage);
         }
-        for gap in &log.gaps {
-            self.say(&format!(
-                "changes {} to {} are missing",
-                gap.start,
-                gap.end - 1
-            ));
+        for gap in &found.log.gaps {
+            let (first, last) = (gap.start, gap.end - 1);
+            self.say(&format!("changes {first} to {last} are missing"));
         }
         let location = Location::new(values, &root, None).map_err(io)?;
         let disk = BlockingPool::disk(None).map_err(io)?;
         let dir = Dir::new(root, location, disk);
-        let replay = Replay::new(&dir, None, &log.frames, Moment::AfterCrash);
-        let done = replay.and_then(|replay| replay.run(|_, error| Err(error)));
-        let done = done.map_err(|error| io(std::io::Error::other(error)))?;
-        let heads = log.frames.iter().map(|frame| frame.head);
-        let first = heads.clone().map(|head| head.first).min().unwrap_or(1);
-        let end = heads.map(|head| head.end()).max().unwrap_or(1);
+        self.replay(&dir, &found.log.frames)
+            .map_err(|error| io(std::io::Error::other(error)))
+    }
+
+    /// What a replay would do.
+    fn replay(&mut self, dir: &Dir, frames: &[Frame]) -> Result<(), Error> {
+        let replay = Replay::new(dir, None, frames, Moment::AfterCrash)?;
+        let done = replay.run(|_, error| Err(error))?;
+        let first = frames.first().map_or(1, |frame| frame.head.first);
+        let last = frames.last().map_or(0, |frame| frame.head.end() - 1);
+        let (changes, written) = (done.changes, done.written);
+        let (removed, by_hand) = (done.removed, done.by_hand);
         self.say(&format!(
-            "{} changes that can be read, from {first} to {}",
-            done.changes,
-            end - 1
-        ));
-        self.say(&format!(
-            "a replay after a power failure writes {} values, removes {}, and leaves {} that a hand has changed",
-            done.written, done.removed, done.by_hand
+            "{changes} changes that can be read, from {first} to {last}\n\
+             a replay after a power failure writes {written} values, removes {removed}, and leaves {by_hand} that a hand has changed"
         ));
         Ok(())
     }

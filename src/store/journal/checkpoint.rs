@@ -51,7 +51,7 @@ pub(super) struct Checkpoints {
 }
 
 /// The segments, and up to where changes are made and settled.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Pool {
     /// What the control file says, but for what `used` does.
     said: State,
@@ -123,11 +123,7 @@ impl Checkpoints {
             made: said.settled,
             said,
             free,
-            used: Vec::new(),
-            due: None,
-            is_wanted: false,
-            refusal: None,
-            is_ended: false,
+            ..Pool::default()
         };
         Ok(Self {
             journal,
@@ -195,9 +191,10 @@ impl Checkpoints {
             self.pool().count -= 1;
         }
         let begun = begun.and_then(|()| self.note(true));
-        begun
-            .map(|()| Arc::clone(&segment))
-            .inspect_err(|_| self.retire(&segment))
+        begun.map(|()| Arc::clone(&segment)).inspect_err(|_| {
+            segment.retire();
+            self.hurry();
+        })
     }
 
     /// The segment is used no more, as a write or a sync of it has failed: a checkpoint is due at once.
@@ -209,6 +206,11 @@ impl Checkpoints {
                 "the journal could not be written or synced: it goes on in another segment"
             );
         }
+        self.hurry();
+    }
+
+    /// A checkpoint is due at once.
+    fn hurry(&self) {
         self.pool().hurry(Duration::ZERO);
         self.changed.notify_all();
     }
@@ -217,14 +219,8 @@ impl Checkpoints {
     pub(super) fn made(&self, end: u64) {
         let mut pool = self.pool();
         pool.made = end;
-        // What was retired is needed until what follows it is settled.
-        let is_urgent = pool.used.iter().any(|(_, segment)| segment.is_retired());
         let before = pool.due;
-        pool.hurry(if is_urgent {
-            Duration::ZERO
-        } else {
-            interval()
-        });
+        pool.hurry(interval());
         if pool.due != before {
             self.changed.notify_all();
         }

@@ -5,7 +5,7 @@
 //! held before, or another journal, is no frame of this one. A frame is whole or absent, and so is the group. Each says up to where
 //! the log was synced and settled when it was written, so that damage is told from a torn end, also without the control file.
 
-use bytes::{Buf, BufMut, Bytes, TryGetError};
+use bytes::{Buf, BufMut, Bytes};
 use crc64fast_nvme::Digest;
 
 use super::super::attributes::Attributes;
@@ -92,7 +92,7 @@ impl Change {
 #[derive(Debug)]
 pub(in crate::store) struct FrameBuilder {
     bytes: Vec<u8>,
-    records: u32,
+    pub(in crate::store) records: u32,
     time: i64,
 }
 
@@ -106,17 +106,9 @@ impl FrameBuilder {
         }
     }
 
-    pub(in crate::store) fn is_empty(&self) -> bool {
-        self.records == 0
-    }
-
     /// Whether it takes no further change.
     pub(in crate::store) fn is_full(&self) -> bool {
         self.bytes.len() >= GROUP
-    }
-
-    pub(super) fn records(&self) -> u32 {
-        self.records
     }
 
     /// Bytes that the frame will take, whole blocks.
@@ -292,7 +284,7 @@ fn record(bytes: &mut Bytes, sequence: u64, time: i64) -> Parsed<Record> {
     Ok(Record::Change(change))
 }
 
-fn version(bytes: &mut Bytes) -> Result<Option<Version>, TryGetError> {
+fn version(bytes: &mut Bytes) -> Parsed<Option<Version>> {
     let nanos = bytes.try_get_i128_le()?;
     Ok((nanos != NO_VERSION).then(|| Version::from_nanos(nanos)))
 }
@@ -312,17 +304,16 @@ fn attributes(bytes: &mut Bytes) -> Parsed<Attributes> {
     })
 }
 
-fn optional(bytes: &mut Bytes) -> Result<Option<Bytes>, TryGetError> {
-    let (len, available) = (bytes.try_get_u32_le()?, bytes.len());
-    let requested = usize::try_from(len).unwrap_or(usize::MAX);
-    match len {
-        NONE => Ok(None),
-        _ if requested <= available => Ok(Some(bytes.split_to(requested))),
-        _ => Err(TryGetError {
-            requested,
-            available,
-        }),
+fn optional(bytes: &mut Bytes) -> Parsed<Option<Bytes>> {
+    let len = bytes.try_get_u32_le()?;
+    if len == NONE {
+        return Ok(None);
     }
+    let len = usize::try_from(len)?;
+    if len > bytes.len() {
+        return Err("a length beyond the end".into());
+    }
+    Ok(Some(bytes.split_to(len)))
 }
 
 #[cfg(test)]

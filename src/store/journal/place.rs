@@ -1,9 +1,8 @@
 //! Where the journal of a directory lies, which one it is, and what is noted of it: in the directory, and beside the segments.
 //!
 //! A directory that was not closed in order is not served without its journal, which may lie elsewhere: so the note in the directory
-//! says which journal it has, where, and whether that may hold changes which the files lack. There are two files of which one counts,
-//! written at the start and at the end of a server alone: the other is written over and takes its place, which needs no room on a
-//! full disk.
+//! says which journal it has, where, and whether that may hold changes which the files lack. It is written at the start and at the end
+//! of a server alone.
 //!
 //! The control file says up to where the journal is settled, that is, in the files and on the disk; which segments hold what is not; and
 //! whether a checkpoint has failed, so that what the kernel remembers of the files may never reach the disk. It is one line, written in
@@ -12,6 +11,7 @@
 use std::fs;
 use std::io::{Error, ErrorKind, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags};
@@ -21,15 +21,13 @@ use serde::{Deserialize, Serialize};
 
 use super::super::boot;
 use super::super::directory_fd::open_beneath;
+use super::super::key::RESERVED;
 use super::super::layout::OpenError;
 
 /// The file that says which journal it is.
 const ID: &str = "id";
 
 const NAME: &str = "journal-state";
-
-/// The file that does not count.
-const OTHER: &str = "journal-state.new";
 
 /// A server has ended in order: the files have all changes that were acknowledged, on the disk.
 pub(super) const CLEAN: &str = "clean";
@@ -64,6 +62,17 @@ pub(super) struct Note {
 }
 
 impl Place {
+    /// That of the values in `dir`: `at`, if that is given.
+    pub(in crate::store) fn new(dir: &Path, at: Option<&Path>, size: u64) -> Self {
+        let absolute = |path: &Path| std::path::absolute(path).unwrap_or(path.to_owned());
+        let own = absolute(&dir.join(RESERVED));
+        Self {
+            at: at.map_or_else(|| own.join("journal"), absolute),
+            own,
+            size,
+        }
+    }
+
     fn open(&self) -> Result<OwnedFd, OpenError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         rustix::fs::open(&self.at, flags, Mode::empty()).map_err(self.failed("open"))
@@ -91,7 +100,7 @@ impl Place {
             };
             let said = State::read(&dir).map_err(self.failed("read"))?;
             let is_last = said.as_ref().is_none_or(|said| said.epoch == note.epoch);
-            if read_id(&dir) == Some(note.id) && (is_last || note.is_clean()) {
+            if self.id() == Some(note.id) && (is_last || note.is_clean()) {
                 return Ok((dir, said));
             }
         }
@@ -101,27 +110,27 @@ impl Place {
         })
     }
 
-    /// Makes the journal in `dir`, which is locked, `id`. That of another directory is left alone.
-    pub(super) fn claim(&self, dir: &OwnedFd, id: u128) -> Result<(), OpenError> {
-        match read_id(dir) {
+    /// Makes the journal here, which is locked, `id`. That of another directory is left alone.
+    pub(super) fn claim(&self, id: u128) -> Result<(), OpenError> {
+        match self.id() {
             Some(there) if there == id => return Ok(()),
             Some(_) => return Err(self.foreign()),
             None => {}
         }
-        let write = || {
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
-            let file = open_beneath(dir, ID, flags, Mode::from(0o600))?;
-            rustix::io::write(&file, format!("{id:032x}").as_bytes())?;
-            rustix::fs::fsync(&file)?;
-            rustix::fs::fsync(dir)
-        };
-        write().map_err(self.failed("make"))?;
+        write(&self.at, ID, &format!("{id:032x}"))
+            .map_err(|error| OpenError::io("make", &self.at, error))?;
         // One elsewhere was made with its name synced, before this process gave up the right to look there.
         if self.at.starts_with(&self.own) {
             let synced = fs::File::open(&self.own).and_then(|own| own.sync_all());
             synced.map_err(|error| OpenError::io("sync", &self.own, error))?;
         }
         Ok(())
+    }
+
+    /// The identifier of the journal here.
+    fn id(&self) -> Option<u128> {
+        let text = fs::read_to_string(self.at.join(ID)).ok()?;
+        u128::from_str_radix(&text, 16).ok()
     }
 
     /// What the directory says of its journal; `None` where there never was one.
@@ -145,7 +154,7 @@ impl Place {
     pub(super) fn note_by_journal(&self) -> Option<Note> {
         let dir = self.at.starts_with(&self.own).then(|| self.open().ok())??;
         Some(Note {
-            id: read_id(&dir)?,
+            id: self.id()?,
             epoch: State::read(&dir).ok()??.epoch,
             at: self.at.clone(),
             state: OPEN.to_owned(),
@@ -154,7 +163,10 @@ impl Place {
 
     /// Has the directory say `note`, durably.
     pub(super) fn write_note(&self, note: &Note) -> Result<(), OpenError> {
-        write(&self.own, note)
+        // A path may hold anything, also the ends of lines: so it is last.
+        let (at, state) = (note.at.display(), &note.state);
+        let text = format!("{:032x} {}\n{state}\n{at}", note.id, note.epoch);
+        write(&self.own, NAME, &text)
             .map_err(|error| OpenError::io("note the journal of", &self.own, error))
     }
 
@@ -192,32 +204,21 @@ pub(super) fn open_on(root: &OwnedFd) -> String {
     }
 }
 
-/// The identifier of the journal in `dir`.
-fn read_id(dir: &OwnedFd) -> Option<u128> {
-    let file = open_beneath(dir, ID, OFlags::RDONLY, Mode::empty()).ok()?;
-    let mut text = [0; 32];
-    let n = rustix::io::pread(&file, &mut text, 0).ok()?;
-    u128::from_str_radix(std::str::from_utf8(&text[..n]).ok()?, 16).ok()
-}
-
-fn write(own: &Path, note: &Note) -> std::io::Result<()> {
-    let (name, other) = (own.join(NAME), own.join(OTHER));
+/// Has the file `name` in `dir` hold `content`, durably. Another one, of the name with `.new`, is written over and takes its place, which
+/// needs no room on a full disk.
+pub(super) fn write(dir: &Path, name: &str, content: impl AsRef<[u8]>) -> std::io::Result<()> {
+    let (path, other) = (dir.join(name), dir.join(format!("{name}.new")));
+    let content = content.as_ref();
     let mut options = fs::File::options();
-    let mut file = options
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&other)?;
-    // A path may hold anything, also the ends of lines: so it is last.
-    let (at, state) = (note.at.display(), &note.state);
-    let text = format!("{:032x} {}\n{state}\n{at}", note.id, note.epoch);
-    file.write_all(text.as_bytes())?;
-    file.set_len(text.len() as u64)?;
+    options.write(true).create(true).truncate(false).mode(0o600);
+    let mut file = options.open(&other)?;
+    file.write_all(content)?;
+    file.set_len(content.len() as u64)?;
     file.sync_all()?;
     // The first time there is nothing to exchange it with, and not every file system can.
-    rustix::fs::renameat_with(CWD, &other, CWD, &name, RenameFlags::EXCHANGE)
-        .or_else(|_| rustix::fs::rename(&other, &name))?;
-    fs::File::open(own)?.sync_all()
+    rustix::fs::renameat_with(CWD, &other, CWD, &path, RenameFlags::EXCHANGE)
+        .or_else(|_| rustix::fs::rename(&other, &path))?;
+    fs::File::open(dir)?.sync_all()
 }
 
 fn parse(text: &str) -> Option<Note> {
@@ -356,10 +357,9 @@ mod tests {
             assert_eq!(place.note().unwrap(), Some(note));
         }
         let mut names = fs::read_dir(own.path()).unwrap();
-        assert!(
-            names
-                .all(|entry| [NAME, OTHER].contains(&entry.unwrap().file_name().to_str().unwrap()))
-        );
+        assert!(names.all(|entry| {
+            [NAME, "journal-state.new"].contains(&entry.unwrap().file_name().to_str().unwrap())
+        }));
         for damaged in ["half a", "12 3\nopening\n/a", "12\nopen\n/a"] {
             fs::write(own.path().join(NAME), damaged).unwrap();
             assert!(place.note().is_err(), "{damaged}");

@@ -7,29 +7,29 @@
 //! the directory of the journal: while it has one there, the server changes nothing of the key, so that the record stays the last word.
 
 use std::collections::{BTreeSet, HashSet};
-use std::fs::File;
-use std::io::Write;
+use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::super::directory_fd::open_beneath;
 use super::super::error::Error;
 use super::super::layout::OpenError;
 use super::super::random::random;
 use super::super::writer::Writer;
 use super::checkpoint::sync_files;
 use super::format::{Change, FrameBuilder, Head, Record};
-use super::place::{CLEAN, CONTROL, DirId, Note, Place, State};
+use super::place::{self, CLEAN, CONTROL, DirId, Note, Place, State};
 use super::replay::{Done, Moment, NAMED, Replay};
 use super::segment::{Frame, Log, Segment};
 
 /// The file of records whose keys could not be written: frames, one behind the other, as in a segment.
 const KEPT: &str = "kept";
-const NEW_KEPT: &str = "kept.new";
 
 /// A journal of which nothing counts any more.
 #[derive(Debug)]
@@ -274,28 +274,23 @@ impl<'a> Found<'a> {
             "changes are given up, at least so many: the keys changed behind them may be among theirs, and are listed in `keys` beside the journal's old files"
         );
         let name = format!("discarded-{}", writer.next_version(None)?.nanos());
-        let list = self.set_aside(&name);
-        let list = list.map_err(Error::errno_while("set the journal aside"))?;
         let keys = keys.iter().flat_map(|key| [key, "\n"]).collect::<String>();
-        File::from(list)
-            .write_all(keys.as_bytes())
-            .map_err(Error::failed("list the keys"))
+        self.set_aside(&self.place.at.join(name), &keys)
+            .map_err(Error::failed("set the journal aside"))
     }
 
-    /// Moves the files of the journal to a folder of this name; a file in it for the keys.
-    fn set_aside(&self, name: &str) -> Result<OwnedFd, Errno> {
-        rustix::fs::mkdirat(&self.dir, name, Mode::from(0o700))?;
-        let aside = open_beneath(&self.dir, name, OFlags::RDONLY, Mode::empty())?;
+    /// Moves the files of the journal to the folder `aside`, with a list of `keys`.
+    fn set_aside(&self, aside: &Path, keys: &str) -> std::io::Result<()> {
+        DirBuilder::new().mode(0o700).create(aside)?;
         let segments = Segment::all(&self.dir, OFlags::RDONLY)?;
         let segments = segments.iter().map(|segment| segment.index.to_string());
         for file in segments.chain([CONTROL.to_owned(), KEPT.to_owned()]) {
-            match rustix::fs::renameat(&self.dir, &file, &aside, &file) {
-                Ok(()) | Err(Errno::NOENT) => {}
-                Err(errno) => return Err(errno),
+            match fs::rename(self.place.at.join(&file), aside.join(&file)) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                moved => moved?,
             }
         }
-        let flags = OFlags::WRONLY | OFlags::CREATE;
-        open_beneath(&aside, "keys", flags, Mode::from(0o600))
+        fs::write(aside.join("keys"), keys)
     }
 
     /// Whether the journal was copied from another directory and written meanwhile: then its files need not belong together.
@@ -336,26 +331,12 @@ impl<'a> Found<'a> {
             frame.change(&change.key, change.base, change.result, small);
             frames.extend(frame.finish(Head::new(self.note.id, 0, n))?);
         }
-        self.write_kept(&frames)
-            .map_err(Error::failed("keep records of the journal"))?;
+        if !changes.is_empty() || !self.kept.is_empty() {
+            place::write(&self.place.at, KEPT, &frames)
+                .map_err(Error::failed("keep records of the journal"))?;
+        }
         let keys = changes.iter().map(|change| change.key.as_str().into());
         Ok(keys.collect())
-    }
-
-    fn write_kept(&self, frames: &[u8]) -> std::io::Result<()> {
-        if frames.is_empty() {
-            return match rustix::fs::unlinkat(&self.dir, KEPT, AtFlags::empty()) {
-                Ok(()) | Err(Errno::NOENT) => Ok(()),
-                Err(errno) => Err(errno.into()),
-            };
-        }
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
-        let mut file = File::from(open_beneath(&self.dir, NEW_KEPT, flags, Mode::from(0o600))?);
-        file.write_all(frames)?;
-        file.sync_all()?;
-        rustix::fs::renameat(&self.dir, NEW_KEPT, &self.dir, KEPT)?;
-        rustix::fs::fsync(&self.dir)?;
-        Ok(())
     }
 
     fn damaged(&self, what: &str) -> OpenError {

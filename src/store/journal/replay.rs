@@ -115,14 +115,21 @@ impl<'a> Replay<'a> {
         if !self.history.may_count(change) {
             return Ok(());
         }
-        let fate = self.fate(change, found);
+        let fate = match found {
+            Entry::Value(meta, _) => self.history.fate(change, Some(meta.version)),
+            Entry::Absent | Entry::Folder => self.history.fate(change, None),
+            Entry::Other => Fate::Foreign,
+        };
         let is_older = fate == Fate::Foreign && self.is_older(change, key.as_str())?;
         let is_made = match (fate, &change.small) {
             (Fate::Foreign, _) if !is_older => false,
             (Fate::Stays, Some(_)) => return Ok(()),
             (Fate::Compared, Some((_, value))) if self.holds(key, found, value)? => return Ok(()),
             (Fate::Stays | Fate::Compared, None) => {
-                self.remove_empty_folders(key);
+                // They may be left without their last key.
+                if self.writer.is_some() {
+                    self.dir.remove_empty_folders(key.folder(), "");
+                }
                 return Ok(());
             }
             _ => match self.writer {
@@ -147,7 +154,7 @@ impl<'a> Replay<'a> {
         }
         if change.result.is_none() {
             self.remove(key)?;
-            self.remove_empty_folders(key);
+            self.dir.remove_empty_folders(key.folder(), "");
             return Ok(true);
         }
         let is_clear = self.clear_the_way(writer, change)?;
@@ -177,16 +184,6 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// What is to be made of what was `found`.
-    fn fate(&self, change: &Change, found: Entry) -> Fate {
-        let version = match found {
-            Entry::Value(meta, _) => Some(meta.version),
-            Entry::Other => return Fate::Foreign,
-            Entry::Absent | Entry::Folder => None,
-        };
-        self.history.fate(change, version)
-    }
-
     /// Whether what stands at `path` and the log does not know stood there before the change.
     fn is_older(&self, change: &Change, path: &str) -> Result<bool, Error> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -209,13 +206,6 @@ impl<'a> Replay<'a> {
         };
         // What cannot be read is written anew.
         Ok(read::whole_blocking(opened).is_ok_and(|read| read.bytes == value))
-    }
-
-    /// A folder that is removed with its last key may be left without it.
-    fn remove_empty_folders(&self, key: &Key<'_>) {
-        if self.writer.is_some() {
-            self.dir.remove_empty_folders(key.folder(), "");
-        }
     }
 
     /// Sets aside what stood where the key of `change` or a folder of it belongs before that; false if something stands there that a hand

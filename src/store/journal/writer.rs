@@ -88,7 +88,7 @@ impl Journal {
             .map_err(|error| OpenError::io("create", &place.at, error))?;
         let Recovered { mut note, dir } = recovered.map_or_else(|| Recovered::begin(place), Ok)?;
         let dir = dir.map_or_else(|| place.lock(), Ok)?;
-        place.claim(&dir, note.id)?;
+        place.claim(note.id)?;
         let Some(size) = segment_size(place, &dir) else {
             writer.set_unjournaled("its file system is too small for one");
             return Ok(None);
@@ -154,7 +154,7 @@ impl Journal {
 
     /// Writes `frame`, which fits in the segment; the sequence number after that of its last record.
     fn write(&mut self, frame: FrameBuilder) -> Result<u64, Error> {
-        let end = self.next + u64::from(frame.records());
+        let end = self.next + u64::from(frame.records);
         let frame = frame.finish(self.head(self.generation))?;
         let Some(segment) = self.segment.clone() else {
             return Err(Error::new("write the journal", Errno::IO));
@@ -180,13 +180,10 @@ impl Journal {
     }
 
     fn hear(&mut self, (segment, synced): Report) -> Result<(), Error> {
-        let is_last = self
-            .segment
-            .as_ref()
-            .is_some_and(|last| Arc::ptr_eq(last, &segment));
+        let last = self.segment.as_ref().map(Arc::as_ptr);
         match synced {
             Ok(end) => self.synced = end,
-            Err(errno) if is_last => {
+            Err(errno) if last == Some(Arc::as_ptr(&segment)) => {
                 self.next = self.synced;
                 return Err(Error::new("sync the journal", errno));
             }

@@ -25,7 +25,6 @@ use super::super::value_file::ValueFile;
 use super::super::writer::{Durability, Writer};
 use super::change::{Change, Made, Plan};
 use super::pipeline::{Files, plan, survive};
-use crate::metrics::StoreCounters;
 
 /// After this many creates in a row, the committer skips the stat and tries to link first. A wrong guess costs about five
 /// stats, so it must be right most of the time.
@@ -59,10 +58,6 @@ impl Committer {
             creates: Cell::new(0),
             allowance: Allowance::default(),
         }
-    }
-
-    pub(super) fn counters(&self) -> &StoreCounters {
-        self.writer.counters()
     }
 
     fn dir(&self) -> &Dir {
@@ -122,12 +117,6 @@ impl Committer {
             folder: Some(folder),
             value,
         })
-    }
-
-    /// Has space for a small value, which is yet to be written.
-    fn take_space(&self, len: u64) -> Result<(), Error> {
-        let (space, root) = (self.writer.space(), self.dir().root());
-        self.allowance.take(space, root, len)
     }
 
     /// Makes `change`, whose file is staged, in place of what was `found`; false where another program has changed that.
@@ -257,8 +246,10 @@ impl Files for Committer {
             return Ok(None);
         };
         let len = value.len();
+        // Its file is yet to be written.
         if let NewValue::Memory(..) = value {
-            self.take_space(len)?;
+            let (space, root) = (self.writer.space(), self.dir().root());
+            self.allowance.take(space, root, len)?;
         }
         let version = value.version_after(&self.writer, base.map(|meta| meta.version))?;
         Ok(Some(Meta { len, version }))

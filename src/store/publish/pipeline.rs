@@ -226,7 +226,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         if taken == 0 {
             return 0;
         }
-        if !frame.is_empty() {
+        if frame.records > 0 {
             self.make_ready_for(&frame).await;
             match self.log.append(frame) {
                 Ok((first, end)) => (group.first, group.end) = (first, Some(end)),
