@@ -1,54 +1,58 @@
 //! The protocol: from a request to a response. Opens no file, starts no thread, holds no socket.
 //!
-//! - `request`: from bytes and headers to an operation, or a rejection.
-//! - `semantics`: the rules of HTTP that are pure functions.
-//! - `service`: one door for every request; what performs it.
-//! - `response`: from an outcome to status, headers and body.
-//! - `client`: who is at the other end; `guard`: who that is, and what they may do.
-//! - `exchange`: the state of a connection, and the record of the request under way.
-//! - `watch`, `ui` and `admin`: changes as they come, the page for browsers, the server's own pages.
+//! One folder for each thing that a user asks for has its fields, what is asked, what is done and what is answered: `values`, `uploads`,
+//! `forms`, `listing`, `watch`, and `admin`, the server's own pages. `ui` is the page for browsers.
+//!
+//! - `service`: the way of every request; `head` and `body`: what comes; `auth`: who asks, and what they may do.
+//! - `response`: from an outcome to status, headers and body; `refusal`: why not.
+//! - `client`: who is at the other end; `exchange`: the state of a connection, and the record of the request under way.
 
 mod admin;
+mod auth;
+mod body;
 mod client;
 mod exchange;
+mod forms;
 #[cfg(any(test, fuzzing))]
 #[path = "../../tests/checks/mod.rs"]
 pub mod fuzz;
-mod guard;
-mod request;
+mod head;
+mod listing;
+mod refusal;
 mod response;
-mod semantics;
 mod service;
 mod service_config;
 mod ui;
+mod uploads;
+mod values;
 mod watch;
 
 pub use crate::store::{BodySource, Piped};
 pub use admin::Admin;
+pub use auth::proven::{ClientCertificate, Proven};
+pub use auth::proving::{Arrived, Proving};
+pub use body::file::Region;
+pub use body::hole::is_hole;
+pub use body::request::Frames;
+pub use body::response::{Body, Piece};
+pub use body::stream::{Stream, StreamBody};
 pub use client::{Client, Peer};
 pub use exchange::connection_state::{ConnectionState, Phase};
 pub use exchange::panics::{Panicked, caught};
-pub use exchange::proven::{ClientCertificate, Proven};
-pub use request::body::Frames;
-pub use request::forwarded::TrustedProxies;
-pub use request::framing::Framing;
-pub use request::head::{FramingError, MAX_HEAD};
-pub use request::hosts::{BadName, Hosts};
-pub use request::origins::{BadOrigin, Origins};
-pub use request::path::key_of_path;
-pub use request::stream::{Stream, StreamBody};
-pub use response::body::{Body, Piece};
-pub use response::file_body::Region;
+pub use head::forwarded::TrustedProxies;
+pub use head::framing::Framing;
+pub use head::hosts::{BadName, Hosts};
+pub use head::origins::{BadOrigin, Origins};
+pub use head::path::key_of_path;
+pub use head::raw::{FramingError, MAX_HEAD};
 pub use response::go_on;
 pub use response::head_encoder::closes;
-pub use response::hole::is_hole;
-pub use response::interim::CONTINUE;
-pub use semantics::cache_control::{BadCacheControl, DEFAULT as CACHE_CONTROL, cache_control};
-pub use semantics::media::is_guessed_text;
-pub use semantics::{conditional, range};
 pub use service::builder::ServiceBuilder;
 pub use service::execute::{Task, Work};
-pub use service::proving::{Arrived, Proving};
 pub use service::{Answer, Service};
 pub use service_config::{AllowLists, Routes, ServiceConfig, UploadLimits};
+pub use uploads::interim::CONTINUE;
+pub use values::cache_control::{BadCacheControl, DEFAULT as CACHE_CONTROL, cache_control};
+pub use values::media::is_guessed_text;
+pub use values::{conditional, range};
 pub use watch::{Session, Upgraded};

@@ -2,27 +2,12 @@
 //!
 //! What the C server answered and the honest answer stand side by side here, wherever they differ.
 
-pub(super) mod audited;
-pub(super) mod body;
-mod clock;
-pub(super) mod content;
-mod cross_origin;
-pub(super) mod encoded;
-pub(super) mod file_body;
-mod form;
-pub(super) mod head_encoder;
-pub(super) mod hole;
-pub(super) mod interim;
-pub(super) mod outcome;
-mod pages;
-pub(super) mod plain;
-mod privacy;
-mod refusal;
-pub(super) mod remote_part;
-pub(super) mod representation;
-mod uploads;
-mod value;
-mod watching;
+pub mod clock;
+pub mod cross_origin;
+pub mod head_encoder;
+pub mod outcome;
+pub mod plain;
+pub mod privacy;
 
 use hyper::body::Body as _;
 use hyper::header::{
@@ -31,22 +16,27 @@ use hyper::header::{
 use hyper::{Response, StatusCode};
 
 use crate::http::admin;
-use crate::http::request::head::FramingError;
-use crate::http::request::operation::ResponseContext;
-use crate::http::request::rejection::Rejection;
-use crate::http::request::watch_request::BadWatchRequest;
-use crate::http::response::body::Body;
+use crate::http::body::response::Body;
+use crate::http::forms;
+use crate::http::head::raw::FramingError;
+use crate::http::refusal;
+use crate::http::refusal::rejection::Rejection;
 use crate::http::response::outcome::{FormStored, Outcome};
 use crate::http::response::plain::{close, empty, plain, problem, problem_with, with};
-use crate::http::response::representation::NAME;
-use crate::http::response::value::Sent;
-use crate::http::semantics::stored_fields::BadField;
+use crate::http::service::operation::ResponseContext;
 use crate::http::service_config::ServiceConfig;
 use crate::http::ui;
+use crate::http::uploads;
+use crate::http::values;
+use crate::http::values::representation::NAME;
+use crate::http::values::response::Sent;
+use crate::http::values::stored_fields::BadField;
+use crate::http::watch;
+use crate::http::watch::request::BadWatchRequest;
 use crate::store;
 
 /// The answer to a request.
-pub(super) fn render(
+pub fn render(
     outcome: Outcome,
     context: &ResponseContext,
     config: &ServiceConfig,
@@ -70,7 +60,7 @@ pub(super) fn render(
     response
 }
 
-/// What tells a client over HTTP/2 that it may send its body; over HTTP/1 it is [`interim::CONTINUE`].
+/// What tells a client over HTTP/2 that it may send its body; over HTTP/1 it is [`uploads::interim::CONTINUE`].
 pub fn go_on() -> Response<()> {
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::CONTINUE;
@@ -85,19 +75,19 @@ fn has_length(status: StatusCode) -> bool {
 /// The response to `outcome`, without what every response has.
 fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) -> Response<Body> {
     match outcome {
-        Outcome::Value(sending) => value(value::sent(sending)),
-        Outcome::Remote(sending) => value(value::sent_remotely(*sending)),
+        Outcome::Value(sending) => value(values::response::sent(sending)),
+        Outcome::Remote(sending) => value(values::response::sent_remotely(*sending)),
         Outcome::Page(page) => own_page(page),
         Outcome::Stored(published) | Outcome::Completed(_, published) => {
             with(empty(StatusCode::OK), |headers| {
-                value::describe_published(headers, published);
+                values::response::describe_published(headers, published);
             })
         }
         Outcome::Discarded | Outcome::Deleted => empty(StatusCode::OK),
         Outcome::NoValue => problem(StatusCode::NOT_FOUND, "no-such-key", "no such key", context),
         Outcome::Listed { text, format, next } => {
             with(plain(StatusCode::OK, Body::bytes(text)), |headers| {
-                pages::describe_listing(headers, format, next, config);
+                admin::response::describe_listing(headers, format, next, config);
             })
         }
         Outcome::Home {
@@ -106,28 +96,28 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
             is_known,
         } => page(document, next, is_known),
         Outcome::Moved { to } => with(empty(StatusCode::FOUND), |headers| {
-            pages::describe_move(headers, to);
+            admin::response::describe_move(headers, to);
         }),
         Outcome::Elsewhere { to } => elsewhere(to),
         Outcome::FormStored(stored) => form_stored(&stored),
         Outcome::FormHalted(halted) => {
-            let (why, context) = form::halted(*halted, context);
+            let (why, context) = forms::response::halted(*halted, context);
             respond(why, &context, config)
         }
         Outcome::Options { preflight, of } => with(empty(StatusCode::NO_CONTENT), |headers| {
-            refusal::describe_options(headers, preflight, of, context, config);
+            refusal::table::describe_options(headers, preflight, of, context, config);
         }),
         Outcome::Nothing | Outcome::Cancelled(_) => empty(StatusCode::NO_CONTENT),
         Outcome::UploadCreated => empty(StatusCode::CREATED),
         Outcome::Upload(outcome, state) => with(respond(*outcome, context, config), |headers| {
-            uploads::describe(headers, state, config);
+            uploads::response::describe(headers, state, config);
         }),
         Outcome::Subscribed(events) => {
             let response = plain(StatusCode::OK, Body::endless(events));
-            with(response, watching::announce_events)
+            with(response, watch::response::announce_events)
         }
         Outcome::Upgraded(accept) => with(empty(StatusCode::SWITCHING_PROTOCOLS), |headers| {
-            watching::accept_websocket(headers, accept);
+            watch::response::accept_websocket(headers, accept);
         }),
         Outcome::Refused(why) => refused(&why, context, config),
         Outcome::Failed(error) => failed(&error, context, config),
@@ -156,7 +146,7 @@ fn own_page(page: admin::PageText) -> Response<Body> {
     };
     let response = plain(status, Body::bytes(page.body));
     with(response, |headers| {
-        pages::describe_own(headers, page.media_type);
+        admin::response::describe_own(headers, page.media_type);
     })
 }
 
@@ -167,15 +157,15 @@ fn page(document: ui::Document, next: Option<String>, is_known: bool) -> Respons
         plain(StatusCode::OK, Body::bytes(document.html))
     };
     with(response, |headers| {
-        pages::describe_page(headers, &document.etag, document.is_gzip, next);
+        admin::response::describe_page(headers, &document.etag, document.is_gzip, next);
     })
 }
 
 /// The value is where the store has it.
 fn elsewhere(to: String) -> Response<Body> {
-    let body = Body::bytes(pages::ELSEWHERE);
+    let body = Body::bytes(admin::response::ELSEWHERE);
     with(plain(StatusCode::TEMPORARY_REDIRECT, body), |headers| {
-        pages::describe_elsewhere(headers, to);
+        admin::response::describe_elsewhere(headers, to);
     })
 }
 
@@ -184,11 +174,14 @@ fn form_stored(stored: &FormStored) -> Response<Body> {
     if stored.wants_page {
         let response = empty(StatusCode::SEE_OTHER);
         return with(response, |headers| {
-            form::lead_to_folder(headers, &stored.folder);
+            forms::response::lead_to_folder(headers, &stored.folder);
         });
     }
-    let response = plain(StatusCode::OK, Body::bytes(form::json(&stored.files)));
-    with(response, form::describe_json)
+    let response = plain(
+        StatusCode::OK,
+        Body::bytes(forms::response::json(&stored.files)),
+    );
+    with(response, forms::response::describe_json)
 }
 
 fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -> Response<Body> {
@@ -205,7 +198,7 @@ fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -
         Rejection::BadKey(_) | Rejection::BadEscape => (S::BAD_REQUEST, "bad-key"),
         Rejection::BadHost => (S::BAD_REQUEST, "bad-host"),
         Rejection::WrongHost(_) => (S::MISDIRECTED_REQUEST, "wrong-host"),
-        Rejection::CrossSite(_) => (S::FORBIDDEN, refusal::CROSS_SITE),
+        Rejection::CrossSite(_) => (S::FORBIDDEN, refusal::table::CROSS_SITE),
         Rejection::BadTarget => (S::BAD_REQUEST, "bad-target"),
         Rejection::CutOff => (S::BAD_REQUEST, "body-cut-off"),
         Rejection::OtherStore(_) => (S::NOT_IMPLEMENTED, "other-store"),
@@ -235,12 +228,14 @@ fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -
         Rejection::Method if config.compat => (S::NOT_FOUND, "method"),
         Rejection::Method | Rejection::PageMethod(_) => (S::METHOD_NOT_ALLOWED, "method"),
         Rejection::ReadOnly => (S::FORBIDDEN, "read-only"),
-        Rejection::Unauthenticated { .. } => (S::UNAUTHORIZED, refusal::UNAUTHENTICATED),
+        Rejection::Unauthenticated { .. } => (S::UNAUTHORIZED, refusal::table::UNAUTHENTICATED),
         Rejection::SignedOut => (S::UNAUTHORIZED, "signed-out"),
-        Rejection::NotAllowed(_) => (S::FORBIDDEN, refusal::NOT_ALLOWED),
-        Rejection::CertificateEnded => (S::FORBIDDEN, refusal::CERTIFICATE_ENDED),
-        Rejection::BadLink(_) => (S::FORBIDDEN, refusal::BAD_LINK),
-        Rejection::TooManyFailures { .. } => (S::TOO_MANY_REQUESTS, refusal::TOO_MANY_FAILURES),
+        Rejection::NotAllowed(_) => (S::FORBIDDEN, refusal::table::NOT_ALLOWED),
+        Rejection::CertificateEnded => (S::FORBIDDEN, refusal::table::CERTIFICATE_ENDED),
+        Rejection::BadLink(_) => (S::FORBIDDEN, refusal::table::BAD_LINK),
+        Rejection::TooManyFailures { .. } => {
+            (S::TOO_MANY_REQUESTS, refusal::table::TOO_MANY_FAILURES)
+        }
         Rejection::ChecksBusy => (S::SERVICE_UNAVAILABLE, "checks-busy"),
         Rejection::BadQuery(_)
         | Rejection::BadWatchRequest(BadWatchRequest::Prefix | BadWatchRequest::Since) => {
@@ -253,14 +248,14 @@ fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -
             (S::UPGRADE_REQUIRED, "websocket-version")
         }
         Rejection::BadWatchRequest(BadWatchRequest::ForeignOrigin(_)) => {
-            (S::FORBIDDEN, refusal::FOREIGN_ORIGIN)
+            (S::FORBIDDEN, refusal::table::FOREIGN_ORIGIN)
         }
         Rejection::TooLarge { .. } => (S::PAYLOAD_TOO_LARGE, "too-large"),
         Rejection::NoSuchUpload => (S::NOT_FOUND, "no-such-upload"),
         Rejection::NotPartialUpload => (S::UNSUPPORTED_MEDIA_TYPE, "not-partial-upload"),
         Rejection::UploadField(_) => (S::BAD_REQUEST, "bad-upload-field"),
-        Rejection::MismatchingOffset { .. } => (S::CONFLICT, refusal::MISMATCHING_OFFSET),
-        Rejection::InconsistentLength => (S::BAD_REQUEST, refusal::INCONSISTENT_LENGTH),
+        Rejection::MismatchingOffset { .. } => (S::CONFLICT, refusal::table::MISMATCHING_OFFSET),
+        Rejection::InconsistentLength => (S::BAD_REQUEST, refusal::table::INCONSISTENT_LENGTH),
         Rejection::UploadComplete => (S::CONFLICT, "upload-complete"),
         Rejection::UploadTaken => (S::CONFLICT, "upload-taken"),
     };
@@ -271,10 +266,10 @@ fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -
     let mut response = if context.of_store && is_of_store && !context.problem {
         plain::store_error(status, why)
     } else {
-        problem_with(status, name, why, refusal::offsets(why), context)
+        problem_with(status, name, why, refusal::table::offsets(why), context)
     };
-    refusal::explain(response.headers_mut(), why, config);
-    if refusal::ends_connection(why) {
+    refusal::table::explain(response.headers_mut(), why, config);
+    if refusal::table::ends_connection(why) {
         close(&mut response);
     }
     response

@@ -3,22 +3,12 @@
 //! Every request comes through [`Service::call`], whatever brings it. What takes no work (a rejection, a value in the
 //! cache) is answered at once; everything else is performed in a future. Decides no status and reads no header.
 
-mod asker;
-pub(super) mod builder;
-pub(super) mod execute;
-mod form;
-mod get;
-mod handler;
-mod list;
-mod notes;
-mod part;
-pub(super) mod proving;
-mod put;
-mod remote;
-mod rights;
-mod subscribe;
-mod uploads;
-mod value_upload;
+pub mod builder;
+pub mod execute;
+pub mod handler;
+pub mod notes;
+pub mod operation;
+pub mod understand;
 
 use std::rc::Rc;
 
@@ -28,24 +18,24 @@ use hyper::http::response;
 use hyper::{Method, Request, Response};
 
 use crate::failpoint;
+use crate::http::auth::proving::{Arrived, Check, Proving};
+use crate::http::body::request::Frames;
+use crate::http::body::response::Body;
 use crate::http::client::Client;
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::exchange::panics::{RequestInfo, caught};
 use crate::http::exchange::record::RequestRecord;
-use crate::http::request::body::Frames;
-use crate::http::request::head::{FramingError, accept_fields};
-use crate::http::request::operation::{Intent, Operation, ResponseContext};
-use crate::http::request::rejection::Rejection;
-use crate::http::request::understand::understand;
-use crate::http::request::watch_request::WatchRequest;
-use crate::http::response::body::Body;
+use crate::http::head::accept::prefers_problem;
+use crate::http::head::raw::{FramingError, accept_fields};
+use crate::http::refusal::rejection::Rejection;
 use crate::http::response::head_encoder::Encoder;
 use crate::http::response::outcome::Outcome;
-use crate::http::semantics::accept::prefers_problem;
 use crate::http::service::execute::{RequestContext, Task, Work};
 use crate::http::service::handler::{Handler, seal};
-use crate::http::service::proving::{Arrived, Check, Proving};
-use crate::http::service::subscribe::{NO_WATCH, subscribe};
+use crate::http::service::operation::{Intent, Operation, ResponseContext};
+use crate::http::service::understand::understand;
+use crate::http::watch::request::WatchRequest;
+use crate::http::watch::subscribe::{NO_WATCH, subscribe};
 use crate::http::watch::{Asked, Permission, Subscribers, Subscription, Upgraded};
 
 /// The service of one reactor.

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use hyper::header::HeaderValue;
 
-use crate::http::request::forwarded::TrustedProxies;
-use crate::http::request::hosts::Hosts;
-use crate::http::request::origins::Origins;
+use crate::http::head::forwarded::TrustedProxies;
+use crate::http::head::hosts::Hosts;
+use crate::http::head::origins::Origins;
 
 /// How requests are answered.
 #[derive(Clone, Debug)]
@@ -76,17 +76,17 @@ pub enum Routes {
 
 impl ServiceConfig {
     /// Whether a log may have a line for a request.
-    pub(in crate::http) fn logs_requests(&self) -> bool {
+    pub fn logs_requests(&self) -> bool {
         self.access_log || self.audit_log
     }
 
     /// Whether uploads can be resumed: not as the C server answered, and not where nothing is stored.
-    pub(in crate::http) fn resumes(&self) -> bool {
+    pub fn resumes(&self) -> bool {
         !(self.compat || self.discard || self.read_only)
     }
 
     /// Whether clients are told so: the fields have a meaning also where the store can keep nothing, and are refused.
-    pub(in crate::http) fn announces_uploads(&self) -> bool {
+    pub fn announces_uploads(&self) -> bool {
         self.resumes() && self.store_resumes
     }
 }

@@ -18,32 +18,28 @@ use hyper::header::{
     REFERRER_POLICY, VARY,
 };
 
-use crate::http::semantics::conditional::{Current, PreconditionFailed, Preconditions, Verdict};
-use crate::http::semantics::listing::{ListFormat, Listed, Place};
+use crate::http::listing::query::{ListFormat, Listed, Place};
+use crate::http::values::conditional::{Current, PreconditionFailed, Preconditions, Verdict};
 use crate::store::Listing;
 
-pub(super) use failure::{FAILURE_POLICY, FailedForm, Failure};
-pub(super) use frame::Document;
+pub use failure::{FAILURE_POLICY, FailedForm, Failure};
+pub use frame::Document;
 use frame::FRAME;
-pub(super) use index::index;
-pub(super) use rights::PageRights;
+pub use index::index;
+pub use rights::PageRights;
 
 /// Whether the client prefers the page to the listing: browsers do, other clients only if their Accept says so.
-pub(super) fn is_preferred(headers: &HeaderMap) -> bool {
+pub fn is_preferred(headers: &HeaderMap) -> bool {
     ListFormat::preferred(headers, ListFormat::Json) == ListFormat::Html
 }
 
 /// The page that shows `listing`, of `place`, to a client with these rights.
-pub(super) fn document<V: Listed>(
-    place: &Place,
-    listing: &Listing<V>,
-    rights: &PageRights,
-) -> Document {
+pub fn document<V: Listed>(place: &Place, listing: &Listing<V>, rights: &PageRights) -> Document {
     FRAME.fill(&folder::slots(place, listing, rights))
 }
 
 /// Whether the client has the page of this entity tag already. It has no date, so preconditions that go by one say nothing.
-pub(super) fn is_known(
+pub fn is_known(
     preconditions: Option<&Preconditions>,
     etag: &str,
 ) -> Result<bool, PreconditionFailed> {
@@ -61,7 +57,7 @@ pub(super) fn is_known(
 }
 
 /// The headers of an answer with the page of this entity tag, and of one that says that it is known.
-pub(super) fn headers(etag: &str) -> [(HeaderName, HeaderValue); 7] {
+pub fn headers(etag: &str) -> [(HeaderName, HeaderValue); 7] {
     let text = |text: &str| HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""));
     let fixed = HeaderValue::from_static;
     [

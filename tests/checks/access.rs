@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use form_urlencoded::Serializer;
 
 use crate::access::{Right, parse};
-use crate::http::request::credentials::{Claim, claim};
-use crate::http::request::signed_link::{SignedLink, signed_link};
+use crate::http::auth::credentials::{Claim, claim};
+use crate::http::auth::signed_link::{SignedLink, signed_link};
 
 /// A file that is refused is told with its line; of one that counts, each right has a rule, and each rule gives its rights.
 pub fn access_file(data: &[u8]) {

@@ -5,9 +5,9 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 
-use crate::http::request::form::{Form, Frames};
-use crate::http::request::rejection::Rejection;
-use crate::http::semantics::form_data::{Disposition, FormState, Role};
+use crate::http::forms::parts::{Disposition, FormState, Role};
+use crate::http::forms::request::{Form, Frames};
+use crate::http::refusal::rejection::Rejection;
 
 /// A body in pieces of one size.
 struct Pieces<'a>(std::slice::Chunks<'a, u8>);

@@ -20,11 +20,11 @@ use hyper::header::{
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::http::request::path::{self, Segments};
-use crate::http::semantics::conditional::{Current, Preconditions, if_range};
-use crate::http::semantics::digest_fields::{Algorithm, CONTENT_DIGEST, Expected, REPR_DIGEST};
-use crate::http::semantics::listing::{ListFormat, Place, Query};
-use crate::http::semantics::range::{MAX_PARTS, Ranges, ranges};
+use crate::http::head::path::{self, Segments};
+use crate::http::listing::query::{ListFormat, Place, Query};
+use crate::http::values::conditional::{Current, Preconditions, if_range};
+use crate::http::values::digest_fields::{Algorithm, CONTENT_DIGEST, Expected, REPR_DIGEST};
+use crate::http::values::range::{MAX_PARTS, Ranges, ranges};
 use crate::store::{Key, Listing};
 
 pub use access::{access_file, authorization, link};

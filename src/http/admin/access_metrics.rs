@@ -14,7 +14,7 @@ use crate::metrics::AuthResult;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct AccessMetrics(pub(super) Arc<Access>);
+pub struct AccessMetrics(pub Arc<Access>);
 
 impl Collector for AccessMetrics {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result {

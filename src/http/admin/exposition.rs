@@ -19,10 +19,10 @@ use crate::store::Store;
 
 /// All metrics.
 #[derive(Debug)]
-pub(super) struct Exposition(Registry);
+pub struct Exposition(Registry);
 
 impl Exposition {
-    pub(super) fn new(
+    pub fn new(
         reactors: Vec<Arc<ReactorCounters>>,
         store: Arc<Store>,
         access: Option<Arc<Access>>,
@@ -39,7 +39,7 @@ impl Exposition {
     }
 
     /// As `OpenMetrics` text.
-    pub(super) fn render(&self) -> String {
+    pub fn render(&self) -> String {
         let mut open = String::new();
         // Writing to memory does not fail.
         let _ = text::encode(&mut open, &self.0);

@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Whether the server is ready, or why not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Readiness {
+pub enum Readiness {
     #[error("ready")]
     Ready,
     #[error("ready, but without a journal, as {0}: each write is synced by itself")]
@@ -45,7 +45,7 @@ pub(super) enum Readiness {
 
 /// Where the server is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub enum Phase {
     Starting,
     Serving,
     Draining,
@@ -53,14 +53,14 @@ pub(super) enum Phase {
 
 /// The phase, as all threads see it.
 #[derive(Debug, Default)]
-pub(super) struct Lifecycle(AtomicU8);
+pub struct Lifecycle(AtomicU8);
 
 impl Lifecycle {
-    pub(super) fn enter(&self, phase: Phase) {
+    pub fn enter(&self, phase: Phase) {
         self.0.fetch_max(phase as u8, Ordering::Release);
     }
 
-    pub(super) fn phase(&self) -> Phase {
+    pub fn phase(&self) -> Phase {
         match self.0.load(Ordering::Acquire) {
             0 => Phase::Starting,
             1 => Phase::Serving,
@@ -70,7 +70,7 @@ impl Lifecycle {
 }
 
 /// Asks the disk.
-pub(super) struct Probe {
+pub struct Probe {
     store: Arc<Store>,
     state: Mutex<State>,
     answer: Arc<LastAnswer>,
@@ -78,23 +78,23 @@ pub(super) struct Probe {
 
 /// What the last answer said, for a scrape.
 #[derive(Debug, Default)]
-pub(super) struct LastAnswer {
+pub struct LastAnswer {
     is_ready: AtomicBool,
     /// Bytes free for values; [`u64::MAX`] where nobody knows.
     free: AtomicU64,
 }
 
 impl LastAnswer {
-    pub(super) fn is_ready(&self) -> bool {
+    pub fn is_ready(&self) -> bool {
         self.is_ready.load(Ordering::Relaxed)
     }
 
-    pub(super) fn free(&self) -> Option<u64> {
+    pub fn free(&self) -> Option<u64> {
         Some(self.free.load(Ordering::Relaxed)).filter(|&free| free != u64::MAX)
     }
 
     /// The server is `readiness`, whatever its disk has free.
-    pub(super) fn note(&self, readiness: &Readiness) {
+    pub fn note(&self, readiness: &Readiness) {
         self.is_ready.store(readiness.is_ready(), Ordering::Relaxed);
     }
 }
@@ -107,7 +107,7 @@ struct State {
 }
 
 impl Probe {
-    pub(super) fn new(store: Arc<Store>, answer: Arc<LastAnswer>) -> Self {
+    pub fn new(store: Arc<Store>, answer: Arc<LastAnswer>) -> Self {
         Self {
             store,
             state: Mutex::default(),
@@ -116,7 +116,7 @@ impl Probe {
     }
 
     /// Whether the directory is where it was opened, and, of a server that writes, takes values.
-    pub(super) async fn readiness(&self) -> Readiness {
+    pub async fn readiness(&self) -> Readiness {
         let mut state = self.state.lock().await;
         if let Some((at, known)) = &state.last
             && at.elapsed() < FRESH
@@ -139,7 +139,7 @@ impl Probe {
     }
 
     /// The same for a scrape, which asks no S3 store: its requests cost, and it counts them.
-    pub(super) async fn for_scrape(&self) -> Readiness {
+    pub async fn for_scrape(&self) -> Readiness {
         match &*self.store {
             Store::Directory(_) => self.readiness().await,
             Store::S3(_) => {
@@ -168,7 +168,7 @@ impl Probe {
 }
 
 impl Readiness {
-    pub(super) fn is_ready(&self) -> bool {
+    pub fn is_ready(&self) -> bool {
         matches!(
             self,
             Self::Ready | Self::Unjournaled(_) | Self::Low { .. } | Self::Full(_)

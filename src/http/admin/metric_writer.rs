@@ -9,10 +9,10 @@ use prometheus_client::registry::Unit;
 use crate::metrics::Histogram;
 
 /// Writes metrics one after the other.
-pub(super) struct MetricWriter<'a>(pub(super) DescriptorEncoder<'a>);
+pub struct MetricWriter<'a>(pub DescriptorEncoder<'a>);
 
 impl MetricWriter<'_> {
-    pub(super) fn metric(
+    pub fn metric(
         &mut self,
         name: &str,
         unit: Option<&Unit>,
@@ -23,25 +23,19 @@ impl MetricWriter<'_> {
         encode(&mut self.0.encode_descriptor(name, help, unit, kind)?)
     }
 
-    pub(super) fn counter(&mut self, name: &str, help: &str, value: u64) -> Result {
+    pub fn counter(&mut self, name: &str, help: &str, value: u64) -> Result {
         self.metric(name, None, help, MetricType::Counter, |metric| {
             encode_counter(metric, value)
         })
     }
 
-    pub(super) fn gauge(
-        &mut self,
-        name: &str,
-        unit: Option<&Unit>,
-        help: &str,
-        value: u64,
-    ) -> Result {
+    pub fn gauge(&mut self, name: &str, unit: Option<&Unit>, help: &str, value: u64) -> Result {
         self.metric(name, unit, help, MetricType::Gauge, |metric| {
             metric.encode_gauge(&value)
         })
     }
 
-    pub(super) fn histogram(
+    pub fn histogram(
         &mut self,
         name: &str,
         unit: Option<&Unit>,
@@ -54,11 +48,11 @@ impl MetricWriter<'_> {
     }
 }
 
-pub(super) fn encode_counter(metric: &mut MetricEncoder<'_>, value: u64) -> Result {
+pub fn encode_counter(metric: &mut MetricEncoder<'_>, value: u64) -> Result {
     metric.encode_counter::<[(&str, &str); 0], u64, u64>(&value, None)
 }
 
-pub(super) fn encode_histogram(metric: &mut MetricEncoder<'_>, histogram: &Histogram) -> Result {
+pub fn encode_histogram(metric: &mut MetricEncoder<'_>, histogram: &Histogram) -> Result {
     let (buckets, sum) = histogram.read();
     let count = buckets.iter().map(|(_, count)| count).sum();
     metric.encode_histogram::<[(&str, &str); 0]>(sum, count, &buckets, None)

@@ -6,16 +6,16 @@
 use std::fmt::Write as _;
 
 use crate::http::admin::exposition::Exposition;
-use crate::http::request::page::MetricsFormat;
+use crate::http::admin::page::MetricsFormat;
 
-pub(super) fn media_type(format: MetricsFormat) -> &'static str {
+pub fn media_type(format: MetricsFormat) -> &'static str {
     match format {
         MetricsFormat::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
         MetricsFormat::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
     }
 }
 
-pub(super) fn render(format: MetricsFormat, exposition: &Exposition) -> String {
+pub fn render(format: MetricsFormat, exposition: &Exposition) -> String {
     let open = exposition.render();
     match format {
         MetricsFormat::Prometheus => prometheus(&open),

@@ -7,8 +7,10 @@ mod exposition;
 mod health;
 mod metric_writer;
 mod metrics_text;
+pub mod page;
 mod process_metrics;
 mod reactor_metrics;
+pub mod response;
 mod s3_metrics;
 mod store_metrics;
 
@@ -18,7 +20,7 @@ use std::sync::atomic::Ordering;
 use crate::access::Access;
 use crate::http::admin::exposition::Exposition;
 use crate::http::admin::health::{LastAnswer, Lifecycle, Phase, Probe, Readiness};
-use crate::http::request::page::{MetricsFormat, Page};
+use crate::http::admin::page::{MetricsFormat, Page};
 use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters};
 use crate::store::Store;
 
@@ -65,7 +67,7 @@ impl Admin {
     }
 
     /// What `page` says, in the format that the client prefers.
-    pub(super) async fn answer(&self, page: Page, format: MetricsFormat) -> PageText {
+    pub async fn answer(&self, page: Page, format: MetricsFormat) -> PageText {
         match page {
             Page::Index => PageText::line(INDEX),
             Page::Health => PageText::line("alive"),
@@ -105,11 +107,11 @@ impl Admin {
 
 /// What a page says at this moment.
 #[derive(Debug)]
-pub(super) struct PageText {
+pub struct PageText {
     /// False when it says that the server is not ready.
-    pub(super) is_good: bool,
-    pub(super) media_type: &'static str,
-    pub(super) body: String,
+    pub is_good: bool,
+    pub media_type: &'static str,
+    pub body: String,
 }
 
 impl PageText {

@@ -14,14 +14,14 @@ use crate::http::admin::metric_writer::MetricWriter;
 use crate::metrics::{CERTIFICATE_END, LAST_RELOAD_FAILED, LOG_LINES_LOST, process};
 
 #[derive(Debug)]
-pub(super) struct ProcessMetrics {
+pub struct ProcessMetrics {
     started: f64,
     answer: Arc<LastAnswer>,
 }
 
 impl ProcessMetrics {
     /// To be made once, when the process starts.
-    pub(super) fn new(answer: Arc<LastAnswer>) -> Self {
+    pub fn new(answer: Arc<LastAnswer>) -> Self {
         Self {
             started: process::started(),
             answer,

@@ -16,7 +16,7 @@ use crate::metrics::{
 };
 
 #[derive(Debug)]
-pub(super) struct ReactorMetrics(pub(super) Vec<Arc<ReactorCounters>>);
+pub struct ReactorMetrics(pub Vec<Arc<ReactorCounters>>);
 
 impl Collector for ReactorMetrics {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result {

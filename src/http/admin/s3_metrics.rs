@@ -9,7 +9,7 @@ use crate::http::admin::metric_writer::{MetricWriter, encode_counter, encode_his
 use crate::metrics::{S3Counters, STATUSES, StoreOperation};
 use crate::store::s3::S3;
 
-pub(super) fn encode(to: &mut MetricWriter<'_>, s3: &S3) -> Result {
+pub fn encode(to: &mut MetricWriter<'_>, s3: &S3) -> Result {
     encode_requests(to, s3)?;
     to.metric(
         "data_server_store_time_to_head",

@@ -13,7 +13,7 @@ use crate::metrics::StoreCounters;
 use crate::store::{BlockingPool, Directory, Store};
 
 #[derive(Debug)]
-pub(super) struct StoreMetrics(pub(super) Arc<Store>);
+pub struct StoreMetrics(pub Arc<Store>);
 
 impl Collector for StoreMetrics {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result {

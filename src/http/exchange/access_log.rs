@@ -8,29 +8,29 @@ use hyper::{Method, Version};
 
 use crate::http::client::Client;
 use crate::http::exchange::audit_log::{Asked, Audit};
-use crate::http::request::identity::Identity;
+use crate::http::head::identity::Identity;
 
 /// What the logs will say of a request, as far as its head tells.
 #[derive(Debug)]
-pub(in crate::http) struct Line {
-    pub(in crate::http) client: Client,
-    pub(in crate::http) reactor: usize,
+pub struct Line {
+    pub client: Client,
+    pub reactor: usize,
     /// `None` where the head could not be understood.
-    pub(in crate::http) method: Option<Method>,
-    pub(in crate::http) target: String,
+    pub method: Option<Method>,
+    pub target: String,
     /// Who asked, where that matters.
-    pub(in crate::http) subject: Option<Box<str>>,
-    pub(in crate::http) protocol: &'static str,
+    pub subject: Option<Box<str>>,
+    pub protocol: &'static str,
     /// Whether there is an access log.
-    pub(in crate::http) has_access: bool,
+    pub has_access: bool,
     /// What the audit log says of it, where there is one.
-    pub(in crate::http) audit: Option<Audit>,
+    pub audit: Option<Audit>,
     /// Of the answer's body, handed to the socket so far.
-    pub(in crate::http) bytes: u64,
+    pub bytes: u64,
 }
 
 /// The name of a version of HTTP.
-pub(in crate::http) fn protocol(version: Version) -> &'static str {
+pub fn protocol(version: Version) -> &'static str {
     match version {
         Version::HTTP_10 => "HTTP/1.0",
         Version::HTTP_11 => "HTTP/1.1",
@@ -45,7 +45,7 @@ fn method(method: Option<&Method>) -> &str {
 
 impl Line {
     /// Writes the line to the logs that have it. A `status` of 0: the client left before there was an answer.
-    pub(in crate::http) fn write(mut self, status: u16, duration: Duration, identity: &Identity) {
+    pub fn write(mut self, status: u16, duration: Duration, identity: &Identity) {
         if let Some(audit) = self.audit.take() {
             audit.write(&Asked {
                 peer: self.client.peer,

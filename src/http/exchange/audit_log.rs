@@ -2,12 +2,12 @@
 //!
 //! Promises that a change whose end is not known has an event, too. Like the access log it says nothing of a query or a header.
 
+use crate::http::auth::proven::Proof;
 use crate::http::client::Peer;
-use crate::http::exchange::proven::Proof;
 
 /// What a request did that is told.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::http) enum Deed {
+pub enum Deed {
     /// It changed what the store has: under this path, where that is not the one it asked for.
     Changed(Option<String>),
     /// It was refused for who asks: the name of the problem, and the path as above.
@@ -16,15 +16,15 @@ pub(in crate::http) enum Deed {
 
 /// What a request came to.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::http) struct Told {
-    pub(in crate::http) deeds: Vec<Deed>,
+pub struct Told {
+    pub deeds: Vec<Deed>,
     /// Whether that is all; of what failed in between it is not known.
-    pub(in crate::http) is_all: bool,
+    pub is_all: bool,
 }
 
 /// What is told of a request.
 #[derive(Debug)]
-pub(in crate::http) struct Audit {
+pub struct Audit {
     /// By what the client proved who it is.
     by: &'static str,
     deeds: Vec<Deed>,
@@ -33,18 +33,18 @@ pub(in crate::http) struct Audit {
 }
 
 /// What the events of a request have in common.
-pub(in crate::http) struct Asked<'a> {
-    pub(in crate::http) peer: Peer,
-    pub(in crate::http) subject: Option<&'a str>,
-    pub(in crate::http) method: &'a str,
-    pub(in crate::http) target: &'a str,
-    pub(in crate::http) status: u16,
-    pub(in crate::http) request_id: &'a str,
+pub struct Asked<'a> {
+    pub peer: Peer,
+    pub subject: Option<&'a str>,
+    pub method: &'a str,
+    pub target: &'a str,
+    pub status: u16,
+    pub request_id: &'a str,
 }
 
 impl Audit {
     /// Of a request of the client of `proof`.
-    pub(in crate::http) fn of(proof: Option<&Proof>) -> Self {
+    pub fn of(proof: Option<&Proof>) -> Self {
         Self {
             by: proof.map_or("nothing", Proof::name_of_evidence),
             deeds: Vec::new(),
@@ -53,18 +53,18 @@ impl Audit {
     }
 
     /// It goes about a change.
-    pub(in crate::http) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         self.is_open = true;
     }
 
     /// It came to this.
-    pub(in crate::http) fn end(&mut self, told: Told) {
+    pub fn end(&mut self, told: Told) {
         self.deeds = told.deeds;
         self.is_open &= !told.is_all;
     }
 
     /// Writes the events.
-    pub(in crate::http) fn write(self, asked: &Asked<'_>) {
+    pub fn write(self, asked: &Asked<'_>) {
         let by = self.by;
         for deed in self.deeds {
             match deed {

@@ -8,10 +8,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use crate::http::auth::proven::Proven;
+use crate::http::body::content::Piece;
 use crate::http::exchange::progress::Progress;
-use crate::http::exchange::proven::Proven;
 use crate::http::exchange::request_metrics::RequestMetrics;
-use crate::http::response::content::Piece;
 use crate::metrics::{Direction, ReactorCounters};
 
 /// What a connection is doing.
@@ -112,7 +112,7 @@ impl ConnectionState {
         self.turns.get()
     }
 
-    pub(in crate::http) fn metrics(&self) -> &RequestMetrics {
+    pub(crate) fn metrics(&self) -> &RequestMetrics {
         &self.metrics
     }
 
@@ -137,14 +137,14 @@ impl ConnectionState {
     }
 
     /// A request's head has arrived.
-    pub(in crate::http) fn begin(&self) {
+    pub fn begin(&self) {
         self.phase.set(Phase::Serving);
         self.requests.set(self.requests.get() + 1);
         self.has_moved.set(false);
     }
 
     /// The response has been handed over whole, or given up.
-    pub(in crate::http) fn end(&self) {
+    pub fn end(&self) {
         self.phase.set(Phase::Idle);
     }
 
@@ -156,7 +156,7 @@ impl ConnectionState {
     }
 
     /// The response has become one without an end of its own.
-    pub(in crate::http) fn begin_watching(&self) {
+    pub fn begin_watching(&self) {
         self.phase.set(Phase::Watching);
     }
 
@@ -194,7 +194,7 @@ impl ConnectionState {
     }
 
     /// The response goes out although the request's body has not all been read.
-    pub(in crate::http) fn leave_unread(&self) {
+    pub fn leave_unread(&self) {
         self.closing.set(Closing::Unread);
     }
 
@@ -267,7 +267,7 @@ impl ConnectionState {
     }
 
     /// The connection moves `piece` itself, in the place of the next hole.
-    pub(in crate::http) fn move_next(&self, piece: Piece) {
+    pub fn move_next(&self, piece: Piece) {
         if !self.has_moved.replace(true) {
             self.metrics.counters().takes_over(Direction::Send);
         }
@@ -279,7 +279,7 @@ impl ConnectionState {
         &self.piece
     }
 
-    pub(in crate::http) fn flush(&self) -> &Flush {
+    pub(crate) fn flush(&self) -> &Flush {
         &self.flush
     }
 
@@ -304,20 +304,20 @@ impl ConnectionState {
 
 /// Tells a body that is made as fast as the peer takes it when its last piece has gone to the socket.
 #[derive(Debug, Default)]
-pub(in crate::http) struct Flush {
+pub struct Flush {
     holds_piece: Cell<bool>,
     waiting: RefCell<Option<Waker>>,
 }
 
 impl Flush {
     /// hyper was given a piece of such a body.
-    pub(in crate::http) fn hold_piece(&self) {
+    pub fn hold_piece(&self) {
         self.holds_piece.set(true);
     }
 
     /// Waits until that piece is not with hyper any more. hyper does not always ask for more when it has flushed: it
     /// relies on being woken.
-    pub(in crate::http) fn poll_taken(&self, cx: &Context<'_>) -> Poll<()> {
+    pub fn poll_taken(&self, cx: &Context<'_>) -> Poll<()> {
         if !self.holds_piece.get() {
             return Poll::Ready(());
         }

@@ -25,9 +25,7 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
 }
 
 /// What `work` resolves to. It stays where it is: moved in here, it would take its room twice.
-pub(in crate::http) async fn caught_in<F: Future>(
-    mut work: Pin<&mut F>,
-) -> Result<F::Output, Panicked> {
+pub async fn caught_in<F: Future>(mut work: Pin<&mut F>) -> Result<F::Output, Panicked> {
     poll_fn(|cx| match caught(|| work.as_mut().poll(cx)) {
         Ok(polled) => polled.map(Ok),
         Err(panicked) => Poll::Ready(Err(panicked)),
@@ -36,14 +34,14 @@ pub(in crate::http) async fn caught_in<F: Future>(
 }
 
 /// Who asked for what. Holds on to nothing of the head, which would keep all of the buffer that it came in.
-pub(in crate::http) struct RequestInfo {
+pub struct RequestInfo {
     peer: Peer,
     method: Method,
     path: Box<str>,
 }
 
 impl RequestInfo {
-    pub(in crate::http) fn new(head: &Parts, peer: Peer) -> Self {
+    pub fn new(head: &Parts, peer: Peer) -> Self {
         Self {
             peer,
             method: head.method.clone(),
@@ -51,26 +49,21 @@ impl RequestInfo {
         }
     }
 
-    pub(in crate::http) fn peer(&self) -> Peer {
+    pub fn peer(&self) -> Peer {
         self.peer
     }
 
-    pub(in crate::http) fn path(&self) -> &str {
+    pub fn path(&self) -> &str {
         &self.path
     }
 
     /// Whether the answer is a head alone.
-    pub(in crate::http) fn wants_head_alone(&self) -> bool {
+    pub fn wants_head_alone(&self) -> bool {
         self.method == Method::HEAD
     }
 
     /// The end of this request: the connection goes with it, as nothing is known of what was read of it.
-    pub(in crate::http) fn panicked(
-        &self,
-        _: Panicked,
-        request_id: &str,
-        connection: &ConnectionState,
-    ) {
+    pub fn panicked(&self, _: Panicked, request_id: &str, connection: &ConnectionState) {
         let Self { peer, method, path } = self;
         tracing::error!(request_id, %peer, %method, key = &**path, "a request panicked");
         connection.metrics().counters().panics.add(1);

@@ -10,23 +10,23 @@ use std::time::{Duration, Instant};
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::http::body::content::Piece;
+use crate::http::body::hole::Chunk;
 use crate::http::exchange::audit_log::{Audit, Told};
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::exchange::request_metrics::{Notes, Timing};
-use crate::http::request::identity::REQUEST_ID;
-use crate::http::response::content::Piece;
-use crate::http::response::hole::Chunk;
+use crate::http::head::identity::REQUEST_ID;
 
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// The record of a request under way.
 #[derive(Debug)]
-pub(in crate::http) struct RequestRecord {
+pub struct RequestRecord {
     connection: Rc<ConnectionState>,
 }
 
 impl RequestRecord {
-    pub(in crate::http) fn begin(connection: &Rc<ConnectionState>, method: &hyper::Method) -> Self {
+    pub fn begin(connection: &Rc<ConnectionState>, method: &hyper::Method) -> Self {
         connection.begin();
         connection.metrics().begin(method);
         Self {
@@ -35,12 +35,12 @@ impl RequestRecord {
     }
 
     /// Keeps `notes` until it ends.
-    pub(in crate::http) fn note(&self, notes: Notes) {
+    pub fn note(&self, notes: Notes) {
         self.connection.metrics().note(notes);
     }
 
     /// The request's id, for the log; of `notes`, which are kept until it ends, when nothing was noted of it yet.
-    pub(in crate::http) fn request_id(&self, notes: impl FnOnce() -> Notes) -> String {
+    pub fn request_id(&self, notes: impl FnOnce() -> Notes) -> String {
         let metrics = self.connection.metrics();
         let id = |notes: &mut Notes| notes.identity.request.to_str().map(str::to_owned);
         if metrics.with_notes(|_| ()).is_none() {
@@ -53,12 +53,12 @@ impl RequestRecord {
     }
 
     /// It goes about a change.
-    pub(in crate::http) fn changes(&self) {
+    pub fn changes(&self) {
         self.audit(Audit::begin);
     }
 
     /// It came to what is `told`.
-    pub(in crate::http) fn tells(&self, told: Told) {
+    pub fn tells(&self, told: Told) {
         self.audit(|audit| audit.end(told));
     }
 
@@ -70,13 +70,13 @@ impl RequestRecord {
     }
 
     /// It has become one without an end of its own.
-    pub(in crate::http) fn watches(&self) {
+    pub fn watches(&self) {
         self.connection.begin_watching();
         self.connection.metrics().watches();
     }
 
     /// The store is asked now.
-    pub(in crate::http) fn asks(&self) {
+    pub fn asks(&self) {
         self.connection.metrics().with_notes(|notes| {
             if let Some(timing) = &mut notes.timing {
                 timing.asked = Some(Instant::now());
@@ -85,7 +85,7 @@ impl RequestRecord {
     }
 
     /// The answer is known: gives it the headers that the notes ask for.
-    pub(in crate::http) fn answered(&self, status: u16, headers: &mut HeaderMap) {
+    pub fn answered(&self, status: u16, headers: &mut HeaderMap) {
         let metrics = self.connection.metrics();
         metrics.answered(status);
         metrics.with_notes(|notes| {
@@ -100,14 +100,14 @@ impl RequestRecord {
     }
 
     /// `bytes` of the answer were handed to hyper.
-    pub(in crate::http) fn sent(&self, bytes: usize) {
+    pub fn sent(&self, bytes: usize) {
         if !self.is_lost() {
             self.connection.metrics().handed(bytes);
         }
     }
 
     /// Gives hyper `piece`, or a hole in its place: then the next piece waits for this one to be sent.
-    pub(in crate::http) fn hand(&self, piece: Piece) -> Chunk {
+    pub fn hand(&self, piece: Piece) -> Chunk {
         match piece {
             Piece::Bytes(bytes) => Chunk::Bytes(bytes),
             piece => {
@@ -120,22 +120,22 @@ impl RequestRecord {
     }
 
     /// The next piece of the body waits until hyper has nothing of it any more.
-    pub(in crate::http) fn hold(&self) {
+    pub fn hold(&self) {
         self.connection.flush().hold_piece();
     }
 
     /// Waits for that.
-    pub(in crate::http) fn poll_taken(&self, cx: &Context<'_>) -> Poll<()> {
+    pub fn poll_taken(&self, cx: &Context<'_>) -> Poll<()> {
         self.connection.flush().poll_taken(cx)
     }
 
     /// Whether the body of the request did not arrive in time.
-    pub(in crate::http) fn is_late(&self) -> bool {
+    pub fn is_late(&self) -> bool {
         self.connection.progress().is_given_up()
     }
 
     /// Whether the client takes no response any more.
-    pub(in crate::http) fn is_lost(&self) -> bool {
+    pub fn is_lost(&self) -> bool {
         self.connection.has_lost_client()
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::http::exchange::access_log::Line;
-use crate::http::request::identity::Identity;
+use crate::http::head::identity::Identity;
 use crate::metrics::{Method, ReactorCounters};
 
 /// What heads are refused with that no request begins with: one of 400, 408, 414 and 431.
@@ -29,15 +29,15 @@ enum Stage {
 
 /// What few requests have: kept aside, so that the others cost nothing for it.
 #[derive(Debug)]
-pub(in crate::http) struct Notes {
-    pub(in crate::http) identity: Identity,
-    pub(in crate::http) line: Option<Line>,
-    pub(in crate::http) timing: Option<Timing>,
+pub struct Notes {
+    pub identity: Identity,
+    pub line: Option<Line>,
+    pub timing: Option<Timing>,
 }
 
 impl Notes {
     /// The identity alone.
-    pub(in crate::http) fn of(identity: Identity) -> Self {
+    pub fn of(identity: Identity) -> Self {
         Self {
             identity,
             line: None,
@@ -48,16 +48,16 @@ impl Notes {
 
 /// How the time until the answer was spent.
 #[derive(Debug, Default)]
-pub(in crate::http) struct Timing {
+pub struct Timing {
     /// Waiting for the client's body.
-    pub(in crate::http) waited: Duration,
+    pub waited: Duration,
     /// When the store was asked.
-    pub(in crate::http) asked: Option<Instant>,
+    pub asked: Option<Instant>,
 }
 
 /// Measures the requests of one connection.
 #[derive(Debug)]
-pub(in crate::http) struct RequestMetrics {
+pub struct RequestMetrics {
     counters: Arc<ReactorCounters>,
     stage: Cell<Stage>,
     began: Cell<Instant>,
@@ -69,7 +69,7 @@ pub(in crate::http) struct RequestMetrics {
 }
 
 impl RequestMetrics {
-    pub(in crate::http) fn new(counters: Arc<ReactorCounters>) -> Self {
+    pub fn new(counters: Arc<ReactorCounters>) -> Self {
         Self {
             counters,
             stage: Cell::new(Stage::None),
@@ -83,7 +83,7 @@ impl RequestMetrics {
     }
 
     /// The head of a request has arrived.
-    pub(in crate::http) fn begin(&self, method: &hyper::Method) {
+    pub fn begin(&self, method: &hyper::Method) {
         // A pipelined request may come before the answer to the one before it has left.
         self.settle();
         self.stage.set(Stage::Received);
@@ -104,27 +104,27 @@ impl RequestMetrics {
     }
 
     /// Remembers `notes` of the current request.
-    pub(in crate::http) fn note(&self, notes: Notes) {
+    pub fn note(&self, notes: Notes) {
         *self.notes.borrow_mut() = Some(Box::new(notes));
     }
 
     /// Shows the notes of the current request, if there are any.
-    pub(in crate::http) fn with_notes<T>(&self, show: impl FnOnce(&mut Notes) -> T) -> Option<T> {
+    pub fn with_notes<T>(&self, show: impl FnOnce(&mut Notes) -> T) -> Option<T> {
         self.notes.borrow_mut().as_deref_mut().map(show)
     }
 
     /// How long the current request has been going on.
-    pub(in crate::http) fn elapsed(&self) -> Duration {
+    pub fn elapsed(&self) -> Duration {
         self.began.get().elapsed()
     }
 
     /// The client's body is waited for from now on: the time, if it is wanted.
-    pub(in crate::http) fn start_waiting(&self) -> Option<Instant> {
+    pub fn start_waiting(&self) -> Option<Instant> {
         self.with_notes(|notes| notes.timing.is_some().then(Instant::now))?
     }
 
     /// It is no longer waited for.
-    pub(in crate::http) fn stop_waiting(&self, since: Option<Instant>) {
+    pub fn stop_waiting(&self, since: Option<Instant>) {
         let Some(since) = since else { return };
         self.with_notes(|notes| {
             if let Some(timing) = &mut notes.timing {
@@ -134,18 +134,18 @@ impl RequestMetrics {
     }
 
     /// It lasts as long as both sides stay, which says nothing of how fast the server is.
-    pub(in crate::http) fn watches(&self) {
+    pub fn watches(&self) {
         self.is_watch.set(true);
     }
 
     /// The answer is known, and has this status.
-    pub(in crate::http) fn answered(&self, status: u16) {
+    pub fn answered(&self, status: u16) {
         self.stage.set(Stage::Answered);
         self.status.set(status);
     }
 
     /// So many bytes of the answer's body were handed to hyper.
-    pub(in crate::http) fn handed(&self, bytes: usize) {
+    pub fn handed(&self, bytes: usize) {
         if let Some(notes) = &mut *self.notes.borrow_mut()
             && let Some(line) = &mut notes.line
         {
@@ -154,7 +154,7 @@ impl RequestMetrics {
     }
 
     /// The answer has been handed to hyper whole, or given up.
-    pub(in crate::http) fn ended(&self) {
+    pub fn ended(&self) {
         let answered = self.stage.replace(Stage::Ended) == Stage::Answered;
         if !answered {
             self.settle();
@@ -162,12 +162,12 @@ impl RequestMetrics {
     }
 
     /// A head was refused that no request began with: it was no HTTP, or too large, or came too late.
-    pub(in crate::http) fn refused(&self) {
+    pub fn refused(&self) {
         self.counters.answered(Method::Other, REFUSED);
     }
 
     /// The socket took `bytes`; `more` of what hyper has wait for it.
-    pub(in crate::http) fn sent(&self, bytes: usize, more: bool) {
+    pub fn sent(&self, bytes: usize, more: bool) {
         self.counters.bytes.sent.add(bytes as u64);
         let is_last = self.stage.get() == Stage::Ended && !more;
         let is_interim = self.stage.get() == Stage::Received;
@@ -178,19 +178,19 @@ impl RequestMetrics {
     }
 
     /// The socket gave `bytes`.
-    pub(in crate::http) fn received(&self, bytes: usize) {
+    pub fn received(&self, bytes: usize) {
         self.counters.bytes.received.add(bytes as u64);
     }
 
     /// Everything that hyper had has been handed to the socket.
-    pub(in crate::http) fn flushed(&self) {
+    pub fn flushed(&self) {
         if self.stage.get() == Stage::Ended {
             self.settle();
         }
     }
 
     /// Whether an answer is being made that nothing but its reader needs.
-    pub(in crate::http) fn is_reading(&self) -> bool {
+    pub fn is_reading(&self) -> bool {
         let only_reads = matches!(self.method.get(), Method::Get | Method::Head);
         only_reads && self.stage.get() == Stage::Received
     }
@@ -219,11 +219,11 @@ impl RequestMetrics {
         }
     }
 
-    pub(in crate::http) fn shared_counters(&self) -> &Arc<ReactorCounters> {
+    pub fn shared_counters(&self) -> &Arc<ReactorCounters> {
         &self.counters
     }
 
-    pub(in crate::http) fn counters(&self) -> &ReactorCounters {
+    pub fn counters(&self) -> &ReactorCounters {
         &self.counters
     }
 }

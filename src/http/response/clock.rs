@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Renders a date once for each second.
 #[derive(Debug)]
-pub(in crate::http) struct Clock {
+pub struct Clock {
     second: Cell<i64>,
     date: RefCell<HeaderValue>,
 }
@@ -24,7 +24,7 @@ impl Default for Clock {
 
 impl Clock {
     /// RFC 9110, section 6.6.1: the time of the response, to the second.
-    pub(in crate::http) fn date(&self) -> HeaderValue {
+    pub fn date(&self) -> HeaderValue {
         let second = clock_gettime(ClockId::RealtimeCoarse).tv_sec;
         if self.second.replace(second) != second {
             *self.date.borrow_mut() = date(second);

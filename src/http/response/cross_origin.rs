@@ -5,7 +5,7 @@ use hyper::header::{
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, HeaderMap, HeaderValue, ORIGIN, VARY,
 };
 
-use crate::http::request::operation::ResponseContext;
+use crate::http::service::operation::ResponseContext;
 
 /// Headers of requests and answers that pages of other origins may send and read.
 const SENT: &str = "authorization, content-type, content-encoding, content-language, \
@@ -16,7 +16,7 @@ const READ: &str = "etag, last-modified, content-encoding, content-disposition, 
     server-timing, location, upload-complete, upload-offset, upload-length, upload-limit";
 
 /// Lets the page that asked read the response, if its origin is allowed.
-pub(super) fn share(headers: &mut HeaderMap, context: &ResponseContext) {
+pub fn share(headers: &mut HeaderMap, context: &ResponseContext) {
     if let Some(origin) = &context.origin {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
         headers.insert(
@@ -30,7 +30,7 @@ pub(super) fn share(headers: &mut HeaderMap, context: &ResponseContext) {
 }
 
 /// The answer to a preflight request: these `methods`, for an hour.
-pub(super) fn allow(headers: &mut HeaderMap, methods: HeaderValue) {
+pub fn allow(headers: &mut HeaderMap, methods: HeaderValue) {
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
     headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(SENT));
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("3600"));

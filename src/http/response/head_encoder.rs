@@ -14,13 +14,13 @@ const ROOM: usize = 512;
 
 /// Encodes heads.
 #[derive(Debug, Default)]
-pub(in crate::http) struct Encoder {
+pub struct Encoder {
     clock: Clock,
 }
 
 impl Encoder {
     /// The head of the response with these `parts` and a body of `len` bytes.
-    pub(in crate::http) fn encode(&self, parts: &Parts, len: u64) -> Vec<u8> {
+    pub fn encode(&self, parts: &Parts, len: u64) -> Vec<u8> {
         let reason = parts.status.canonical_reason().unwrap_or_default();
         let mut head = Vec::with_capacity(ROOM);
         extend(
@@ -41,7 +41,7 @@ impl Encoder {
     }
 
     /// The same for HTTP/2, which has no fields about the connection (RFC 9113, section 8.2.2).
-    pub(in crate::http) fn complete(&self, mut parts: Parts, len: Option<u64>) -> Response<()> {
+    pub fn complete(&self, mut parts: Parts, len: Option<u64>) -> Response<()> {
         parts.version = Version::HTTP_2;
         let headers = &mut parts.headers;
         headers.remove(CONNECTION);

@@ -1,23 +1,23 @@
 //! What became of a request: what the executor hands to the renderer of responses.
 
 use crate::http::admin;
-use crate::http::request::head::FramingError;
-use crate::http::request::page::Target;
-use crate::http::request::rejection::Rejection;
-use crate::http::request::uploads::UploadAddress;
-use crate::http::response::body::EndlessBody;
-use crate::http::response::encoded::Encoded;
-use crate::http::response::remote_part::RemotePart;
-use crate::http::response::representation::{Representation, ShownValue, etag};
-use crate::http::semantics::coding::Coding;
-use crate::http::semantics::listing::ListFormat;
-use crate::http::semantics::select::Selection;
+use crate::http::admin::page::Target;
+use crate::http::body::remote::RemotePart;
+use crate::http::body::response::EndlessBody;
+use crate::http::head::raw::FramingError;
+use crate::http::listing::query::ListFormat;
+use crate::http::refusal::rejection::Rejection;
 use crate::http::ui::Document;
+use crate::http::uploads::request::UploadAddress;
+use crate::http::values::coding::Coding;
+use crate::http::values::encoded::Encoded;
+use crate::http::values::representation::{Representation, ShownValue, etag};
+use crate::http::values::select::Selection;
 use crate::store::{self, Key, Version};
 
 /// What became of a request.
 #[derive(Debug)]
-pub(in crate::http) enum Outcome {
+pub enum Outcome {
     /// A value was found.
     Value(ValueResponse),
     Stored(Published),
@@ -78,18 +78,18 @@ pub(in crate::http) enum Outcome {
 
 /// Where a resumable upload stands.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::http) struct UploadState {
+pub struct UploadState {
     /// Where it is, if the client is told.
-    pub(in crate::http) location: Option<UploadAddress>,
+    pub location: Option<UploadAddress>,
     /// The response comes from what the value was uploaded to, not from the upload.
-    pub(in crate::http) complete: bool,
-    pub(in crate::http) offset: Option<u64>,
-    pub(in crate::http) length: Option<u64>,
+    pub complete: bool,
+    pub offset: Option<u64>,
+    pub length: Option<u64>,
 }
 
 /// A value that was stored.
 #[derive(Debug)]
-pub(in crate::http) enum Published {
+pub enum Published {
     /// In a directory, as this version.
     Version(Version),
     /// In an S3 store, under this entity tag, quotes included.
@@ -98,7 +98,7 @@ pub(in crate::http) enum Published {
 
 impl Published {
     /// Its entity tag, quotes included.
-    pub(in crate::http) fn etag(&self) -> String {
+    pub fn etag(&self) -> String {
         match self {
             Self::Version(version) => etag(*version),
             Self::Tag(etag) => etag.clone(),
@@ -108,29 +108,29 @@ impl Published {
 
 /// A value as it is to be sent: what of it, and how.
 #[derive(Debug)]
-pub(in crate::http) struct ValueResponse {
-    pub(in crate::http) value: ShownValue,
-    pub(in crate::http) selection: Selection,
+pub struct ValueResponse {
+    pub value: ShownValue,
+    pub selection: Selection,
     /// Of all of the value, as a field.
-    pub(in crate::http) digest: Option<String>,
-    pub(in crate::http) encoded: Option<(Coding, Box<Encoded>)>,
+    pub digest: Option<String>,
+    pub encoded: Option<(Coding, Box<Encoded>)>,
 }
 
 /// The same of a value of an S3 store.
 #[derive(Debug)]
-pub(in crate::http) struct RemoteResponse {
-    pub(in crate::http) representation: Representation,
-    pub(in crate::http) len: u64,
-    pub(in crate::http) selection: Selection,
+pub struct RemoteResponse {
+    pub representation: Representation,
+    pub len: u64,
+    pub selection: Selection,
     /// Of all of the value, as a field.
-    pub(in crate::http) digest: Option<String>,
+    pub digest: Option<String>,
     /// What is sent of it: one for each range, or all of it.
-    pub(in crate::http) parts: Vec<RemotePart>,
+    pub parts: Vec<RemotePart>,
 }
 
 impl ValueResponse {
     /// All of `value`, as it is.
-    pub(in crate::http) fn whole(value: ShownValue, digest: Option<String>) -> Self {
+    pub fn whole(value: ShownValue, digest: Option<String>) -> Self {
         Self {
             value,
             selection: Selection::Whole,
@@ -142,34 +142,34 @@ impl ValueResponse {
 
 /// A value that came in a form.
 #[derive(Debug)]
-pub(in crate::http) struct StoredFile {
-    pub(in crate::http) key: Key<'static>,
+pub struct StoredFile {
+    pub key: Key<'static>,
     /// None where it was received and dropped.
-    pub(in crate::http) published: Option<Published>,
+    pub published: Option<Published>,
 }
 
 /// A form whose files were stored.
 #[derive(Debug)]
-pub(in crate::http) struct FormStored {
-    pub(in crate::http) files: Vec<StoredFile>,
-    pub(in crate::http) folder: String,
+pub struct FormStored {
+    pub files: Vec<StoredFile>,
+    pub folder: String,
     /// The client goes on to the folder's page.
-    pub(in crate::http) wants_page: bool,
+    pub wants_page: bool,
 }
 
 /// A form whose files were stored up to one.
 #[derive(Debug)]
-pub(in crate::http) struct FormHalted {
-    pub(in crate::http) folder: String,
+pub struct FormHalted {
+    pub folder: String,
     /// The file that was not stored, if the form had come to one.
-    pub(in crate::http) file: Option<Key<'static>>,
-    pub(in crate::http) stored: Vec<StoredFile>,
-    pub(in crate::http) why: Outcome,
+    pub file: Option<Key<'static>>,
+    pub stored: Vec<StoredFile>,
+    pub why: Outcome,
 }
 
 impl Outcome {
     /// The outcome of a request whose body did not arrive in time: a body that was cut off becomes one that is late.
-    pub(in crate::http) fn of_late_body(self) -> Self {
+    pub fn of_late_body(self) -> Self {
         match self {
             Self::Refused(Rejection::CutOff) | Self::Failed(store::Error::Incomplete) => {
                 Rejection::FramingError(FramingError::Late).into()

@@ -9,12 +9,12 @@ use hyper::header::{
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 
-use crate::http::request::operation::{FormProgress, ResponseContext};
-use crate::http::response::body::Body;
+use crate::http::body::response::Body;
+use crate::http::service::operation::{FormProgress, ResponseContext};
 use crate::http::ui::{FAILURE_POLICY, FailedForm, Failure};
 
 /// The media type of a line for people.
-pub(super) const TEXT: &str = "text/plain; charset=utf-8";
+pub const TEXT: &str = "text/plain; charset=utf-8";
 
 /// RFC 9457; docs/http.md lists the names.
 #[derive(Serialize)]
@@ -33,14 +33,14 @@ struct Problem<'a> {
 /// What a mismatching offset is told with (draft-ietf-httpbis-resumable-upload, "Mismatching Offset").
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) struct Offsets {
-    pub(super) expected_offset: u64,
-    pub(super) provided_offset: u64,
+pub struct Offsets {
+    pub expected_offset: u64,
+    pub provided_offset: u64,
 }
 
 /// An error: one line that names the problem, or the same as `application/problem+json`. Caches may keep some errors and
 /// guess for how long (RFC 9110, section 15.1), 404 among them; without a validator there is nothing to keep them for.
-pub(super) fn problem(
+pub fn problem(
     status: StatusCode,
     name: &str,
     why: impl Display,
@@ -50,7 +50,7 @@ pub(super) fn problem(
 }
 
 /// As [`problem`], with these `offsets`. A `name` that is a URI is the type itself.
-pub(super) fn problem_with(
+pub fn problem_with(
     status: StatusCode,
     name: &str,
     why: impl Display,
@@ -85,7 +85,7 @@ pub(super) fn problem_with(
 }
 
 /// An error as S3 and Azure word it: of another body their clients show the status alone.
-pub(super) fn store_error(status: StatusCode, why: impl Display) -> Response<Body> {
+pub fn store_error(status: StatusCode, why: impl Display) -> Response<Body> {
     let why = why.to_string();
     let why = quick_xml::escape::escape(&why);
     let text = format!("<Error><Code>NotImplemented</Code><Message>{why}</Message></Error>");
@@ -142,35 +142,32 @@ fn progress(why: &impl Display, form: &FormProgress) -> String {
 }
 
 /// This `status` with this `body`.
-pub(super) fn plain(status: StatusCode, body: Body) -> Response<Body> {
+pub fn plain(status: StatusCode, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     response
 }
 
 /// This `status` with no body.
-pub(super) fn empty(status: StatusCode) -> Response<Body> {
+pub fn empty(status: StatusCode) -> Response<Body> {
     plain(status, Body::empty())
 }
 
 /// `response`, with what `describe` adds to its headers.
-pub(super) fn with(
-    mut response: Response<Body>,
-    describe: impl FnOnce(&mut HeaderMap),
-) -> Response<Body> {
+pub fn with(mut response: Response<Body>, describe: impl FnOnce(&mut HeaderMap)) -> Response<Body> {
     describe(response.headers_mut());
     response
 }
 
 /// All of our own texts are valid header values; one that is not is left out rather than fatal.
-pub(super) fn put(headers: &mut HeaderMap, name: HeaderName, text: String) {
+pub fn put(headers: &mut HeaderMap, name: HeaderName, text: String) {
     if let Ok(value) = HeaderValue::try_from(text) {
         headers.insert(name, value);
     }
 }
 
 /// Ends the connection after `response`: what follows on it cannot be trusted, or told apart from an unread body.
-pub(in crate::http) fn close(response: &mut Response<Body>) {
+pub fn close(response: &mut Response<Body>) {
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);
 }

@@ -2,11 +2,11 @@
 
 use hyper::header::{AUTHORIZATION, CACHE_CONTROL, HeaderMap, VARY};
 
-use crate::http::exchange::proven::Proof;
-use crate::http::semantics::cache_control::private;
+use crate::http::auth::proven::Proof;
+use crate::http::values::cache_control::private;
 
 /// Says in `headers` for whom the answer is, where that matters. Those of a value say already that it varies.
-pub(super) fn protect(headers: &mut HeaderMap, proof: Option<&Proof>, is_value: bool) {
+pub fn protect(headers: &mut HeaderMap, proof: Option<&Proof>, is_value: bool) {
     let Some(proof) = proof else { return };
     if !is_value {
         headers.append(VARY, AUTHORIZATION.into());

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::access::Access;
 use crate::http::admin::Admin;
-use crate::http::guard::Guard;
-use crate::http::request::identity::Ids;
-use crate::http::request::rejection_log::RejectionLog;
+use crate::http::auth::guard::Guard;
+use crate::http::head::identity::Ids;
+use crate::http::refusal::log::RejectionLog;
 use crate::http::response::head_encoder::Encoder;
 use crate::http::service::Service;
 use crate::http::service::handler::Handler;

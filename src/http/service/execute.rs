@@ -10,31 +10,31 @@ use bytes::BytesMut;
 use hyper::Response;
 
 use crate::failpoint;
+use crate::http::auth::asker::Asker;
+use crate::http::body::request::{Frames, Received, RequestBody};
+use crate::http::body::response::Body;
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::exchange::panics::{RequestInfo, caught_in};
 use crate::http::exchange::record::RequestRecord;
 use crate::http::exchange::request_metrics::Notes;
-use crate::http::request::body::{Frames, Received, RequestBody};
-use crate::http::request::operation::{Operation, ResponseContext};
-use crate::http::response::body::Body;
 use crate::http::response::outcome::Outcome;
-use crate::http::service::asker::Asker;
 use crate::http::service::handler::{Handler, seal};
-use crate::http::service::remote::Wants;
-use crate::http::service::value_upload::condition;
+use crate::http::service::operation::{Operation, ResponseContext};
+use crate::http::values::remote::Wants;
+use crate::http::values::upload::condition;
 use crate::store::{BodySource, Store};
 
 /// A response being worked on.
 pub type Work = Pin<Box<dyn Future<Output = Response<Body>>>>;
 
 /// A request while it is performed: who asks, for whom the response is, and its record.
-pub(in crate::http) struct RequestContext {
-    pub(in crate::http) handler: Rc<Handler>,
-    pub(in crate::http) connection: Rc<ConnectionState>,
-    pub(in crate::http) info: RequestInfo,
-    pub(in crate::http) context: ResponseContext,
-    pub(in crate::http) expects_continue: bool,
-    pub(in crate::http) record: RequestRecord,
+pub struct RequestContext {
+    pub handler: Rc<Handler>,
+    pub connection: Rc<ConnectionState>,
+    pub info: RequestInfo,
+    pub context: ResponseContext,
+    pub expects_continue: bool,
+    pub record: RequestRecord,
 }
 
 /// A request that takes work, and its body, of which nothing has been read.
@@ -45,7 +45,7 @@ pub struct Task {
 }
 
 impl Task {
-    pub(in crate::http) fn new(
+    pub(crate) fn new(
         context: RequestContext,
         operation: Operation<'static>,
         body: Frames,

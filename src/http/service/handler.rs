@@ -7,36 +7,36 @@ use std::sync::Arc;
 use hyper::Response;
 
 use crate::http::admin::Admin;
+use crate::http::auth::guard::Guard;
+use crate::http::body::response::Body;
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::exchange::record::RequestRecord;
-use crate::http::guard::Guard;
-use crate::http::request::identity::Ids;
-use crate::http::request::operation::ResponseContext;
-use crate::http::request::rejection_log::RejectionLog;
-use crate::http::response::audited::told;
-use crate::http::response::body::Body;
+use crate::http::head::identity::Ids;
+use crate::http::refusal::audited::told;
+use crate::http::refusal::log::RejectionLog;
 use crate::http::response::outcome::Outcome;
 use crate::http::response::plain::close;
 use crate::http::response::render;
+use crate::http::service::operation::ResponseContext;
 use crate::http::service_config::ServiceConfig;
 use crate::store::{Error, Store};
 
 /// What the requests of a reactor are performed with.
 #[derive(Debug)]
-pub(in crate::http) struct Handler {
-    pub(in crate::http) store: Arc<Store>,
+pub struct Handler {
+    pub store: Arc<Store>,
     /// The number of the reactor.
-    pub(in crate::http) reactor: usize,
-    pub(in crate::http) config: ServiceConfig,
-    pub(in crate::http) admin: Arc<Admin>,
-    pub(in crate::http) ids: Ids,
-    pub(in crate::http) rejection_log: RejectionLog,
-    pub(in crate::http) guard: Guard,
+    pub reactor: usize,
+    pub config: ServiceConfig,
+    pub admin: Arc<Admin>,
+    pub ids: Ids,
+    pub rejection_log: RejectionLog,
+    pub guard: Guard,
 }
 
 impl Handler {
     /// `response`, once its first bytes are in memory: a value that cannot be read is an error, not a promise cut off.
-    pub(in crate::http) async fn begun(
+    pub async fn begun(
         &self,
         mut response: Response<Body>,
         context: &ResponseContext,
@@ -48,7 +48,7 @@ impl Handler {
     }
 
     /// The response to the request of `record`, which came to `outcome`.
-    pub(in crate::http) fn conclude(
+    pub fn conclude(
         &self,
         mut outcome: Outcome,
         context: &ResponseContext,
@@ -64,11 +64,7 @@ impl Handler {
     }
 
     /// The response to a request that came to `outcome`.
-    pub(in crate::http) fn render(
-        &self,
-        outcome: Outcome,
-        context: &ResponseContext,
-    ) -> Response<Body> {
+    pub fn render(&self, outcome: Outcome, context: &ResponseContext) -> Response<Body> {
         let why = match &outcome {
             Outcome::FormHalted(halted) => &halted.why,
             why => why,
@@ -82,7 +78,7 @@ impl Handler {
 }
 
 /// Gives `response` what every response has, and has `record` end with its body.
-pub(in crate::http) fn seal(
+pub fn seal(
     mut response: Response<Body>,
     connection: &ConnectionState,
     record: RequestRecord,

@@ -2,21 +2,16 @@
 
 use hyper::http::request::Parts;
 
+use crate::http::auth::proven::Proof;
 use crate::http::client::Client;
 use crate::http::exchange::access_log::{Line, protocol};
 use crate::http::exchange::audit_log::Audit;
-use crate::http::exchange::proven::Proof;
 use crate::http::exchange::request_metrics::{Notes, Timing};
 use crate::http::service::Service;
 
 impl Service {
     /// What the log says of a request; without a `head`, it could not be understood.
-    pub(super) fn notes(
-        &self,
-        head: Option<&Parts>,
-        client: Client,
-        proof: Option<&Proof>,
-    ) -> Notes {
+    pub fn notes(&self, head: Option<&Parts>, client: Client, proof: Option<&Proof>) -> Notes {
         let config = &self.handler.config;
         let line = config.logs_requests().then(|| Line {
             client,

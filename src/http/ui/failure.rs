@@ -9,13 +9,13 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use percent_encoding::percent_decode_str;
 use sha2::{Digest as _, Sha256};
 
-use crate::http::semantics::address::up;
+use crate::http::head::address::up;
 use crate::http::ui::markup::Text;
 
 const STYLE: &str = include_str!("failure.css");
 
 /// The page runs nothing, and loads nothing but its own style.
-pub(in crate::http) static FAILURE_POLICY: LazyLock<String> = LazyLock::new(|| {
+pub static FAILURE_POLICY: LazyLock<String> = LazyLock::new(|| {
     let digest = BASE64_STANDARD.encode(Sha256::digest(STYLE));
     format!(
         "default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -23,28 +23,28 @@ pub(in crate::http) static FAILURE_POLICY: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// What failed.
-pub(in crate::http) struct Failure<'a> {
-    pub(in crate::http) status: u16,
+pub struct Failure<'a> {
+    pub status: u16,
     /// The name of the problem.
-    pub(in crate::http) name: &'a str,
+    pub name: &'a str,
     /// The line that programs get.
-    pub(in crate::http) why: &'a str,
+    pub why: &'a str,
     /// How far below the root the request was.
-    pub(in crate::http) depth: usize,
+    pub depth: usize,
     /// Of a form with files.
-    pub(in crate::http) form: Option<FailedForm<'a>>,
+    pub form: Option<FailedForm<'a>>,
 }
 
 /// How far a form with files came. Names are as they stand in paths.
-pub(in crate::http) struct FailedForm<'a> {
-    pub(in crate::http) folder: &'a str,
-    pub(in crate::http) file: Option<&'a str>,
-    pub(in crate::http) stored: &'a [String],
+pub struct FailedForm<'a> {
+    pub folder: &'a str,
+    pub file: Option<&'a str>,
+    pub stored: &'a [String],
 }
 
 impl Failure<'_> {
     /// The page.
-    pub(in crate::http) fn page(&self) -> String {
+    pub fn page(&self) -> String {
         let (title, advice) = self.words();
         let (title, advice) = (Text(&title), Text(&advice));
         let form = self
@@ -111,7 +111,7 @@ impl Failure<'_> {
 }
 
 /// The name of the problem that is none: a client wanted to be known no more.
-pub(in crate::http) const SIGNED_OUT: &str = "signed-out";
+pub const SIGNED_OUT: &str = "signed-out";
 
 impl FailedForm<'_> {
     fn progress(&self) -> String {

@@ -5,8 +5,8 @@
 
 use std::fmt::Write as _;
 
-use crate::http::semantics::address::{encoded, up};
-use crate::http::semantics::listing::{Item, Listed, Place, items};
+use crate::http::head::address::{encoded, up};
+use crate::http::listing::query::{Item, Listed, Place, items};
 use crate::http::ui::frame::Slots;
 use crate::http::ui::markup::{Attribute, Size, Text};
 use crate::http::ui::rights::{PageClient, PageRights};
@@ -16,7 +16,7 @@ use crate::store::Listing;
 const ROW: usize = 320;
 
 /// What goes into the slots of the page that shows `listing`, of `place`.
-pub(super) fn slots<V: Listed>(place: &Place, listing: &Listing<V>, rights: &PageRights) -> Slots {
+pub fn slots<V: Listed>(place: &Place, listing: &Listing<V>, rights: &PageRights) -> Slots {
     let folder = &*place.folder;
     let is_empty = listing.keys.is_empty() && listing.folders.is_empty();
     let next = place.next_query(listing).map(|query| {
@@ -161,7 +161,7 @@ fn empty(place: &Place, rights: &PageRights) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::http::semantics::listing::{ListFormat, Query};
+    use crate::http::listing::query::{ListFormat, Query};
     use crate::http::ui::document;
     use crate::http::ui::folder::*;
     use crate::http::ui::frame::SCRIPTS;

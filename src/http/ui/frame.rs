@@ -13,14 +13,14 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use sha2::{Digest as _, Sha256};
 
-use crate::http::semantics::coding::{Coding, variant};
+use crate::http::values::coding::{Coding, variant};
 
 const HTML: &str = include_str!("index.html");
 const STYLES: &[(&str, &str)] = &[
     ("app.css", include_str!("app.css")),
     ("plain.css", include_str!("plain.css")),
 ];
-pub(super) const SCRIPTS: &[(&str, &str)] = &[
+pub const SCRIPTS: &[(&str, &str)] = &[
     ("common.js", include_str!("common.js")),
     ("rights.js", include_str!("rights.js")),
     ("place.js", include_str!("place.js")),
@@ -45,34 +45,34 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
 ];
 
 /// The frame that every page has.
-pub(super) static FRAME: LazyLock<Frame> = LazyLock::new(Frame::assemble);
+pub static FRAME: LazyLock<Frame> = LazyLock::new(Frame::assemble);
 
 /// See the module.
-pub(super) struct Frame {
+pub struct Frame {
     /// Text, each with the name of the slot behind it. The last has none.
     pieces: Vec<(String, &'static str)>,
-    pub(super) policy: String,
+    pub policy: String,
     digest: [u8; 32],
 }
 
 /// What goes into the slots of a page, as markup.
-pub(super) struct Slots {
-    pub(super) title: String,
+pub struct Slots {
+    pub title: String,
     /// The folders that lead to this one.
-    pub(super) crumbs: String,
-    pub(super) rows: String,
+    pub crumbs: String,
+    pub rows: String,
     /// The link to the next page.
-    pub(super) next: String,
+    pub next: String,
     /// The form for files, for those without scripts.
-    pub(super) form: String,
+    pub form: String,
     /// The sentence in place of rows.
-    pub(super) empty: String,
+    pub empty: String,
     /// What the client may do, as the value of an attribute.
-    pub(super) rights: String,
+    pub rights: String,
     /// Who the client is, or how it says so, where that matters.
-    pub(super) account: String,
-    pub(super) is_root: bool,
-    pub(super) is_empty: bool,
+    pub account: String,
+    pub is_root: bool,
+    pub is_empty: bool,
 }
 
 impl Slots {
@@ -96,15 +96,15 @@ impl Slots {
 
 /// A page, and its entity tag.
 #[derive(Debug)]
-pub(in crate::http) struct Document {
-    pub(in crate::http) html: Vec<u8>,
-    pub(in crate::http) etag: String,
-    pub(in crate::http) is_gzip: bool,
+pub struct Document {
+    pub html: Vec<u8>,
+    pub etag: String,
+    pub is_gzip: bool,
 }
 
 impl Document {
     /// The page in gzip, which is another representation of it. That takes milliseconds.
-    pub(in crate::http) fn compressed(self) -> Self {
+    pub fn compressed(self) -> Self {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         let encoded = encoder
             .write_all(&self.html)
@@ -153,7 +153,7 @@ impl Frame {
     }
 
     /// The page with these slots. Its entity tag is of the frame and the slots.
-    pub(super) fn fill(&self, slots: &Slots) -> Document {
+    pub fn fill(&self, slots: &Slots) -> Document {
         let slots = slots.named();
         let mut digest = Sha256::new_with_prefix(self.digest);
         for (_, text) in slots {

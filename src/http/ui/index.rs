@@ -6,8 +6,8 @@
 
 use std::fmt::Write as _;
 
-use crate::http::semantics::address::encoded;
-use crate::http::semantics::listing::{Item, Listed, Place, items};
+use crate::http::head::address::encoded;
+use crate::http::listing::query::{Item, Listed, Place, items};
 use crate::http::ui::markup::Text;
 use crate::store::Listing;
 
@@ -22,7 +22,7 @@ const MONTHS: [&str; 12] = [
 ];
 
 /// The document that shows `listing`, of `place`.
-pub(in crate::http) fn index<V: Listed>(place: &Place, listing: &Listing<V>) -> Vec<u8> {
+pub fn index<V: Listed>(place: &Place, listing: &Listing<V>) -> Vec<u8> {
     let folder = &*place.folder;
     let items = items(listing);
     let mut index = String::with_capacity(LINE * (items.len() + 4));
@@ -73,7 +73,7 @@ fn line<V: Listed>(index: &mut String, folder: &str, item: &Item<'_, V>) {
 mod tests {
     use std::time::{Duration, SystemTime};
 
-    use crate::http::semantics::listing::{ListFormat, Query};
+    use crate::http::listing::query::{ListFormat, Query};
     use crate::http::ui::index::*;
     use crate::store::{Key, Meta, Version};
     use data_server_testing::HtmlPage;

@@ -5,7 +5,7 @@
 use std::fmt::{self, Display, Write as _};
 
 /// Text between tags or in an attribute with quotes.
-pub(super) struct Text<'a>(pub(super) &'a str);
+pub struct Text<'a>(pub &'a str);
 
 impl Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -25,7 +25,7 @@ impl Display for Text<'_> {
 }
 
 /// The value of an attribute with quotes, exactly as it is. Holds no CR, which a parser takes for LF.
-pub(super) struct Attribute<'a>(pub(super) &'a str);
+pub struct Attribute<'a>(pub &'a str);
 
 impl Display for Attribute<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,7 +57,7 @@ fn is_hidden(c: char) -> bool {
 }
 
 /// A number of bytes for people: three digits at least where there are that many, and a prefix of 1024.
-pub(super) struct Size(pub(super) u64);
+pub struct Size(pub u64);
 
 impl Display for Size {
     #[expect(clippy::cast_precision_loss, reason = "it is rounded to three digits")]

@@ -9,7 +9,7 @@ use crate::store::Prefixes;
 
 /// The keys that some rights hold for, and whose they are.
 #[derive(Debug)]
-pub(in crate::http) struct PageRights {
+pub struct PageRights {
     list: Prefixes,
     read: Prefixes,
     create: Prefixes,
@@ -20,7 +20,7 @@ pub(in crate::http) struct PageRights {
 
 /// Who looks at a page.
 #[derive(Debug, Default)]
-pub(in crate::http) enum PageClient {
+pub enum PageClient {
     /// Nobody is asked who it is.
     #[default]
     Anyone,
@@ -47,7 +47,7 @@ struct Json<'a> {
 impl PageRights {
     /// Those of a client with `grant`, or with every right where there are no rules. In a server that is `read_only` nothing
     /// changes.
-    pub(in crate::http) fn new(grant: Option<&Grant>, read_only: bool) -> Self {
+    pub fn new(grant: Option<&Grant>, read_only: bool) -> Self {
         let keys = |right| grant.map_or_else(Prefixes::all, |grant| grant.keys(right).clone());
         let listed = keys(Right::List);
         let shown = |right| {
@@ -72,7 +72,7 @@ impl PageRights {
     }
 
     /// The same, of this subject, which `signs_out` if its browser can forget by what it was proved.
-    pub(in crate::http) fn of(self, subject: &Subject, signs_out: bool) -> Self {
+    pub fn of(self, subject: &Subject, signs_out: bool) -> Self {
         let client = if subject.is_anonymous {
             PageClient::Anonymous
         } else {
@@ -83,23 +83,23 @@ impl PageRights {
     }
 
     /// Who it is.
-    pub(super) fn client(&self) -> &PageClient {
+    pub fn client(&self) -> &PageClient {
         &self.client
     }
 
     /// Whether all of `folder` may be listed.
-    pub(super) fn may_list(&self, folder: &str) -> bool {
+    pub fn may_list(&self, folder: &str) -> bool {
         self.list.has(folder)
     }
 
     /// Whether a value may be stored under some key that lies in `folder`, and in no folder of it.
-    pub(super) fn may_create_in(&self, folder: &str) -> bool {
+    pub fn may_create_in(&self, folder: &str) -> bool {
         let mut below = self.create.below(folder);
         self.create.has(folder) || below.any(|prefix| !prefix[folder.len()..].contains('/'))
     }
 
     /// As the scripts read it: the prefixes by right.
-    pub(super) fn json(&self) -> String {
+    pub fn json(&self) -> String {
         let json = Json {
             read: self.read.iter().collect(),
             create: self.create.iter().collect(),

@@ -9,12 +9,12 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
-use crate::http::response::body::EndlessBody;
+use crate::http::body::response::EndlessBody;
 use crate::http::watch::feed::{Event, HEARTBEAT, Subscription};
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub(in crate::http) struct Events {
+pub struct Events {
     subscription: Subscription,
     heartbeat: Interval,
     has_started: bool,
@@ -22,7 +22,7 @@ pub(in crate::http) struct Events {
 
 impl Events {
     /// Must be made on a reactor: it has a timer.
-    pub(in crate::http) fn new(subscription: Subscription) -> Self {
+    pub fn new(subscription: Subscription) -> Self {
         let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {

@@ -17,25 +17,25 @@ use tokio::sync::watch;
 
 use crate::access::Access;
 use crate::http::exchange::connection_state::ConnectionState;
-use crate::http::response::representation::etag;
+use crate::http::values::representation::etag;
 use crate::http::watch::permission::Permission;
 use crate::store::{Change, Changes, Gap};
 
 /// How often a subscriber hears that the connection is alive, and that none that does is forgotten.
-pub(super) const HEARTBEAT: Duration = Duration::from_secs(20);
+pub const HEARTBEAT: Duration = Duration::from_secs(20);
 
 /// Changes looked at together: no more are taken out of the store at once.
 const LOOKED_AT: usize = 64;
 
 /// Bytes of events that are given to a subscriber at once; the last event of a batch may pass it.
-pub(super) const BATCH: usize = 16 << 10;
+pub const BATCH: usize = 16 << 10;
 
 /// Subscribers woken at once, before other connections have their turn: each writes to its socket.
 const WOKEN: usize = 16;
 
 /// The subscribers of one reactor, and the changes that they follow.
 #[derive(Debug)]
-pub(in crate::http) struct Subscribers {
+pub struct Subscribers {
     changes: Arc<Changes>,
     access: Option<Arc<Access>>,
     waiting: RefCell<Slab<Option<Waker>>>,
@@ -44,7 +44,7 @@ pub(in crate::http) struct Subscribers {
 
 impl Subscribers {
     /// None, to begin with.
-    pub(in crate::http) fn new(changes: Arc<Changes>, access: Option<Arc<Access>>) -> Self {
+    pub fn new(changes: Arc<Changes>, access: Option<Arc<Access>>) -> Self {
         Self {
             changes,
             access,
@@ -108,13 +108,13 @@ async fn replaced(rules: &mut Option<watch::Receiver<u64>>) {
 
 /// What a subscriber is told.
 #[derive(Debug)]
-pub(super) struct Event {
+pub struct Event {
     /// Where it stands in the order of changes.
-    pub(super) seq: u64,
+    pub seq: u64,
     /// Changes before it are missing.
-    pub(super) is_resync: bool,
+    pub is_resync: bool,
     /// Its text.
-    pub(super) json: String,
+    pub json: String,
 }
 
 #[derive(Serialize)]
@@ -164,7 +164,7 @@ impl Event {
 }
 
 /// A subscriber's place in the order of changes.
-pub(in crate::http) struct Subscription {
+pub struct Subscription {
     subscribers: Rc<Subscribers>,
     connection: Rc<ConnectionState>,
     place: usize,
@@ -174,17 +174,17 @@ pub(in crate::http) struct Subscription {
 }
 
 /// What a subscriber asks for, and may have.
-pub(in crate::http) struct Asked {
+pub struct Asked {
     /// Changes of keys that begin with this.
-    pub(in crate::http) prefix: Box<str>,
+    pub prefix: Box<str>,
     /// Those after the one of this number, or from now on.
-    pub(in crate::http) since: Option<u64>,
-    pub(in crate::http) permission: Permission,
+    pub since: Option<u64>,
+    pub permission: Permission,
 }
 
 impl Subscription {
     /// Subscribes to the changes that are `asked` for.
-    pub(in crate::http) fn new(
+    pub fn new(
         subscribers: &Rc<Subscribers>,
         connection: &Rc<ConnectionState>,
         asked: Asked,
@@ -209,22 +209,22 @@ impl Subscription {
     }
 
     /// The connection of the subscriber.
-    pub(super) fn connection(&self) -> &ConnectionState {
+    pub fn connection(&self) -> &ConnectionState {
         &self.connection
     }
 
     /// The number of the last change that it has been told of, or that did not concern it.
-    pub(super) fn seen(&self) -> u64 {
+    pub fn seen(&self) -> u64 {
         self.seen
     }
 
     /// Whether its client has no right any more to be told of anything.
-    pub(super) fn is_revoked(&mut self) -> bool {
+    pub fn is_revoked(&mut self) -> bool {
         self.connection.proven().has_ended() || !self.permission.holds()
     }
 
     /// The next events, at least one and about [`BATCH`] bytes at most; else has `cx` woken when there are more changes.
-    pub(super) fn poll_events(&mut self, cx: &Context<'_>) -> Poll<Vec<Event>> {
+    pub fn poll_events(&mut self, cx: &Context<'_>) -> Poll<Vec<Event>> {
         loop {
             let changes = match self.subscribers.changes.since(self.seen, LOOKED_AT) {
                 Ok(changes) => changes,
@@ -277,7 +277,7 @@ impl std::fmt::Debug for Subscription {
 #[cfg(test)]
 mod tests {
     use crate::access::{Access, Evidence};
-    use crate::http::exchange::proven::{By, Proof};
+    use crate::http::auth::proven::{By, Proof};
     use crate::http::watch::feed::*;
     use crate::http::watch::testing::{on_reactor, subscribers};
     use data_server_testing::scaled;

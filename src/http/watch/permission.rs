@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::access::{Access, Right, Subject};
-use crate::http::exchange::proven::Proof;
+use crate::http::auth::proven::Proof;
 use crate::store::Prefixes;
 
 /// See the module.
-pub(in crate::http) struct Permission(Option<Granted>);
+pub struct Permission(Option<Granted>);
 
 struct Granted {
     access: Arc<Access>,
@@ -23,7 +23,7 @@ struct Granted {
 
 impl Permission {
     /// That of the client of `proof`, where there are rules.
-    pub(in crate::http) fn new(access: Option<&Arc<Access>>, proof: Option<&Rc<Proof>>) -> Self {
+    pub fn new(access: Option<&Arc<Access>>, proof: Option<&Rc<Proof>>) -> Self {
         let granted = access.zip(proof).map(|(access, proof)| Granted {
             access: Arc::clone(access),
             // Looked at anew at the first event: the rules may have been replaced since the proof.
@@ -35,7 +35,7 @@ impl Permission {
     }
 
     /// Whether changes of any key may be told still.
-    pub(super) fn holds(&mut self) -> bool {
+    pub fn holds(&mut self) -> bool {
         let Some(granted) = &mut self.0 else {
             return true;
         };
@@ -43,7 +43,7 @@ impl Permission {
     }
 
     /// Whether a change of `key` may be told; asked after [`Permission::holds`].
-    pub(super) fn covers(&self, key: &str) -> bool {
+    pub fn covers(&self, key: &str) -> bool {
         let granted = self.0.as_ref();
         granted.is_none_or(|granted| granted.keys().has(key))
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio::runtime::{Builder, LocalOptions};
 
 /// To the changes of a store in which nothing happens, with the rules of `access`.
-pub(super) fn subscribers(access: Option<Arc<Access>>) -> Rc<Subscribers> {
+pub fn subscribers(access: Option<Arc<Access>>) -> Rc<Subscribers> {
     let dir = tempfile::tempdir().unwrap();
     let options = Options {
         cache: 0,
@@ -33,7 +33,7 @@ pub(super) fn subscribers(access: Option<Arc<Access>>) -> Rc<Subscribers> {
 }
 
 /// Runs `test` on a reactor, in a time that only timers move on.
-pub(super) fn on_reactor<T>(test: impl Future<Output = T>) -> T {
+pub fn on_reactor<T>(test: impl Future<Output = T>) -> T {
     let mut builder = Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true);
     let runtime = runtime.build_local(LocalOptions::default()).unwrap();
@@ -41,7 +41,7 @@ pub(super) fn on_reactor<T>(test: impl Future<Output = T>) -> T {
 }
 
 /// Runs `test` with a subscription to a store in which nothing happens.
-pub(super) fn subscribed(test: impl AsyncFnOnce(Subscription, Rc<ConnectionState>)) {
+pub fn subscribed(test: impl AsyncFnOnce(Subscription, Rc<ConnectionState>)) {
     let subscribers = subscribers(None);
     let connection = Rc::new(ConnectionState::new(Arc::default()));
     on_reactor(async {

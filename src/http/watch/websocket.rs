@@ -50,7 +50,7 @@ pub struct Session {
 
 impl Session {
     /// Must be made on a reactor: it has a timer.
-    pub(in crate::http) fn new(subscription: Subscription, record: RequestRecord) -> Self {
+    pub fn new(subscription: Subscription, record: RequestRecord) -> Self {
         let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
         // A machine that slept asks once, and not for each interval that it slept through.
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,0 +1,92 @@
+//! Which rights an operation takes.
+//!
+//! Pure: decided by names alone, never by what the store has. An operation that is allowed in part is narrowed to that part:
+//! a PUT of one who may create, to keys that have no value; a listing, to the keys that may be listed.
+
+use crate::access::{Grant, Right};
+use crate::http::admin::page::Page;
+use crate::http::service::operation::{Operation, PutOptions};
+use crate::http::service_config::Routes;
+use crate::http::values::conditional::{Preconditions, Single};
+use crate::http::watch::request::WatchRequest;
+use crate::store;
+
+/// A right that is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Denied(pub Right);
+
+/// Whether the page of this name takes no right: what watches over a server knows no secret.
+pub fn is_open(page: Option<Page>, routes: Routes) -> bool {
+    match page {
+        Some(Page::Health | Page::Ready | Page::Index) => true,
+        Some(Page::Metrics) => routes == Routes::Pages,
+        None => false,
+    }
+}
+
+/// Narrows `operation` to what `grant` allows of it. What is asked of an upload or in a form is decided when its keys are known.
+pub fn authorize(operation: &mut Operation<'_>, grant: &Grant) -> Result<(), Denied> {
+    match operation {
+        Operation::Get { key, .. } => need(grant, Right::Read, key.as_str()),
+        Operation::Put { key, options, .. } => authorize_put(options, key.as_str(), grant),
+        Operation::Delete { key, preconditions } => {
+            need(grant, Right::Delete, key.as_str())?;
+            match preconditions {
+                // They tell what the value is.
+                Some(_) => need(grant, Right::Read, key.as_str()),
+                None => Ok(()),
+            }
+        }
+        Operation::List(place) => authorize_page(&mut place.page, grant),
+        Operation::Home(request) => authorize_page(&mut request.place.page, grant),
+        Operation::Page(Page::Metrics, _) => need_any(grant, Right::Metrics, ""),
+        Operation::Page(..)
+        | Operation::SignIn { .. }
+        | Operation::Moved { .. }
+        | Operation::Options { .. }
+        | Operation::Upload(..)
+        | Operation::Form(_) => Ok(()),
+    }
+}
+
+/// Narrows a PUT of `key`.
+pub fn authorize_put(options: &mut PutOptions, key: &str, grant: &Grant) -> Result<(), Denied> {
+    need(grant, Right::Create, key)?;
+    let may_replace = grant.allows(Right::Write, key);
+    let single = options.preconditions.as_ref().map(Preconditions::single);
+    match single {
+        Some(Some(Single::IsNew)) => Ok(()),
+        Some(_) if !may_replace => Err(Denied(Right::Write)),
+        // They tell what the value is.
+        Some(_) => need(grant, Right::Read, key),
+        None if may_replace => Ok(()),
+        None => {
+            options.preconditions = Some(Preconditions::NEW);
+            options.is_only_new = true;
+            Ok(())
+        }
+    }
+}
+
+/// Whether some of the changes that are asked for may be told.
+pub fn authorize_watch(request: &WatchRequest, grant: &Grant) -> Result<(), Denied> {
+    need_any(grant, Right::Watch, &request.prefix)
+}
+
+/// Narrows a listing to what may be listed.
+pub fn authorize_page(page: &mut store::Page, grant: &Grant) -> Result<(), Denied> {
+    need_any(grant, Right::List, &page.prefix)?;
+    page.within = grant.keys(Right::List).clone();
+    Ok(())
+}
+
+fn need(grant: &Grant, right: Right, key: &str) -> Result<(), Denied> {
+    let is_allowed = grant.allows(right, key);
+    is_allowed.then_some(()).ok_or(Denied(right))
+}
+
+/// Whether there is a key with this `prefix` that `right` holds for.
+fn need_any(grant: &Grant, right: Right, prefix: &str) -> Result<(), Denied> {
+    let is_allowed = grant.keys(right).may_have_below(prefix);
+    is_allowed.then_some(()).ok_or(Denied(right))
+}

@@ -1,0 +1,140 @@
+//! What a request says of who asks: the field Authorization (RFC 9110, section 11.6.2).
+//!
+//! Pure. A claim is proved elsewhere; nothing here says whether it is true. Its text is in no `Debug` output.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::GeneralPurpose;
+use base64::engine::general_purpose::GeneralPurposeConfig;
+
+/// The most of a name or a password, in bytes. Hashing a longer one takes time that its sender does not pay.
+const LONGEST: usize = 1024;
+
+/// Base64 with or without its padding: RFC 7617 says nothing of a client that leaves it out.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(base64::engine::DecodePaddingMode::Indifferent),
+);
+
+/// What a client claims.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Claim<'a> {
+    /// A token (RFC 6750).
+    Token(&'a [u8]),
+    /// A name and a password, or a token in place of the password (RFC 7617).
+    Password(NameAndPassword),
+}
+
+/// See [`Claim::Password`].
+#[derive(Clone, PartialEq, Eq)]
+pub struct NameAndPassword {
+    pub name: String,
+    pub password: Vec<u8>,
+}
+
+/// The claim of a field; `None` where it is of another scheme or malformed.
+pub fn claim(field: &[u8]) -> Option<Claim<'_>> {
+    let end = field.iter().position(|&byte| byte == b' ')?;
+    let (scheme, rest) = (&field[..end], field[end..].trim_ascii());
+    if scheme.eq_ignore_ascii_case(b"bearer") {
+        let is_token = !rest.is_empty() && rest.len() <= LONGEST && rest.is_ascii();
+        return is_token.then_some(Claim::Token(rest));
+    }
+    if scheme.eq_ignore_ascii_case(b"basic") {
+        return basic(rest).map(Claim::Password);
+    }
+    None
+}
+
+fn basic(encoded: &[u8]) -> Option<NameAndPassword> {
+    if encoded.len() > 4 * LONGEST {
+        return None;
+    }
+    let mut name = LENIENT.decode(encoded).ok()?;
+    // A name has no colon; a password may.
+    let colon = name.iter().position(|&byte| byte == b':')?;
+    let password = name.split_off(colon + 1);
+    name.pop();
+    let name = String::from_utf8(name).ok()?;
+    (name.len() <= LONGEST && password.len() <= LONGEST)
+        .then_some(NameAndPassword { name, password })
+}
+
+impl fmt::Debug for Claim<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Token(_) => "Token",
+            Self::Password(_) => "Password",
+        })
+    }
+}
+
+impl fmt::Debug for NameAndPassword {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NameAndPassword").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::auth::credentials::*;
+    use base64::engine::general_purpose::STANDARD;
+    use proptest::prelude::*;
+
+    fn password(name: &str, password: &[u8]) -> Claim<'static> {
+        Claim::Password(NameAndPassword {
+            name: name.to_owned(),
+            password: password.to_vec(),
+        })
+    }
+
+    #[test]
+    fn a_claim_is_a_token_or_a_name_with_a_password() {
+        let token: &[u8] = b"abc.-_~+/=";
+        for field in ["Bearer abc.-_~+/=", "bearer   abc.-_~+/=  "] {
+            assert_eq!(
+                claim(field.as_bytes()),
+                Some(Claim::Token(token)),
+                "{field}"
+            );
+        }
+        // RFC 7617, section 2.
+        let aladdin = claim(b"Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
+        assert_eq!(aladdin, Some(password("Aladdin", b"open sesame")));
+        assert_eq!(claim(b"basic QWxhZGRpbjpvcGVuIHNlc2FtZQ"), aladdin);
+        assert_eq!(claim(b"Basic OmE6Yg=="), Some(password("", b"a:b")));
+        let long = STANDARD.encode(vec![b'x'; 2 * LONGEST]);
+        for bad in [
+            "",
+            "Bearer",
+            "Bearer ",
+            "Basic",
+            "Basic !",
+            "Basic YQ==",
+            "Digest a=b",
+            "Basic /zo=",
+            &format!("Bearer {}", "x".repeat(LONGEST + 1)),
+            &format!("Basic {long}"),
+        ] {
+            assert_eq!(claim(bad.as_bytes()), None, "{bad}");
+        }
+        assert_eq!(format!("{aladdin:?}"), "Some(Password)");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_found_again(name in "[^:\u{0}]{0,20}", secret: [u8; 8]) {
+            let pair = [name.as_bytes(), b":", &secret].concat();
+            let field = format!("Basic {}", STANDARD.encode(pair));
+            prop_assert_eq!(claim(field.as_bytes()), Some(password(&name, &secret)));
+        }
+
+        #[test]
+        fn no_field_makes_it_panic(field: Vec<u8>) {
+            let _ = claim(&field);
+            let _ = claim(&[b"Basic ", field.as_slice()].concat());
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Who asks, and whether that one may: decided before anything of a request but its head is looked at.
+//!
+//! Promises that each request is decided by one policy, that an answer to one who may not read a key is the same whether it
+//! is there or not, and that a client which fails too often is told to wait. Without `--access` each client may do everything.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::access::{self, Access, Evidence, LinkKind, LinkTerms, Policy, Right, Source, Subject};
+use crate::http::auth::credentials::{Claim, NameAndPassword, claim};
+pub use crate::http::auth::identified::{Identified, Presented, Unchecked};
+use crate::http::auth::proven::{By, Proof, Proven};
+use crate::http::auth::signed_link::{BadLink, SignedLink};
+use crate::http::client::Client;
+use crate::http::refusal::rejection::Rejection;
+use crate::metrics::AuthResult;
+use crate::store::BlockingPool;
+
+/// The guard of one reactor.
+#[derive(Debug)]
+pub struct Guard(Option<Guarding>);
+
+#[derive(Debug)]
+struct Guarding {
+    access: Arc<Access>,
+    /// The policy that this reactor saw last, with its generation.
+    policy: RefCell<(u64, Arc<Policy>)>,
+}
+
+impl Guard {
+    pub fn new(access: Option<Arc<Access>>) -> Self {
+        Self(access.map(|access| {
+            let generation = access.generation();
+            let policy = RefCell::new((generation, access.policy()));
+            Guarding { access, policy }
+        }))
+    }
+
+    /// The rules, where there are any.
+    pub fn access(&self) -> Option<&Arc<Access>> {
+        self.0.as_ref().map(|guarding| &guarding.access)
+    }
+
+    /// Who asks, as far as that can be said at once.
+    pub fn identify(
+        &self,
+        presented: Presented<'_>,
+        client: Client,
+        proven: &Proven,
+    ) -> Result<Identified, Rejection> {
+        let Some(guarding) = &self.0 else {
+            return Ok(Identified::Anyone);
+        };
+        let field = match presented {
+            Presented::Nothing => None,
+            Presented::Field(field) => Some(field),
+            Presented::Several => return Err(guarding.fails(client.peer.source())),
+        };
+        let generation = guarding.access.generation();
+        if let Some(proof) = proven.kept(field, generation) {
+            return Ok(Identified::Proved(proof));
+        }
+        guarding.identify(field, generation, client, proven)
+    }
+
+    /// Who follows a signed link to `key`.
+    pub fn follow(
+        &self,
+        link: Result<SignedLink, BadLink>,
+        kind: LinkKind,
+        key: &str,
+    ) -> Result<Identified, Rejection> {
+        let Some(guarding) = &self.0 else {
+            return Ok(Identified::Anyone);
+        };
+        let followed = link.and_then(|link| guarding.follow(&link, kind, key));
+        let result = if followed.is_ok() {
+            AuthResult::Link
+        } else {
+            AuthResult::Wrong
+        };
+        guarding.count(result);
+        Ok(Identified::Proved(followed?))
+    }
+
+    /// Checks a password, on the `compute` threads; what came of it is kept with the connection.
+    pub fn check(
+        &self,
+        unchecked: Unchecked,
+        proven: Rc<Proven>,
+        compute: &BlockingPool,
+    ) -> Result<impl Future<Output = ()> + use<>, Rejection> {
+        let Some(guarding) = &self.0 else {
+            return Err(Rejection::ChecksBusy);
+        };
+        let access = &guarding.access;
+        let (access, generation) = (Arc::clone(access), access.generation());
+        let Unchecked {
+            field,
+            pair,
+            source,
+        } = unchecked;
+        let NameAndPassword { name, password } = pair;
+        let policy = access.policy();
+        let checking = access.passwords().check(&policy, &name, password, compute);
+        let checking = match checking {
+            Ok(checking) => checking,
+            Err(access::Unchecked::NoPasswords) => {
+                return Err(guarding.fails(source));
+            }
+            Err(access::Unchecked::Busy) => {
+                guarding.count(AuthResult::Busy);
+                return Err(Rejection::ChecksBusy);
+            }
+        };
+        Ok(async move {
+            let proof = checking.await.and_then(|evidence| {
+                let subject = policy.prove(&evidence, SystemTime::now())?;
+                let (subject, by) = (Arc::clone(subject), By::Basic);
+                Some(Proof {
+                    subject,
+                    by,
+                    evidence,
+                })
+            });
+            let Some(proof) = proof else {
+                // It was admitted; of some that come at once more may fail than that.
+                let _ = access.failures().count(source, Instant::now());
+                proven.refuse(field, generation);
+                return;
+            };
+            access.counters().ended(AuthResult::Password);
+            proven.keep(Some(&field), generation, proof);
+        })
+    }
+
+    /// Whether the client of `proof` may do this to `key`.
+    pub fn allow(&self, proof: Option<&Proof>, right: Right, key: &str) -> Result<(), Rejection> {
+        match proof {
+            Some(proof) if !proof.subject.grant.allows(right, key) => {
+                Err(self.deny(&proof.subject, right))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What a client is told that has not this right: one that proved nothing may prove something.
+    pub fn deny(&self, subject: &Subject, right: Right) -> Rejection {
+        let Some(guarding) = &self.0 else {
+            return Rejection::NotAllowed(right);
+        };
+        if subject.is_anonymous {
+            return guarding.unauthenticated(AuthResult::Missing);
+        }
+        guarding.count(AuthResult::NotAllowed);
+        Rejection::NotAllowed(right)
+    }
+}
+
+impl Guarding {
+    fn identify(
+        &self,
+        field: Option<&[u8]>,
+        generation: u64,
+        client: Client,
+        proven: &Proven,
+    ) -> Result<Identified, Rejection> {
+        let (policy, now) = (self.policy(generation), SystemTime::now());
+        let source = client.peer.source();
+        let (evidence, by) = match field {
+            None => match policy.certificate(proven.certificate_names()) {
+                Some(evidence) => (evidence, By::Certificate),
+                None => (Evidence::Nothing, By::Nothing),
+            },
+            Some(field) => match claim(field) {
+                None => return Err(self.fails(source)),
+                Some(Claim::Token(token)) => (Evidence::token(token), By::Bearer),
+                Some(Claim::Password(pair)) => match self.at_once(&policy, &pair, now) {
+                    Some(evidence) => (evidence, By::Basic),
+                    None if proven.take_refused(field, generation) => {
+                        return Err(self.unauthenticated(AuthResult::Wrong));
+                    }
+                    None => {
+                        let admitted = self.access.failures().admits(source, Instant::now());
+                        admitted.map_err(|wait| self.limited(wait))?;
+                        let field = field.into();
+                        return Ok(Identified::Unchecked(Box::new(Unchecked {
+                            field,
+                            pair,
+                            source,
+                        })));
+                    }
+                },
+            },
+        };
+        let subject = match policy.prove(&evidence, now) {
+            Some(subject) => Arc::clone(subject),
+            // A certificate that has ended proves nothing, and claims nothing either.
+            None if by == By::Certificate => Arc::clone(policy.anonymous()),
+            None => return Err(self.fails(source)),
+        };
+        match by {
+            By::Nothing | By::Link { .. } => {}
+            By::Bearer => self.count(AuthResult::Token),
+            By::Basic => self.count(AuthResult::Password),
+            By::Certificate => self.count(AuthResult::Certificate),
+        }
+        let proof = Proof {
+            subject,
+            by,
+            evidence,
+        };
+        let proof = proven.keep(field, generation, proof);
+        Ok(Identified::Proved(proof))
+    }
+
+    /// What a name and a password are evidence of without a check that takes time: the password may be a token.
+    fn at_once(
+        &self,
+        policy: &Policy,
+        pair: &NameAndPassword,
+        now: SystemTime,
+    ) -> Option<Evidence> {
+        let NameAndPassword { name, password } = pair;
+        let token = Evidence::token(password);
+        if policy.prove(&token, now).is_some() {
+            return Some(token);
+        }
+        let passwords = self.access.passwords();
+        passwords.remembered(policy, name, password, Instant::now())
+    }
+
+    fn follow(&self, link: &SignedLink, kind: LinkKind, key: &str) -> Result<Rc<Proof>, BadLink> {
+        let policy = self.policy(self.access.generation());
+        let now = SystemTime::now();
+        let terms = LinkTerms {
+            kind,
+            key,
+            expires: link.expires,
+            max: link.max,
+        };
+        let subject = policy.by_link(&link.by, &terms, &link.signature, now);
+        let subject = subject.ok_or(BadLink::Invalid)?;
+        let is_over = |now: Duration| now.as_secs() >= link.expires;
+        if now.duration_since(UNIX_EPOCH).is_ok_and(is_over) {
+            return Err(BadLink::Expired);
+        }
+        Ok(Rc::new(Proof {
+            subject: Arc::new(subject),
+            by: By::Link { max: link.max },
+            evidence: Evidence::Nothing,
+        }))
+    }
+
+    fn policy(&self, generation: u64) -> Arc<Policy> {
+        let (seen, policy) = &mut *self.policy.borrow_mut();
+        if *seen != generation {
+            *policy = self.access.policy();
+            *seen = generation;
+        }
+        Arc::clone(policy)
+    }
+
+    /// What a client is told that claims what is not true.
+    fn fails(&self, source: Source) -> Rejection {
+        match self.access.failures().count(source, Instant::now()) {
+            Ok(()) => self.unauthenticated(AuthResult::Wrong),
+            Err(wait) => self.limited(wait),
+        }
+    }
+
+    fn limited(&self, wait: Duration) -> Rejection {
+        self.count(AuthResult::Limited);
+        Rejection::TooManyFailures {
+            retry_after: wait.as_secs() + 1,
+        }
+    }
+
+    fn unauthenticated(&self, result: AuthResult) -> Rejection {
+        self.count(result);
+        let realm = self.policy(self.access.generation()).realm().into();
+        Rejection::Unauthenticated { realm }
+    }
+
+    fn count(&self, result: AuthResult) {
+        self.access.counters().ended(result);
+    }
+}

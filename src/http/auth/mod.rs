@@ -1,0 +1,12 @@
+//! Who asks, by what proof, and whether that one may.
+
+pub mod asker;
+pub mod authorize;
+pub mod credentials;
+pub mod guard;
+pub mod identified;
+pub mod permit;
+pub mod proven;
+pub mod proving;
+pub mod rights;
+pub mod signed_link;

@@ -1,0 +1,208 @@
+//! What a body consists of: bytes in memory, parts of a file, what an S3 store sends, or what is made on the way.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+
+use crate::failpoint;
+use crate::http::body::file::{FileBody, Region};
+use crate::http::body::remote::RemotePart;
+use crate::http::values::encoded::Encoded;
+use crate::store::s3::RemotePiece;
+use crate::store::{self, IN_MEMORY, Object, Piped};
+
+/// A body without an end of its own, made as fast as the client takes it.
+pub trait EndlessBody: std::fmt::Debug {
+    /// The next bytes, or `None` when the server ends it.
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>>;
+}
+
+/// A piece of a body, as the connection sends it.
+#[derive(Debug)]
+pub enum Piece {
+    /// These bytes.
+    Bytes(Bytes),
+    /// These bytes of a file.
+    Region(Region),
+    /// These bytes in a pipe.
+    Piped(Piped),
+}
+
+impl Piece {
+    /// Whether all of it has been sent.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its first `n` bytes have been sent.
+    pub fn advance(&mut self, n: usize) {
+        match self {
+            Self::Bytes(bytes) => bytes.advance(n),
+            Self::Region(region) => {
+                region.offset += n as u64;
+                region.len -= n;
+            }
+            Self::Piped(piped) => piped.len -= n,
+        }
+    }
+
+    /// Its length, in bytes.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Region(region) => region.len,
+            Self::Piped(piped) => piped.len,
+        }
+    }
+}
+
+impl From<RemotePiece> for Piece {
+    fn from(piece: RemotePiece) -> Self {
+        match piece {
+            RemotePiece::Bytes(bytes) => Self::Bytes(bytes),
+            RemotePiece::Piped(piped) => Self::Piped(piped),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub enum Content {
+    Empty,
+    Bytes(Bytes),
+    File(FileBody),
+    /// From an S3 store.
+    Remote(Box<RemotePart>),
+    /// One after the other, and the length of all that is left.
+    Parts(VecDeque<Content>, u64),
+    /// Of unknown length.
+    Encoded(Box<Encoded>),
+    /// Without an end of its own. Boxed, so that other bodies are not larger for it.
+    Endless(Box<dyn EndlessBody>),
+}
+
+impl Content {
+    pub fn remote(part: RemotePart) -> Self {
+        match part.remaining() {
+            0 => Self::Empty,
+            _ => Self::Remote(Box::new(part)),
+        }
+    }
+
+    pub fn part(object: Arc<Object>, range: Range<u64>) -> Self {
+        if range.is_empty() {
+            return Self::Empty;
+        }
+        if let Some(bytes) = object.bytes() {
+            // A value in memory is shorter than any usize.
+            let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
+            return Self::Bytes(bytes.slice(at(range.start)..at(range.end)));
+        }
+        Self::File(FileBody::new(object, range))
+    }
+
+    /// How many bytes are left, where that is known.
+    pub fn remaining(&self) -> Option<u64> {
+        match self {
+            Self::Empty => Some(0),
+            Self::Bytes(bytes) => Some(bytes.len() as u64),
+            Self::File(file) => Some(file.remaining()),
+            Self::Remote(part) => Some(part.remaining()),
+            Self::Parts(_, left) => Some(*left),
+            Self::Encoded(_) | Self::Endless(_) => None,
+        }
+    }
+
+    /// The next bytes where they are few, or what is in memory already; else the next piece.
+    pub fn poll_short(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Piece, store::Error>>> {
+        let is_long = match self {
+            Self::File(file) => file.remaining() > IN_MEMORY,
+            Self::Parts(_, left) => *left > IN_MEMORY,
+            Self::Remote(_) => true,
+            _ => false,
+        };
+        if is_long && failpoint::takes_over() {
+            return self.poll_piece(cx);
+        }
+        let bytes = self.poll_bytes(cx);
+        bytes.map(|bytes| bytes.map(|bytes| bytes.map(Piece::Bytes)))
+    }
+
+    /// The next bytes; files are read for them.
+    pub fn poll_bytes(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, store::Error>>> {
+        match self {
+            Self::Empty => Poll::Ready(None),
+            Self::Bytes(bytes) => {
+                let bytes = std::mem::take(bytes);
+                *self = Self::Empty;
+                Poll::Ready(Some(Ok(bytes)))
+            }
+            Self::File(file) => file.poll_bytes(cx),
+            Self::Remote(part) => part.poll_bytes(cx),
+            Self::Parts(parts, left) => {
+                poll_parts(parts, left, Bytes::len, |part| part.poll_bytes(cx))
+            }
+            Self::Encoded(encoded) => encoded.poll_piece(cx),
+            Self::Endless(body) => body.poll_piece(cx).map(|piece| piece.map(Ok)),
+        }
+    }
+
+    /// The next piece; files are left to the connection.
+    pub fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Piece, store::Error>>> {
+        match self {
+            Self::File(file) => {
+                let region = file.poll_region(cx);
+                region.map(|region| region.map(|region| region.map(Piece::Region)))
+            }
+            Self::Remote(part) => {
+                let piece = part.poll_piece(cx);
+                piece.map(|piece| piece.map(|piece| piece.map(Piece::from)))
+            }
+            Self::Parts(parts, left) => {
+                poll_parts(parts, left, Piece::len, |part| part.poll_piece(cx))
+            }
+            _ => {
+                let bytes = self.poll_bytes(cx);
+                bytes.map(|bytes| bytes.map(|bytes| bytes.map(Piece::Bytes)))
+            }
+        }
+    }
+}
+
+pub fn first_file(parts: &mut VecDeque<Content>) -> Option<&mut FileBody> {
+    parts.iter_mut().find_map(|part| match part {
+        Content::File(file) => Some(file),
+        _ => None,
+    })
+}
+
+/// What `poll` gives of the first part that has something left; `left` is less by its `len`.
+fn poll_parts<T>(
+    parts: &mut VecDeque<Content>,
+    left: &mut u64,
+    len: impl FnOnce(&T) -> usize,
+    mut poll: impl FnMut(&mut Content) -> Poll<Option<Result<T, store::Error>>>,
+) -> Poll<Option<Result<T, store::Error>>> {
+    while let Some(part) = parts.front_mut() {
+        match ready!(poll(part)) {
+            Some(piece) => {
+                let piece = piece?;
+                *left -= len(&piece) as u64;
+                return Poll::Ready(Some(Ok(piece)));
+            }
+            None => drop(parts.pop_front()),
+        }
+    }
+    Poll::Ready(None)
+}

@@ -1,0 +1,480 @@
+//! What a client prefers, out of what there is (RFC 9110, sections 12.4.2, 12.5.1 and 12.5.3).
+//!
+//! Pure. Members of a list that are malformed, or ask for a parameter that nothing here has, count as not sent, and a
+//! list of such members as no list at all: a preference is a wish, and nothing is refused for how it is worded. Offers
+//! stand in the server's own order of preference, which decides among what the client likes equally.
+
+use hyper::header::{ACCEPT, ACCEPT_ENCODING, HeaderMap, HeaderName};
+
+use crate::http::head::syntax::is_token;
+
+/// A weight in thousandths: 0 refuses.
+type Weight = u16;
+
+/// The media type to answer with, as its place in `offers`; `None` where the client takes none of them, and the caller
+/// may as well send the first (section 12.5.1).
+///
+/// Offers are plain `type/subtype`. Of two that are liked equally, one that is named goes before one that is meant by
+/// a wildcard.
+pub fn media_type(headers: &HeaderMap, offers: &[&str]) -> Option<usize> {
+    let ranges = media_ranges(headers);
+    if ranges.is_empty() {
+        return (!offers.is_empty()).then_some(0);
+    }
+    best(offers, |offer| {
+        let (precision, weight) = weight_of_type(&ranges, offer)?;
+        (weight > 0).then_some((weight, precision))
+    })
+}
+
+/// Whether a problem is to be told as `application/problem+json` rather than as a line of text: only where Accept names
+/// that type and ranks it at least as high as `text/plain`.
+pub fn prefers_problem(headers: &HeaderMap) -> bool {
+    let ranges = media_ranges(headers);
+    let text = weight_of_type(&ranges, "text/plain").map_or(0, |(_, weight)| weight);
+    weight_of_type(&ranges, "application/problem+json").is_some_and(|(precision, weight)| {
+        precision == Precision::Named && weight > 0 && weight >= text
+    })
+}
+
+/// Whether metrics are to be told as `OpenMetrics`: only where Accept names that type, in a version that is spoken here, and
+/// likes it no less than `text/plain`.
+pub fn prefers_open_metrics(headers: &HeaderMap) -> bool {
+    let is_spoken = |key: &str, value: &str| match key.to_ascii_lowercase().as_str() {
+        "version" => matches!(value.trim_matches('"'), "1.0.0" | "0.0.1" | "0.0.4"),
+        // How names with odd characters are told; there are none.
+        "escaping" => true,
+        _ => is_harmless(key, value),
+    };
+    let members = fields(headers, &ACCEPT).filter_map(|field| Member::parse(field, is_spoken));
+    let mut weights = [None; 2];
+    for member in members {
+        for (weight, name) in weights.iter_mut().zip(METRICS) {
+            if member.name.eq_ignore_ascii_case(name) {
+                *weight = (*weight).max(Some(member.weight));
+            }
+        }
+    }
+    let [open, text] = weights;
+    open.is_some_and(|open| open > 0 && open >= text.unwrap_or(0))
+}
+
+/// The types of metrics.
+const METRICS: [&str; 2] = ["application/openmetrics-text", "text/plain"];
+
+/// The content coding to answer with, as its place in `offers`; `None` is no coding.
+///
+/// No coding is what a client gets that does not ask for one, that likes `identity` better, or that refuses all there
+/// is: a value it may not decode is better than none (section 12.5.3 leaves the choice).
+pub fn content_coding(headers: &HeaderMap, offers: &[&str]) -> Option<usize> {
+    let members: Vec<Member<'_>> = members(headers, &ACCEPT_ENCODING).collect();
+    let weight_of = |coding: &str| {
+        let named = members.iter().filter(|m| is_coding(m.name, coding));
+        let any = members.iter().filter(|m| m.name == "*");
+        let heaviest = |weight: Option<Weight>, m: &Member<'_>| weight.max(Some(m.weight));
+        named
+            .fold(None, heaviest)
+            .or_else(|| any.fold(None, heaviest))
+    };
+    // Without a word about it, identity is acceptable, but not preferred.
+    let identity = weight_of("identity").unwrap_or(0);
+    best(offers, |offer| {
+        weight_of(offer).filter(|weight| *weight > 0 && *weight >= identity)
+    })
+}
+
+/// Section 8.4.1.3: `x-gzip` is gzip.
+fn is_coding(name: &str, coding: &str) -> bool {
+    name.eq_ignore_ascii_case(coding) || (coding == "gzip" && name.eq_ignore_ascii_case("x-gzip"))
+}
+
+/// The first of the offers that rank highest, of those that have a rank.
+fn best<R: Ord>(offers: &[&str], rank: impl Fn(&str) -> Option<R>) -> Option<usize> {
+    let ranked = offers
+        .iter()
+        .enumerate()
+        .filter_map(|(place, offer)| Some((rank(offer)?, place)));
+    let highest = ranked.max_by(|(a, at), (b, bt)| a.cmp(b).then(bt.cmp(at)));
+    highest.map(|(_, place)| place)
+}
+
+/// How exactly a media range means a type; section 12.5.1 has the most precise one decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Precision {
+    Anything,
+    Kind,
+    Named,
+}
+
+struct MediaRange<'a> {
+    kind: &'a str,
+    subtype: &'a str,
+    weight: Weight,
+}
+
+impl<'a> MediaRange<'a> {
+    fn new(member: &Member<'a>) -> Option<Self> {
+        let (kind, subtype) = member.name.split_once('/')?;
+        let is_well_formed = is_token(kind) && is_token(subtype) && (kind != "*" || subtype == "*");
+        is_well_formed.then_some(Self {
+            kind,
+            subtype,
+            weight: member.weight,
+        })
+    }
+
+    fn precision(&self, offer: &str) -> Option<Precision> {
+        let (kind, subtype) = offer.split_once('/')?;
+        if self.kind == "*" {
+            Some(Precision::Anything)
+        } else if !self.kind.eq_ignore_ascii_case(kind) {
+            None
+        } else if self.subtype == "*" {
+            Some(Precision::Kind)
+        } else {
+            let is_same = self.subtype.eq_ignore_ascii_case(subtype);
+            is_same.then_some(Precision::Named)
+        }
+    }
+}
+
+fn media_ranges(headers: &HeaderMap) -> Vec<MediaRange<'_>> {
+    members(headers, &ACCEPT)
+        .filter_map(|member| MediaRange::new(&member))
+        .collect()
+}
+
+/// What the ranges that mean this type most exactly say of it.
+fn weight_of_type(ranges: &[MediaRange<'_>], offer: &str) -> Option<(Precision, Weight)> {
+    ranges
+        .iter()
+        .filter_map(|range| Some((range.precision(offer)?, range.weight)))
+        .max()
+}
+
+/// A member of a list of preferences: what stands before its parameters, and its weight.
+struct Member<'a> {
+    name: &'a str,
+    weight: Weight,
+}
+
+/// The well-formed members of all lines of a field.
+fn members<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = Member<'a>> {
+    fields(headers, name).filter_map(|field| Member::parse(field, is_harmless))
+}
+
+/// The members of all lines of a field, as they are.
+fn fields<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    let lines = headers.get_all(name).into_iter();
+    lines
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| split(line, b','))
+}
+
+impl<'a> Member<'a> {
+    /// `None` for what is malformed, or has a parameter that makes a difference.
+    fn parse(member: &'a str, is_harmless: impl Fn(&str, &str) -> bool) -> Option<Self> {
+        let mut parts = split(member, b';');
+        let name = parts.next().filter(|name| !name.is_empty())?;
+        for parameter in parts.filter(|part| !part.is_empty()) {
+            let (key, value) = parameter.split_once('=')?;
+            if key.eq_ignore_ascii_case("q") {
+                // What follows the weight were extensions once (section 12.5.1), and is ignored.
+                return weight(value).map(|weight| Self { name, weight });
+            }
+            if !is_harmless(key, value) {
+                return None;
+            }
+        }
+        Some(Self { name, weight: 1000 })
+    }
+}
+
+/// Whether a range with this parameter still means a type without parameters: all text here is UTF-8, and other
+/// parameters ask for something that is not offered.
+fn is_harmless(key: &str, value: &str) -> bool {
+    key.eq_ignore_ascii_case("charset") && value.trim_matches('"').eq_ignore_ascii_case("utf-8")
+}
+
+/// `qvalue` of section 12.4.2, in thousandths.
+fn weight(text: &str) -> Option<Weight> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if fraction.len() > 3 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let digits = fraction.bytes().chain(std::iter::repeat(b'0')).take(3);
+    let thousandths = digits.fold(0, |sum, digit| sum * 10 + Weight::from(digit - b'0'));
+    match (whole, thousandths) {
+        ("0", _) => Some(thousandths),
+        ("1", 0) => Some(1000),
+        _ => None,
+    }
+}
+
+/// The parts of `text` between the separators that stand in no quoted string, without the white space around them.
+fn split(text: &str, separator: u8) -> impl Iterator<Item = &str> {
+    let (mut quoted, mut escaped) = (false, false);
+    let is_separator = move |c: char| {
+        if escaped {
+            escaped = false;
+        } else if quoted && c == '\\' {
+            escaped = true;
+        } else if c == '"' {
+            quoted = !quoted;
+        }
+        !quoted && c == char::from(separator)
+    };
+    text.split(is_separator).map(str::trim_ascii)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::head::accept::*;
+    use proptest::prelude::*;
+
+    fn headers(name: &HeaderName, lines: &[&str]) -> HeaderMap {
+        let pairs = lines
+            .iter()
+            .map(|line| (name.clone(), line.parse().unwrap()));
+        pairs.collect()
+    }
+
+    fn choose<'a>(accept: &str, offers: &[&'a str]) -> Option<&'a str> {
+        media_type(&headers(&ACCEPT, &[accept]), offers).map(|place| offers[place])
+    }
+
+    fn code<'a>(accept: &str, offers: &[&'a str]) -> Option<&'a str> {
+        content_coding(&headers(&ACCEPT_ENCODING, &[accept]), offers).map(|place| offers[place])
+    }
+
+    #[test]
+    fn a_listing_comes_in_the_form_that_the_client_reads() {
+        const BROWSER: &str =
+            "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8";
+        let (json, text, html) = ("application/json", "text/plain", "text/html");
+        for (accept, expected) in [
+            ("*/*", Some(json)),
+            ("", Some(json)),
+            ("text/plain", Some(text)),
+            ("TEXT/Plain", Some(text)),
+            ("text/plain; charset=utf-8", Some(text)),
+            ("text/plain;charset=\"UTF-8\";q=0.5", Some(text)),
+            ("text/*", Some(text)),
+            ("text/plain, */*", Some(text)),
+            (BROWSER, Some(html)),
+            ("application/json, text/plain, */*", Some(json)),
+            ("text/plain, application/json", Some(json)),
+            ("text/plain;q=0.5, text/html;q=0.7", Some(html)),
+            ("*/*, application/json;q=0", Some(text)),
+            (
+                "text/*;q=0.3, text/html;q=0.1, application/*;q=0.2",
+                Some(text),
+            ),
+            ("image/png", None),
+            ("*/*;q=0", None),
+            ("text/plain;q=0", None),
+            ("text/plain;q=0.001", Some(text)),
+        ] {
+            assert_eq!(choose(accept, &[json, text, html]), expected, "{accept}");
+        }
+        assert_eq!(media_type(&HeaderMap::new(), &[json, text]), Some(0));
+        assert_eq!(media_type(&HeaderMap::new(), &[]), None);
+        let lines = headers(&ACCEPT, &["text/html;q=0.2", "text/plain;q=0.4"]);
+        assert_eq!(media_type(&lines, &[json, html, text]), Some(2));
+    }
+
+    #[test]
+    fn the_table_of_12_5_1() {
+        let accept = "text/*;q=0.3, text/plain;q=0.7, text/plain;format=flowed, text/plain;format=fixed;q=0.4, \
+                      */*;q=0.5";
+        let headers = headers(&ACCEPT, &[accept]);
+        let ranges = media_ranges(&headers);
+        for (offer, weight) in [("text/plain", 700), ("text/html", 300), ("image/jpeg", 500)] {
+            let found = weight_of_type(&ranges, offer).map(|(_, weight)| weight);
+            assert_eq!(found, Some(weight), "{offer}");
+        }
+    }
+
+    #[test]
+    fn malformed_wishes_count_as_not_sent() {
+        for accept in [
+            "text",
+            "text/",
+            "/plain",
+            "*/plain",
+            "text/plain;q=2",
+            "text/plain;q=",
+            "text/plain;q=0.1234",
+            "text/plain;q=-1",
+            "text/plain;q",
+            "text/plain;version=1",
+            "text/plain;version=utf-8",
+            "text/plain;charset=iso-8859-1",
+            "te xt/plain",
+            "text/plain;a=\"b, text/plain",
+            ",,",
+        ] {
+            assert_eq!(
+                choose(accept, &["a/b", "text/plain"]),
+                Some("a/b"),
+                "{accept}"
+            );
+            let more = format!("text/plain;q=0.1,{accept}");
+            assert_eq!(
+                choose(&more, &["a/b", "text/plain"]),
+                Some("text/plain"),
+                "{more}"
+            );
+        }
+        let quoted = "a/b;q=0.1;x=\"\\\", text/plain\", c/d;q=0.2";
+        assert_eq!(choose(quoted, &["a/b", "text/plain", "c/d"]), Some("c/d"));
+    }
+
+    #[test]
+    fn a_problem_is_told_as_json_where_that_is_named() {
+        for (accept, expected) in [
+            ("application/problem+json", true),
+            ("application/problem+json, */*", true),
+            ("application/problem+json, text/plain", true),
+            ("application/json, Application/Problem+JSON;q=0.9", true),
+            ("application/problem+json;q=0.5, text/plain", false),
+            ("application/problem+json;q=0.5, */*", false),
+            ("application/problem+json;q=0", false),
+            ("application/problem+json;q=0.001", true),
+            ("application/json", false),
+            ("application/*", false),
+            ("*/*", false),
+            ("text/html, */*;q=0.8", false),
+            ("", false),
+        ] {
+            assert_eq!(
+                prefers_problem(&headers(&ACCEPT, &[accept])),
+                expected,
+                "{accept}"
+            );
+        }
+        assert!(!prefers_problem(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_coding_is_used_on_request_only() {
+        for (accept, expected) in [
+            ("", None),
+            ("gzip", Some("gzip")),
+            ("GZip", Some("gzip")),
+            ("x-gzip", Some("gzip")),
+            ("gzip, deflate, br, zstd", Some("zstd")),
+            ("gzip;q=1.0, zstd;q=0.8", Some("gzip")),
+            ("gzip;q=0.001", Some("gzip")),
+            ("gzip;q=0", None),
+            ("gzip;q=0.000, zstd;q=0", None),
+            ("compress, br", None),
+            ("*", Some("zstd")),
+            ("*;q=0.5, gzip;q=1.0", Some("gzip")),
+            ("*, zstd;q=0", Some("gzip")),
+            ("*;q=0", None),
+            ("identity", None),
+            ("identity;q=0.5, gzip;q=0.4", None),
+            ("identity;q=0.5, gzip;q=0.5", Some("gzip")),
+            ("gzip;q=0.2, *;q=0.4", Some("zstd")),
+            ("gzip;q=1.0, identity; q=0.5, *;q=0", Some("gzip")),
+            ("identity;q=0, br", None),
+            ("gzip;q=x, zstd ; q=0.1", Some("zstd")),
+            ("gzip;q=0, gzip", Some("gzip")),
+        ] {
+            assert_eq!(code(accept, &["zstd", "gzip"]), expected, "{accept}");
+        }
+        assert_eq!(content_coding(&HeaderMap::new(), &["zstd", "gzip"]), None);
+        let lines = headers(&ACCEPT_ENCODING, &["br", "gzip;q=0.5"]);
+        assert_eq!(content_coding(&lines, &["zstd", "gzip"]), Some(1));
+        // With only gzip on offer, the star still means identity.
+        assert_eq!(code("gzip;q=0.2, *;q=0.4", &["gzip"]), None);
+    }
+
+    #[test]
+    fn weights_have_up_to_three_digits() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("0.", Some(0)),
+            ("1", Some(1000)),
+            ("1.", Some(1000)),
+            ("1.000", Some(1000)),
+            ("0.5", Some(500)),
+            ("0.05", Some(50)),
+            ("0.005", Some(5)),
+            ("0.999", Some(999)),
+            ("1.001", None),
+            ("0.0005", None),
+            ("2", None),
+            ("", None),
+            (".5", None),
+            ("00.5", None),
+            ("+0.5", None),
+            ("0,5", None),
+            ("0.5x", None),
+        ] {
+            assert_eq!(weight(text), expected, "{text}");
+        }
+    }
+
+    const OFFERS: [&str; 4] = ["a/x", "a/y", "b/x", "b/y"];
+
+    /// The best weight of an offer by trying each rank of precision in turn, as section 12.5.1 describes it.
+    fn slow_weight(options: &[(String, Weight)], offer: &str) -> Option<(usize, Weight)> {
+        let kind = offer.split('/').next().unwrap();
+        let names = ["*/*".to_owned(), format!("{kind}/*"), offer.to_owned()];
+        for (precision, name) in names.iter().enumerate().rev() {
+            let weights = options.iter().filter(|(range, _)| range == name);
+            if let Some(weight) = weights.map(|(_, weight)| *weight).max() {
+                return Some((precision, weight));
+            }
+        }
+        None
+    }
+
+    fn options() -> impl Strategy<Value = Vec<(String, Weight)>> {
+        let range = prop_oneof![
+            Just("*/*".to_owned()),
+            "[abc]/\\*".prop_map(String::from),
+            "[abc]/[xyz]".prop_map(String::from),
+        ];
+        let weight = prop_oneof![Just(0), Just(1000), 0..=1000_u16];
+        proptest::collection::vec((range, weight), 1..6)
+    }
+
+    proptest! {
+        #[test]
+        fn the_choice_is_that_of_the_slow_model(options in options()) {
+            let members: Vec<_> = options
+                .iter()
+                .map(|(range, w)| format!("{range} ;q={}.{:03}", w / 1000, w % 1000))
+                .collect();
+            let mut expected: Option<(Weight, usize, usize)> = None;
+            for (place, offer) in OFFERS.iter().enumerate() {
+                if let Some((precision, weight)) = slow_weight(&options, offer)
+                    && weight > 0
+                    && expected.is_none_or(|(w, p, _)| (weight, precision) > (w, p))
+                {
+                    expected = Some((weight, precision, place));
+                }
+            }
+            let chosen = choose(&members.join(", "), &OFFERS);
+            prop_assert_eq!(chosen, expected.map(|(_, _, place)| OFFERS[place]));
+        }
+
+        #[test]
+        fn what_is_chosen_is_never_refused(accept in "([a-z*]{1,4}(;q=(0|1|0\\.[0-9]))?[ ,]{0,3}){0,5}") {
+            if let Some(chosen) = code(&accept, &["zstd", "gzip"]) {
+                let starred = accept.contains('*');
+                prop_assert!(starred || accept.contains(chosen));
+            }
+        }
+
+        #[test]
+        fn nothing_panics(accept in "[ -~\t]{0,60}") {
+            let accept = accept.trim();
+            choose(accept, &OFFERS);
+            code(accept, &OFFERS);
+        }
+    }
+}

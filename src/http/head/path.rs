@@ -1,0 +1,197 @@
+//! From the path of a request to what it names: a key, the keys below a folder, or one of the server's own pages.
+//!
+//! Pure functions. No key begins with `-/`, so that no page, `/-/name`, can ever be taken for one. A path is decoded once, and
+//! then cut into segments: `%2F` is a `/` like any other, as it is to S3, nginx and npm.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+
+use crate::http::admin::page::Page;
+use crate::http::head::escape::has_bad_escape;
+use crate::http::refusal::rejection::Rejection;
+use crate::http::service_config::Routes;
+use crate::store::{BadKey, Key};
+
+/// Where changes are told.
+pub const WATCH: &str = "/-/watch";
+
+/// Where forms with files are sent.
+pub const FORMS: &str = "/-/upload";
+
+/// What the paths of the server's own pages begin with.
+const PAGES: &str = "/-/";
+
+/// The page that `path` names on a listener for this, if there is one.
+pub fn page(path: &str, routes: Routes) -> Option<Page> {
+    match (routes, path) {
+        (Routes::Values, _) => None,
+        (Routes::Pages, "/") => Some(Page::Index),
+        _ => Page::named(path.strip_prefix(PAGES)?),
+    }
+}
+
+/// How many segments a key may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Segments {
+    /// One, as the C server had it.
+    One,
+    Any,
+}
+
+/// The key that `path` names, percent-decoded once.
+pub fn key(path: &str, segments: Segments) -> Result<Key<'_>, Rejection> {
+    let name = path.strip_prefix('/').unwrap_or(path);
+    let is_flat = segments == Segments::One;
+    if name.is_empty() || path.starts_with(PAGES) || (is_flat && name.contains('/')) {
+        return Err(Rejection::NoSuchPath);
+    }
+    if !name.contains('%') {
+        return Ok(Key::new(name)?);
+    }
+    let key = Key::from_bytes(decoded(name)?)?;
+    if is_flat && !key.is_flat() {
+        return Err(BadKey::Slash.into());
+    }
+    Ok(key)
+}
+
+/// Refuses to store a value of `key`, if that has more than `most` segments: each may be a folder that is made for it.
+pub fn check_depth(key: &Key<'_>, most: usize) -> Result<(), Rejection> {
+    if key.segments() > most {
+        return Err(Rejection::KeyTooDeep { most });
+    }
+    Ok(())
+}
+
+/// The key that the path of a URL names; else why there is none.
+pub fn key_of_path(path: &str) -> Result<String, String> {
+    let key = key(path, Segments::Any).map_err(|why| why.to_string())?;
+    Ok(key.as_str().to_owned())
+}
+
+/// What the keys begin with whose folder `path` names: a path that ends with `/`; `None` where it is none.
+pub fn folder(path: &str) -> Result<Option<String>, Rejection> {
+    let name = path.strip_prefix('/').unwrap_or(path);
+    let encoded = ["/", "%2F", "%2f"];
+    let Some(folder) = encoded.iter().find_map(|slash| name.strip_suffix(slash)) else {
+        return Ok(None);
+    };
+    // A key below it is what the rules are for.
+    let key = format!("/{folder}/k");
+    Ok(Some(key_of_folder(&key)?))
+}
+
+fn key_of_folder(path: &str) -> Result<String, Rejection> {
+    let key = key(path, Segments::Any)?;
+    let text = key.as_str();
+    Ok(text[..text.len() - 1].to_owned())
+}
+
+fn decoded(name: &str) -> Result<Cow<'_, [u8]>, Rejection> {
+    if has_bad_escape(name) {
+        return Err(Rejection::BadEscape);
+    }
+    Ok(percent_decode_str(name).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::head::path::*;
+    use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+    use proptest::prelude::*;
+
+    fn any(path: &str) -> Result<Key<'_>, Rejection> {
+        key(path, Segments::Any)
+    }
+
+    #[test]
+    fn a_path_is_decoded_once_and_strictly() {
+        for (path, name) in [
+            ("/a", "a"),
+            ("/a%20b", "a b"),
+            ("/a+b", "a+b"),
+            ("/%252e%252e", "%2e%2e"),
+            ("/...", "..."),
+            ("/a/b", "a/b"),
+            ("/a%2Fb/c", "a/b/c"),
+            ("/@scope%2fname", "@scope/name"),
+            ("/a%252Fb", "a%2Fb"),
+            ("/-", "-"),
+        ] {
+            assert_eq!(any(path).unwrap().as_str(), name, "{path}");
+        }
+        for path in ["/%", "/%2", "/%zz", "/a%+1", "/%2%", "/a/%"] {
+            assert_eq!(any(path), Err(Rejection::BadEscape), "{path}");
+        }
+        for path in ["/", "", "/-/", "/-/a", "/-/%61"] {
+            assert_eq!(any(path), Err(Rejection::NoSuchPath), "{path}");
+        }
+        for path in [
+            "/%2e%2E",
+            "/.",
+            "/%2F",
+            "/a%00",
+            "/%ff",
+            "/%c0%ae",
+            "/.data%2Dserver",
+            "/a/",
+            "//a",
+            "//",
+            "/a//b",
+            "/a%2F",
+            "/a%2F%2Fb",
+            "/a/..%2fb",
+            "/-%2Fmetrics",
+            "/%2D/metrics",
+        ] {
+            assert!(matches!(any(path), Err(Rejection::BadKey(_))), "{path}");
+        }
+    }
+
+    #[test]
+    fn with_one_segment_a_slash_is_no_part_of_a_key() {
+        let one = |path| key(path, Segments::One).map(|key| key.as_str().len());
+        assert_eq!(one("/a%20b"), Ok(3));
+        assert_eq!(one("/a/b"), Err(Rejection::NoSuchPath));
+        assert_eq!(one("/a%2Fb"), Err(BadKey::Slash.into()));
+    }
+
+    #[test]
+    fn a_path_that_ends_with_a_slash_is_a_folder() {
+        for (path, prefix) in [
+            ("/a/", "a/"),
+            ("/a/b/", "a/b/"),
+            ("/a%20b/", "a b/"),
+            ("/a%2Fb%2f", "a/b/"),
+        ] {
+            assert_eq!(folder(path), Ok(Some(prefix.to_owned())), "{path}");
+        }
+        assert_eq!(folder("/a"), Ok(None));
+        assert_eq!(folder("/-/"), Err(Rejection::NoSuchPath));
+        for path in ["//", "/a//", "/../", "/.data-server/", "/%2D/", "/%00/"] {
+            assert!(matches!(folder(path), Err(Rejection::BadKey(_))), "{path}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn decoding_undoes_encoding(name in "[^/]{1,30}(/[^/]{1,30}){0,3}") {
+            const ALL_BUT_SLASHES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/');
+            let expected = Key::new(name.as_str()).map_err(Rejection::from);
+            for set in [NON_ALPHANUMERIC, ALL_BUT_SLASHES] {
+                let path = format!("/{}", utf8_percent_encode(&name, set));
+                prop_assert_eq!(any(&path), expected.clone());
+            }
+        }
+
+        #[test]
+        fn no_path_panics_or_leads_anywhere_else(path in "/[ -~]{0,40}") {
+            let _ = folder(&path);
+            if let Ok(key) = any(&path) {
+                let segments = key.as_str().split('/');
+                prop_assert!(segments.into_iter().all(|s| !matches!(s, "" | "." | "..")));
+            }
+        }
+    }
+}

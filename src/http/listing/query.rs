@@ -1,0 +1,340 @@
+//! The listing of keys: which one a request asks for, and where the next page of it is. Pure functions.
+
+use std::time::SystemTime;
+
+use form_urlencoded::parse;
+use hyper::header::HeaderMap;
+
+use crate::http::head::accept::media_type;
+use crate::http::values::representation::etag;
+use crate::store::s3::RemoteValue;
+use crate::store::{Listing, Meta, Page, Prefixes};
+
+/// Keys on a page for a program that does not say.
+const DEFAULT_LIMIT: usize = 1_000;
+
+/// Keys on a page at most.
+const MAX_LIMIT: usize = 10_000;
+
+/// What a query may have keys put together by.
+const DELIMITER: &str = "/";
+
+/// How a listing is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListFormat {
+    Json,
+    Text,
+    Html,
+}
+
+impl ListFormat {
+    const ALL: [Self; 3] = [Self::Json, Self::Text, Self::Html];
+
+    /// The one that Accept prefers. Of those that it likes equally, what comes `first`.
+    pub fn preferred(headers: &HeaderMap, first: Self) -> Self {
+        let mut formats = Self::ALL;
+        formats.sort_by_key(|format| *format != first);
+        let types = formats.map(Self::media_type);
+        formats[media_type(headers, &types).unwrap_or(0)]
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|format| format.name() == name)
+    }
+
+    /// What a query calls it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Text => "text",
+            Self::Html => "html",
+        }
+    }
+
+    fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Text => "text/plain",
+            Self::Html => "text/html",
+        }
+    }
+
+    /// The same as a field, with the charset.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Text => "text/plain; charset=utf-8",
+            Self::Html => "text/html; charset=utf-8",
+        }
+    }
+}
+
+/// What a listing tells of a value.
+pub trait Listed {
+    /// Its length in bytes.
+    fn len(&self) -> u64;
+
+    /// Its entity tag, quotes included.
+    fn etag(&self) -> String;
+
+    /// When it was written.
+    fn modified(&self) -> SystemTime;
+}
+
+impl Listed for Meta {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn etag(&self) -> String {
+        etag(self.version)
+    }
+
+    fn modified(&self) -> SystemTime {
+        self.version.time()
+    }
+}
+
+impl Listed for RemoteValue {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn etag(&self) -> String {
+        self.etag.clone()
+    }
+
+    fn modified(&self) -> SystemTime {
+        self.modified
+    }
+}
+
+/// A key with what is known of its value, or a folder, which ends with `/`.
+#[derive(Debug)]
+pub struct Item<'a, V> {
+    pub text: &'a str,
+    pub value: Option<&'a V>,
+}
+
+/// The keys and folders of a page together, in byte order.
+pub fn items<V>(listing: &Listing<V>) -> Vec<Item<'_, V>> {
+    let keys = listing.keys.iter().map(|(key, value)| Item {
+        text: key.as_str(),
+        value: Some(value),
+    });
+    let folders = listing.folders.iter().map(|folder| Item {
+        text: folder,
+        value: None,
+    });
+    let mut items: Vec<Item<'_, V>> = keys.chain(folders).collect();
+    items.sort_unstable_by_key(|item| item.text);
+    items
+}
+
+/// What a request wants to see: a folder, and which page of what is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its name with the `/` at the end; that of the root is empty.
+    pub folder: String,
+    pub page: Page,
+    pub format: ListFormat,
+    /// Accept does not say the format, so the address of the next page has to.
+    pub is_format_told: bool,
+}
+
+impl Place {
+    /// The place that `query` asks for in `folder`. Without a `limit` HTML is as long as a page can be, for clients that
+    /// follow links to keys and none to a next page; and folders stand for what is in them.
+    pub fn new(folder: String, query: Query, format: ListFormat) -> Self {
+        let is_html = format == ListFormat::Html;
+        let limit = if is_html { MAX_LIMIT } else { DEFAULT_LIMIT };
+        let page = Page {
+            prefix: format!("{folder}{}", query.prefix.unwrap_or_default()),
+            after: query.after.unwrap_or_default(),
+            limit: query.limit.unwrap_or(limit),
+            by_folder: query.by_folder.unwrap_or(is_html),
+            within: Prefixes::all(),
+        };
+        Self {
+            folder,
+            page,
+            format,
+            is_format_told: query.format.is_some(),
+        }
+    }
+
+    /// The query of the place behind this one, in the same folder.
+    pub fn next_query<V>(&self, listing: &Listing<V>) -> Option<String> {
+        let after = listing.next.as_deref()?;
+        let prefix = self.page.prefix.strip_prefix(&self.folder);
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        if let Some(prefix) = prefix.filter(|prefix| !prefix.is_empty()) {
+            query.append_pair("prefix", prefix);
+        }
+        if self.page.by_folder != (self.format == ListFormat::Html) {
+            query.append_pair(
+                "delimiter",
+                if self.page.by_folder { DELIMITER } else { "" },
+            );
+        }
+        query.append_pair("after", after);
+        query.append_pair("limit", &self.page.limit.to_string());
+        if self.is_format_told {
+            query.append_pair("format", self.format.name());
+        }
+        Some(query.finish())
+    }
+
+    /// Where that is: the `Link` of relation `next` (RFC 8288). Relative, as the server may be below a path of a proxy.
+    pub fn next_link<V>(&self, listing: &Listing<V>) -> Option<String> {
+        let query = self.next_query(listing)?;
+        Some(format!("<?{query}>; rel=\"next\""))
+    }
+}
+
+/// Why a query is not understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadQuery {
+    #[error("bad limit: a number from 1 to {MAX_LIMIT}")]
+    Limit,
+    #[error("bad delimiter: it is '{DELIMITER}'")]
+    Delimiter,
+    #[error("bad format: it is json, text or html")]
+    Format,
+}
+
+/// What a query says of a listing. Other names are ignored.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    prefix: Option<String>,
+    after: Option<String>,
+    limit: Option<usize>,
+    by_folder: Option<bool>,
+    pub format: Option<ListFormat>,
+}
+
+impl Query {
+    pub fn of(query: &str) -> Result<Self, BadQuery> {
+        let mut said = Self::default();
+        for (name, value) in parse(query.as_bytes()) {
+            match &*name {
+                "prefix" => said.prefix = Some(value.into_owned()),
+                "delimiter" => said.by_folder = Some(delimiter(&value)?),
+                "after" => said.after = Some(value.into_owned()),
+                "limit" => said.limit = Some(limit(&value)?),
+                "format" => {
+                    said.format = Some(ListFormat::named(&value).ok_or(BadQuery::Format)?);
+                }
+                _ => {}
+            }
+        }
+        Ok(said)
+    }
+
+    /// The form for a client that leaves the choice: who knows no parameter of listings follows links.
+    pub fn usual_format(&self) -> ListFormat {
+        match self {
+            Self {
+                prefix: None,
+                after: None,
+                limit: None,
+                by_folder: None,
+                ..
+            } => ListFormat::Html,
+            _ => ListFormat::Json,
+        }
+    }
+}
+
+/// An empty delimiter is none, as in S3.
+fn delimiter(value: &str) -> Result<bool, BadQuery> {
+    match value {
+        "" => Ok(false),
+        DELIMITER => Ok(true),
+        _ => Err(BadQuery::Delimiter),
+    }
+}
+
+fn limit(value: &str) -> Result<usize, BadQuery> {
+    match value.parse() {
+        Ok(limit @ 1..=MAX_LIMIT) => Ok(limit),
+        _ => Err(BadQuery::Limit),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::listing::query::*;
+
+    fn page(folder: &str, query: &str, format: ListFormat) -> Result<Page, BadQuery> {
+        Query::of(query).map(|query| Place::new(folder.to_owned(), query, format).page)
+    }
+
+    #[test]
+    fn a_query_gives_a_page_or_says_what_is_wrong() {
+        let whole = Page {
+            prefix: String::new(),
+            after: String::new(),
+            limit: 1000,
+            by_folder: false,
+            within: Prefixes::all(),
+        };
+        let root = |query| page("", query, ListFormat::Json);
+        assert_eq!(root(""), Ok(whole.clone()));
+        assert_eq!(root("unknown=1"), Ok(whole.clone()));
+        assert_eq!(root("delimiter="), Ok(whole.clone()));
+        let html = |query| page("", query, ListFormat::Html);
+        let long = Page {
+            limit: 10_000,
+            ..whole
+        };
+        assert_eq!(html("delimiter="), Ok(long.clone()));
+        let by_folder = Page {
+            by_folder: true,
+            ..long
+        };
+        assert_eq!(html(""), Ok(by_folder));
+        let some = Page {
+            prefix: "a b".into(),
+            after: "a/c".into(),
+            limit: 7,
+            by_folder: true,
+            within: Prefixes::all(),
+        };
+        let query = "prefix=a+b&after=a%2Fc&limit=7&delimiter=%2F";
+        assert_eq!(root(query), Ok(some.clone()));
+        let query = "prefix=x&prefix=b&after=a/c&limit=7&delimiter=/";
+        assert_eq!(page("a ", query, ListFormat::Text), Ok(some));
+        for bad in ["limit=0", "limit=10001", "limit=", "limit=x", "limit=-1"] {
+            assert_eq!(root(bad), Err(BadQuery::Limit), "{bad}");
+        }
+        for bad in ["delimiter=-", "delimiter=//", "delimiter=a"] {
+            assert_eq!(root(bad), Err(BadQuery::Delimiter), "{bad}");
+        }
+        for bad in ["format=", "format=xml", "format=JSON"] {
+            assert_eq!(root(bad), Err(BadQuery::Format), "{bad}");
+        }
+    }
+
+    #[test]
+    fn accept_chooses_among_what_it_names() {
+        use ListFormat::{Html, Json, Text};
+        for (accept, of_html, of_json) in [
+            ("*/*", Html, Json),
+            ("", Html, Json),
+            ("image/png", Html, Json),
+            ("text/*", Html, Text),
+            ("text/plain, */*", Text, Text),
+            ("application/json, */*", Json, Json),
+            ("text/html, */*;q=0.8", Html, Html),
+            ("application/json, text/html;q=0.9", Json, Json),
+            ("*/*, text/html;q=0", Json, Json),
+        ] {
+            let headers = [(hyper::header::ACCEPT, accept.parse().unwrap())];
+            let headers = headers.into_iter().collect();
+            let found = [Html, Json].map(|first| ListFormat::preferred(&headers, first));
+            assert_eq!(found, [of_html, of_json], "{accept}");
+        }
+    }
+}

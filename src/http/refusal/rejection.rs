@@ -1,0 +1,132 @@
+//! Why a request is not done. Which status that is, `response` knows.
+
+use crate::access::Right;
+use crate::http::auth::signed_link::BadLink;
+use crate::http::forms::parts::{BadForm, BadPart};
+use crate::http::head::raw::FramingError;
+use crate::http::listing::query::BadQuery;
+use crate::http::listing::unlisted::Unlisted;
+use crate::http::values::conditional::PreconditionFailed;
+use crate::http::values::digest_fields::BadDigest;
+use crate::http::values::other_store::OtherStore;
+use crate::http::values::select::NoSelection;
+use crate::http::values::stored_fields::BadField;
+use crate::http::watch::request::BadWatchRequest;
+use crate::store::BadKey;
+
+/// Why a request is not done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    #[error("nothing has this path")]
+    NoSuchPath,
+    #[error("PUT needs a key, as in PUT /key")]
+    NoKey,
+    #[error("nothing was stored: PUT needs a Content-Length above 0")]
+    NothingToStore,
+    #[error("bad key: {0}")]
+    BadKey(#[from] BadKey),
+    #[error(
+        "the key has more segments than this server makes folders for ({most}, --max-key-depth)"
+    )]
+    KeyTooDeep { most: usize },
+    #[error("bad key: '%' must be followed by two hexadecimal digits")]
+    BadEscape,
+    #[error("{0}")]
+    BadQuery(#[from] BadQuery),
+    #[error("a request needs exactly one valid Host header")]
+    BadHost,
+    #[error("this server does not go by the name {} in Host; the option {}", .0.seen, .0.remedy)]
+    WrongHost(Unlisted),
+    #[error("pages of {} may change nothing here; the option {}", .0.seen, .0.remedy)]
+    CrossSite(Unlisted),
+    #[error("{0}")]
+    FramingError(FramingError),
+    #[error("a body over HTTP/1.0 needs a Content-Length")]
+    LengthRequired,
+    #[error("the only expectation met is 100-continue")]
+    Expectation,
+    #[error("the target of a request is a path, as in GET /key")]
+    BadTarget,
+    #[error("{0}")]
+    OtherStore(#[from] OtherStore),
+    #[error("a part of a value cannot be stored: PUT takes no Content-Range")]
+    PartialPut,
+    #[error("{0}")]
+    BadField(#[from] BadField),
+    #[error("bad form: {0}")]
+    BadForm(#[from] BadForm),
+    #[error("an upload is a form: multipart/form-data, with a boundary of at most 70 bytes")]
+    NoForm,
+    #[error("bad digest: {0}")]
+    BadDigest(#[from] BadDigest),
+    #[error("no range lies within the value ({len} bytes)")]
+    Unsatisfiable { len: u64 },
+    #[error("the value does not have the digest that was sent with it")]
+    DigestMismatch,
+    #[error("the precondition does not hold")]
+    Precondition,
+    #[error("a value takes GET, HEAD, PUT, DELETE, OPTIONS, and POST and PATCH of an upload")]
+    Method,
+    #[error("this page knows {0}")]
+    PageMethod(&'static str),
+    #[error("{0}")]
+    BadWatchRequest(#[from] BadWatchRequest),
+    #[error("who asks? send a token or a name and a password that this server knows")]
+    Unauthenticated { realm: Box<str> },
+    #[error("you are signed out")]
+    SignedOut,
+    #[error("the client certificate of this connection has ended: connect again with a valid one")]
+    CertificateEnded,
+    #[error("not allowed: it takes the right to {} here", .0.name())]
+    NotAllowed(Right),
+    #[error("{0}")]
+    BadLink(#[from] BadLink),
+    #[error("too many wrong tokens or passwords from this address: wait {retry_after} s")]
+    TooManyFailures { retry_after: u64 },
+    #[error("too many passwords are being checked: try again in a moment")]
+    ChecksBusy,
+    #[error("this server is read-only")]
+    ReadOnly,
+    #[error("the value is larger than this server takes ({limit} bytes)")]
+    TooLarge { limit: u64 },
+    #[error("the request's body was cut off or malformed")]
+    CutOff,
+    #[error("there is no such upload: it was never made, was cancelled, or has expired")]
+    NoSuchUpload,
+    #[error("a part of an upload comes with Content-Type: application/partial-upload")]
+    NotPartialUpload,
+    #[error("a part of an upload comes with a valid {0}")]
+    UploadField(&'static str),
+    #[error("the upload goes on at offset {expected}, and this part begins at {provided}")]
+    MismatchingOffset { expected: u64, provided: u64 },
+    #[error("the lengths that were given for this upload differ")]
+    InconsistentLength,
+    #[error("the upload is complete: nothing can be appended")]
+    UploadComplete,
+    #[error("another request has taken the upload over")]
+    UploadTaken,
+}
+
+impl From<BadPart> for Rejection {
+    fn from(why: BadPart) -> Self {
+        match why {
+            BadPart::Form(why) => why.into(),
+            BadPart::Key(why) => why.into(),
+        }
+    }
+}
+
+impl From<PreconditionFailed> for Rejection {
+    fn from(_: PreconditionFailed) -> Self {
+        Self::Precondition
+    }
+}
+
+impl From<NoSelection> for Rejection {
+    fn from(why: NoSelection) -> Self {
+        match why {
+            NoSelection::Precondition => Self::Precondition,
+            NoSelection::Unsatisfiable { len } => Self::Unsatisfiable { len },
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! From method, target and headers to an [`Operation`], or a [`Rejection`].
+//!
+//! The fields of a request are read here and in the pure functions that this file calls. Everything that can be refused
+//! without touching the store is refused here, before a byte of the body is read. Which status a rejection has is not
+//! known here.
+
+use hyper::header::{
+    ACCESS_CONTROL_REQUEST_METHOD, CONTENT_LENGTH, HeaderMap, HeaderValue, ORIGIN,
+};
+use hyper::http::request::Parts;
+use hyper::{Method, Version};
+
+use crate::http::admin::page::{MetricsFormat, Target};
+use crate::http::auth::authorize::{Denied, is_open};
+use crate::http::auth::guard::{Guard, Identified};
+use crate::http::auth::permit::{limit, link_kind, permit};
+use crate::http::auth::proven::Proven;
+use crate::http::auth::signed_link::signed_link;
+use crate::http::client::Client;
+use crate::http::forms::request::FormRequest;
+use crate::http::head::accept::prefers_problem;
+use crate::http::head::address::depth;
+use crate::http::head::common_headers::CommonHeaders;
+use crate::http::head::path::{FORMS, Segments, WATCH, check_depth, folder, key, page};
+use crate::http::listing::request::{list, session};
+use crate::http::refusal::rejection::Rejection;
+use crate::http::service::operation::{GetOptions, Intent, Operation, PutOptions, ResponseContext};
+use crate::http::service_config::{Routes, ServiceConfig};
+use crate::http::ui;
+use crate::http::uploads::request::{Creation, UploadRequest, upload};
+use crate::http::values::conditional::Preconditions;
+use crate::http::values::other_store;
+use crate::http::watch::request::WatchRequest;
+use crate::store::UploadId;
+
+/// Understands `head`, of `client`; `len` is the body's length where the framing tells it. Whom the request is of, `guard`
+/// says, by what its connection has `proven`.
+pub fn understand<'a>(
+    head: &'a Parts,
+    len: Option<u64>,
+    client: Client,
+    config: &ServiceConfig,
+    guard: &Guard,
+    proven: &Proven,
+) -> (ResponseContext, Result<Intent<'a>, Rejection>) {
+    let common = CommonHeaders::of(head);
+    let origin = || allowed_origin(&head.headers, config);
+    let mut context = ResponseContext {
+        problem: common.problem && prefers_problem(&head.headers),
+        page: (common.by_browser && !config.compat && ui::is_preferred(&head.headers))
+            .then(|| depth(head.uri.path())),
+        of_store: common.of_store || other_store::is_signed(common.presented),
+        proof: None,
+        varies: !config.allowed.origins.is_empty(),
+        identified: common.identified,
+        closes: common.closes,
+        form: None,
+        origin: (!config.allowed.origins.is_empty()).then(origin).flatten(),
+    };
+    let is_foreign = || context.origin.is_none() && common.is_foreign(client);
+    let checked = if proven.has_ended() {
+        Err(Rejection::CertificateEnded)
+    } else {
+        common.check(head, client, &config.allowed.hosts)
+    };
+    let identified = checked.and_then(|()| {
+        other_store::check(head, common.presented, common.of_store, config.authorizes)?;
+        if !head.method.is_safe() && is_foreign() {
+            return Err(Rejection::CrossSite(common.unlisted()));
+        }
+        if !config.authorizes || is_open(page(head.uri.path(), config.routes), config.routes) {
+            return Ok(Identified::Anyone);
+        }
+        if let Some(link) = signed_link(head.uri.query())
+            && let Some(kind) = link_kind(&head.method)
+            && let Ok(key) = key(head.uri.path(), segments(config))
+        {
+            return guard.follow(link, kind, key.as_str());
+        }
+        match guard.identify(common.presented, client, proven)? {
+            // The browser says who asks by itself, whichever page it is that asks.
+            Identified::Proved(proof) if proof.is_ambient() && is_foreign() => {
+                Err(Rejection::CrossSite(common.unlisted()))
+            }
+            identified => Ok(identified),
+        }
+    });
+    let intent = identified.and_then(|identified| match identified {
+        Identified::Anyone => intent(head, len, client, &common, config),
+        Identified::Unchecked(unchecked) => Ok(Intent::Prove(unchecked)),
+        Identified::Proved(proof) => {
+            let proof = context.proof.insert(proof);
+            let mut intent = intent(head, len, client, &common, config)?;
+            let permitted = permit(&mut intent, proof);
+            permitted.map_err(|Denied(right)| guard.deny(&proof.subject, right))?;
+            limit(&mut intent, proof)?;
+            Ok(intent)
+        }
+    });
+    (context, intent)
+}
+
+/// What is asked for.
+fn intent<'a>(
+    head: &'a Parts,
+    len: Option<u64>,
+    client: Client,
+    common: &CommonHeaders<'_>,
+    config: &ServiceConfig,
+) -> Result<Intent<'a>, Rejection> {
+    if head.uri.path() == WATCH && config.routes != Routes::Values {
+        return subscription(head, len, client, config).map(Intent::Watch);
+    }
+    operation(head, len, common, config).map(Intent::Operation)
+}
+
+fn subscription(
+    head: &Parts,
+    len: Option<u64>,
+    client: Client,
+    config: &ServiceConfig,
+) -> Result<WatchRequest, Rejection> {
+    match head.method {
+        Method::GET => {
+            let is_allowed = |headers: &_| allowed_origin(headers, config).is_some();
+            Ok(WatchRequest::of(head, len, client.by_tls, is_allowed)?)
+        }
+        _ if config.compat => Err(Rejection::Method),
+        // HEAD stands for nothing here: the answer has no end.
+        _ => Err(Rejection::PageMethod("GET")),
+    }
+}
+
+fn operation<'a>(
+    head: &'a Parts,
+    len: Option<u64>,
+    common: &CommonHeaders<'_>,
+    config: &ServiceConfig,
+) -> Result<Operation<'a>, Rejection> {
+    if let Some(page) = page(head.uri.path(), config.routes) {
+        match head.method {
+            Method::GET | Method::HEAD => {
+                return Ok(Operation::Page(
+                    page,
+                    MetricsFormat::preferred(&head.headers),
+                ));
+            }
+            _ if !config.compat => return Err(Rejection::PageMethod("GET, HEAD")),
+            _ => {}
+        }
+    }
+    if config.routes == Routes::Pages {
+        return Err(Rejection::NoSuchPath);
+    }
+    if head.uri.path() == FORMS && !config.compat {
+        return form(head, config);
+    }
+    if let Some(id) = upload(head.uri.path())
+        && config.resumes()
+    {
+        return upload_resource(id, head, len);
+    }
+    match head.method {
+        Method::GET | Method::HEAD => get(head, common, config),
+        Method::PUT => put(head, len, common, config),
+        // Clients that know resumable uploads alone create them by POST.
+        Method::POST if common.resumable && config.resumes() => put(head, len, common, config),
+        Method::DELETE => {
+            let key = key(head.uri.path(), segments(config))?;
+            if config.read_only {
+                return Err(Rejection::ReadOnly);
+            }
+            let preconditions = Preconditions::of(&head.headers);
+            Ok(Operation::Delete { key, preconditions })
+        }
+        Method::OPTIONS if !config.compat => Ok(options(head, Target::Values)),
+        _ => Err(Rejection::Method),
+    }
+}
+
+fn options(head: &Parts, of: Target) -> Operation<'static> {
+    Operation::Options {
+        preflight: head.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD),
+        of,
+    }
+}
+
+/// What is asked of the place that takes forms with files.
+fn form(head: &Parts, config: &ServiceConfig) -> Result<Operation<'static>, Rejection> {
+    match head.method {
+        Method::OPTIONS => Ok(options(head, Target::Forms)),
+        Method::POST if config.read_only => Err(Rejection::ReadOnly),
+        Method::POST => {
+            needs_length(head)?;
+            Ok(Operation::Form(Box::new(FormRequest::of(head)?)))
+        }
+        _ if config.read_only => Err(Rejection::PageMethod("OPTIONS")),
+        _ => Err(Rejection::PageMethod("POST, OPTIONS")),
+    }
+}
+
+fn upload_resource(
+    id: Result<UploadId, Rejection>,
+    head: &Parts,
+    len: Option<u64>,
+) -> Result<Operation<'static>, Rejection> {
+    if head.method == Method::OPTIONS {
+        return Ok(options(head, Target::Upload));
+    }
+    needs_length(head)?;
+    let request = UploadRequest::of(&head.method, &head.headers, len)?;
+    Ok(Operation::Upload(id?, request))
+}
+
+/// An HTTP/1.0 body without a length would end with the connection, as a cut-off one does.
+fn needs_length(head: &Parts) -> Result<(), Rejection> {
+    let has_body = matches!(head.method, Method::PUT | Method::POST | Method::PATCH);
+    let has_length = || head.headers.contains_key(CONTENT_LENGTH);
+    if has_body && head.version < Version::HTTP_11 && !has_length() {
+        return Err(Rejection::LengthRequired);
+    }
+    Ok(())
+}
+
+fn get<'a>(
+    head: &'a Parts,
+    common: &CommonHeaders<'_>,
+    config: &ServiceConfig,
+) -> Result<Operation<'a>, Rejection> {
+    match head.uri.path() {
+        "/" if config.compat => Err(Rejection::NoSuchPath),
+        "/" if config.authorizes
+            && let Some(operation) = session(head) =>
+        {
+            operation
+        }
+        "/" => list(head, String::new()),
+        path => {
+            if !config.compat
+                && let Some(folder) = folder(path)?
+            {
+                return list(head, folder);
+            }
+            let key = key(path, segments(config))?;
+            let has_wishes = common.options || (config.compress && common.codings_accepted);
+            let options = has_wishes
+                .then(|| GetOptions::of(head, config))
+                .map(Box::new);
+            Ok(Operation::Get {
+                key,
+                options,
+                by_browser: common.by_browser && !config.compat,
+            })
+        }
+    }
+}
+
+fn segments(config: &ServiceConfig) -> Segments {
+    if config.compat {
+        Segments::One
+    } else {
+        Segments::Any
+    }
+}
+
+fn put<'a>(
+    head: &'a Parts,
+    len: Option<u64>,
+    common: &CommonHeaders<'_>,
+    config: &ServiceConfig,
+) -> Result<Operation<'a>, Rejection> {
+    let key = key(head.uri.path(), segments(config)).map_err(|rejection| match rejection {
+        Rejection::NoSuchPath => Rejection::NoKey,
+        other => other,
+    })?;
+    if config.read_only {
+        return Err(Rejection::ReadOnly);
+    }
+    check_depth(&key, config.limits.max_key_depth)?;
+    if config.compat && len.is_none_or(|len| len == 0) {
+        return Err(Rejection::NothingToStore);
+    }
+    needs_length(head)?;
+    let limit = config.limits.max_body;
+    if len.is_some_and(|len| len > limit) {
+        return Err(Rejection::TooLarge { limit });
+    }
+    let mut options = if common.stores_plainly {
+        Box::default()
+    } else {
+        Box::new(PutOptions::of(&head.headers, config)?)
+    };
+    if common.resumable && config.resumes() {
+        options.creation = Creation::of(head, len, config)?;
+    }
+    if head.method == Method::POST && options.creation.is_none() {
+        return Err(Rejection::Method);
+    }
+    Ok(Operation::Put { key, len, options })
+}
+
+/// The Origin of the request, if pages of it may use this server.
+fn allowed_origin(headers: &HeaderMap, config: &ServiceConfig) -> Option<HeaderValue> {
+    let origin = headers.get(ORIGIN)?;
+    let is_allowed = config.allowed.origins.allow(origin.as_bytes());
+    is_allowed.then(|| origin.clone())
+}

@@ -1,0 +1,287 @@
+//! Resumable uploads: a PUT that comes in several requests, and is published by the last as one that came in one.
+//!
+//! Promises that what has been received of a part is kept when the part breaks off, and that the preconditions and digests
+//! given with the first request are decided when the value is published. One request at a time has an upload: a later one
+//! ends it (draft-ietf-httpbis-resumable-upload, "Concurrency").
+
+use crate::access::Right;
+use crate::http::auth::asker::Asker;
+use crate::http::auth::proven::Proof;
+use crate::http::body::request::Received;
+use crate::http::refusal::rejection::Rejection;
+use crate::http::response::outcome::{Outcome, Published, UploadState};
+use crate::http::service::handler::Handler;
+use crate::http::service::operation::PutOptions;
+use crate::http::uploads::interim::{in_http1, in_http2, resumption_supported};
+use crate::http::uploads::part::state;
+use crate::http::uploads::request::{Part, UploadAddress, UploadRequest, kept_headers};
+use crate::http::values::digest_fields::Expected;
+use crate::http::values::put::{describe, verify, wanted_by};
+use crate::http::values::upload::{ask_early, condition};
+use crate::metrics::ReactorCounters;
+use crate::store::{self, Directory, Error, Key, NewUpload, Resumable, Store, UploadId};
+
+/// What an S3 store does not do.
+const NOT_RESUMABLE: Error = Error::NotSupported {
+    name: "no-resumable-uploads",
+    what: "uploads to an S3 store cannot be resumed: send all of the value with one PUT",
+};
+
+impl Handler {
+    /// The store, if it keeps what was received of an upload between its requests.
+    fn resumable_store(&self) -> Result<&Directory, Error> {
+        match &*self.store {
+            Store::Directory(directory) => Ok(directory),
+            Store::S3(_) => Err(NOT_RESUMABLE),
+        }
+    }
+
+    /// Performs a PUT that creates an upload.
+    pub async fn create_upload(
+        &self,
+        key: Key<'static>,
+        mut options: Box<PutOptions>,
+        body: &mut Received<'_>,
+        counters: &ReactorCounters,
+        asker: Asker<'_>,
+    ) -> Result<Outcome, Outcome> {
+        let proof = asker.proof;
+        let Some(creation) = options.creation.take() else {
+            return self.put(key, None, options, body, counters, asker).await;
+        };
+        let part = creation.part;
+        let can_tell = creation.takes_interim && body.has_interim() && self.config.store_resumes;
+        if part.is_last && !can_tell {
+            // The client never learns where it could resume: this is a PUT like any other.
+            let stored = self
+                .put(key, part.len, options, body, counters, asker)
+                .await;
+            return of_value(stored);
+        }
+        let directory = self.resumable_store()?;
+        ask_early(directory, &key, options.preconditions.as_ref()).await?;
+        let new = NewUpload {
+            key: key.clone(),
+            length: part.length,
+            fields: creation.fields,
+            uploader: asker.uploader(),
+        };
+        let mut upload = match directory.begin_resumable(new).await {
+            // All of the value is here: it needs no place among the unfinished ones.
+            Err(Error::Exhausted { .. }) if part.is_last => {
+                let stored = self
+                    .put(key, part.len, options, body, counters, asker)
+                    .await;
+                return of_value(stored);
+            }
+            begun => begun?,
+        };
+        let announce = |upload: &mut Resumable| UploadAddress {
+            id: upload.announce(),
+            depth: creation.depth,
+        };
+        if can_tell {
+            let fields = resumption_supported(announce(&mut upload), &self.config);
+            let bytes = in_http1(&fields);
+            body.announce(in_http2(fields), bytes);
+        }
+        self.receive_part(&mut upload, &part, body, counters)
+            .await?;
+        if part.is_last {
+            let of_value = part.of_value;
+            return self.publish(directory, &mut upload, of_value, proof).await;
+        }
+        let state = UploadState {
+            location: Some(announce(&mut upload)),
+            ..state(&upload)
+        };
+        Ok(Outcome::Upload(Box::new(Outcome::UploadCreated), state))
+    }
+
+    /// Performs what is asked of the upload resource of `id`.
+    pub async fn upload(
+        &self,
+        id: UploadId,
+        request: UploadRequest,
+        body: &mut Received<'_>,
+        counters: &ReactorCounters,
+        proof: Option<&Proof>,
+    ) -> Result<Outcome, Outcome> {
+        // Rights may have been revoked since it began, and its identifier may have reached another client. One that is refused
+        // touches nothing: the claim would end what another request does with the upload.
+        let directory = self.resumable_store()?;
+        if proof.is_some() {
+            let key = directory.key_of_upload(id);
+            let key = key.ok_or(Rejection::NoSuchUpload)?;
+            self.guard.allow(proof, Right::Create, key.as_str())?;
+        }
+        let claimed = directory.resume(id).await?;
+        let mut upload = claimed.ok_or(Rejection::NoSuchUpload)?;
+        match request {
+            UploadRequest::Offset => {
+                upload.secure().await?;
+                Ok(Outcome::Upload(Box::new(Outcome::Nothing), state(&upload)))
+            }
+            UploadRequest::Append(offset, part) => {
+                self.append(&mut upload, offset, &part, body, counters)
+                    .await?;
+                if part.is_last {
+                    return self
+                        .publish(directory, &mut upload, part.of_value, proof)
+                        .await;
+                }
+                Ok(Outcome::Upload(Box::new(Outcome::Nothing), state(&upload)))
+            }
+            UploadRequest::Cancel => {
+                let key = upload.key().clone();
+                upload.remove().await?;
+                Ok(Outcome::Cancelled(key))
+            }
+        }
+    }
+
+    async fn append(
+        &self,
+        upload: &mut Resumable,
+        offset: u64,
+        part: &Part,
+        body: &mut Received<'_>,
+        counters: &ReactorCounters,
+    ) -> Result<(), Outcome> {
+        let of_upload = |why: Rejection, state| Outcome::Upload(Box::new(why.into()), state);
+        if upload.is_complete() {
+            let state = UploadState {
+                complete: false,
+                ..state(upload)
+            };
+            return Err(of_upload(Rejection::UploadComplete, state));
+        }
+        if offset != upload.offset() {
+            upload.secure().await?;
+            let why = Rejection::MismatchingOffset {
+                expected: upload.offset(),
+                provided: offset,
+            };
+            return Err(of_upload(why, state(upload)));
+        }
+        if let Some(length) = part.length {
+            let limit = self.config.limits.max_body;
+            match upload.length() {
+                None if length > limit => {
+                    let why = Rejection::TooLarge { limit };
+                    return Err(of_upload(why, state(upload)));
+                }
+                None => upload.set_length(length).await?,
+                Some(known) if known == length => {}
+                Some(_) => return Err(of_upload(Rejection::InconsistentLength, state(upload))),
+            }
+        }
+        self.receive_part(upload, part, body, counters).await
+    }
+
+    /// Publishes `upload`, all of which has been received.
+    async fn publish(
+        &self,
+        directory: &Directory,
+        upload: &mut Resumable,
+        of_value: Expected,
+        proof: Option<&Proof>,
+    ) -> Result<Outcome, Outcome> {
+        let offset = upload.offset();
+        match upload.length() {
+            None => upload.set_length(offset).await?,
+            Some(length) if length == offset => {}
+            Some(_) => {
+                let why = Rejection::InconsistentLength;
+                return Err(Outcome::Upload(Box::new(why.into()), state(upload)));
+            }
+        }
+        let stored = self.publish_file(directory, upload, of_value, proof).await;
+        if let Err(Outcome::Failed(error)) = &stored
+            && may_be_mended(error)
+        {
+            // The upload stays: the client may ask again.
+            return stored;
+        }
+        let state = UploadState {
+            complete: true,
+            length: None,
+            ..state(upload)
+        };
+        if stored.is_err() {
+            upload.remove().await?;
+        }
+        let of_upload = |outcome| Outcome::Upload(Box::new(outcome), state);
+        stored.map(of_upload).map_err(of_upload)
+    }
+
+    async fn publish_file(
+        &self,
+        directory: &Directory,
+        upload: &Resumable,
+        of_value: Expected,
+        proof: Option<&Proof>,
+    ) -> Result<Outcome, Outcome> {
+        let headers = kept_headers(&upload.fields().await?);
+        let mut options = PutOptions::of(&headers, &self.config)?;
+        let key = upload.key().clone();
+        self.permit_put(proof, &key, &mut options)?;
+        let expected = options.expected.and(of_value).map_err(Rejection::from)?;
+        let mut value = upload.append(None)?;
+        describe(&mut value, &options);
+        let wanted = wanted_by(&expected);
+        if !wanted.is_none() {
+            let digests = value.digests(wanted, self.store.compute()).await?;
+            verify(&expected, &digests)?;
+        }
+        let condition = options.preconditions.map(condition);
+        let published = directory.put(key.clone(), value, condition).await;
+        let stored = match published {
+            Ok(version) => Ok(Outcome::Completed(key, Published::Version(version))),
+            Err(error) => Err(error.into()),
+        };
+        if options.is_only_new {
+            return self.without_replacing(stored, proof);
+        }
+        stored
+    }
+}
+
+/// The answer to a PUT that could have become an upload and did not.
+fn of_value(stored: Result<Outcome, Outcome>) -> Result<Outcome, Outcome> {
+    let state = UploadState {
+        location: None,
+        complete: true,
+        offset: None,
+        length: None,
+    };
+    stored.map(|outcome| Outcome::Upload(Box::new(outcome), state))
+}
+
+/// Whether the same upload may be published later.
+fn may_be_mended(error: &Error) -> bool {
+    use store::Error as E;
+    match error {
+        E::NoSpace { .. }
+        | E::ReadOnly
+        | E::Exhausted { .. }
+        | E::Displaced { .. }
+        | E::Forbidden { .. }
+        | E::Unreachable { .. }
+        | E::Busy { .. }
+        | E::TimedOut
+        | E::OutcomeUnknown { .. }
+        | E::Refused { .. }
+        | E::BadGateway { .. }
+        | E::Failed { .. } => true,
+        E::TooLarge
+        | E::Occupied(_)
+        | E::Precondition
+        | E::Incomplete
+        | E::Truncated
+        | E::NotSupported { .. }
+        | E::BadKey(_)
+        // Its bytes, or its name, may not be on the disk, and a later sync would not tell.
+        | E::Unsynced(_) => false,
+    }
+}

@@ -1,0 +1,462 @@
+//! Digests in fields: Content-Digest, Repr-Digest and their Want- counterparts (RFC 9530), Content-MD5 (RFC 1864), and those that
+//! clients of S3 send (`x-amz-checksum-*`, `x-amz-content-sha256`).
+//!
+//! Pure: reads what a client says a value's digests are, or which one it would like, and renders digests. It hashes
+//! nothing. A PUT brings a whole value, so that content and representation are the same bytes, and both fields mean the value.
+//! A part of a resumable upload has a digest of its own.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use data_encoding::HEXLOWER_PERMISSIVE;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue, TRAILER};
+use sfv::{BareItem, Dictionary, Item, ListEntry, Parser};
+
+use crate::http::head::syntax::has_member;
+use crate::store::{Checksum, ChecksumKind};
+
+/// The digest of the bytes of a message.
+pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
+/// The digest of a whole value, also where only a part of it is sent.
+pub const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
+/// Asks for a Repr-Digest.
+pub const WANT_REPR_DIGEST: HeaderName = HeaderName::from_static("want-repr-digest");
+const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
+/// SHA-256 in hexadecimal digits, or a word in its place.
+pub const AMZ_CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
+const AMZ_SHA256: HeaderName = HeaderName::from_static("x-amz-checksum-sha256");
+
+/// What the checksums of S3 clients come in, base64 of their bytes.
+pub const AMZ_CHECKSUM: &str = "x-amz-checksum-";
+static AMZ_CHECKSUMS: [(HeaderName, ChecksumKind); 4] = [
+    (
+        HeaderName::from_static("x-amz-checksum-crc32"),
+        ChecksumKind::Crc32,
+    ),
+    (
+        HeaderName::from_static("x-amz-checksum-crc32c"),
+        ChecksumKind::Crc32c,
+    ),
+    (
+        HeaderName::from_static("x-amz-checksum-crc64nvme"),
+        ChecksumKind::Crc64Nvme,
+    ),
+    (
+        HeaderName::from_static("x-amz-checksum-sha1"),
+        ChecksumKind::Sha1,
+    ),
+];
+
+/// The algorithms of RFC 9530 for which an attacker cannot make two values with one digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    Sha256,
+    Sha512,
+}
+
+impl Algorithm {
+    /// In the server's own order of preference: SHA-256 is enough for anyone, and its digests are shorter.
+    const ALL: [Self; 2] = [Self::Sha256, Self::Sha512];
+
+    /// Its name in the registry of RFC 9530.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sha256 => "sha-256",
+            Self::Sha512 => "sha-512",
+        }
+    }
+
+    /// `digest`, computed by this algorithm, as the value of a Content-Digest or Repr-Digest.
+    pub fn field(self, digest: &[u8]) -> String {
+        format!("{}=:{}:", self.name(), STANDARD.encode(digest))
+    }
+}
+
+/// Why digests cannot be compared with.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadDigest {
+    #[error("a digest is malformed: it should look like sha-256=:base64:")]
+    Malformed,
+    #[error("a digest by {0} has the wrong length")]
+    Length(&'static str),
+    #[error("Content-MD5 is malformed: it should be the base64 of 16 bytes")]
+    Md5,
+    #[error("{0} is malformed: it should be base64 of as many bytes as the checksum has")]
+    Checksum(HeaderName),
+    #[error("a value has one x-amz-checksum-")]
+    Checksums,
+    #[error("two digests by {0} differ, so that no value can have both")]
+    Contradiction(&'static str),
+}
+
+/// The digests that a value must have, as far as the server can compute them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Expected {
+    pub sha256: Option<[u8; 32]>,
+    pub sha512: Option<[u8; 64]>,
+    pub md5: Option<[u8; 16]>,
+    pub checksum: Option<Checksum>,
+}
+
+impl Expected {
+    /// What the fields in `headers`, or trailers, say. Algorithms that are not known here are ignored; one that is
+    /// known counts, and so a digest by it that cannot be understood is an error, not a digest less.
+    ///
+    /// Within a field the last of several digests by one algorithm counts (RFC 9651, section 4.2.2); two fields must
+    /// not contradict each other.
+    pub fn of(headers: &HeaderMap) -> Result<Self, BadDigest> {
+        Self::of_content(headers)?.and(Self::of_representation(headers)?)
+    }
+
+    /// As [`Expected::of`], those of the bytes of the message alone.
+    pub fn of_content(headers: &HeaderMap) -> Result<Self, BadDigest> {
+        let mut all = Self::of_field(headers, &CONTENT_DIGEST)?;
+        for line in headers.get_all(CONTENT_MD5) {
+            let md5 = STANDARD.decode(line).map_err(|_| BadDigest::Md5)?;
+            let md5 = <[u8; 16]>::try_from(md5).map_err(|_| BadDigest::Md5)?;
+            all.md5 = either(all.md5, Some(md5), "MD5")?;
+        }
+        all.and(Self::of_s3(headers)?)
+    }
+
+    /// What a client of S3 says.
+    fn of_s3(headers: &HeaderMap) -> Result<Self, BadDigest> {
+        let mut all = Self {
+            sha256: headers.get(AMZ_CONTENT_SHA256).and_then(sha256_of_hex),
+            ..Self::default()
+        };
+        for line in headers.get_all(AMZ_SHA256) {
+            let bytes = STANDARD.decode(line).ok();
+            let sha256 = bytes.and_then(|bytes| bytes.try_into().ok());
+            let sha256 = sha256.ok_or(BadDigest::Checksum(AMZ_SHA256))?;
+            all.sha256 = either(all.sha256, Some(sha256), Algorithm::Sha256.name())?;
+        }
+        for (name, kind) in &AMZ_CHECKSUMS {
+            for line in headers.get_all(name) {
+                let bytes = STANDARD.decode(line).ok();
+                let checksum = bytes.and_then(|bytes| Checksum::new(*kind, &bytes));
+                let checksum = checksum.ok_or_else(|| BadDigest::Checksum(name.clone()))?;
+                all.checksum = one(all.checksum, Some(checksum))?;
+            }
+        }
+        Ok(all)
+    }
+
+    /// As [`Expected::of`], those of the whole value alone, of which the message may bring a part.
+    pub fn of_representation(headers: &HeaderMap) -> Result<Self, BadDigest> {
+        Self::of_field(headers, &REPR_DIGEST)
+    }
+
+    fn of_field(headers: &HeaderMap, name: &HeaderName) -> Result<Self, BadDigest> {
+        let field = joined(headers, name)?;
+        field.map_or(Ok(Self::default()), |field| Self::parse(&field))
+    }
+
+    /// What both say, the head of a message and its trailers, for instance.
+    pub fn and(self, other: Self) -> Result<Self, BadDigest> {
+        Ok(Self {
+            sha256: either(self.sha256, other.sha256, Algorithm::Sha256.name())?,
+            sha512: either(self.sha512, other.sha512, Algorithm::Sha512.name())?,
+            md5: either(self.md5, other.md5, "MD5")?,
+            checksum: one(self.checksum, other.checksum)?,
+        })
+    }
+
+    fn parse(field: &str) -> Result<Self, BadDigest> {
+        let members = dictionary(field).ok_or(BadDigest::Malformed)?;
+        Ok(Self {
+            sha256: digest(&members, Algorithm::Sha256)?,
+            sha512: digest(&members, Algorithm::Sha512)?,
+            ..Self::default()
+        })
+    }
+}
+
+/// Whether digests are announced as trailers (RFC 9110, section 6.6.2).
+pub fn are_announced(headers: &HeaderMap) -> bool {
+    let names = [CONTENT_DIGEST, REPR_DIGEST, CONTENT_MD5];
+    let is_digest = |list: &[u8]| names.iter().any(|name| has_member(list, name.as_str()));
+    let mut lists = headers.get_all(TRAILER).iter();
+    lists.any(|list| is_digest(list.as_bytes()))
+}
+
+/// The algorithm that the client likes best to have a digest by, of those known here: `name` is that of the
+/// field, [`WANT_REPR_DIGEST`]. A wish that cannot be understood counts as not made.
+pub fn want(headers: &HeaderMap, name: &HeaderName) -> Option<Algorithm> {
+    let members = dictionary(&joined(headers, name).ok()??)?;
+    let weight = |algorithm: &Algorithm| match members.get(algorithm.name()) {
+        Some(ListEntry::Item(Item {
+            bare_item: BareItem::Integer(weight),
+            ..
+        })) => Some(i64::from(*weight)).filter(|weight| (0..=10).contains(weight)),
+        _ => None,
+    };
+    // RFC 9530, section 4: 0 is "not acceptable".
+    let wanted = Algorithm::ALL.into_iter().filter(|a| weight(a) > Some(0));
+    // Of equal ones `max_by_key` takes the last.
+    wanted.rev().max_by_key(weight)
+}
+
+/// All lines of a field as one (RFC 9651, section 4.2), empty ones left out; `None` where there is none.
+fn joined(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, BadDigest> {
+    let mut lines = Vec::new();
+    for line in headers.get_all(name) {
+        let line = line.to_str().map_err(|_| BadDigest::Malformed)?;
+        if !line.is_empty() {
+            lines.push(line);
+        }
+    }
+    Ok((!lines.is_empty()).then(|| lines.join(", ")))
+}
+
+fn dictionary(field: &str) -> Option<Dictionary> {
+    Parser::new(field).parse().ok()
+}
+
+fn digest<const N: usize>(
+    members: &Dictionary,
+    algorithm: Algorithm,
+) -> Result<Option<[u8; N]>, BadDigest> {
+    match members.get(algorithm.name()) {
+        None => Ok(None),
+        Some(ListEntry::Item(Item {
+            bare_item: BareItem::ByteSequence(digest),
+            ..
+        })) => match digest.as_slice().try_into() {
+            Ok(digest) => Ok(Some(digest)),
+            Err(_) => Err(BadDigest::Length(algorithm.name())),
+        },
+        Some(_) => Err(BadDigest::Malformed),
+    }
+}
+
+/// The bytes of 64 hexadecimal digits; a client that has not hashed what it sends has a word in their place.
+fn sha256_of_hex(text: &HeaderValue) -> Option<[u8; 32]> {
+    let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?;
+    bytes.try_into().ok()
+}
+
+/// The one checksum that there is.
+fn one(a: Option<Checksum>, b: Option<Checksum>) -> Result<Option<Checksum>, BadDigest> {
+    match (a, b) {
+        (Some(a), Some(b)) if a != b => Err(BadDigest::Checksums),
+        (a, b) => Ok(a.or(b)),
+    }
+}
+
+/// Whether a checksum that comes in the field of this name can be compared with.
+pub fn is_known_checksum(name: &HeaderName) -> bool {
+    *name == AMZ_SHA256 || AMZ_CHECKSUMS.iter().any(|(known, _)| known == name)
+}
+
+/// The one that there is; two must be the same.
+fn either<T: PartialEq>(
+    a: Option<T>,
+    b: Option<T>,
+    name: &'static str,
+) -> Result<Option<T>, BadDigest> {
+    match (a, b) {
+        (Some(a), Some(b)) if a != b => Err(BadDigest::Contradiction(name)),
+        (a, b) => Ok(a.or(b)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::values::digest_fields::*;
+    use proptest::option;
+    use proptest::prelude::*;
+
+    /// SHA-256 of `{"hello": "world"}` and a line feed, from RFC 9530, appendix A.
+    const HELLO: &str = "sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:";
+    /// Its SHA-512, from appendix B.
+    const HELLO_512: &str = "sha-512=:YMAam51Jz/jOATT6/zvHrLVgOYTGFy1d6GJiOHTohq4yP+pgk4vf2aCsyRZOtw8MjkM7iw7yZ/WkppmM44T3qg==:";
+
+    fn headers(fields: &[(&str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
+        }
+        headers
+    }
+
+    fn expected(fields: &[(&str, &str)]) -> Result<Expected, BadDigest> {
+        Expected::of(&headers(fields))
+    }
+
+    fn sha256(of: &Expected) -> Option<String> {
+        of.sha256.map(|digest| Algorithm::Sha256.field(&digest))
+    }
+
+    #[test]
+    fn the_examples_of_rfc_9530() {
+        let one = expected(&[("repr-digest", HELLO)]).unwrap();
+        assert_eq!(sha256(&one).as_deref(), Some(HELLO));
+        assert_eq!(one.sha512, None);
+
+        let both = format!("{HELLO}, {HELLO_512}");
+        let both = expected(&[("content-digest", &both)]).unwrap();
+        assert_eq!(both.sha256, one.sha256);
+        let sha512 = both.sha512.map(|digest| Algorithm::Sha512.field(&digest));
+        assert_eq!(sha512.as_deref(), Some(HELLO_512));
+    }
+
+    #[test]
+    fn unknown_algorithms_are_ignored_and_no_field_expects_nothing() {
+        for fields in [
+            &[][..],
+            &[("repr-digest", "")],
+            &[("repr-digest", "sha=:AAAA:, unixsum=:Aw==:, md5=:AAAA:")],
+            &[("content-digest", "x, y=1;z, w=(1 2), v=\"sha-256=:AAAA:\"")],
+            &[(
+                "digest",
+                "SHA-256=RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=",
+            )],
+        ] {
+            let expected = expected(fields).unwrap();
+            assert_eq!(expected, Expected::default(), "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_compared_with_is_an_error() {
+        use BadDigest::{Contradiction, Length, Malformed, Md5};
+        let zeros = "sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:";
+        for (fields, why) in [
+            (&[("repr-digest", "sha-256=:AAAA:")][..], Length("sha-256")),
+            (&[("repr-digest", "sha-256=::")], Length("sha-256")),
+            (
+                &[("repr-digest", &HELLO.replace("256", "512"))],
+                Length("sha-512"),
+            ),
+            (&[("content-md5", "AAAA")], Md5),
+            (&[("repr-digest", "sha-256")], Malformed),
+            (&[("repr-digest", "sha-256=1")], Malformed),
+            (&[("repr-digest", "sha-256=\"AAAA\"")], Malformed),
+            (&[("repr-digest", "sha-256=(:AAAA:)")], Malformed),
+            (&[("repr-digest", "sha-256=:AAAA")], Malformed),
+            (&[("repr-digest", "sha-256=:A!AA:")], Malformed),
+            (&[("repr-digest", "SHA-256=:AAAA:")], Malformed),
+            (&[("repr-digest", &format!("{HELLO},"))], Malformed),
+            (&[("repr-digest", &format!("{HELLO} x=1"))], Malformed),
+            (&[("repr-digest", &format!("{HELLO}, ?"))], Malformed),
+            (&[("content-md5", "")], Md5),
+            (&[("content-md5", "Q2hlY2sgSW50ZWdyaXR5IQ")], Md5),
+            (&[("content-md5", "Q2hlY2sgSW50ZWdyaXR5IQ==,")], Md5),
+            (
+                &[("repr-digest", HELLO), ("content-digest", zeros)],
+                Contradiction("sha-256"),
+            ),
+            (
+                &[
+                    ("content-md5", "Q2hlY2sgSW50ZWdyaXR5IQ=="),
+                    ("content-md5", "AAAAAAAAAAAAAAAAAAAAAA=="),
+                ],
+                Contradiction("MD5"),
+            ),
+        ] {
+            assert_eq!(expected(fields), Err(why), "{fields:?}");
+        }
+        let not_text = hyper::header::HeaderValue::from_bytes(b"x=\"\xe9\"").unwrap();
+        let headers = HeaderMap::from_iter([(REPR_DIGEST, not_text)]);
+        assert_eq!(Expected::of(&headers), Err(Malformed));
+    }
+
+    #[test]
+    fn lines_are_one_dictionary_and_its_last_word_counts() {
+        let zeros = Algorithm::Sha256.field(&[0; 32]);
+        let one = expected(&[("repr-digest", HELLO)]).unwrap();
+        for fields in [
+            &[("repr-digest", &*zeros), ("repr-digest", HELLO)][..],
+            &[
+                ("repr-digest", ""),
+                ("repr-digest", HELLO),
+                ("repr-digest", ""),
+            ],
+            &[("repr-digest", &format!("{zeros},\t {HELLO};a=1"))],
+            &[("repr-digest", &format!("sha-256=1, {HELLO}"))],
+            &[("repr-digest", HELLO), ("content-digest", HELLO)],
+        ] {
+            assert_eq!(expected(fields), Ok(one), "{fields:?}");
+        }
+        let apart = expected(&[("repr-digest", HELLO), ("content-digest", HELLO_512)]).unwrap();
+        assert_eq!((apart.sha256, apart.sha512.is_some()), (one.sha256, true));
+    }
+
+    #[test]
+    fn the_example_of_rfc_1864() {
+        let md5 = expected(&[("content-md5", "Q2hlY2sgSW50ZWdyaXR5IQ==")]).unwrap();
+        assert_eq!(md5.md5.as_ref(), Some(b"Check Integrity!"));
+        assert_eq!((md5.sha256, md5.sha512), (None, None));
+    }
+
+    #[test]
+    fn trailers_add_to_the_head_and_may_not_contradict_it() {
+        let head = expected(&[("repr-digest", HELLO)]).unwrap();
+        let trailer = expected(&[("content-digest", HELLO_512)]).unwrap();
+        let both = head.and(trailer).unwrap();
+        assert_eq!((both.sha256, both.sha512), (head.sha256, trailer.sha512));
+        assert_eq!(both.and(head), Ok(both));
+        let other = Expected {
+            sha256: Some([0; 32]),
+            ..Expected::default()
+        };
+        assert_eq!(both.and(other), Err(BadDigest::Contradiction("sha-256")));
+    }
+
+    #[test]
+    fn the_heaviest_known_wish_is_granted() {
+        use Algorithm::{Sha256, Sha512};
+        for (field, wanted) in [
+            ("sha-256=1", Some(Sha256)),
+            ("sha-512=3, sha-256=10, unixsum=0", Some(Sha256)),
+            ("sha-256=1, sha-512=2", Some(Sha512)),
+            ("sha-512=5, sha-256=5", Some(Sha256)),
+            ("sha-256=0, sha-512=1", Some(Sha512)),
+            ("sha-256=11, sha-512=1", Some(Sha512)),
+            ("sha-256=-1, sha-512=1;a", Some(Sha512)),
+            ("sha-256=2.5, sha-512=1", Some(Sha512)),
+            ("sha-256=1, sha-256=0", None),
+            ("sha-256=0", None),
+            ("sha-256", None),
+            ("sha-256=:AAAA:", None),
+            ("sha-256=1,", None),
+            ("md5=10, sha=3", None),
+            ("", None),
+        ] {
+            let headers = headers(&[("want-repr-digest", field)]);
+            assert_eq!(want(&headers, &WANT_REPR_DIGEST), wanted, "{field}");
+            assert_eq!(want(&headers, &CONTENT_DIGEST), None);
+        }
+        assert_eq!(want(&HeaderMap::new(), &WANT_REPR_DIGEST), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_rendered_is_read_again(
+            sha256 in option::of(any::<[u8; 32]>()),
+            sha512 in option::of(any::<[[u8; 32]; 2]>()),
+            junk in prop::collection::vec("[a-z]{1,5}(=[0-9]{1,3}|=:AAAA:|=\"[a-z,]{0,5}\")?", 0..3),
+            lines: bool,
+        ) {
+            let sha512 = sha512.map(|halves| <[u8; 64]>::try_from(halves.concat()).unwrap());
+            let mut members = junk;
+            members.extend(sha256.map(|digest| Algorithm::Sha256.field(&digest)));
+            members.extend(sha512.map(|digest| Algorithm::Sha512.field(&digest)));
+            members.reverse();
+            let headers = if lines {
+                members.iter().map(|m| (REPR_DIGEST, m.parse().unwrap())).collect()
+            } else {
+                headers(&[("repr-digest", &members.join(" , "))])
+            };
+            prop_assert_eq!(Expected::of(&headers), Ok(Expected { sha256, sha512, ..Expected::default() }));
+        }
+
+        #[test]
+        fn nothing_panics(field in "[ -~]{0,50}", name in 0..4_usize) {
+            let names = [CONTENT_DIGEST, REPR_DIGEST, CONTENT_MD5, WANT_REPR_DIGEST];
+            let headers = HeaderMap::from_iter([(names[name].clone(), field.trim().parse().unwrap())]);
+            let _ = Expected::of(&headers);
+            want(&headers, &names[name]);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! GET: from a key to the answer with its value, or with what of it is wanted.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::http::exchange::connection_state::ConnectionState;
+use crate::http::refusal::rejection::Rejection;
+use crate::http::response::outcome::{Outcome, ValueResponse};
+use crate::http::service::operation::GetOptions;
+use crate::http::values::coding::WORTH_IT;
+use crate::http::values::digest_fields::Algorithm;
+use crate::http::values::encoded::Encoded;
+use crate::http::values::representation::ShownValue;
+
+use crate::http::service::handler::Handler;
+use crate::http::values::select::{Selection, select};
+use crate::store::{Digest, Directory, Error, Key, Object, Store};
+
+impl Handler {
+    /// The value of `key`, if it is hot.
+    pub fn cached(&self, key: &Key<'_>, connection: &ConnectionState) -> Option<Arc<Object>> {
+        let Store::Directory(directory) = &*self.store else {
+            return None;
+        };
+        let found = directory.get_cached(key);
+        let counters = connection.metrics().counters();
+        match found {
+            Some(_) => counters.cache.hits.add(1),
+            None => counters.cache.misses.add(1),
+        }
+        found
+    }
+
+    pub async fn get(
+        &self,
+        directory: &Directory,
+        key: &Key<'_>,
+        options: Option<&GetOptions>,
+    ) -> Result<Outcome, Outcome> {
+        let Some(object) = directory.get(key).await? else {
+            return Ok(Outcome::NoValue);
+        };
+        let digest = match options.and_then(|options| options.digest) {
+            Some(algorithm) => Some(digest(directory, &object, algorithm).await?),
+            None => None,
+        };
+        Ok(self.found(object, key, options, digest))
+    }
+
+    /// What of `object`, the value of `key`, is to be sent.
+    pub fn found(
+        &self,
+        object: Arc<Object>,
+        key: &Key<'_>,
+        options: Option<&GetOptions>,
+        digest: Option<String>,
+    ) -> Outcome {
+        let value = ShownValue::new(object, key, &self.config);
+        let Some(options) = options else {
+            return Outcome::Value(ValueResponse::whole(value, digest));
+        };
+        let (len, now) = (value.object().meta().len, SystemTime::now());
+        let representation = value.representation();
+        let selection = representation.current(|current| {
+            select(
+                options.preconditions.as_ref(),
+                &options.ranges,
+                current,
+                len,
+                now,
+            )
+        });
+        let selection = match selection {
+            // A client that decodes what it receives would take the framing of several parts for coded bytes.
+            Ok(Selection::Parts(_)) if representation.is_coded() => Selection::Whole,
+            Ok(selection) => selection,
+            Err(why) => return Rejection::from(why).into(),
+        };
+        let coding = options
+            .coding
+            .filter(|_| representation.is_compressible && len > WORTH_IT)
+            // The digest would be that of the value as it is.
+            .filter(|_| selection == Selection::Whole && digest.is_none());
+        let encoded = coding.map(|coding| {
+            let object = Arc::clone(value.object());
+            let encoded = Encoded::new(object, coding, self.store.compute().clone());
+            encoded.map(|encoded| (coding, Box::new(encoded)))
+        });
+        match encoded.transpose() {
+            Ok(encoded) => Outcome::Value(ValueResponse {
+                value,
+                selection,
+                digest,
+                encoded,
+            }),
+            Err(error) => error.into(),
+        }
+    }
+}
+
+/// The digest of `object` as a field: kept with it, or computed where that keeps no reactor busy.
+async fn digest(
+    directory: &Directory,
+    object: &Arc<Object>,
+    algorithm: Algorithm,
+) -> Result<String, Error> {
+    let (sha512, keep) = (algorithm == Algorithm::Sha512, directory.is_writable());
+    let digest = object.digest(sha512, keep, directory.compute());
+    Ok(match digest.await? {
+        Digest::Sha256(digest) => Algorithm::Sha256.field(&digest),
+        Digest::Sha512(digest) => Algorithm::Sha512.field(&digest),
+    })
+}

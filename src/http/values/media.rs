@@ -1,0 +1,384 @@
+//! Media types of values: which are kept, which are guessed, and what a browser or a compressor makes of them.
+//!
+//! Pure. A type is text that the writer of the value chose, also by hand, so what is read back from a file goes through
+//! [`check`] as what arrives with a PUT does. The rules look at the type alone; that a value is UTF-8 is told to them.
+
+use std::borrow::Cow;
+
+use crate::http::head::syntax::{is_token, skip_quoted};
+
+/// The type of a value of which nothing is known.
+pub const UNKNOWN: &str = "application/octet-stream";
+
+/// The longest Content-Type that is kept, in bytes.
+const MAX_LEN: usize = 255;
+
+/// `content_type` as text, where it is a media type (RFC 9110, section 8.3.1) that can be kept and sent again: visible
+/// ASCII and spaces, with nothing left to interpretation.
+pub fn check(content_type: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(content_type).ok()?.trim_matches(' ');
+    let is_plain = text.bytes().all(|b| matches!(b, b' '..=b'~'));
+    let (essence, parameters) = text.split_at(text.find(';').unwrap_or(text.len()));
+    let (kind, subtype) = essence.trim_end_matches(' ').split_once('/')?;
+    let is_good = text.len() <= MAX_LEN
+        && is_plain
+        && is_name(kind)
+        && is_name(subtype)
+        && are_parameters(parameters);
+    is_good.then_some(text)
+}
+
+/// The type of the value of `key`: the one that was `stored` with it, else what its name suggests. A guessed type of text
+/// names the charset of a value that `is_utf8`: without it, browsers take text for windows-1252.
+///
+/// Of other text it claims no charset: a wrong claim is worse than none, for it overrides what the text itself declares.
+pub fn of<'a>(key: &str, stored: Option<&'a str>, is_utf8: bool) -> Cow<'a, str> {
+    match stored.and_then(|stored| check(stored.as_bytes())) {
+        Some(stored) => stored.into(),
+        None if is_utf8 && is_text(guess(key)) => format!("{}; charset=utf-8", guess(key)).into(),
+        None => guess(key).into(),
+    }
+}
+
+/// Whether the type of the value of `key`, `stored` with this one, is guessed to be text that may need a charset.
+pub fn is_guessed_text(key: &str, stored: Option<&str>) -> bool {
+    is_text(guess(key)) && stored.is_none_or(|stored| check(stored.as_bytes()).is_none())
+}
+
+/// The type that the name of a value suggests, else [`UNKNOWN`].
+fn guess(key: &str) -> &'static str {
+    mime_guess::from_path(key).first_raw().unwrap_or(UNKNOWN)
+}
+
+/// Whether browsers read a value of this type as text in a charset that they have to guess. JSON is always UTF-8, and XML
+/// is unless it declares another.
+fn is_text(content_type: &str) -> bool {
+    const SCRIPTS: [&str; 3] = [
+        "application/javascript",
+        "application/x-javascript",
+        "application/ecmascript",
+    ];
+    has_prefix(content_type, "text/") || is_one_of(content_type, &SCRIPTS)
+}
+
+/// Whether a browser that opens a value of this type may run what it holds: HTML, anything in XML, which may hold
+/// HTML or SVG, and what is made of parts that have types of their own.
+pub fn is_active(content_type: &str) -> bool {
+    const ACTIVE: [&str; 6] = [
+        "text/html",
+        "text/xml",
+        "text/xsl",
+        // Firefox reads it as XML.
+        "text/rdf",
+        "application/xml",
+        "multipart/x-mixed-replace",
+    ];
+    let essence = essence(content_type);
+    is_one_of(essence, &ACTIVE) || has_suffix(essence, "+xml")
+}
+
+/// Whether a value of this type is likely to become smaller: text in one form or another, and formats that do not
+/// compress what they hold.
+pub fn is_compressible(content_type: &str) -> bool {
+    const SUFFIXES: [&str; 5] = ["+xml", "+json", "+yaml", "+text", "+cbor"];
+    const TYPES: [&str; 28] = [
+        "application/cbor",
+        "application/ecmascript",
+        "application/graphql",
+        "application/javascript",
+        "application/json",
+        "application/json5",
+        "application/jsonl",
+        "application/msgpack",
+        "application/rtf",
+        "application/sql",
+        "application/toml",
+        "application/vnd.ms-fontobject",
+        "application/wasm",
+        "application/x-javascript",
+        "application/x-ndjson",
+        "application/x-sh",
+        "application/x-tar",
+        "application/x-www-form-urlencoded",
+        "application/x-yaml",
+        "application/xml",
+        "application/xml-dtd",
+        "application/yaml",
+        "font/otf",
+        "font/ttf",
+        "image/bmp",
+        "image/vnd.microsoft.icon",
+        "image/x-icon",
+        "image/x-ms-bmp",
+    ];
+    let essence = essence(content_type);
+    has_prefix(essence, "text/")
+        || SUFFIXES.iter().any(|suffix| has_suffix(essence, suffix))
+        || is_one_of(essence, &TYPES)
+}
+
+/// The type without its parameters.
+fn essence(content_type: &str) -> &str {
+    let end = content_type.find(';').unwrap_or(content_type.len());
+    content_type[..end].trim_ascii()
+}
+
+fn is_one_of(essence: &str, types: &[&str]) -> bool {
+    types.iter().any(|t| essence.eq_ignore_ascii_case(t))
+}
+
+fn has_prefix(text: &str, prefix: &str) -> bool {
+    text.get(..prefix.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+}
+
+fn has_suffix(text: &str, suffix: &str) -> bool {
+    let start = text.len().checked_sub(suffix.len());
+    start
+        .and_then(|start| text.get(start..))
+        .is_some_and(|end| end.eq_ignore_ascii_case(suffix))
+}
+
+/// `restricted-name` of RFC 6838, section 4.2: narrower than `token`, so that no wildcard is kept.
+fn is_name(text: &str) -> bool {
+    let is_good = |b: u8| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b);
+    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.bytes().all(is_good)
+}
+
+/// `parameters` of RFC 9110, section 5.6.6: from the first semicolon on, or nothing.
+fn are_parameters(mut text: &str) -> bool {
+    while let Some(rest) = text.trim_matches(' ').strip_prefix(';') {
+        let Some(behind) = skip_parameter(rest.trim_start_matches(' ')) else {
+            return false;
+        };
+        text = behind;
+    }
+    text.trim_matches(' ').is_empty()
+}
+
+/// What stands behind the parameter at the front, which may be missing.
+fn skip_parameter(text: &str) -> Option<&str> {
+    if text.is_empty() || text.starts_with(';') {
+        return Some(text);
+    }
+    let (name, value) = text.split_once('=')?;
+    if !is_token(name) {
+        return None;
+    }
+    if let Some(quoted) = value.strip_prefix('"') {
+        return skip_quoted(quoted);
+    }
+    let end = value.find([' ', ';']).unwrap_or(value.len());
+    is_token(&value[..end]).then_some(&value[end..])
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::values::media::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn media_types_are_kept_as_sent() {
+        for good in [
+            "text/html",
+            "text/html;charset=utf-8",
+            "text/html; charset=utf-8",
+            "Text/HTML;Charset=\"utf-8\"",
+            "text/html ; charset=\"utf-8\" ; a=b",
+            "text/plain;",
+            "text/plain; ;a=b;",
+            "a/b;c=\"d;e, \\\"f/g\"",
+            "application/vnd.api+json",
+            "application/x-www-form-urlencoded",
+            "image/svg+xml",
+            "1/2",
+            "a/b;c=d;e=f;g=h",
+            "a/b; c=*",
+            &format!("a/{}", "b".repeat(253)),
+        ] {
+            assert_eq!(check(good.as_bytes()), Some(good), "{good}");
+        }
+        assert_eq!(check(b"  a/b "), Some("a/b"));
+    }
+
+    #[test]
+    fn what_is_no_media_type_is_not_kept() {
+        for bad in [
+            "",
+            ";",
+            "text",
+            "text/",
+            "/html",
+            "text//html",
+            "*/*",
+            "text/*",
+            ".a/b",
+            "te xt/html",
+            "text /html",
+            "text/ html",
+            "text/html, text/plain",
+            "text/plain; a=b, text/html",
+            "text/html; charset",
+            "text/html; charset=",
+            "text/html; =utf-8",
+            "text/html; charset =utf-8",
+            "text/html; charset= utf-8",
+            "text/html; charset=\"utf-8",
+            "text/html; charset=\"utf-8\"x",
+            "text/html; charset=\"utf-8\\\"",
+            "text/html; charset=utf-8 x",
+            "text/html\tx",
+            "text/html;\ta=b",
+            "text/html\r\nx-a: b",
+            "text/html\0",
+            "text/h\u{e9}ml",
+            "text/html; a=\"\u{e9}\"",
+            &format!("a/{}", "b".repeat(254)),
+        ] {
+            assert_eq!(check(bad.as_bytes()), None, "{bad:?}");
+        }
+        assert_eq!(check(b"text/html; a=\"\xff\""), None);
+    }
+
+    #[test]
+    fn a_charset_is_told_of_guessed_text_that_is_utf8_alone() {
+        for (key, stored, is_utf8, expected) in [
+            ("a.txt", None, true, "text/plain; charset=utf-8"),
+            ("a.txt", None, false, "text/plain"),
+            ("a.txt", Some("text/html"), true, "text/html"),
+            ("a.txt", Some("no type"), true, "text/plain; charset=utf-8"),
+            ("a.json", None, true, "application/json"),
+            ("a.svg", None, true, "image/svg+xml"),
+            ("a", None, true, UNKNOWN),
+        ] {
+            assert_eq!(of(key, stored, is_utf8), expected, "{key} {stored:?}");
+            let is_looked_at = expected.ends_with("utf-8") || !is_utf8;
+            assert_eq!(
+                is_guessed_text(key, stored),
+                is_looked_at,
+                "{key} {stored:?}"
+            );
+        }
+        for script in ["a.js", "a.mjs"] {
+            assert!(of(script, None, true).ends_with("javascript; charset=utf-8"));
+        }
+    }
+
+    #[test]
+    fn names_suggest_types() {
+        for (key, expected) in [
+            ("a.html", "text/html"),
+            ("a.TXT", "text/plain"),
+            ("a.tar.gz", "application/gzip"),
+            ("a.json", "application/json"),
+            ("a.svg", "image/svg+xml"),
+            ("\u{43a}\u{43b}\u{44e}\u{447}.png", "image/png"),
+            ("a", UNKNOWN),
+            ("html", UNKNOWN),
+            (".html", UNKNOWN),
+            ("a.", UNKNOWN),
+            ("a.unheard-of", UNKNOWN),
+            ("a.html\0", UNKNOWN),
+        ] {
+            assert_eq!(guess(key), expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn all_that_may_act_in_a_browser_is_active() {
+        for active in [
+            "text/html",
+            "TEXT/HTML ; charset=utf-8",
+            "text/html;a=b;c=d",
+            "application/xhtml+xml",
+            "image/svg+xml",
+            "IMAGE/SVG+XML;a=b",
+            "text/xml",
+            "application/xml",
+            "text/rdf",
+            "application/rss+xml; charset=utf-8",
+            "multipart/x-mixed-replace; boundary=a",
+        ] {
+            assert!(is_active(active), "{active}");
+            assert!(check(active.as_bytes()).is_some(), "{active}");
+        }
+        for passive in [
+            UNKNOWN,
+            "text/plain",
+            "text/plain; a=text/html",
+            "application/json",
+            "application/pdf",
+            "text/javascript",
+            "image/png",
+            "text/htmlx",
+            "xml",
+            "",
+        ] {
+            assert!(!is_active(passive), "{passive}");
+        }
+    }
+
+    #[test]
+    fn text_is_compressed_and_compressed_formats_are_not() {
+        for text in [
+            "text/plain",
+            "Text/CSV; charset=utf-8",
+            "application/json",
+            "application/problem+json",
+            "image/svg+xml",
+            "application/wasm",
+            "font/ttf",
+        ] {
+            assert!(is_compressible(text), "{text}");
+        }
+        for dense in [
+            UNKNOWN,
+            "image/png",
+            "image/jpeg",
+            "video/mp4",
+            "application/zip",
+            "application/gzip",
+            "application/epub+zip",
+            "font/woff2",
+            "text",
+            "",
+        ] {
+            assert!(!is_compressible(dense), "{dense}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn well_formed_types_are_kept(
+            kind in "[a-z0-9][a-zA-Z0-9.+-]{0,10}",
+            subtype in "[a-z0-9][a-zA-Z0-9.+-]{0,20}",
+            parameters in r#"( ?; ?[a-z*]{1,8}=([!#-'*+.0-9a-z-]{1,10}|"([ !#-\[\]-~]|\\[ -~]){0,10}"))?"#,
+        ) {
+            let text = format!("{kind}/{subtype}{parameters}");
+            prop_assert_eq!(check(text.as_bytes()), Some(text.as_str()));
+        }
+
+        #[test]
+        fn what_is_kept_can_be_sent_and_is_read_the_same_again(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            if let Some(text) = check(&bytes) {
+                prop_assert!(hyper::header::HeaderValue::from_str(text).is_ok());
+                prop_assert_eq!(check(text.as_bytes()), Some(text));
+            }
+        }
+
+        #[test]
+        fn a_type_of_printable_text_never_panics(text in "([a-z]{1,3}/[a-z]{1,3})?[ -~]{0,40}") {
+            if let Some(kept) = check(text.as_bytes()) {
+                prop_assert!(hyper::header::HeaderValue::from_str(kept).is_ok());
+                prop_assert!(is_token(essence(kept).split('/').next().unwrap_or_default()));
+            }
+        }
+
+        #[test]
+        fn no_text_panics(text in ".{0,40}") {
+            is_active(&text);
+            is_compressible(&text);
+            prop_assert!(check(guess(&text).as_bytes()).is_some());
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! PUT: from a body as it arrives to a value that is published.
+//!
+//! Promises that a refused upload is not read, and that a body that breaks off, or has not the digests sent with it, is
+//! never stored.
+
+use crate::http::auth::asker::Asker;
+use crate::http::body::request::Received;
+use crate::http::refusal::rejection::Rejection;
+use crate::http::response::outcome::Outcome;
+use crate::http::service::handler::Handler;
+use crate::http::service::operation::PutOptions;
+use crate::http::values::digest_fields::Expected;
+use crate::http::values::upload::{Announced, ValueUpload};
+use crate::metrics::ReactorCounters;
+use crate::store::{BlockingPool, Digests, Key, Upload, Wanted};
+
+impl Handler {
+    pub async fn put(
+        &self,
+        key: Key<'static>,
+        len: Option<u64>,
+        options: Box<PutOptions>,
+        body: &mut Received<'_>,
+        counters: &ReactorCounters,
+        asker: Asker<'_>,
+    ) -> Result<Outcome, Outcome> {
+        let announced = Announced {
+            len,
+            uploader: self.uploader(asker),
+            media_type: options.media_type.as_deref(),
+            fields: options.fields.encode(),
+            sha256: options.expected.sha256,
+            preconditions: options.preconditions.as_ref(),
+        };
+        let mut upload = self.begin_value(&key, announced).await?;
+        let _in_flight = InFlight::begin(counters);
+        receive(&mut upload, &options, body, self.store.compute()).await?;
+        let published = upload.publish(key, options.preconditions).await?;
+        Ok(Outcome::Stored(published))
+    }
+}
+
+/// Has `upload` keep the media type and the fields that come with its value.
+pub fn describe(upload: &mut Upload, options: &PutOptions) {
+    if let Some(media_type) = &options.media_type {
+        upload.set_media_type(media_type);
+    }
+    if let Some(fields) = options.fields.encode() {
+        upload.set_fields(fields);
+    }
+}
+
+/// An upload going on, in the counts of its reactor.
+pub struct InFlight<'a>(&'a ReactorCounters);
+
+impl<'a> InFlight<'a> {
+    pub fn begin(counters: &'a ReactorCounters) -> Self {
+        counters.uploads.started.add(1);
+        Self(counters)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.uploads.finished.add(1);
+    }
+}
+
+/// Has `upload` receive all of `body`, and compares the digests that come with it.
+pub async fn receive(
+    upload: &mut ValueUpload<'_>,
+    options: &PutOptions,
+    body: &mut Received<'_>,
+    compute: &BlockingPool,
+) -> Result<(), Outcome> {
+    let wanted = wanted(options);
+    if !wanted.is_none() {
+        upload.hash(wanted, compute);
+    }
+    match body.source().filter(|_| wanted.is_none()) {
+        Some(mut rest) => upload.take(&mut rest).await?,
+        None => {
+            while let Some(data) = body.next().await? {
+                upload.push(data).await?;
+            }
+        }
+    }
+    let mut expected = options.expected;
+    if let Some(trailers) = body.trailers() {
+        let trailers = Expected::of(trailers).map_err(Rejection::from)?;
+        expected = expected.and(trailers).map_err(Rejection::from)?;
+    }
+    // A trailer that was not announced asks for digests only now.
+    let wanted = wanted.union(wanted_by(&expected));
+    if !wanted.is_none() {
+        let digests = upload.digests(wanted, compute).await?;
+        verify(&expected, &digests)?;
+    }
+    Ok(())
+}
+
+/// The digests to compute of an upload: those it is to be compared with, or all that might follow.
+fn wanted(options: &PutOptions) -> Wanted {
+    if options.digests_follow {
+        return Wanted::ALL;
+    }
+    wanted_by(&options.expected)
+}
+
+pub fn wanted_by(expected: &Expected) -> Wanted {
+    Wanted {
+        sha256: expected.sha256.is_some(),
+        sha512: expected.sha512.is_some(),
+        md5: expected.md5.is_some(),
+        checksum: expected.checksum.map(|checksum| checksum.kind()),
+    }
+}
+
+pub fn verify(expected: &Expected, digests: &Digests) -> Result<(), Rejection> {
+    let same = (expected.sha256.is_none() || expected.sha256 == digests.sha256)
+        && (expected.sha512.is_none() || expected.sha512 == digests.sha512)
+        && (expected.md5.is_none() || expected.md5 == digests.md5)
+        && (expected.checksum.is_none() || expected.checksum == digests.checksum);
+    if same {
+        Ok(())
+    } else {
+        Err(Rejection::DigestMismatch)
+    }
+}

@@ -1,0 +1,431 @@
+//! Byte ranges (RFC 9110, section 14): from a Range field and a length to the regions to send.
+//!
+//! Pure. Promises regions that are not empty, lie within the value and do not overlap, so that an answer never holds
+//! more bytes than the value, and no more than [`MAX_PARTS`] of them. What is malformed, in another unit or too much is
+//! no error: the field is ignored, as a server may. If-Range and methods are the caller's: HEAD has no ranges
+//! (section 14.2).
+
+use std::ops::Range;
+
+use hyper::header::{HeaderMap, RANGE};
+
+/// The most parts of one answer.
+pub const MAX_PARTS: usize = 16;
+
+/// Regions no further apart than this are sent as one: less than the head of another part (section 15.3.7.2).
+const NEAR: u64 = 80;
+
+/// A longer field is ignored: [`MAX_PARTS`] ranges of any size need a sixth of it.
+const MAX_FIELD: usize = 4 << 10;
+
+/// What to send of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ranges {
+    /// All of it, as if no range were asked for.
+    Whole,
+    /// This part of it, which may be all.
+    Single(Range<u64>),
+    /// These parts of it, two at least, in the order asked for.
+    Multi(Vec<Range<u64>>),
+    /// Nothing: none of the ranges holds a byte of it.
+    Unsatisfiable,
+}
+
+/// What a GET with these `headers` asks for of a value of `len` bytes.
+pub fn ranges(headers: &HeaderMap, len: u64) -> Ranges {
+    let mut lines = headers.get_all(RANGE).iter();
+    match (lines.next(), lines.next()) {
+        (Some(field), None) => evaluate(field.as_bytes(), len),
+        _ => Ranges::Whole,
+    }
+}
+
+/// The Content-Range of a part.
+pub fn content_range(range: &Range<u64>, len: u64) -> String {
+    format!("bytes {}-{}/{len}", range.start, range.end - 1)
+}
+
+/// The Content-Range of an answer that says no range could be satisfied.
+pub fn unsatisfied(len: u64) -> String {
+    format!("bytes */{len}")
+}
+
+fn evaluate(field: &[u8], len: u64) -> Ranges {
+    let Some(specs) = specs(field) else {
+        return Ranges::Whole;
+    };
+    // Section 14.1.2 has a suffix of nothing satisfied by all of it, which no Content-Range can tell. Players that ask for all from
+    // the first byte on get all that there is, as nginx answers them.
+    let is_all =
+        |spec: &Spec| matches!(spec, Spec::Last(1..) | Spec::From(0) | Spec::Between(0, _));
+    if len == 0 && specs.iter().any(is_all) {
+        return Ranges::Whole;
+    }
+    let found = specs.iter().filter_map(|spec| spec.within(len)).collect();
+    let mut parts = coalesce(found);
+    match parts.len() {
+        0 => Ranges::Unsatisfiable,
+        1 => Ranges::Single(parts.remove(0)),
+        2..=MAX_PARTS => Ranges::Multi(parts),
+        _ => Ranges::Whole,
+    }
+}
+
+/// All ranges asked for, one at least; `None` where the field is to be ignored.
+fn specs(field: &[u8]) -> Option<Vec<Spec>> {
+    let (unit, set) = field.split_at_checked(b"bytes=".len())?;
+    if !unit.eq_ignore_ascii_case(b"bytes=") || field.len() > MAX_FIELD {
+        return None;
+    }
+    // A list may have empty members (section 5.6.1.2).
+    let members = set.split(|b| *b == b',').map(<[u8]>::trim_ascii);
+    let specs: Option<Vec<Spec>> = members
+        .filter(|member| !member.is_empty())
+        .map(Spec::parse)
+        .collect();
+    specs.filter(|specs| !specs.is_empty())
+}
+
+/// One range as asked for.
+#[derive(Clone, Copy)]
+enum Spec {
+    From(u64),
+    /// Both inclusive.
+    Between(u64, u64),
+    /// So many at the end.
+    Last(u64),
+}
+
+impl Spec {
+    fn parse(spec: &[u8]) -> Option<Self> {
+        let dash = spec.iter().position(|b| *b == b'-')?;
+        match (&spec[..dash], &spec[dash + 1..]) {
+            ([], suffix) => Some(Self::Last(number(suffix)?)),
+            (first, []) => Some(Self::From(number(first)?)),
+            (first, last) => {
+                let (first, last) = (number(first)?, number(last)?);
+                (first <= last).then_some(Self::Between(first, last))
+            }
+        }
+    }
+
+    /// The bytes meant, of a value of `len` bytes; `None` where there are none.
+    fn within(self, len: u64) -> Option<Range<u64>> {
+        let range = match self {
+            Self::From(first) => first..len,
+            Self::Between(first, last) => first..last.saturating_add(1).min(len),
+            Self::Last(count) => len.saturating_sub(count)..len,
+        };
+        (!range.is_empty()).then_some(range)
+    }
+}
+
+/// Digits; a number too large to be told is as large as can be told.
+fn number(digits: &[u8]) -> Option<u64> {
+    let append = |number: u64, digit: &u8| {
+        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+        Some(number.saturating_mul(10).saturating_add(digit))
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0, append)
+}
+
+/// Joins ranges that overlap, touch or nearly touch. A joined one stands where the first of those in it stood
+/// (section 15.3.7.2).
+fn coalesce(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    if ranges.len() < 2 {
+        return ranges;
+    }
+    let mut sorted: Vec<_> = ranges.into_iter().enumerate().collect();
+    sorted.sort_unstable_by_key(|(_, range)| range.start);
+    let mut joined: Vec<(usize, Range<u64>)> = Vec::new();
+    for (place, range) in sorted {
+        match joined.last_mut() {
+            Some((first, last)) if range.start <= last.end.saturating_add(NEAR) => {
+                *first = place.min(*first);
+                last.end = range.end.max(last.end);
+            }
+            _ => joined.push((place, range)),
+        }
+    }
+    joined.sort_unstable_by_key(|(place, _)| *place);
+    joined.into_iter().map(|(_, range)| range).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::values::range::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn of(field: &str, len: u64) -> Ranges {
+        evaluate(field.as_bytes(), len)
+    }
+
+    #[test]
+    fn the_examples_of_14_1_2() {
+        for (field, expected) in [
+            ("bytes=0-499", Ranges::Single(0..500)),
+            ("bytes=500-999", Ranges::Single(500..1000)),
+            ("bytes=-500", Ranges::Single(9500..10_000)),
+            ("bytes=9500-", Ranges::Single(9500..10_000)),
+            ("bytes=0-0,-1", Ranges::Multi(vec![0..1, 9999..10_000])),
+            (
+                "bytes= 0-999, 4500-5499, -1000",
+                Ranges::Multi(vec![0..1000, 4500..5500, 9000..10_000]),
+            ),
+            ("bytes=500-600,601-999", Ranges::Single(500..1000)),
+            ("bytes=500-700,601-999", Ranges::Single(500..1000)),
+        ] {
+            assert_eq!(of(field, 10_000), expected, "{field}");
+        }
+    }
+
+    #[test]
+    fn ends_are_clamped_and_numbers_of_any_size_understood() {
+        let huge = "9".repeat(60);
+        for (field, expected) in [
+            ("bytes=0-10".to_owned(), Ranges::Single(0..10)),
+            ("bytes=9-9".to_owned(), Ranges::Single(9..10)),
+            (format!("bytes=3-{huge}"), Ranges::Single(3..10)),
+            (format!("bytes=3-{}", u64::MAX), Ranges::Single(3..10)),
+            (format!("bytes=-{huge}"), Ranges::Single(0..10)),
+            ("bytes=-10".to_owned(), Ranges::Single(0..10)),
+            ("bytes=-11".to_owned(), Ranges::Single(0..10)),
+            ("bytes=0-".to_owned(), Ranges::Single(0..10)),
+            ("bytes=0000000000000000000000001-2".to_owned(), {
+                Ranges::Single(1..3)
+            }),
+            (format!("bytes={huge}-"), Ranges::Unsatisfiable),
+            (format!("bytes={huge}-{huge}"), Ranges::Unsatisfiable),
+            ("bytes=10-".to_owned(), Ranges::Unsatisfiable),
+            ("bytes=10-20".to_owned(), Ranges::Unsatisfiable),
+            ("bytes=-0".to_owned(), Ranges::Unsatisfiable),
+            ("bytes=-0,10-20,99-".to_owned(), Ranges::Unsatisfiable),
+            ("bytes=-0,2-3,99-".to_owned(), Ranges::Single(2..4)),
+        ] {
+            assert_eq!(of(&field, 10), expected, "{field}");
+        }
+        let last = format!("bytes={}-", u64::MAX - 1);
+        assert_eq!(of(&last, u64::MAX), Ranges::Single(u64::MAX - 1..u64::MAX));
+    }
+
+    #[test]
+    fn an_empty_value_has_no_ranges() {
+        for field in ["bytes=1-", "bytes=5-9", "bytes=-0"] {
+            assert_eq!(of(field, 0), Ranges::Unsatisfiable, "{field}");
+        }
+        for field in [
+            "bytes=0-",
+            "bytes=0-0",
+            "bytes=-1",
+            "bytes=-99999",
+            "bytes=0-0,-1",
+        ] {
+            assert_eq!(of(field, 0), Ranges::Whole, "{field}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_ignored() {
+        let long = format!("bytes=0-1{}", ",".repeat(MAX_FIELD));
+        for field in [
+            "",
+            "bytes",
+            "bytes=",
+            "bytes=,",
+            "bytes= , ,",
+            "bytes=-",
+            "bytes=--1",
+            "bytes=1",
+            "bytes=a-b",
+            "bytes=1-2-3",
+            "bytes=2-1",
+            "bytes=0-1,2-1",
+            "bytes=0-1,x",
+            "bytes=0-1;2-3",
+            "bytes=+1-2",
+            "bytes=0x0-0x1",
+            "bytes=1 - 2",
+            "bytes =0-1",
+            " bytes=0-1",
+            "bytes:0-1",
+            "bytes=bytes=0-1",
+            "items=0-1",
+            "none",
+            "bytes=\u{661}-\u{662}",
+            &long,
+        ] {
+            assert_eq!(of(field, 10), Ranges::Whole, "{field:?}");
+        }
+    }
+
+    #[test]
+    fn units_have_no_case_and_lists_may_be_spaced() {
+        for field in ["BYTES=1-2", "Bytes=1-2", "bytes=\t1-2 ,, ", "bytes=,1-2"] {
+            assert_eq!(of(field, 10), Ranges::Single(1..3), "{field:?}");
+        }
+    }
+
+    #[test]
+    fn the_order_asked_for_is_kept_and_only_what_pays_is_joined() {
+        assert_eq!(
+            of("bytes=-1,500-509,0-9", 1000),
+            Ranges::Multi(vec![999..1000, 500..510, 0..10])
+        );
+        let near = |gap: u64| of(&format!("bytes=0-9,{}-199", 10 + gap), 1000);
+        assert_eq!(near(0), Ranges::Single(0..200));
+        assert_eq!(near(NEAR), Ranges::Single(0..200));
+        assert_eq!(
+            near(NEAR + 1),
+            Ranges::Multi(vec![0..10, 10 + NEAR + 1..200])
+        );
+        assert_eq!(
+            of("bytes=0-,0-,0-,0-,5-", 1 << 40),
+            Ranges::Single(0..1 << 40)
+        );
+    }
+
+    #[test]
+    fn many_ranges_are_answered_up_to_a_limit() {
+        let apart = |count: u64| {
+            let specs: Vec<_> = (0..count).map(|i| format!("{0}-{0}", i * 1000)).collect();
+            of(&format!("bytes={}", specs.join(",")), 1 << 20)
+        };
+        assert!(matches!(apart(16), Ranges::Multi(parts) if parts.len() == 16));
+        assert_eq!(apart(17), Ranges::Whole);
+        let together = format!("bytes={}", "0-0,".repeat(1000));
+        assert_eq!(of(&together, 10), Ranges::Single(0..1));
+    }
+
+    #[test]
+    fn one_line_counts_and_several_do_not() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(ranges(&headers, 10), Ranges::Whole);
+        headers.append(RANGE, "bytes=1-2".parse().unwrap());
+        assert_eq!(ranges(&headers, 10), Ranges::Single(1..3));
+        headers.append(RANGE, "bytes=1-2".parse().unwrap());
+        assert_eq!(ranges(&headers, 10), Ranges::Whole);
+    }
+
+    #[test]
+    fn content_ranges_count_inclusively() {
+        assert_eq!(content_range(&(0..500), 1234), "bytes 0-499/1234");
+        assert_eq!(content_range(&(734..1234), 1234), "bytes 734-1233/1234");
+        assert_eq!(unsatisfied(47022), "bytes */47022");
+    }
+
+    /// A range as generated: first, last, or how many at the end.
+    #[derive(Clone, Debug)]
+    enum Wanted {
+        From(u64),
+        Between(u64, u64),
+        Last(u64),
+    }
+
+    impl Wanted {
+        fn text(&self) -> String {
+            match self {
+                Self::From(first) => format!("{first}-"),
+                Self::Between(first, last) => format!("{first}-{last}"),
+                Self::Last(count) => format!("-{count}"),
+            }
+        }
+
+        /// Whether this asks for the byte at `at` of `len`.
+        fn holds(&self, at: u64, len: u64) -> bool {
+            match self {
+                Self::From(first) => *first <= at,
+                Self::Between(first, last) => *first <= at && at <= *last,
+                Self::Last(count) => len - at <= *count,
+            }
+        }
+    }
+
+    fn wanted() -> impl Strategy<Value = Wanted> {
+        prop_oneof![
+            1 => (0_u64..4000).prop_map(Wanted::From),
+            20 => (0_u64..4000, 0_u64..60).prop_map(|(first, more)| Wanted::Between(first, first + more)),
+            1 => (0_u64..4000).prop_map(Wanted::Last),
+            3 => (0_u64..100).prop_map(Wanted::Last),
+        ]
+    }
+
+    /// Byte by byte: which are asked for, which gaps are too small to leave out, which runs remain.
+    fn slow(wanted: &[Wanted], len: u64) -> Ranges {
+        let mut sent: Vec<bool> = (0..len)
+            .map(|at| wanted.iter().any(|spec| spec.holds(at, len)))
+            .collect();
+        let mut last = None;
+        for at in 0..sent.len() {
+            if sent[at] {
+                if let Some(last) = last
+                    && at - last <= usize::try_from(NEAR).unwrap() + 1
+                {
+                    sent[last..at].fill(true);
+                }
+                last = Some(at);
+            }
+        }
+        let mut runs: Vec<Range<u64>> = vec![];
+        for at in (0..len).filter(|at| sent[usize::try_from(*at).unwrap()]) {
+            match runs.last_mut() {
+                Some(run) if run.end == at => run.end += 1,
+                _ => runs.push(at..at + 1),
+            }
+        }
+        let place = |run: &Range<u64>| {
+            let asks = |spec: &Wanted| run.clone().any(|at| spec.holds(at, len));
+            wanted.iter().position(asks)
+        };
+        runs.sort_by_key(place);
+        match runs.len() {
+            0 => Ranges::Unsatisfiable,
+            1 => Ranges::Single(runs.remove(0)),
+            2..=MAX_PARTS => Ranges::Multi(runs),
+            _ => Ranges::Whole,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_are_those_of_the_slow_model(
+            wanted in vec(wanted(), 1..24),
+            len in 1_u64..3500,
+            comma in "[ \t]{0,2},[ \t,]{0,2}",
+        ) {
+            let texts: Vec<_> = wanted.iter().map(Wanted::text).collect();
+            let field = format!("bytes={}", texts.join(&comma));
+            prop_assert_eq!(of(&field, len), slow(&wanted, len));
+        }
+
+        #[test]
+        fn nothing_panics_and_no_answer_is_larger_than_the_value(
+            set in "[0-9,\\- ]{0,60}",
+            len in prop_oneof![0_u64..200, any::<u64>()],
+        ) {
+            let parts = match of(&format!("bytes={set}"), len) {
+                Ranges::Single(range) => vec![range],
+                Ranges::Multi(ranges) => {
+                    prop_assert!((2..=MAX_PARTS).contains(&ranges.len()));
+                    ranges
+                }
+                Ranges::Whole | Ranges::Unsatisfiable => vec![],
+            };
+            let mut sum = 0_u64;
+            for part in parts {
+                prop_assert!(part.start < part.end && part.end <= len);
+                sum = sum.checked_add(part.end - part.start).unwrap();
+            }
+            prop_assert!(sum <= len);
+        }
+
+        #[test]
+        fn bytes_of_any_kind_are_ignored(field in vec(any::<u8>(), 0..40)) {
+            // Anything but `bytes=`, in any case, comes up too rarely to matter.
+            prop_assert_eq!(evaluate(&field, 10), Ranges::Whole);
+        }
+    }
+}

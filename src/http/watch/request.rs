@@ -1,0 +1,339 @@
+//! What a request for changes asks: which keys, from where on, and in which transport; or why it gets nothing.
+//!
+//! Pure. Reads the headers of the WebSocket handshake (RFC 6455, section 4.2.1) and decides which pages may make one:
+//! browsers let any page open a WebSocket anywhere, and leave it to the server to look at its origin.
+
+use form_urlencoded::parse;
+use hyper::Version;
+use hyper::header::{
+    CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use hyper::http::request::Parts;
+use percent_encoding::percent_decode_str;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+
+use crate::http::head::escape::has_bad_escape;
+use crate::http::head::hosts::is_own;
+use crate::http::head::syntax::{has_member, only};
+use crate::http::listing::unlisted::Unlisted;
+use crate::store::MAX_LEN;
+
+/// Sent by an `EventSource` that comes back.
+const LAST_EVENT_ID: &str = "last-event-id";
+
+/// What is asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct WatchRequest {
+    /// Of which keys.
+    pub prefix: Box<str>,
+    /// Changes after the one of this number, instead of from now on.
+    pub since: Option<u64>,
+    pub transport: WatchTransport,
+}
+
+impl WatchRequest {
+    /// Understands the request of `head`, whose body has `len` bytes where that is known; pages whose Origin `is_allowed` may
+    /// ask from elsewhere.
+    pub fn of(
+        head: &Parts,
+        len: Option<u64>,
+        by_tls: bool,
+        is_allowed: impl Fn(&HeaderMap) -> bool,
+    ) -> Result<Self, BadWatchRequest> {
+        let (prefix, since) = query(head.uri.query().unwrap_or_default())?;
+        // RFC 9110, section 7.8: an Upgrade in HTTP/1.0 is ignored; so is one to what is not known here.
+        let upgrades = head.version == Version::HTTP_11
+            && has_option(&head.headers, &UPGRADE, "websocket")
+            && has_option(&head.headers, &CONNECTION, "upgrade");
+        let transport = if upgrades {
+            WatchTransport::WebSocket(handshake(&head.headers, len, by_tls, is_allowed)?)
+        } else {
+            WatchTransport::Events
+        };
+        Ok(Self {
+            prefix,
+            since: last_event_id(&head.headers).or(since),
+            transport,
+        })
+    }
+}
+
+/// How changes are sent.
+#[derive(Debug, PartialEq, Eq)]
+pub enum WatchTransport {
+    Events,
+    /// The Sec-WebSocket-Accept of the answer.
+    WebSocket(String),
+}
+
+/// Why there is no subscription.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadWatchRequest {
+    #[error("bad prefix: percent-encoded UTF-8 of at most {MAX_LEN} bytes, as in ?prefix=a%20b")]
+    Prefix,
+    #[error("bad since: the number of a change, as in ?since=1700000000000000")]
+    Since,
+    #[error("bad WebSocket handshake: {0}")]
+    Handshake(&'static str),
+    #[error("this server speaks version 13 of the WebSocket protocol")]
+    WebSocketVersion,
+    #[error("pages of {} may not follow the changes; the option {}", .0.seen, .0.remedy)]
+    ForeignOrigin(Unlisted),
+}
+
+/// `prefix` and `since`, both optional; other names are ignored.
+fn query(query: &str) -> Result<(Box<str>, Option<u64>), BadWatchRequest> {
+    // Decoding below replaces what is no UTF-8.
+    if has_bad_escape(query) || percent_decode_str(query).decode_utf8().is_err() {
+        return Err(BadWatchRequest::Prefix);
+    }
+    let (mut prefix, mut since) = (Box::default(), None);
+    for (name, value) in parse(query.as_bytes()) {
+        match &*name {
+            "prefix" if value.len() > MAX_LEN => return Err(BadWatchRequest::Prefix),
+            "prefix" => prefix = value.into(),
+            "since" => since = Some(value.parse().map_err(|_| BadWatchRequest::Since)?),
+            _ => {}
+        }
+    }
+    Ok((prefix, since))
+}
+
+/// What is no number of ours is answered as one that is long gone.
+fn last_event_id(headers: &HeaderMap) -> Option<u64> {
+    let id = headers.get(LAST_EVENT_ID)?.to_str().unwrap_or_default();
+    Some(id.trim().parse().unwrap_or(0))
+}
+
+fn handshake(
+    headers: &HeaderMap,
+    len: Option<u64>,
+    by_tls: bool,
+    is_allowed: impl Fn(&HeaderMap) -> bool,
+) -> Result<String, BadWatchRequest> {
+    if len != Some(0) {
+        return Err(BadWatchRequest::Handshake("it has no body"));
+    }
+    if headers
+        .get(SEC_WEBSOCKET_VERSION)
+        .map(HeaderValue::as_bytes)
+        != Some(b"13")
+    {
+        return Err(BadWatchRequest::WebSocketVersion);
+    }
+    let key = only(headers, &SEC_WEBSOCKET_KEY).map(HeaderValue::as_bytes);
+    let key = key
+        .filter(|key| is_key(key))
+        .ok_or(BadWatchRequest::Handshake(
+            "one Sec-WebSocket-Key of 16 bytes in base64 belongs to it",
+        ))?;
+    if headers.contains_key(ORIGIN) && !is_own_origin(headers, by_tls) && !is_allowed(headers) {
+        let origin = headers.get(ORIGIN).map(HeaderValue::as_bytes);
+        return Err(BadWatchRequest::ForeignOrigin(Unlisted::origin(origin)));
+    }
+    Ok(derive_accept_key(key))
+}
+
+/// 16 bytes in base64.
+fn is_key(key: &[u8]) -> bool {
+    let is_digit = |b: &u8| b.is_ascii_alphanumeric() || *b == b'+' || *b == b'/';
+    key.len() == 24 && key.ends_with(b"==") && key[..22].iter().all(is_digit)
+}
+
+/// Whether the page comes from the host that it asks.
+fn is_own_origin(headers: &HeaderMap, by_tls: bool) -> bool {
+    match (only(headers, &ORIGIN), headers.get(HOST)) {
+        (Some(origin), Some(host)) => is_own(origin.as_bytes(), host.as_bytes(), by_tls),
+        _ => false,
+    }
+}
+
+/// Whether a line of the field has this `option`.
+fn has_option(headers: &HeaderMap, name: &HeaderName, option: &str) -> bool {
+    let mut lines = headers.get_all(name).iter();
+    lines.any(|line| has_member(line.as_bytes(), option))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::watch::request::*;
+    use hyper::Request;
+
+    /// The example of RFC 6455, section 1.3.
+    const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
+
+    fn head(target: &str, lines: &[(&str, &str)]) -> Parts {
+        let mut request = Request::get(target).header("host", "h:8080");
+        for (name, value) in lines {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    fn shake(lines: &[(&str, &str)]) -> Result<WatchRequest, BadWatchRequest> {
+        let common = [
+            ("upgrade", "WebSocket"),
+            ("connection", "keep-alive, Upgrade"),
+        ];
+        let lines = [&common, lines].concat();
+        WatchRequest::of(&head("/-/watch", &lines), Some(0), false, |headers| {
+            headers[ORIGIN] == "https://app.example"
+        })
+    }
+
+    #[test]
+    fn a_query_gives_prefix_and_place_or_says_what_is_wrong() {
+        for (target, expected) in [
+            ("/-/watch", Ok((String::new(), None))),
+            ("/-/watch?other=1", Ok((String::new(), None))),
+            (
+                "/-/watch?prefix=a%2Fb%20c+d&since=7",
+                Ok(("a/b c d".into(), Some(7))),
+            ),
+            ("/-/watch?prefix=%D0%BA", Ok(("к".into(), None))),
+            ("/-/watch?prefix=%D0", Err(BadWatchRequest::Prefix)),
+            ("/-/watch?prefix=%zz", Err(BadWatchRequest::Prefix)),
+            ("/-/watch?prefix=%2", Err(BadWatchRequest::Prefix)),
+            ("/-/watch?since=", Err(BadWatchRequest::Since)),
+            ("/-/watch?since=-1", Err(BadWatchRequest::Since)),
+            (
+                "/-/watch?since=99999999999999999999",
+                Err(BadWatchRequest::Since),
+            ),
+        ] {
+            let got = WatchRequest::of(&head(target, &[]), Some(0), false, |_| false);
+            let got = got.map(|ask| (ask.prefix.into_string(), ask.since));
+            assert_eq!(got, expected, "{target}");
+        }
+        let long = format!("/-/watch?prefix={}", "x".repeat(MAX_LEN + 1));
+        assert_eq!(
+            WatchRequest::of(&head(&long, &[]), Some(0), false, |_| false),
+            Err(BadWatchRequest::Prefix)
+        );
+    }
+
+    #[test]
+    fn the_last_event_id_counts_more_than_the_query_and_nonsense_is_long_gone() {
+        for (id, since) in [("9", 9), (" 9 ", 9), ("x", 0), ("", 0), ("-1", 0)] {
+            let head = head("/-/watch?since=7", &[("last-event-id", id)]);
+            let got = WatchRequest::of(&head, Some(0), false, |_| false).unwrap();
+            assert_eq!(got.since, Some(since), "{id:?}");
+        }
+    }
+
+    #[test]
+    fn a_handshake_is_answered_or_refused_by_its_parts() {
+        let version = ("sec-websocket-version", "13");
+        let key = ("sec-websocket-key", KEY);
+        let accept = WatchTransport::WebSocket("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=".into());
+        assert_eq!(shake(&[version, key]).unwrap().transport, accept);
+        let bad = |lines: &[_]| matches!(shake(lines), Err(BadWatchRequest::Handshake(_)));
+        assert!(bad(&[version]));
+        assert!(bad(&[version, key, key]));
+        for key in [
+            "",
+            "abc",
+            "dGhlIHNhbXBsZSBub25jZQ=",
+            "dGhlIHNhbXBsZSBub25jZQ=!",
+        ] {
+            assert!(bad(&[version, ("sec-websocket-key", key)]), "{key}");
+        }
+        for lines in [&[key][..], &[key, ("sec-websocket-version", "8")]] {
+            assert_eq!(shake(lines), Err(BadWatchRequest::WebSocketVersion));
+        }
+        let with_body = head(
+            "/-/watch",
+            &[
+                ("upgrade", "websocket"),
+                ("connection", "upgrade"),
+                version,
+                key,
+            ],
+        );
+        for len in [None, Some(1)] {
+            let got = WatchRequest::of(&with_body, len, false, |_| true);
+            assert!(matches!(got, Err(BadWatchRequest::Handshake(_))), "{len:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_handshake_gets_events() {
+        let version = ("sec-websocket-version", "13");
+        let key = ("sec-websocket-key", KEY);
+        for lines in [
+            &[("upgrade", "websocket"), version, key][..],
+            &[("connection", "upgrade"), version, key],
+            &[("upgrade", "h2c"), ("connection", "upgrade")],
+        ] {
+            let got =
+                WatchRequest::of(&head("/-/watch", lines), Some(0), false, |_| false).unwrap();
+            assert_eq!(got.transport, WatchTransport::Events, "{lines:?}");
+        }
+        let mut old = head(
+            "/-/watch",
+            &[
+                ("upgrade", "websocket"),
+                ("connection", "upgrade"),
+                version,
+                key,
+            ],
+        );
+        old.version = Version::HTTP_10;
+        assert_eq!(
+            WatchRequest::of(&old, Some(0), false, |_| false)
+                .unwrap()
+                .transport,
+            WatchTransport::Events
+        );
+    }
+
+    #[test]
+    fn only_pages_of_the_own_host_or_an_allowed_origin_may_shake_hands() {
+        let with = |origin: &str| {
+            shake(&[
+                ("sec-websocket-version", "13"),
+                ("sec-websocket-key", KEY),
+                ("origin", origin),
+            ])
+        };
+        for own in [
+            "http://h:8080",
+            "https://h:8080",
+            "http://H:8080",
+            "https://app.example",
+        ] {
+            assert!(with(own).is_ok(), "{own}");
+        }
+        for foreign in [
+            "http://h",
+            "http://h:80",
+            "http://h:8081",
+            "http://hh:8080",
+            "http://x@h:8080",
+            "h:8080",
+            "null",
+            "",
+            "http://",
+            "ftp://h:8080",
+            "http://h:8080/",
+            "http://evil.example",
+            "http://h:8080.evil.example",
+            "http://app.example",
+        ] {
+            let unlisted = Unlisted::origin(Some(foreign.as_bytes()));
+            let refused = Err(BadWatchRequest::ForeignOrigin(unlisted));
+            assert_eq!(with(foreign), refused, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn an_origin_that_is_told_twice_is_nobodys() {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, "h".parse().unwrap());
+        headers.insert(ORIGIN, "http://h".parse().unwrap());
+        assert!(is_own_origin(&headers, false));
+        headers.append(ORIGIN, "http://h".parse().unwrap());
+        assert!(!is_own_origin(&headers, false));
+    }
+}
