@@ -117,7 +117,7 @@ impl Place {
             Some(_) => return Err(self.foreign()),
             None => {}
         }
-        write(&self.at, ID, &format!("{id:032x}"))
+        write(&self.at, ID, format!("{id:032x}").as_bytes())
             .map_err(|error| OpenError::io("make", &self.at, error))?;
         // One elsewhere was made with its name synced, before this process gave up the right to look there.
         if self.at.starts_with(&self.own) {
@@ -166,7 +166,7 @@ impl Place {
         // A path may hold anything, also the ends of lines: so it is last.
         let (at, state) = (note.at.display(), &note.state);
         let text = format!("{:032x} {}\n{state}\n{at}", note.id, note.epoch);
-        write(&self.own, NAME, &text)
+        write(&self.own, NAME, text.as_bytes())
             .map_err(|error| OpenError::io("note the journal of", &self.own, error))
     }
 
@@ -206,9 +206,8 @@ pub(super) fn open_on(root: &OwnedFd) -> String {
 
 /// Has the file `name` in `dir` hold `content`, durably. Another one, of the name with `.new`, is written over and takes its place, which
 /// needs no room on a full disk.
-pub(super) fn write(dir: &Path, name: &str, content: impl AsRef<[u8]>) -> std::io::Result<()> {
+pub(super) fn write(dir: &Path, name: &str, content: &[u8]) -> std::io::Result<()> {
     let (path, other) = (dir.join(name), dir.join(format!("{name}.new")));
-    let content = content.as_ref();
     let mut options = fs::File::options();
     options.write(true).create(true).truncate(false).mode(0o600);
     let mut file = options.open(&other)?;

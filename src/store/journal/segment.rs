@@ -113,7 +113,8 @@ impl Segment {
 
     /// Writes all of `frame` at `offset`.
     pub(super) fn write(&self, frame: &[u8], offset: u64) -> Result<(), Errno> {
-        self.file.write_all_at(frame, offset).map_err(errno)
+        let written = self.file.write_all_at(frame, offset);
+        written.map_err(|error| errno(&error))
     }
 
     /// Puts what was written on the disk.
@@ -158,7 +159,8 @@ impl Segment {
     fn bytes(&self, offset: u64, len: usize) -> Result<Bytes, Errno> {
         let left = usize::try_from(self.size - offset).unwrap_or(len);
         let mut bytes = vec![0; len.min(left)];
-        self.file.read_exact_at(&mut bytes, offset).map_err(errno)?;
+        let read = self.file.read_exact_at(&mut bytes, offset);
+        read.map_err(|error| errno(&error))?;
         Ok(bytes.into())
     }
 
@@ -193,8 +195,8 @@ impl Frame {
     }
 }
 
-fn errno(error: std::io::Error) -> Errno {
-    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+fn errno(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
 /// What the segments say, as far as it is not settled.
