@@ -23,7 +23,10 @@ fn pages() -> Vec<String> {
     let mut pages: Vec<String> = pages.map(String::from).into();
     for entry in fs::read_dir(path("docs")).expect("docs") {
         let name = entry.expect("an entry").file_name();
-        pages.push(format!("docs/{}", name.to_str().expect("text")));
+        let name = name.to_str().expect("text");
+        if name.ends_with(".md") {
+            pages.push(format!("docs/{name}"));
+        }
     }
     assert!(pages.len() >= 14, "{pages:?}");
     pages
