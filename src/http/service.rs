@@ -86,32 +86,30 @@ impl Service {
         failpoint::reach("connection", request.uri().path());
         let record = RequestRecord::begin(connection, request.method());
         let (head, body) = request.into_parts();
-        self.answer(
-            Arrived {
-                connection: Rc::clone(connection),
-                client,
-                head,
-                body,
-                record,
-            },
-            upgraded,
-        )
+        self.answer(connection, client, head, body, record, upgraded)
     }
 
     /// Goes on with a request when it is known who asks, as [`Service::call`] does.
     pub fn go_on(self: &Rc<Self>, arrived: Box<Arrived>, upgraded: &Upgraded) -> Answer {
-        self.answer(*arrived, upgraded)
-    }
-
-    fn answer(self: &Rc<Self>, arrived: Arrived, upgraded: &Upgraded) -> Answer {
         let Arrived {
             connection,
             client,
             head,
             body,
             record,
-        } = arrived;
-        let connection = &connection;
+        } = *arrived;
+        self.answer(&connection, client, head, body, record, upgraded)
+    }
+
+    fn answer(
+        self: &Rc<Self>,
+        connection: &Rc<ConnectionState>,
+        client: Client,
+        head: Parts,
+        body: Frames,
+        record: RequestRecord,
+        upgraded: &Upgraded,
+    ) -> Answer {
         let begun = caught(|| self.begin(&head, body.len(), client, connection, &record));
         let (context, begun) = begun.unwrap_or_else(|panicked| {
             let id = record.request_id(|| self.notes(Some(&head), client, None));
