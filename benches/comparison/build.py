@@ -97,6 +97,12 @@ def build_rust(target, is_smoke=False):
     return built / "data-server", built / "examples" / "constant"
 
 
+def build_server(target):
+    """data-server as it is released: beside tests and examples its dependencies would have more features."""
+    subprocess.run(["cargo", "build", "--locked", "--release", "--bin", "data-server"], cwd=PROJECT, check=True)
+    return target / "release" / "data-server"
+
+
 def versions(programs):
     """The versions of what takes part, for the results."""
     return {
