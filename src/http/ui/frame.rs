@@ -106,10 +106,10 @@ impl Document {
     /// The page in gzip, which is another representation of it. That takes milliseconds.
     pub fn compressed(self) -> Self {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-        let encoded = encoder
+        let html = encoder
             .write_all(&self.html)
             .and_then(|()| encoder.finish());
-        match encoded {
+        match html {
             Ok(html) => Self {
                 etag: variant(&self.etag, Coding::Gzip),
                 is_gzip: true,
