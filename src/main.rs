@@ -185,9 +185,10 @@ fn serve(config: Config, log: &Log) -> Result<u8, StartError> {
     runtime.block_on(async {
         let urls: Vec<_> = server.urls().collect();
         // A person wants to know more than a script.
-        let what = match std::io::stdout().is_terminal() {
-            true => format!(" ({})", server.summary()),
-            false => String::new(),
+        let what = if std::io::stdout().is_terminal() {
+            format!(" ({})", server.summary())
+        } else {
+            String::new()
         };
         let running = server.start()?;
         let reload = running.reloader();

@@ -172,6 +172,7 @@ impl Body {
     }
 
     /// Has `record` end with this body.
+    #[must_use]
     pub fn ends(mut self, record: RequestRecord) -> Self {
         self.record = Some(record);
         self

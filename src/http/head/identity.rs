@@ -78,7 +78,10 @@ impl Ids {
 
 /// The sixteen digits of `number`.
 fn hex(number: u64) -> [u8; 16] {
-    std::array::from_fn(|at| b"0123456789abcdef"[(number >> (60 - 4 * at)) as usize & 15])
+    std::array::from_fn(|at| {
+        let digit = number.to_be_bytes()[at / 2] >> (4 - 4 * (at % 2)) & 15;
+        b"0123456789abcdef"[usize::from(digit)]
+    })
 }
 
 fn is_id(id: &[u8]) -> bool {

@@ -201,7 +201,7 @@ impl Exchange {
         mut piece: Piece,
         is_last: bool,
     ) -> Result<(), Gone> {
-        while piece.len() > 0 {
+        while !piece.is_empty() {
             // Of one that is a little longer than a piece nothing is left.
             let wanted = if piece.len() < PIECE + FRAME {
                 piece.len()
@@ -216,7 +216,7 @@ impl Exchange {
             self.hand_over(bytes.len());
             while !bytes.is_empty() {
                 let frame = bytes.split_to(bytes.len().min(FRAME));
-                let ends = is_last && bytes.is_empty() && piece.len() == 0;
+                let ends = is_last && bytes.is_empty() && piece.is_empty();
                 sending.send_data(frame, ends)?;
             }
         }
