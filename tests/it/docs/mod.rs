@@ -23,9 +23,9 @@ fn pages() -> Vec<String> {
     let mut pages: Vec<String> = pages.map(String::from).into();
     for entry in fs::read_dir(path("docs")).expect("docs") {
         let name = entry.expect("an entry").file_name();
-        let name = name.to_str().expect("text");
-        if name.ends_with(".md") {
-            pages.push(format!("docs/{name}"));
+        let name = Path::new(&name);
+        if name.extension().is_some_and(|extension| extension == "md") {
+            pages.push(format!("docs/{}", name.display()));
         }
     }
     assert!(pages.len() >= 14, "{pages:?}");

@@ -223,7 +223,7 @@ fn a_file_may_have_every_option() {
         let text = every_option(of_a_store);
         let ended = Written::new(&text).check();
         // The files that it names are not there; a store is not asked.
-        let code = if of_a_store { 0 } else { 1 };
+        let code = i32::from(!of_a_store);
         assert_eq!(ended.code, Some(code), "{}\n{text}", ended.stderr);
         assert!(text.lines().count() > at_least, "{text}");
     }
