@@ -20,7 +20,7 @@ const STEPS: &[&str] = &[
     "setfacl -b $1",
     "mount -t tmpfs -o mode=755 tmpfs $1 && echo v > $1/mounted",
     "mount -t tmpfs -o mode=700 tmpfs $1 && echo v > $1/hidden",
-    // Not a folder in itself, which has all its keys twice and is no folder for the walk.
+    // Not a folder in itself, which has all its keys twice and is no folder for the walk: here, and where one with a mount is moved.
     "case $1/ in $2/*) ;; *) mount --bind $2 $1 ;; esac",
     "mount --bind ../copy $1",
     "umount -l $1",
@@ -30,7 +30,7 @@ const STEPS: &[&str] = &[
     "cp -a ../copy $1/",
     "rsync -a ../copy $1/",
     "rsync -a --delete ../copy/ $1/",
-    "mv $1 $2/",
+    "grep -q \" $PWD/$1/\" /proc/self/mounts || mv $1 $2/",
     "mv $1/copy $2/$3",
     "mv ../copy/deep $1/ && mkdir -p ../copy/deep && echo v > ../copy/deep/k",
     "rm -rf $1",
