@@ -15,7 +15,12 @@ type Idle = (
     &'static str,
 );
 
-const IDLE: [Idle; 2] = [
+const IDLE: [Idle; 3] = [
+    (
+        &["access_log_format"],
+        |given| !given.get_flag("access_log"),
+        "without --access-log",
+    ),
     (
         &["journal", "journal_dir", "journal_size"],
         |given| {

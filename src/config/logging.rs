@@ -6,6 +6,7 @@ use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use tracing::level_filters::LevelFilter;
 
+use crate::http::AccessFormat;
 use crate::log;
 
 /// Levels, as [`LevelFilter`] parses them.
@@ -36,6 +37,16 @@ pub(super) struct Logging {
     #[arg(long, env = "DATA_SERVER_ACCESS_LOG", value_parser = FalseyValueParser::new())]
     access_log: bool,
 
+    /// What such a line says: fields; also the query, the range, the client's program and the page that led there (full); or a line as
+    /// nginx's format (combined)
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        env = "DATA_SERVER_ACCESS_LOG_FORMAT",
+        default_value = "fields"
+    )]
+    access_log_format: Format,
+
     /// Log a line for each change of a value, and for each refusal of who asks
     #[arg(long, env = "DATA_SERVER_AUDIT_LOG", value_parser = FalseyValueParser::new())]
     audit_log: bool,
@@ -47,9 +58,21 @@ enum LogFormat {
     Json,
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    Fields,
+    Full,
+    Combined,
+}
+
 impl Logging {
-    pub(super) fn has_access_log(&self) -> bool {
-        self.access_log
+    /// What the access log says, if there is one.
+    pub(super) fn access(&self) -> Option<AccessFormat> {
+        self.access_log.then_some(match self.access_log_format {
+            Format::Fields => AccessFormat::Fields,
+            Format::Full => AccessFormat::Full,
+            Format::Combined => AccessFormat::Combined,
+        })
     }
 
     pub(super) fn has_audit(&self) -> bool {

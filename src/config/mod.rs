@@ -239,7 +239,7 @@ impl Config {
         let tls = tls.options(listen.has_tls(), names)?;
         let mut hosts = protocol.hosts()?;
         network.own_names().for_each(|name| hosts.add_own(name));
-        let logs = (logging.has_access_log(), logging.has_audit());
+        let logs = (logging.access(), logging.has_audit());
         let service = protocol.service_config(logs, storage.staging(), hosts)?;
         if is_to_serve {
             listen.check_exposure(service.read_only || access.file().is_some())?;

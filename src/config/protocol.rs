@@ -10,8 +10,8 @@ use clap::{Args, ValueEnum};
 use super::BadConfig;
 use super::size::size;
 use crate::http::{
-    AllowLists, CACHE_CONTROL, Hosts, Origins, Routes, ServiceConfig, TrustedProxies, UploadLimits,
-    cache_control,
+    AccessFormat, AllowLists, CACHE_CONTROL, Hosts, Origins, Routes, ServiceConfig, TrustedProxies,
+    UploadLimits, cache_control,
 };
 
 /// No file is longer: the kernel's offsets are signed.
@@ -154,7 +154,7 @@ impl Protocol {
     /// long an unfinished upload is kept.
     pub(super) fn service_config(
         self,
-        (access_log, audit_log): (bool, bool),
+        (access_log, audit_log): (Option<AccessFormat>, bool),
         staging: (Option<NonZeroU64>, Duration),
         hosts: Hosts,
     ) -> Result<ServiceConfig, BadConfig> {

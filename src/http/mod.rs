@@ -37,6 +37,7 @@ pub use body::request::Frames;
 pub use body::response::{Body, Piece};
 pub use body::stream::{Stream, StreamBody};
 pub use client::{Client, Peer};
+pub use exchange::access_log::AccessFormat;
 pub use exchange::connection_state::{ConnectionState, Phase};
 pub use exchange::panics::{Panicked, caught};
 pub use head::forwarded::TrustedProxies;

@@ -22,6 +22,7 @@ use crate::http::auth::proving::{Arrived, Check, Proving};
 use crate::http::body::request::Frames;
 use crate::http::body::response::Body;
 use crate::http::client::Client;
+use crate::http::exchange::access_log::AccessFormat;
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::exchange::panics::{RequestInfo, caught};
 use crate::http::exchange::record::RequestRecord;
@@ -60,6 +61,12 @@ pub enum Answer {
 }
 
 impl Service {
+    /// Whether a log tells of fields that nothing else reads.
+    pub fn tells_of_client(&self) -> bool {
+        let format = self.handler.config.access_log;
+        format.is_some_and(|format| format != AccessFormat::Fields)
+    }
+
     /// The head of a response, for a connection that sends it itself, with a body of `len` bytes.
     pub fn encode(&self, parts: &response::Parts, len: u64) -> Vec<u8> {
         self.encoder.encode(parts, len)

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hyper::header::HeaderValue;
 
+use crate::http::exchange::access_log::AccessFormat;
 use crate::http::head::forwarded::TrustedProxies;
 use crate::http::head::hosts::Hosts;
 use crate::http::head::origins::Origins;
@@ -35,8 +36,8 @@ pub struct ServiceConfig {
     pub allowed: AllowLists,
     /// The proxies that say whom they ask for.
     pub trusted_proxies: TrustedProxies,
-    /// Log a line for requests.
-    pub access_log: bool,
+    /// What the access log says of a request, where there is one.
+    pub access_log: Option<AccessFormat>,
     /// Log a line for each change, and for each refusal of who asks.
     pub audit_log: bool,
     /// Tell clients how long their answers took.
@@ -77,7 +78,7 @@ pub enum Routes {
 impl ServiceConfig {
     /// Whether a log may have a line for a request.
     pub fn logs_requests(&self) -> bool {
-        self.access_log || self.audit_log
+        self.access_log.is_some() || self.audit_log
     }
 
     /// Whether uploads can be resumed: not as the C server answered, and not where nothing is stored.

@@ -21,6 +21,9 @@ use tracing_subscriber::layer::Context;
 use super::queue::{HEADROOM, Queue, ROOM};
 use super::{Options, TARGET};
 
+/// The target of events whose message is the line.
+const AS_IT_IS: &str = "combined";
+
 /// A thread keeps the memory of a line up to this length, in bytes.
 const KEPT: usize = 4 << 10;
 
@@ -39,6 +42,11 @@ pub(super) struct Lines {
 impl Lines {
     fn write(&self, event: &Event<'_>, line: &mut Vec<u8>) {
         let (meta, now) = (event.metadata(), format_rfc3339_micros(SystemTime::now()));
+        if meta.target() == AS_IT_IS {
+            event.record(&mut Text(Fields::after(line)));
+            line.push(b'\n');
+            return;
+        }
         if self.options.json {
             put(line, format_args!("{{\"timestamp\":\"{now}\",\"level\":"));
             json(line, meta.level().as_str());

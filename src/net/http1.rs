@@ -63,7 +63,12 @@ pub(super) async fn serve(
     context: &ConnectionContext<'_>,
     received: BytesMut,
 ) -> Result<(Next, BytesMut), hyper::Error> {
-    let reader = SocketReader::new(&context.socket, &context.state, received);
+    let reader = SocketReader::new(
+        &context.socket,
+        &context.state,
+        received,
+        context.reactor.service().tells_of_client(),
+    );
     let input = Rc::clone(reader.state());
     let io = HyperIo::new(reader, &context.writer, &context.state);
     let unflushed = Rc::clone(io.unflushed());

@@ -51,9 +51,10 @@ impl SocketReader {
         socket: &Rc<Socket>,
         connection: &Rc<ConnectionState>,
         received: BytesMut,
+        tells_of_client: bool,
     ) -> Self {
         let mut reader = Self::raw(socket, connection, received);
-        reader.framing = Some(Framing::default());
+        reader.framing = Some(Framing::default().telling_of_client(tells_of_client));
         reader.passed = 0;
         reader.look();
         reader

@@ -105,6 +105,7 @@ fn what_another_has_saved_meanwhile_is_shown_beside() {
         browser.type_into("#edit-text", "x").await;
         server.store("a", "the last");
         browser.click("#edit-save").await;
+        browser.until_text("#edit-their-text", "the last").await;
         browser.click("#edit-take").await;
         assert_eq!(value(browser).await, "the last");
         browser.type_into("#edit-text", "y").await;

@@ -139,7 +139,7 @@ impl<'a> Received<'a> {
                     continue;
                 }
             };
-            self.connection.progress().count(data.len());
+            self.connection.progress().receive(data.len());
             let left = self.left.checked_sub(data.len() as u64);
             self.left = left.ok_or(Rejection::TooLarge { limit: self.limit })?;
             return Ok(Some(data));
@@ -255,7 +255,7 @@ impl MeteredBody<'_> {
 
     fn count(&self, bytes: usize) {
         self.connection.received(bytes);
-        self.connection.progress().count(bytes);
+        self.connection.progress().receive(bytes);
     }
 }
 
@@ -266,7 +266,7 @@ impl BodySource for MeteredBody<'_> {
 
     fn take_early(&mut self) -> Bytes {
         let early = self.source.take_early();
-        self.connection.progress().count(early.len());
+        self.connection.progress().receive(early.len());
         early
     }
 

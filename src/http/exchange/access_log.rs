@@ -2,13 +2,57 @@
 //!
 //! What a client chose is written as a field, never as a part of the line: the log's formats escape what could end it.
 
-use std::time::Duration;
+use std::fmt::Write as _;
+use std::time::{Duration, SystemTime};
 
+use hyper::header::{HeaderMap, HeaderName, RANGE, REFERER, USER_AGENT};
+use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
-use crate::http::client::Client;
+use crate::http::client::{Client, Peer};
 use crate::http::exchange::audit_log::{Asked, Audit};
 use crate::http::head::identity::Identity;
+
+/// What the access log says of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessFormat {
+    /// Fields: who asked for what, and what came of it.
+    Fields,
+    /// Also the query, the range, the client's program, and the page that led to the request.
+    Full,
+    /// One line as nginx's format `combined`.
+    Combined,
+}
+
+/// What a head says that only the access log tells.
+#[derive(Debug)]
+pub struct Said {
+    query: Option<String>,
+    range: Option<String>,
+    agent: Option<String>,
+    referrer: Option<String>,
+}
+
+impl Said {
+    /// What `head` says, where `format` tells it.
+    pub fn of(head: &Parts, format: Option<AccessFormat>) -> Option<Box<Self>> {
+        if format.is_none_or(|format| format == AccessFormat::Fields) {
+            return None;
+        }
+        let text = |name| text(&head.headers, &name);
+        Some(Box::new(Self {
+            query: head.uri.query().map(str::to_owned),
+            range: text(RANGE),
+            agent: text(USER_AGENT),
+            referrer: text(REFERER),
+        }))
+    }
+}
+
+fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    let value = headers.get(name)?.as_bytes();
+    Some(String::from_utf8_lossy(value).into_owned())
+}
 
 /// What the logs will say of a request, as far as its head tells.
 #[derive(Debug)]
@@ -21,10 +65,13 @@ pub struct Line {
     /// Who asked, where that matters.
     pub subject: Option<Box<str>>,
     pub protocol: &'static str,
-    /// Whether there is an access log.
-    pub has_access: bool,
+    /// What the access log says, where there is one.
+    pub access: Option<AccessFormat>,
+    pub said: Option<Box<Said>>,
     /// What the audit log says of it, where there is one.
     pub audit: Option<Audit>,
+    /// Of the request's body, received so far.
+    pub received: u64,
     /// Of the answer's body, handed to the socket so far.
     pub bytes: u64,
 }
@@ -53,11 +100,16 @@ impl Line {
                 method: method(self.method.as_ref()),
                 target: &self.target,
                 status,
+                received: self.received,
                 request_id: identity.request.to_str().unwrap_or_default(),
             });
         }
-        if self.has_access {
-            self.write_access(status, duration, identity);
+        match self.access {
+            Some(AccessFormat::Combined) => {
+                tracing::info!(target: "combined", "{}", self.combined(status));
+            }
+            Some(_) => self.write_access(status, duration, identity),
+            None => {}
         }
     }
 
@@ -71,20 +123,69 @@ impl Line {
             target,
             subject,
             protocol,
+            received,
             bytes,
+            said,
             ..
         } = self;
         let method = method(asked.as_ref());
         // To the microsecond.
         let ms = (duration.as_secs_f64() * 1e6).round() / 1e3;
+        let said = said.as_deref();
+        let query = said.and_then(|said| said.query.as_deref());
+        let range = said.and_then(|said| said.range.as_deref());
+        let agent = said.and_then(|said| said.agent.as_deref());
+        let referrer = said.and_then(|said| said.referrer.as_deref());
         let request_id = identity.request.to_str().unwrap_or_default();
         let trace = identity.trace.as_ref();
         let trace_id = trace.map(|(trace, _)| trace.as_str());
         let span_id = trace.map(|(_, span)| span.as_str());
         tracing::info!(
             target: "access",
-            %peer, subject, method, key = target, protocol, tls = tls_version, status, bytes, ms, reactor, request_id, trace_id,
-            span_id
+            %peer, subject, method, key = target, protocol, tls = tls_version, status, received, bytes, ms, reactor, request_id, trace_id,
+            span_id, query, range, agent, referrer
         );
     }
+
+    /// The line as nginx's format `combined`.
+    fn combined(&self, status: u16) -> String {
+        let address = match self.client.peer {
+            Peer::Address(address) => address.ip().to_string(),
+            Peer::Process { .. } => "unix:".to_owned(),
+        };
+        let date = httpdate::fmt_http_date(SystemTime::now());
+        // Sun, 06 Nov 1994 08:49:37 GMT: 06/Nov/1994:08:49:37 +0000.
+        let mut words = date.split(' ').skip(1);
+        let [day, month, year, time] = [(); 4].map(|()| words.next().unwrap_or_default());
+        let said = self.said.as_deref();
+        let query = said.and_then(|said| said.query.as_deref());
+        let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+        let referrer = said.and_then(|said| said.referrer.as_deref());
+        let agent = said.and_then(|said| said.agent.as_deref());
+        format!(
+            "{address} - {} [{day}/{month}/{year}:{time} +0000] \"{} {}{} {}\" {status} {} \"{}\" \"{}\"",
+            escaped(self.subject.as_deref().unwrap_or("-")),
+            method(self.method.as_ref()),
+            escaped(&self.target),
+            escaped(&query),
+            self.protocol,
+            self.bytes,
+            escaped(referrer.unwrap_or("-")),
+            escaped(agent.unwrap_or("-")),
+        )
+    }
+}
+
+/// As nginx escapes what a client chose.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'\\' | ..b' ' | 0x7F.. => {
+                let _ = write!(escaped, "\\x{byte:02X}");
+            }
+            plain => escaped.push(plain.into()),
+        }
+    }
+    escaped
 }

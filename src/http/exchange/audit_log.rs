@@ -39,6 +39,7 @@ pub struct Asked<'a> {
     pub method: &'a str,
     pub target: &'a str,
     pub status: u16,
+    pub received: u64,
     pub request_id: &'a str,
 }
 
@@ -88,12 +89,13 @@ impl Asked<'_> {
             method,
             target,
             status,
+            received,
             request_id,
         } = self;
         let (subject, key) = (subject.unwrap_or("-"), path.unwrap_or(target));
         tracing::info!(
             target: "audit",
-            %peer, subject, by, result, problem, method, key, status, request_id
+            %peer, subject, by, result, problem, method, key, status, received, request_id
         );
     }
 }

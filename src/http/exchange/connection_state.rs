@@ -141,6 +141,7 @@ impl ConnectionState {
         self.phase.set(Phase::Serving);
         self.requests.set(self.requests.get() + 1);
         self.has_moved.set(false);
+        self.progress.begin();
     }
 
     /// The response has been handed over whole, or given up.

@@ -8,6 +8,7 @@ use std::cell::Cell;
 #[derive(Debug, Default)]
 pub struct Progress {
     moved: Cell<u64>,
+    received: Cell<u64>,
     reading: Cell<bool>,
     given_up: Cell<bool>,
     writing: Cell<bool>,
@@ -22,6 +23,22 @@ impl Progress {
     /// Counts body bytes that were received or sent.
     pub fn count(&self, bytes: usize) {
         self.moved.set(self.moved.get() + bytes as u64);
+    }
+
+    /// Counts bytes of the body of a request.
+    pub fn receive(&self, bytes: usize) {
+        self.count(bytes);
+        self.received.set(self.received.get() + bytes as u64);
+    }
+
+    /// Bytes of the body of this request so far. The next one begins anew.
+    pub fn received(&self) -> u64 {
+        self.received.get()
+    }
+
+    /// A request begins.
+    pub fn begin(&self) {
+        self.received.set(0);
     }
 
     /// Bytes are wanted of the socket, and it has none at the moment; or no longer so.

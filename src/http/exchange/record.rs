@@ -142,6 +142,12 @@ impl RequestRecord {
 
 impl Drop for RequestRecord {
     fn drop(&mut self) {
+        let received = self.connection.progress().received();
+        self.connection.metrics().with_notes(|notes| {
+            if let Some(line) = &mut notes.line {
+                line.received = received;
+            }
+        });
         self.connection.end();
         self.connection.metrics().ended();
     }

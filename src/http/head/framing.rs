@@ -12,6 +12,8 @@ use crate::http::head::raw::{Body, FramingError, Passed, Scan};
 pub struct Framing {
     place: Place,
     heads: u64,
+    /// A log tells of the client's program, and of the page that led to a request.
+    tells_of_client: bool,
 }
 
 #[derive(Debug)]
@@ -38,6 +40,15 @@ impl From<Body> for Place {
 }
 
 impl Framing {
+    /// The same, which keeps fields that only a log tells.
+    #[must_use]
+    pub fn telling_of_client(self, tells_of_client: bool) -> Self {
+        Self {
+            tells_of_client,
+            ..self
+        }
+    }
+
     /// Goes on in `bytes`. Of those that are passed, what is kept then lies at their beginning, to be given on: how many that are,
     /// and where those begin that are not passed; and the error there, if there is one. Those are the beginning of a head, and
     /// come again, with more behind them, at the next call.
@@ -67,7 +78,7 @@ impl Framing {
     pub fn pass(&mut self, bytes: &mut [u8]) -> Result<Passed, FramingError> {
         let len = match &mut self.place {
             Place::Head(scan) => {
-                let Some((passed, body)) = scan.go_on(bytes)? else {
+                let Some((passed, body)) = scan.go_on(bytes, self.tells_of_client)? else {
                     return Ok(Passed::default());
                 };
                 self.place = body.into();

@@ -69,6 +69,11 @@ fn is_unread(name: &[u8]) -> bool {
     names.iter().any(|unread| name.eq_ignore_ascii_case(unread))
 }
 
+/// Whether an access log may tell this one all the same.
+fn is_told(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"user-agent") || name.eq_ignore_ascii_case(b"referer")
+}
+
 /// How the body after a head is framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
@@ -103,7 +108,11 @@ pub struct Scan {
 impl Scan {
     /// Goes on in `bytes`, which begin where the head does: once it is whole, its length, how much of it is kept, and the framing
     /// of its body.
-    pub fn go_on(&mut self, bytes: &mut [u8]) -> Result<Option<(Passed, Body)>, FramingError> {
+    pub fn go_on(
+        &mut self,
+        bytes: &mut [u8],
+        tells_of_client: bool,
+    ) -> Result<Option<(Passed, Body)>, FramingError> {
         while let Some(line) = line(&bytes[self.at..])? {
             let whole = self.at..self.at + line.len() + 2;
             if whole.end > MAX_HEAD {
@@ -113,7 +122,7 @@ impl Scan {
                 // RFC 9112, section 2.2: an empty line before a request is passed over.
                 ([], lines) => (lines > 0, true),
                 (line, 0) => self.request_line(line).map(|()| (false, true))?,
-                (line, _) => (false, self.field(line)?),
+                (line, _) => (false, self.field(line, tells_of_client)?),
             };
             self.lines += usize::from(whole.len() > 2);
             if self.lines > MAX_FIELDS + 1 {
@@ -148,10 +157,10 @@ impl Scan {
     }
 
     /// Whether anything reads this field. hyper refuses one that is invalid.
-    fn field(&mut self, line: &[u8]) -> Result<bool, FramingError> {
+    fn field(&mut self, line: &[u8], tells_of_client: bool) -> Result<bool, FramingError> {
         let colon = memchr(b':', line).ok_or(FramingError::Line)?;
         let (name, value) = (&line[..colon], &line[colon + 1..]);
-        if is_unread(name) {
+        if is_unread(name) && !(tells_of_client && is_told(name)) {
             return Ok(has_control(value));
         }
         if name.is_empty() || !name.iter().all(|&b| TOKEN[usize::from(b)]) {

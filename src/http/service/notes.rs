@@ -4,7 +4,7 @@ use hyper::http::request::Parts;
 
 use crate::http::auth::proven::Proof;
 use crate::http::client::Client;
-use crate::http::exchange::access_log::{Line, protocol};
+use crate::http::exchange::access_log::{Line, Said, protocol};
 use crate::http::exchange::audit_log::Audit;
 use crate::http::exchange::request_metrics::{Notes, Timing};
 use crate::http::service::Service;
@@ -20,8 +20,10 @@ impl Service {
             target: head.map_or("-", |head| head.uri.path()).to_owned(),
             subject: proof.map(|proof| proof.subject.name.clone()),
             protocol: head.map_or("-", |head| protocol(head.version)),
-            has_access: config.access_log,
+            access: config.access_log,
+            said: head.and_then(|head| Said::of(head, config.access_log)),
             audit: config.audit_log.then(|| Audit::of(proof)),
+            received: 0,
             bytes: 0,
         });
         let identity = head.map(|head| self.handler.ids.identify(&head.headers));

@@ -268,3 +268,57 @@ fn lines_that_come_without_rest_are_written_together() {
     eprintln!("{LINES} lines in {writes} writes");
     assert!(writes < LINES / 2, "{writes} writes of {LINES} lines");
 }
+
+/// What an upload brought, in both logs.
+#[test]
+fn the_bytes_of_an_upload_are_logged() {
+    let mut server = TestServer::start(&["--access-log", "--audit-log", "--threads", "1"]);
+    server.store("k", pattern(1, 361));
+    server.store("large", pattern(1, 700_000));
+    assert_eq!(server.get("k").status, 200);
+    server.stop();
+    let received = |target: &str| -> Vec<u64> {
+        let log = server.log();
+        let events = log.iter().filter_map(|line| Event::parse(line));
+        let these = events.filter(|event| event.target == target);
+        these
+            .map(|event| event.field("received").parse().expect("a number"))
+            .collect()
+    };
+    assert_eq!(received("access"), [361, 700_000, 0]);
+    assert_eq!(received("audit"), [361, 700_000]);
+}
+
+const SAID: &str = "User-Agent: a \"b\"\r\nReferer: http://t/page\r\nRange: bytes=0-1\r\n";
+
+#[test]
+fn the_full_format_has_what_the_client_said() {
+    let mut server = TestServer::start(&["--access-log", "--access-log-format", "full"]);
+    server.store("k", "value");
+    let head = format!("GET /k?a=b HTTP/1.1\r\nHost: t\r\n{SAID}\r\n");
+    assert_eq!(server.connect().ask(head).status, 206);
+    let events = access(&mut server);
+    let told = ["query", "range", "agent", "referrer"].map(|name| events[1].field(name));
+    assert_eq!(told, ["a=b", "bytes=0-1", "a \"b\"", "http://t/page"]);
+}
+
+#[test]
+fn the_combined_format_is_that_of_nginx() {
+    let mut server = TestServer::start(&["--access-log", "--access-log-format", "combined"]);
+    server.store("k", "value");
+    let head = format!("GET /k?a=b HTTP/1.1\r\nHost: t\r\n{SAID}\r\n");
+    assert_eq!(server.connect().ask(head).status, 206);
+    server.stop();
+    let log = server.log();
+    let line = log
+        .iter()
+        .find(|line| line.contains("GET"))
+        .expect("a line");
+    let (before, after) = line.split_once('[').expect("a time");
+    let (time, after) = after.split_once("] ").expect("a request");
+    assert_eq!(before, "127.0.0.1 - - ");
+    assert!(time.ends_with(" +0000") && time.len() == 26, "{time}");
+    let protocol = by_protocol("HTTP/1.1", "HTTP/2.0");
+    let expected = format!(r#""GET /k?a=b {protocol}" 206 2 "http://t/page" "a \x22b\x22""#);
+    assert_eq!(after.trim_end(), expected);
+}

@@ -82,8 +82,11 @@ pub(super) fn judge(seen: &Seen<'_>) -> Result<(), String> {
             }
         }
         Some(answer) if answer.status == 200 => {
-            // A value that is synced with its file needs no journal.
-            let is_needed = |call: &Call| !(seen.operation.is_large() && is_of_journal(call));
+            // A value that is synced with its file needs no journal, and no change a segment that is being made: frames are put
+            // on the disk by fdatasync.
+            let is_needed = |call: &Call| {
+                !(is_of_journal(call) && (seen.operation.is_large() || call.name == "fsync"))
+            };
             if seen
                 .hit
                 .is_some_and(|(fault, call)| is_sync(&fault.call) && is_needed(call))
