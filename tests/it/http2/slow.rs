@@ -66,6 +66,7 @@ fn requests_now_and_then_keep_no_stream_that_takes_nothing() {
 /// Each request gave such a connection its whole time again.
 #[test]
 fn requests_now_and_then_keep_no_connection_that_takes_nothing() {
+    directory_only!("its value is a file of holes");
     let server = start();
     let huge = fs::File::create(server.dir.file("huge")).expect("a file");
     huge.set_len(HUGE).expect("a length");
