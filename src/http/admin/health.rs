@@ -77,11 +77,20 @@ pub struct Probe {
 }
 
 /// What the last answer said, for a scrape.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LastAnswer {
     is_ready: AtomicBool,
     /// Bytes free for values; [`u64::MAX`] where nobody knows.
     free: AtomicU64,
+}
+
+impl Default for LastAnswer {
+    fn default() -> Self {
+        Self {
+            is_ready: AtomicBool::default(),
+            free: AtomicU64::new(u64::MAX),
+        }
+    }
 }
 
 impl LastAnswer {
