@@ -72,7 +72,7 @@ fn admit(client: UnixStream) -> io::Result<Option<StdStream>> {
     may.then(|| client.into_std()).transpose()
 }
 
-/// Somebody who waits for an answer.
+/// The client that asked for a reload, and waits for the answer.
 #[derive(Debug)]
 pub struct Request(StdStream);
 

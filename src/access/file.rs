@@ -207,7 +207,7 @@ impl Reading<'_> {
         Ok(LinkKey::new(secret, prefix, subject))
     }
 
-    /// Warns of each name in a rule or a link key that no subject has. Such a name gives nobody a right. The file is not refused for
+    /// Warns of each name in a rule or a link key that no subject has. Such a name gives no client a right. The file is not refused for
     /// it: an operator revokes a right by removing the subject, and the old rules would stay in force.
     fn check_names(&self, file: &File, policy: &mut Policy) -> Result<(), BadAccess> {
         let reserved = HashSet::from([Rule::EVERY_SUBJECT, Rule::ANONYMOUS]);

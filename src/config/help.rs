@@ -25,8 +25,13 @@ const COMMON: [&str; 15] = [
 
 /// How values are written, and which wins.
 pub(super) const VALUES: &str = "\
-Sizes are bytes or carry a unit (64MiB, 1GB); durations carry one (10s, 500ms, 2m). An option on the command line wins over
+Sizes are bytes or carry a unit (64MiB, 1GB); durations carry one (10s, 500ms, 2m). An option on the command line wins over \
 its variable, and that over the file of --config. As a variable, a switch is off when it is empty, 0, false, no or off.";
+
+/// What the server writes where.
+pub(super) const OUTPUT: &str = "\
+On standard output the server writes a line for each place, once it serves: 'listening on http://ADDR:PORT'. Logs go to \
+standard error.";
 
 /// Files that the server has or reads.
 pub(super) const FILES: &[(&str, &str)] = &[
@@ -35,8 +40,8 @@ pub(super) const FILES: &[(&str, &str)] = &[
         "The server's own files: uploads that are not finished, the journal, the lock.",
     ),
     (
-        "/etc/data-server.toml",
-        "The file of options that the shipped systemd unit names by --config.",
+        "/etc/data-server/data-server.toml",
+        "The file of options that the shipped systemd unit names in DATA_SERVER_CONFIG.",
     ),
 ];
 
@@ -53,12 +58,11 @@ pub(super) const EXIT_STATUS: &[(&str, &str)] = &[
 ];
 
 /// Command lines to begin with.
-pub(super) const EXAMPLES: &str = "\
-  data-server ./values
+pub(super) const EXAMPLES: &str = "  data-server ./values
   data-server --threads 32 --dir /srv/values --durability disk
   curl -T file http://127.0.0.1:8080/key
   curl http://127.0.0.1:8080/key
-  data-server config check /etc/data-server.toml
+  data-server config check /etc/data-server/data-server.toml
   data-server health http://127.0.0.1:8080
   data-server access explain access.toml alice GET /alice/key
   data-server check-store --store s3://BUCKET --s3-endpoint http://127.0.0.1:7070";
@@ -67,7 +71,7 @@ pub(super) const EXAMPLES: &str = "\
 pub(super) fn helpful(command: Command) -> Command {
     let all = command.get_arguments().count();
     let short = format!("Examples:\n{EXAMPLES}\n\n--help has all {all} options.");
-    let mut long = format!("{VALUES}\n\nExit status:\n");
+    let mut long = format!("{VALUES}\n\n{OUTPUT}\n\nExit status:\n");
     for (code, meaning) in EXIT_STATUS {
         let _ = writeln!(long, "  {code}  {meaning}");
     }

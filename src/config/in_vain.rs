@@ -15,7 +15,7 @@ type Idle = (
     &'static str,
 );
 
-const IDLE: [Idle; 3] = [
+const IDLE: [Idle; 4] = [
     (
         &["access_log_format"],
         |given| !given.get_flag("access_log"),
@@ -43,6 +43,11 @@ const IDLE: [Idle; 3] = [
         ],
         |given| given.get_flag("read_only"),
         "with --read-only",
+    ),
+    (
+        &["interim", "upload_expiry"],
+        |given| given.contains_id("store"),
+        "with --store",
     ),
 ];
 

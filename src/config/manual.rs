@@ -5,7 +5,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
-use super::help::{EXAMPLES, EXIT_STATUS, FILES, VALUES};
+use super::help::{EXAMPLES, EXIT_STATUS, FILES, OUTPUT, VALUES};
 
 /// What `shell` completes the command line by.
 pub(super) fn completions(mut command: Command, shell: Shell) -> Vec<u8> {
@@ -29,6 +29,8 @@ pub(super) fn manual(mut command: Command) -> Vec<u8> {
             rest.text([roman(format!("--{name}"))]);
         }
     }
+    rest.control("SH", ["OUTPUT"]);
+    rest.text([roman(OUTPUT)]);
     add_table("FILES", FILES, &mut rest);
     add_table("EXIT STATUS", EXIT_STATUS, &mut rest);
     rest.control("SH", ["EXAMPLES"]);

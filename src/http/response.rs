@@ -19,6 +19,7 @@ use crate::http::admin;
 use crate::http::body::response::Body;
 use crate::http::forms;
 use crate::http::head::raw::FramingError;
+use crate::http::listing;
 use crate::http::refusal;
 use crate::http::refusal::rejection::Rejection;
 use crate::http::response::outcome::{FormStored, Outcome};
@@ -87,7 +88,7 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
         Outcome::NoValue => problem(StatusCode::NOT_FOUND, "no-such-key", "no such key", context),
         Outcome::Listed { text, format, next } => {
             with(plain(StatusCode::OK, Body::bytes(text)), |headers| {
-                admin::response::describe_listing(headers, format, next, config);
+                listing::response::describe(headers, format, next, config);
             })
         }
         Outcome::Home {
@@ -96,7 +97,7 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
             is_known,
         } => page(document, next, is_known),
         Outcome::Moved { to } => with(empty(StatusCode::FOUND), |headers| {
-            admin::response::describe_move(headers, to);
+            listing::response::describe_move(headers, to);
         }),
         Outcome::Elsewhere { to } => elsewhere(to),
         Outcome::FormStored(stored) => form_stored(&stored),
@@ -146,7 +147,7 @@ fn own_page(page: admin::PageText) -> Response<Body> {
     };
     let response = plain(status, Body::bytes(page.body));
     with(response, |headers| {
-        admin::response::describe_own(headers, page.media_type);
+        admin::response::describe(headers, page.media_type);
     })
 }
 
@@ -157,15 +158,15 @@ fn page(document: ui::Document, next: Option<String>, is_known: bool) -> Respons
         plain(StatusCode::OK, Body::bytes(document.html))
     };
     with(response, |headers| {
-        admin::response::describe_page(headers, &document.etag, document.is_gzip, next);
+        listing::response::describe_page(headers, &document.etag, document.is_gzip, next);
     })
 }
 
 /// The value is where the store has it.
 fn elsewhere(to: String) -> Response<Body> {
-    let body = Body::bytes(admin::response::ELSEWHERE);
+    let body = Body::bytes(values::response::ELSEWHERE);
     with(plain(StatusCode::TEMPORARY_REDIRECT, body), |headers| {
-        admin::response::describe_elsewhere(headers, to);
+        values::response::describe_elsewhere(headers, to);
     })
 }
 
@@ -229,7 +230,7 @@ fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -
         Rejection::Method | Rejection::PageMethod(_) => (S::METHOD_NOT_ALLOWED, "method"),
         Rejection::ReadOnly => (S::FORBIDDEN, "read-only"),
         Rejection::Unauthenticated { .. } => (S::UNAUTHORIZED, refusal::table::UNAUTHENTICATED),
-        Rejection::SignedOut => (S::UNAUTHORIZED, "signed-out"),
+        Rejection::SignedOut => (S::UNAUTHORIZED, ui::SIGNED_OUT),
         Rejection::NotAllowed(_) => (S::FORBIDDEN, refusal::table::NOT_ALLOWED),
         Rejection::CertificateEnded => (S::FORBIDDEN, refusal::table::CERTIFICATE_ENDED),
         Rejection::BadLink(_) => (S::FORBIDDEN, refusal::table::BAD_LINK),

@@ -22,7 +22,7 @@ use crate::http::listing::query::{ListFormat, Listed, Place};
 use crate::http::values::conditional::{Current, PreconditionFailed, Preconditions, Verdict};
 use crate::store::Listing;
 
-pub use failure::{FAILURE_POLICY, FailedForm, Failure};
+pub use failure::{FAILURE_POLICY, FailedForm, Failure, SIGNED_OUT};
 pub use frame::Document;
 use frame::FRAME;
 pub use index::index;

@@ -21,7 +21,7 @@ use tracing_subscriber::layer::Context;
 use super::queue::{HEADROOM, Queue, ROOM};
 use super::{Options, TARGET};
 
-/// The target of events whose message is the line.
+/// The target of events whose message is the line: the access log in the combined format.
 const AS_IT_IS: &str = "combined";
 
 /// A thread keeps the memory of a line up to this length, in bytes.

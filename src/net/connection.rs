@@ -1,9 +1,10 @@
 //! One connection, from the first byte to an orderly close: a loop with one owner of the socket at a time.
 //!
 //! On a listener for proxies, a header says first whom the connection is for. The connection rests, with no buffers, until a
-//! request begins. hyper then reads requests and answers them. The long body of an upload takes the socket over: hyper is dropped, the
-//! connection receives the body itself, and a new hyper goes on behind it. Promises that the connection ends within its limits whatever the peer does, and that a request
-//! being answered when the server drains is answered.
+//! request begins, and holds no more than what has come of its head until that is whole. hyper then reads requests and answers
+//! them. The long body of an upload takes the socket over: hyper is dropped, the connection receives the body itself, and a new
+//! hyper goes on behind it. Promises that the connection ends within its limits whatever the peer does, and that a request being
+//! answered when the server drains is answered.
 
 use std::future::poll_fn;
 use std::io;
@@ -138,7 +139,16 @@ async fn serve_http1(
     received: &mut BytesMut,
 ) -> Result<bool, ConnectionError> {
     while !received.is_empty() || rest(context, received).await? {
-        let (next, behind) = Box::pin(http1::serve(context, received.split())).await?;
+        let mut reader = SocketReader::new(
+            &context.socket,
+            &context.state,
+            received.split(),
+            context.reactor.service().tells_of_client(),
+        );
+        if !receive_head(context, &mut reader).await? {
+            return Ok(false);
+        }
+        let (next, behind) = Box::pin(http1::serve(context, reader)).await?;
         *received = behind;
         match next {
             Next::Rest => {}
@@ -186,6 +196,26 @@ async fn rest(context: &ConnectionContext<'_>, received: &mut BytesMut) -> io::R
             }
             polled => polled,
         }
+    })
+    .await
+}
+
+/// Waits for the rest of a first head without hyper, whose buffers a slow client would keep; false when the connection is cut.
+async fn receive_head(
+    context: &ConnectionContext<'_>,
+    reader: &mut SocketReader,
+) -> io::Result<bool> {
+    poll_fn(|cx| {
+        let command = context.commands.next(cx);
+        if !context.follow(command) {
+            return Poll::Ready(Ok(false));
+        }
+        let polled = reader.poll_head(cx);
+        if polled.is_pending() && command == Some(Command::LateHead) {
+            context.commands.repeat(Command::LateHead);
+            return Poll::Ready(Ok(true));
+        }
+        polled.map_ok(|()| true)
     })
     .await
 }

@@ -57,18 +57,12 @@ pub(super) enum Next {
     Upgrade(Box<Session>),
 }
 
-/// Has hyper serve requests, those in `received` first, until something else is to be done: what, and what was received
+/// Has hyper serve requests, those that `reader` has first, until something else is to be done: what, and what was received
 /// and not used.
 pub(super) async fn serve(
     context: &ConnectionContext<'_>,
-    received: BytesMut,
+    reader: SocketReader,
 ) -> Result<(Next, BytesMut), hyper::Error> {
-    let reader = SocketReader::new(
-        &context.socket,
-        &context.state,
-        received,
-        context.reactor.service().tells_of_client(),
-    );
     let input = Rc::clone(reader.state());
     let io = HyperIo::new(reader, &context.writer, &context.state);
     let unflushed = Rc::clone(io.unflushed());

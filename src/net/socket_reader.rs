@@ -54,7 +54,7 @@ impl SocketReader {
         tells_of_client: bool,
     ) -> Self {
         let mut reader = Self::raw(socket, connection, received);
-        reader.framing = Some(Framing::default().telling_of_client(tells_of_client));
+        reader.framing = Some(Framing::new(tells_of_client));
         reader.passed = 0;
         reader.look();
         reader
@@ -78,6 +78,18 @@ impl SocketReader {
 
     pub(super) fn state(&self) -> &Rc<ReaderState> {
         &self.state
+    }
+
+    /// Receives the rest of the head that it holds the beginning of; also ready when that head is invalid, and at the end of the
+    /// stream.
+    pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.passed == 0 && !self.held.is_empty() && self.state.error.get().is_none() {
+            self.connection.begin_head();
+            if !ready!(self.poll_receive_rest(cx))? {
+                break;
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// What was received and not given on.

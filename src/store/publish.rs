@@ -26,6 +26,7 @@ use super::writer::Writer;
 mod acknowledge;
 mod change;
 mod commit;
+mod decide;
 #[cfg(test)]
 mod model;
 mod pipeline;
@@ -34,7 +35,8 @@ use acknowledge::Acknowledger;
 pub use change::Condition;
 use change::{Change, Outcome};
 use commit::Committer;
-use pipeline::{Files as _, Pipeline};
+use decide::Files as _;
+use pipeline::Pipeline;
 
 /// Changes waiting to be published; beyond it, writers wait to hand theirs over.
 const QUEUE: usize = 1024;

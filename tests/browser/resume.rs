@@ -23,6 +23,35 @@ async fn until_some_has_arrived(browser: &Browser) {
         .await;
 }
 
+/// An upload of which some has arrived, through a relay that can be cut.
+struct Begun {
+    server: TestServer,
+    relay: Relay,
+    file: PathBuf,
+    value: Vec<u8>,
+}
+
+impl Begun {
+    /// Of a large file, by the page of `folder`.
+    async fn in_folder(browser: &Browser, folder: &str) -> Self {
+        let server = TestServer::start(&["--min-rate", "0"]);
+        server.store(&format!("{folder}x"), "x");
+        let relay = Relay::to(server.addr, SOME);
+        let value = pattern(3, LARGE);
+        let file = browser.file("large.bin", &value);
+        browser.visit_keys(relay.addr, &format!("/{folder}")).await;
+        browser.eval(COUNT).await;
+        choose(browser, "#files", &file).await;
+        until_some_has_arrived(browser).await;
+        Self {
+            server,
+            relay,
+            file,
+            value,
+        }
+    }
+}
+
 /// Whether the second part of the file began where the first broke off.
 async fn assert_went_on(browser: &Browser) {
     let last = browser.eval("window.offsets.at(-1)").await;
@@ -33,20 +62,13 @@ async fn assert_went_on(browser: &Browser) {
 #[test]
 fn a_break_is_mended_by_itself() {
     browse(async |browser| {
-        let server = TestServer::start(&["--min-rate", "0"]);
-        let relay = Relay::to(server.addr, SOME);
-        let value = pattern(3, LARGE);
-        let file = browser.file("large.bin", &value);
-        browser.visit_keys(relay.addr, "/").await;
-        browser.eval(COUNT).await;
-        choose(browser, "#files", &file).await;
-        until_some_has_arrived(browser).await;
-        relay.cut(None);
+        let begun = Begun::in_folder(browser, "").await;
+        begun.relay.cut(None);
         browser
             .until_text("#uploads-count", "1 of 1 uploaded")
             .await;
         assert_went_on(browser).await;
-        assert!(server.dir.read("large.bin") == value);
+        assert!(begun.server.dir.read("large.bin") == begun.value);
         assert_eq!(browser.eval("Unfinished.waiting().length").await, 0);
     });
 }
@@ -54,14 +76,12 @@ fn a_break_is_mended_by_itself() {
 #[test]
 fn what_is_not_mended_by_itself_goes_on_by_a_button() {
     browse(async |browser| {
-        let server = TestServer::start(&["--min-rate", "0"]);
-        let relay = Relay::to(server.addr, SOME);
-        let value = pattern(4, LARGE);
-        let file = browser.file("large.bin", &value);
-        browser.visit_keys(relay.addr, "/").await;
-        browser.eval(COUNT).await;
-        choose(browser, "#files", &file).await;
-        until_some_has_arrived(browser).await;
+        let Begun {
+            server,
+            relay,
+            value,
+            ..
+        } = Begun::in_folder(browser, "").await;
         // No request gets through any more, and no pause is waited for.
         let broken = "(() => { window.ask = window.fetch; window.fetch = async () => { throw new TypeError('broken'); }; \
             window.later = window.setTimeout; window.setTimeout = (then, millis, ...more) => window.later(then, Math.min(millis, 50), ...more); })()";
@@ -92,14 +112,12 @@ fn what_is_not_mended_by_itself_goes_on_by_a_button() {
 #[test]
 fn after_a_new_load_it_goes_on_once_the_same_file_is_chosen() {
     browse(async |browser| {
-        let server = TestServer::start(&["--min-rate", "0"]);
-        let relay = Relay::to(server.addr, SOME);
-        let value = pattern(5, LARGE);
-        let file = browser.file("large.bin", &value);
-        server.store("in/x", "x");
-        browser.visit_keys(relay.addr, "/in/").await;
-        choose(browser, "#files", &file).await;
-        until_some_has_arrived(browser).await;
+        let Begun {
+            server,
+            relay,
+            file,
+            value,
+        } = Begun::in_folder(browser, "in/").await;
         relay.cut(Some(SOME));
         browser.client.refresh().await.expect("the page again");
         browser.until_text("#uploads .name", "in/large.bin").await;

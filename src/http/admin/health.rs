@@ -80,7 +80,7 @@ pub struct Probe {
 #[derive(Debug)]
 pub struct LastAnswer {
     is_ready: AtomicBool,
-    /// Bytes free for values; [`u64::MAX`] where nobody knows.
+    /// Bytes free for values; [`u64::MAX`] when the store cannot tell.
     free: AtomicU64,
 }
 

@@ -1,72 +1,9 @@
-//! Headers of listings and pages, and of redirects.
+//! Headers of the server's own pages.
 
-use hyper::header::{
-    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue,
-    LINK, LOCATION, VARY,
-};
-
-use crate::http::listing::query::ListFormat;
-use crate::http::response::plain::{TEXT, put};
-use crate::http::service_config::ServiceConfig;
-use crate::http::ui;
-
-/// An index of links loads nothing and runs nothing: a key that became markup would do nothing.
-const NOTHING: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-);
-
-/// Describes a page of a listing in `headers`, and the `next` one.
-pub fn describe_listing(
-    headers: &mut HeaderMap,
-    format: ListFormat,
-    next: Option<String>,
-    config: &ServiceConfig,
-) {
-    headers.insert(
-        CONTENT_TYPE,
-        HeaderValue::from_static(format.content_type()),
-    );
-    if format == ListFormat::Html {
-        headers.insert(CONTENT_SECURITY_POLICY, NOTHING);
-    }
-    headers.insert(VARY, HeaderValue::from_static("accept"));
-    if let Some(value) = &config.cache_control {
-        headers.insert(CACHE_CONTROL, value.clone());
-    }
-    if let Some(next) = next {
-        put(headers, LINK, next);
-    }
-}
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
 
 /// Describes one of the server's own pages in `headers`: it is true at this moment only.
-pub fn describe_own(headers: &mut HeaderMap, media_type: &'static str) {
+pub fn describe(headers: &mut HeaderMap, media_type: &'static str) {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-}
-
-/// Describes the page for browsers in `headers`, and the `next` one.
-pub fn describe_page(headers: &mut HeaderMap, etag: &str, is_gzip: bool, next: Option<String>) {
-    headers.extend(ui::headers(etag));
-    if is_gzip {
-        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    }
-    if let Some(next) = next {
-        put(headers, LINK, next);
-    }
-}
-
-/// What a client reads that does not follow.
-pub const ELSEWHERE: &str = "the value is at the address in Location, for a few minutes\n";
-
-/// Says in `headers` where the store has the value, for the moment.
-pub fn describe_elsewhere(headers: &mut HeaderMap, to: String) {
-    put(headers, LOCATION, to);
-    describe_own(headers, TEXT);
-}
-
-/// Says in `headers` where the page is. Not for ever, for another client is answered where it asked.
-pub fn describe_move(headers: &mut HeaderMap, to: String) {
-    put(headers, LOCATION, to);
-    headers.insert(VARY, HeaderValue::from_static("accept"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
 }

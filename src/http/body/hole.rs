@@ -11,7 +11,7 @@ use bytes::{Buf, Bytes};
 /// The most bytes of a hole that are shown at once.
 const SHOWN: usize = 512 << 10;
 
-/// Zeros that nobody reads or writes, so that the kernel gives no memory for them.
+/// Zeros that no code reads or writes, so that the kernel gives no memory for them.
 static HOLE: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; SHOWN].into());
 
 /// See the module.

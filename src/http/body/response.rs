@@ -205,22 +205,21 @@ impl HttpBody for Body {
             return Poll::Ready(hole.map(|hole| Ok(Frame::data(hole))));
         }
         ready!(record.poll_taken(cx));
-        if let Some(error) = fault.take() {
-            return Poll::Ready(Some(Err(*error)));
-        }
-        match ready!(content.poll_short(cx)) {
-            None => Poll::Ready(None),
-            Some(Ok(piece)) => {
-                record.sent(piece.len());
-                Poll::Ready(Some(Ok(Frame::data(record.hand(piece)))))
-            }
-            Some(Err(error)) => {
-                *fault = Some(Box::new(error));
-                record.hold();
-                ready!(record.poll_taken(cx));
-                Poll::Ready(fault.take().map(|error| Err(*error)))
+        if fault.is_none() {
+            match ready!(content.poll_short(cx)) {
+                None => return Poll::Ready(None),
+                Some(Ok(piece)) => {
+                    record.sent(piece.len());
+                    return Poll::Ready(Some(Ok(Frame::data(record.hand(piece)))));
+                }
+                Some(Err(error)) => {
+                    *fault = Some(Box::new(error));
+                    record.hold();
+                    ready!(record.poll_taken(cx));
+                }
             }
         }
+        Poll::Ready(fault.take().map(|error| Err(*error)))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -40,12 +40,11 @@ impl From<Body> for Place {
 }
 
 impl Framing {
-    /// The same, which keeps fields that only a log tells.
-    #[must_use]
-    pub fn telling_of_client(self, tells_of_client: bool) -> Self {
+    /// One that keeps fields which only a log tells, if that `tells_of_client`.
+    pub fn new(tells_of_client: bool) -> Self {
         Self {
             tells_of_client,
-            ..self
+            ..Self::default()
         }
     }
 

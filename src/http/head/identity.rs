@@ -6,6 +6,7 @@
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
+use data_encoding::HEXLOWER;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::http::head::syntax::only;
@@ -63,25 +64,14 @@ impl Ids {
     fn make(&self) -> HeaderValue {
         let count = self.next.get();
         self.next.set(count + 1);
-        let (mut id, mut len) = ([b'-'; 33], 17);
-        id[..16].copy_from_slice(&hex(self.prefix));
-        for digit in hex(count)
-            .into_iter()
-            .skip(count.max(1).leading_zeros() as usize / 4)
-        {
-            id[len] = digit;
-            len += 1;
-        }
-        HeaderValue::from_bytes(&id[..len]).unwrap_or(HeaderValue::from_static("-"))
+        let (mut id, mut digits) = ([b'-'; 33], [0; 16]);
+        HEXLOWER.encode_mut(&self.prefix.to_be_bytes(), &mut id[..16]);
+        HEXLOWER.encode_mut(&count.to_be_bytes(), &mut digits);
+        let digits = &digits[count.max(1).leading_zeros() as usize / 4..];
+        let id = &mut id[..17 + digits.len()];
+        id[17..].copy_from_slice(digits);
+        HeaderValue::from_bytes(id).unwrap_or(HeaderValue::from_static("-"))
     }
-}
-
-/// The sixteen digits of `number`.
-fn hex(number: u64) -> [u8; 16] {
-    std::array::from_fn(|at| {
-        let digit = number.to_be_bytes()[at / 2] >> (4 - 4 * (at % 2)) & 15;
-        b"0123456789abcdef"[usize::from(digit)]
-    })
 }
 
 fn is_id(id: &[u8]) -> bool {

@@ -3,5 +3,6 @@
 pub mod perform;
 pub mod query;
 pub mod request;
+pub mod response;
 pub mod text;
 pub mod unlisted;

@@ -12,6 +12,9 @@ use sha2::{Digest as _, Sha256};
 use crate::http::head::address::up;
 use crate::http::ui::markup::Text;
 
+/// The name of the problem that is none: a client wanted to be known no more.
+pub const SIGNED_OUT: &str = "signed-out";
+
 const STYLE: &str = include_str!("failure.css");
 
 /// The page runs nothing, and loads nothing but its own style.
@@ -109,9 +112,6 @@ impl Failure<'_> {
         links
     }
 }
-
-/// The name of the problem that is none: a client wanted to be known no more.
-pub const SIGNED_OUT: &str = "signed-out";
 
 impl FailedForm<'_> {
     fn progress(&self) -> String {

@@ -21,7 +21,7 @@ pub struct PageRights {
 /// Who looks at a page.
 #[derive(Debug, Default)]
 pub enum PageClient {
-    /// Nobody is asked who it is.
+    /// The server asks no client who it is.
     #[default]
     Anyone,
     /// One that has proved nothing.

@@ -3,12 +3,13 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use hyper::header::{
-    ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap,
+    HeaderValue, LOCATION,
 };
 
 use crate::http::body::response::Body;
 use crate::http::response::outcome::{Published, RemoteResponse, ValueResponse};
-use crate::http::response::plain::put;
+use crate::http::response::plain::{TEXT, put};
 use crate::http::values::coding::variant;
 use crate::http::values::digest_fields::REPR_DIGEST;
 use crate::http::values::multipart;
@@ -105,6 +106,16 @@ pub fn describe_published(headers: &mut HeaderMap, published: Published) {
         Published::Version(version) => headers.extend(Validators::from(version).headers()),
         Published::Tag(etag) => put(headers, ETAG, etag),
     }
+}
+
+/// What a client reads that does not follow.
+pub const ELSEWHERE: &str = "the value is at the address in Location, for a few minutes\n";
+
+/// Says in `headers` where the store has the value, for the moment.
+pub fn describe_elsewhere(headers: &mut HeaderMap, to: String) {
+    put(headers, LOCATION, to);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(TEXT));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }
 
 /// The headers of an answer with what `selection` takes of a value.

@@ -58,6 +58,8 @@ struct Pool {
     free: Vec<Arc<Segment>>,
     /// With frames that may not be settled, oldest first.
     used: Vec<(Live, Arc<Segment>)>,
+    /// Could not be begun: the next checkpoint removes them.
+    spoiled: Vec<Arc<Segment>>,
     /// How many segments there are, and what the next one is named.
     count: usize,
     next_index: u32,
@@ -89,6 +91,7 @@ impl Pool {
     fn is_unsettled(&self) -> bool {
         let mut used = self.used.iter();
         let has_retired = used.any(|(_, segment)| segment.is_retired());
+        let has_retired = has_retired || !self.spoiled.is_empty();
         self.made > self.said.settled || self.said.is_suspect || has_retired
     }
 
@@ -98,12 +101,14 @@ impl Pool {
         self.due = Some(self.due.map_or(due, |before| before.min(due)));
     }
 
-    /// Takes the segments away of which all is settled: those before the one that goes on from there.
-    fn take_settled(&mut self) -> Vec<(Live, Arc<Segment>)> {
+    /// Takes the segments away that no log needs: of which all is settled, those before the one that goes on from there; and those
+    /// that could not be begun.
+    fn take_needless(&mut self) -> Vec<Arc<Segment>> {
         let settled = self.said.settled;
         let later = self.used.iter().skip(1);
         let count = later.take_while(|(live, _)| live.first <= settled).count();
-        self.used.drain(..count).collect()
+        let settled = self.used.drain(..count).map(|(_, segment)| segment);
+        settled.chain(self.spoiled.drain(..)).collect()
     }
 }
 
@@ -187,8 +192,8 @@ impl Checkpoints {
                 first,
             };
             self.pool().used.push((live, Arc::clone(&segment)));
-        } else if segment.remove(&self.dir).is_ok() {
-            self.pool().count -= 1;
+        } else {
+            self.pool().spoiled.push(Arc::clone(&segment));
         }
         let begun = begun.and_then(|()| self.note(true));
         begun.map(|()| Arc::clone(&segment)).inspect_err(|_| {
@@ -364,7 +369,7 @@ impl Checkpoints {
             .map_err(Error::errno_while("note what is settled"))?;
         let mut pool = self.pool();
         pool.refusal = None;
-        for (_, segment) in pool.take_settled() {
+        for segment in pool.take_needless() {
             if !segment.is_retired() {
                 pool.free.push(segment);
                 continue;

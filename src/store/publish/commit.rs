@@ -24,7 +24,7 @@ use super::super::upload::{NewValue, SealedValue};
 use super::super::value_file::ValueFile;
 use super::super::writer::{Durability, Writer};
 use super::change::{Change, Made, Plan};
-use super::pipeline::{Files, plan, survive};
+use super::decide::{Files, plan, survive};
 
 /// After this many creates in a row, the committer skips the stat and tries to link first. A wrong guess costs about five
 /// stats, so it must be right most of the time.

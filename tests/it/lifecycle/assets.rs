@@ -259,4 +259,13 @@ fn the_manual_page_has_every_option() {
         );
     }
     assert!(plain.contains("DATA_SERVER_MAX_BODY"), "{plain}");
+    let unit = include_str!("../../../src/assets/data-server.service");
+    let named = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("Environment=DATA_SERVER_CONFIG="));
+    let named = named.expect("the file of options that the unit names");
+    assert!(
+        plain.contains(named),
+        "the page names another file than {named}"
+    );
 }

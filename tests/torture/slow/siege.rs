@@ -7,8 +7,8 @@ use socket2::{Domain, Socket, Type};
 use crate::scale::scaled;
 use crate::support::prelude::*;
 
-/// What a slow connection may cost, in bytes of the server's memory: hyper keeps its buffer of 8 KiB while a long value is sent.
-const MOST_EACH: u64 = 20 << 10;
+/// What a slow connection may cost, in bytes of the server's memory.
+const MOST_EACH: u64 = 16 << 10;
 
 /// What is allowed over a limit: a tick of the server's watch, a pass of this harness, and a busy machine.
 const SLACK: Duration = Duration::from_secs(4);

@@ -15,7 +15,7 @@ use super::super::super::key::Key;
 use super::super::super::meta::{Meta, Version};
 use super::super::super::upload::NewValue;
 use super::super::change::{Change, Pending, Plan, Seen};
-use super::super::pipeline::Files;
+use super::super::decide::Files;
 
 pub(super) const KEYS: [&str; 3] = ["k", "k/x", "q"];
 pub(super) const LARGE: u64 = 1 << 20;
