@@ -8,6 +8,9 @@ use std::io::Write;
 
 use crate::support::prelude::*;
 
+/// How long the kernel may take to let go of a file system that another mount namespace had.
+const RELEASE: Duration = Duration::from_secs(300);
+
 /// A disk under a data directory, that a test can fail.
 pub(crate) trait Disk {
     /// The data directory, made by the server.
@@ -121,6 +124,21 @@ impl Image {
         Ok(())
     }
 
+    /// Mounts all anew; fails while that is not to be written to.
+    fn mount_again(&mut self) -> Result<(), String> {
+        self.mounted.take().into_iter().for_each(Mounted::end);
+        if self.kind == Kind::Btrfs {
+            self.below.take().into_iter().for_each(Mounted::end);
+            self.mount_below()?;
+        }
+        self.mount()?;
+        for mounted in self.below.iter().chain(&self.mounted) {
+            let synced = File::open(mounted.path()).and_then(|dir| dir.sync_all());
+            synced.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
     fn shut_down(&self) -> Result<(), String> {
         let lowest = self.below.as_ref().or(self.mounted.as_ref());
         let at = lowest.expect("it is mounted").path();
@@ -138,12 +156,13 @@ impl Disk for Image {
     }
 
     fn revive(&mut self) {
-        self.mounted.take().expect("it is mounted").end();
-        if let Some(below) = self.below.take() {
-            below.end();
-            self.mount_below().expect("the disk below it again");
-        }
-        let mounted = self.mount();
+        // The kernel lets go of the mounts of a namespace some time after its last process, of another test or program: till then
+        // a mount is of the file system that was shut down.
+        let mut mounted = Ok(());
+        within(RELEASE, || {
+            mounted = self.mount_again();
+            mounted.is_ok()
+        });
         mounted.unwrap_or_else(|why| panic!("{:?} after a cut of power: {why}", self.kind));
     }
 }
