@@ -7,8 +7,8 @@ use clap::Args;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Access")]
 pub(super) struct AccessOptions {
-    /// File of who may do what, in TOML: subjects with their tokens and passwords, and rules by prefix of keys. What no rule
-    /// allows is refused. SIGHUP has it read again
+    /// File of who may do what, in TOML: subjects with tokens and passwords, and rules by prefix of keys. What no rule
+    /// allows is refused. SIGHUP rereads it
     #[arg(long, value_name = "FILE", env = "DATA_SERVER_ACCESS")]
     access: Option<PathBuf>,
 }

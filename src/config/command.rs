@@ -22,7 +22,7 @@ pub(super) enum Commands {
         #[command(subcommand)]
         command: ConfigCommand,
     },
-    /// Ask a server whether it is well: 0 when it answers 200 within --timeout (5s), else 1, with the reason
+    /// Ask a server whether it answers 200 within --timeout (5s): 0 if so, else 1, with the reason
     Health {
         /// What to ask, without a path its page /-/healthz; or unix:PATH [default: the server with these options]
         url: Option<String>,
@@ -36,7 +36,8 @@ pub(super) enum Commands {
         #[arg(long)]
         insecure: bool,
     },
-    /// Have a server read certificates and the file of --access again, as SIGHUP does: 0 when all was read, else 1, with the reason
+    /// Have a server reread certificates and the file of --access, as SIGHUP does: 0 when all was read, else 1, with
+    /// the reason
     Reload {
         /// Its process
         pid: u32,
@@ -75,7 +76,8 @@ pub(super) enum Commands {
         #[arg(long, value_name = "SIZE", requires = "put", value_parser = size)]
         max: Option<ByteSize>,
     },
-    /// Try at length what an S3 store does, through every endpoint, and print a line for each thing; 0 where it can be served, else 1
+    /// Test an S3 store at length, through every endpoint, and print a line for each thing; 0 where it can be served,
+    /// else 1
     CheckStore(Box<S3Store>),
     /// Print the manual page, in roff
     Man,
@@ -90,7 +92,8 @@ pub(super) enum Commands {
 
 #[derive(Clone, Debug, Subcommand)]
 pub(super) enum JournalCommand {
-    /// Say what a journal has, whether it is damaged, and what a replay would do; 0 when it is whole, else 1. Changes nothing
+    /// Say what a journal has, whether it is damaged, and what a replay would do, changing nothing; 0 when it is whole,
+    /// else 1
     Check {
         /// Directory of the values
         dir: PathBuf,
@@ -176,7 +179,7 @@ impl Commands {
 
 #[derive(Clone, Debug, Subcommand)]
 pub(super) enum ConfigCommand {
-    /// Check a configuration file with the environment, as a start would, without starting: `FILE: ok`, or what is wrong
+    /// Check a configuration file with the environment, as a start would: `FILE: ok`, or what is wrong
     Check {
         /// The file [default: that of --config]
         file: Option<PathBuf>,

@@ -99,7 +99,7 @@ pub struct Args {
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Configuration file")]
 struct Source {
-    /// File of options, in TOML: their long names are its keys; the command line and the environment win over it
+    /// File of options, in TOML: their long names are its keys
     #[arg(long, value_name = "FILE", env = "DATA_SERVER_CONFIG")]
     config: Option<PathBuf>,
 }

@@ -42,14 +42,13 @@ pub struct ConnectionConfig {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Connections")]
 pub(super) struct Network {
-    /// Number of reactors: threads that serve connections, each with a runtime of its own [default: the CPUs]
+    /// Reactors: threads that serve connections [default: the CPUs]
     #[arg(long, visible_alias = "workers", value_name = "N", env = "DATA_SERVER_THREADS", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 
-    /// Where to listen; repeat for more. An address and a port, of which 0 picks a free one, and :8080 is all addresses;
-    /// unix:PATH, a socket in the file system; or fd:3, a listening socket that is open already. With https:// before an
-    /// address, or https+ before the others, it is for TLS; with proxy+ before that, for a proxy, which begins each connection
-    /// with a header of the PROXY protocol, version 1 or 2, that says whom it is for [default: the sockets that a service
+    /// Where to listen; repeat for more. ADDRESS:PORT, of which port 0 is a free one and :8080 all addresses;
+    /// unix:PATH; or fd:3, an inherited socket. https:// before an address, or https+ before the others, is TLS; proxy+
+    /// before that is for a proxy that sends the PROXY protocol, version 1 or 2 [default: the sockets that a service
     /// manager passes, else 127.0.0.1:8080]
     #[arg(
         long,
@@ -60,17 +59,17 @@ pub(super) struct Network {
     )]
     listen: Vec<String>,
 
-    /// Where to listen for the server's own pages (/-/metrics, /-/ready and so on), on a thread of their own; they then
-    /// leave the places of --listen
+    /// Where to listen for the server's own pages (/-/metrics, /-/ready and so on), on a thread of their own; --listen
+    /// then no longer serves them
     #[arg(long, value_name = "PLACE", env = "DATA_SERVER_ADMIN")]
     admin: Option<String>,
 
-    /// Let anyone who reaches the server read, write and delete, also from other machines: without this, --access or --read-only
-    /// it listens on the loopback network and unix sockets alone
+    /// Let anyone who reaches the server read, write and delete: without this, --access or --read-only it listens on
+    /// loopback and unix sockets alone
     #[arg(long, env = "DATA_SERVER_ALLOW_ANONYMOUS", value_parser = FalseyValueParser::new())]
     allow_anonymous: bool,
 
-    /// How connections come to reactors: in turn, or by the kernel to a listener of each
+    /// How connections come to reactors: in turn, or by the kernel
     #[arg(
         long,
         value_name = "HOW",
@@ -79,12 +78,12 @@ pub(super) struct Network {
     )]
     dispatch: Dispatch,
 
-    /// Keep each reactor on one CPU, and disk and compute threads on those that no reactor has, where there are any
+    /// Keep each reactor on one CPU, and disk and compute threads on the others
     #[arg(long, env = "DATA_SERVER_PIN", value_parser = FalseyValueParser::new())]
     pub(super) pin: bool,
 
-    /// Connections open at once; while more wait to be accepted, those idle longest are closed [default: what the limit on
-    /// descriptors leaves beside files, at most 65536]
+    /// Connections open at once; when more wait, those idle longest are closed [default: what the limit on descriptors
+    /// leaves beside files, at most 65536]
     #[arg(long, value_name = "N", env = "DATA_SERVER_MAX_CONNECTIONS", value_parser = clap::value_parser!(u32).range(1..))]
     max_connections: Option<u32>,
 
@@ -92,7 +91,7 @@ pub(super) struct Network {
     #[arg(long, value_name = "N", env = "DATA_SERVER_MAX_CONNECTIONS_PER_IP")]
     max_connections_per_ip: Option<NonZeroU32>,
 
-    /// Speak HTTP/2 without TLS too, with clients that begin with it (prior knowledge); over TLS it is offered always
+    /// Speak HTTP/2 without TLS too, with clients that begin with it (prior knowledge)
     #[arg(long, env = "DATA_SERVER_HTTP2_CLEAR", value_parser = FalseyValueParser::new())]
     http2_clear: bool,
 

@@ -24,7 +24,7 @@ pub(super) struct Protocol {
     #[arg(long, value_name = "SIZE", env = "DATA_SERVER_MAX_BODY", value_parser = size)]
     max_body: Option<ByteSize>,
 
-    /// Most segments of a key that is stored; a key of more is answered 400, and can still be read and removed
+    /// Most segments of a key that is stored; more are answered 400, and can still be read and removed
     #[arg(
         long,
         value_name = "N",
@@ -34,7 +34,7 @@ pub(super) struct Protocol {
     )]
     max_key_depth: u16,
 
-    /// Tell clients of resumable uploads before the answer where to resume (104), or not: nginx and Varnish break on it
+    /// Tell clients of resumable uploads where to resume (104) before the answer: nginx and Varnish break on it
     #[arg(
         long,
         value_name = "WHETHER",
@@ -43,25 +43,25 @@ pub(super) struct Protocol {
     )]
     interim: Interim,
 
-    /// Refuse PUT and DELETE with 403; the directory must be there, and may lie on a read-only file system
+    /// Refuse PUT and DELETE with 403; the directory must exist, and may be on a read-only file system
     #[arg(long, env = "DATA_SERVER_READ_ONLY", value_parser = FalseyValueParser::new())]
     read_only: bool,
 
-    /// Receive PUT bodies and drop them: for load tests of the network alone
+    /// Drop PUT bodies: for load tests of the network
     #[arg(long, env = "DATA_SERVER_DISCARD", value_parser = FalseyValueParser::new())]
     discard: bool,
 
-    /// Answer as the older C server did: 304 to an empty or chunked PUT (nothing is stored), 204 to a PUT without a key,
-    /// 404 to other methods, to GET / and to keys of several segments
+    /// Answer as the older C server did: 304 to an empty or chunked PUT, 204 to a PUT without a key, 404 to other
+    /// methods, to GET / and to keys of several segments
     #[arg(long, env = "DATA_SERVER_COMPAT", value_parser = FalseyValueParser::new())]
     compat: bool,
 
-    /// Compress answers (zstd, gzip) of media types worth it, for clients that ask with Accept-Encoding
+    /// Compress answers (zstd, gzip) of media types worth it
     #[arg(long, env = "DATA_SERVER_COMPRESS", value_parser = FalseyValueParser::new())]
     compress: bool,
 
-    /// Cache-Control of listings, and of values that were stored without one; with the default, caches keep a value and ask
-    /// before each use whether it is still current; '' sends none
+    /// Cache-Control of listings, and of values that were stored without one; with the default, caches ask before each
+    /// use; '' sends none
     #[arg(
         long,
         value_name = "VALUE",
@@ -70,8 +70,9 @@ pub(super) struct Protocol {
     )]
     cache_control: String,
 
-    /// Name by which this server may be asked, beside localhost and loopback addresses; other names in Host are answered 421;
-    /// '*' is any; repeat for more [default: what --listen names, when that is a loopback address, else any]
+    /// Host name that clients may use, beside localhost and loopback addresses; others are answered 421 (DNS
+    /// rebinding); '*' is any; repeat for more [default: what --listen names, when that is a loopback address, else
+    /// any]
     #[arg(
         long,
         value_name = "HOST",
@@ -89,8 +90,8 @@ pub(super) struct Protocol {
     )]
     cors_origin: Vec<String>,
 
-    /// Network or address of a proxy, or unix for those that connect to a unix socket, whose Forwarded or X-Forwarded-For says
-    /// whom it asks for; repeat for more [default: none]
+    /// Network or address of a proxy, or unix for those on a unix socket, whose Forwarded or X-Forwarded-For names the
+    /// client; repeat for more [default: none]
     #[arg(
         long,
         value_name = "NET",

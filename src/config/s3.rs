@@ -13,8 +13,8 @@ use crate::store::s3::{Conditions, Place, Settings};
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "An S3 store")]
 pub(super) struct S3Store {
-    /// Serve the objects of a bucket, or of those below a prefix, in place of a directory; credentials come as for every S3
-    /// client: from variables, `~/.aws`, or the metadata service
+    /// Serve the objects of a bucket, or those below a prefix, in place of a directory; credentials come from
+    /// variables, `~/.aws`, or the metadata service
     #[arg(long, value_name = "s3://BUCKET[/PREFIX]", env = "DATA_SERVER_STORE")]
     store: Option<String>,
 
@@ -38,11 +38,11 @@ pub(super) struct S3Store {
     )]
     s3_region: Option<String>,
 
-    /// Name the bucket in the host (BUCKET.s3.example) and not in the path, as AWS wants it; the default for AWS
+    /// Name the bucket in the host (BUCKET.s3.example) and not in the path; the default for AWS
     #[arg(long, env = "DATA_SERVER_S3_VIRTUAL_HOST", value_parser = FalseyValueParser::new(), requires = "store")]
     s3_virtual_host: bool,
 
-    /// Certificates in PEM that prove an https endpoint, beside those of the system
+    /// Certificates in PEM to trust for an https endpoint, beside those of the system
     #[arg(
         long,
         value_name = "FILE",
@@ -73,7 +73,7 @@ pub(super) struct S3Store {
     )]
     s3_conditions: OnConditions,
 
-    /// Directory for uploads whose length is not known, until they can be sent [default: that of temporary files]
+    /// Directory for uploads of unknown length [default: that of temporary files]
     #[arg(
         long,
         value_name = "DIR",
@@ -82,8 +82,8 @@ pub(super) struct S3Store {
     )]
     spool: Option<PathBuf>,
 
-    /// Answer GET and HEAD of values of at least this size with 307 and a signed link to the store, which clients then have to
-    /// reach by the address in --s3-endpoint; the link works for 5 minutes, for anybody who has it [default: never]
+    /// Answer GET and HEAD of values of at least this size with 307 and a signed link to the store, which clients must
+    /// reach at --s3-endpoint; it works for 5 minutes, for anybody who has it [default: never]
     #[arg(
         long,
         value_name = "SIZE",

@@ -22,8 +22,8 @@ pub struct SandboxConfig {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Sandbox")]
 pub(super) struct Sandbox {
-    /// Give up all rights of files and the network that serving does not need, by Landlock, before anything is served: as far as
-    /// the kernel can (auto), or refuse to start where it cannot (require), or not (off)
+    /// Give up all rights to files and the network that serving does not need, by Landlock: as far as the kernel can
+    /// (auto), or refuse to start where it cannot (require), or not (off)
     #[arg(
         long = "sandbox",
         value_name = "HOW",

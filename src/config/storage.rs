@@ -50,16 +50,16 @@ pub(super) struct Storage {
     #[arg(long, value_name = "N", env = "DATA_SERVER_COMPUTE_THREADS", value_parser = clap::value_parser!(u16).range(1..=1024))]
     compute_threads: Option<u16>,
 
-    /// Memory for the names of a large directory, so that a listing walks it no more; 0 is none [default: 128MiB]
+    /// Memory for the names of a large directory, so that listings need no walk; 0 is none [default: 128MiB]
     #[arg(long, value_name = "SIZE", env = "DATA_SERVER_LISTING_INDEX", value_parser = size)]
     listing_index: Option<ByteSize>,
 
-    /// What an acknowledged write survives: the death of the process (os), or the loss of power (disk) [default: os]
+    /// What an acknowledged write survives: the death of the process (os), or a power failure (disk) [default: os]
     #[arg(long, value_name = "WHAT", env = "DATA_SERVER_DURABILITY")]
     durability: Option<Durability>,
 
-    /// Have small values and deletes on the disk in a journal first, for --durability disk: where the file system tells of what it
-    /// could not write (auto), or not (off); discard gives up, at this start, what cannot be read of a damaged journal
+    /// With --durability disk, write small values and deletes to a journal first: on ext4, xfs and btrfs (auto), or not
+    /// (off); discard gives up, at this start, what cannot be read of a damaged journal
     #[arg(
         long,
         value_name = "HOW",
@@ -72,11 +72,11 @@ pub(super) struct Storage {
     #[arg(long, value_name = "DIR", env = "DATA_SERVER_JOURNAL_DIR")]
     journal_dir: Option<PathBuf>,
 
-    /// Space for the journal; it takes a fourth at first, and more when writes come fast; 16MiB to 64GiB
+    /// Space for the journal, of which it takes a fourth at first; 16MiB to 64GiB
     #[arg(long, value_name = "SIZE", env = "DATA_SERVER_JOURNAL_SIZE", default_value = "256MiB", value_parser = journal_size)]
     journal_size: ByteSize,
 
-    /// Bytes of uploads staged at once: received, or announced by a request under way, and not yet published; more are answered 503; 0 is any
+    /// Bytes of uploads received or announced, and not yet published; more are answered 503; 0 is any
     #[arg(
         long,
         value_name = "SIZE",
@@ -99,7 +99,7 @@ pub(super) struct Storage {
     )]
     max_uploads_per_client: u32,
 
-    /// How long an unfinished resumable upload is kept after its last request; 0s is for ever
+    /// Time to keep an unfinished resumable upload after its last request; 0s is for ever
     #[arg(
         long,
         value_name = "DURATION",
@@ -108,7 +108,7 @@ pub(super) struct Storage {
     )]
     upload_expiry: humantime::Duration,
 
-    /// Space of the disk that no upload may take: those that would are answered 507; 0 is none [default: 64MiB]
+    /// Disk space that uploads leave free: others are answered 507; 0 is none [default: 64MiB]
     #[arg(long, value_name = "SIZE", env = "DATA_SERVER_MIN_FREE", value_parser = size)]
     min_free: Option<ByteSize>,
 }

@@ -28,7 +28,7 @@ pub(super) struct Timeouts {
     )]
     idle_timeout: humantime::Duration,
 
-    /// Time between two reads, or two writes, of a body: a client may pause for so long; 0s is for ever
+    /// Time that a client may pause in a body; 0s is for ever
     #[arg(
         long,
         value_name = "DURATION",
@@ -47,8 +47,7 @@ pub(super) struct Timeouts {
     )]
     min_rate: ByteSize,
 
-    /// Time for requests in flight to finish after SIGTERM, SIGINT or SIGQUIT; a second signal, half a second later or more,
-    /// ends at once
+    /// Time for requests in flight to finish after SIGTERM, SIGINT or SIGQUIT
     #[arg(
         long,
         value_name = "DURATION",

@@ -11,8 +11,8 @@ use crate::net::{ClientAuthority, Identity, TlsOptions};
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "TLS")]
 pub(super) struct Tls {
-    /// File of a certificate, in PEM, with those it was issued by behind it; repeat it, with a --tls-key each, for more: a
-    /// client gets the one with the name that it asks for, or the first. SIGHUP has them read again
+    /// Certificate chain in PEM, the server's first; repeat it, with a --tls-key each, to serve several names (SNI):
+    /// the first is the default. SIGHUP rereads them
     #[arg(
         long = "tls-cert",
         value_name = "FILE",
@@ -21,7 +21,7 @@ pub(super) struct Tls {
     )]
     cert: Vec<PathBuf>,
 
-    /// File of its private key, in PEM
+    /// Its private key, in PEM
     #[arg(
         long = "tls-key",
         value_name = "FILE",
@@ -30,7 +30,7 @@ pub(super) struct Tls {
     )]
     key: Vec<PathBuf>,
 
-    /// File of certificates, in PEM, that those of clients must be issued by
+    /// Certificates, in PEM, that those of clients must be issued by
     #[arg(
         long = "tls-client-ca",
         value_name = "FILE",
@@ -38,7 +38,7 @@ pub(super) struct Tls {
     )]
     client_ca: Option<PathBuf>,
 
-    /// Whether a client must have a certificate, where --tls-client-ca is given
+    /// Whether a client must have a certificate
     #[arg(
         long = "tls-client-auth",
         value_name = "WHETHER",
@@ -47,8 +47,8 @@ pub(super) struct Tls {
     )]
     client_auth: ClientAuth,
 
-    /// Make a certificate at the start, of the names of --listen and --allowed-host, and print its fingerprint on standard
-    /// error: to try TLS out
+    /// Make a certificate at the start, for the names of --listen and --allowed-host, and log its fingerprint: to try
+    /// TLS out
     #[arg(long = "tls-self-signed", env = "DATA_SERVER_TLS_SELF_SIGNED", value_parser = FalseyValueParser::new())]
     self_signed: bool,
 }

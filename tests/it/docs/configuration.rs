@@ -19,18 +19,16 @@ const INTRODUCTION: &str = "\
 
 # Configuration
 
-Each option has an environment variable: `DATA_SERVER_` and its name in capitals, `_` for `-`, as in `DATA_SERVER_MAX_BODY`.
-The command line wins. As a variable, a switch is off when it is empty, `0`, `false`, `no` or `off`, and on otherwise. Sizes
-are bytes or carry a unit (`64MiB`, `1GB`); durations carry one (`10s`, `500ms`, `2m`). `data-server --help` prints the same.
-
-A [file](operations.md#configuration-file) can have each option too, by its name without `--`, but not what is done instead of serving. The
-command line and variables win over it.
+Each option has an environment variable: `DATA_SERVER_` and its name in capitals, `_` for `-`, as in `DATA_SERVER_MAX_BODY`. The command line wins.
+As a variable, a switch is off when it is empty, `0`, `false`, `no` or `off`, and on otherwise. A
+[file](operations.md#configuration-file) can have each option too. Sizes are bytes or carry a unit (`64MiB`, `1GB`); durations
+carry one (`10s`, `500ms`, `2m`). `data-server --help` prints the same.
 ";
 
 const COMMANDS: &str = "
 ## Instead of serving
 
-`data-server DIR` serves the directory DIR. These words do something else, and options of the server stand before them:
+`data-server DIR` serves the directory DIR. These commands do something else; options of the server stand before them:
 
 | command | |
 |---|---|
