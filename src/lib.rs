@@ -6,9 +6,10 @@
 //! ```
 //!
 //! Three rooms, and data flows one way: [`net`] holds sockets and threads and knows no key and no status; [`http`] is
-//! the protocol and opens no file; [`store`] keeps values and knows no HTTP. [`access`] says who may do
-//! what, [`config`] what is wanted. [`sandbox`] what the
-//! process may do to the system. [`server`] puts it together, [`drain`] takes it apart in order, [`metrics`] counts.
+//! the protocol and opens no file; [`store`] keeps values, in a directory or through [`s3`], and knows no HTTP. `value` has the
+//! words that these rooms share, `transfer` the ways of a value's bytes. [`access`] says who may do what, [`config`] what is
+//! wanted, [`sandbox`] what the process may do to the system. [`server`] puts it together, [`drain`] takes it apart in order,
+//! [`metrics`] counts.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
@@ -27,10 +28,13 @@ pub mod log;
 pub mod metrics;
 pub mod net;
 pub mod reload;
+pub mod s3;
 pub mod sandbox;
 pub mod server;
 pub mod store;
+mod transfer;
 mod trust;
+mod value;
 
 pub use config::{Args, Config};
 pub use server::{Server, StartError, check, check_store, prepare};

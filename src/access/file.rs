@@ -21,7 +21,7 @@ use super::link::LinkKey;
 use super::password_hash::PasswordHash;
 use super::policy::{Policy, Rule, check_name};
 use super::rights::{Right, RightSet};
-use crate::store::Key;
+use crate::value::Key;
 
 /// The realm of a file that names none.
 const REALM: &str = "data-server";

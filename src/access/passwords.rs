@@ -20,7 +20,8 @@ use super::evidence::Evidence;
 use super::password_hash::PasswordHash;
 use super::policy::Policy;
 use crate::metrics::AccessCounters;
-use crate::store::{BlockingPool, Error};
+use crate::transfer::BlockingPool;
+use crate::value::Error;
 
 /// Checks at once: each takes the memory that its hash asks for.
 const AT_ONCE: usize = 2;

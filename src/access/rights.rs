@@ -2,7 +2,7 @@
 //!
 //! Rights add up: nothing is allowed that no rule allows, and no rule takes back what another one gives.
 
-use crate::store::Prefixes;
+use crate::value::Prefixes;
 
 /// What a request needs to be allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

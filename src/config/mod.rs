@@ -48,12 +48,10 @@ pub use self::sandbox::SandboxConfig;
 pub use self::storage::DirectoryConfig;
 use self::storage::Storage;
 use self::tls::Tls;
-use crate::commands;
 use crate::http::ServiceConfig;
-use crate::log;
 use crate::net::TlsOptions;
-use crate::store;
-use crate::store::s3::{Settings, Share};
+use crate::s3::{Settings, Share};
+use crate::{commands, log, store};
 
 /// A small, fast key-value file server over HTTP.
 ///

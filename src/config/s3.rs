@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 
 use super::BadConfig;
 use super::size::size;
-use crate::store::s3::{Conditions, Place, Settings};
+use crate::s3::{Conditions, Place, Settings};
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "An S3 store")]

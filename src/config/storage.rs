@@ -13,9 +13,8 @@ use super::help::nearest;
 use super::size::size;
 use super::{BadConfig, Descriptors};
 use crate::http::{ServiceConfig, is_guessed_text};
-use crate::store;
-use crate::store::StagingBounds;
-use crate::store::s3::Share;
+use crate::s3::Share;
+use crate::store::{self, StagingBounds};
 
 /// The directory of the values.
 #[derive(Clone, Debug)]

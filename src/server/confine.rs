@@ -8,8 +8,8 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use super::open_store::make_directory;
 use crate::config::{Config, Values};
+use crate::s3;
 use crate::sandbox::{self, Confined};
-use crate::store::s3;
 
 /// Refuses a process with too few descriptors, makes the directory of values, and gives up all rights that serving does not need. Where clients prove who they are, what
 /// they prove it by is in the memory of this process: no other process of its user may read it, and no core has it.

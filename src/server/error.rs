@@ -5,8 +5,9 @@ use std::io;
 use crate::access::BadAccess;
 use crate::config::TooFew;
 use crate::net::{At, Listen, TlsError};
+use crate::s3;
 use crate::sandbox::NotConfined;
-use crate::store::{OpenError, s3};
+use crate::store::OpenError;
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]

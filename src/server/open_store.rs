@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::error::StartError;
 use crate::config::{Config, DirectoryConfig, Values};
 use crate::cpus::Cpus;
-use crate::store::s3::S3;
-use crate::store::{self, OpenError, Store, s3};
+use crate::s3::{self, S3};
+use crate::store::{self, OpenError, Store};
 
 /// Tries what the S3 store does; without one, nothing.
 pub fn check_store(config: &Config) -> Result<s3::Report, StartError> {

@@ -11,9 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::XattrFlags;
 use rustix::io::{Errno, retry_on_intr};
 
-use super::digest::{Digest, Digests};
-use super::error::Error;
-use super::meta::Version;
+use crate::value::{Digest, Digests, Error, Version};
 
 const MEDIA_TYPE: &str = "user.mime_type";
 const FIELDS: &str = "user.data-server.fields";

@@ -12,8 +12,8 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache as QuickCache;
 
 use super::directory_fd::Dir;
-use super::key::Key;
 use super::object::Object;
+use crate::value::Key;
 
 /// What an entry takes besides its bytes: itself, its key, its slot in the cache, the headers of its response.
 const OVERHEAD: u64 = 512;

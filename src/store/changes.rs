@@ -10,8 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use super::key::Key;
-use super::meta::{Meta, Version};
+use crate::value::{Key, Meta, Version};
 
 /// Changes kept; a key has at most 1,024 bytes, so all of them stay below 5 MiB.
 const KEPT: usize = 4096;

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::io::{Errno, retry_on_intr};
 
-use super::meta::Version;
+use crate::value::Version;
 
 /// How far ahead the bound is moved, in nanoseconds: there is one durable write in this time, and after a crash versions
 /// are about this far in the future at most.

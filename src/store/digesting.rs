@@ -6,11 +6,9 @@
 use std::sync::Arc;
 
 use super::attributes;
-use super::blocking_pool::BlockingPool;
-use super::digest::{Digest, Hasher, Wanted};
-use super::error::Error;
-use super::limits::CHUNK;
 use super::object::Object;
+use crate::transfer::{BlockingPool, CHUNK};
+use crate::value::{Digest, Error, Hasher, Wanted};
 
 /// How much is hashed in a turn: some milliseconds, as a turn of compression takes.
 const TURN: u64 = 4 << 20;

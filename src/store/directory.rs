@@ -10,26 +10,22 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::blocking_pool::BlockingPool;
 use super::cache::Cache;
 use super::changes::Changes;
 use super::directory_fd::{Blocking, Dir, Opened};
-use super::error::Error;
-use super::key::Key;
-use super::limits::{IN_MEMORY, NEGLIGIBLE};
-use super::list::{Lister, Listing, Page};
-use super::meta::{Meta, Version};
+use super::list::Lister;
 use super::object::Object;
 use super::publish::{Condition, Publisher};
 use super::read::{self, Read};
 use super::resumable::{NewUpload, Registry, Resumable};
 use super::space::Free;
-use super::staging_quota::{InFlight, Uploader};
 use super::text::IsText;
 use super::upload::Upload;
 use super::upload_claim::UploadId;
 use super::writer::Writer;
 use crate::metrics::StoreCounters;
+use crate::transfer::{BlockingPool, IN_MEMORY, InFlight, NEGLIGIBLE, Uploader};
+use crate::value::{Error, Key, Listing, Meta, Page, Version};
 
 mod open;
 mod options;

@@ -10,13 +10,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::blocking_pool::BlockingPool;
 use super::file_stamp::FileStamp;
-use super::key::Key;
 use super::left_out::LeftOut;
 use super::location::Location;
-use super::meta::{Meta, is_directory, is_regular};
 use super::value_file::ValueFile;
+use crate::transfer::BlockingPool;
+use crate::value::{Key, Meta, is_directory, is_regular};
 
 const CONFINED: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)

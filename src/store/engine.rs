@@ -6,15 +6,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::blocking_pool::BlockingPool;
 use super::changes::Changes;
 use super::directory::{Directory, Options};
-use super::error::Error;
 use super::layout::OpenError;
-use super::limits::CHUNK;
-use super::s3::{PIECE, S3};
 use super::space::Free;
-use super::staging_quota::InFlight;
+use crate::s3::{PIECE, S3};
+use crate::transfer::{BlockingPool, CHUNK, InFlight};
+use crate::value::Error;
 
 /// Keys and their values, in one of the engines.
 #[derive(Debug)]

@@ -11,8 +11,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::directory_fd::{Dir, open_beneath};
-use super::error::Error;
-use super::key::folder_and_above;
+use crate::value::{Error, folder_and_above};
 
 /// Folders are made with this mode; the process's umask takes away from it, as it does for `mkdir`.
 const FOLDER_MODE: u32 = 0o777;

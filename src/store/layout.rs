@@ -15,9 +15,9 @@ use rustix::io::Errno;
 use super::clock::Clock;
 use super::directory_fd::open_beneath;
 use super::inherit;
-use super::key::RESERVED;
 use super::publish_method::PublishMethod;
 use super::writer::Durability;
+use crate::value::RESERVED;
 
 mod claim;
 mod error;

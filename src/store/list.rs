@@ -5,31 +5,25 @@
 //! for the page alone. Requests for the same page share the answer if no thread has
 //! begun with it, and a page that no request waits for any more is not finished.
 
+mod entries;
+mod events;
+mod index;
+mod sorted;
+mod tree;
+mod walk;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 use tokio::sync::watch::{self, Receiver, Sender};
 
-use super::blocking_pool::BlockingPool;
 use super::directory_fd::{Dir, Entry};
-use super::error::Error;
-use super::key::Key;
 use crate::metrics::Listings;
-
-mod entries;
-mod events;
-mod index;
-mod page;
-mod sorted;
-mod tree;
-mod walk;
-
+use crate::transfer::BlockingPool;
+use crate::value::{Error, Failure, Key, Listing, Page};
 use entries::Entries;
 use index::Index;
-use page::Failure;
-pub(in crate::store) use page::Part;
-pub use page::{Listing, Page};
 use walk::Cut;
 
 /// A directory of more names than this is large: walking it costs more than the rest of a page of them.
@@ -190,7 +184,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use crate::store::location::Location;
-    use crate::store::prefixes::Prefixes;
+    use crate::value::Prefixes;
     use data_server_testing::scaled;
     use proptest::collection::{btree_set, vec};
     use proptest::prelude::*;

@@ -14,8 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use rustix::fs::Stat;
 use rustix::io::{Errno, retry_on_intr};
 
-use super::error::Error;
-use super::key::RESERVED;
+use crate::value::{Error, RESERVED};
 
 const MOVED: &str = "the data directory was moved or replaced while the server runs: nothing is written until it is back, or the server is restarted";
 const DISOWNED: &str = "the .data-server of the data directory was moved, removed or replaced while the server runs: nothing is written until it is back, or the server is restarted";

@@ -1,7 +1,7 @@
 //! Keys and values. Knows no HTTP.
 //!
 //! [`Store`] is the one type that the rooms above see. Its contract, which every engine behind it keeps, but where a store
-//! behind an [`s3`] engine promises less (docs/s3.md):
+//! behind an [`S3`](crate::s3) engine promises less (docs/s3.md):
 //!
 //! - **Atomic.** A value is whole or absent, at every moment, to every reader, after every crash. An [`Upload`] that is
 //!   dropped, cut off or refused leaves the old value and nothing else.
@@ -17,43 +17,29 @@
 
 mod attributes;
 mod batch_reply;
-mod blocking_pool;
-mod body_source;
 mod boot;
 mod cache;
 mod changes;
-mod checksum;
 mod clock;
-mod digest;
 mod digesting;
 mod directory;
 mod directory_fd;
 mod engine;
-mod error;
 mod file_stamp;
 mod folder;
 mod inherit;
 mod journal;
-mod key;
 mod layout;
 mod left_out;
-mod limits;
 mod list;
 mod location;
-mod meta;
 mod object;
-mod pipes;
-mod prefixes;
 mod publish;
 mod publish_method;
-mod random;
 mod read;
-mod receiver;
 mod residency;
 mod resumable;
-pub mod s3;
 mod space;
-mod staging_quota;
 mod temp_dir;
 mod temp_file;
 mod text;
@@ -61,31 +47,27 @@ mod upload;
 mod upload_claim;
 mod value_file;
 mod vital;
-mod write_buffer;
 mod writer;
 
+pub use crate::s3;
+pub use crate::transfer::{
+    BlockingPool, BodySource, IN_MEMORY, InFlight, Piped, StagingBounds, UPLOADS_OF_ONE, Uploader,
+    is_large, read,
+};
+pub use crate::value::{
+    BadKey, Checksum, ChecksumKind, Digest, Digests, Error, Key, Listing, MAX_LEN, MAX_SEGMENT,
+    Meta, Page, Prefixes, RESERVED, Version, Wanted,
+};
 pub use attributes::MAX_FIELDS;
-pub use blocking_pool::BlockingPool;
-pub use body_source::{BodySource, read};
 pub use changes::{Change, Changes, Gap};
-pub use checksum::{Checksum, ChecksumKind};
-pub use digest::{Digest, Digests, Wanted};
 pub use directory::{Directory, JournalOptions, Options};
 pub use engine::{Probe, Store};
-pub use error::Error;
 pub use journal::{Report as JournalReport, check as check_journal};
-pub use key::{BadKey, Key, MAX_LEN, MAX_SEGMENT, RESERVED};
 pub use layout::{Inspected, OpenError, claim, inspect, make};
-pub use limits::{IN_MEMORY, is_large};
-pub use list::{Listing, Page};
-pub use meta::{Meta, Version};
 pub use object::{Descriptor, Object};
-pub use pipes::Piped;
-pub use prefixes::Prefixes;
 pub use publish::Condition;
 pub use resumable::{Field, NewUpload, Resumable};
 pub use space::Free;
-pub use staging_quota::{InFlight, StagingBounds, UPLOADS_OF_ONE, Uploader};
 pub use text::IsText;
 pub use upload::Upload;
 pub use upload_claim::UploadId;

@@ -12,15 +12,13 @@ use bytes::Bytes;
 use rustix::fs::{Advice, Stat};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 
-use super::attributes;
-use super::blocking_pool::BlockingPool;
-use super::error::Error;
 use super::file_stamp::FileStamp;
-use super::meta::Meta;
-use super::read;
 use super::residency::{self, Residency};
 use super::text::{LOOKED_AT, is_utf8};
 use super::value_file::ValueFile;
+use super::{attributes, read};
+use crate::transfer::BlockingPool;
+use crate::value::{Error, Meta};
 
 /// A value, open for reading; a small one has its bytes in memory too.
 pub struct Object {

@@ -13,15 +13,12 @@ use std::thread::JoinHandle;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
-use super::batch_reply;
 use super::changes::Changes;
-use super::error::Error;
 use super::journal::Journal;
-use super::key::Key;
-use super::meta::Version;
 use super::upload::NewValue;
-use super::vital;
 use super::writer::Writer;
+use super::{batch_reply, vital};
+use crate::value::{Error, Key, Version};
 
 mod acknowledge;
 mod change;

@@ -9,11 +9,10 @@ use bytes::Bytes;
 use rustix::fs::Stat;
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 
-use super::blocking_pool::BlockingPool;
 use super::directory_fd::Opened;
-use super::error::Error;
-use super::meta::Meta;
 use super::value_file::ValueFile;
+use crate::transfer::BlockingPool;
+use crate::value::{Error, Meta};
 
 /// How often a file is read that another program writes meanwhile.
 const TRIES: usize = 3;

@@ -12,18 +12,13 @@ use std::sync::Arc;
 
 use rustix::io::retry_on_intr;
 
-use super::blocking_pool::BlockingPool;
-use super::digest::{Digests, Hasher, Wanted};
-use super::error::Error;
-use super::key::Key;
-use super::meta::Meta;
-use super::receiver::hash_file;
-use super::staging_quota::{Share, Uploader};
 use super::temp_file::TempFile;
 use super::upload::Upload;
 use super::upload_claim::{Claim, Standing, Touched, UploadId};
 use super::value_file::ValueFile;
 use super::writer::{Durability, Writer};
+use crate::transfer::{BlockingPool, Share, Uploader, hash_file};
+use crate::value::{Digests, Error, Hasher, Key, Meta, Wanted};
 
 mod files;
 mod record;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::{Errno, retry_on_intr};
 
-use super::error::Error;
+use crate::value::Error;
 
 /// What the publisher asks for at a time.
 const AHEAD: u64 = 1 << 20;

@@ -12,18 +12,16 @@ use rustix::fs::{AtFlags, FallocateFlags, Mode, Timespec, Timestamps};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::attributes::Attributes;
-use super::blocking_pool::BlockingPool;
-use super::error::Error;
 use super::folder::Folder;
 use super::inherit;
-use super::meta::Version;
 use super::publish_method::{
     Replacement, Unpublished, create_named, create_unnamed, unlink_staged,
 };
 use super::temp_dir::{TempDir, VALUE_MODE};
 use super::upload_claim::Claim;
 use super::value_file::ValueFile;
-use super::write_buffer::write_at;
+use crate::transfer::{BlockingPool, write_at};
+use crate::value::{Error, Version};
 
 /// Where a file is made, by what the name stands for that it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

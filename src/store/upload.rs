@@ -9,15 +9,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::attributes::Attributes;
-use super::blocking_pool::BlockingPool;
-use super::body_source::{BodySource, read};
-use super::digest::{Digests, Wanted};
-use super::error::Error;
-use super::limits::{CHUNK, SMALL};
-use super::receiver::Receiver;
-use super::staging_quota::{Reservation, Share, Uploader};
 use super::temp_file::TempFile;
 use super::writer::Writer;
+use crate::transfer::{
+    BlockingPool, BodySource, CHUNK, Receiver, Reservation, SMALL, Share, Uploader, read,
+};
+use crate::value::{Digests, Error, Wanted};
 
 mod file_writer;
 mod new_value;

@@ -11,10 +11,8 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::boot::uptime;
-use super::error::Error;
-use super::key::Key;
-use super::random::random;
-use super::staging_quota::Reservation;
+use crate::transfer::{Reservation, random};
+use crate::value::{Error, Key};
 
 /// Bytes of an identifier.
 const LEN: usize = 16;

@@ -2,9 +2,8 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use super::blocking_pool::BlockingPool;
-use super::limits::SLOW_TO_FREE;
-use super::meta::Meta;
+use crate::transfer::{BlockingPool, SLOW_TO_FREE};
+use crate::value::Meta;
 
 /// An open file of a value. It stays open while it is read or written.
 ///

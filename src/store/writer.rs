@@ -12,19 +12,15 @@ use bytes::Bytes;
 use rustix::fs::{Access, AtFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::blocking_pool::BlockingPool;
 use super::clock::Clock;
 use super::directory_fd::Dir;
-use super::error::Error;
 use super::folder::is_no_folder;
-use super::key::Key;
-use super::meta::Version;
-use super::pipes::Pipes;
 use super::space::{Free, Space, Taking};
-use super::staging_quota::StagingQuota;
 use super::temp_dir::TempDir;
 use super::temp_file::{Target, TempFile};
 use crate::metrics::StoreCounters;
+use crate::transfer::{BlockingPool, Pipes, StagingQuota};
+use crate::value::{Error, Key, Version};
 
 /// What an acknowledged change survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::super::blocking_pool::BlockingPool;
 use super::super::cache::Cache;
 use super::super::changes::Changes;
 use super::super::directory_fd::{Dir, open_beneath};
@@ -15,16 +14,16 @@ use super::super::journal::{self, Journal, Place};
 use super::super::layout::{OpenError, StateDir, file_system, is_in_use};
 use super::super::list::Lister;
 use super::super::location::Location;
-use super::super::meta::Version;
 use super::super::publish::Publisher;
 use super::super::resumable::Registry;
 use super::super::space::Space;
-use super::super::staging_quota::StagingQuota;
 use super::super::temp_dir::TempDir;
 use super::super::writer::{Durability, Writer};
 use super::options::Options;
 use super::{Directory, Writing};
 use crate::metrics::StoreCounters;
+use crate::transfer::{BlockingPool, StagingQuota};
+use crate::value::Version;
 
 impl Options {
     fn cache(&self) -> Arc<Cache> {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rustix::thread::CpuSet;
 
-use super::super::staging_quota::StagingBounds;
 use super::super::text::IsText;
 use super::super::writer::Durability;
+use crate::transfer::StagingBounds;
 
 /// How a directory is opened.
 #[derive(Clone, Debug)]

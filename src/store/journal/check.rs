@@ -3,15 +3,15 @@
 use std::fs::File;
 use std::path::Path;
 
-use super::super::blocking_pool::BlockingPool;
 use super::super::directory_fd::Dir;
-use super::super::error::Error;
 use super::super::layout::OpenError;
 use super::super::location::Location;
 use super::place::{Note, Place};
 use super::recover::Found;
 use super::replay::{Moment, Replay};
 use super::segment::Frame;
+use crate::transfer::BlockingPool;
+use crate::value::Error;
 
 /// What a check has found.
 #[derive(Debug, Default)]

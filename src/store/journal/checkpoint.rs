@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 
 use rustix::io::{Errno, retry_on_intr};
 
-use super::super::error::Error;
 use super::super::writer::Writer;
 use super::place::{Live, State, now};
 use super::replay::{Moment, Replay};
 use super::segment::{Log, Part, Segment};
 use crate::failpoint;
+use crate::value::Error;
 
 /// The longest that a change waits for its checkpoint, and a failed checkpoint for the next: a file that a hand removes within this
 /// time may come back after a cut of power.

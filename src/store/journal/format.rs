@@ -9,10 +9,7 @@ use bytes::{Buf, BufMut, Bytes};
 use crc64fast_nvme::Digest;
 
 use super::super::attributes::Attributes;
-use super::super::digest::Digests;
-use super::super::error::Error;
-use super::super::key::Key;
-use super::super::meta::Version;
+use crate::value::{Digests, Error, Key, Version};
 
 /// What a frame is a multiple of, in bytes: what devices and page caches write at once.
 pub(super) const BLOCK: usize = 4096;

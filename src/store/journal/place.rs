@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 
 use super::super::boot;
 use super::super::directory_fd::open_beneath;
-use super::super::key::RESERVED;
 use super::super::layout::OpenError;
+use crate::value::RESERVED;
 
 /// The file that says which journal it is.
 const ID: &str = "id";

@@ -18,15 +18,15 @@ use std::time::Instant;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::super::error::Error;
 use super::super::layout::OpenError;
-use super::super::random::random;
 use super::super::writer::Writer;
 use super::checkpoint::sync_files;
 use super::format::{Change, FrameBuilder, Head, Record};
 use super::place::{self, CLEAN, CONTROL, DirId, Note, Place, State};
 use super::replay::{Done, Moment, NAMED, Replay};
 use super::segment::{Frame, Log, Segment};
+use crate::transfer::random;
+use crate::value::Error;
 
 /// The file of records whose keys could not be written: frames, one behind the other, as in a segment.
 const KEPT: &str = "kept";

@@ -15,15 +15,13 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 
 use super::super::directory_fd::{Blocking, Dir, Entry, changed, look_up, unlink};
-use super::super::error::Error;
 use super::super::folder::is_no_folder;
-use super::super::key::{Key, folder_and_above};
-use super::super::meta::{Meta, Version};
 use super::super::read;
 use super::super::temp_file::{Target, TempFile};
 use super::super::writer::Writer;
 use super::format::{Change, Record};
 use super::segment::Frame;
+use crate::value::{Error, Key, Meta, Version, folder_and_above};
 
 /// Keys that a hand has changed since, which are named in the log; of the others there is the number.
 pub(super) const NAMED: usize = 20;

@@ -22,9 +22,9 @@ use rustix::fs::{AtFlags, Dir, FallocateFlags, IFlags, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::super::directory_fd::open_beneath;
-use super::super::error::Error;
 use super::format::{BLOCK, Head, Record};
 use super::place::{Live, State};
+use crate::value::Error;
 
 /// What is written with zeros and synced at once, in bytes: a group that is synced meanwhile waits for no more.
 const STEP: usize = 4 << 20;
@@ -348,10 +348,10 @@ fn search(dir: &OwnedFd, journal: u128, epoch: u64) -> Result<State, Errno> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::key::Key;
     use super::super::format::FrameBuilder;
     use super::super::place::DirId;
     use super::*;
+    use crate::value::Key;
     use tempfile::TempDir;
 
     const JOURNAL: u128 = 7;

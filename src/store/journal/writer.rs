@@ -14,7 +14,6 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::super::error::Error;
 use super::super::layout::OpenError;
 use super::super::vital;
 use super::super::writer::Writer;
@@ -24,6 +23,7 @@ use super::place::{CLEAN, DirId, Note, Place, State, now, open_on};
 use super::recover::Recovered;
 use super::segment::Segment;
 use crate::failpoint;
+use crate::value::Error;
 
 /// A group fits in a segment of this size with room to spare, in bytes.
 const MIN_SEGMENT: u64 = 4 << 20;

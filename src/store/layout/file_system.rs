@@ -58,10 +58,10 @@ mod tests {
     use super::*;
 
     const MOUNTS: &str = "\
-22 27 0:21 / /proc rw,relatime - proc proc rw
-27 1 254:0 / / rw,relatime shared:1 master:2 - ext4 /dev/vda rw
-43 27 0:40 / /mnt/with\\040space rw,nosuid - fuse.mergerfs a:b rw,user_id=0
-44 27 0:41 / /mnt/b rw,nosuid - fuse /srv rw,user_id=0";
+    22 27 0:21 / /proc rw,relatime - proc proc rw
+    27 1 254:0 / / rw,relatime shared:1 master:2 - ext4 /dev/vda rw
+    43 27 0:40 / /mnt/with\\040space rw,nosuid - fuse.mergerfs a:b rw,user_id=0
+    44 27 0:41 / /mnt/b rw,nosuid - fuse /srv rw,user_id=0";
 
     #[test]
     fn the_type_stands_behind_the_optional_fields() {

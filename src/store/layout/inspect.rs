@@ -6,8 +6,8 @@ use std::path::Path;
 use rustix::fs::{Access, FlockOperation};
 use rustix::io::Errno;
 
-use super::super::key::RESERVED;
 use super::error::OpenError;
+use crate::value::RESERVED;
 
 /// What there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

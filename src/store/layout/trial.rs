@@ -7,8 +7,8 @@ use rustix::fs::{AtFlags, Mode, Timespec, Timestamps};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::super::attributes;
-use super::super::key::RESERVED;
 use super::super::publish_method::{PublishMethod, Unpublished, create_named, create_unnamed};
+use crate::value::RESERVED;
 
 /// The names of the files that are tried, in staging, which the next start sweeps.
 const FIRST: &str = "trial";

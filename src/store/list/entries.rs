@@ -2,8 +2,7 @@
 
 use super::super::directory_fd::{Dir, Entry, look_up};
 use super::super::folder::{Folder, is_no_folder};
-use super::super::key::Key;
-use super::page::Failure;
+use crate::value::{Failure, Key};
 
 /// Looks up keys.
 pub(super) struct Entries<'d> {

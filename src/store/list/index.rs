@@ -12,9 +12,9 @@ use rustix::io::Errno;
 
 use super::super::directory_fd::Dir;
 use super::events::Events;
-use super::page::{Failure, Page};
 use super::tree::{Tree, Unfit};
 use crate::metrics::Listings;
+use crate::value::{Failure, Page};
 
 /// How long the index is kept without being used.
 const UNUSED: Duration = Duration::from_secs(300);
@@ -229,10 +229,10 @@ fn follow(index: &Weak<Index>, events: &Events) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::blocking_pool::BlockingPool;
     use crate::store::list::walk;
     use crate::store::location::Location;
-    use crate::store::prefixes::Prefixes;
+    use crate::transfer::BlockingPool;
+    use crate::value::Prefixes;
     use data_server_testing::scaled;
     use proptest::prelude::*;
     use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};

@@ -11,12 +11,11 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::super::directory_fd::{Dir, Entry};
-use super::super::key::{Key, may_have_keys};
 use super::entries::{self, Entries};
 use super::events::{Events, Lost, Mounts, Watch, may_be_mount};
-use super::page::{Failure, Page};
 use super::sorted::Sorted;
 use super::walk::{Met, joined, walk};
+use crate::value::{Failure, Key, Page, may_have_keys};
 
 /// What a folder takes in memory beside its path, in bytes.
 const OVERHEAD: usize = 128;
@@ -279,7 +278,7 @@ impl Folders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::prefixes::Prefixes;
+    use crate::value::Prefixes;
     use std::cell::Cell;
 
     /// What may be seen of `page`, for how many pages the tree was asked, and at how many names it looked.

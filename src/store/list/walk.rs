@@ -13,9 +13,8 @@ use rustix::io::Errno;
 
 use super::super::directory_fd::{Dir, Entry, look_up, open_beneath};
 use super::super::folder::Folder;
-use super::super::key::{Key, may_have_keys};
 use super::entries;
-use super::page::{Failure, Page};
+use crate::value::{Failure, Key, Page, may_have_keys};
 
 /// What is read at once, in bytes: some thousand names, while which the kernel keeps the directory from being changed.
 const READ: usize = 32 << 10;

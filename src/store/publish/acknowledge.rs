@@ -19,11 +19,10 @@ use rustix::io::Errno;
 
 use super::super::batch_reply::WakeBatch;
 use super::super::changes::Changes;
-use super::super::error::Error;
-use super::super::key::folder_and_above;
 use super::super::vital;
 use super::super::writer::{Durability, Writer};
 use super::change::Made;
+use crate::value::{Error, folder_and_above};
 
 /// Batches that wait for a sync; beyond it the publisher waits, and changes wait for the publisher.
 const WAITING: usize = 4;
@@ -146,10 +145,9 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::super::super::batch_reply::{self, Receiver as Reply};
-    use super::super::super::key::Key;
-    use super::super::super::meta::Version;
     use super::super::change::Outcome;
     use super::*;
+    use crate::value::{Key, Version};
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 

@@ -8,10 +8,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use super::super::batch_reply::Sender;
-use super::super::error::Error;
-use super::super::key::{Key, folder_and_above};
-use super::super::meta::{Meta, Version};
 use super::super::upload::NewValue;
+use crate::value::{Error, Key, Meta, Version, folder_and_above};
 
 /// Decides, at the moment of publishing, whether a change may be made: it is shown the value that the change would
 /// replace or remove, if there is one.

@@ -13,11 +13,7 @@ use rustix::io::Errno;
 
 use super::super::attributes::Attributes;
 use super::super::directory_fd::{Dir, Entry, look_up, unlink};
-use super::super::error::Error;
 use super::super::folder::{Folder, is_no_folder};
-use super::super::key::Key;
-use super::super::limits::SLOW_TO_FREE;
-use super::super::meta::Meta;
 use super::super::space::Allowance;
 use super::super::temp_file::Target;
 use super::super::upload::{NewValue, SealedValue};
@@ -25,6 +21,8 @@ use super::super::value_file::ValueFile;
 use super::super::writer::{Durability, Writer};
 use super::change::{Change, Made, Plan};
 use super::decide::{Files, plan, survive};
+use crate::transfer::SLOW_TO_FREE;
+use crate::value::{Error, Key, Meta};
 
 /// After this many creates in a row, the committer skips the stat and tries to link first. A wrong guess costs about five
 /// stats, so it must be right most of the time.

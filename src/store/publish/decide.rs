@@ -6,10 +6,8 @@ use bytes::Bytes;
 use rustix::io::Errno;
 
 use super::super::attributes::Attributes;
-use super::super::error::Error;
-use super::super::key::Key;
-use super::super::meta::Meta;
 use super::change::{Change, Made, Outcome, Pending, Plan, Seen};
+use crate::value::{Error, Key, Meta};
 
 /// How often a change is decided anew: a program that moves what it is decided on in a loop wins some times in a row.
 const TRIES: u32 = 1024;

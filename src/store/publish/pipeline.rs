@@ -11,12 +11,11 @@ use std::collections::VecDeque;
 use futures_util::FutureExt;
 use tokio::sync::mpsc::Receiver;
 
-use super::super::error::Error;
 use super::super::journal::{FrameBuilder, Log};
-use super::super::meta::Meta;
 use super::acknowledge::Acknowledger;
 use super::change::{Change, Made, Pending};
 use super::decide::{Entry, Files, Planned, decide, is_large, survive};
+use crate::value::{Error, Meta};
 
 /// The most changes that are appended and not made: each has a file open.
 const MOST: usize = 256;

@@ -6,14 +6,13 @@ use rustix::fs::{Mode, OFlags, Timespec, Timestamps, UTIME_NOW};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::super::directory_fd::open_beneath;
-use super::super::error::Error;
-use super::super::meta::Meta;
 use super::super::publish_method::create_named;
 use super::super::temp_dir::VALUE_MODE;
 use super::super::upload_claim::{Claim, Progress};
 use super::super::value_file::ValueFile;
 use super::super::writer::{Durability, Writer};
 use super::record::{Field, Record};
+use crate::value::{Error, Meta};
 
 const NOW: Timespec = Timespec {
     tv_sec: 0,

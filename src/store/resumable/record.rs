@@ -17,11 +17,11 @@ use serde::{Deserialize, Serialize};
 
 use super::super::boot;
 use super::super::directory_fd::open_beneath;
-use super::super::error::Error;
 use super::super::publish_method::{create_named, unlink_staged};
 use super::super::temp_dir::TempDir;
 use super::super::upload_claim::{Entry, UploadId};
-use super::super::write_buffer::write_at;
+use crate::transfer::write_at;
+use crate::value::Error;
 
 /// Longer than any record: of a key, and of fields that came in the head of a request.
 const MAX_LEN: u64 = 1 << 20;

@@ -14,13 +14,11 @@ use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::super::directory_fd::open_beneath;
-use super::super::error::Error;
-use super::super::key::Key;
-use super::super::meta::{Meta, is_regular};
-use super::super::staging_quota::{Reservation, StagingQuota, Uploader};
 use super::super::upload_claim::{Claim, Entry, Progress, Standing, Touched, UploadId};
 use super::files::trimmed;
 use super::record::{Record, SUFFIX, unlink};
+use crate::transfer::{Reservation, StagingQuota, Uploader};
+use crate::value::{Error, Key, Meta, is_regular};
 
 /// Uploads at once, those that were published among them.
 const MOST: usize = 10_000;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::super::error::Error;
-use super::super::staging_quota::Reservation;
 use super::super::upload_claim::{Entry, Progress, Standing, Touched, UploadId};
 use super::super::writer::{Durability, Writer};
 use super::files::{create, open};
 use super::registry::{Registry, remove_files};
 use super::{Field, NewUpload, Resumable};
+use crate::transfer::Reservation;
+use crate::value::Error;
 
 impl Resumable {
     /// Makes an upload. It goes with the claim, unless its client is to be told of it.
@@ -103,9 +103,9 @@ mod tests {
     use tempfile::TempDir;
 
     use super::super::super::directory::{Directory, JournalOptions, Options};
-    use super::super::super::key::Key;
-    use super::super::super::staging_quota::{StagingBounds, Uploader};
     use super::*;
+    use crate::transfer::{StagingBounds, Uploader};
+    use crate::value::Key;
 
     #[test]
     fn an_upload_whose_request_ends_while_it_is_made_is_removed() {

@@ -11,14 +11,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::body_source::BodySource;
-use super::super::error::Error;
-use super::super::pipes::Pipe;
 use super::super::temp_file::{TempFile, allocate};
 use super::super::upload_claim::Claim;
 use super::super::value_file::ValueFile;
-use super::super::write_buffer::write_at;
 use super::super::writer::Writer;
+use crate::transfer::{BodySource, Pipe, write_at};
+use crate::value::Error;
 
 /// The most that a disk thread takes from a socket before others have their turn, in bytes.
 const TURN: u64 = 4 << 20;

@@ -8,12 +8,11 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 
 use super::super::attributes::Attributes;
-use super::super::error::Error;
 use super::super::folder::Folder;
-use super::super::meta::Version;
-use super::super::staging_quota::Share;
 use super::super::temp_file::{Target, TempFile};
 use super::super::writer::{Durability, Writer};
+use crate::transfer::Share;
+use crate::value::{Error, Version};
 
 /// A value that waits to be published.
 #[derive(Debug)]
@@ -155,7 +154,7 @@ impl NewValue {
 impl NewValue {
     /// A value without bytes that says that it has `len`.
     pub(in crate::store) fn of_length(len: u64) -> Self {
-        use super::super::staging_quota::{Reservation, StagingBounds, StagingQuota};
+        use crate::transfer::{Reservation, StagingBounds, StagingQuota};
         let quota = StagingQuota::new(StagingBounds::default());
         let reservation = Reservation::new(&quota, None);
         let details = Details {

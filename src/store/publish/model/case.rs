@@ -10,15 +10,13 @@ use futures_util::FutureExt;
 
 use super::super::super::batch_reply;
 use super::super::super::changes::Changes;
-use super::super::super::error::Error;
-use super::super::super::key::Key;
-use super::super::super::meta::Version;
 use super::super::super::upload::NewValue;
 use super::super::acknowledge::Acknowledger;
 use super::super::change::{Change, Outcome};
 use super::super::pipeline::Pipeline;
 use super::cut::{Disk, Replay, disks, time};
 use super::world::{Frames, KEYS, LARGE, Planted, State, Value, World, nanos, version};
+use crate::value::{Error, Key, Version};
 
 /// What a writer asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,13 +9,11 @@ use bytes::Bytes;
 use rustix::io::Errno;
 
 use super::super::super::attributes::Attributes;
-use super::super::super::error::Error;
 use super::super::super::journal::{FrameBuilder, Head, Log};
-use super::super::super::key::Key;
-use super::super::super::meta::{Meta, Version};
 use super::super::super::upload::NewValue;
 use super::super::change::{Change, Pending, Plan, Seen};
 use super::super::decide::Files;
+use crate::value::{Error, Key, Meta, Version};
 
 pub(super) const KEYS: [&str; 3] = ["k", "k/x", "q"];
 pub(super) const LARGE: u64 = 1 << 20;

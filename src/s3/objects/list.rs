@@ -1,0 +1,303 @@
+//! One page of the keys, made of as many pages of the store's as it takes.
+
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use hyper::Method;
+use serde::Deserialize;
+use tokio::time::timeout;
+
+use crate::s3::contract::RemoteValue;
+use crate::s3::transport::call::Call;
+use crate::s3::transport::client::{Client, Found};
+use crate::s3::transport::escape;
+use crate::s3::transport::head::unclear;
+use crate::transfer::{BlockingPool, COPIED};
+use crate::value::{Error, Key, Listing, Page, Part, RESERVED};
+
+/// The longest page of a store that is read: 1,000 of the longest names, encoded, are a part of it.
+const MAX_PAGE: usize = 16 << 20;
+
+/// The most items that a store gives at once.
+pub const AT_ONCE: usize = 1000;
+
+/// Greater than all that a key may go on with.
+const LAST: char = '\u{10ffff}';
+
+/// The body of an answer to `ListObjectsV2`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct StorePage {
+    pub contents: Vec<Object>,
+    common_prefixes: Vec<CommonPrefix>,
+    next_continuation_token: Option<String>,
+    is_truncated: bool,
+    pub encoding_type: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Object {
+    pub key: String,
+    last_modified: String,
+    #[serde(rename = "ETag")]
+    etag: String,
+    size: u64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct CommonPrefix {
+    prefix: String,
+}
+
+/// An item of a listing.
+#[derive(Debug)]
+enum Item {
+    Key(Key<'static>, RemoteValue),
+    Folder(String),
+}
+
+/// One page of the keys, in byte order. Long pages of the store are read on the `compute` threads.
+pub async fn list(
+    client: &Client,
+    compute: &BlockingPool,
+    page: &Page,
+) -> Result<Listing<RemoteValue>, Error> {
+    let mut items: Vec<Item> = Vec::new();
+    for part in page.parts() {
+        if items.len() > page.limit {
+            break;
+        }
+        match part {
+            Part::Items(part) => {
+                let limit = page.limit - items.len();
+                items.extend(collect(client, compute, &Page { limit, ..part }).await?);
+            }
+            Part::Folder(folder, _) if items.last().is_some_and(|last| last.name() == folder) => {}
+            Part::Folder(folder, below) => {
+                if !collect(client, compute, &below).await?.is_empty() {
+                    items.push(Item::Folder(folder));
+                }
+            }
+        }
+    }
+    Ok(listing(items, page.limit))
+}
+
+/// More items of `page` than its limit, or all.
+async fn collect(client: &Client, compute: &BlockingPool, page: &Page) -> Result<Vec<Item>, Error> {
+    let mut items = Vec::new();
+    let mut token: Option<String> = None;
+    loop {
+        let body = ask(client, page, items.len(), token.as_deref()).await?;
+        let more = if body.len() <= COPIED {
+            read(&body, page, &client.place().prefix)?
+        } else {
+            let (page, prefix) = (page.clone(), client.place().prefix.clone());
+            compute.run(move || read(&body, &page, &prefix)).await?
+        };
+        items.extend(more.items);
+        if more.next.is_some() && more.next == token {
+            return Err(unclear("a list goes on where it began"));
+        }
+        token = more.next;
+        if token.is_none() || items.len() > page.limit {
+            return Ok(items);
+        }
+    }
+}
+
+/// What a page of the store comes to.
+struct More {
+    /// In byte order.
+    items: Vec<Item>,
+    /// What asks for the next page.
+    next: Option<String>,
+}
+
+fn read(body: &[u8], page: &Page, prefix: &str) -> Result<More, Error> {
+    let mut found = parse(body)?;
+    let next = found.next();
+    let mut items = found.into_items(page, prefix);
+    // What lies between the folders and keys of one page is not said by the order of the two kinds.
+    items.sort_by(|a, b| a.name().cmp(b.name()));
+    Ok(More { items, next })
+}
+
+pub async fn ask(
+    client: &Client,
+    page: &Page,
+    have: usize,
+    token: Option<&str>,
+) -> Result<Bytes, Error> {
+    let prefix = &client.place().prefix;
+    // One more than wanted tells whether there are more.
+    let wanted = (page.limit + 1).saturating_sub(have).clamp(1, AT_ONCE);
+    let (wanted, below) = (wanted.to_string(), format!("{prefix}{}", page.prefix));
+    let mut after = format!("{prefix}{}", page.after);
+    if page.by_folder && page.after.ends_with('/') {
+        after.push(LAST);
+    }
+    let mut parameters = vec![
+        ("list-type", "2"),
+        ("encoding-type", "url"),
+        ("max-keys", &wanted),
+        ("prefix", &below),
+    ];
+    match token {
+        Some(token) => parameters.push(("continuation-token", token)),
+        None if !page.after.is_empty() => parameters.push(("start-after", &after)),
+        None => {}
+    }
+    if page.by_folder {
+        parameters.push(("delimiter", "/"));
+    }
+    let call = Call::bucket(Method::GET).with_query(&parameters);
+    let Found::Answer(answer) = client.read(&call).await? else {
+        return Err(unclear("there is no list"));
+    };
+    let body = timeout(client.timeout(), answer.whole(MAX_PAGE)).await;
+    let body = body.map_err(|_| Error::TimedOut)?;
+    body.map_err(|said| Error::BadGateway { said })
+}
+
+pub fn parse(body: &[u8]) -> Result<StorePage, Error> {
+    let text = std::str::from_utf8(body).map_err(|_| unclear("a list is not UTF-8"))?;
+    quick_xml::de::from_str(text).map_err(|error| Error::BadGateway {
+        said: format!("a list cannot be read: {error}"),
+    })
+}
+
+impl StorePage {
+    /// What asks for the page after this.
+    pub fn next(&mut self) -> Option<String> {
+        let next = self.next_continuation_token.take();
+        next.filter(|_| self.is_truncated)
+    }
+
+    /// What of it is on `page`; all names begin with `prefix`.
+    fn into_items(self, page: &Page, prefix: &str) -> Vec<Item> {
+        let name = |text: &str| {
+            let name = escape::listed(text, self.encoding_type.as_deref())?;
+            let name = name.strip_prefix(prefix)?.to_owned();
+            (name.starts_with(&page.prefix) && name > page.after).then_some(name)
+        };
+        let folders = self.common_prefixes.into_iter();
+        let folders = folders.filter_map(|folder| name(&folder.prefix));
+        let folders = folders.filter(|folder| !folder.starts_with(RESERVED));
+        let folders = folders.map(Item::Folder);
+        let keys = self.contents.into_iter().filter_map(|object| {
+            let key = Key::new(name(&object.key)?).ok()?;
+            let value = RemoteValue {
+                len: object.size,
+                modified: object.modified(),
+                etag: object.etag,
+            };
+            Some(Item::Key(key, value))
+        });
+        folders.chain(keys).collect()
+    }
+}
+
+impl Object {
+    /// When it was last changed.
+    pub fn modified(&self) -> SystemTime {
+        humantime::parse_rfc3339_weak(&self.last_modified).unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+}
+
+impl Item {
+    fn name(&self) -> &str {
+        match self {
+            Self::Key(key, _) => key.as_str(),
+            Self::Folder(name) => name,
+        }
+    }
+}
+
+/// The first `limit` of `items`.
+fn listing(mut items: Vec<Item>, limit: usize) -> Listing<RemoteValue> {
+    let has_more = items.len() > limit;
+    items.truncate(limit);
+    let last = items.last().filter(|_| has_more);
+    let mut listing = Listing {
+        keys: Vec::new(),
+        folders: Vec::new(),
+        next: last.map(|item| item.name().to_owned()),
+    };
+    for item in items {
+        match item {
+            Item::Key(key, value) => listing.keys.push((key, value)),
+            Item::Folder(name) => listing.folders.push(name),
+        }
+    }
+    listing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::Prefixes;
+
+    fn page(after: &str, limit: usize) -> Page {
+        Page {
+            prefix: String::new(),
+            after: after.to_owned(),
+            limit,
+            by_folder: true,
+            within: Prefixes::all(),
+        }
+    }
+
+    const BODY: &str = "<?xml version=\"1.0\"?><ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+        <Name>b</Name><Prefix>p%2F</Prefix><KeyCount>3</KeyCount><IsTruncated>false</IsTruncated>ENCODING\
+        <Contents><Key>p/a%2Bb</Key><LastModified>2026-11-22T13:29:00.123Z</LastModified><ETag>&quot;x&quot;</ETag><Size>5</Size></Contents>\
+        <CommonPrefixes><Prefix>p/a/</Prefix></CommonPrefixes>\
+        <Contents><Key>p/c+d</Key><LastModified>2026-11-22T13:29:00Z</LastModified><ETag>&quot;y&quot;</ETag><Size>0</Size><Owner><ID>1</ID></Owner></Contents>\
+        <Contents><Key>p/.data-server-x</Key><Size>0</Size></Contents>\
+        </ListBucketResult>";
+
+    #[test]
+    fn a_page_of_the_store_is_read_as_it_says_it_is_encoded() {
+        let keys = |body: &str, after| {
+            let items = parse(body.as_bytes())
+                .unwrap()
+                .into_items(&page(after, 10), "p/");
+            let mut names: Vec<_> = items.iter().map(|item| item.name().to_owned()).collect();
+            names.sort();
+            names
+        };
+        let plain = BODY.replace("ENCODING", "");
+        let encoded = BODY.replace("ENCODING", "<EncodingType>url</EncodingType>");
+        assert_eq!(keys(&plain, ""), ["a%2Bb", "a/", "c+d"]);
+        assert_eq!(keys(&encoded, ""), ["a+b", "a/", "c d"]);
+        assert_eq!(keys(&encoded, "a/"), ["c d"]);
+        assert!(parse(b"<ListBucketResult><Contents>").is_err());
+    }
+
+    #[test]
+    fn an_object_has_its_length_tag_and_time() {
+        let items = parse(BODY.as_bytes())
+            .unwrap()
+            .into_items(&page("b", 10), "p/");
+        let [Item::Key(key, value)] = &items[..] else {
+            panic!("{items:?}")
+        };
+        assert_eq!((key.as_str(), value.len, &*value.etag), ("c+d", 0, "\"y\""));
+        assert_eq!(
+            httpdate::fmt_http_date(value.modified),
+            "Sun, 22 Nov 2026 13:29:00 GMT"
+        );
+    }
+
+    #[test]
+    fn a_page_ends_at_its_limit_and_says_what_the_last_item_is() {
+        let folders = ["a/", "b/", "c/"].map(|name| Item::Folder(name.to_owned()));
+        let two = listing(folders.into(), 2);
+        assert_eq!(two.folders, ["a/", "b/"]);
+        assert_eq!(two.next.as_deref(), Some("b/"));
+        let one = listing(vec![Item::Folder("a/".to_owned())], 1);
+        assert_eq!(one.next, None);
+    }
+}

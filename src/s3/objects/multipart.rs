@@ -1,0 +1,340 @@
+//! A value that is longer than one request may carry: sent in parts, which the store joins when the last has arrived.
+//!
+//! Until then there is nothing but parts, and those are removed on every way out: dropped, it has the store forget them. A
+//! part is sent once.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::Method;
+use hyper::header::{ETAG, HeaderName};
+use quick_xml::escape::escape;
+use serde::Deserialize;
+use tokio::time::{Instant, timeout};
+
+use super::put::refused;
+use super::sending::Sending;
+use crate::s3::contract::{Exact, Written};
+use crate::s3::transport::answer::{Answer, Failure};
+use crate::s3::transport::call::Call;
+use crate::s3::transport::client::Client;
+use crate::s3::transport::escape::query;
+use crate::s3::transport::framing::CHECKSUM;
+use crate::s3::transport::head::{text, unclear};
+use crate::s3::transport::send_body::SendBody;
+use crate::s3::transport::sign::{NOTHING, hex};
+use crate::s3::transport::tries::{Tries, error};
+use crate::value::Error;
+
+/// The most bytes that one request may carry.
+pub const ONE_REQUEST: u64 = 5 << 30;
+
+/// The most parts of a value.
+const MOST_PARTS: u64 = 10_000;
+
+/// The longest value: the most parts of the greatest length.
+pub const LONGEST: u64 = MOST_PARTS * ONE_REQUEST;
+
+/// The shortest part, but for the last: a failure of the store costs the upload, so there is no gain in short ones.
+const SHORTEST: u64 = 256 << 20;
+
+/// The longest answer to what begins and ends an upload in parts.
+const MAX_ANSWER: usize = 64 << 10;
+
+/// An upload in parts.
+#[derive(Debug)]
+pub struct Multipart {
+    client: Arc<Client>,
+    object: String,
+    /// What the store calls it; `None` once the store has joined its parts or was told to forget them.
+    id: Option<String>,
+    part_len: u64,
+    /// How many bytes of the value do not belong to a part yet.
+    left: u64,
+    sending: Option<Sending>,
+    sent: Vec<Part>,
+}
+
+impl Multipart {
+    /// Begins a value of `len` bytes with what `call`, a PUT of all of it, says is kept.
+    pub async fn begin(client: &Arc<Client>, call: &Call, len: u64) -> Result<Self, Error> {
+        Self::with_parts_of(part_len(len), client, call, len).await
+    }
+
+    /// As [`Multipart::begin`], with parts of `part_len` bytes.
+    pub async fn with_parts_of(
+        part_len: u64,
+        client: &Arc<Client>,
+        call: &Call,
+        len: u64,
+    ) -> Result<Self, Error> {
+        let begin = call
+            .clone()
+            .with_static("x-amz-checksum-algorithm", "CRC64NVME")
+            .with_static("x-amz-checksum-type", "FULL_OBJECT");
+        let id = initiate(client, &begin).await?;
+        Ok(Self {
+            client: Arc::clone(client),
+            object: call.object.clone(),
+            id: Some(id),
+            part_len,
+            left: len,
+            sending: None,
+            sent: Vec::new(),
+        })
+    }
+
+    /// Sends the next bytes, waiting while the store is slower than the sender.
+    pub async fn push(&mut self, mut data: Bytes) -> Result<(), Failure> {
+        while !data.is_empty() {
+            let sending = match &mut self.sending {
+                Some(sending) => sending,
+                None => self.next_part().map_err(Failure::Unfit)?,
+            };
+            let room = usize::try_from(sending.left()).unwrap_or(usize::MAX);
+            let part = data.split_to(room.min(data.len()));
+            sending.push(part).await?;
+            if sending.left() == 0 && self.left > 0 {
+                self.end_part().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the store join the parts, if `condition` holds.
+    pub async fn finish(mut self, condition: &Exact) -> Result<Written, Error> {
+        self.end_part().await.map_err(error)?;
+        if self.left > 0 {
+            return Err(Error::Incomplete);
+        }
+        let call = self.call(Method::POST, &[])?;
+        let joining = join(&self.client, call, &self.sent, condition).await;
+        if joining.is_ok() {
+            self.id = None;
+        }
+        joining
+    }
+
+    fn next_part(&mut self) -> Result<&mut Sending, Error> {
+        let len = self.part_len.min(self.left);
+        let number = (self.sent.len() + 1).to_string();
+        let call = self.call(Method::PUT, &[("partNumber", &number)])?;
+        self.left -= len;
+        let sending = Sending::begin(&self.client, &call, len, None)?;
+        Ok(self.sending.insert(sending))
+    }
+
+    async fn end_part(&mut self) -> Result<(), Failure> {
+        let Some(sending) = self.sending.take() else {
+            return Ok(());
+        };
+        let number = u32::try_from(self.sent.len() + 1).unwrap_or(u32::MAX);
+        self.sent.push(Part::of(number, &sending.finish().await?)?);
+        Ok(())
+    }
+
+    fn call(&self, method: Method, parameters: &[(&str, &str)]) -> Result<Call, Error> {
+        let id = self.id.as_deref().ok_or(Error::Incomplete)?;
+        let parameters = [parameters, &[("uploadId", id)]].concat();
+        Ok(Call::named(method, self.object.clone()).with_query(&parameters))
+    }
+}
+
+impl Drop for Multipart {
+    fn drop(&mut self) {
+        let Ok(call) = self.call(Method::DELETE, &[]) else {
+            return;
+        };
+        self.sending = None;
+        let client = Arc::clone(&self.client);
+        // Without a runtime the process is about to end, and the parts stay.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { forget(&client, &call).await });
+        }
+    }
+}
+
+/// How long the parts of a value of `len` bytes are.
+fn part_len(len: u64) -> u64 {
+    len.div_ceil(MOST_PARTS).max(SHORTEST)
+}
+
+/// A part that the store has: what it says of it.
+#[derive(Debug)]
+struct Part {
+    number: u32,
+    etag: String,
+    /// Some stores join only parts whose checksums are named again.
+    checksum: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Begun {
+    upload_id: String,
+}
+
+/// What joining comes to: a store may begin a 200 before it knows that it fails.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Joined {
+    #[serde(rename = "ETag")]
+    etag: String,
+    #[serde(rename = "Code")]
+    code: String,
+}
+
+impl Part {
+    /// The one with this number, as the store answers it.
+    fn of(number: u32, answer: &Answer) -> Result<Self, Failure> {
+        let said = |name| text(&answer.headers, name).map(str::to_owned);
+        let etag = said(&ETAG);
+        let etag = etag.ok_or_else(|| Failure::Unfit(unclear("a part has no entity tag")))?;
+        Ok(Self {
+            number,
+            etag,
+            checksum: said(&HeaderName::from_static(CHECKSUM)),
+        })
+    }
+}
+
+/// Begins an upload in parts of what `call`, a PUT of all of it, says: what the store calls it.
+async fn initiate(client: &Client, call: &Call) -> Result<String, Error> {
+    let call = Call {
+        method: Method::POST,
+        query: query(&[("uploads", "")]),
+        ..call.clone()
+    };
+    let until = Instant::now() + client.timeout();
+    let mut tries = Tries::until(until, client.counters());
+    let answer = loop {
+        // What is begun twice stays, unseen and without parts. It cannot be told from one that another server has begun and is
+        // about to use: a list of uploads has neither their metadata nor who asked for them.
+        match client.ask(&call, SendBody::Empty, NOTHING, until).await {
+            Ok(answer) => break answer,
+            Err(failure) => tries.again_after(failure).await?,
+        }
+    };
+    let upload: Begun = parse(&whole(client, answer).await.map_err(error)?)?;
+    Ok(upload.upload_id)
+}
+
+/// Has the store join `parts` as `call` says, if `condition` holds.
+async fn join(
+    client: &Client,
+    call: Call,
+    parts: &[Part],
+    condition: &Exact,
+) -> Result<Written, Error> {
+    let (body, payload) = listed(parts);
+    let call = call.under(condition)?;
+    let until = Instant::now() + client.timeout();
+    let mut tries = Tries::until(until, client.counters());
+    loop {
+        let body = SendBody::Whole(body.clone());
+        let failure = match client.ask(&call, body, &payload, until).await {
+            Ok(answer) => match whole(client, answer).await {
+                Ok(joined) => return written(&joined),
+                Err(failure) => failure,
+            },
+            // It was joined before, or it was given up.
+            Err(Failure::Refused(refusal)) if refusal.is_no_upload() => {
+                return Err(Error::OutcomeUnknown { is_late: false });
+            }
+            Err(Failure::Refused(refusal)) => {
+                // An earlier try may have joined them: the caller looks for the write.
+                return Err(match refused(refusal, condition) {
+                    Error::Precondition if tries.may_have_been_made() => {
+                        Error::OutcomeUnknown { is_late: false }
+                    }
+                    error => error,
+                });
+            }
+            Err(failure) => failure,
+        };
+        tries.again_after_nothing(failure).await?;
+    }
+}
+
+/// What tells the store all parts, and how it is signed.
+fn listed(parts: &[Part]) -> (Bytes, String) {
+    use std::fmt::Write as _;
+    let mut xml = "<CompleteMultipartUpload>".to_owned();
+    for part in parts {
+        let (number, etag) = (part.number, escape(&part.etag));
+        let checksum = part
+            .checksum
+            .as_deref()
+            .map(escape)
+            .map_or_else(String::new, |sum| {
+                format!("<ChecksumCRC64NVME>{sum}</ChecksumCRC64NVME>")
+            });
+        // Writing to a string does not fail.
+        let _ = write!(
+            xml,
+            "<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag>{checksum}</Part>"
+        );
+    }
+    xml.push_str("</CompleteMultipartUpload>");
+    let payload = hex(&<sha2::Sha256 as sha2::Digest>::digest(&xml));
+    (xml.into(), payload)
+}
+
+/// Has the store forget an upload in parts.
+async fn forget(client: &Client, call: &Call) {
+    let until = Instant::now() + client.timeout();
+    let mut tries = Tries::until(until, client.counters());
+    loop {
+        let failure = match client.ask(call, SendBody::Empty, NOTHING, until).await {
+            Ok(_) => return,
+            Err(Failure::Refused(refusal)) if refusal.is_missing() => return,
+            Err(failure) => failure,
+        };
+        if let Err(error) = tries.again_after(failure).await {
+            tracing::warn!(%error, "parts of an upload stay in the store");
+            return;
+        }
+    }
+}
+
+async fn whole(client: &Client, answer: Answer) -> Result<Bytes, Failure> {
+    let whole = timeout(client.timeout(), answer.whole(MAX_ANSWER)).await;
+    whole.map_err(|_| Failure::Late)?.map_err(Failure::Lost)
+}
+
+fn written(body: &[u8]) -> Result<Written, Error> {
+    let joined: Joined = parse(body)?;
+    match &*joined.code {
+        "" if !joined.etag.is_empty() => Ok(Written { etag: joined.etag }),
+        "PreconditionFailed" => Err(Error::Precondition),
+        _ => Err(Error::OutcomeUnknown { is_late: false }),
+    }
+}
+
+fn parse<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, Error> {
+    let text = std::str::from_utf8(body).map_err(|_| unclear("an answer is not UTF-8"))?;
+    quick_xml::de::from_str(text).map_err(|error| Error::BadGateway {
+        said: format!("an answer cannot be read: {error}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_value_has_too_many_parts_and_none_is_too_long() {
+        for len in [1, ONE_REQUEST, 5 << 40] {
+            assert!(len.div_ceil(part_len(len)) <= MOST_PARTS);
+            assert!(part_len(len) <= ONE_REQUEST);
+        }
+    }
+
+    #[test]
+    fn a_success_may_turn_out_to_be_none() {
+        let joined = b"<CompleteMultipartUploadResult><ETag>&quot;a-1&quot;</ETag></CompleteMultipartUploadResult>";
+        assert_eq!(written(joined).unwrap().etag, "\"a-1\"");
+        let failed = b"<?xml version=\"1.0\"?>\n  <Error><Code>InternalError</Code></Error>";
+        assert!(matches!(written(failed), Err(Error::OutcomeUnknown { .. })));
+    }
+}

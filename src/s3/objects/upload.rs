@@ -1,0 +1,259 @@
+//! A value on its way to the store.
+//!
+//! A short one is gathered in memory and sent at once. A longer one of known length goes on to the store as it comes, in one
+//! request or in parts. One whose length or condition is known only at its end is kept in a file until then. Dropped, an
+//! upload leaves what was there, and nothing else.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::Method;
+use hyper::header::HeaderName;
+
+use super::multipart::{LONGEST, Multipart, ONE_REQUEST};
+use super::nonce::nonce;
+use super::publish::{publish_parts, publish_spool, publish_whole};
+use super::put::{joined, put, refused};
+use super::sending::Sending;
+use super::spool::{PIECE, Spool};
+use crate::s3::contract::{Begin, Exact, Written};
+use crate::s3::shared::Shared;
+use crate::s3::transport::answer::Failure;
+use crate::s3::transport::call::{Call, NONCE};
+use crate::s3::transport::client::Client;
+use crate::s3::transport::tries::error;
+use crate::transfer::{Receiver, Reservation, SMALL, Share};
+use crate::value::{Digests, Error, Key, Wanted};
+
+/// A value being received. One that is dropped leaves what was there.
+pub struct RemoteUpload {
+    shared: Arc<Shared>,
+    client: Arc<Client>,
+    /// The write; without its condition, where that is not known yet.
+    call: Call,
+    destination: Destination,
+    /// What has been received and is neither written nor, on its way to the store, hashed.
+    received: Receiver,
+    digests: Digests,
+}
+
+/// Where the bytes of an upload go.
+#[derive(Debug)]
+enum Destination {
+    /// They stay in the buffer.
+    Memory,
+    /// To the store, in one request.
+    Whole(Box<Sending>),
+    /// To the store, in several.
+    Parts(Box<Multipart>),
+    /// Each full buffer goes to a file.
+    Spool(Spool),
+    /// They are gone: a value is published once.
+    Ended,
+}
+
+impl Destination {
+    /// How many bytes wait in a file.
+    fn spooled(&self) -> u64 {
+        match self {
+            Self::Spool(spool) => spool.len(),
+            _ => 0,
+        }
+    }
+
+    /// Whether what comes goes on to the store at once.
+    fn is_straight(&self) -> bool {
+        matches!(self, Self::Whole(_) | Self::Parts(_))
+    }
+}
+
+/// Whether a value of this length is sent to the store piece by piece.
+pub fn is_long(len: Option<u64>) -> bool {
+    len.is_none_or(|len| len > SMALL)
+}
+
+impl RemoteUpload {
+    /// Begins to receive a value for `key`.
+    pub async fn begin(
+        shared: &Arc<Shared>,
+        client: &Arc<Client>,
+        key: &Key<'_>,
+        begin: &Begin,
+    ) -> Result<Self, Error> {
+        let call = Call::object(Method::PUT, client.place(), key)?.keeping(&begin.kept)?;
+        let reservation = Reservation::new(&shared.quota, begin.uploader.clone());
+        let mut upload = Self {
+            shared: Arc::clone(shared),
+            client: Arc::clone(client),
+            call: call.with(HeaderName::from_static(NONCE), &nonce())?,
+            destination: Destination::Memory,
+            received: Receiver::new(Share::Own(reservation)),
+            digests: Digests {
+                sha256: begin.kept.sha256,
+                ..Digests::default()
+            },
+        };
+        if begin.len.is_some_and(|len| len > LONGEST) {
+            return Err(Error::TooLarge);
+        }
+        if let Some(condition) = &begin.condition {
+            shared.promises.check(condition)?;
+        }
+        match (begin.len, &begin.condition) {
+            (Some(len), Some(condition)) if len > SMALL => {
+                upload.destination = upload.straight(len, condition).await?;
+            }
+            (Some(len), _) => upload.received.reserve(len, 0)?,
+            (None, _) => {}
+        }
+        Ok(upload)
+    }
+
+    /// The way of `len` bytes that go on to the store as they come.
+    async fn straight(&self, len: u64, condition: &Exact) -> Result<Destination, Error> {
+        if len > ONE_REQUEST {
+            let parts = Multipart::begin(&self.client, &self.call, len).await?;
+            return Ok(Destination::Parts(Box::new(parts)));
+        }
+        let call = self.call.clone().under(condition)?;
+        let sending = Sending::begin(&self.client, &call, len, self.digests.sha256)?;
+        Ok(Destination::Whole(Box::new(sending)))
+    }
+
+    /// Has the digests that are `wanted` computed from the bytes to come.
+    pub fn hash(&mut self, wanted: Wanted) {
+        self.received.hash(wanted, self.shared.compute.clone());
+    }
+
+    /// Takes the next bytes of the value, waiting while the store is slower than the sender.
+    pub async fn push(&mut self, mut data: Bytes) -> Result<(), Error> {
+        let straight = match &mut self.destination {
+            Destination::Whole(sending) => Some(sending.push(data.clone()).await),
+            Destination::Parts(parts) => Some(parts.push(data.clone()).await),
+            _ => None,
+        };
+        match straight {
+            Some(pushed) => pushed.map_err(not_made)?,
+            None => self
+                .received
+                .reserve(self.destination.spooled(), data.len())?,
+        }
+        if self.destination.is_straight() && !self.received.is_hashing() {
+            return Ok(());
+        }
+        while !data.is_empty() {
+            // A run of its own would keep all that was received with it, of each of many uploads. Where nothing is known of the
+            // length, a short value does not take the room of a long one.
+            let most = match self.destination {
+                Destination::Memory => 0,
+                _ => PIECE,
+            };
+            if self.received.fill(&mut data, PIECE, Some(most)) {
+                self.flush().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the buffer hashed and, where it is all there is, starts to write it to a file.
+    async fn flush(&mut self) -> Result<(), Error> {
+        if let Destination::Memory = self.destination {
+            let spool = Spool::create(&self.shared.settings.spool, &self.shared.disk).await?;
+            self.destination = Destination::Spool(spool);
+        }
+        let (runs, len) = self.received.hand_on().await?;
+        match &mut self.destination {
+            Destination::Spool(spool) => spool.write(runs, len).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// The digests of the value that are `wanted`, once all of it has been pushed. Those of a value that has gone on to the
+    /// store are known only where [`RemoteUpload::hash`] was told of them.
+    pub async fn digests(&mut self, wanted: Wanted) -> Result<Digests, Error> {
+        let gone = match &mut self.destination {
+            _ if self.received.covers(wanted) => None,
+            Destination::Memory => None,
+            Destination::Spool(spool) => {
+                spool.written().await?;
+                Some((spool.file()?, spool.len()))
+            }
+            _ => return Err(Error::Incomplete),
+        };
+        let compute = &self.shared.compute;
+        self.digests = self.received.digests(wanted, compute, gone).await?;
+        Ok(self.digests)
+    }
+
+    /// Publishes what was received, if `condition` holds at that moment; it is that of [`Begin`], where that had one. After
+    /// [`Error::Precondition`] it may be called again, if [`Begin`] had none.
+    pub async fn publish(&mut self, condition: &Exact) -> Result<Written, Error> {
+        self.shared.promises.check(condition)?;
+        if let Destination::Spool(_) = self.destination
+            && self.received.len() > 0
+        {
+            self.flush().await?;
+        }
+        match &mut self.destination {
+            Destination::Memory => self.publish_memory(condition).await,
+            Destination::Spool(spool) => {
+                spool.written().await?;
+                publish_spool(
+                    &self.client,
+                    &self.call,
+                    spool,
+                    self.digests.sha256,
+                    condition,
+                )
+                .await
+            }
+            _ => self.publish_straight(condition).await,
+        }
+    }
+
+    async fn publish_straight(&mut self, condition: &Exact) -> Result<Written, Error> {
+        match std::mem::replace(&mut self.destination, Destination::Ended) {
+            Destination::Whole(sending) => {
+                publish_whole(&self.client, &self.call, *sending, condition).await
+            }
+            Destination::Parts(parts) => {
+                publish_parts(&self.client, &self.call, *parts, condition).await
+            }
+            _ => Err(Error::Incomplete),
+        }
+    }
+
+    async fn publish_memory(&mut self, condition: &Exact) -> Result<Written, Error> {
+        let sha256 = match self.digests.sha256 {
+            Some(digest) => digest,
+            None => self.sha256().await?,
+        };
+        let body = joined(self.received.share());
+        put(&self.client, &self.call, &body, &sha256, condition).await
+    }
+
+    async fn sha256(&mut self) -> Result<[u8; 32], Error> {
+        let wanted = Wanted {
+            sha256: true,
+            ..Wanted::default()
+        };
+        let digests = self.digests(wanted).await?;
+        digests.sha256.ok_or(Error::Incomplete)
+    }
+}
+
+impl std::fmt::Debug for RemoteUpload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RemoteUpload")
+            .field("destination", &self.destination)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the failure of a write is whose end was not sent: it was not made.
+fn not_made(failure: Failure) -> Error {
+    match failure {
+        Failure::Refused(refusal) => refused(refusal, &Exact::Any),
+        failure => error(failure),
+    }
+}

@@ -1,0 +1,186 @@
+//! Values that do not fit in one piece: sent as they come, kept until their end, joined from parts, or given up.
+
+use data_server_testing::s3::VersityGw;
+use hyper::Method;
+
+use super::*;
+use crate::s3::objects::multipart::Multipart;
+use crate::s3::transport::call::Call;
+use crate::value::Wanted;
+
+#[tokio::test]
+async fn a_long_value_is_sent_as_it_comes_or_kept_until_its_end() {
+    let Some(store) = VersityGw::shared() else {
+        return;
+    };
+    let s3 = engine(&store.bucket.beneath("long"));
+    let gateway = s3.gateway(0);
+    let value = value(3_500_000);
+    let wanted = Wanted::ALL;
+    let expected = {
+        use sha2::Digest as _;
+        <[u8; 32]>::from(sha2::Sha256::digest(&value))
+    };
+    let kept = Kept {
+        media_type: None,
+        fields: Some(b"content-encoding: gzip\n"[..].into()),
+        sha256: None,
+    };
+    for (name, len, condition, hashed) in [
+        ("straight", Some(3_500_000), Some(Exact::Create), false),
+        ("straight-hashed", Some(3_500_000), Some(Exact::Any), true),
+        ("spooled", None, Some(Exact::Create), false),
+        ("spooled-hashed", None, Some(Exact::Any), true),
+        ("kept", Some(3_500_000), None, true),
+    ] {
+        let key = Key::new(name).unwrap();
+        let begin = Begin {
+            len,
+            kept: kept.clone(),
+            condition: condition.clone(),
+            uploader: None,
+        };
+        let mut upload = gateway.upload(&key, begin).await.unwrap();
+        if hashed {
+            upload.hash(wanted);
+        }
+        for piece in value.chunks(70_001) {
+            upload.push(Bytes::copy_from_slice(piece)).await.unwrap();
+        }
+        if hashed || len.is_none() {
+            let digests = upload.digests(wanted).await.unwrap();
+            assert_eq!(digests.sha256, Some(expected), "{name}");
+            assert!(digests.sha512.is_some() && digests.md5.is_some());
+        }
+        assert_eq!(gateway.head(&key).await.unwrap(), None, "{name}");
+        if condition.is_none() {
+            let wrong = upload.publish(&Exact::Swap("\"x\"".to_owned())).await;
+            assert!(matches!(wrong, Err(Error::Precondition)), "{wrong:?}");
+        }
+        let condition = condition.unwrap_or(Exact::Create);
+        let written = upload.publish(&condition).await.unwrap();
+        let meta = gateway.head(&key).await.unwrap().unwrap();
+        assert_eq!((meta.len, meta.etag), (3_500_000, written.etag), "{name}");
+        assert_eq!(meta.fields, b"content-encoding: gzip\n", "{name}");
+        let found = read(gateway, &key, Read::default()).await.unwrap();
+        assert!(found == value, "{name}");
+    }
+    assert_eq!(s3.staged().bytes, 0);
+}
+
+#[tokio::test]
+async fn a_digest_is_proved_by_the_store_and_kept_or_computed() {
+    use sha2::Digest as _;
+    let Some(store) = VersityGw::shared() else {
+        return;
+    };
+    let s3 = engine(&store.bucket.beneath("digests"));
+    let gateway = s3.gateway(0);
+    let value = value(900_000);
+    let right = <[u8; 32]>::from(sha2::Sha256::digest(&value));
+    let sha512 = <[u8; 64]>::from(sha2::Sha512::digest(&value));
+    let key = Key::new("k").unwrap();
+    for (sha256, len) in [
+        (Some([7; 32]), Some(900_000)),
+        (None, Some(900_000)),
+        (Some(right), Some(900_000)),
+        (Some(right), None),
+    ] {
+        let begin = Begin {
+            len,
+            kept: Kept {
+                sha256,
+                ..Kept::default()
+            },
+            condition: Some(Exact::Any),
+            uploader: None,
+        };
+        let mut upload = gateway.upload(&key, begin).await.unwrap();
+        for piece in value.chunks(70_001) {
+            upload.push(Bytes::copy_from_slice(piece)).await.unwrap();
+        }
+        let written = upload.publish(&Exact::Any).await;
+        if sha256 == Some([7; 32]) {
+            assert!(written.is_err(), "{written:?}");
+            assert_eq!(gateway.head(&key).await.unwrap(), None);
+            continue;
+        }
+        let etag = written.unwrap().etag;
+        let meta = gateway.head(&key).await.unwrap().unwrap();
+        assert_eq!(meta.sha256, sha256);
+        let digest = gateway.digest(&key, &etag, false).await.unwrap();
+        assert_eq!(digest, Some(Digest::Sha256(right)));
+        let digest = gateway.digest(&key, &etag, true).await.unwrap();
+        assert_eq!(digest, Some(Digest::Sha512(sha512)));
+    }
+    assert_eq!(gateway.digest(&key, "\"x\"", true).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn an_upload_that_is_given_up_leaves_what_was_there() {
+    let Some(store) = VersityGw::shared() else {
+        return;
+    };
+    let s3 = engine(&store.bucket.beneath("cut"));
+    let gateway = s3.gateway(0);
+    let key = Key::new("k").unwrap();
+    let old = write(gateway, &key, b"old", Kept::default(), &Exact::Any);
+    let old = old.await.unwrap();
+    for len in [Some(1_000_000), None] {
+        for received in [0, 1, 500_000, 1_000_000] {
+            let begin = Begin {
+                len,
+                kept: Kept::default(),
+                condition: Some(Exact::Any),
+                uploader: None,
+            };
+            let mut upload = gateway.upload(&key, begin).await.unwrap();
+            for piece in value(received).chunks(70_001) {
+                upload.push(Bytes::copy_from_slice(piece)).await.unwrap();
+            }
+            drop(upload);
+            let meta = gateway.head(&key).await.unwrap().unwrap();
+            assert_eq!(meta.etag, old.etag);
+        }
+    }
+    assert_eq!(s3.staged().bytes, 0);
+}
+
+#[tokio::test]
+async fn parts_are_joined_under_a_condition_or_forgotten() {
+    const PART: u64 = 5 << 20;
+    let Some(store) = VersityGw::start(1) else {
+        return;
+    };
+    let s3 = engine(&store.bucket);
+    let gateway = s3.gateway(0);
+    let client = gateway.client;
+    let key = Key::new("k").unwrap();
+    let value = value(12_000_000);
+    let parts = async |condition: &Exact| -> Result<Written, Error> {
+        let kept = Kept {
+            media_type: Some("text/plain".into()),
+            fields: None,
+            sha256: None,
+        };
+        let call = Call::object(Method::PUT, client.place(), &key)?.keeping(&kept)?;
+        let len = value.len() as u64;
+        let mut parts = Multipart::with_parts_of(PART, client, &call, len).await?;
+        for piece in value.chunks(300_000) {
+            parts.push(Bytes::copy_from_slice(piece)).await.unwrap();
+        }
+        assert_eq!(store.bucket.multipart_uploads(), 1);
+        parts.finish(condition).await
+    };
+    let wrong = parts(&Exact::Swap("\"x\"".to_owned())).await;
+    assert!(matches!(wrong, Err(Error::Precondition)), "{wrong:?}");
+    until(async || store.bucket.multipart_uploads() == 0).await;
+    let written = parts(&Exact::Create).await.unwrap();
+    let meta = gateway.head(&key).await.unwrap().unwrap();
+    assert_eq!(meta.etag, written.etag);
+    assert_eq!(meta.media_type.as_deref(), Some("text/plain"));
+    assert!(read(gateway, &key, Read::default()).await.unwrap() == value);
+    let again = parts(&Exact::Create).await;
+    assert!(matches!(again, Err(Error::Precondition)), "{again:?}");
+    until(async || store.bucket.multipart_uploads() == 0).await;
+}

@@ -1,0 +1,189 @@
+//! A request to the store, before it has an endpoint and a signature: what it does, to which object.
+
+use std::ops::Range;
+
+use hyper::Method;
+use hyper::header::{
+    CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH, RANGE,
+};
+
+use super::escape;
+use crate::metrics::StoreOperation;
+use crate::s3::contract::{Exact, Kept};
+use crate::s3::settings::Place;
+use crate::value::{Error, Key};
+
+/// The longest name of an object, in bytes: what S3 allows.
+const MAX_NAME: usize = 1024;
+
+/// The media type that says there is none: what S3 itself gives an object without one.
+pub const NO_MEDIA_TYPE: &str = "binary/octet-stream";
+
+/// The field that tells one write from every other.
+pub const NONCE: &str = "x-amz-meta-data-server-write";
+
+/// A request to the store.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub method: Method,
+    /// The encoded name of the object; that of the bucket is empty.
+    pub object: String,
+    pub query: String,
+    pub headers: HeaderMap,
+}
+
+impl Call {
+    /// About the object of `key`.
+    pub fn object(method: Method, place: &Place, key: &Key<'_>) -> Result<Self, Error> {
+        Ok(Self::named(method, object_name(place, key)?))
+    }
+
+    /// About the object with this encoded name.
+    pub fn named(method: Method, object: String) -> Self {
+        Self {
+            method,
+            object,
+            query: String::new(),
+            headers: HeaderMap::new(),
+        }
+    }
+
+    /// About the bucket.
+    pub fn bucket(method: Method) -> Self {
+        Self::named(method, String::new())
+    }
+
+    /// What it does, as it is counted.
+    pub fn operation(&self) -> StoreOperation {
+        match (&self.method, &*self.object, &*self.query) {
+            (&Method::GET, "", _) => StoreOperation::List,
+            (&Method::HEAD, "", _) => StoreOperation::Probe,
+            (&Method::GET, ..) => StoreOperation::Get,
+            (&Method::HEAD, ..) => StoreOperation::Head,
+            (&Method::PUT, _, "") => StoreOperation::Put,
+            (&Method::DELETE, _, "") => StoreOperation::Delete,
+            _ => StoreOperation::Multipart,
+        }
+    }
+
+    /// Whether it is about an upload in parts.
+    pub fn is_part(&self) -> bool {
+        !self.query.is_empty()
+    }
+
+    /// With these parameters.
+    pub fn with_query(mut self, parameters: &[(&str, &str)]) -> Self {
+        self.query = escape::query(parameters);
+        self
+    }
+
+    /// The same for these bytes of the object alone.
+    pub fn ranged(&self, range: &Range<u64>) -> Result<Self, Error> {
+        let last = range.end.saturating_sub(1);
+        let range = format!("bytes={}-{last}", range.start);
+        self.clone().with(RANGE, &range)
+    }
+
+    /// With the field `name`.
+    pub fn with(mut self, name: HeaderName, value: &str) -> Result<Self, Error> {
+        self.headers.insert(name, header_value(value)?);
+        Ok(self)
+    }
+
+    /// With the field `name`, whose value is known to be one.
+    pub fn with_static(mut self, name: &'static str, value: &'static str) -> Self {
+        let name = HeaderName::from_static(name);
+        self.headers.insert(name, HeaderValue::from_static(value));
+        self
+    }
+
+    /// To be done only under `condition`.
+    pub fn under(self, condition: &Exact) -> Result<Self, Error> {
+        match condition {
+            Exact::Any => Ok(self),
+            Exact::Create => self.with(IF_NONE_MATCH, "*"),
+            Exact::Swap(etag) => self.with(IF_MATCH, etag),
+        }
+    }
+
+    /// With what is `kept` with a value.
+    pub fn keeping(mut self, kept: &Kept) -> Result<Self, Error> {
+        let media_type = kept.media_type.as_deref().unwrap_or(NO_MEDIA_TYPE);
+        self.headers.insert(CONTENT_TYPE, header_value(media_type)?);
+        let text = kept.fields.as_deref().unwrap_or_default();
+        for line in text.split(|&b| b == b'\n') {
+            let Some(colon) = line.iter().position(|&b| b == b':') else {
+                continue;
+            };
+            let name = HeaderName::from_bytes(&line[..colon]).map_err(|_| not_a_field())?;
+            let value = line[colon + 1..].trim_ascii();
+            let value = HeaderValue::from_bytes(value).map_err(|_| not_a_field())?;
+            self.headers.insert(name, value);
+        }
+        Ok(self)
+    }
+}
+
+/// The encoded name of the object of `key`.
+pub fn object_name(place: &Place, key: &Key<'_>) -> Result<String, Error> {
+    let key = key.as_str();
+    if place.prefix.len() + key.len() > MAX_NAME {
+        return Err(Error::BadKey("it is too long for the store"));
+    }
+    // A list is XML 1.0, which has no way to say these characters.
+    let cannot_be_listed = |c: char| c < ' ' || matches!(c, '\u{7f}' | '\u{fffe}' | '\u{ffff}');
+    if key.contains(cannot_be_listed) {
+        return Err(Error::BadKey(
+            "a key in this store holds no control characters, no U+FFFE and no U+FFFF",
+        ));
+    }
+    Ok(escape::path(&format!("{}{key}", place.prefix)))
+}
+
+fn header_value(text: &str) -> Result<HeaderValue, Error> {
+    HeaderValue::from_bytes(text.as_bytes()).map_err(|_| not_a_field())
+}
+
+fn not_a_field() -> Error {
+    Error::BadGateway {
+        said: "what is to be sent cannot stand in a field".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(key: &str) -> Result<String, Error> {
+        let place = Place {
+            bucket: "b".to_owned(),
+            prefix: "p/".to_owned(),
+        };
+        object_name(&place, &Key::new(key).unwrap())
+    }
+
+    #[test]
+    fn a_key_is_the_name_of_its_object() {
+        assert_eq!(name("a b/ü?").unwrap(), "p/a%20b/%C3%BC%3F");
+        for bad in ["a\n", "\u{7f}", "a\u{fffe}", "\u{ffff}b", "\u{1}"] {
+            assert!(matches!(name(bad), Err(Error::BadKey(_))), "{bad:?}");
+        }
+        let longest = "a/".repeat(510) + "ab";
+        assert!(name(&longest).is_ok());
+        let over = format!("{longest}c");
+        assert!(matches!(name(&over), Err(Error::BadKey(_))));
+    }
+
+    #[test]
+    fn what_is_kept_goes_into_the_fields() {
+        let kept = Kept {
+            media_type: None,
+            fields: Some(b"cache-control: no-store\ncontent-language: de\n"[..].into()),
+            sha256: None,
+        };
+        let call = Call::bucket(Method::PUT).keeping(&kept).unwrap();
+        assert_eq!(call.headers["content-type"], NO_MEDIA_TYPE);
+        assert_eq!(call.headers["cache-control"], "no-store");
+        assert_eq!(call.headers["content-language"], "de");
+    }
+}

@@ -1,0 +1,252 @@
+//! The signature of a request: AWS Signature Version 4, in the `Authorization` field or, of a link, in the query.
+//!
+//! Pure but for the key of the day, which is derived once and kept. It does not hash bodies: the caller names the payload.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use data_encoding::HEXLOWER;
+use hmac::{Hmac, KeyInit, Mac};
+use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue};
+use sha2::{Digest, Sha256};
+
+use super::escape;
+use super::secrets::Secrets;
+use crate::value::Error;
+
+/// The payload of a request without a body: SHA-256 of nothing.
+pub const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+
+/// Signs requests for one region.
+#[derive(Debug)]
+pub struct Signer {
+    region: String,
+    /// The key that was derived last.
+    key: Mutex<Option<DayKey>>,
+}
+
+/// The key of a day, for one set of secrets.
+struct DayKey {
+    secrets: Arc<Secrets>,
+    day: String,
+    key: [u8; 32],
+}
+
+impl std::fmt::Debug for DayKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DayKey")
+    }
+}
+
+/// A request, as its signature sees it.
+pub struct Signed<'a> {
+    pub method: &'a str,
+    /// The path of its URI, as it is sent.
+    pub path: &'a str,
+    /// Its query, in the order of the names.
+    pub query: &'a str,
+    /// What its body is: a SHA-256 in hexadecimal digits, or a name.
+    pub payload: &'a str,
+}
+
+/// What a link is for.
+pub struct Link<'a> {
+    pub method: &'a str,
+    /// The host as the client names it, with the port where that is not the scheme's own.
+    pub host: &'a str,
+    /// The path of its URI, as it is sent.
+    pub path: &'a str,
+    /// For how long it works.
+    pub valid: Duration,
+}
+
+impl Signer {
+    /// For this region.
+    pub fn new(region: String) -> Self {
+        Self {
+            region,
+            key: Mutex::new(None),
+        }
+    }
+
+    /// Adds to `headers`, which have `Host`, what makes them those of a signed request.
+    pub fn sign(
+        &self,
+        request: &Signed<'_>,
+        headers: &mut HeaderMap,
+        secrets: &Arc<Secrets>,
+        now: SystemTime,
+    ) -> Result<(), Error> {
+        let time = basic_format(now);
+        headers.insert("x-amz-date", value(&time)?);
+        headers.insert("x-amz-content-sha256", value(request.payload)?);
+        if let Some(token) = &secrets.token {
+            headers.insert("x-amz-security-token", secret_value(token)?);
+        }
+        let (names, canonical) = canonical(request, headers);
+        let scope = self.scope(&time[..8]);
+        let signature = self.signature(&canonical, &time, secrets);
+        let id = &secrets.id;
+        let authorization = format!(
+            "{ALGORITHM} Credential={id}/{scope},SignedHeaders={names},Signature={signature}"
+        );
+        headers.insert(AUTHORIZATION, secret_value(&authorization)?);
+        Ok(())
+    }
+
+    /// The query of the URI of `link`, by which its holder may make that one request. It binds the method, the host, the path and the
+    /// time. It does not bind the version of the object: that takes a signed `If-Match`, which a client that follows a redirect does
+    /// not send.
+    pub fn presign(
+        &self,
+        link: &Link<'_>,
+        secrets: &Arc<Secrets>,
+        now: SystemTime,
+    ) -> Result<String, Error> {
+        let time = basic_format(now);
+        let credential = format!("{}/{}", secrets.id, self.scope(&time[..8]));
+        let seconds = link.valid.as_secs().to_string();
+        let mut parameters = vec![
+            ("X-Amz-Algorithm", ALGORITHM),
+            ("X-Amz-Credential", &credential),
+            ("X-Amz-Date", &time),
+            ("X-Amz-Expires", &seconds),
+            ("X-Amz-SignedHeaders", HOST.as_str()),
+        ];
+        if let Some(token) = &secrets.token {
+            parameters.push(("X-Amz-Security-Token", token));
+        }
+        let query = escape::query(&parameters);
+        let request = Signed {
+            method: link.method,
+            path: link.path,
+            query: &query,
+            payload: "UNSIGNED-PAYLOAD",
+        };
+        let headers = HeaderMap::from_iter([(HOST, value(link.host)?)]);
+        let (_, canonical) = canonical(&request, &headers);
+        let signature = self.signature(&canonical, &time, secrets);
+        Ok(format!("{query}&X-Amz-Signature={signature}"))
+    }
+
+    /// The signature of a canonical request.
+    fn signature(&self, canonical: &[u8], time: &str, secrets: &Arc<Secrets>) -> String {
+        let day = &time[..8];
+        let scope = self.scope(day);
+        let digest = hex(&Sha256::digest(canonical));
+        let text = format!("{ALGORITHM}\n{time}\n{scope}\n{digest}");
+        hex(&hmac(&self.key(secrets, day), text.as_bytes()))
+    }
+
+    /// The day, the region and the service that a signature is made for.
+    fn scope(&self, day: &str) -> String {
+        format!("{day}/{}/s3/aws4_request", self.region)
+    }
+
+    fn key(&self, secrets: &Arc<Secrets>, day: &str) -> [u8; 32] {
+        let mut last = self.key.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = &*last
+            && Arc::ptr_eq(&last.secrets, secrets)
+            && last.day == day
+        {
+            return last.key;
+        }
+        let first = format!("AWS4{}", secrets.secret);
+        let steps = [day, &self.region, "s3", "aws4_request"];
+        let mut key = hmac(first.as_bytes(), steps[0].as_bytes());
+        for step in &steps[1..] {
+            key = hmac(&key, step.as_bytes());
+        }
+        *last = Some(DayKey {
+            secrets: Arc::clone(secrets),
+            day: day.to_owned(),
+            key,
+        });
+        key
+    }
+}
+
+/// The names of the signed fields, and the canonical request.
+fn canonical(request: &Signed<'_>, headers: &HeaderMap) -> (String, Vec<u8>) {
+    let mut fields: Vec<_> = headers
+        .iter()
+        .filter(|(name, _)| is_signed(name))
+        .map(|(name, value)| (name.as_str(), value.as_bytes()))
+        .collect();
+    fields.sort_unstable();
+    let names: Vec<_> = fields.iter().map(|(name, _)| *name).collect();
+    let names = names.join(";");
+    let mut text = Vec::with_capacity(512);
+    for part in [request.method, request.path, request.query] {
+        text.extend_from_slice(part.as_bytes());
+        text.push(b'\n');
+    }
+    for (name, value) in fields {
+        text.extend_from_slice(name.as_bytes());
+        text.push(b':');
+        push_trimmed(&mut text, value);
+        text.push(b'\n');
+    }
+    for part in ["\n", &names, "\n", request.payload] {
+        text.extend_from_slice(part.as_bytes());
+    }
+    (names, text)
+}
+
+/// Whether a field is signed: what decides what the request does. What is only kept with a value is left out, as stores
+/// differ in how they fold its spaces.
+fn is_signed(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    name.starts_with("x-amz-")
+        || matches!(
+            name,
+            "host" | "date" | "range" | "content-type" | "if-match" | "if-none-match"
+        )
+}
+
+/// Adds `value` without the spaces around it, and with one for each run of them.
+fn push_trimmed(text: &mut Vec<u8>, value: &[u8]) {
+    let words = value.split(|&b| b == b' ').filter(|word| !word.is_empty());
+    for (at, word) in words.enumerate() {
+        if at > 0 {
+            text.push(b' ');
+        }
+        text.extend_from_slice(word);
+    }
+}
+
+fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {
+    // A key of any length is one; the empty one only satisfies the type.
+    let mac = Hmac::<Sha256>::new_from_slice(key).or_else(|_| Hmac::new_from_slice(&[]));
+    mac.map_or([0; 32], |mac| {
+        mac.chain_update(text).finalize().into_bytes().into()
+    })
+}
+
+/// `bytes` in hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    HEXLOWER.encode(bytes)
+}
+
+/// `now` as `20130524T000000Z`.
+fn basic_format(now: SystemTime) -> String {
+    let text = humantime::format_rfc3339_seconds(now).to_string();
+    text.replace(['-', ':'], "")
+}
+
+fn value(text: &str) -> Result<HeaderValue, Error> {
+    HeaderValue::from_str(text).map_err(|_| Error::Refused {
+        said: "the credentials or the region cannot stand in a field".to_owned(),
+    })
+}
+
+fn secret_value(text: &str) -> Result<HeaderValue, Error> {
+    let mut value = value(text)?;
+    value.set_sensitive(true);
+    Ok(value)
+}

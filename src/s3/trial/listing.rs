@@ -1,0 +1,128 @@
+//! Lists: the names as they are, in the order of their bytes, and from any name on.
+
+use std::sync::Arc;
+
+use super::depth::Depth;
+use super::report::{Report, Verdict, What};
+use super::trial::Trial;
+use crate::s3::objects::list::AT_ONCE;
+use crate::value::Error;
+
+/// Names that have another order as words, as numbers, by folder or in UTF-16, or that an encoding spoils.
+const NAMES: [&str; 11] = [
+    "10",
+    "9",
+    "Z",
+    "a",
+    "a%41",
+    "a+b",
+    "b-c",
+    "b/c",
+    "b0",
+    "\u{ff5e}",
+    "\u{1f600}",
+];
+
+/// Where lists begin: at names that are there, between them, and past a folder, as the server itself asks.
+const AFTER: [&str; 7] = ["!", "a", "b", "b/", "b/\u{10ffff}", "c", "\u{10000}"];
+
+/// What the names begin with, apart from all other objects of the check.
+const PREFIX: &str = "list-";
+
+pub async fn check(trial: &Arc<Trial>, depth: Depth, report: &mut Report) -> Result<(), Error> {
+    let numbers = (0..depth.listed).map(|number| format!("n{number}"));
+    let mut names: Vec<String> = NAMES
+        .map(str::to_owned)
+        .into_iter()
+        .chain(numbers)
+        .collect();
+    let object = |name: &String| trial.named(&format!("{PREFIX}{name}"));
+    let objects: Vec<String> = names.iter().map(object).collect();
+    trial.place_all(&objects).await?;
+    names.sort_unstable();
+    report.add(What::ListOrder, order(trial, &names).await?);
+    report.add(What::ListAfter, after(trial, &names).await?);
+    Ok(())
+}
+
+/// Lists all names, by as long pages as there are and by shorter ones.
+async fn order(trial: &Trial, names: &[String]) -> Result<Verdict, Error> {
+    for most in [AT_ONCE, names.len() / 3 + 1] {
+        let found = all(trial, most, names.len()).await?;
+        if let Some(fault) = differ(&found, names) {
+            return Ok(Verdict::Fails(format!("a list has {fault}")));
+        }
+    }
+    Ok(Verdict::Holds(
+        u32::try_from(names.len()).unwrap_or(u32::MAX),
+    ))
+}
+
+/// The list, page by page, as far as it is of use.
+async fn all(trial: &Trial, most: usize, enough: usize) -> Result<Vec<String>, Error> {
+    let (mut found, mut token) = (Vec::new(), None);
+    loop {
+        let page = trial.list(PREFIX, "", most, token.as_deref()).await?;
+        found.extend(page.names);
+        if page.next.is_none() || page.next == token || found.len() > enough {
+            return Ok(found);
+        }
+        token = page.next;
+    }
+}
+
+async fn after(trial: &Trial, names: &[String]) -> Result<Verdict, Error> {
+    for after in AFTER {
+        let rest = &names[names.partition_point(|name| name.as_str() <= after)..];
+        let rest = &rest[..rest.len().min(3)];
+        let mut found = trial.list(PREFIX, after, 3, None).await?.names;
+        found.truncate(3);
+        if let Some(fault) = differ(&found, rest) {
+            return Ok(Verdict::Fails(format!(
+                "a list after {after:?} has {fault}"
+            )));
+        }
+    }
+    Ok(Verdict::Holds(
+        u32::try_from(AFTER.len()).unwrap_or(u32::MAX),
+    ))
+}
+
+/// Where a list is not what it should be.
+fn differ(found: &[String], expected: &[String]) -> Option<String> {
+    let same = found.iter().zip(expected).take_while(|(a, b)| a == b);
+    let at = same.count();
+    let said = |name: Option<&String>| match name {
+        Some(name) => format!("{name:?}"),
+        None => "no more".to_owned(),
+    };
+    let (found, expected) = (found.get(at), expected.get(at));
+    (found != expected).then(|| {
+        let (found, expected) = (said(found), said(expected));
+        format!("{found} where {expected} is next by its bytes")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_difference_is_told() {
+        let names = |names: &[&str]| {
+            names
+                .iter()
+                .map(|&name| name.to_owned())
+                .collect::<Vec<_>>()
+        };
+        let right = names(&["Z", "a"]);
+        assert_eq!(differ(&right, &right), None);
+        for (found, fault) in [
+            (&["a", "Z"][..], "\"a\" where \"Z\" is next by its bytes"),
+            (&["Z"], "no more where \"a\" is next by its bytes"),
+            (&["Z", "a", "b"], "\"b\" where no more is next by its bytes"),
+        ] {
+            assert_eq!(differ(&names(found), &right).as_deref(), Some(fault));
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Before the first request: whether the bucket can be used, and what its store may be trusted with.
+
+use std::sync::Arc;
+
+use super::super::trial;
+use super::depth::Depth;
+use super::{Report, What, depth};
+use crate::s3::settings::{Conditions, Settings};
+use crate::s3::shared::Promises;
+use crate::s3::transport::client::Client;
+use crate::s3::transport::tries::explained;
+
+/// Why an S3 store cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// It cannot be reached, or refuses what is asked: the reason.
+    #[error("cannot use the store: {0}")]
+    Unusable(String),
+    /// It does not do what a value store has to: which.
+    #[error(
+        "the store cannot be trusted with conditional writes: {0}; --s3-conditions off serves it without them"
+    )]
+    Faithless(String),
+}
+
+/// Finds out what the store may be trusted with. One that is only read is not tried: that takes writes. Blocks.
+pub fn promises(
+    client: Client,
+    settings: &Settings,
+    read_only: bool,
+) -> Result<Promises, OpenError> {
+    let with_conditions = settings.conditions == Conditions::Require;
+    let short = Depth {
+        conditions: with_conditions,
+        ..depth::at_start()
+    };
+    let Some(report) = try_out(vec![client], (!read_only).then_some(short))? else {
+        return Ok(Promises::default());
+    };
+    if report.fault(&What::NEEDED).is_some() {
+        return Err(OpenError::Unusable(report.faults()));
+    }
+    if let Some(fault) = report.fault(&What::FOR_PUT) {
+        return Err(OpenError::Faithless(fault.to_owned()));
+    }
+    if let Some(fault) = report.fault(&[What::WrongChecksum]) {
+        tracing::warn!("the store does not check what it receives: {fault}");
+    }
+    let promises = Promises {
+        conditional_put: with_conditions,
+        conditional_delete: with_conditions && report.fault(&What::FOR_DELETE).is_none(),
+    };
+    tracing::info!(
+        conditional_put = promises.conditional_put,
+        conditional_delete = promises.conditional_delete,
+        "the store was tested"
+    );
+    Ok(promises)
+}
+
+/// Tries at length what the store does, through each of its endpoints. Blocks.
+pub fn test(each: Vec<Client>) -> Result<Report, OpenError> {
+    try_out(each, Some(depth::at_length())).map(Option::unwrap_or_default)
+}
+
+/// Whether the bucket can be used at all through the first of `clients` and, where a depth is given, what its store does. A
+/// thread that has a runtime may not wait for another: this has one of its own, with which their connections end.
+fn try_out(clients: Vec<Client>, depth: Option<Depth>) -> Result<Option<Report>, OpenError> {
+    let try_out = || -> Result<Option<Report>, OpenError> {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build();
+        let runtime = runtime.map_err(|e| OpenError::Unusable(e.to_string()))?;
+        let tried = runtime.block_on(async {
+            clients[0].probe().await?;
+            let clients: Vec<_> = clients.into_iter().map(Arc::new).collect();
+            match depth {
+                Some(depth) => trial::check(&clients, depth).await.map(Some),
+                None => Ok(None),
+            }
+        });
+        tried.map_err(|error| OpenError::Unusable(explained(&error)))
+    };
+    let tried = std::thread::scope(|scope| scope.spawn(try_out).join());
+    tried.unwrap_or_else(|_| Err(OpenError::Unusable("a panic".to_owned())))
+}

@@ -1,0 +1,289 @@
+//! Requests of the check: each is made once, and every outcome is told from every other.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use hyper::Method;
+use hyper::header::{CONTENT_ENCODING, ETAG, HeaderName};
+use sha2::{Digest, Sha256};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::s3::contract::Exact;
+use crate::s3::objects::list::{ask, parse};
+use crate::s3::objects::nonce;
+use crate::s3::transport::answer::Failure;
+use crate::s3::transport::call::Call;
+use crate::s3::transport::client::{Client, Found};
+use crate::s3::transport::head::{text, unclear};
+use crate::s3::transport::send_body::SendBody;
+use crate::s3::transport::sign::{NOTHING, hex};
+use crate::s3::transport::tries::Tries;
+use crate::s3::transport::{escape, tries};
+use crate::value::{Error, Page, Prefixes};
+
+/// What the names of the objects of every check begin with, below the prefix of the place. No key begins so.
+const OBJECTS: &str = ".data-server-check-";
+
+/// What a trailer is announced by.
+const TRAILER: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
+
+/// The longest object of the check that is read.
+const MOST: usize = 1 << 20;
+
+/// How many objects are written or removed at once.
+const AT_ONCE: usize = 16;
+
+/// The store, tried below a name of its own, through one of its endpoints or all in turn.
+#[derive(Debug)]
+pub struct Trial {
+    client: Arc<Client>,
+    /// What the names of all objects begin with, below the prefix of the place.
+    own: String,
+    /// The encoded names of all objects, of all endpoints.
+    objects: Arc<Mutex<Vec<String>>>,
+}
+
+/// A page of a list.
+#[derive(Debug)]
+pub struct Listed {
+    /// What follows the prefix that was asked for, in the order of the store.
+    pub names: Vec<String>,
+    /// What asks for the next page.
+    pub next: Option<String>,
+}
+
+/// What came of a change.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was made; with the new entity tag, if it was a write.
+    Done(Option<String>),
+    /// The store says that its condition does not hold.
+    NotHeld,
+    /// The store refuses it: what it says.
+    Refused(String),
+    /// The store asks to come again, or nothing is known.
+    Unclear,
+}
+
+impl Trial {
+    /// The same trial through each of `clients`.
+    pub fn through(clients: &[Arc<Client>]) -> Vec<Arc<Self>> {
+        let own = format!("{OBJECTS}{}-", nonce::nonce());
+        let objects = Arc::default();
+        let trial = |client: &Arc<Client>| Self {
+            client: Arc::clone(client),
+            own: own.clone(),
+            objects: Arc::clone(&objects),
+        };
+        clients.iter().map(|one| Arc::new(trial(one))).collect()
+    }
+
+    /// The endpoint that it goes through.
+    pub fn origin(&self) -> String {
+        self.client.origin()
+    }
+
+    /// An object that is not there.
+    pub fn object(&self) -> String {
+        let number = self.objects().len();
+        self.named(&number.to_string())
+    }
+
+    /// The object of this name.
+    pub fn named(&self, name: &str) -> String {
+        let name = escape::path(&format!("{}{}{name}", self.client.place().prefix, self.own));
+        self.objects().push(name.clone());
+        name
+    }
+
+    fn objects(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Removes what is left of all objects, also of those that were written through other endpoints.
+    pub async fn clear(self: &Arc<Self>) {
+        let objects = std::mem::take(&mut *self.objects());
+        let remove = |trial: Arc<Self>, object: String| async move {
+            trial.delete(&object, &Exact::Any).await;
+            Ok(())
+        };
+        let _ = self.each(&objects, remove).await;
+    }
+
+    /// Writes these objects.
+    pub async fn place_all(self: &Arc<Self>, objects: &[String]) -> Result<(), Error> {
+        let place = |trial: Arc<Self>, object: String| async move {
+            trial.place(&object, "listed").await.map(drop)
+        };
+        self.each(objects, place).await
+    }
+
+    /// Does the same to each of these objects, to some at once.
+    async fn each<F>(
+        self: &Arc<Self>,
+        objects: &[String],
+        act: impl Fn(Arc<Self>, String) -> F,
+    ) -> Result<(), Error>
+    where
+        F: Future<Output = Result<(), Error>> + Send + 'static,
+    {
+        for some in objects.chunks(AT_ONCE) {
+            let acts = some.iter().map(|one| act(Arc::clone(self), one.clone()));
+            let acts: JoinSet<_> = acts.collect();
+            acts.join_all()
+                .await
+                .into_iter()
+                .collect::<Result<(), _>>()?;
+        }
+        Ok(())
+    }
+
+    /// At most so many names from `prefix` on that follow `after`, or those of the page that `token` asks for.
+    pub async fn list(
+        &self,
+        prefix: &str,
+        after: &str,
+        most: usize,
+        token: Option<&str>,
+    ) -> Result<Listed, Error> {
+        let prefix = format!("{}{prefix}", self.own);
+        let page = Page {
+            after: match after {
+                "" => String::new(),
+                after => format!("{prefix}{after}"),
+            },
+            // One more is asked for, to tell whether there are more.
+            limit: most - 1,
+            by_folder: false,
+            prefix,
+            within: Prefixes::all(),
+        };
+        let mut found = parse(&ask(&self.client, &page, 0, token).await?)?;
+        let next = found.next();
+        let encoding = found.encoding_type.as_deref();
+        let below = format!("{}{}", self.client.place().prefix, page.prefix);
+        let names = found.contents.iter().filter_map(|object| {
+            let name = escape::listed(&object.key, encoding)?;
+            Some(name.strip_prefix(&below)?.to_owned())
+        });
+        Ok(Listed {
+            names: names.collect(),
+            next,
+        })
+    }
+
+    /// Writes an object without a condition, as often as that takes; its entity tag.
+    pub async fn place(&self, object: &str, value: impl Into<Bytes>) -> Result<String, Error> {
+        let value = value.into();
+        let call = Call::named(Method::PUT, object.to_owned());
+        let until = Instant::now() + self.client.timeout();
+        let mut tries = Tries::until(until, self.client.counters());
+        loop {
+            let body = SendBody::Whole(value.clone());
+            let payload = hex(&Sha256::digest(&value));
+            match self.client.ask(&call, body, &payload, until).await {
+                Ok(answer) => {
+                    let etag = text(&answer.headers, &ETAG).map(str::to_owned);
+                    return etag.ok_or_else(|| unclear("a write has no entity tag"));
+                }
+                Err(failure) => tries.again_after(failure).await?,
+            }
+        }
+    }
+
+    /// Writes an object, if the condition holds.
+    pub async fn put(&self, object: &str, value: &str, condition: &Exact) -> Outcome {
+        let value = Bytes::copy_from_slice(value.as_bytes());
+        let payload = hex(&Sha256::digest(&value));
+        self.change(
+            Method::PUT,
+            object,
+            condition,
+            SendBody::Whole(value),
+            &payload,
+        )
+        .await
+    }
+
+    /// Removes an object, if the condition holds.
+    pub async fn delete(&self, object: &str, condition: &Exact) -> Outcome {
+        self.change(Method::DELETE, object, condition, SendBody::Empty, NOTHING)
+            .await
+    }
+
+    async fn change(
+        &self,
+        method: Method,
+        object: &str,
+        condition: &Exact,
+        body: SendBody,
+        payload: &str,
+    ) -> Outcome {
+        match Call::named(method, object.to_owned()).under(condition) {
+            Ok(call) => self.send(&call, body, payload).await,
+            Err(error) => Outcome::Refused(error.to_string()),
+        }
+    }
+
+    /// Writes an object in pieces, with a trailer; `framed` is the body with it, `len` the length of what it frames.
+    pub async fn put_framed(&self, object: &str, framed: SendBody, len: usize) -> Outcome {
+        let call = Call::named(Method::PUT, object.to_owned())
+            .with_static("x-amz-trailer", "x-amz-checksum-crc64nvme")
+            .with_static(CONTENT_ENCODING.as_str(), "aws-chunked");
+        let name = HeaderName::from_static("x-amz-decoded-content-length");
+        match call.with(name, &len.to_string()) {
+            Ok(call) => self.send(&call, framed, TRAILER).await,
+            Err(error) => Outcome::Refused(error.to_string()),
+        }
+    }
+
+    /// Again only where it was surely not made: an endpoint is away, or the store is busy.
+    async fn send(&self, call: &Call, body: SendBody, payload: &str) -> Outcome {
+        let until = Instant::now() + self.client.timeout();
+        let mut tries = Tries::until(until, self.client.counters());
+        loop {
+            let failure = match self.client.ask(call, body.clone(), payload, until).await {
+                Ok(answer) => {
+                    return Outcome::Done(text(&answer.headers, &ETAG).map(str::to_owned));
+                }
+                Err(Failure::Refused(refusal)) if refusal.is_changed() || refusal.is_missing() => {
+                    return Outcome::NotHeld;
+                }
+                Err(Failure::Refused(refusal)) => return Outcome::Refused(refusal.said()),
+                Err(failure) => failure,
+            };
+            if tries.again_after_nothing(failure).await.is_err() {
+                return Outcome::Unclear;
+            }
+        }
+    }
+
+    /// The object as it is; `None` where there is none.
+    pub async fn read(&self, object: &str) -> Result<Option<Bytes>, Error> {
+        match self
+            .client
+            .read(&Call::named(Method::GET, object.to_owned()))
+            .await?
+        {
+            Found::Answer(answer) => {
+                let whole = tokio::time::timeout(self.client.timeout(), answer.whole(MOST)).await;
+                let whole = whole.map_err(|_| tries::error(Failure::Late))?;
+                whole.map(Some).map_err(|said| Error::BadGateway { said })
+            }
+            Found::Missing => Ok(None),
+            Found::Changed => Err(unclear("a condition failed that was not set")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::RESERVED;
+
+    #[test]
+    fn no_key_is_an_object_of_a_check() {
+        assert!(OBJECTS.starts_with(RESERVED));
+    }
+}

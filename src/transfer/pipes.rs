@@ -1,0 +1,237 @@
+//! Pipes through which bytes go inside the kernel, without a copy in between: from a socket to a file, or to another socket.
+//!
+//! A pipe belongs to one thread at a time: the reactor that fills it, then the disk thread that empties it into a file. (The kernel
+//! locks a pipe while a file is written from it, so sharing one would make a reactor wait for the disk.) Their number is
+//! bounded, and with it the memory of the kernel that they can hold.
+
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use rustix::io::Errno;
+use rustix::pipe::{
+    PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice,
+};
+
+use super::body_source::BodySource;
+use super::write_buffer::write_at;
+use crate::value::Error;
+
+/// Pipes at once; each takes two descriptors.
+const MOST: usize = 64;
+
+/// What a pipe is asked to hold: what the kernel grants without privileges.
+const CAPACITY: usize = 1 << 20;
+
+/// A pipe that holds less brings no gain.
+const LEAST: usize = 256 << 10;
+
+/// How full a reactor fills a pipe before a disk thread takes over.
+const WORTH_WRITING: usize = 64 << 10;
+
+/// What a disk thread moves at a time: little enough to be in the processor's cache still when it is copied.
+const STEP: u64 = 128 << 10;
+
+/// What is copied at a time where a file takes nothing from a pipe.
+const COPIED: usize = 128 << 10;
+
+/// The count of all pipes of a store.
+#[derive(Debug, Default)]
+pub struct Pipes(AtomicUsize);
+
+/// A pipe, and how many bytes are in it.
+#[derive(Debug)]
+pub struct Pipe {
+    into: OwnedFd,
+    out: OwnedFd,
+    holds: usize,
+    _place: Place,
+}
+
+/// Bytes in a pipe, all that it holds. They are taken out before more are put in.
+#[derive(Debug)]
+pub struct Piped {
+    pipe: Arc<Pipe>,
+    /// How many are left.
+    pub len: usize,
+}
+
+/// The permit to have a pipe, counted while it is held.
+#[derive(Debug)]
+struct Place(Arc<Pipes>);
+
+impl Pipes {
+    /// A new empty pipe, below the bound. Pipes are not kept for reuse, as each would hold on to two descriptors.
+    pub fn take(self: &Arc<Self>) -> Option<Pipe> {
+        let others = self.0.fetch_add(1, Ordering::Relaxed);
+        let place = Place(Arc::clone(self));
+        (others < MOST).then(|| Pipe::new(place).ok())?
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Pipe {
+    /// The kernel lets a user without privileges have only so many pages in pipes; beyond that, pipes are small.
+    fn new(place: Place) -> Result<Self, Errno> {
+        let (out, into) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let _ = fcntl_setpipe_size(&into, CAPACITY);
+        if fcntl_getpipe_size(&into)? < LEAST {
+            return Err(Errno::PERM);
+        }
+        Ok(Self {
+            into,
+            out,
+            holds: 0,
+            _place: place,
+        })
+    }
+
+    /// How many bytes it holds.
+    pub fn len(&self) -> usize {
+        self.holds
+    }
+
+    /// Fills it from `source`, as far as is worth writing.
+    pub async fn fill(&mut self, source: &mut dyn BodySource) -> Result<(), Error> {
+        while source.left() > 0 && self.holds < WORTH_WRITING {
+            let is_empty = self.holds == 0;
+            let moved = poll_fn(|cx| {
+                let pipe = self.into.as_fd();
+                source.poll_splice(cx, pipe, is_empty)
+            });
+            match moved.await.ok_or(Error::Incomplete)? {
+                0 => break,
+                moved => self.holds += moved,
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves what has arrived at `socket` into it, up to `most` bytes: how many, 0 at the end of the stream. It must be empty.
+    pub fn take_from(&self, socket: impl AsFd, most: usize) -> io::Result<usize> {
+        let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
+        Ok(splice(socket, None, &self.into, None, most, flags)?)
+    }
+
+    /// Passes up to `most` bytes of `source` on to `file`, at `offset`, while bytes have arrived; answers how many. The pipe
+    /// must be empty. Blocks for the file only.
+    pub fn pass_on(
+        &mut self,
+        source: BorrowedFd<'_>,
+        most: u64,
+        file: impl AsFd,
+        offset: u64,
+    ) -> Result<u64, Error> {
+        let mut passed = 0;
+        while passed < most {
+            // From one multiple to the next, so that the kernel can use folios of this size.
+            let step = STEP - (offset + passed) % STEP;
+            let step = usize::try_from(step.min(most - passed)).unwrap_or(0);
+            let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
+            match splice(source, None, &self.into, None, step, flags) {
+                // The reactor finds the end of the stream, and its errors.
+                Ok(0) | Err(_) => break,
+                Ok(n) => self.holds = n,
+            }
+            let holds = self.holds as u64;
+            self.write_to(&file, offset + passed)?;
+            passed += holds;
+        }
+        Ok(passed)
+    }
+
+    /// Writes all that it holds to `file`, from `offset` on. Blocks.
+    pub fn write_to(&mut self, file: impl AsFd, mut offset: u64) -> Result<(), Error> {
+        while self.holds > 0 {
+            let flags = SpliceFlags::MOVE;
+            match splice(&self.out, None, &file, Some(&mut offset), self.holds, flags) {
+                Ok(0) => return Err(Error::new("write", Errno::NOSPC)),
+                Ok(n) => self.holds -= n,
+                Err(Errno::INTR) => {}
+                // This file system takes nothing from a pipe.
+                Err(Errno::INVAL) => return self.copy_to(file, offset),
+                Err(errno) => return Err(Error::new("write", errno)),
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_to(&mut self, file: impl AsFd, mut offset: u64) -> Result<(), Error> {
+        let mut buf = vec![0; COPIED];
+        while self.holds > 0 {
+            let most = self.holds.min(COPIED);
+            match rustix::io::read(&self.out, &mut buf[..most]) {
+                Ok(0) => return Err(Error::new("read a pipe", Errno::IO)),
+                Ok(n) => {
+                    write_at(&file, offset, &[Bytes::copy_from_slice(&buf[..n])])?;
+                    offset += n as u64;
+                    self.holds -= n;
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(Error::new("read a pipe", errno)),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Piped {
+    /// The `len` bytes that `pipe` holds.
+    pub fn new(pipe: &Arc<Pipe>, len: usize) -> Self {
+        let pipe = Arc::clone(pipe);
+        Self { pipe, len }
+    }
+
+    /// Takes bytes out into `buf`: how many.
+    pub fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::io::read(&self.pipe.out, buf)?)
+    }
+
+    /// Moves what `socket` takes, which does not block: how many.
+    pub fn pass_to(&self, socket: impl AsFd) -> io::Result<usize> {
+        let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
+        Ok(splice(&self.pipe.out, None, socket, None, self.len, flags)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek};
+
+    use super::*;
+
+    /// Stands for a file system that takes no splice: files opened for appending take none either.
+    #[test]
+    fn a_file_that_takes_nothing_from_a_pipe_gets_the_bytes_all_the_same() {
+        let mut named = tempfile::NamedTempFile::new().expect("a file");
+        let appended = std::fs::File::options().append(true).open(named.path());
+        let file = appended.expect("the file");
+        let bytes: Vec<u8> = (0..=255).cycle().take(200_000).collect();
+        let mut pipe = Arc::new(Pipes::default()).take().expect("a pipe");
+        pipe.holds = rustix::io::write(&pipe.into, &bytes).expect("room");
+        assert_eq!(pipe.holds, bytes.len());
+        pipe.write_to(&file, 0).expect("written");
+        let mut found = Vec::new();
+        named.rewind().expect("a start");
+        named.read_to_end(&mut found).expect("the bytes");
+        assert!(found == bytes, "{} bytes", found.len());
+    }
+
+    #[test]
+    fn pipes_are_bounded_and_given_back() {
+        let pipes = Arc::new(Pipes::default());
+        // A user without privileges gets fewer than MOST of the kernel.
+        let mut taken: Vec<_> = std::iter::from_fn(|| pipes.take()).take(2 * MOST).collect();
+        assert!((1..=MOST).contains(&taken.len()), "{} pipes", taken.len());
+        taken.pop();
+        assert!(pipes.take().is_some());
+    }
+}

@@ -1,0 +1,412 @@
+//! What uploads may have of the server before they are published: bytes in all and for each client, and how many of one client may
+//! be unfinished.
+//!
+//! The one owner of these bounds, for all reactors. A [`Reservation`] goes with the upload that it stands for, and is given back
+//! when it is dropped. While a request is under way it has what that announces; between the requests of a resumable upload,
+//! what was received. Without a bound, what is too small for a file is not counted: a small PUT then touches nothing that is shared.
+
+use std::collections::HashMap;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::limits::{RESERVED_AT_ONCE, SMALL};
+use crate::value::Error;
+
+/// How many unfinished uploads one client may have where no option says it: a tenth of all that there may be.
+pub const UPLOADS_OF_ONE: u32 = 1000;
+
+/// What bounds uploads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StagingBounds {
+    /// Bytes staged at once.
+    pub bytes: Option<NonZeroU64>,
+    /// Bytes staged at once by one client.
+    pub bytes_of_one: Option<NonZeroU64>,
+    /// Unfinished resumable uploads of one client.
+    pub uploads_of_one: Option<NonZeroU32>,
+}
+
+/// The client that an upload counts for, by a name that it has over all its connections.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Uploader(Arc<str>);
+
+/// What may be staged at once, and what is.
+#[derive(Debug)]
+pub struct StagingQuota {
+    bounds: StagingBounds,
+    staged: Mutex<Staged>,
+}
+
+/// What is staged at the moment. Without a bound, uploads of up to 64 KiB are left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InFlight {
+    /// Uploads that have some of them.
+    pub uploads: u64,
+    /// Bytes they have, or requests under way have announced; up to 256 KiB more for each whose length is not known.
+    pub bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Staged {
+    all: InFlight,
+    /// Only clients that have something.
+    of: HashMap<Uploader, OfOne>,
+}
+
+/// What one client has.
+#[derive(Debug, Default)]
+struct OfOne {
+    bytes: u64,
+    unfinished: u32,
+}
+
+/// What one upload has of the quota.
+#[derive(Debug)]
+pub struct Reservation {
+    quota: Arc<StagingQuota>,
+    uploader: Option<Uploader>,
+    bytes: u64,
+    is_unfinished: bool,
+}
+
+impl Uploader {
+    /// Of this name.
+    pub fn new(name: &str) -> Self {
+        Self(name.into())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl StagingBounds {
+    /// The longest value that can ever be staged.
+    pub fn longest(&self) -> Option<NonZeroU64> {
+        [self.bytes, self.bytes_of_one].into_iter().flatten().min()
+    }
+}
+
+impl StagingQuota {
+    pub fn new(bounds: StagingBounds) -> Arc<Self> {
+        Arc::new(Self {
+            bounds,
+            staged: Mutex::default(),
+        })
+    }
+
+    pub fn in_flight(&self) -> InFlight {
+        self.staged().all
+    }
+
+    /// Whether it matters whose an upload is that is received in one request.
+    pub fn is_by_client(&self) -> bool {
+        self.bounds.bytes_of_one.is_some()
+    }
+
+    fn counts_all(&self) -> bool {
+        self.bounds.longest().is_some()
+    }
+
+    fn staged(&self) -> MutexGuard<'_, Staged> {
+        self.staged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Staged {
+    /// Takes `more` bytes, if there are so many.
+    fn take(
+        &mut self,
+        bounds: &StagingBounds,
+        uploader: Option<&Uploader>,
+        more: u64,
+    ) -> Result<(), Error> {
+        let has = |uploader| self.of.get(uploader).map_or(0, |one: &OfOne| one.bytes);
+        let of_one = uploader.map_or(0, has);
+        let fits = |max: Option<NonZeroU64>, has: u64| {
+            max.is_none_or(|max| has.checked_add(more).is_some_and(|all| all <= max.get()))
+        };
+        if !fits(bounds.bytes, self.all.bytes) {
+            return Err(Error::Exhausted {
+                reason: "room for uploads (--max-staged)",
+            });
+        }
+        if uploader.is_some() && !fits(bounds.bytes_of_one, of_one) {
+            return Err(Error::Exhausted {
+                reason: "this client's room for uploads (--max-staged-per-client)",
+            });
+        }
+        self.add(uploader, more);
+        Ok(())
+    }
+
+    fn add(&mut self, uploader: Option<&Uploader>, more: u64) {
+        self.all.bytes = self.all.bytes.saturating_add(more);
+        if let Some(uploader) = uploader {
+            let of = self.of.entry(uploader.clone()).or_default();
+            of.bytes = of.bytes.saturating_add(more);
+        }
+    }
+
+    fn give_back(&mut self, uploader: Option<&Uploader>, less: u64) {
+        self.all.bytes -= less;
+        self.change(uploader, |of| of.bytes -= less);
+    }
+
+    /// Changes what a client has, who is forgotten with the last of it.
+    fn change(&mut self, uploader: Option<&Uploader>, change: impl FnOnce(&mut OfOne)) {
+        let Some(uploader) = uploader else { return };
+        if let Some(of) = self.of.get_mut(uploader) {
+            change(of);
+            if of.bytes == 0 && of.unfinished == 0 {
+                self.of.remove(uploader);
+            }
+        }
+    }
+}
+
+impl Reservation {
+    /// Nothing of `quota` yet, for an upload of `uploader`, where that matters.
+    pub fn new(quota: &Arc<StagingQuota>, uploader: Option<Uploader>) -> Self {
+        Self {
+            quota: Arc::clone(quota),
+            uploader,
+            bytes: 0,
+            is_unfinished: false,
+        }
+    }
+
+    /// A place for an upload that stays unfinished between its requests, if its client may have one more.
+    pub fn of_unfinished(quota: &Arc<StagingQuota>, uploader: Uploader) -> Result<Self, Error> {
+        let mut staged = quota.staged();
+        let has = staged.of.get(&uploader).map_or(0, |of| of.unfinished);
+        if quota
+            .bounds
+            .uploads_of_one
+            .is_some_and(|max| has >= max.get())
+        {
+            return Err(Error::Exhausted {
+                reason: "this client's room for unfinished uploads (--max-uploads-per-client)",
+            });
+        }
+        staged.of.entry(uploader.clone()).or_default().unfinished += 1;
+        drop(staged);
+        let mut reservation = Self::new(quota, Some(uploader));
+        reservation.is_unfinished = true;
+        Ok(reservation)
+    }
+
+    /// Of an unfinished upload that is there, with `len` bytes, which counts also where it does not fit any more.
+    pub fn of_left(quota: &Arc<StagingQuota>, uploader: Option<Uploader>, len: u64) -> Self {
+        let mut staged = quota.staged();
+        if let Some(uploader) = &uploader {
+            staged.of.entry(uploader.clone()).or_default().unfinished += 1;
+        }
+        if len > 0 {
+            staged.all.uploads += 1;
+            staged.add(uploader.as_ref(), len);
+        }
+        drop(staged);
+        Self {
+            quota: Arc::clone(quota),
+            is_unfinished: uploader.is_some(),
+            uploader,
+            bytes: len,
+        }
+    }
+
+    /// The client that it counts for.
+    pub fn uploader(&self) -> Option<&str> {
+        self.uploader.as_ref().map(Uploader::as_str)
+    }
+
+    /// Gives all of it back.
+    pub fn clear(&mut self) {
+        self.shrink(0);
+        if std::mem::take(&mut self.is_unfinished) {
+            let mut staged = self.quota.staged();
+            staged.change(self.uploader.as_ref(), |of| of.unfinished -= 1);
+        }
+    }
+
+    /// Gives back what it has beyond `len` bytes.
+    pub fn shrink(&mut self, len: u64) {
+        if self.bytes <= len {
+            return;
+        }
+        let mut staged = self.quota.staged();
+        staged.give_back(self.uploader.as_ref(), self.bytes - len);
+        staged.all.uploads -= u64::from(len == 0);
+        drop(staged);
+        self.bytes = len;
+    }
+
+    /// Grows to `len` bytes at least. The first time takes what is asked for, as an announced length; from then on it
+    /// grows by steps, while those fit.
+    pub fn grow(&mut self, len: u64) -> Result<(), Error> {
+        let is_uncounted = !self.quota.counts_all() && len <= SMALL;
+        if len <= self.bytes || is_uncounted {
+            return Ok(());
+        }
+        let begins = self.bytes == 0;
+        let exact = len - self.bytes;
+        let ample = if begins {
+            exact
+        } else {
+            exact.max(RESERVED_AT_ONCE)
+        };
+        let (bounds, uploader) = (&self.quota.bounds, self.uploader.as_ref());
+        let mut staged = self.quota.staged();
+        let more = match staged.take(bounds, uploader, ample) {
+            Ok(()) => ample,
+            Err(_) => staged.take(bounds, uploader, exact).map(|()| exact)?,
+        };
+        staged.all.uploads += u64::from(begins);
+        drop(staged);
+        self.bytes += more;
+        Ok(())
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// Whose reservation an upload grows.
+#[derive(Debug)]
+pub enum Share {
+    /// Its own.
+    Own(Reservation),
+    /// That of a resumable upload, which outlives the request that brings a part of it.
+    Common(Arc<Mutex<Reservation>>),
+}
+
+impl Share {
+    /// Grows it to `len` bytes at least.
+    pub fn grow(&mut self, len: u64) -> Result<(), Error> {
+        match self {
+            Self::Own(reservation) => reservation.grow(len),
+            Self::Common(common) => {
+                let mut reservation = common.lock().unwrap_or_else(PoisonError::into_inner);
+                reservation.grow(len)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bounded(max: u64) -> Arc<StagingQuota> {
+        StagingQuota::new(StagingBounds {
+            bytes: NonZeroU64::new(max),
+            ..StagingBounds::default()
+        })
+    }
+
+    fn of(quota: &Arc<StagingQuota>, name: &str) -> Reservation {
+        Reservation::new(quota, Some(Uploader::new(name)))
+    }
+
+    #[test]
+    fn a_reservation_is_refused_beyond_the_bound_and_given_back_when_dropped() {
+        let quota = bounded(1000);
+        let mut first = Reservation::new(&quota, None);
+        first.grow(600).unwrap();
+        let mut second = Reservation::new(&quota, None);
+        assert!(second.grow(401).is_err());
+        second.grow(400).unwrap();
+        assert!(first.grow(601).is_err());
+        drop(second);
+        first.grow(1000).unwrap();
+        assert_eq!(
+            quota.in_flight(),
+            InFlight {
+                uploads: 1,
+                bytes: 1000
+            }
+        );
+        drop(first);
+        assert_eq!(quota.in_flight(), InFlight::default());
+    }
+
+    #[test]
+    fn one_client_has_its_share_and_another_has_the_rest() {
+        let quota = StagingQuota::new(StagingBounds {
+            bytes: NonZeroU64::new(1000),
+            bytes_of_one: NonZeroU64::new(600),
+            uploads_of_one: NonZeroU32::new(2),
+        });
+        let [mut first, mut second] = [of(&quota, "ann"), of(&quota, "ann")];
+        first.grow(400).unwrap();
+        assert!(second.grow(201).is_err());
+        second.grow(200).unwrap();
+        let mut other = of(&quota, "bob");
+        other.grow(400).unwrap();
+        assert!(other.grow(401).is_err(), "there is no more");
+        first.shrink(100);
+        second.grow(500).unwrap();
+        drop((first, second, other));
+        assert!(quota.staged().of.is_empty(), "nobody is remembered");
+
+        let begin = |name| Reservation::of_unfinished(&quota, Uploader::new(name));
+        let ann = [begin("ann").unwrap(), begin("ann").unwrap()];
+        assert!(begin("ann").is_err());
+        let left = Reservation::of_left(&quota, Some(Uploader::new("bob")), 10);
+        let mut ended = begin("bob").unwrap();
+        assert!(begin("bob").is_err());
+        ended.clear();
+        drop(begin("bob").unwrap());
+        drop((ann, left, ended));
+        assert!(quota.staged().of.is_empty());
+        assert_eq!(quota.in_flight(), InFlight::default());
+    }
+
+    #[test]
+    fn without_a_bound_only_what_needs_a_file_is_counted() {
+        let quota = StagingQuota::new(StagingBounds::default());
+        let mut reservation = Reservation::new(&quota, None);
+        reservation.grow(SMALL).unwrap();
+        assert_eq!(quota.in_flight(), InFlight::default());
+        reservation.grow(SMALL + 1).unwrap();
+        reservation.grow(u64::MAX / 2).unwrap();
+        assert_eq!(quota.in_flight().uploads, 1);
+        drop(reservation);
+        assert_eq!(quota.in_flight(), InFlight::default());
+    }
+
+    #[test]
+    fn the_huge_lengths_of_liars_do_not_wrap_around() {
+        let quota = bounded(1000);
+        let mut honest = Reservation::new(&quota, None);
+        honest.grow(10).unwrap();
+        assert!(Reservation::new(&quota, None).grow(u64::MAX).is_err());
+        assert_eq!(quota.in_flight().bytes, 10);
+    }
+
+    proptest! {
+        #[test]
+        fn the_bound_is_kept_and_nothing_is_left(
+            max in 1..2_000_000_u64,
+            growth in prop::collection::vec((0..4_usize, 0..600_000_u64), 0..60),
+        ) {
+            let quota = bounded(max);
+            let mut reservations: Vec<_> = (0..4).map(|_| Reservation::new(&quota, None)).collect();
+            for (which, len) in growth {
+                let (free, had) = (max - quota.in_flight().bytes, reservations[which].bytes);
+                let fits = len.saturating_sub(had) <= free;
+                prop_assert_eq!(reservations[which].grow(len).is_ok(), fits);
+                prop_assert!(quota.in_flight().bytes <= max);
+                if len % 3 == 0 {
+                    reservations[which].shrink(len / 2);
+                }
+            }
+            drop(reservations);
+            prop_assert_eq!(quota.in_flight(), InFlight::default());
+        }
+    }
+}

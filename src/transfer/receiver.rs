@@ -1,0 +1,191 @@
+//! What each upload does with the bytes that come, wherever they go: they are counted in the quota, gathered for the next write,
+//! and hashed on the compute threads.
+//!
+//! Where they go to is the upload's: to a file of the directory ([`super::upload`]), or on to an S3 store.
+
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rustix::io::Errno;
+
+use super::blocking_pool::BlockingPool;
+use super::limits::{CHUNK, COPIED};
+use super::quota::Share;
+use super::write_buffer::WriteBuffer;
+use crate::value::{Digests, Error, Hasher, Wanted};
+
+/// What has been received of an upload and is not handed on yet.
+pub struct Receiver {
+    buffer: WriteBuffer,
+    /// Of what was handed on.
+    hashing: Option<Hashing>,
+    share: Share,
+}
+
+impl Receiver {
+    /// Nothing yet, of an upload that has this `share` of the quota.
+    pub fn new(share: Share) -> Self {
+        Self {
+            buffer: WriteBuffer::default(),
+            hashing: None,
+            share,
+        }
+    }
+
+    /// How many bytes it holds.
+    pub fn len(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Grows the share of the quota by `more` bytes, behind those that it holds and the `gone` ones that were handed on.
+    pub fn reserve(&mut self, gone: u64, more: usize) -> Result<(), Error> {
+        self.share.grow(gone + (self.buffer.len() + more) as u64)
+    }
+
+    /// Takes of `data` what makes it hold `full` bytes at most; whether it holds so many then. Where bytes are to be `copied`, nothing
+    /// is kept of what `data` lies in, and that many are expected.
+    pub fn fill(&mut self, data: &mut Bytes, full: usize, copied: Option<usize>) -> bool {
+        let room = full - self.buffer.len();
+        let next = data.split_to(room.min(data.len()));
+        match copied {
+            Some(most) => self.buffer.copy(&next, most),
+            None => self.buffer.push(next),
+        }
+        self.buffer.len() == full
+    }
+
+    /// All that it holds.
+    pub fn share(&mut self) -> Vec<Bytes> {
+        self.buffer.share()
+    }
+
+    /// Gives up all that it holds, without a digest.
+    pub fn into_parts(mut self) -> (Vec<Bytes>, Share) {
+        (self.buffer.take(), self.share)
+    }
+
+    /// Hands on all that it holds, and how many bytes that is. They are hashed from here on.
+    pub async fn hand_on(&mut self) -> Result<(Vec<Bytes>, u64), Error> {
+        let len = self.buffer.len() as u64;
+        let runs = self.buffer.take();
+        if let Some(hashing) = self.hashing.take() {
+            self.hashing = Some(hashing.next(runs.clone()).await?);
+        }
+        Ok((runs, len))
+    }
+
+    /// Has the digests that are `wanted` computed from the bytes to come.
+    pub fn hash(&mut self, wanted: Wanted, compute: BlockingPool) {
+        self.hashing = Some(Hashing::new(wanted, compute));
+    }
+
+    /// Whether any are.
+    pub fn is_hashing(&self) -> bool {
+        self.hashing.is_some()
+    }
+
+    /// Whether all that are `wanted` are.
+    pub fn covers(&self, wanted: Wanted) -> bool {
+        let hashing = self.hashing.as_ref();
+        hashing.is_some_and(|hashing| hashing.covers(wanted))
+    }
+
+    /// The digests that are `wanted` of the whole. Where they are not computed on the way, what was handed on is read again: so many
+    /// bytes of the file that has them.
+    pub async fn digests<F: AsFd + Send + Sync + 'static>(
+        &mut self,
+        wanted: Wanted,
+        compute: &BlockingPool,
+        gone: Option<(Arc<F>, u64)>,
+    ) -> Result<Digests, Error> {
+        let rest = self.buffer.share();
+        let hashing = match (self.hashing.take(), gone) {
+            (Some(hashing), _) if hashing.covers(wanted) => hashing,
+            (_, Some((file, len))) => {
+                let read = move |hasher| hash_file(&*file, 0..len, hasher);
+                Hashing::after(wanted, compute.clone(), read)
+            }
+            // Another thread costs more.
+            (_, None) if self.buffer.len() <= COPIED => {
+                return Ok(Hasher::new(wanted).update_all(&rest).finish());
+            }
+            (_, None) => Hashing::new(wanted, compute.clone()),
+        };
+        hashing.next(rest).await?.finish().await
+    }
+}
+
+/// Digests being computed: the hasher, when the job that has it is done.
+pub struct Hashing {
+    wanted: Wanted,
+    hasher: Pin<Box<dyn Future<Output = Result<Hasher, Error>>>>,
+    compute: BlockingPool,
+}
+
+impl Hashing {
+    pub fn new(wanted: Wanted, compute: BlockingPool) -> Self {
+        let hasher = Box::pin(std::future::ready(Ok(Hasher::new(wanted))));
+        Self {
+            wanted,
+            hasher,
+            compute,
+        }
+    }
+
+    /// Begins with `read`, which blocks and feeds the hasher what came before.
+    fn after(
+        wanted: Wanted,
+        compute: BlockingPool,
+        read: impl FnOnce(Hasher) -> Result<Hasher, Error> + Send + 'static,
+    ) -> Self {
+        let hasher = Box::pin(compute.spawn(move || read(Hasher::new(wanted))));
+        Self {
+            wanted,
+            hasher,
+            compute,
+        }
+    }
+
+    /// Whether all that is `wanted` is computed.
+    fn covers(&self, wanted: Wanted) -> bool {
+        self.wanted.union(wanted) == self.wanted
+    }
+
+    /// Has `runs` hashed, once those before them are.
+    pub async fn next(self, runs: Vec<Bytes>) -> Result<Self, Error> {
+        let hasher = self.hasher.await?;
+        let job = self.compute.spawn(move || Ok(hasher.update_all(&runs)));
+        Ok(Self {
+            wanted: self.wanted,
+            hasher: Box::pin(job),
+            compute: self.compute,
+        })
+    }
+
+    pub async fn finish(self) -> Result<Digests, Error> {
+        Ok(self.hasher.await?.finish())
+    }
+}
+
+/// Feeds the bytes of `file` in `range` to `hasher`. Blocks.
+pub fn hash_file(file: impl AsFd, range: Range<u64>, mut hasher: Hasher) -> Result<Hasher, Error> {
+    let mut buf = vec![0; CHUNK];
+    let mut offset = range.start;
+    while offset < range.end {
+        let left = usize::try_from(range.end - offset).unwrap_or(CHUNK);
+        let left = left.min(CHUNK);
+        match rustix::io::pread(&file, &mut buf[..left], offset) {
+            Ok(0) => return Err(Error::Truncated),
+            Ok(n) => {
+                hasher.update(&buf[..n]);
+                offset += n as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(Error::new("read back", errno)),
+        }
+    }
+    Ok(hasher)
+}

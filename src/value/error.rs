@@ -1,0 +1,195 @@
+//! What can go wrong in the store, as meanings.
+//!
+//! The operating system's error numbers stop here: what leaves `store/` says what happened to the value, and carries
+//! the cause for the log alone. It holds no HTTP status.
+
+use rustix::io::Errno;
+
+/// Why an operation on the store failed. Whatever it was, the value is as it was before.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The device, the quota or the inodes are used up: `reason` says which.
+    #[error("{reason}")]
+    NoSpace {
+        /// What is missing, for the client.
+        reason: &'static str,
+    },
+    /// The file system is read-only: it was mounted so, or has become so when it found itself damaged or its device failed.
+    #[error("the file system is read-only")]
+    ReadOnly,
+    /// The process or the system is out of file descriptors or memory; the same request may succeed later.
+    #[error("out of {reason}; try again")]
+    Exhausted {
+        /// What ran out, for the client.
+        reason: &'static str,
+    },
+    /// The value is larger than the file system or the process's limit (`RLIMIT_FSIZE`) allows.
+    #[error("the value is larger than the file system allows")]
+    TooLarge,
+    /// The server's user lacks the permission: by the owner and mode of a file or of the directory, or by an attribute of
+    /// the file system that makes a file immutable.
+    #[error("the user that the server runs as may not do this ({doing}: permission denied)")]
+    Forbidden {
+        /// The operation, for the log.
+        doing: &'static str,
+        /// The cause, for the log.
+        source: std::io::Error,
+    },
+    /// Something else has the name or a part of it, and is left alone: what, for the client.
+    #[error("{0}")]
+    Occupied(String),
+    /// The condition of a change did not hold when it was to be made.
+    #[error("the precondition does not hold")]
+    Precondition,
+    /// The body of the value ended before it was whole.
+    #[error("the value broke off before it was whole")]
+    Incomplete,
+    /// The directory is not where it was opened, or no longer this server's: `reason` says which.
+    #[error("{reason}")]
+    Displaced {
+        /// What was found, for the client.
+        reason: &'static str,
+    },
+    /// The store behind this one cannot be reached: nothing was done.
+    #[error("the store cannot be reached; try again")]
+    Unreachable {
+        /// Why, for the log.
+        said: String,
+    },
+    /// The store behind this one asks for fewer requests: nothing was done.
+    #[error("the store is busy; try again")]
+    Busy {
+        /// Seconds after which it may be asked again.
+        retry_after: u64,
+    },
+    /// The store behind this one did not answer in time; nothing was to be changed.
+    #[error("the store did not answer in time")]
+    TimedOut,
+    /// A change was perhaps made: the answer of the store behind this one was lost, or it failed.
+    #[error("whether the change was made is not known")]
+    OutcomeUnknown {
+        /// Whether it is because no answer came in time.
+        is_late: bool,
+    },
+    /// The store behind this one refuses what the server asks: its credentials, its bucket or its region are wrong.
+    #[error("the store refuses the server's requests")]
+    Refused {
+        /// What it said, for the log.
+        said: String,
+    },
+    /// The store behind this one failed: what it answered, for the log.
+    #[error("the store failed")]
+    BadGateway {
+        /// What it said.
+        said: String,
+    },
+    /// The store behind this one cannot do it: what, for the client.
+    #[error("{what}")]
+    NotSupported {
+        /// A short name of what is missing.
+        name: &'static str,
+        /// What is missing, for the client.
+        what: &'static str,
+    },
+    /// A key that the store behind this one cannot hold: why, for the client.
+    #[error("bad key: {0}")]
+    BadKey(&'static str),
+    /// What was written could not be put on the disk. The kernel has forgotten what it could not write, so that another sync
+    /// of the same would prove nothing: it is to be written anew.
+    #[error(transparent)]
+    Unsynced(Box<Error>),
+    /// The file is shorter than it was when the read began.
+    #[error("the file was cut short while it was read")]
+    Truncated,
+    /// Everything else.
+    #[error("the file system failed ({doing})")]
+    Failed {
+        /// The operation, for the log.
+        doing: &'static str,
+        /// The cause, for the log.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// For `map_err`: a failure with no meaning of its own, met while `doing`.
+    pub fn failed(doing: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Failed { doing, source }
+    }
+
+    /// Seconds after which the same may be tried again.
+    pub fn retry_after(&self) -> u64 {
+        match self {
+            Self::Busy { retry_after } => *retry_after,
+            _ => 1,
+        }
+    }
+
+    /// Whether the file went away while it was worked on. File systems that look a file up by its name at each call, as FUSE
+    /// programs do, lose one that is replaced meanwhile.
+    pub fn is_gone(&self) -> bool {
+        let Self::Failed { source, .. } = self else {
+            return false;
+        };
+        let errno = Errno::from_io_error(source);
+        matches!(errno, Some(Errno::NOENT | Errno::STALE))
+    }
+
+    /// The meaning of `errno`, met while `doing`.
+    pub fn new(doing: &'static str, errno: Errno) -> Self {
+        match errno {
+            Errno::NOSPC => Self::NoSpace {
+                reason: "no space left on the device",
+            },
+            Errno::DQUOT => Self::NoSpace {
+                reason: "the disk quota is used up",
+            },
+            Errno::ROFS => Self::ReadOnly,
+            Errno::MFILE | Errno::NFILE => Self::Exhausted {
+                reason: "file descriptors",
+            },
+            Errno::NOMEM => Self::Exhausted { reason: "memory" },
+            Errno::FBIG => Self::TooLarge,
+            Errno::ACCESS | Errno::PERM => Self::Forbidden {
+                doing,
+                source: errno.into(),
+            },
+            other => Self::Failed {
+                doing,
+                source: other.into(),
+            },
+        }
+    }
+
+    /// The same failure of the journal or the directory, for each change that it is met by.
+    pub fn again(&self) -> Self {
+        match self {
+            Self::NoSpace { reason } => Self::NoSpace { reason },
+            Self::ReadOnly => Self::ReadOnly,
+            Self::Exhausted { reason } => Self::Exhausted { reason },
+            Self::Displaced { reason } => Self::Displaced { reason },
+            Self::Forbidden { doing, source } => Self::Forbidden {
+                doing,
+                source: std::io::Error::new(source.kind(), source.to_string()),
+            },
+            Self::Failed { doing, source } => Self::Failed {
+                doing,
+                source: std::io::Error::new(source.kind(), source.to_string()),
+            },
+            other => Self::Failed {
+                doing: "publish",
+                source: std::io::Error::other(other.to_string()),
+            },
+        }
+    }
+
+    /// For `map_err`: what an error number of a sync means, met while `doing`.
+    pub fn unsynced(doing: &'static str) -> impl FnOnce(Errno) -> Self {
+        move |errno| Self::Unsynced(Box::new(Self::new(doing, errno)))
+    }
+
+    /// For `map_err`: what an error number means, met while `doing`.
+    pub fn errno_while(doing: &'static str) -> impl FnOnce(Errno) -> Self {
+        move |errno| Self::new(doing, errno)
+    }
+}

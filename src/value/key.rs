@@ -1,0 +1,264 @@
+//! A key: the name of one value, and the path of its file.
+//!
+//! Owns the rule of what a key may be, and how it is made of segments. A [`Key`] is valid once built, so nothing behind it
+//! checks again. It decodes nothing: percent-encoding belongs to HTTP.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// The longest key, in bytes.
+pub const MAX_LEN: usize = 1024;
+
+/// The longest segment, in bytes: the longest file name of every file system in use (`NAME_MAX`).
+pub const MAX_SEGMENT: usize = 255;
+
+/// Names that begin so are the server's own.
+pub const RESERVED: &str = ".data-server";
+
+/// What the paths of the server's own pages begin with. A file of the name `-` is a value; no key lies below it.
+const PAGES: &str = "-/";
+
+/// The name of a value: segments of UTF-8, joined by `/`, that are also the path of its file below the directory.
+///
+/// The last segment is the name of the file, and those before it are its folder.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key<'a>(Cow<'a, str>);
+
+/// Why a name is not a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadKey {
+    /// The empty name.
+    #[error("a key has at least one byte")]
+    Empty,
+    /// Begins or ends with `/`, or has two of them in a row.
+    #[error("no segment of a key is empty: '/' stands between two of them")]
+    EmptySegment,
+    /// More than [`MAX_LEN`] bytes.
+    #[error("a key has at most {MAX_LEN} bytes")]
+    TooLong,
+    /// A segment of more than [`MAX_SEGMENT`] bytes.
+    #[error("a segment of a key has at most {MAX_SEGMENT} bytes")]
+    SegmentTooLong,
+    /// Not UTF-8.
+    #[error("a key is UTF-8")]
+    NotUtf8,
+    /// NUL, which no file name can hold.
+    #[error("a key holds no NUL")]
+    Nul,
+    /// `/`, where keys have one segment.
+    #[error("a key holds no '/'")]
+    Slash,
+    /// A segment `.` or `..`, which name directories.
+    #[error("no segment of a key is '.' or '..'")]
+    Dots,
+    /// Begins with [`RESERVED`] or `-/`.
+    #[error("names that begin with '{RESERVED}' or with '{PAGES}' are the server's own")]
+    Reserved,
+}
+
+impl<'a> Key<'a> {
+    /// Checks `name`, as it would stand in the directory.
+    pub fn new(name: impl Into<Cow<'a, str>>) -> Result<Self, BadKey> {
+        let name = name.into();
+        check(&name)?;
+        Ok(Self(name))
+    }
+
+    /// As [`Key::new`], for a name that may not be UTF-8.
+    pub fn from_bytes(name: Cow<'a, [u8]>) -> Result<Self, BadKey> {
+        let name = match name {
+            Cow::Borrowed(bytes) => {
+                Cow::Borrowed(std::str::from_utf8(bytes).map_err(|_| BadKey::NotUtf8)?)
+            }
+            Cow::Owned(bytes) => Cow::Owned(String::from_utf8(bytes).map_err(|_| BadKey::NotUtf8)?),
+        };
+        Self::new(name)
+    }
+
+    /// The key as text: the file's path.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it has one segment: its file lies in the directory itself.
+    pub fn is_flat(&self) -> bool {
+        self.folder().is_empty()
+    }
+
+    /// How many segments it has.
+    pub fn segments(&self) -> usize {
+        self.0.split('/').count()
+    }
+
+    /// The segments before the last; empty where there is one.
+    pub fn folder(&self) -> &str {
+        self.0.rsplit_once('/').map_or("", |(folder, _)| folder)
+    }
+
+    /// The last segment: the name of the file in its folder.
+    pub fn name(&self) -> &str {
+        self.0.rsplit_once('/').map_or(&self.0, |(_, name)| name)
+    }
+
+    /// The same key, borrowing nothing.
+    pub fn into_owned(self) -> Key<'static> {
+        Key(Cow::Owned(self.0.into_owned()))
+    }
+
+    /// A copy that borrows nothing.
+    pub fn to_owned(&self) -> Key<'static> {
+        Key(Cow::Owned(self.0.to_string()))
+    }
+}
+
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Whether keys may lie below the folder of this path.
+pub fn may_have_keys(folder: &str) -> bool {
+    folder.len() + 2 <= MAX_LEN && !PAGES.starts_with(folder) && check(folder).is_ok()
+}
+
+/// The folder `path`, those above it, and the directory itself, which is the empty path.
+pub fn folder_and_above(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |&path| {
+        let above = path.rsplit_once('/').map_or("", |(above, _)| above);
+        (!path.is_empty()).then_some(above)
+    })
+}
+
+fn check(name: &str) -> Result<(), BadKey> {
+    if name.is_empty() {
+        return Err(BadKey::Empty);
+    }
+    if name.len() > MAX_LEN {
+        return Err(BadKey::TooLong);
+    }
+    if name.starts_with(RESERVED) || name.starts_with(PAGES) {
+        return Err(BadKey::Reserved);
+    }
+    name.split('/').try_for_each(check_segment)
+}
+
+fn check_segment(segment: &str) -> Result<(), BadKey> {
+    if segment.is_empty() {
+        Err(BadKey::EmptySegment)
+    } else if segment.len() > MAX_SEGMENT {
+        Err(BadKey::SegmentTooLong)
+    } else if segment.bytes().any(|b| b == 0) {
+        Err(BadKey::Nul)
+    } else if segment == "." || segment == ".." {
+        Err(BadKey::Dots)
+    } else {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_rules_of_the_contract() {
+        for good in [
+            "a",
+            "...",
+            ".hidden",
+            "data-server",
+            "ключ",
+            "a b",
+            "a+b",
+            "%2F",
+            "-",
+            "\u{7f}",
+            "\n",
+            "a/b",
+            "a/b/c",
+            "a/.data-server",
+            "a/-",
+            "a/-/b",
+            "--/a",
+            ".../a",
+            "a/ ",
+        ] {
+            assert!(Key::new(good).is_ok(), "{good:?}");
+        }
+        for (bad, why) in [
+            ("", BadKey::Empty),
+            (".", BadKey::Dots),
+            ("..", BadKey::Dots),
+            ("./a", BadKey::Dots),
+            ("a/..", BadKey::Dots),
+            ("a/../b", BadKey::Dots),
+            ("/", BadKey::EmptySegment),
+            ("/a", BadKey::EmptySegment),
+            ("a/", BadKey::EmptySegment),
+            ("a//b", BadKey::EmptySegment),
+            ("a\0", BadKey::Nul),
+            ("a/\0", BadKey::Nul),
+            (".data-server", BadKey::Reserved),
+            (".data-server2", BadKey::Reserved),
+            (".data-server/a", BadKey::Reserved),
+            ("-/a", BadKey::Reserved),
+            ("-/", BadKey::Reserved),
+        ] {
+            assert_eq!(Key::new(bad), Err(why), "{bad:?}");
+        }
+        assert_eq!(
+            Key::from_bytes(Cow::Borrowed(b"\xff")),
+            Err(BadKey::NotUtf8)
+        );
+    }
+
+    #[test]
+    fn a_segment_and_a_key_have_their_lengths() {
+        let segment = "x".repeat(MAX_SEGMENT);
+        assert!(Key::new(segment.as_str()).is_ok());
+        assert_eq!(
+            Key::new(format!("a/{segment}x")),
+            Err(BadKey::SegmentTooLong)
+        );
+        let almost = [&*segment; 4].join("/");
+        assert_eq!(almost.len(), MAX_LEN - 1);
+        assert!(Key::new(almost.as_str()).is_ok());
+        assert_eq!(Key::new(almost + "/a"), Err(BadKey::TooLong));
+        assert!(Key::new("a/".repeat(511) + "ab").is_ok());
+        assert_eq!(Key::new("a/".repeat(512) + "a"), Err(BadKey::TooLong));
+    }
+
+    #[test]
+    fn a_folder_is_shortened_to_the_directory_itself() {
+        let above = |path| folder_and_above(path).collect::<Vec<_>>();
+        assert_eq!(above("a/b/c"), ["a/b/c", "a/b", "a", ""]);
+        assert_eq!(above("a"), ["a", ""]);
+        assert_eq!(above(""), [""]);
+        assert!(may_have_keys("a") && may_have_keys("a/b") && may_have_keys("--"));
+        for none in ["", "-", "-/a", ".data-server", "..", "a/."] {
+            assert!(!may_have_keys(none), "{none}");
+        }
+        assert!(!may_have_keys(&"a/".repeat(512)[..MAX_LEN - 1]));
+    }
+
+    proptest! {
+        #[test]
+        fn a_key_is_the_path_of_its_segments_and_stays_as_given(name in "([^/]{0,40}/){0,4}.{0,300}") {
+            if let Ok(key) = Key::new(name.as_str()) {
+                prop_assert_eq!(key.as_str(), &name);
+                let segments = name.split('/');
+                let parts = std::path::Path::new(key.as_str()).components();
+                prop_assert!(parts.map(std::path::Component::as_os_str).eq(segments.map(std::ffi::OsStr::new)));
+                let joined = if key.is_flat() {
+                    key.name().to_owned()
+                } else {
+                    format!("{}/{}", key.folder(), key.name())
+                };
+                prop_assert_eq!(&joined, &name);
+                prop_assert!(key.is_flat() || may_have_keys(key.folder()));
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What a listing is asked for, and what it answers.
+//!
+//! A page has items: keys, or, with [`Page::by_folder`], a folder in place of all keys below it. An item is on a page by its
+//! own text alone, so that pages give each item once, whatever comes and goes between them.
+
+use rustix::io::Errno;
+
+use super::error::Error;
+use super::key::Key;
+use super::meta::Meta;
+use super::prefixes::Prefixes;
+
+/// Which keys are asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Page {
+    /// Only keys that begin with this.
+    pub prefix: String,
+    /// Only items after this one in byte order.
+    pub after: String,
+    /// At most so many items; with 0, whether there is one: the answer is empty, but for `next`.
+    pub limit: usize,
+    /// Keys that have a `/` behind the prefix are answered as what they have in common up to the first one.
+    pub by_folder: bool,
+    /// Only these keys: for the client there are no others.
+    pub within: Prefixes,
+}
+
+/// A part of a page, of which all keys may be seen.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The items of this page.
+    Items(Page),
+    /// This folder, if this page has a key.
+    Folder(String, Page),
+}
+
+impl Page {
+    /// What of this page may be seen, in the order of its items. A folder may come several times, once for each prefix in it.
+    pub fn parts(&self) -> Vec<Part> {
+        let all = |prefix: &str| Self {
+            prefix: prefix.to_owned(),
+            within: Prefixes::all(),
+            ..self.clone()
+        };
+        if self.within.has(&self.prefix) {
+            return vec![Part::Items(all(&self.prefix))];
+        }
+        let part = |prefix| {
+            let Some(folder) = self.common(prefix) else {
+                let has_more = prefix > self.after.as_str() || self.after.starts_with(prefix);
+                return has_more.then(|| Part::Items(all(prefix)));
+            };
+            let one = || Self {
+                after: String::new(),
+                limit: 0,
+                by_folder: false,
+                ..all(prefix)
+            };
+            self.has(folder)
+                .then(|| Part::Folder(folder.to_owned(), one()))
+        };
+        self.within.below(&self.prefix).filter_map(part).collect()
+    }
+
+    /// The `limit + 1` smallest items of what may be seen of this page, where `smallest` has those of a page that may be
+    /// seen whole. Asks once for each part at most, and no further than there are enough.
+    pub fn visible<E>(
+        &self,
+        mut smallest: impl FnMut(&Self) -> Result<Vec<String>, E>,
+    ) -> Result<Vec<String>, E> {
+        let mut found: Vec<String> = Vec::new();
+        for part in self.parts() {
+            if found.len() > self.limit {
+                break;
+            }
+            match part {
+                Part::Items(part) => {
+                    let limit = self.limit - found.len();
+                    found.extend(smallest(&Self { limit, ..part })?);
+                }
+                Part::Folder(folder, _) if found.last() == Some(&folder) => {}
+                Part::Folder(folder, below) => {
+                    if !smallest(&below)?.is_empty() {
+                        found.push(folder);
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// What `key`, which begins with the prefix, is on this page: itself, or a part of it that ends with `/`.
+    pub fn item<'k>(&self, key: &'k str) -> &'k str {
+        self.common(key).unwrap_or(key)
+    }
+
+    /// Whether `item` is one of those that are asked for.
+    pub fn has(&self, item: &str) -> bool {
+        item.starts_with(&self.prefix) && item > self.after.as_str()
+    }
+
+    /// The item of all keys that begin with `start`, if that is a part of it that ends with `/`.
+    pub fn common<'k>(&self, start: &'k str) -> Option<&'k str> {
+        if !self.by_folder {
+            return None;
+        }
+        let slash = start.get(self.prefix.len()..)?.find('/')?;
+        start.get(..=self.prefix.len() + slash)
+    }
+
+    /// Whether keys that begin with `below`, which ends with `/`, may be on this page.
+    pub fn may_have_below(&self, below: &str) -> bool {
+        if !below.starts_with(&self.prefix) {
+            return self.prefix.starts_with(below);
+        }
+        match self.common(below) {
+            Some(item) => self.has(item),
+            None => self.has(below) || self.after.starts_with(below),
+        }
+    }
+
+    /// The folder that all keys of the page lie in or below: the prefix up to its last `/`.
+    pub fn folder(&self) -> &str {
+        self.prefix
+            .rsplit_once('/')
+            .map_or("", |(folder, _)| folder)
+    }
+}
+
+/// A page of keys.
+#[derive(Debug)]
+pub struct Listing<V = Meta> {
+    /// In byte order.
+    pub keys: Vec<(Key<'static>, V)>,
+    /// What stands for the keys of a folder, in byte order: each ends with `/`.
+    pub folders: Vec<String>,
+    /// When there are more: the last item of this page, after which the next begins.
+    pub next: Option<String>,
+}
+
+/// Why there is no listing. Unlike [`Error`] it can be copied to each of many that wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Failure {
+    doing: &'static str,
+    errno: Errno,
+}
+
+impl Failure {
+    /// For `map_err`: an error number, met while `doing`.
+    pub fn errno_while(doing: &'static str) -> impl Fn(Errno) -> Self {
+        move |errno| Self { doing, errno }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Self::new(failure.doing, failure.errno)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// The `limit + 1` smallest items of `page` among `keys`, whichever may be seen.
+    fn smallest(keys: &BTreeSet<String>, page: &Page) -> Vec<String> {
+        let keys = keys.iter().filter(|key| key.starts_with(&page.prefix));
+        let items: BTreeSet<&str> = keys.map(|key| page.item(key)).collect();
+        let items = items.into_iter().filter(|item| page.has(item));
+        items.take(page.limit + 1).map(str::to_owned).collect()
+    }
+
+    const TEXT: &str = "[ab0/-]{0,4}";
+
+    proptest! {
+        #[test]
+        fn the_parts_of_a_page_have_what_may_be_seen_in_order(
+            keys in prop::collection::btree_set("[ab0-](/?[ab0-]){0,4}", 0..20),
+            prefixes in prop::collection::vec(TEXT, 0..4),
+            (prefix, after) in (TEXT, TEXT),
+            (limit, by_folder) in (0_usize..5, any::<bool>()),
+        ) {
+            let within = Prefixes::new(prefixes.iter().map(String::as_str));
+            let seen = keys.iter().filter(|key| within.has(key)).cloned().collect();
+            let page = Page { prefix, after, limit, by_folder, within };
+            let visible = page.visible(|part| Ok::<_, ()>(smallest(&keys, part)));
+            prop_assert_eq!(visible, Ok(smallest(&seen, &page)));
+        }
+    }
+}
