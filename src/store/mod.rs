@@ -49,7 +49,6 @@ mod value_file;
 mod vital;
 mod writer;
 
-pub use crate::s3;
 pub use crate::transfer::{
     BlockingPool, BodySource, IN_MEMORY, InFlight, Piped, StagingBounds, UPLOADS_OF_ONE, Uploader,
     is_large, read,

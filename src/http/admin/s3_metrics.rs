@@ -7,7 +7,7 @@ use prometheus_client::registry::Unit;
 
 use crate::http::admin::metric_writer::{MetricWriter, encode_counter, encode_histogram};
 use crate::metrics::{S3Counters, STATUSES, StoreOperation};
-use crate::store::s3::S3;
+use crate::s3::S3;
 
 pub fn encode(to: &mut MetricWriter<'_>, s3: &S3) -> Result {
     encode_requests(to, s3)?;

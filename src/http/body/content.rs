@@ -11,7 +11,7 @@ use crate::failpoint;
 use crate::http::body::file::{FileBody, Region};
 use crate::http::body::remote::RemotePart;
 use crate::http::values::encoded::Encoded;
-use crate::store::s3::RemotePiece;
+use crate::s3::RemotePiece;
 use crate::store::{self, IN_MEMORY, Object, Piped};
 
 /// A body without an end of its own, made as fast as the client takes it.

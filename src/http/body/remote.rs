@@ -8,8 +8,8 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 
+use crate::s3::{RemoteBody, RemotePiece};
 use crate::store::Error;
-use crate::store::s3::{RemoteBody, RemotePiece};
 
 /// See the module.
 pub struct RemotePart {

@@ -7,7 +7,7 @@ use hyper::header::HeaderMap;
 
 use crate::http::head::accept::media_type;
 use crate::http::values::representation::etag;
-use crate::store::s3::RemoteValue;
+use crate::s3::RemoteValue;
 use crate::store::{Listing, Meta, Page, Prefixes};
 
 /// Keys on a page for a program that does not say.

@@ -19,7 +19,7 @@ use crate::http::values::media;
 use crate::http::values::representation::{Representation, Validators};
 use crate::http::values::select::{Selection, select};
 use crate::http::values::stored_fields::StoredFields;
-use crate::store::s3::{Exact, Gateway, Got, Read, RemoteMeta, S3, Written};
+use crate::s3::{Exact, Gateway, Got, Read, RemoteMeta, S3, Written};
 use crate::store::{Digest, Error, Key};
 
 /// How often a request begins again when the value is another one each time.

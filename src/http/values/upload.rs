@@ -17,7 +17,7 @@ use crate::http::values::conditional::{Current, Preconditions};
 use crate::http::values::media;
 use crate::http::values::remote::{exact, publish_under, swap};
 use crate::http::values::representation::Validators;
-use crate::store::s3::{self, Begin, Exact, Gateway, Kept, RemoteUpload, S3};
+use crate::s3::{self, Begin, Exact, Gateway, Kept, RemoteUpload, S3};
 use crate::store::{
     self, BlockingPool, BodySource, Condition, Digests, Directory, Error, Key, Meta, Store, Upload,
     Uploader, Wanted,
