@@ -1,9 +1,77 @@
-//! What is asked of the store and what it answers, as values.
+//! The contract of the engine: what a store is reached with, what is asked of it, what it answers, and what it was seen to
+//! promise. Types without behaviour; they know no request.
 
 use std::ops::Range;
-use std::time::SystemTime;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use crate::transfer::Uploader;
+use crate::transfer::{BlockingPool, StagingQuota, Uploader};
+use crate::value::Error;
+
+/// What an S3 store is reached with. Credentials are not among it: they come from the environment, files or metadata
+/// services.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Which objects are the values.
+    pub place: Place,
+    /// The origins of its endpoints, in turn; with none, those of AWS in the region.
+    pub endpoints: Vec<String>,
+    /// The region that requests are signed for.
+    pub region: String,
+    /// Whether the bucket is a part of the host's name, instead of the first segment of the path.
+    pub virtual_host: bool,
+    /// Certificates, in PEM, that the endpoints' are proved with, besides those of the system.
+    pub ca: Option<PathBuf>,
+    /// The longest wait for the head of an answer, and from one piece of a body to the next.
+    pub timeout: Duration,
+    /// Connections to the store at most, for each reactor.
+    pub connections: usize,
+    /// Whether the store has to honour conditions on writes.
+    pub conditions: Conditions,
+    /// Where uploads of unknown length are kept until they can be sent.
+    pub spool: PathBuf,
+    /// From which length on a value is read from the store itself, by a link.
+    pub redirect_from: Option<u64>,
+}
+
+impl Settings {
+    /// The same store through each of its endpoints alone.
+    pub fn by_endpoint(&self) -> Vec<Self> {
+        if self.endpoints.len() < 2 {
+            return vec![self.clone()];
+        }
+        let alone = |endpoint: &String| Self {
+            endpoints: vec![endpoint.clone()],
+            ..self.clone()
+        };
+        self.endpoints.iter().map(alone).collect()
+    }
+}
+
+/// Which objects of a store are the values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The bucket.
+    pub bucket: String,
+    /// What the names of all objects begin with; empty, or it ends with `/`.
+    pub prefix: String,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "s3://{}/{}", self.bucket, self.prefix)
+    }
+}
+
+/// Whether the store has to honour conditions on writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conditions {
+    /// A store that does not is refused at the start.
+    Require,
+    /// Writes with conditions are refused.
+    Off,
+}
 
 /// What is known of a value without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,4 +151,51 @@ pub struct RemoteValue {
     pub etag: String,
     /// When it was written.
     pub modified: SystemTime,
+}
+
+/// What the reactors of an S3 store share.
+#[derive(Debug)]
+pub struct Shared {
+    pub settings: Settings,
+    pub disk: BlockingPool,
+    pub compute: BlockingPool,
+    pub quota: Arc<StagingQuota>,
+    pub promises: Promises,
+}
+
+/// What the store was seen to do.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Promises {
+    /// A write is made if its condition holds, and at no other time.
+    pub conditional_put: bool,
+    /// A value is removed if its condition holds, and at no other time.
+    pub conditional_delete: bool,
+}
+
+impl Promises {
+    /// Whether the store can be asked for writes under a condition.
+    pub fn for_put(self) -> Result<(), Error> {
+        let missing = Error::NotSupported {
+            name: "no-conditions",
+            what: "this store does not keep conditions on writes",
+        };
+        self.conditional_put.then_some(()).ok_or(missing)
+    }
+
+    /// Whether the store can be asked for removals under a condition.
+    pub fn for_delete(self) -> Result<(), Error> {
+        let missing = Error::NotSupported {
+            name: "no-conditional-delete",
+            what: "this store has no removal under a condition",
+        };
+        self.conditional_delete.then_some(()).ok_or(missing)
+    }
+
+    /// Whether the store can be asked for a write under `condition`.
+    pub fn check(self, condition: &Exact) -> Result<(), Error> {
+        match condition {
+            Exact::Any => Ok(()),
+            Exact::Create | Exact::Swap(_) => self.for_put(),
+        }
+    }
 }

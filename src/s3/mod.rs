@@ -1,40 +1,64 @@
 //! The S3 engine: the objects of a bucket as values, through any server that speaks S3.
 //!
 //! [`S3`] is one for the process; each reactor sends its requests through its own [`Gateway`]. Nothing is cached, and no
-//! whole value is held in memory beyond 64 KiB. What the store promises of a write is what
-//! it was seen to do at the start. It knows nothing of the HTTP that clients speak.
+//! whole value is held in memory beyond 64 KiB. What the store promises of a write is what it was seen to do at the start.
+//! [`transport`] sends a request and knows no value, [`objects`] makes values of objects, [`trial`] finds out what a store does.
+//! It knows nothing of the HTTP that clients speak.
 
 mod contract;
-mod needs;
 mod objects;
-mod settings;
-mod shared;
 #[cfg(test)]
 mod tests;
 mod transport;
 mod trial;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hyper::Method;
+use hyper::{Method, Uri};
 
 use crate::metrics::S3Counters;
 use crate::transfer::{BlockingPool, InFlight, StagingBounds, StagingQuota};
 use crate::value::{Digest, Error, Key, Listing, Page};
-use shared::Shared;
+use contract::Shared;
 use transport::client::{Client, Reach};
-use transport::credentials::Credentials;
+use transport::credentials::{self, Credentials};
 
-pub use contract::{Begin, Exact, Kept, Read, RemoteMeta, RemoteValue, Written};
-pub use needs::{Needs, needs};
+pub use contract::{
+    Begin, Conditions, Exact, Kept, Place, Read, RemoteMeta, RemoteValue, Settings, Written,
+};
+pub use objects::body::{RemoteBody, RemotePiece};
 pub use objects::get::Got;
-pub use objects::remote_body::{RemoteBody, RemotePiece};
 pub use objects::spool::PIECE;
 pub use objects::upload::{RemoteUpload, is_long};
-pub use settings::{Conditions, Place, Settings};
 pub use transport::client::Connections;
-pub use trial::opening::OpenError;
-pub use trial::{Report, Row, Verdict, What};
+pub use trial::{OpenError, Report, Row, Verdict, What};
+
+/// What names are resolved by, and servers are proved by: where systems have it.
+const SYSTEM: [&str; 16] = [
+    "/etc/hosts",
+    "/etc/host.conf",
+    "/etc/resolv.conf",
+    "/etc/nsswitch.conf",
+    "/etc/gai.conf",
+    "/etc/services",
+    "/etc/ssl",
+    "/etc/pki",
+    "/etc/ca-certificates",
+    "/usr/share/ca-certificates",
+    "/usr/local/share/ca-certificates",
+    "/var/lib/ca-certificates",
+    "/usr/lib",
+    "/usr/lib64",
+    "/lib",
+    "/lib64",
+];
+
+/// Where a manager of the network writes its /etc/resolv.conf anew.
+const RESOLVER: &str = "/etc/resolv.conf";
+
+/// Long answers about names come by TCP.
+const DNS: u16 = 53;
 
 /// An S3 store, reached and tested.
 #[derive(Debug)]
@@ -76,7 +100,7 @@ impl S3 {
         let clients =
             each.map(|settings| Ok(Client::new(&settings, Reach::new(&settings, &credentials)?)));
         let clients: Result<Vec<_>, String> = clients.collect();
-        trial::opening::test(clients.map_err(|e| unusable(&e))?)
+        trial::test(clients.map_err(|e| unusable(&e))?)
     }
 
     fn with(
@@ -87,7 +111,7 @@ impl S3 {
         let unusable = |reason: &dyn std::fmt::Display| OpenError::Unusable(reason.to_string());
         let reach = Reach::new(&settings, credentials).map_err(|e| unusable(&e))?;
         let new_client = || Client::new(&settings, reach.clone());
-        let promises = trial::opening::promises(new_client(), &settings, share.read_only)?;
+        let promises = trial::promises(new_client(), &settings, share.read_only)?;
         let clients = (0..=share.reactors).map(|_| Arc::new(new_client()));
         let clients = clients.collect();
         let compute = BlockingPool::compute(share.compute_threads, share.cpus);
@@ -183,7 +207,7 @@ impl Gateway<'_> {
 
     /// What is known of the value of `key`; `None` when there is none.
     pub async fn head(&self, key: &Key<'_>) -> Result<Option<RemoteMeta>, Error> {
-        transport::head::head(self.client, key).await
+        objects::head::head(self.client, key).await
     }
 
     /// The value of `key`, or the part of it that `read` names.
@@ -206,7 +230,7 @@ impl Gateway<'_> {
         if only.is_some() {
             self.shared.promises.for_delete()?;
         }
-        objects::delete::delete(self.client, key, only).await
+        objects::put::delete(self.client, key, only).await
     }
 
     /// A digest of the value of `key` with this entity tag, SHA-512 or else SHA-256, computed from all of it; `None`, when
@@ -217,11 +241,61 @@ impl Gateway<'_> {
         etag: &str,
         sha512: bool,
     ) -> Result<Option<Digest>, Error> {
-        objects::digesting::digest(self.client, &self.shared.compute, key, etag, sha512).await
+        objects::get::digest(self.client, &self.shared.compute, key, etag, sha512).await
     }
 
     /// One page of the keys, in byte order.
     pub async fn list(&self, page: &Page) -> Result<Listing<RemoteValue>, Error> {
         objects::list::list(self.client, &self.shared.compute, page).await
     }
+}
+
+/// Files and ports that an S3 store is reached with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Files and directories of the system.
+    pub read: Vec<PathBuf>,
+    /// Files that other programs replace.
+    pub reread: Vec<PathBuf>,
+    /// Ports of the store, and of what gives its credentials.
+    pub ports: Vec<u16>,
+}
+
+/// What the store with these settings needs in the environment of this process.
+pub fn needs(settings: &Settings) -> Needs {
+    let mut needs = Needs {
+        read: SYSTEM.map(PathBuf::from).to_vec(),
+        reread: settings.ca.iter().cloned().collect(),
+        ports: vec![DNS],
+    };
+    for name in ["SSL_CERT_FILE", "SSL_CERT_DIR"] {
+        let given = std::env::var_os(name);
+        needs.read.extend(given.map(PathBuf::from));
+    }
+    let resolver = Path::new(RESOLVER).canonicalize();
+    // Not the directory of a file of /etc itself, which holds much else.
+    let resolver = resolver.ok().filter(|file| !file.starts_with("/etc"));
+    needs.reread.extend(resolver);
+    let endpoints = settings.endpoints.iter();
+    needs.ports.extend(endpoints.filter_map(|url| port(url)));
+    if settings.endpoints.is_empty() {
+        needs.ports.push(443);
+    }
+    let (files, urls) = credentials::reach(&settings.region);
+    needs.reread.extend(files);
+    needs.ports.extend(urls.iter().filter_map(|url| port(url)));
+    needs.ports.sort_unstable();
+    needs.ports.dedup();
+    needs
+}
+
+/// The port that `url` is asked at.
+fn port(url: &str) -> Option<u16> {
+    let url: Uri = url.parse().ok()?;
+    let of_scheme = match url.scheme_str() {
+        Some("http") => Some(80),
+        Some("https") => Some(443),
+        _ => None,
+    };
+    url.port_u16().or(of_scheme)
 }

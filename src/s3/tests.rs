@@ -16,7 +16,7 @@ use data_server_testing::s3::Bucket;
 
 use super::*;
 use crate::s3::transport::credentials::Credentials;
-use crate::s3::transport::secrets::Secrets;
+use crate::s3::transport::sign::Secrets;
 use crate::value::{Error, Key, Page, Prefixes};
 
 fn value(len: u32) -> Vec<u8> {
@@ -124,5 +124,18 @@ async fn items(gateway: Gateway<'_>, limit: usize, by_folder: bool) -> Vec<Strin
             Some(next) => after = next,
             None => return all,
         }
+    }
+}
+
+#[test]
+fn a_url_without_a_port_has_that_of_its_scheme() {
+    for (url, expected) in [
+        ("http://127.0.0.1:7070", Some(7070)),
+        ("http://169.254.169.254", Some(80)),
+        ("https://sts.us-east-1.amazonaws.com", Some(443)),
+        ("https://[fd00:ec2::23]:8443/v1", Some(8443)),
+        ("nonsense", None),
+    ] {
+        assert_eq!(port(url), expected, "{url}");
     }
 }

@@ -1,24 +1,77 @@
-//! Pipes through which bytes go inside the kernel, without a copy in between: from a socket to a file, or to another socket.
+//! The body of a long upload as it arrives, and pipes, through which bytes go inside the kernel without a copy: from a socket to a
+//! file, or to another socket.
+//!
+//! The connection that holds the socket implements [`BodySource`]. Each future made of one may be dropped: what had arrived by then is
+//! lost with it, as is the upload.
 //!
 //! A pipe belongs to one thread at a time: the reactor that fills it, then the disk thread that empties it into a file. (The kernel
 //! locks a pipe while a file is written from it, so sharing one would make a reactor wait for the disk.) Their number is
 //! bounded, and with it the memory of the kernel that they can hold.
 
+use std::fmt::Debug;
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use rustix::io::Errno;
 use rustix::pipe::{
     PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice,
 };
 
-use super::body_source::BodySource;
-use super::write_buffer::write_at;
+use super::CHUNK;
+use super::receiver::write_at;
 use crate::value::Error;
+
+/// The bytes of one value, in order, as they arrive. Each call that takes bytes answers how many, or `None` when the body
+/// ended too early.
+pub trait BodySource: Debug {
+    /// How many bytes are left.
+    fn left(&self) -> u64;
+
+    /// Takes the bytes that have been received already. They come before all others, so this is called first.
+    fn take_early(&mut self) -> Bytes;
+
+    /// Has `head`, that of an interim response, sent before more bytes are waited for.
+    fn announce(&mut self, head: Bytes);
+
+    /// Reads into the spare room of `buf`, never past the end; how many bytes, not 0.
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<Option<usize>>;
+
+    /// Moves bytes that have not been received yet into `pipe`, which does not block; how many, 0 only when it is full.
+    /// `is_empty` says whether the pipe is empty.
+    fn poll_splice(
+        &mut self,
+        cx: &mut Context<'_>,
+        pipe: BorrowedFd<'_>,
+        is_empty: bool,
+    ) -> Poll<Option<usize>>;
+
+    /// Drops bytes where they are; how many, not 0.
+    fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>>;
+
+    /// The socket, for another thread to take bytes from that have not been received yet; `None` when no descriptor can be
+    /// made.
+    fn source(&self) -> Option<OwnedFd>;
+
+    /// Records that another thread took `len` bytes from [`BodySource::source`].
+    fn taken(&mut self, len: u64);
+}
+
+/// The next bytes of `source`, in memory.
+pub async fn read(source: &mut dyn BodySource) -> Result<Bytes, Error> {
+    let early = source.take_early();
+    if !early.is_empty() {
+        return Ok(early);
+    }
+    let mut buf = BytesMut::with_capacity(CHUNK);
+    let read = poll_fn(|cx| source.poll_read(cx, &mut buf)).await;
+    read.ok_or(Error::Incomplete)?;
+    Ok(buf.freeze())
+}
 
 /// Pipes at once; each takes two descriptors.
 const MOST: usize = 64;

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::limits::{RESERVED_AT_ONCE, SMALL};
+use super::{RESERVED_AT_ONCE, SMALL};
 use crate::value::Error;
 
 /// How many unfinished uploads one client may have where no option says it: a tenth of all that there may be.

@@ -6,9 +6,8 @@
 use rustix::io::Errno;
 
 use super::error::Error;
-use super::key::Key;
+use super::key::{Key, Prefixes};
 use super::meta::Meta;
-use super::prefixes::Prefixes;
 
 /// Which keys are asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -1,16 +1,18 @@
-//! Asking for a value, or for a range of it.
+//! Reading a value, or a range of it, and the digest of one that the store keeps none of.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 
 use hyper::Method;
 use hyper::header::IF_MATCH;
 
-use super::remote_body::RemoteBody;
+use super::body::RemoteBody;
+use super::head::{check_range, meta};
 use crate::s3::contract::{Read, RemoteMeta};
 use crate::s3::transport::call::Call;
 use crate::s3::transport::client::{Client, Found};
-use crate::s3::transport::head::{check_range, meta};
-use crate::value::{Error, Key};
+use crate::transfer::{BlockingPool, CHUNK, Hashing, WriteBuffer};
+use crate::value::{Digest, Error, Key, Wanted};
 
 /// What a read came to.
 #[expect(
@@ -64,4 +66,38 @@ pub async fn get_object(
     check_range(&answer, &left, meta.len)?;
     let body = RemoteBody::new(client, call, &meta.etag, left, answer);
     Ok(Got::Value(meta, body))
+}
+
+/// The digest that `sha512` chooses of the value of `key` with this entity tag, computed on the `compute` threads while it
+/// is read.
+pub async fn digest(
+    client: &Arc<Client>,
+    compute: &BlockingPool,
+    key: &Key<'_>,
+    etag: &str,
+    sha512: bool,
+) -> Result<Option<Digest>, Error> {
+    let read = Read {
+        range: None,
+        only: Some(etag),
+    };
+    let Got::Value(_, mut body) = get(client, key, read).await? else {
+        return Ok(None);
+    };
+    let wanted = Wanted {
+        sha256: !sha512,
+        sha512,
+        ..Wanted::default()
+    };
+    let mut hashing = Hashing::new(wanted, compute.clone());
+    let mut buffer = WriteBuffer::default();
+    while let Some(data) = poll_fn(|cx| body.poll_next(cx)).await {
+        buffer.push(data?);
+        if buffer.len() >= CHUNK {
+            hashing = hashing.next(buffer.take()).await?;
+        }
+    }
+    let digests = hashing.next(buffer.take()).await?.finish().await?;
+    let sha256 = digests.sha256.map(Digest::Sha256);
+    Ok(sha256.or(digests.sha512.map(Digest::Sha512)))
 }

@@ -8,10 +8,8 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use crate::s3::contract::RemoteValue;
-use crate::s3::transport::call::Call;
+use crate::s3::transport::call::{self, Call, unclear};
 use crate::s3::transport::client::{Client, Found};
-use crate::s3::transport::escape;
-use crate::s3::transport::head::unclear;
 use crate::transfer::{BlockingPool, COPIED};
 use crate::value::{Error, Key, Listing, Page, Part, RESERVED};
 
@@ -179,7 +177,7 @@ impl StorePage {
     /// What of it is on `page`; all names begin with `prefix`.
     fn into_items(self, page: &Page, prefix: &str) -> Vec<Item> {
         let name = |text: &str| {
-            let name = escape::listed(text, self.encoding_type.as_deref())?;
+            let name = call::listed(text, self.encoding_type.as_deref())?;
             let name = name.strip_prefix(prefix)?.to_owned();
             (name.starts_with(&page.prefix) && name > page.after).then_some(name)
         };

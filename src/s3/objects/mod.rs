@@ -1,14 +1,10 @@
 //! Values as objects: how each is read, written, removed and listed.
 
-pub mod delete;
-pub mod digesting;
+pub mod body;
 pub mod get;
+pub mod head;
 pub mod list;
 pub mod multipart;
-pub mod nonce;
-pub mod publish;
 pub mod put;
-pub mod remote_body;
-pub mod sending;
 pub mod spool;
 pub mod upload;

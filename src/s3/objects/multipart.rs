@@ -12,18 +12,13 @@ use quick_xml::escape::escape;
 use serde::Deserialize;
 use tokio::time::{Instant, timeout};
 
-use super::put::refused;
-use super::sending::Sending;
+use super::put::{Sending, refused};
 use crate::s3::contract::{Exact, Written};
-use crate::s3::transport::answer::{Answer, Failure};
-use crate::s3::transport::call::Call;
+use crate::s3::transport::body::{CHECKSUM, SendBody};
+use crate::s3::transport::call::{Answer, Call, Failure, query, text, unclear};
 use crate::s3::transport::client::Client;
-use crate::s3::transport::escape::query;
-use crate::s3::transport::framing::CHECKSUM;
-use crate::s3::transport::head::{text, unclear};
-use crate::s3::transport::send_body::SendBody;
+use crate::s3::transport::retry::{Tries, error};
 use crate::s3::transport::sign::{NOTHING, hex};
-use crate::s3::transport::tries::{Tries, error};
 use crate::value::Error;
 
 /// The most bytes that one request may carry.

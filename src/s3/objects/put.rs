@@ -1,23 +1,33 @@
-//! Writing a value that is in memory: one request, whose signature covers the bytes.
+//! Writing and removing an object by one request, whose body is in memory or comes piece by piece.
 //!
-//! It is sent again only where it surely was not done. Where it was perhaps done, the object tells: [`nonce`].
+//! A write is sent again only where it surely was not made. Each one carries a nonce of its own, which is kept with the object: where
+//! an answer was lost, [`find`] tells by it whether the write was made.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use hyper::header::{ETAG, HeaderMap, HeaderName};
-use tokio::time::Instant;
+use hyper::Method;
+use hyper::header::{ETAG, HeaderMap, HeaderName, IF_MATCH};
+use tokio::time::{Instant, sleep, timeout};
 
-use super::nonce;
 use crate::s3::contract::{Exact, Written};
-use crate::s3::transport::answer::{Failure, Refusal};
-use crate::s3::transport::call::Call;
-use crate::s3::transport::client::Client;
-use crate::s3::transport::head::{text, unclear};
-use crate::s3::transport::send_body::SendBody;
-use crate::s3::transport::sign::hex;
-use crate::s3::transport::tries::Tries;
-use crate::value::Error;
+use crate::s3::transport::body::{Feed, Framing, SendBody};
+use crate::s3::transport::call::{Answer, Call, Failure, NONCE, Refusal, text, unclear};
+use crate::s3::transport::client::{Client, Found};
+use crate::s3::transport::retry::Tries;
+use crate::s3::transport::sign::{NOTHING, hex};
+use crate::transfer::{COPIED, random};
+use crate::value::{Error, Key};
+
+/// The shortest time that is taken to find out.
+const AT_LEAST: Duration = Duration::from_millis(1500);
 
 /// Writes `body`, whose digest is `sha256`, as `call` says, if `condition` holds.
 pub async fn put(
@@ -64,7 +74,7 @@ pub async fn settle(
     };
     let counters = client.counters();
     counters.unknown.add(u64::from(is_unknown));
-    let found = nonce::find(client, call, until).await;
+    let found = find(client, call, until).await;
     counters
         .resolved
         .add(u64::from(is_unknown && found.is_some()));
@@ -82,7 +92,7 @@ pub async fn settle_again(
     if !tries.may_have_been_made() || !matches!(error, Error::Precondition) {
         return Err(error);
     }
-    let found = nonce::find(client, call, Instant::now()).await;
+    let found = find(client, call, Instant::now()).await;
     found.ok_or(error)
 }
 
@@ -110,5 +120,163 @@ pub fn joined(mut runs: Vec<Bytes>) -> Bytes {
         0 => Bytes::new(),
         1 => runs.remove(0),
         _ => runs.concat().into(),
+    }
+}
+
+type Sent = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Send>>;
+
+/// A body on its way to the store.
+pub struct Sending {
+    client: Arc<Client>,
+    framing: Framing,
+    feed: Feed,
+    sent: Sent,
+}
+
+impl Sending {
+    /// Begins to send `len` bytes as `call` says; their digest may be known.
+    pub fn begin(
+        client: &Arc<Client>,
+        call: &Call,
+        len: u64,
+        sha256: Option<[u8; 32]>,
+    ) -> Result<Self, Error> {
+        let framing = Framing::new(len, sha256);
+        let call = framing.describe(call.clone())?;
+        let (payload, body_len) = (framing.payload(), framing.body_len());
+        let feed = Feed::default();
+        let (taker, to) = (feed.fed(), Arc::clone(client));
+        let sent = async move {
+            let mut tries = Tries::until(Instant::now() + to.timeout(), to.counters());
+            loop {
+                let permit = to.permit(Instant::now() + to.timeout()).await?;
+                let body = SendBody::Fed(taker.clone(), body_len);
+                let failure = match to.send(&call, body, &payload, permit).await {
+                    Ok(answer) => return answer.checked(to.timeout()).await,
+                    Err(failure) => failure,
+                };
+                // What a connection has taken is gone.
+                let pause = if taker.is_taken() {
+                    None
+                } else {
+                    tries.pause_after(&failure)
+                };
+                match pause {
+                    Some(pause) if matches!(failure, Failure::NotSent(_)) => sleep(pause).await,
+                    _ => return Err(failure),
+                }
+            }
+        };
+        Ok(Self {
+            client: Arc::clone(client),
+            framing,
+            feed,
+            sent: Box::pin(sent),
+        })
+    }
+
+    /// How many bytes are to come.
+    pub fn left(&self) -> u64 {
+        self.framing.left()
+    }
+
+    /// Sends the next bytes, waiting while the store is slower than the sender. The write is not made whatever comes.
+    pub async fn push(&mut self, data: Bytes) -> Result<(), Failure> {
+        let room = timeout(self.client.timeout(), poll_fn(|cx| self.poll_room(cx)));
+        room.await.map_err(|_| Failure::Late)??;
+        // A short run would keep all that was received with it.
+        let data = if data.len() < COPIED {
+            Bytes::copy_from_slice(&data)
+        } else {
+            data
+        };
+        let feed = &self.feed;
+        let framed = self.framing.frame(data, |bytes| feed.push(bytes));
+        framed.map_err(Failure::Unfit)
+    }
+
+    /// Sends the end, and waits for the answer.
+    pub async fn finish(self) -> Result<Answer, Failure> {
+        self.feed.push(self.framing.end().map_err(Failure::Unfit)?);
+        self.feed.end();
+        // All of it is in the connection's hands, or in the queue: both move within the time.
+        let sent = timeout(self.client.timeout(), self.sent).await;
+        sent.map_err(|_| Failure::Late)?
+    }
+
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        if let Poll::Ready(early) = self.sent.as_mut().poll(cx) {
+            return Poll::Ready(Err(match early {
+                Ok(_) => Failure::Lost("an answer before the end".to_owned()),
+                Err(failure) => failure,
+            }));
+        }
+        ready!(self.feed.poll_room(cx));
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl fmt::Debug for Sending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sending")
+            .field("left", &self.left())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A number that no other write has: 128 bits, drawn at random.
+pub fn nonce() -> Result<String, Error> {
+    let number = random().map_err(|errno| Error::new("draw a number", errno))?;
+    Ok(format!("{number:032x}"))
+}
+
+/// What became of `write`, which carries a nonce: it was made, where the object carries the same. Otherwise it is not known:
+/// another write may have come after it, or it may yet be made.
+pub async fn find(client: &Client, write: &Call, until: Instant) -> Option<Written> {
+    let call = Call::named(Method::HEAD, write.object.clone());
+    let until = until.max(Instant::now() + AT_LEAST);
+    let Ok(Found::Answer(answer)) = client.read_until(&call, until).await else {
+        return None;
+    };
+    let is_ours = write.headers.get(NONCE)? == answer.headers.get(NONCE)?;
+    let etag = text(&answer.headers, &ETAG)?;
+    is_ours.then(|| Written {
+        etag: etag.to_owned(),
+    })
+}
+
+/// Removes the value of `key`, of the version `only` where there is one; false when there was none.
+pub async fn delete(client: &Client, key: &Key<'_>, only: Option<&str>) -> Result<bool, Error> {
+    let look = Call::object(Method::HEAD, client.place(), key)?;
+    if let Found::Missing = client.read(&look).await? {
+        return Ok(false);
+    }
+    let mut call = Call::named(Method::DELETE, look.object);
+    if let Some(etag) = only {
+        call = call.with(IF_MATCH, etag)?;
+    }
+    let until = Instant::now() + client.timeout();
+    let mut tries = Tries::until(until, client.counters());
+    loop {
+        let asked = client.ask(&call, SendBody::Empty, NOTHING, until).await;
+        let Err(failure) = asked else {
+            return Ok(true);
+        };
+        let may_be_made = tries.may_have_been_made();
+        let ended = match failure {
+            // By an earlier try, or by another writer.
+            Failure::Refused(refusal)
+                if may_be_made
+                    && only.is_some()
+                    && (refusal.is_missing() || refusal.is_changed()) =>
+            {
+                Err(Error::OutcomeUnknown { is_late: false })
+            }
+            Failure::Refused(refusal) if refusal.is_missing() => return Ok(may_be_made),
+            failure => tries.again_after_nothing(failure).await,
+        };
+        let is_unknown = matches!(ended, Err(Error::OutcomeUnknown { .. }));
+        client.counters().unknown.add(u64::from(is_unknown));
+        ended?;
     }
 }

@@ -14,8 +14,7 @@ use bytes::Bytes;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::nonce::nonce;
-use crate::transfer::{BlockingPool, write_at};
+use crate::transfer::{BlockingPool, random, write_at};
 use crate::value::Error;
 
 /// What is written at a time, and what is read: an upload has at most two of these in memory.
@@ -108,7 +107,8 @@ fn nameless(dir: &Path) -> Result<File, Error> {
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {}
         Err(errno) => return Err(Error::new("make a file in --spool", errno)),
     }
-    let path = dir.join(format!(".data-server-spool-{}", nonce()));
+    let nonce = random().map_err(|errno| Error::new("name a file in --spool", errno))?;
+    let path = dir.join(format!(".data-server-spool-{nonce:032x}"));
     let mut options = OpenOptions::new();
     let options = options.read(true).write(true).create_new(true).mode(0o600);
     let file = options

@@ -1,17 +1,28 @@
-//! Connections to the store: TCP, whose sockets can be lent, and TLS where the endpoint is `https`.
+//! Connections to the store: TCP, and TLS where the endpoint is `https`.
+//!
+//! The reader of a long answer may splice the rest of its body from the socket of a plain connection, once hyper has passed on what it
+//! has read: hyper then waits as if nothing came.
 
 use std::error::Error;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
+use hyper::Uri;
+use hyper::http::uri::Scheme;
 use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::rt::TokioIo;
 use rustls::{CertificateError, ClientConfig};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tower_service::Service;
 
-use super::lending::Lending;
+use crate::transfer::Pipe;
 use crate::trust;
 
 /// What makes connections.
@@ -66,6 +77,188 @@ pub fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
         };
     }
     None
+}
+
+/// What opens such connections.
+#[derive(Clone, Debug)]
+pub struct Lending {
+    pub connector: HttpConnector,
+    /// How many there are.
+    pub open: Arc<AtomicUsize>,
+}
+
+/// A connection, for hyper.
+#[derive(Debug)]
+pub struct Lender {
+    reading: Loan,
+    writing: OwnedWriteHalf,
+    /// TLS reads all that comes.
+    is_plain: bool,
+    open: Arc<AtomicUsize>,
+}
+
+/// The reading side of a connection, for the reader of an answer.
+#[derive(Clone, Debug)]
+pub struct Loan(Arc<Mutex<Reading>>);
+
+#[derive(Debug)]
+struct Reading {
+    half: OwnedReadHalf,
+    is_lent: bool,
+    /// hyper has passed on all that it has read, and waits for more.
+    is_starved: bool,
+    /// Waits for that.
+    borrower: Option<Waker>,
+}
+
+type Opening = Pin<Box<dyn Future<Output = Result<TokioIo<Lender>, BoxError>> + Send>>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+impl Service<Uri> for Lending {
+    type Response = TokioIo<Lender>;
+    type Error = BoxError;
+    type Future = Opening;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.connector.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, uri: Uri) -> Opening {
+        let is_plain = uri.scheme() == Some(&Scheme::HTTP);
+        let open = Arc::clone(&self.open);
+        let opening = self.connector.call(uri);
+        Box::pin(async move {
+            let socket = opening.await?.into_inner();
+            Ok(TokioIo::new(Lender::new(socket, is_plain, open)))
+        })
+    }
+}
+
+impl Lender {
+    fn new(socket: tokio::net::TcpStream, is_plain: bool, open: Arc<AtomicUsize>) -> Self {
+        open.fetch_add(1, Ordering::Relaxed);
+        let (half, writing) = socket.into_split();
+        let reading = Reading {
+            half,
+            is_lent: false,
+            is_starved: false,
+            borrower: None,
+        };
+        Self {
+            reading: Loan(Arc::new(Mutex::new(reading))),
+            writing,
+            is_plain,
+            open,
+        }
+    }
+}
+
+impl Drop for Lender {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Loan {
+    fn lock(&self) -> MutexGuard<'_, Reading> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the bytes that hyper has not read yet from it.
+    pub fn borrow(&self) {
+        self.lock().is_lent = true;
+    }
+
+    /// Whether that has been done.
+    pub fn is_lent(&self) -> bool {
+        self.lock().is_lent
+    }
+
+    /// Moves up to `most` bytes into `pipe`, which must be empty, once hyper has passed on what it has read: how many, 0 at the
+    /// end of the stream.
+    pub fn poll_splice(
+        &self,
+        cx: &mut Context<'_>,
+        pipe: &Pipe,
+        most: usize,
+    ) -> Poll<io::Result<usize>> {
+        let mut reading = self.lock();
+        if !(reading.is_lent && reading.is_starved) {
+            reading.borrower = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        let socket = reading.half.as_ref();
+        loop {
+            ready!(socket.poll_read_ready(cx))?;
+            match socket.try_io(Interest::READABLE, || pipe.take_from(socket, most)) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                moved => return Poll::Ready(moved),
+            }
+        }
+    }
+}
+
+impl Connection for Lender {
+    fn connected(&self) -> Connected {
+        let connected = self.reading.lock().half.as_ref().connected();
+        if self.is_plain {
+            connected.extra(self.reading.clone())
+        } else {
+            connected
+        }
+    }
+}
+
+impl AsyncRead for Lender {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut reading = self.reading.lock();
+        let polled = if reading.is_lent {
+            Poll::Pending
+        } else {
+            Pin::new(&mut reading.half).poll_read(cx, buf)
+        };
+        reading.is_starved = polled.is_pending();
+        if reading.is_starved
+            && let Some(borrower) = reading.borrower.take()
+        {
+            borrower.wake();
+        }
+        polled
+    }
+}
+
+impl AsyncWrite for Lender {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.writing).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.writing).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.writing).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.writing.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.writing).poll_write_vectored(cx, bufs)
+    }
 }
 
 #[cfg(test)]

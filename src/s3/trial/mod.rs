@@ -3,28 +3,100 @@
 //! At the start of a server a short form decides what it may promise; `check-store` runs a long one and shows every row. Both
 //! write objects below a reserved name, which no key can have, and remove them.
 
-pub mod conditions;
-pub mod depth;
-pub mod endpoints;
-pub mod listing;
-pub mod opening;
-pub mod races;
-pub mod report;
-pub mod trial;
-pub mod uploads;
+mod conditions;
+mod reads;
+mod report;
+mod requests;
+mod uploads;
 
 use std::sync::Arc;
 
+use super::contract::{Conditions, Promises, Settings};
 use crate::s3::transport::client::Client;
+use crate::s3::transport::retry::explained;
 use crate::value::Error;
-use depth::Depth;
+use requests::{Depth, Trial};
+
 pub use report::{Report, Row, Verdict, What};
-use trial::Trial;
+
+/// Why an S3 store cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// It cannot be reached, or refuses what is asked: the reason.
+    #[error("cannot use the store: {0}")]
+    Unusable(String),
+    /// It does not do what a value store has to: which.
+    #[error(
+        "the store cannot be trusted with conditional writes: {0}; --s3-conditions off serves it without them"
+    )]
+    Faithless(String),
+}
+
+/// Finds out what the store may be trusted with. One that is only read is not tried: that takes writes. Blocks.
+pub fn promises(
+    client: Client,
+    settings: &Settings,
+    read_only: bool,
+) -> Result<Promises, OpenError> {
+    let with_conditions = settings.conditions == Conditions::Require;
+    let short = Depth {
+        conditions: with_conditions,
+        ..Depth::at_start()
+    };
+    let Some(report) = try_out(vec![client], (!read_only).then_some(short))? else {
+        return Ok(Promises::default());
+    };
+    if report.fault(&What::NEEDED).is_some() {
+        return Err(OpenError::Unusable(report.faults()));
+    }
+    if let Some(fault) = report.fault(&What::FOR_PUT) {
+        return Err(OpenError::Faithless(fault.to_owned()));
+    }
+    if let Some(fault) = report.fault(&[What::WrongChecksum]) {
+        tracing::warn!("the store does not check what it receives: {fault}");
+    }
+    let promises = Promises {
+        conditional_put: with_conditions,
+        conditional_delete: with_conditions && report.fault(&What::FOR_DELETE).is_none(),
+    };
+    tracing::info!(
+        conditional_put = promises.conditional_put,
+        conditional_delete = promises.conditional_delete,
+        "the store was tested"
+    );
+    Ok(promises)
+}
+
+/// Tries at length what the store does, through each of its endpoints. Blocks.
+pub fn test(each: Vec<Client>) -> Result<Report, OpenError> {
+    try_out(each, Some(Depth::at_length())).map(Option::unwrap_or_default)
+}
+
+/// Whether the bucket can be used at all through the first of `clients` and, where a depth is given, what its store does. A
+/// thread that has a runtime may not wait for another: this has one of its own, with which their connections end.
+fn try_out(clients: Vec<Client>, depth: Option<Depth>) -> Result<Option<Report>, OpenError> {
+    let try_out = || -> Result<Option<Report>, OpenError> {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build();
+        let runtime = runtime.map_err(|e| OpenError::Unusable(e.to_string()))?;
+        let tried = runtime.block_on(async {
+            clients[0].probe().await?;
+            let clients: Vec<_> = clients.into_iter().map(Arc::new).collect();
+            match depth {
+                Some(depth) => check(&clients, depth).await.map(Some),
+                None => Ok(None),
+            }
+        });
+        tried.map_err(|error| OpenError::Unusable(explained(&error)))
+    };
+    let tried = std::thread::scope(|scope| scope.spawn(try_out).join());
+    tried.unwrap_or_else(|_| Err(OpenError::Unusable("a panic".to_owned())))
+}
 
 /// Tries the store through the first of `clients` and, where there are more, each against the others. An error is none of
 /// its promises: it cannot be used as it is.
-pub async fn check(clients: &[Arc<Client>], depth: Depth) -> Result<Report, Error> {
-    let trials = Trial::through(clients);
+async fn check(clients: &[Arc<Client>], depth: Depth) -> Result<Report, Error> {
+    let trials = Trial::through(clients)?;
     let tried = try_all(&trials, depth).await;
     trials[0].clear().await;
     tried
@@ -34,13 +106,13 @@ async fn try_all(trials: &[Arc<Trial>], depth: Depth) -> Result<Report, Error> {
     let mut report = Report::default();
     let trial = &trials[0];
     uploads::check(trial, depth, &mut report).await?;
-    listing::check(trial, depth, &mut report).await?;
+    reads::listing(trial, depth, &mut report).await?;
     if depth.conditions {
-        conditions::check(trial, &mut report).await?;
-        races::check(trial, depth, &mut report).await?;
+        conditions::one_at_a_time(trial, &mut report).await?;
+        conditions::at_once(trial, depth, &mut report).await?;
     }
     if trials.len() > 1 {
-        endpoints::check(trials, depth, &mut report).await;
+        reads::endpoints(trials, depth, &mut report).await;
     }
     Ok(report)
 }

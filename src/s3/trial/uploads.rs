@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::depth::Depth;
 use super::report::{Report, Verdict, What};
-use super::trial::{Outcome, Trial};
-use crate::s3::transport::send_body::SendBody;
+use super::requests::{Depth, Outcome, Trial};
+use crate::s3::transport::body::SendBody;
 use crate::value::Error;
 
 /// The length of an upload that is cut off.

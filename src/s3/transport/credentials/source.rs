@@ -2,12 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::fetch::Fetcher;
-use super::files::{Profile, Settings};
-use super::metadata::{Container, Instance};
-use super::variables::Variables;
-use super::web_identity::WebIdentity;
-use crate::s3::transport::secrets::{Renewed, Secrets};
+use super::profile::{Profile, Settings, Variables};
+use super::services::{Container, Fetcher, Instance, WebIdentity};
+use crate::s3::transport::sign::{Renewed, Secrets};
 
 /// A place that has secrets.
 pub enum Source {

@@ -4,14 +4,11 @@
 //! They are never an option, and never in a log, an error or a `Debug`. Secrets that cannot be renewed stay in use: the store
 //! decides when they are over.
 
-mod fetch;
-mod files;
-mod metadata;
+mod profile;
+mod services;
 mod source;
 #[cfg(test)]
 mod tests;
-mod variables;
-mod web_identity;
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock, mpsc};
@@ -20,11 +17,11 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::oneshot;
 
-use super::secrets::{Renewed, Secrets};
-use crate::s3::settings::Settings;
-use fetch::Fetcher;
+use super::sign::{Renewed, Secrets};
+use crate::s3::contract::Settings;
+use profile::Variables;
+use services::Fetcher;
 use source::Source;
-use variables::Variables;
 
 /// How long before their end secrets are renewed; of short-lived ones, at half of their time.
 const AHEAD: Duration = Duration::from_secs(5 * 60);

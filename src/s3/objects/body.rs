@@ -15,11 +15,10 @@ use hyper::body::Body;
 use hyper::header::IF_MATCH;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::s3::transport::answer::Answer;
-use crate::s3::transport::call::Call;
+use super::head::{check_range, meta};
+use crate::s3::transport::call::{Answer, Call, unclear};
 use crate::s3::transport::client::{Client, Found};
-use crate::s3::transport::head::{check_range, meta, unclear};
-use crate::s3::transport::lending::Loan;
+use crate::s3::transport::connector::Loan;
 use crate::transfer::{Pipe, Piped};
 use crate::value::Error;
 

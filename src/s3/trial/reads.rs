@@ -1,11 +1,13 @@
-//! Lists: the names as they are, in the order of their bytes, and from any name on.
+//! Reads: a list has the names in their order, and what is written through one endpoint is what all others have.
 
 use std::sync::Arc;
 
-use super::depth::Depth;
+use super::conditions::races;
 use super::report::{Report, Verdict, What};
-use super::trial::Trial;
+use super::requests::{Depth, Outcome, Trial};
+use crate::s3::contract::Exact;
 use crate::s3::objects::list::AT_ONCE;
+use crate::s3::transport::retry::explained;
 use crate::value::Error;
 
 /// Names that have another order as words, as numbers, by folder or in UTF-16, or that an encoding spoils.
@@ -29,7 +31,77 @@ const AFTER: [&str; 7] = ["!", "a", "b", "b/", "b/\u{10ffff}", "c", "\u{10000}"]
 /// What the names begin with, apart from all other objects of the check.
 const PREFIX: &str = "list-";
 
-pub async fn check(trial: &Arc<Trial>, depth: Depth, report: &mut Report) -> Result<(), Error> {
+/// Tries the endpoints against each other. Changes through all of them race as those through one do.
+pub async fn endpoints(trials: &[Arc<Trial>], depth: Depth, report: &mut Report) {
+    report.add(What::EndpointReads, reads(trials, depth.across).await);
+    if !report.keeps(What::EndpointReads) {
+        return;
+    }
+    for (alone, race) in [
+        (What::CreateRace, What::EndpointCreateRace),
+        (What::SwapRace, What::EndpointSwapRace),
+    ] {
+        if report.keeps(alone) {
+            let verdict = races(trials, race, depth.across).await;
+            report.add(
+                race,
+                verdict.unwrap_or_else(|error| Verdict::Fails(explained(&error))),
+            );
+        }
+    }
+}
+
+/// Writes and removes an object through each endpoint in turn, and looks at it through the others.
+async fn reads(trials: &[Arc<Trial>], rounds: u32) -> Verdict {
+    let object = trials[0].object();
+    for round in 1..=rounds {
+        for (at, writer) in trials.iter().enumerate() {
+            let others = trials.iter().enumerate().filter(|(other, _)| *other != at);
+            let others: Vec<&Trial> = others.map(|(_, trial)| &**trial).collect();
+            if let Err(fault) = turn(writer, &others, &object, round).await {
+                return Verdict::Fails(fault);
+            }
+        }
+    }
+    Verdict::Holds(rounds)
+}
+
+async fn turn(writer: &Trial, others: &[&Trial], object: &str, round: u32) -> Result<(), String> {
+    let of = |trial: &Trial, error: &Error| format!("{}: {}", trial.origin(), explained(error));
+    let value = format!("{} in round {round}", writer.origin());
+    let placed = writer.place(object, value.clone()).await;
+    placed.map_err(|error| of(writer, &error))?;
+    see(writer, others, object, Some(&value), "a write").await?;
+    let removed = writer.delete(object, &Exact::Any).await;
+    if !matches!(removed, Outcome::Done(_)) {
+        return Err(format!("{}: a removal is not made", writer.origin()));
+    }
+    see(writer, others, object, None, "a removal").await
+}
+
+/// Whether the object is this for all `others`.
+async fn see(
+    writer: &Trial,
+    others: &[&Trial],
+    object: &str,
+    value: Option<&str>,
+    what: &str,
+) -> Result<(), String> {
+    for reader in others {
+        let found = reader.read(object).await;
+        let found = found.map_err(|error| format!("{}: {}", reader.origin(), explained(&error)))?;
+        if found.as_deref() != value.map(str::as_bytes) {
+            let (reader, writer) = (reader.origin(), writer.origin());
+            return Err(format!(
+                "{reader} answers what was there before {what} through {writer}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Tries what a list has, and where it begins.
+pub async fn listing(trial: &Arc<Trial>, depth: Depth, report: &mut Report) -> Result<(), Error> {
     let numbers = (0..depth.listed).map(|number| format!("n{number}"));
     let mut names: Vec<String> = NAMES
         .map(str::to_owned)

@@ -11,10 +11,9 @@ use hyper::header::{
     CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED,
 };
 
-use super::answer::Answer;
-use super::call::{Call, NO_MEDIA_TYPE};
-use super::client::{Client, Found};
 use crate::s3::contract::RemoteMeta;
+use crate::s3::transport::call::{Answer, Call, NO_MEDIA_TYPE, text, unclear};
+use crate::s3::transport::client::{Client, Found};
 use crate::value::{Error, Key};
 
 /// The fields that are kept with a value.
@@ -116,21 +115,10 @@ fn sha256(headers: &HeaderMap) -> Option<[u8; 32]> {
     digest.try_into().ok()
 }
 
-/// The value of a field, where it is text.
-pub fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
-    headers.get(name)?.to_str().ok()
-}
-
-/// An answer that is not what S3 says.
-pub fn unclear(what: &str) -> Error {
-    Error::BadGateway {
-        said: what.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
     #[test]
     fn the_coding_of_the_way_is_no_coding_of_the_value() {
         assert_eq!(unframed("aws-chunked"), "");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::answer::Failure;
+use super::call::Failure;
 use crate::metrics::S3Counters;
 use crate::value::Error;
 

@@ -1,4 +1,4 @@
-//! Requests of the check: each is made once, and every outcome is told from every other.
+//! The requests of a trial, and how many there are: each is made once, and every outcome is told from every other.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,28 +11,43 @@ use tokio::time::Instant;
 
 use crate::s3::contract::Exact;
 use crate::s3::objects::list::{ask, parse};
-use crate::s3::objects::nonce;
-use crate::s3::transport::answer::Failure;
-use crate::s3::transport::call::Call;
+use crate::s3::objects::put::nonce;
+use crate::s3::transport::body::{CHECKSUM, PIECES, SendBody};
+use crate::s3::transport::call::{Call, Failure, listed, path, text, unclear};
 use crate::s3::transport::client::{Client, Found};
-use crate::s3::transport::head::{text, unclear};
-use crate::s3::transport::send_body::SendBody;
+use crate::s3::transport::retry::Tries;
 use crate::s3::transport::sign::{NOTHING, hex};
-use crate::s3::transport::tries::Tries;
-use crate::s3::transport::{escape, tries};
 use crate::value::{Error, Page, Prefixes};
 
 /// What the names of the objects of every check begin with, below the prefix of the place. No key begins so.
 const OBJECTS: &str = ".data-server-check-";
-
-/// What a trailer is announced by.
-const TRAILER: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
 
 /// The longest object of the check that is read.
 const MOST: usize = 1 << 20;
 
 /// How many objects are written or removed at once.
 const AT_ONCE: usize = 16;
+
+const SHORT: Depth = Depth {
+    races: 16,
+    removals: 64,
+    cuts: 2,
+    looks: 3,
+    listed: 0,
+    across: 0,
+    conditions: true,
+};
+
+const LONG: Depth = Depth {
+    races: 300,
+    removals: 300,
+    cuts: 15,
+    looks: 3,
+    // More than a store lists at once.
+    listed: 1100,
+    across: 100,
+    conditions: true,
+};
 
 /// The store, tried below a name of its own, through one of its endpoints or all in turn.
 #[derive(Debug)]
@@ -68,15 +83,15 @@ pub enum Outcome {
 
 impl Trial {
     /// The same trial through each of `clients`.
-    pub fn through(clients: &[Arc<Client>]) -> Vec<Arc<Self>> {
-        let own = format!("{OBJECTS}{}-", nonce::nonce());
+    pub fn through(clients: &[Arc<Client>]) -> Result<Vec<Arc<Self>>, Error> {
+        let own = format!("{OBJECTS}{}-", nonce()?);
         let objects = Arc::default();
         let trial = |client: &Arc<Client>| Self {
             client: Arc::clone(client),
             own: own.clone(),
             objects: Arc::clone(&objects),
         };
-        clients.iter().map(|one| Arc::new(trial(one))).collect()
+        Ok(clients.iter().map(|one| Arc::new(trial(one))).collect())
     }
 
     /// The endpoint that it goes through.
@@ -92,7 +107,7 @@ impl Trial {
 
     /// The object of this name.
     pub fn named(&self, name: &str) -> String {
-        let name = escape::path(&format!("{}{}{name}", self.client.place().prefix, self.own));
+        let name = path(&format!("{}{}{name}", self.client.place().prefix, self.own));
         self.objects().push(name.clone());
         name
     }
@@ -164,7 +179,7 @@ impl Trial {
         let encoding = found.encoding_type.as_deref();
         let below = format!("{}{}", self.client.place().prefix, page.prefix);
         let names = found.contents.iter().filter_map(|object| {
-            let name = escape::listed(&object.key, encoding)?;
+            let name = listed(&object.key, encoding)?;
             Some(name.strip_prefix(&below)?.to_owned())
         });
         Ok(Listed {
@@ -229,11 +244,11 @@ impl Trial {
     /// Writes an object in pieces, with a trailer; `framed` is the body with it, `len` the length of what it frames.
     pub async fn put_framed(&self, object: &str, framed: SendBody, len: usize) -> Outcome {
         let call = Call::named(Method::PUT, object.to_owned())
-            .with_static("x-amz-trailer", "x-amz-checksum-crc64nvme")
+            .with_static("x-amz-trailer", CHECKSUM)
             .with_static(CONTENT_ENCODING.as_str(), "aws-chunked");
         let name = HeaderName::from_static("x-amz-decoded-content-length");
         match call.with(name, &len.to_string()) {
-            Ok(call) => self.send(&call, framed, TRAILER).await,
+            Ok(call) => self.send(&call, framed, PIECES).await,
             Err(error) => Outcome::Refused(error.to_string()),
         }
     }
@@ -268,13 +283,65 @@ impl Trial {
         {
             Found::Answer(answer) => {
                 let whole = tokio::time::timeout(self.client.timeout(), answer.whole(MOST)).await;
-                let whole = whole.map_err(|_| tries::error(Failure::Late))?;
+                let whole = whole.map_err(|_| Error::TimedOut)?;
                 whole.map(Some).map_err(|said| Error::BadGateway { said })
             }
             Found::Missing => Ok(None),
             Found::Changed => Err(unclear("a condition failed that was not set")),
         }
     }
+}
+
+/// How often each thing is tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Depth {
+    /// Races of creations, and as many of swaps.
+    pub races: u32,
+    /// Races of removals against swaps.
+    pub removals: u32,
+    /// Uploads that are cut off.
+    pub cuts: u32,
+    /// Looks at what they left.
+    pub looks: u32,
+    /// Keys in a listing, beside those of which the order is the question.
+    pub listed: u32,
+    /// Writes through each endpoint that are read through the others, and races through all of them.
+    pub across: u32,
+    /// Whether conditions are of interest at all.
+    pub conditions: bool,
+}
+
+impl Depth {
+    /// For the start of a server: about a second.
+    pub fn at_start() -> Self {
+        let (races, cuts, looks) = (1, 1, 1);
+        told().map_or(SHORT, |removals| Self {
+            races,
+            removals,
+            cuts,
+            looks,
+            ..SHORT
+        })
+    }
+
+    /// For `check-store`: some seconds.
+    pub fn at_length() -> Self {
+        let (races, cuts, across) = (20, 3, 10);
+        told().map_or(LONG, |removals| Self {
+            races,
+            removals,
+            cuts,
+            across,
+            ..LONG
+        })
+    }
+}
+
+/// In a debug build, how many races of removals there are where `DATA_SERVER_TRIAL` says so: then little else is tried. The tests
+/// try a store some hundred times, and in full where they ask for that.
+fn told() -> Option<u32> {
+    let told = std::env::var("DATA_SERVER_TRIAL").ok();
+    told.filter(|_| cfg!(debug_assertions))?.parse().ok()
 }
 
 #[cfg(test)]

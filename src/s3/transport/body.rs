@@ -1,20 +1,31 @@
-//! How a body that is sent as it comes is proved whole: in pieces, with a checksum behind the last one (`aws-chunked`), or
-//! plain, where its SHA-256 is known beforehand and signed.
+//! The body of a request to the store: whole, or as it comes.
 //!
-//! Either way the end is held back until the upload is to be published: without it the store has nothing to publish.
+//! A body that comes piece by piece goes through a short queue with a task at each end, so the client sends no faster than the store
+//! takes. It is proved whole by a checksum behind the last piece (`aws-chunked`) or, where its SHA-256 is known beforehand, by the
+//! signature. Either way [`Framing`] holds the end back until the upload is to be published: without it the store has nothing to
+//! publish. A body whose feed is dropped before its end is cut off: the connection closes, and the store sees that it is not whole.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use crc64fast_nvme::Digest;
+use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{CONTENT_ENCODING, HeaderName, HeaderValue};
 
 use super::call::Call;
 use super::sign::hex;
 use crate::value::Error;
 
+/// How many bytes wait at most before the sender of them waits, too.
+const FULL: usize = 64 << 10;
+
 /// The payload of a body in pieces.
-const PIECES: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
+pub const PIECES: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
 
 /// The length of all pieces but the last. Their heads are known beforehand, so nothing is gathered for them.
 const PIECE: u64 = 1 << 20;
@@ -24,6 +35,187 @@ pub const CHECKSUM: &str = "x-amz-checksum-crc64nvme";
 
 /// The length of the trailer, with the piece of no length before it: the checksum takes 12 characters.
 const TRAILER_LEN: u64 = 3 + CHECKSUM.len() as u64 + 1 + 12 + 4;
+
+/// The body of a request to the store.
+#[derive(Clone, Debug)]
+pub enum SendBody {
+    /// None, or one that has been sent.
+    Empty,
+    /// All of it, in memory.
+    Whole(Bytes),
+    /// So many bytes, as they come.
+    Fed(Fed, u64),
+    /// So many bytes, of which it breaks off after these.
+    CutOff {
+        /// What is sent first.
+        begin: Option<Bytes>,
+        /// How many were to come.
+        len: u64,
+    },
+}
+
+impl Body for SendBody {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let next = match std::mem::replace(&mut *self, Self::Empty) {
+            Self::Empty => None,
+            Self::Whole(bytes) => Some(Ok(bytes)),
+            Self::Fed(fed, left) => {
+                let next = fed.poll_next(cx);
+                let taken = match &next {
+                    Poll::Ready(Some(Ok(data))) => data.len() as u64,
+                    _ => 0,
+                };
+                *self = Self::Fed(fed, left.saturating_sub(taken));
+                ready!(next)
+            }
+            Self::CutOff { begin, len } => {
+                *self = Self::CutOff { begin: None, len };
+                Some(begin.ok_or(Cut))
+            }
+        };
+        Poll::Ready(next.map(|next| next.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.size_hint().exact() == Some(0)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(match self {
+            Self::Empty => 0,
+            Self::CutOff { len, .. } => *len,
+            Self::Whole(bytes) => bytes.len() as u64,
+            Self::Fed(_, left) => *left,
+        })
+    }
+}
+
+/// The end of an upload that gives bytes.
+#[derive(Debug, Default)]
+pub struct Feed(Arc<Shared>);
+
+/// The end that takes them.
+#[derive(Clone, Debug)]
+pub struct Fed(Arc<Shared>);
+
+/// A body that was given up before its end.
+#[derive(Debug, thiserror::Error)]
+#[error("the upload was given up")]
+pub struct Cut;
+
+#[derive(Debug, Default)]
+struct Shared(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    queue: VecDeque<Bytes>,
+    len: usize,
+    is_taken: bool,
+    end: End,
+    giver: Option<Waker>,
+    taker: Option<Waker>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum End {
+    #[default]
+    Open,
+    Whole,
+    Cut,
+}
+
+impl Feed {
+    /// The other end.
+    pub fn fed(&self) -> Fed {
+        Fed(Arc::clone(&self.0))
+    }
+
+    /// Ready, when there is room for more bytes.
+    pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.0.state();
+        if state.len < FULL {
+            return Poll::Ready(());
+        }
+        state.giver = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Gives these bytes.
+    pub fn push(&self, data: Bytes) {
+        let mut state = self.0.state();
+        state.len += data.len();
+        state.queue.push_back(data);
+        state.wake_taker();
+    }
+
+    /// There are no more.
+    pub fn end(&self) {
+        self.0.end(End::Whole);
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.0.end(End::Cut);
+    }
+}
+
+impl Fed {
+    /// The next bytes; `None` at the end.
+    pub fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
+        let mut state = self.0.state();
+        if state.end == End::Cut {
+            return Poll::Ready(Some(Err(Cut)));
+        }
+        if let Some(data) = state.queue.pop_front() {
+            state.len -= data.len();
+            state.is_taken = true;
+            if let Some(giver) = state.giver.take() {
+                giver.wake();
+            }
+            return Poll::Ready(Some(Ok(data)));
+        }
+        if state.end == End::Whole {
+            return Poll::Ready(None);
+        }
+        state.taker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Whether some bytes have been taken: another body would lack them.
+    pub fn is_taken(&self) -> bool {
+        self.0.state().is_taken
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first end that is told counts.
+    fn end(&self, end: End) {
+        let mut state = self.state();
+        if state.end == End::Open {
+            state.end = end;
+            state.wake_taker();
+        }
+    }
+}
+
+impl State {
+    fn wake_taker(&mut self) {
+        if let Some(taker) = self.taker.take() {
+            taker.wake();
+        }
+    }
+}
 
 /// A body on its way.
 pub struct Framing {
@@ -171,8 +363,40 @@ fn framed_len(piece: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::future::poll_fn;
+
+    use futures_util::FutureExt;
     use proptest::prelude::*;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn bytes_come_in_order_and_the_giver_waits_when_it_is_full() {
+        let feed = Feed::default();
+        let taker = feed.fed();
+        feed.push(Bytes::from(vec![1; FULL]));
+        let mut full = Box::pin(poll_fn(|cx| feed.poll_room(cx)));
+        assert!((&mut full).now_or_never().is_none());
+        assert!(!taker.is_taken());
+        let first = poll_fn(|cx| taker.poll_next(cx)).await;
+        assert_eq!(first.unwrap().unwrap().len(), FULL);
+        full.await;
+        feed.push(Bytes::from_static(b"2"));
+        feed.end();
+        drop(feed);
+        let second = poll_fn(|cx| taker.poll_next(cx)).await;
+        assert_eq!(second.unwrap().unwrap(), "2");
+        assert!(poll_fn(|cx| taker.poll_next(cx)).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_feed_that_is_dropped_cuts_the_body_off() {
+        let feed = Feed::default();
+        let taker = feed.fed();
+        feed.push(Bytes::from_static(b"1"));
+        drop(feed);
+        assert!(poll_fn(|cx| taker.poll_next(cx)).await.unwrap().is_err());
+    }
 
     /// The body of a value that is pushed in runs of `run` bytes.
     fn body(value: &[u8], run: usize, sha256: Option<[u8; 32]>) -> Vec<u8> {

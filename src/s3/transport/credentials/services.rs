@@ -1,0 +1,374 @@
+//! The services that give secrets: the metadata of a container or an instance, and STS for the token of a web identity.
+//!
+//! An error names the address and the status, and nothing that was sent or given.
+
+use std::cell::OnceCell;
+use std::fs;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{Method, Request};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use serde::Deserialize;
+use tokio::time::timeout;
+
+use super::profile::Variables;
+use crate::s3::transport::connector::{Connector, connector, tls};
+use crate::s3::transport::sign::{Renewed, Secrets};
+
+/// Where the agent of ECS answers.
+const CONTAINERS: &str = "http://169.254.170.2";
+
+/// The addresses, beside this machine's, that are asked without encryption: the agents of ECS and EKS.
+const AGENTS: [&str; 3] = ["169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"];
+
+/// Where the metadata of an instance are.
+const INSTANCE: &str = "http://169.254.169.254";
+
+/// The longest wait for a connection: where there is no such service, its address often swallows what is sent.
+const CONNECT: Duration = Duration::from_secs(1);
+
+/// The longest wait for a whole answer.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// The longest answer.
+const MOST: usize = 64 << 10;
+
+/// The service of a container.
+pub struct Container {
+    pub uri: String,
+    token: Option<String>,
+    pub token_file: Option<String>,
+}
+
+impl Container {
+    pub fn new(variables: &Variables) -> Result<Option<Self>, String> {
+        let relative = variables.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+        let full = variables.get("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+        let uri = match (relative, full) {
+            (Some(path), _) => format!("{CONTAINERS}{path}"),
+            (None, Some(uri)) if is_trusted(uri) => uri.to_owned(),
+            (None, Some(_)) => {
+                let name = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
+                return Err(format!(
+                    "{name} is neither of https nor of an agent on this machine"
+                ));
+            }
+            (None, None) => return Ok(None),
+        };
+        let text = |name| variables.get(name).map(str::to_owned);
+        Ok(Some(Self {
+            uri,
+            token: text("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
+            token_file: text("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
+        }))
+    }
+
+    pub async fn renew(&self, fetcher: &Fetcher) -> Result<Renewed, String> {
+        // The file is renewed by other programs.
+        let read =
+            |file: &String| fs::read_to_string(file).map_err(|error| format!("{file}: {error}"));
+        let token = match &self.token_file {
+            Some(file) => Some(read(file)?),
+            None => self.token.clone(),
+        };
+        let headers = token
+            .as_ref()
+            .map(|token| ("authorization", token.trim_end()));
+        let headers: Vec<_> = headers.into_iter().collect();
+        get(fetcher, &self.uri, &headers).await
+    }
+}
+
+/// Whether a token and secrets may go this way.
+fn is_trusted(uri: &str) -> bool {
+    let Ok(uri) = uri.parse::<hyper::Uri>() else {
+        return false;
+    };
+    let host = uri.host().unwrap_or_default();
+    let is_here = host == "localhost"
+        || host
+            .trim_matches(['[', ']'])
+            .parse()
+            .is_ok_and(|address: IpAddr| address.is_loopback());
+    uri.scheme_str() == Some("https") || is_here || AGENTS.contains(&host)
+}
+
+/// The service of an instance (version 2).
+pub struct Instance {
+    pub endpoint: String,
+}
+
+impl Instance {
+    pub fn new(variables: &Variables) -> Option<Self> {
+        let endpoint = variables
+            .get("AWS_EC2_METADATA_SERVICE_ENDPOINT")
+            .unwrap_or(INSTANCE);
+        let is_off = variables.is_true("AWS_EC2_METADATA_DISABLED");
+        (!is_off).then(|| Self {
+            endpoint: endpoint.trim_end_matches('/').to_owned(),
+        })
+    }
+
+    pub async fn renew(&self, fetcher: &Fetcher) -> Result<Renewed, String> {
+        let text = |body: Bytes| String::from_utf8_lossy(&body).trim().to_owned();
+        let token = Ask {
+            method: Method::PUT,
+            uri: &format!("{}/latest/api/token", self.endpoint),
+            headers: &[("x-aws-ec2-metadata-token-ttl-seconds", "300")],
+            body: String::new(),
+        };
+        let token = fetcher.fetch(token).await.map_err(|refusal| refusal.why)?;
+        let token = text(token);
+        let headers = [("x-aws-ec2-metadata-token", token.as_str())];
+        let roles = format!(
+            "{}/latest/meta-data/iam/security-credentials/",
+            self.endpoint
+        );
+        let role = fetcher.fetch(Ask::get(&roles, &headers)).await;
+        let role = text(role.map_err(|refusal| refusal.why)?);
+        let role = role.lines().next().unwrap_or_default();
+        get(fetcher, &format!("{roles}{role}"), &headers).await
+    }
+}
+
+/// The answer of the metadata services.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Given {
+    access_key_id: String,
+    secret_access_key: String,
+    token: Option<String>,
+    expiration: Option<String>,
+}
+
+async fn get(
+    fetcher: &Fetcher,
+    uri: &str,
+    headers: &[(&'static str, &str)],
+) -> Result<Renewed, String> {
+    let body = fetcher
+        .fetch(Ask::get(uri, headers))
+        .await
+        .map_err(|refusal| refusal.why)?;
+    // The error would quote what it cannot read.
+    let given: Given =
+        serde_json::from_slice(&body).map_err(|_| format!("{uri}: gave no credentials"))?;
+    Ok(Renewed {
+        expires: given.expiration.as_deref().and_then(time),
+        secrets: Secrets {
+            id: given.access_key_id,
+            secret: given.secret_access_key,
+            token: given.token,
+        },
+    })
+}
+
+/// A time as these services say it.
+fn time(text: &str) -> Option<SystemTime> {
+    humantime::parse_rfc3339(text).ok()
+}
+
+/// The role that a token is for.
+pub struct WebIdentity {
+    pub endpoint: String,
+    pub role: String,
+    pub session: Option<String>,
+    pub token_file: String,
+}
+
+impl WebIdentity {
+    pub async fn renew(&self, fetcher: &Fetcher) -> Result<Renewed, String> {
+        // Another program renews it.
+        let token = fs::read_to_string(&self.token_file)
+            .map_err(|error| format!("{}: {error}", self.token_file))?;
+        let body = form_urlencoded::Serializer::new(String::new())
+            .append_pair("Action", "AssumeRoleWithWebIdentity")
+            .append_pair("Version", "2011-06-15")
+            .append_pair("RoleArn", &self.role)
+            .append_pair(
+                "RoleSessionName",
+                self.session.as_deref().unwrap_or("data-server"),
+            )
+            .append_pair("WebIdentityToken", token.trim())
+            .finish();
+        let ask = Ask {
+            method: Method::POST,
+            uri: &format!("{}/", self.endpoint.trim_end_matches('/')),
+            headers: &[("content-type", "application/x-www-form-urlencoded")],
+            body,
+        };
+        let answer = fetcher.fetch(ask).await.map_err(|refusal| {
+            let code = parse::<Refused>(&refusal.body).map(|refused| refused.error.code);
+            format!("{} {}", refusal.why, code.unwrap_or_default())
+        })?;
+        let given = parse::<Assumed>(&answer)
+            .ok_or_else(|| format!("{}: gave no credentials", self.endpoint))?;
+        let given = given.result.credentials;
+        Ok(Renewed {
+            expires: time(&given.expiration),
+            secrets: Secrets {
+                id: given.access_key_id,
+                secret: given.secret_access_key,
+                token: Some(given.session_token),
+            },
+        })
+    }
+}
+
+fn parse<T: for<'de> Deserialize<'de>>(xml: &[u8]) -> Option<T> {
+    quick_xml::de::from_reader(xml).ok()
+}
+
+#[derive(Deserialize)]
+struct Assumed {
+    #[serde(rename = "AssumeRoleWithWebIdentityResult")]
+    result: AssumedRole,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct AssumedRole {
+    credentials: Session,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Session {
+    access_key_id: String,
+    secret_access_key: String,
+    session_token: String,
+    expiration: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Refused {
+    error: Code,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Code {
+    code: String,
+}
+
+/// The client of these services. It reads the certificates of the system when it is first used: many servers need none.
+pub struct Fetcher {
+    ca: Option<PathBuf>,
+    client: OnceCell<Client<Connector, Full<Bytes>>>,
+}
+
+/// A request.
+struct Ask<'a> {
+    method: Method,
+    uri: &'a str,
+    headers: &'a [(&'static str, &'a str)],
+    body: String,
+}
+
+impl<'a> Ask<'a> {
+    fn get(uri: &'a str, headers: &'a [(&'static str, &'a str)]) -> Self {
+        Self {
+            method: Method::GET,
+            uri,
+            headers,
+            body: String::new(),
+        }
+    }
+}
+
+/// An answer that is no success.
+struct Refusal {
+    why: String,
+    body: Bytes,
+}
+
+impl Fetcher {
+    /// One that also trusts the certificates of the file `ca`.
+    pub fn new(ca: Option<PathBuf>) -> Self {
+        Self {
+            ca,
+            client: OnceCell::new(),
+        }
+    }
+
+    fn client(&self) -> Result<&Client<Connector, Full<Bytes>>, String> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        let connector = connector(&tls(self.ca.as_deref())?, CONNECT, &Arc::default());
+        let client = Client::builder(TokioExecutor::new()).build(connector);
+        Ok(self.client.get_or_init(|| client))
+    }
+
+    /// The body of the answer.
+    async fn fetch(&self, ask: Ask<'_>) -> Result<Bytes, Refusal> {
+        let failed = |why: String| Refusal {
+            why: format!("{}: {why}", ask.uri),
+            body: Bytes::new(),
+        };
+        let mut request = Request::builder().method(&ask.method).uri(ask.uri);
+        for &(name, value) in ask.headers {
+            request = request.header(name, value);
+        }
+        let request = request.body(Full::from(ask.body));
+        // What is wrong with a header may quote a secret.
+        let request = request.map_err(|_| failed("cannot be asked".to_owned()))?;
+        let fetched = timeout(WAIT, async {
+            let client = self.client().map_err(failed)?;
+            let answer = client.request(request).await;
+            let answer = answer.map_err(|error| failed(cause(&error)))?;
+            let status = answer.status();
+            let body = Limited::new(answer.into_body(), MOST).collect().await;
+            let body = body.map_err(|error| failed(error.to_string()))?.to_bytes();
+            if status.is_success() {
+                return Ok(body);
+            }
+            Err(Refusal {
+                body,
+                ..failed(format!("answered {}", status.as_u16()))
+            })
+        });
+        fetched
+            .await
+            .unwrap_or_else(|_| Err(failed("no answer in time".to_owned())))
+    }
+}
+
+/// The innermost cause, which says most.
+fn cause(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.last().map_or_else(String::new, ToString::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_asked_for_in_the_clear_only_on_this_machine() {
+        for uri in [
+            "https://example.org/x",
+            "http://127.0.0.1:1/x",
+            "http://[::1]/",
+            "http://169.254.170.23/v1",
+        ] {
+            assert!(is_trusted(uri), "{uri}");
+        }
+        for uri in [
+            "http://example.org/",
+            "http://10.0.0.1/",
+            "http://127.0.0.1.example.org/",
+            "x",
+            "",
+        ] {
+            assert!(!is_trusted(uri), "{uri}");
+        }
+    }
+}
