@@ -30,16 +30,16 @@ const TO_PUBLISH: i64 = 5;
 
 /// What an upload leaves beside its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Attributes {
-    pub(super) media_type: Option<Box<str>>,
-    pub(super) fields: Option<Box<[u8]>>,
+pub struct Attributes {
+    pub media_type: Option<Box<str>>,
+    pub fields: Option<Box<[u8]>>,
     /// Boxed, as few uploads have any and every upload is moved with its attributes.
-    pub(super) digests: Option<Box<Digests>>,
+    pub digests: Option<Box<Digests>>,
 }
 
 impl Attributes {
     /// Writes them to `file`, whose value is `version`.
-    pub(super) fn write(&self, file: impl AsFd, version: Version) -> Result<(), Error> {
+    pub fn write(&self, file: impl AsFd, version: Version) -> Result<(), Error> {
         if let Some(media_type) = &self.media_type {
             set(&file, MEDIA_TYPE, media_type.as_bytes())?;
         }
@@ -59,20 +59,20 @@ impl Attributes {
 
 /// The media type kept with `file`, if there is one and it is valid. A failure to read it is an error: the response must
 /// not guess what the client has stored.
-pub(super) fn media_type(file: impl AsFd) -> Result<Option<Box<str>>, Error> {
+pub fn media_type(file: impl AsFd) -> Result<Option<Box<str>>, Error> {
     let mut text = [0; MAX_MEDIA_TYPE];
     let text = get(file, MEDIA_TYPE, &mut text)?;
     Ok(text.and_then(|text| Some(std::str::from_utf8(text).ok()?.into())))
 }
 
 /// The fields kept with `file`, if there are any. A failure to read them is an error, as it is of the media type.
-pub(super) fn fields(file: impl AsFd) -> Result<Option<Box<[u8]>>, Error> {
+pub fn fields(file: impl AsFd) -> Result<Option<Box<[u8]>>, Error> {
     let mut fields = [0; MAX_FIELDS];
     Ok(get(file, FIELDS, &mut fields)?.map(Into::into))
 }
 
 /// Keeps `digest` of `version` with `file`.
-pub(super) fn keep_digest(file: impl AsFd, version: Version, digest: Digest) -> Result<(), Error> {
+pub fn keep_digest(file: impl AsFd, version: Version, digest: Digest) -> Result<(), Error> {
     let (name, bytes) = match &digest {
         Digest::Sha256(bytes) => (SHA256, &bytes[..]),
         Digest::Sha512(bytes) => (SHA512, &bytes[..]),
@@ -86,12 +86,12 @@ pub(super) fn keep_digest(file: impl AsFd, version: Version, digest: Digest) -> 
 }
 
 /// The SHA-256 kept with `file`, if it is of `version`.
-pub(super) fn sha256(file: impl AsFd, version: Version) -> Option<[u8; 32]> {
+pub fn sha256(file: impl AsFd, version: Version) -> Option<[u8; 32]> {
     kept(file, SHA256, version)
 }
 
 /// The SHA-512 kept with `file`, if it is of `version`.
-pub(super) fn sha512(file: impl AsFd, version: Version) -> Option<[u8; 64]> {
+pub fn sha512(file: impl AsFd, version: Version) -> Option<[u8; 64]> {
     kept(file, SHA512, version)
 }
 
@@ -131,7 +131,7 @@ fn set(file: impl AsFd, name: &str, value: &[u8]) -> Result<(), Error> {
 }
 
 /// Whether the file system of `file` keeps attributes.
-pub(super) fn are_kept(file: impl AsFd) -> bool {
+pub fn are_kept(file: impl AsFd) -> bool {
     rustix::fs::fsetxattr(file, MEDIA_TYPE, b"text/plain", XattrFlags::empty())
         != Err(Errno::OPNOTSUPP)
 }

@@ -13,11 +13,11 @@ use std::thread::{self, ThreadId};
 
 /// Sends one reply. When it is dropped, the receiver learns that there will be none.
 #[derive(Debug)]
-pub(super) struct Sender<T>(Arc<Slot<T>>);
+pub struct Sender<T>(Arc<Slot<T>>);
 
 /// Resolves to the reply, or to `None` when there will be none.
 #[derive(Debug)]
-pub(super) struct Receiver<T>(Arc<Slot<T>>);
+pub struct Receiver<T>(Arc<Slot<T>>);
 
 #[derive(Debug)]
 struct Slot<T> {
@@ -40,10 +40,10 @@ struct Waiters(Mutex<VecDeque<Waker>>);
 
 /// Replies sent together; when it is dropped, all their waiters are woken.
 #[derive(Debug, Default)]
-pub(super) struct WakeBatch(Vec<(ThreadId, Arc<Waiters>)>);
+pub struct WakeBatch(Vec<(ThreadId, Arc<Waiters>)>);
 
 /// A channel for one reply, which this thread waits for.
-pub(super) fn channel<T>() -> (Sender<T>, Receiver<T>) {
+pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     let slot = Arc::new(Slot {
         thread: thread::current().id(),
         state: Mutex::new(State::Awaited(None)),
@@ -59,7 +59,7 @@ impl<T> Slot<T> {
 
 impl<T> Sender<T> {
     /// Sends the reply; the waiter is woken when `batch` is dropped.
-    pub(super) fn send(self, reply: T, batch: &mut WakeBatch) {
+    pub fn send(self, reply: T, batch: &mut WakeBatch) {
         let mut state = self.0.state();
         let State::Awaited(waker) = &mut *state else {
             return;

@@ -20,11 +20,11 @@ const OVERHEAD: u64 = 512;
 
 /// The cache; `None` inside when it is off.
 #[derive(Debug)]
-pub(super) struct Cache(Option<QuickCache<Box<str>, Arc<Object>, Weight>>);
+pub struct Cache(Option<QuickCache<Box<str>, Arc<Object>, Weight>>);
 
 impl Cache {
     /// A cache of `capacity` bytes that keeps at most `descriptors` files open; a capacity of 0 is off.
-    pub(super) fn new(capacity: u64, descriptors: u64) -> Self {
+    pub fn new(capacity: u64, descriptors: u64) -> Self {
         if capacity == 0 || descriptors == 0 {
             return Self(None);
         }
@@ -37,7 +37,7 @@ impl Cache {
     }
 
     /// The value of `key` in `dir`, when it is here and proved current now.
-    pub(super) fn get(&self, key: &Key<'_>, dir: &Dir) -> Option<Arc<Object>> {
+    pub fn get(&self, key: &Key<'_>, dir: &Dir) -> Option<Arc<Object>> {
         let cache = self.0.as_ref()?;
         let object = cache.get(key.as_str())?;
         let is_current = if key.is_flat() {
@@ -53,7 +53,7 @@ impl Cache {
     }
 
     /// Keeps `object`, if it can be proved current later and is worth its place.
-    pub(super) fn keep(&self, key: &Key<'_>, object: &Arc<Object>) {
+    pub fn keep(&self, key: &Key<'_>, object: &Arc<Object>) {
         if let (Some(cache), true) = (&self.0, object.is_quiescent()) {
             cache.insert(key.as_str().into(), Arc::clone(object));
         }
@@ -62,7 +62,7 @@ impl Cache {
     /// Forgets values larger than `len` bytes whose files another program has removed or changed: without a read of their
     /// keys, nothing else does. Makes a system call for each. (One whose folder was moved away takes no space beside its
     /// file's.)
-    pub(super) fn sweep(&self, len: u64) {
+    pub fn sweep(&self, len: u64) {
         let Some(cache) = &self.0 else { return };
         // Collected first, so that no lock of the cache is held during system calls.
         let large: Vec<_> = cache.iter().filter(|(_, o)| o.meta().len > len).collect();
@@ -74,17 +74,17 @@ impl Cache {
     }
 
     /// What it takes of its capacity, in bytes.
-    pub(super) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.0.as_ref().map_or(0, QuickCache::weight)
     }
 
     /// How many values it keeps, each with a descriptor.
-    pub(super) fn values(&self) -> u64 {
+    pub fn values(&self) -> u64 {
         self.0.as_ref().map_or(0, |cache| cache.len() as u64)
     }
 
     /// Forgets the value of `key`, whose file would otherwise stay on the disk as long as it is kept.
-    pub(super) fn forget(&self, key: &Key<'_>) {
+    pub fn forget(&self, key: &Key<'_>) {
         if let Some(cache) = &self.0 {
             cache.remove(key.as_str());
         }

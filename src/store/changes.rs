@@ -53,7 +53,7 @@ struct Recent {
 impl Changes {
     /// Begins to count after every version given so far: microseconds since 1970, so that a server would have to make a
     /// million changes a second for the numbers of its next start to be old ones.
-    pub(super) fn after(version: Version) -> Self {
+    pub fn after(version: Version) -> Self {
         Self::starting_at(u64::try_from(version.nanos() / 1_000).unwrap_or(0))
     }
 
@@ -71,7 +71,7 @@ impl Changes {
     }
 
     /// Appends what has been published, in that order: the key, and what it stands for now.
-    pub(super) fn append(&self, made: impl Iterator<Item = (Key<'static>, Option<Meta>)>) {
+    pub fn append(&self, made: impl Iterator<Item = (Key<'static>, Option<Meta>)>) {
         let mut recent = self.recent();
         for (key, value) in made {
             recent.append(key, value);
@@ -80,7 +80,7 @@ impl Changes {
     }
 
     /// Records that something was published, or may have been, that cannot be named: all subscribers meet a gap.
-    pub(super) fn mark_gap(&self) {
+    pub fn mark_gap(&self) {
         let mut recent = self.recent();
         recent.latest += 1;
         recent.forget();

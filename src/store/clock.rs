@@ -3,11 +3,15 @@
 //! Each reading is later than every reading before it, so the modification times stamped from it never repeat. To hold
 //! after a crash without a write per reading, the clock file names a bound that no reading has passed; the bound is
 //! moved ahead, and made durable, before it is reached.
+//!
+//! Beside it, the boot of the machine and how long it has lasted: neither moves when the system's clock is set.
 
 use std::os::fd::OwnedFd;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::io::{Errno, retry_on_intr};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::value::Version;
 
@@ -22,7 +26,7 @@ const SHORT_STRIDE: i128 = 10_000_000;
 const WIDTH: usize = 24;
 
 #[derive(Debug)]
-pub(super) struct Clock {
+pub struct Clock {
     file: OwnedFd,
     last: i128,
     bound: i128,
@@ -30,7 +34,7 @@ pub(super) struct Clock {
 
 impl Clock {
     /// Goes on after the bound in `file`, or starts now when it holds none.
-    pub(super) fn resume(file: OwnedFd) -> Result<Self, Errno> {
+    pub fn resume(file: OwnedFd) -> Result<Self, Errno> {
         let mut text = [0; WIDTH];
         let n = retry_on_intr(|| rustix::io::pread(&file, &mut text, 0))?;
         let bound = std::str::from_utf8(&text[..n])
@@ -45,7 +49,7 @@ impl Clock {
     }
 
     /// A version later than every one before it, and than `current`.
-    pub(super) fn next(&mut self, current: Option<Version>) -> Result<Version, Errno> {
+    pub fn next(&mut self, current: Option<Version>) -> Result<Version, Errno> {
         let now = now();
         let next = now.max(self.last + 1);
         if next >= self.bound {
@@ -63,7 +67,7 @@ impl Clock {
     }
 
     /// As late as every version before it; writes nothing.
-    pub(super) fn reached(&self) -> Version {
+    pub fn reached(&self) -> Version {
         Version::from_nanos(now().max(self.last))
     }
 
@@ -90,10 +94,28 @@ fn now() -> i128 {
     i128::try_from(since.as_nanos()).unwrap_or(i128::MAX)
 }
 
+/// The kernel's name of this boot; `None` where it is hidden, as services without `/proc/sys` have it.
+pub fn boot_id() -> Option<&'static str> {
+    static ID: OnceLock<Option<String>> = OnceLock::new();
+    let read = || {
+        let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        Some(id.trim().to_owned())
+    };
+    ID.get_or_init(read).as_deref()
+}
+
+/// The time since the machine was started, that in which it slept with it.
+pub fn uptime() -> Duration {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Boottime);
+    let secs = u64::try_from(tv_sec).unwrap_or(0);
+    Duration::from_secs(secs) + Duration::from_nanos(u64::try_from(tv_nsec).unwrap_or(0))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::os::fd::AsFd;
+
+    use super::*;
 
     fn file() -> OwnedFd {
         tempfile::tempfile().unwrap().into()

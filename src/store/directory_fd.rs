@@ -3,19 +3,29 @@
 //!
 //! Promises that nothing outside the directory is ever reached and nothing but a regular file is ever opened: each open
 //! goes through openat2 with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS`, on a descriptor held since the start, and each other
-//! call names one entry of a directory that was opened so. It decides nothing ([`super::publish`] does). Its calls may block, except an open with [`Blocking::Never`].
+//! call names one entry of a directory that was opened so. It decides nothing ([`super::publish`] does). Its calls may block, except an
+//! open with [`Blocking::Never`].
+//!
+//! Descriptors stay with the directory wherever it is moved. A value that is written after DIR was moved away and another put in its
+//! place, as restores do, would go where its readers do not look, and a second server could lock the new one. So [`Location`] is asked
+//! before each batch of changes, before a large value is received, and by the probe of readiness: two system calls, by path. It never
+//! opens anything again. [`LeftOut`] has the folders that listings leave out, so that the log has each once. Bounded.
 
+use std::collections::BTreeSet;
+use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::file_stamp::FileStamp;
-use super::left_out::LeftOut;
-use super::location::Location;
-use super::value_file::ValueFile;
+use super::value_file::{FileStamp, ValueFile};
 use crate::transfer::BlockingPool;
-use crate::value::{Key, Meta, is_directory, is_regular};
+use crate::value::{Error, Key, Meta, RESERVED, is_directory, is_regular};
 
 const CONFINED: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
@@ -30,8 +40,15 @@ const RIGHTS: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
 /// How often a call is made whose name is stale: a value that is replaced without rest is so a few times in a row.
 const STALE_TRIES: u32 = 16;
 
+const MOVED: &str = "the data directory was moved or replaced while the server runs: nothing is written until it is back, or the server is restarted";
+
+const DISOWNED: &str = "the .data-server of the data directory was moved, removed or replaced while the server runs: nothing is written until it is back, or the server is restarted";
+
+/// The most folders that are remembered. Any other is in the log each time.
+const MOST: usize = 1000;
+
 /// Opens `name` beneath `dir` and nowhere else, following no link.
-pub(super) fn open_beneath(
+pub fn open_beneath(
     dir: impl AsFd,
     name: &str,
     flags: OFlags,
@@ -55,7 +72,7 @@ fn retry_if_stale<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Er
 
 /// Whether a call may wait for the device.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Blocking {
+pub enum Blocking {
     /// It answers from the kernel's caches, or fails with `AGAIN`.
     Never,
     /// It may wait: not for reactors.
@@ -64,7 +81,7 @@ pub(super) enum Blocking {
 
 /// The directory of the values.
 #[derive(Debug)]
-pub(super) struct Dir {
+pub struct Dir {
     root: OwnedFd,
     location: Location,
     disk: BlockingPool,
@@ -73,14 +90,14 @@ pub(super) struct Dir {
 }
 
 /// A regular file, opened for reading.
-pub(super) struct Opened {
-    pub(super) fd: OwnedFd,
-    pub(super) stat: Stat,
+pub struct Opened {
+    pub fd: OwnedFd,
+    pub stat: Stat,
 }
 
 /// What a name stands for.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Entry {
+pub enum Entry {
     Absent,
     /// A value, whose file has this mode.
     Value(Meta, Mode),
@@ -91,7 +108,7 @@ pub(super) enum Entry {
 }
 
 impl Dir {
-    pub(super) fn new(root: OwnedFd, location: Location, disk: BlockingPool) -> Self {
+    pub fn new(root: OwnedFd, location: Location, disk: BlockingPool) -> Self {
         let is_memory = rustix::fs::fstatfs(&root).is_ok_and(|fs| fs.f_type == TMPFS);
         Self {
             root,
@@ -103,26 +120,26 @@ impl Dir {
     }
 
     /// The folders in it that listings leave out.
-    pub(super) fn left_out(&self) -> &LeftOut {
+    pub fn left_out(&self) -> &LeftOut {
         &self.left_out
     }
 
     /// Whether files lie in memory, so that reading one never waits for a device. tmpfs knows no `RWF_NOWAIT`: without
     /// this, each read would be left to the disk threads.
-    pub(super) fn is_memory(&self) -> bool {
+    pub fn is_memory(&self) -> bool {
         self.is_memory
     }
 
-    pub(super) fn disk(&self) -> &BlockingPool {
+    pub fn disk(&self) -> &BlockingPool {
         &self.disk
     }
 
-    pub(super) fn root(&self) -> &OwnedFd {
+    pub fn root(&self) -> &OwnedFd {
         &self.root
     }
 
     /// Where the directory was opened.
-    pub(super) fn location(&self) -> &Location {
+    pub fn location(&self) -> &Location {
         &self.location
     }
 
@@ -130,7 +147,7 @@ impl Dir {
     ///
     /// With [`Blocking::Never`], fails with `AGAIN` where the device would be needed. The first open has no effect on what the
     /// name stands for (`O_PATH`), so that a device or a pipe put there is not even opened.
-    pub(super) fn open(&self, key: &Key<'_>, blocking: Blocking) -> Result<Option<Opened>, Errno> {
+    pub fn open(&self, key: &Key<'_>, blocking: Blocking) -> Result<Option<Opened>, Errno> {
         let resolve = match blocking {
             Blocking::Never => CONFINED | ResolveFlags::CACHED,
             Blocking::Allowed => CONFINED,
@@ -155,7 +172,7 @@ impl Dir {
 
     /// Which file the path of `key` leads to now, without waiting for the device: `None` where it cannot be told, or there
     /// is none.
-    pub(super) fn stamp(&self, key: &Key<'_>) -> Option<FileStamp> {
+    pub fn stamp(&self, key: &Key<'_>) -> Option<FileStamp> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let resolve = CONFINED | ResolveFlags::CACHED;
         let path = key.as_str();
@@ -166,7 +183,7 @@ impl Dir {
     }
 
     /// Keeps the file under `key` alive without opening it, so that removing its name does not free its blocks at once.
-    pub(super) fn pin(&self, key: &Key<'_>) -> Option<ValueFile> {
+    pub fn pin(&self, key: &Key<'_>) -> Option<ValueFile> {
         let fd = open_beneath(
             &self.root,
             key.as_str(),
@@ -179,7 +196,7 @@ impl Dir {
 }
 
 /// What stands under `name` in `folder` now.
-pub(super) fn look_up(folder: impl AsFd, name: &str) -> Result<Entry, Errno> {
+pub fn look_up(folder: impl AsFd, name: &str) -> Result<Entry, Errno> {
     let stat = || rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
     match retry_if_stale(stat) {
         Ok(stat) if is_regular(&stat) => Ok(Entry::Value(
@@ -195,7 +212,7 @@ pub(super) fn look_up(folder: impl AsFd, name: &str) -> Result<Entry, Errno> {
 
 /// When the file system last changed what stands under `name` in `folder`, its name or its bytes, in nanoseconds since 1970. No
 /// program can set it.
-pub(super) fn changed(folder: impl AsFd, name: &str) -> Result<i64, Errno> {
+pub fn changed(folder: impl AsFd, name: &str) -> Result<i64, Errno> {
     let stat = || rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
     let stat = retry_if_stale(stat)?;
     let nanos = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
@@ -203,6 +220,155 @@ pub(super) fn changed(folder: impl AsFd, name: &str) -> Result<i64, Errno> {
 }
 
 /// Removes `name` from `folder`.
-pub(super) fn unlink(folder: impl AsFd, name: &str) -> Result<(), Errno> {
+pub fn unlink(folder: impl AsFd, name: &str) -> Result<(), Errno> {
     retry_if_stale(|| rustix::fs::unlinkat(&folder, name, AtFlags::empty()))
+}
+
+/// Where the directory was opened, and which it was.
+#[derive(Debug)]
+pub struct Location {
+    root: Known,
+    /// Of a server that writes: the file that it has locked.
+    lock: Option<Known>,
+    is_displaced: AtomicBool,
+}
+
+/// A path, and what it led to when the server started.
+#[derive(Debug)]
+struct Known {
+    path: CString,
+    is: Identity,
+}
+
+/// No two files have the same at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+/// Why nothing may be written.
+#[derive(Clone, Copy, Debug)]
+pub enum LocationError {
+    /// The directory is elsewhere, or no longer this server's: which, for the client.
+    Displaced(&'static str),
+    /// It could not be looked for.
+    Unknown(Errno),
+}
+
+impl From<LocationError> for Error {
+    fn from(error: LocationError) -> Self {
+        match error {
+            LocationError::Displaced(reason) => Self::Displaced { reason },
+            LocationError::Unknown(errno) => Self::new("look for the directory", errno),
+        }
+    }
+}
+
+impl Location {
+    /// `dir` is the path of `root`, in which a server that writes has this `lock`.
+    pub fn new(dir: &Path, root: impl AsFd, lock: Option<&std::fs::File>) -> std::io::Result<Self> {
+        // A path from where the process stands would follow when that is moved.
+        let dir = std::path::absolute(dir)?;
+        let path = dir.join(RESERVED).join("lock");
+        Ok(Self {
+            lock: lock.map(|lock| Known::new(&path, lock)).transpose()?,
+            root: Known::new(&dir, root)?,
+            is_displaced: AtomicBool::new(false),
+        })
+    }
+
+    /// Fails while the directory is not where it was, or is no longer this server's, and while that cannot be told. Blocks,
+    /// as looking up a path does.
+    pub fn check(&self) -> Result<(), LocationError> {
+        let reason = self.displaced().map_err(LocationError::Unknown)?;
+        self.note(reason);
+        reason.map_or(Ok(()), |reason| Err(LocationError::Displaced(reason)))
+    }
+
+    fn displaced(&self) -> Result<Option<&'static str>, Errno> {
+        if !self.root.is_there()? {
+            return Ok(Some(MOVED));
+        }
+        match &self.lock {
+            Some(lock) if !lock.is_there()? => Ok(Some(DISOWNED)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Logs what has changed since it was asked last.
+    fn note(&self, reason: Option<&'static str>) {
+        if self.is_displaced.load(Relaxed) == reason.is_some() {
+            return;
+        }
+        let was_displaced = self.is_displaced.swap(reason.is_some(), Relaxed);
+        match reason {
+            Some(reason) if !was_displaced => tracing::error!(dir = ?self.root.path, "{reason}"),
+            None if was_displaced => {
+                tracing::info!(dir = ?self.root.path, "the data directory is back: writing goes on");
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Known {
+    fn new(path: &Path, file: impl AsFd) -> std::io::Result<Self> {
+        Ok(Self {
+            path: CString::new(path.as_os_str().as_bytes())?,
+            is: Identity::of(&rustix::fs::fstat(file)?),
+        })
+    }
+
+    fn is_there(&self) -> Result<bool, Errno> {
+        match retry_on_intr(|| rustix::fs::stat(self.path.as_c_str())) {
+            Ok(stat) => Ok(Identity::of(&stat) == self.is),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(false),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+impl Identity {
+    fn of(stat: &Stat) -> Self {
+        Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct LeftOut(Mutex<BTreeSet<Box<str>>>);
+
+impl LeftOut {
+    /// Whether the folder `path` is left out, in which a call has failed with `errno`.
+    pub fn has(&self, path: &str, errno: Errno) -> bool {
+        let is_left_out = matches!(
+            errno,
+            Errno::ACCESS | Errno::NOTCONN | Errno::STALE | Errno::HOSTDOWN
+        );
+        if is_left_out && self.remember(path) {
+            tracing::warn!(folder = path, cause = %errno, "listings leave a folder out that cannot be read");
+        }
+        is_left_out
+    }
+
+    /// A value in the folder `path` was found. To open the folder is not enough: without the right to search it, each look-up fails.
+    pub fn forget(&self, path: &str) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.remove(path) {
+            tracing::info!(folder = path, "listings have a folder again");
+        }
+    }
+
+    /// Whether it was not known before.
+    fn remember(&self, path: &str) -> bool {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST {
+            return !known.contains(path);
+        }
+        known.insert(path.into())
+    }
 }

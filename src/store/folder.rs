@@ -18,7 +18,7 @@ const FOLDER_MODE: u32 = 0o777;
 
 /// A directory that values lie in, open.
 #[derive(Debug)]
-pub(super) enum Folder<'a> {
+pub enum Folder<'a> {
     /// The directory itself.
     Root(&'a OwnedFd),
     Below(OwnedFd),
@@ -34,13 +34,13 @@ impl AsFd for Folder<'_> {
 }
 
 /// Whether `errno`, met on the way to a folder, says that there is none: a level is missing, or is no directory.
-pub(super) fn is_no_folder(errno: Errno) -> bool {
+pub fn is_no_folder(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
 }
 
 impl Dir {
     /// Opens the folder `path`. `NOENT` where a level is missing, `NOTDIR` or `LOOP` where one is no directory.
-    pub(super) fn folder(&self, path: &str) -> Result<Folder<'_>, Errno> {
+    pub fn folder(&self, path: &str) -> Result<Folder<'_>, Errno> {
         if path.is_empty() {
             return Ok(Folder::Root(self.root()));
         }
@@ -48,10 +48,7 @@ impl Dir {
     }
 
     /// Opens the folder `path`, or the lowest one above it that there is; which, by its path.
-    pub(super) fn folder_or_above<'p>(
-        &self,
-        path: &'p str,
-    ) -> Result<(Folder<'_>, &'p str), Errno> {
+    pub fn folder_or_above<'p>(&self, path: &'p str) -> Result<(Folder<'_>, &'p str), Errno> {
         for there in folder_and_above(path) {
             match self.folder(there) {
                 Err(errno) if is_no_folder(errno) => {}
@@ -63,7 +60,7 @@ impl Dir {
 
     /// Opens the folder `path`, and makes what is missing of it; in which folder that was, by its path. `NOENT` where another
     /// program removes a level meanwhile, `NOTDIR` or `LOOP` where something else has its name. Then it leaves nothing.
-    pub(super) fn make_folder<'p>(&self, path: &'p str) -> Result<(Folder<'_>, &'p str), Errno> {
+    pub fn make_folder<'p>(&self, path: &'p str) -> Result<(Folder<'_>, &'p str), Errno> {
         let (mut folder, there) = self.folder_or_above(path)?;
         let missing = path[there.len()..].split('/').filter(|s| !s.is_empty());
         for segment in missing {
@@ -80,7 +77,7 @@ impl Dir {
 
     /// Removes the folder `path` if it is empty, and then those above it that are, but not `keep`; answers the path of the
     /// lowest that stays.
-    pub(super) fn remove_empty_folders<'p>(&self, path: &'p str, keep: &str) -> &'p str {
+    pub fn remove_empty_folders<'p>(&self, path: &'p str, keep: &str) -> &'p str {
         let mut lowest = path;
         while lowest.len() > keep.len() {
             let (above, name) = lowest.rsplit_once('/').unwrap_or(("", lowest));
@@ -97,7 +94,7 @@ impl Dir {
     }
 
     /// Why no folder `path` can be: the first level that is no directory, in words.
-    pub(super) fn occupied(&self, path: &str) -> Error {
+    pub fn occupied(&self, path: &str) -> Error {
         let mut levels: Vec<_> = folder_and_above(path).collect();
         levels.reverse();
         let other = levels.into_iter().skip(1).find_map(|level| {

@@ -34,7 +34,7 @@ const ENTRY: usize = 8;
 const NOT_RUN: u16 = 6;
 
 /// The mode that the umask leaves of `mode`.
-pub(super) fn unmasked(mode: u32) -> Mode {
+pub fn unmasked(mode: u32) -> Mode {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let umask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
     // What is not known takes nothing away: then a mode is set once more than it must be.
@@ -43,7 +43,7 @@ pub(super) fn unmasked(mode: u32) -> Mode {
 }
 
 /// Gives `file`, which has the group of this process, what one that is made in `folder` has; its mode, if that has changed.
-pub(super) fn of_folder(file: impl AsFd, folder: impl AsFd) -> Result<(bool, Option<Mode>), Errno> {
+pub fn of_folder(file: impl AsFd, folder: impl AsFd) -> Result<(bool, Option<Mode>), Errno> {
     let stat = retry_on_intr(|| rustix::fs::fstat(&folder))?;
     let is_setgid = Mode::from_raw_mode(stat.st_mode).contains(Mode::SGID);
     if is_setgid {
@@ -58,7 +58,7 @@ pub(super) fn of_folder(file: impl AsFd, folder: impl AsFd) -> Result<(bool, Opt
 }
 
 /// Takes from `file`, which has `mode`, the rights of group and others that a value of the mode `replaced` has not; whether there are any.
-pub(super) fn of_value(file: impl AsFd, mode: Mode, replaced: Mode) -> Result<bool, Errno> {
+pub fn of_value(file: impl AsFd, mode: Mode, replaced: Mode) -> Result<bool, Errno> {
     let kept = mode & (replaced | Mode::RWXU);
     if kept != mode {
         retry_on_intr(|| rustix::fs::fchmod(&file, kept))?;
@@ -67,7 +67,7 @@ pub(super) fn of_value(file: impl AsFd, mode: Mode, replaced: Mode) -> Result<bo
 }
 
 /// Has `folder` give nothing to the files that are made in it.
-pub(super) fn lend_nothing(folder: impl AsFd) {
+pub fn lend_nothing(folder: impl AsFd) {
     // Of a folder that is another user's this fails: a server that is not its owner cannot serve the directory in order anyway.
     let _ = rustix::fs::fremovexattr(&folder, DEFAULT_ACL);
     if let Ok(stat) = rustix::fs::fstat(&folder) {

@@ -1,15 +1,20 @@
 //! `DIR/.data-server/`: what the server keeps for itself beside the values.
 //!
 //! Owns opening the directory at the start: it is created when missing and never emptied, locked against a second
-//! server, swept of what a killed server had staged, and tried for what the contract needs of the file system.
+//! server, swept of what a killed server had staged, and tried for what the contract needs of the file system. Also a look at a
+//! directory that changes nothing, for a check before a start.
+
+mod error;
+pub mod file_system;
 
 use std::fs;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{Access, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::clock::Clock;
@@ -18,43 +23,37 @@ use super::inherit;
 use super::publish_method::PublishMethod;
 use super::writer::Durability;
 use crate::value::RESERVED;
+use file_system::{Capabilities, Unsupported};
 
-mod claim;
-mod error;
-pub(super) mod file_system;
-mod inspect;
-mod make;
-mod trial;
-
-pub use claim::claim;
 pub use error::OpenError;
-pub(super) use inspect::is_in_use;
-pub use inspect::{Inspected, inspect};
-pub use make::make;
-use make::sync_names;
-use trial::{Capabilities, Unsupported};
+
+/// How long the lock is tried for: a server that only reads holds it for some microseconds while it looks whether another writes.
+const LOOKED_AT: Duration = Duration::from_millis(500);
+
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// The directory, opened and ours until the lock is dropped.
 #[derive(Debug)]
-pub(super) struct StateDir {
+pub struct StateDir {
     /// The directory of the values.
-    pub(super) root: OwnedFd,
+    pub root: OwnedFd,
     /// `.data-server`.
-    pub(super) own: OwnedFd,
+    pub own: OwnedFd,
     /// `.data-server/staging`.
-    pub(super) staging: OwnedFd,
+    pub staging: OwnedFd,
     /// `.data-server/uploads`.
-    pub(super) uploads: OwnedFd,
-    pub(super) method: PublishMethod,
-    pub(super) lock: fs::File,
-    pub(super) clock: Clock,
+    pub uploads: OwnedFd,
+    pub method: PublishMethod,
+    pub lock: fs::File,
+    pub clock: Clock,
     /// The type of the file system, where the kernel tells it.
-    pub(super) kind: Option<String>,
+    pub kind: Option<String>,
 }
 
 impl StateDir {
     /// Opens `dir` for reading and writing. What it creates is as durable as the values are to be.
-    pub(super) fn open(dir: &Path, durability: Durability) -> Result<Self, OpenError> {
+    pub fn open(dir: &Path, durability: Durability) -> Result<Self, OpenError> {
         let failed = |doing, path: PathBuf| {
             move |source| OpenError::Failed {
                 doing,
@@ -121,12 +120,6 @@ impl StateDir {
         })
     }
 }
-
-/// How long the lock is tried for: a server that only reads holds it for some microseconds while it looks whether another writes.
-const LOOKED_AT: Duration = Duration::from_millis(500);
-
-/// Between two tries.
-const PAUSE: Duration = Duration::from_millis(5);
 
 /// Takes the lock for as long as the file stays open, and writes our process id into it for the error message of the next server.
 fn lock(dir: &Path, path: &Path, within: Duration) -> Result<fs::File, OpenError> {
@@ -204,10 +197,11 @@ fn try_out(
     kind: Option<&str>,
 ) -> Result<PublishMethod, OpenError> {
     let dir = || dir.to_owned();
-    let capabilities = trial::try_out(root, staging).map_err(|unsupported| match unsupported {
-        Unsupported::CoarseTimes => OpenError::CoarseTimes { dir: dir() },
-        Unsupported::NoMethod(tried) => OpenError::NoPublishMethod { dir: dir(), tried },
-    })?;
+    let capabilities =
+        file_system::try_out(root, staging).map_err(|unsupported| match unsupported {
+            Unsupported::CoarseTimes => OpenError::CoarseTimes { dir: dir() },
+            Unsupported::NoMethod(tried) => OpenError::NoPublishMethod { dir: dir(), tried },
+        })?;
     let Capabilities { method, attributes } = capabilities;
     let kept = match attributes {
         Some(true) => "kept",
@@ -243,10 +237,141 @@ fn prove_syncs(dir: &Path, root: &OwnedFd, kind: Option<&str>) -> Result<(), Ope
     why.map_or(Ok(()), |why| Err(unproved(why)))
 }
 
+/// Makes `dir` if it is missing. The names of what it makes are as durable as the values are to be.
+pub fn make(dir: &Path, durability: Durability) -> Result<(), OpenError> {
+    let failed = |doing| {
+        move |source| OpenError::Failed {
+            doing,
+            path: dir.to_owned(),
+            source,
+        }
+    };
+    match dir.metadata() {
+        Ok(there) if there.is_dir() => return Ok(()),
+        Ok(_) => {
+            let dir = dir.to_owned();
+            return Err(OpenError::NoDirectory { dir });
+        }
+        Err(_) => {}
+    }
+    let absolute = std::path::absolute(dir).map_err(failed("name"))?;
+    let there = absolute.ancestors().find(|path| path.exists());
+    let there = there.unwrap_or(&absolute).to_owned();
+    std::fs::create_dir_all(dir).map_err(failed("create"))?;
+    match durability {
+        Durability::Disk => sync_names(&absolute, &there)
+            .or_else(unless_unsyncable)
+            .map_err(failed("sync")),
+        Durability::Os => Ok(()),
+    }
+}
+
+/// A file system that syncs no directory is refused later, with what it means.
+fn unless_unsyncable(error: std::io::Error) -> std::io::Result<()> {
+    match Errno::from_io_error(&error) {
+        Some(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(()),
+        _ => Err(error),
+    }
+}
+
+/// Puts names on the disk: those in `own`, and its own and those above it, as far as they lie in `there` or below. A
+/// sync of a directory promises nothing of the directory's own name.
+pub fn sync_names(own: &Path, there: &Path) -> std::io::Result<()> {
+    for made in own.ancestors().take_while(|path| path.starts_with(there)) {
+        std::fs::File::open(made)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// Makes the default directory `dir` if it `may_make` and nothing is there; refuses a link, and what another user owns.
+pub fn claim(dir: &Path, may_make: bool) -> Result<(), OpenError> {
+    let failed = |doing| {
+        move |source| OpenError::Failed {
+            doing,
+            path: dir.to_owned(),
+            source,
+        }
+    };
+    if may_make {
+        match std::fs::create_dir(dir) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(failed("create")(error));
+            }
+            _ => {}
+        }
+    }
+    let found = dir.symlink_metadata().map_err(failed("open"))?;
+    let ours = rustix::process::geteuid().as_raw();
+    let what = if found.is_symlink() {
+        "a link".to_owned()
+    } else if found.uid() == ours {
+        return Ok(());
+    } else {
+        format!("of another user (uid {}, and not {ours})", found.uid())
+    };
+    Err(OpenError::NotOurs {
+        dir: dir.to_owned(),
+        what,
+    })
+}
+
+/// What there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inspected {
+    /// Nothing: a start would make the directory.
+    Missing,
+    /// A directory that no server has.
+    Free,
+    /// A directory that a server has.
+    InUse,
+}
+
+/// Looks whether a start could serve `dir`, and write there if it `may_write`.
+pub fn inspect(dir: &Path, may_write: bool) -> Result<Inspected, OpenError> {
+    let failed = |doing, path: &Path, source| OpenError::io(doing, path, source);
+    let may = |path: &Path, doing, access| {
+        rustix::fs::access(path, access).map_err(|errno| failed(doing, path, errno.into()))
+    };
+    match dir.metadata() {
+        Ok(there) if there.is_dir() => {
+            may(dir, "read", Access::READ_OK | Access::EXEC_OK)?;
+            if may_write {
+                may(dir, "write in", Access::WRITE_OK)?;
+            }
+            let is_in_use = is_in_use(&dir.join(RESERVED));
+            Ok(if is_in_use {
+                Inspected::InUse
+            } else {
+                Inspected::Free
+            })
+        }
+        Ok(_) => Err(OpenError::NoDirectory {
+            dir: dir.to_owned(),
+        }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && may_write => {
+            let absolute = std::path::absolute(dir).map_err(|error| failed("name", dir, error))?;
+            let there = absolute.ancestors().skip(1).find(|path| path.exists());
+            may(there.unwrap_or(&absolute), "write in", Access::WRITE_OK)?;
+            Ok(Inspected::Missing)
+        }
+        Err(error) => Err(failed("open", dir, error)),
+    }
+}
+
+/// Whether a server that writes has the directory in which `own` lies.
+pub fn is_in_use(own: &Path) -> bool {
+    let lock = fs::File::open(own.join("lock"));
+    lock.is_ok_and(|lock| {
+        let locked = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared);
+        locked == Err(Errno::WOULDBLOCK)
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::sync::mpsc;
+
+    use super::*;
 
     #[test]
     fn a_server_that_looks_whether_another_writes_keeps_none_from_starting() {

@@ -5,7 +5,6 @@
 //! for the page alone. Requests for the same page share the answer if no thread has
 //! begun with it, and a page that no request waits for any more is not finished.
 
-mod entries;
 mod events;
 mod index;
 mod sorted;
@@ -22,9 +21,8 @@ use super::directory_fd::{Dir, Entry};
 use crate::metrics::Listings;
 use crate::transfer::BlockingPool;
 use crate::value::{Error, Failure, Key, Listing, Page};
-use entries::Entries;
 use index::Index;
-use walk::Cut;
+use walk::{Cut, Entries};
 
 /// A directory of more names than this is large: walking it costs more than the rest of a page of them.
 const LARGE: usize = 1024;
@@ -36,7 +34,7 @@ type Answer = Result<Arc<Listing>, Failure>;
 
 /// Lists one directory.
 #[derive(Debug)]
-pub(super) struct Lister {
+pub struct Lister {
     dir: Arc<Dir>,
     threads: BlockingPool,
     index: Arc<Index>,
@@ -47,7 +45,7 @@ pub(super) struct Lister {
 
 impl Lister {
     /// With an index of at most `most` bytes; 0 is none.
-    pub(super) fn new(
+    pub fn new(
         dir: Arc<Dir>,
         threads: BlockingPool,
         most: u64,
@@ -64,12 +62,12 @@ impl Lister {
     }
 
     /// The threads that list.
-    pub(super) fn threads(&self) -> &BlockingPool {
+    pub fn threads(&self) -> &BlockingPool {
         &self.threads
     }
 
     /// Lists `page` of the directory.
-    pub(super) async fn list(self: &Arc<Self>, page: Page) -> Result<Arc<Listing>, Error> {
+    pub async fn list(self: &Arc<Self>, page: Page) -> Result<Arc<Listing>, Error> {
         let mut answer = self.ask(page);
         let answered = answer.wait_for(Option::is_some).await;
         let answer = answered.ok().and_then(|answer| answer.clone());
@@ -183,7 +181,7 @@ mod tests {
     use std::sync::mpsc;
     use std::task::{Context, Poll, Waker};
 
-    use crate::store::location::Location;
+    use super::super::directory_fd::Location;
     use crate::value::Prefixes;
     use data_server_testing::scaled;
     use proptest::collection::{btree_set, vec};

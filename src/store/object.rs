@@ -6,19 +6,22 @@
 use std::any::Any;
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::str::from_utf8;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use memchr::{memchr, memmem};
 use rustix::fs::{Advice, Stat};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 
-use super::file_stamp::FileStamp;
-use super::residency::{self, Residency};
-use super::text::{LOOKED_AT, is_utf8};
-use super::value_file::ValueFile;
+use super::read::Residency;
+use super::value_file::{FileStamp, ValueFile};
 use super::{attributes, read};
 use crate::transfer::BlockingPool;
 use crate::value::{Error, Meta};
+
+/// Bytes at the beginning of a value that are looked at.
+pub const LOOKED_AT: usize = 64 << 10;
 
 /// A value, open for reading; a small one has its bytes in memory too.
 pub struct Object {
@@ -36,7 +39,7 @@ pub struct Object {
 
 impl Object {
     /// The value in `fd`, described by `stat` from before `bytes` were read.
-    pub(super) fn new(
+    pub fn new(
         fd: OwnedFd,
         stat: &Stat,
         bytes: Option<Bytes>,
@@ -62,7 +65,7 @@ impl Object {
         self.meta
     }
 
-    pub(super) fn file(&self) -> &ValueFile {
+    pub(crate) fn file(&self) -> &ValueFile {
         &self.file
     }
 
@@ -87,7 +90,7 @@ impl Object {
     }
 
     /// Looks at its first bytes, for [`Object::is_utf8`], without blocking the caller's thread.
-    pub(super) async fn look(&mut self) -> Result<(), Error> {
+    pub async fn look(&mut self) -> Result<(), Error> {
         if let Some(bytes) = &self.bytes {
             self.is_utf8 = is_utf8(bytes, true);
             return Ok(());
@@ -159,17 +162,17 @@ impl Object {
     }
 
     /// Whether [`Object::is_current`] would notice any edit from now on.
-    pub(super) fn is_quiescent(&self) -> bool {
+    pub fn is_quiescent(&self) -> bool {
         self.stamp.is_quiescent()
     }
 
     /// Whether the file still has its name in its folder and has not been changed: one system call.
-    pub(super) fn is_current(&self) -> bool {
+    pub fn is_current(&self) -> bool {
         rustix::fs::fstat(&*self.file).is_ok_and(|now| self.is(FileStamp::of(&now)))
     }
 
     /// Whether it is the file of this stamp.
-    pub(super) fn is(&self, stamp: FileStamp) -> bool {
+    pub fn is(&self, stamp: FileStamp) -> bool {
         self.stamp == stamp
     }
 
@@ -200,7 +203,7 @@ impl Object {
                 );
                 let mut byte = [0];
                 for at in (offset..offset + len)
-                    .step_by(residency::STRIDE)
+                    .step_by(read::STRIDE)
                     .chain([offset + len.saturating_sub(1)])
                 {
                     retry_on_intr(|| rustix::io::pread(&*file, &mut byte, at))
@@ -233,5 +236,65 @@ pub struct Descriptor(Arc<ValueFile>);
 impl AsFd for Descriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+/// Which values are looked at, by key and stored media type.
+pub type IsText = fn(key: &str, stored: Option<&str>) -> bool;
+
+/// Begins an escape sequence of ISO-2022-JP, whose bytes are all ASCII.
+const ISO_2022: &[u8] = b"\x1b$";
+
+/// Whether a value is UTF-8 that begins with `start`; with `is_all`, that is all of it, else a character may be cut off at
+/// the end. Two other encodings that are valid UTF-8 by their bytes are told apart: UTF-16, by its zeros, and ISO-2022.
+pub fn is_utf8(start: &[u8], is_all: bool) -> bool {
+    let is_valid = match from_utf8(start) {
+        Ok(_) => true,
+        Err(error) => !is_all && error.error_len().is_none(),
+    };
+    is_valid && memchr(0, start).is_none() && memmem::find(start, ISO_2022).is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn other_encodings_are_no_utf8() {
+        for other in [
+            &b"caf\xe9 au lait"[..],          // Latin-1
+            b"\x82\xb1\x82\xf1",              // Shift JIS
+            b"\xff\xfeh\0i\0",                // UTF-16 with its mark
+            b"h\0i\0",                        // and without
+            b"\x1b$B$3$s\x1b(B",              // ISO-2022-JP
+            b"\xc0\xaf",                      // overlong
+            b"\xed\xa0\x80",                  // half a surrogate pair
+            b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", // an image
+        ] {
+            assert!(!is_utf8(other, true), "{}", other.escape_ascii());
+            assert!(!is_utf8(other, false), "{}", other.escape_ascii());
+        }
+        // Coloured output of a terminal.
+        assert!(is_utf8(b"\x1b[31mred\x1b[0m", true));
+        assert!(is_utf8(b"", true));
+    }
+
+    proptest! {
+        #[test]
+        fn text_is_found_wherever_it_is_cut(text in "[^\0\u{1b}]{0,40}", at in 0_usize..160) {
+            let bytes = text.as_bytes();
+            let start = &bytes[..at.min(bytes.len())];
+            prop_assert!(is_utf8(bytes, true));
+            prop_assert!(is_utf8(start, false));
+            prop_assert_eq!(is_utf8(start, true), from_utf8(start).is_ok());
+        }
+
+        #[test]
+        fn a_byte_that_is_none_shows(text in "[^\0\u{1b}]{0,20}", more in "[a-z]{4}") {
+            let bytes = [text.as_bytes(), b"\xff", more.as_bytes()].concat();
+            prop_assert!(!is_utf8(&bytes, false));
+        }
     }
 }

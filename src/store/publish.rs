@@ -13,11 +13,12 @@ use std::thread::JoinHandle;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
+use super::batch_reply;
 use super::changes::Changes;
 use super::journal::Journal;
 use super::upload::NewValue;
 use super::writer::Writer;
-use super::{batch_reply, vital};
+use crate::transfer::spawn_vital;
 use crate::value::{Error, Key, Version};
 
 mod acknowledge;
@@ -59,7 +60,7 @@ impl Publisher {
         let acknowledger = Acknowledger::start(Arc::clone(&writer), watched)?;
         // For waiting on two channels, no more.
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        let thread = vital::spawn("disk-publisher", move || {
+        let thread = spawn_vital("disk-publisher", move || {
             let committer = Committer::new(writer);
             work(&committer, &runtime, journal, acknowledger, changes);
         })?;

@@ -13,7 +13,7 @@ use super::directory_fd::open_beneath;
 
 /// A method of publishing, the better ones first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PublishMethod {
+pub enum PublishMethod {
     /// A file without a name (`O_TMPFILE`) is linked by its descriptor. The kernel removes it when the server dies.
     LinkUnnamed,
     /// The same through `/proc`: before Linux 6.10, a link by the descriptor is a privilege.
@@ -26,20 +26,20 @@ pub(super) enum PublishMethod {
 
 /// A file under no key yet, and its name in `staging` if it has one.
 #[derive(Clone, Copy)]
-pub(super) struct Unpublished<'a> {
-    pub(super) file: BorrowedFd<'a>,
-    pub(super) staging: &'a OwnedFd,
-    pub(super) name: Option<&'a str>,
+pub struct Unpublished<'a> {
+    pub file: BorrowedFd<'a>,
+    pub staging: &'a OwnedFd,
+    pub name: Option<&'a str>,
 }
 
 impl PublishMethod {
     /// Whether files have no name before they are published.
-    pub(super) fn is_unnamed(self) -> bool {
+    pub fn is_unnamed(self) -> bool {
         matches!(self, Self::LinkUnnamed | Self::LinkUnnamedByProc)
     }
 
     /// Gives the file this name in `dir`, and takes the one in staging from it; `EXIST` when something has the name.
-    pub(super) fn publish(
+    pub fn publish(
         self,
         unpublished: Unpublished<'_>,
         dir: BorrowedFd<'_>,
@@ -60,12 +60,7 @@ impl PublishMethod {
     }
 
     /// Links the unnamed `file` as `dir/to`.
-    pub(super) fn link_unnamed(
-        self,
-        file: impl AsFd,
-        dir: impl AsFd,
-        to: &str,
-    ) -> Result<(), Errno> {
+    pub fn link_unnamed(self, file: impl AsFd, dir: impl AsFd, to: &str) -> Result<(), Errno> {
         if self != Self::LinkUnnamedByProc {
             return retry_on_intr(|| rustix::fs::linkat(&file, "", &dir, to, AtFlags::EMPTY_PATH));
         }
@@ -76,21 +71,21 @@ impl PublishMethod {
 
 /// A file with a name in `home` that is to have the name `to` in `folder`, which another file has.
 #[derive(Clone, Copy)]
-pub(super) struct Replacement<'a> {
-    pub(super) home: &'a OwnedFd,
-    pub(super) name: &'a str,
-    pub(super) folder: BorrowedFd<'a>,
-    pub(super) to: &'a str,
+pub struct Replacement<'a> {
+    pub home: &'a OwnedFd,
+    pub name: &'a str,
+    pub folder: BorrowedFd<'a>,
+    pub to: &'a str,
 }
 
 impl Replacement<'_> {
     /// Ext4 begins to write the file at once, so that a cut of power leaves no empty one.
-    pub(super) fn rename(self) -> Result<(), Errno> {
+    pub fn rename(self) -> Result<(), Errno> {
         retry_on_intr(|| rustix::fs::renameat(self.home, self.name, self.folder, self.to))
     }
 
     /// Exchanges the names, and removes the other file. Nothing is written by it: after a cut of power both may be lost.
-    pub(super) fn exchange(self) -> Result<(), Errno> {
+    pub fn exchange(self) -> Result<(), Errno> {
         match self.swap() {
             // Another program has removed the value.
             Err(Errno::NOENT) => return self.rename(),
@@ -136,18 +131,18 @@ impl std::fmt::Display for PublishMethod {
 }
 
 /// A new empty file in `root` that has no name.
-pub(super) fn create_unnamed(root: &OwnedFd, mode: Mode) -> Result<OwnedFd, Errno> {
+pub fn create_unnamed(root: &OwnedFd, mode: Mode) -> Result<OwnedFd, Errno> {
     open_beneath(root, ".", OFlags::TMPFILE | OFlags::RDWR, mode)
 }
 
 /// A new empty file that has this name in `staging`.
-pub(super) fn create_named(staging: &OwnedFd, name: &str, mode: Mode) -> Result<OwnedFd, Errno> {
+pub fn create_named(staging: &OwnedFd, name: &str, mode: Mode) -> Result<OwnedFd, Errno> {
     let created = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR;
     open_beneath(staging, name, created, mode)
 }
 
 /// Takes its name in `staging` from a file. Where that fails, the start of the next server does it.
-pub(super) fn unlink_staged(staging: &OwnedFd, name: &str) {
+pub fn unlink_staged(staging: &OwnedFd, name: &str) {
     let unlink = || rustix::fs::unlinkat(staging, name, AtFlags::empty());
     if let Err(errno) = retry_on_intr(unlink) {
         tracing::warn!(%name, error = %errno, "a staged file stays until the next start");

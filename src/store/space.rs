@@ -23,7 +23,7 @@ const OVERHEAD: u64 = 4 << 10;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Space {
+pub struct Space {
     floor: u64,
     /// What is about to be taken.
     pending: AtomicU64,
@@ -32,7 +32,7 @@ pub(super) struct Space {
 
 /// Space that is about to be taken, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Taking<'a> {
+pub struct Taking<'a> {
     space: &'a Space,
     bytes: u64,
 }
@@ -47,7 +47,7 @@ pub struct Free {
 }
 
 impl Space {
-    pub(super) fn new(floor: u64) -> Self {
+    pub fn new(floor: u64) -> Self {
         Self {
             floor,
             pending: AtomicU64::new(0),
@@ -56,12 +56,12 @@ impl Space {
     }
 
     /// Whether uploads were refused when it was asked last.
-    pub(super) fn is_low(&self) -> bool {
+    pub fn is_low(&self) -> bool {
         self.is_low.load(Ordering::Relaxed)
     }
 
     /// What the file system of `root` has free; `None` where it does not tell. Blocks.
-    pub(super) fn free(&self, root: &OwnedFd) -> Result<Option<Free>, Error> {
+    pub fn free(&self, root: &OwnedFd) -> Result<Option<Free>, Error> {
         let stat = retry_on_intr(|| rustix::fs::fstatvfs(root.as_fd()));
         let stat = stat.map_err(Error::errno_while("ask for space"))?;
         if stat.f_blocks == 0 {
@@ -76,7 +76,7 @@ impl Space {
     }
 
     /// Lets an upload take `more` bytes in the file system of `root`, if so much more than the floor is free. Blocks.
-    pub(super) fn take(&self, root: &OwnedFd, more: u64) -> Result<Taking<'_>, Error> {
+    pub fn take(&self, root: &OwnedFd, more: u64) -> Result<Taking<'_>, Error> {
         let before = self.pending.fetch_add(more, Ordering::Relaxed);
         let taking = Taking {
             space: self,
@@ -117,14 +117,14 @@ impl Drop for Taking<'_> {
 
 /// What the publisher may still write before it asks again.
 #[derive(Debug, Default)]
-pub(super) struct Allowance {
+pub struct Allowance {
     left: Cell<u64>,
     until: Cell<Option<Instant>>,
 }
 
 impl Allowance {
     /// Takes the space of a small value of `len` bytes. Blocks.
-    pub(super) fn take(&self, space: &Space, root: &OwnedFd, len: u64) -> Result<(), Error> {
+    pub fn take(&self, space: &Space, root: &OwnedFd, len: u64) -> Result<(), Error> {
         if space.floor == 0 {
             return Ok(());
         }

@@ -1,31 +1,115 @@
 //! A temporary file: created, stamped with a version, then linked or renamed whole.
 //!
+//! It has no name at all (`O_TMPFILE`), or, where the file system lacks that or a name is needed, one in `.data-server/staging`, which
+//! the next start sweeps. That of a resumable upload has a name in `.data-server/uploads`.
+//!
 //! Promises that a file which is not published leaves nothing behind: its name in staging, if it has one, is removed with
 //! it. The file of a resumable upload stays: it belongs to the holder of the claim on it.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use rustix::fs::{AtFlags, FallocateFlags, Mode, Timespec, Timestamps};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::attributes::Attributes;
+use super::directory_fd::Dir;
 use super::folder::Folder;
 use super::inherit;
 use super::publish_method::{
-    Replacement, Unpublished, create_named, create_unnamed, unlink_staged,
+    PublishMethod, Replacement, Unpublished, create_named, create_unnamed, unlink_staged,
 };
-use super::temp_dir::{TempDir, VALUE_MODE};
 use super::upload_claim::Claim;
 use super::value_file::ValueFile;
 use crate::transfer::{BlockingPool, write_at};
 use crate::value::{Error, Version};
 
+/// Values are made with this mode; the process's umask takes away from it, as it does for `cp`.
+pub const VALUE_MODE: u32 = 0o666;
+
+/// The directories that temporary files are made in.
+#[derive(Debug)]
+pub struct TempDir {
+    values: Arc<Dir>,
+    own: OwnedFd,
+    staging: OwnedFd,
+    uploads: OwnedFd,
+    method: PublishMethod,
+    exchanges: bool,
+    mode: Mode,
+    next_name: AtomicU64,
+}
+
+impl TempDir {
+    /// For files that `method` publishes in `values`, and an exchange in place of others if it `exchanges`. `own` is `.data-server`, and `staging` and `uploads` are the
+    /// directories in it.
+    pub fn new(
+        values: Arc<Dir>,
+        own: OwnedFd,
+        staging: OwnedFd,
+        uploads: OwnedFd,
+        method: PublishMethod,
+        exchanges: bool,
+    ) -> Self {
+        Self {
+            values,
+            own,
+            staging,
+            uploads,
+            method,
+            exchanges,
+            mode: inherit::unmasked(VALUE_MODE),
+            next_name: AtomicU64::new(0),
+        }
+    }
+
+    /// The directory of the values.
+    pub fn values(&self) -> &Arc<Dir> {
+        &self.values
+    }
+
+    /// `.data-server`, for names that are no keys.
+    pub fn own(&self) -> &OwnedFd {
+        &self.own
+    }
+
+    /// `.data-server/staging`, for files that need a name before they have their key's.
+    pub fn staging(&self) -> &OwnedFd {
+        &self.staging
+    }
+
+    /// `.data-server/uploads`, for files that outlive the server: those of resumable uploads.
+    pub fn uploads(&self) -> &OwnedFd {
+        &self.uploads
+    }
+
+    /// How files get the names of their keys.
+    pub fn method(&self) -> PublishMethod {
+        self.method
+    }
+
+    /// Whether a journaled value takes the name of another by an exchange: where a rename would flush its file.
+    pub fn exchanges(&self) -> bool {
+        self.exchanges
+    }
+
+    /// The mode of files that inherit nothing.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// A name that nothing in [`TempDir::staging`] has.
+    pub fn new_name(&self) -> String {
+        self.next_name.fetch_add(1, Ordering::Relaxed).to_string()
+    }
+}
+
 /// Where a file is made, by what the name stands for that it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub enum Target {
     /// Nothing, and it is one of the directory itself: the file is made there, and gets from it what the kernel gives.
     Root,
     /// Nothing, as far as is known: the file is linked.
@@ -36,7 +120,7 @@ pub(super) enum Target {
 
 /// A value that is being written, under no key yet. Dropped unpublished, it leaves nothing behind.
 #[derive(Debug)]
-pub(super) struct TempFile {
+pub struct TempFile {
     file: Arc<ValueFile>,
     /// Its name in staging, or among the uploads, if it has one.
     name: Option<Box<str>>,
@@ -49,16 +133,12 @@ pub(super) struct TempFile {
 
 impl TempFile {
     /// An empty file in `dir`.
-    pub(super) fn create(dir: &Arc<TempDir>) -> Result<Self, Error> {
+    pub fn create(dir: &Arc<TempDir>) -> Result<Self, Error> {
         Self::create_for(dir, Target::Absent, ValueFile::new)
     }
 
     /// A file in `dir` that holds `runs`, which are a small value.
-    pub(super) fn create_small(
-        dir: &Arc<TempDir>,
-        runs: &[Bytes],
-        target: Target,
-    ) -> Result<Self, Error> {
+    pub fn create_small(dir: &Arc<TempDir>, runs: &[Bytes], target: Target) -> Result<Self, Error> {
         let created = Self::create_for(dir, target, ValueFile::small)?;
         write_at(&*created.file, 0, runs)?;
         Ok(created)
@@ -90,7 +170,7 @@ impl TempFile {
     }
 
     /// The `file` that has this `name` among the uploads, for the holder of the `claim` on it.
-    pub(super) fn claimed(
+    pub fn claimed(
         dir: &Arc<TempDir>,
         file: Arc<ValueFile>,
         name: String,
@@ -106,7 +186,7 @@ impl TempFile {
     }
 
     /// What a job that writes to the file holds for as long as it may.
-    pub(super) fn claim(&self) -> Option<Arc<Claim>> {
+    pub fn claim(&self) -> Option<Arc<Claim>> {
         self.claim.clone()
     }
 
@@ -127,17 +207,17 @@ impl TempFile {
         }
     }
 
-    pub(super) fn file(&self) -> &Arc<ValueFile> {
+    pub fn file(&self) -> &Arc<ValueFile> {
         &self.file
     }
 
     /// The threads that write to it.
-    pub(super) fn disk(&self) -> &BlockingPool {
+    pub fn disk(&self) -> &BlockingPool {
         self.dir.values().disk()
     }
 
     /// Gives the file its version and its attributes. Blocks.
-    pub(super) fn seal(&self, attributes: &Attributes, version: Version) -> Result<(), Error> {
+    pub fn seal(&self, attributes: &Attributes, version: Version) -> Result<(), Error> {
         self.stamp(version)
             .map_err(Error::errno_while("stamp the version"))?;
         attributes.write(&*self.file, version)
@@ -145,11 +225,7 @@ impl TempFile {
 
     /// Gives the file what one has that is made in `folder` in place of a value of the mode `replaced`, if there is one; whether that
     /// changed it. To be done before it is published. Blocks.
-    pub(super) fn inherit(
-        &self,
-        folder: &Folder<'_>,
-        replaced: Option<Mode>,
-    ) -> Result<bool, Error> {
+    pub fn inherit(&self, folder: &Folder<'_>, replaced: Option<Mode>) -> Result<bool, Error> {
         if self.is_in_root && replaced.is_none() && matches!(folder, Folder::Root(_)) {
             return Ok(false);
         }
@@ -177,7 +253,7 @@ impl TempFile {
     }
 
     /// Gives the file the name `to` in `folder`; `EXIST` when something has it.
-    pub(super) fn link(&mut self, folder: impl AsFd, to: &str) -> Result<(), Errno> {
+    pub fn link(&mut self, folder: impl AsFd, to: &str) -> Result<(), Errno> {
         self.publish(folder.as_fd(), to)?;
         self.published();
         Ok(())
@@ -185,7 +261,7 @@ impl TempFile {
 
     /// Gives the file the name `to` in `folder` in place of the file that has it. With `is_journaled` it need not be on the
     /// disk before that name is.
-    pub(super) fn replace(
+    pub fn replace(
         &mut self,
         folder: impl AsFd,
         to: &str,
@@ -214,7 +290,7 @@ impl TempFile {
     }
 
     /// Publishes the file as `name`, which is no key, in the server's own directory, and removes it again.
-    pub(super) fn rehearse(mut self, name: &str) -> Result<(), Error> {
+    pub fn rehearse(mut self, name: &str) -> Result<(), Error> {
         let dir = Arc::clone(&self.dir);
         let unlink = || rustix::fs::unlinkat(dir.own(), name, AtFlags::empty());
         // A server that was killed may have left it.
@@ -237,7 +313,7 @@ impl TempFile {
 }
 
 /// Has the file system set the bytes of `range` aside for `file`.
-pub(super) fn allocate(file: impl AsFd, range: &Range<u64>) -> Result<(), Error> {
+pub fn allocate(file: impl AsFd, range: &Range<u64>) -> Result<(), Error> {
     let (keep, len) = (FallocateFlags::KEEP_SIZE, range.end - range.start);
     match retry_on_intr(|| rustix::fs::fallocate(&file, keep, range.start, len)) {
         // This file system makes no such promise: the writes will tell.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use super::boot::uptime;
+use super::clock::uptime;
 use crate::transfer::{Reservation, random};
 use crate::value::{Error, Key};
 
@@ -23,7 +23,7 @@ const LEN: usize = 16;
 pub struct UploadId(u128);
 
 impl UploadId {
-    pub(super) fn random() -> Result<Self, Error> {
+    pub(crate) fn random() -> Result<Self, Error> {
         let bits = random().map_err(Error::errno_while("draw random bytes"))?;
         Ok(Self(bits))
     }
@@ -51,7 +51,7 @@ impl fmt::Debug for UploadId {
 
 /// Where an upload stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub enum Standing {
     /// Bytes may be appended.
     Open,
     /// It has been published: its file is the value now.
@@ -62,7 +62,7 @@ pub(super) enum Standing {
 
 /// When something was done, by a clock that no step moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Touched {
+pub struct Touched {
     /// Since the machine was started.
     uptime: Duration,
     /// How long ago it was then.
@@ -70,12 +70,12 @@ pub(super) struct Touched {
 }
 
 impl Touched {
-    pub(super) fn now() -> Self {
+    pub fn now() -> Self {
         Self::before(Duration::ZERO)
     }
 
     /// So long ago.
-    pub(super) fn before(age: Duration) -> Self {
+    pub fn before(age: Duration) -> Self {
         Self {
             uptime: uptime(),
             before: age,
@@ -83,32 +83,32 @@ impl Touched {
     }
 
     /// How long ago it was.
-    pub(super) fn age(self) -> Duration {
+    pub fn age(self) -> Duration {
         uptime().saturating_sub(self.uptime) + self.before
     }
 }
 
 /// What changes of an upload.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Progress {
+pub struct Progress {
     /// How long it will be, where that is known.
-    pub(super) length: Option<u64>,
+    pub length: Option<u64>,
     /// How many of its bytes are known to be on the disk, where that is promised.
-    pub(super) synced: Option<u64>,
+    pub synced: Option<u64>,
     /// How many bytes have been received, as far as is known: what counts between its requests.
-    pub(super) received: u64,
+    pub received: u64,
     /// Whether space may be set aside for more.
-    pub(super) is_ahead: bool,
+    pub is_ahead: bool,
     /// When something was last done to it.
-    pub(super) touched: Touched,
-    pub(super) standing: Standing,
+    pub touched: Touched,
+    pub standing: Standing,
 }
 
 /// One resumable upload.
 #[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) id: UploadId,
-    pub(super) key: Key<'static>,
+pub struct Entry {
+    pub id: UploadId,
+    pub key: Key<'static>,
     progress: Mutex<Progress>,
     reservation: Arc<Mutex<Reservation>>,
     /// Who holds it has the claim.
@@ -117,13 +117,13 @@ pub(super) struct Entry {
 
 /// The right to change an upload.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub struct Claim {
     entry: Arc<Entry>,
     _held: Held,
 }
 
 impl Entry {
-    pub(super) fn new(
+    pub fn new(
         id: UploadId,
         key: Key<'static>,
         progress: Progress,
@@ -139,13 +139,13 @@ impl Entry {
     }
 
     /// The claim, once its holder has given it up; `None` when the upload was removed.
-    pub(super) async fn claim(self: &Arc<Self>) -> Option<Claim> {
+    pub async fn claim(self: &Arc<Self>) -> Option<Claim> {
         let held = self.lock.acquire().await?;
         self.claimed(held)
     }
 
     /// The claim, if nothing has it.
-    pub(super) fn try_claim(self: &Arc<Self>) -> Option<Claim> {
+    pub fn try_claim(self: &Arc<Self>) -> Option<Claim> {
         let held = self.lock.try_acquire()?;
         self.claimed(held)
     }
@@ -159,13 +159,13 @@ impl Entry {
     }
 
     /// The name of the client that it counts for.
-    pub(super) fn uploader(&self) -> Option<String> {
+    pub fn uploader(&self) -> Option<String> {
         let reservation = self.reservation.lock();
         let reservation = reservation.unwrap_or_else(PoisonError::into_inner);
         reservation.uploader().map(str::to_owned)
     }
 
-    pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
+    pub fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -177,36 +177,36 @@ impl Entry {
 }
 
 impl Claim {
-    pub(super) fn entry(&self) -> &Arc<Entry> {
+    pub fn entry(&self) -> &Arc<Entry> {
         &self.entry
     }
 
-    pub(super) fn reservation(&self) -> &Arc<Mutex<Reservation>> {
+    pub fn reservation(&self) -> &Arc<Mutex<Reservation>> {
         &self.entry.reservation
     }
 
     /// Its file is `len` bytes long.
-    pub(super) fn has_received(&self, len: u64) {
+    pub fn has_received(&self, len: u64) {
         self.entry.progress().received = len;
     }
 
     /// Space is set aside behind the end of its file.
-    pub(super) fn reserves_ahead(&self) {
+    pub fn reserves_ahead(&self) {
         self.entry.progress().is_ahead = true;
     }
 
     /// Waits until another request wants the claim.
-    pub(super) fn is_wanted(&self) -> impl Future<Output = ()> + use<> {
+    pub fn is_wanted(&self) -> impl Future<Output = ()> + use<> {
         self.entry.lock.is_wanted()
     }
 
     /// Its file has the name of the key now.
-    pub(super) fn published(&self) {
+    pub fn published(&self) {
         self.end(Standing::Complete);
     }
 
     /// Its files are removed.
-    pub(super) fn removed(&self) {
+    pub fn removed(&self) {
         self.end(Standing::Removed);
     }
 

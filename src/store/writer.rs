@@ -16,8 +16,7 @@ use super::clock::Clock;
 use super::directory_fd::Dir;
 use super::folder::is_no_folder;
 use super::space::{Free, Space, Taking};
-use super::temp_dir::TempDir;
-use super::temp_file::{Target, TempFile};
+use super::temp_file::{Target, TempDir, TempFile};
 use crate::metrics::StoreCounters;
 use crate::transfer::{BlockingPool, Pipes, StagingQuota};
 use crate::value::{Error, Key, Version};
@@ -42,7 +41,7 @@ impl fmt::Display for Durability {
 
 /// What uploads and the publisher share.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub struct Writer {
     temp_dir: Arc<TempDir>,
     durability: Durability,
     is_journaled: AtomicBool,
@@ -60,7 +59,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(
+    pub fn new(
         temp_dir: TempDir,
         durability: Durability,
         quota: Arc<StagingQuota>,
@@ -84,26 +83,26 @@ impl Writer {
         }
     }
 
-    pub(super) fn counters(&self) -> &StoreCounters {
+    pub fn counters(&self) -> &StoreCounters {
         &self.counters
     }
 
-    pub(super) fn durability(&self) -> Durability {
+    pub fn durability(&self) -> Durability {
         self.durability
     }
 
     /// Whether small values and deletes go to a journal, in place of syncs of their own.
-    pub(super) fn is_journaled(&self) -> bool {
+    pub fn is_journaled(&self) -> bool {
         self.is_journaled.load(Relaxed)
     }
 
     /// There is a journal from here on. To be said before the first change.
-    pub(super) fn set_journaled(&self) {
+    pub fn set_journaled(&self) {
         self.is_journaled.store(true, Relaxed);
     }
 
     /// There is no journal, though there should be one: `why`.
-    pub(super) fn set_unjournaled(&self, why: &'static str) {
+    pub fn set_unjournaled(&self, why: &'static str) {
         tracing::warn!(
             "no journal: {why}; with --durability disk each write is now synced by itself, which makes small ones 3 to 6 times slower than with one"
         );
@@ -111,12 +110,12 @@ impl Writer {
     }
 
     /// Why there is no journal, where there should be one.
-    pub(super) fn unjournaled(&self) -> Option<&'static str> {
+    pub fn unjournaled(&self) -> Option<&'static str> {
         self.unjournaled.get().copied()
     }
 
     /// Hears why something was not written; logs once that the file system has become read-only.
-    pub(super) fn failed(&self, error: &Error) {
+    pub fn failed(&self, error: &Error) {
         if matches!(error, Error::ReadOnly) && !self.is_read_only.swap(true, Relaxed) {
             tracing::error!(
                 "the file system is read-only, so nothing can be written: the log of the kernel says why it has become so"
@@ -125,19 +124,19 @@ impl Writer {
     }
 
     /// Hears that something was written.
-    pub(super) fn wrote(&self) {
+    pub fn wrote(&self) {
         if self.is_read_only.load(Relaxed) && self.is_read_only.swap(false, Relaxed) {
             tracing::info!("the file system can be written again");
         }
     }
 
     /// The journal has changes of these `keys` that the start could not make. To be said before the first change.
-    pub(super) fn keep(&self, keys: HashSet<Box<str>>) {
+    pub fn keep(&self, keys: HashSet<Box<str>>) {
         let _ = self.kept.set(keys);
     }
 
     /// Whether `key` may be changed: not while the journal has a change of it that is not made.
-    pub(super) fn may_change(&self, key: &Key<'_>) -> Result<(), Error> {
+    pub fn may_change(&self, key: &Key<'_>) -> Result<(), Error> {
         let kept = self.kept.get().filter(|kept| !kept.is_empty());
         if kept.is_some_and(|kept| kept.contains(key.as_str())) {
             let doing = "make what the journal has of this key";
@@ -147,43 +146,43 @@ impl Writer {
     }
 
     /// Says whether the journal can be written and settled: a store whose journal cannot is not ready.
-    pub(super) fn set_journal_failing(&self, is_failing: bool) {
+    pub fn set_journal_failing(&self, is_failing: bool) {
         self.is_journal_failing.store(is_failing, Relaxed);
     }
 
-    pub(super) fn quota(&self) -> &Arc<StagingQuota> {
+    pub fn quota(&self) -> &Arc<StagingQuota> {
         &self.quota
     }
 
-    pub(super) fn space(&self) -> &Space {
+    pub fn space(&self) -> &Space {
         &self.space
     }
 
     /// Lets an upload take `more` bytes of the disk, if they are to be had. Blocks.
-    pub(super) fn take_space(&self, more: u64) -> Result<Taking<'_>, Error> {
+    pub fn take_space(&self, more: u64) -> Result<Taking<'_>, Error> {
         self.space.take(self.dir().root(), more)
     }
 
-    pub(super) fn temp_dir(&self) -> &Arc<TempDir> {
+    pub fn temp_dir(&self) -> &Arc<TempDir> {
         &self.temp_dir
     }
 
     /// The directory of the values.
-    pub(super) fn dir(&self) -> &Dir {
+    pub fn dir(&self) -> &Dir {
         self.temp_dir.values()
     }
 
-    pub(super) fn disk(&self) -> &BlockingPool {
+    pub fn disk(&self) -> &BlockingPool {
         self.dir().disk()
     }
 
     /// What large values are received through.
-    pub(super) fn pipes(&self) -> &Arc<Pipes> {
+    pub fn pipes(&self) -> &Arc<Pipes> {
         &self.pipes
     }
 
     /// A version later than every one before it, and than `current`. Blocks now and then.
-    pub(super) fn next_version(&self, current: Option<Version>) -> Result<Version, Error> {
+    pub fn next_version(&self, current: Option<Version>) -> Result<Version, Error> {
         let next = self
             .clock
             .lock()
@@ -194,7 +193,7 @@ impl Writer {
 
     /// Puts a value and its version on the disk. A sync that failed is final: the kernel has forgotten what it could not write,
     /// and a second try would prove nothing. Blocks.
-    pub(super) fn sync_value(&self, file: &TempFile) -> Result<(), Error> {
+    pub fn sync_value(&self, file: &TempFile) -> Result<(), Error> {
         // Not fdatasync: the version is metadata.
         self.sync(&**file.file())
             .map_err(Error::unsynced("sync the value"))
@@ -202,7 +201,7 @@ impl Writer {
 
     /// Puts the names in the folders of these paths on the disk, the lower ones first. Those above them are among them, and have the
     /// removal of one that is gone. Blocks.
-    pub(super) fn sync_names(&self, folders: &BTreeSet<Box<str>>) -> Result<(), Errno> {
+    pub fn sync_names(&self, folders: &BTreeSet<Box<str>>) -> Result<(), Errno> {
         for path in folders.iter().rev() {
             let folder = match self.dir().folder(path) {
                 Err(errno) if is_no_folder(errno) => continue,
@@ -217,12 +216,12 @@ impl Writer {
     }
 
     /// Puts `file` on the disk. Blocks.
-    pub(super) fn sync(&self, file: impl AsFd) -> Result<(), Errno> {
+    pub fn sync(&self, file: impl AsFd) -> Result<(), Errno> {
         self.timed(|| rustix::fs::fsync(file))
     }
 
     /// Counts how long a sync takes.
-    pub(super) fn timed(&self, sync: impl FnOnce() -> Result<(), Errno>) -> Result<(), Errno> {
+    pub fn timed(&self, sync: impl FnOnce() -> Result<(), Errno>) -> Result<(), Errno> {
         let began = Instant::now();
         let synced = sync();
         self.counters.synced(began.elapsed());
@@ -230,7 +229,7 @@ impl Writer {
     }
 
     /// Publishes a few bytes as a name that is no key, and removes it; answers what is free for values, where that is known. Blocks.
-    pub(super) fn probe(&self) -> Result<Option<Free>, Error> {
+    pub fn probe(&self) -> Result<Option<Free>, Error> {
         if self.is_journal_failing.load(Relaxed) {
             return Err(Error::new("write the journal", Errno::IO));
         }

@@ -4,20 +4,20 @@
 //! A value on its way in stays in memory up to [`SMALL`] and lies in a temporary file beyond. A value on its way out is answered from
 //! memory up to [`IN_MEMORY`] and from its file beyond.
 
-mod blocking_pool;
 mod pipes;
 mod quota;
 mod receiver;
+mod threads;
 
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-pub use blocking_pool::BlockingPool;
 pub use pipes::{BodySource, Pipe, Piped, Pipes, read};
 pub use quota::{
     InFlight, Reservation, Share, StagingBounds, StagingQuota, UPLOADS_OF_ONE, Uploader,
 };
 pub use receiver::{Hashing, Receiver, WriteBuffer, hash_file, write_at};
+pub use threads::{BlockingPool, spawn_vital};
 
 /// The longest value that is answered from memory: copying more costs more than having the kernel send it from its own
 /// cache.

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use rustix::io::Errno;
 
-use super::blocking_pool::BlockingPool;
 use super::quota::Share;
+use super::threads::BlockingPool;
 use super::{CHUNK, COPIED};
 use crate::value::{Digests, Error, Hasher, Wanted};
 

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use super::super::directory_fd::Dir;
 use super::super::layout::OpenError;
-use super::super::location::Location;
 use super::place::{Note, Place};
 use super::recover::Found;
 use super::replay::{Moment, Replay};
 use super::segment::Frame;
+use crate::store::directory_fd::Location;
 use crate::transfer::BlockingPool;
 use crate::value::Error;
 

@@ -19,7 +19,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use super::super::boot;
+use super::super::clock;
 use super::super::directory_fd::open_beneath;
 use super::super::layout::OpenError;
 use crate::value::RESERVED;
@@ -196,7 +196,7 @@ impl Note {
 pub(super) fn open_on(root: &OwnedFd) -> String {
     let stat = rustix::fs::statx(root, "", AtFlags::EMPTY_PATH, UNIQUE_MOUNT);
     let is_unique = |mask: &u32| StatxFlags::from_bits_retain(*mask).contains(UNIQUE_MOUNT);
-    match (boot::id(), stat) {
+    match (clock::boot_id(), stat) {
         (Some(boot), Ok(stat)) if is_unique(&stat.stx_mask) => {
             format!("{OPEN} on {boot} {}", stat.stx_mnt_id)
         }

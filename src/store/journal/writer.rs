@@ -15,7 +15,6 @@ use rustix::io::Errno;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::super::layout::OpenError;
-use super::super::vital;
 use super::super::writer::Writer;
 use super::checkpoint::{Checkpoints, SEGMENTS};
 use super::format::{FrameBuilder, Head};
@@ -23,6 +22,7 @@ use super::place::{CLEAN, DirId, Note, Place, State, now, open_on};
 use super::recover::Recovered;
 use super::segment::Segment;
 use crate::failpoint;
+use crate::transfer::spawn_vital;
 use crate::value::Error;
 
 /// A group fits in a segment of this size with room to spare, in bytes.
@@ -140,10 +140,10 @@ impl Journal {
             place,
             note,
             shared,
-            checkpoint: vital::spawn("disk-checkpoint", checkpoint)?,
+            checkpoint: spawn_vital("disk-checkpoint", checkpoint)?,
             to_sync,
             reports,
-            syncer: vital::spawn("disk-journal", syncer)?,
+            syncer: spawn_vital("disk-journal", syncer)?,
             segment: None,
             offset: 0,
             generation: 0,

@@ -134,7 +134,7 @@ fn hint(path: &Path, error: &std::io::Error) -> String {
 
 impl OpenError {
     /// A failure with no meaning of its own, met while `doing` with `path`.
-    pub(in crate::store) fn io(doing: &'static str, path: &Path, source: std::io::Error) -> Self {
+    pub fn io(doing: &'static str, path: &Path, source: std::io::Error) -> Self {
         Self::Failed {
             doing,
             path: path.to_owned(),

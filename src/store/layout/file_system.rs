@@ -1,15 +1,32 @@
-//! Which file system the directory lies on, by the name that the kernel or its program gives it.
+//! The file system that the directory lies on: what is known of it by its name, and what it is tried for, as some say what they
+//! cannot do only then.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{AtFlags, StatxFlags};
+use rustix::fs::{AtFlags, Mode, StatxFlags, Timespec, Timestamps};
+use rustix::io::{Errno, retry_on_intr};
+
+use crate::store::attributes;
+use crate::store::publish_method::{PublishMethod, Unpublished, create_named, create_unnamed};
+use crate::value::RESERVED;
 
 /// Those that run as programs (FUSE) and were seen to sync directories.
 const SYNCING_PROGRAMS: &[&str] = &["fuse.fuse-overlayfs"];
 
+/// Those whose `syncfs` was tried under cuts of power, and tells of what could not be written.
+const JOURNALED: &[&str] = &["ext4", "xfs", "btrfs"];
+
+/// The names of the files that are tried, in staging, which the next start sweeps.
+const FIRST: &str = "trial";
+
+const SECOND: &str = "trial-2";
+
+/// A time that no rounding leaves as it is: seconds and nanoseconds.
+const ODD: (i64, u32) = (1_234_567_890, 123_456_789);
+
 /// The type of the file system that `root` lies on, as mounts are listed: `ext4`, `fuse.mergerfs`; `None` where `/proc`
 /// does not tell.
-pub(in crate::store) fn kind(root: &OwnedFd) -> Option<String> {
+pub fn kind(root: &OwnedFd) -> Option<String> {
     let stat = rustix::fs::statx(root, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
     kind_of(&mounts, stat.stx_mnt_id)
@@ -25,21 +42,18 @@ fn kind_of(mounts: &str, id: u64) -> Option<String> {
 
 /// Whether a sync of a directory that succeeds there proves anything. To a program that does not know how to, the kernel
 /// calls the sync of a directory done.
-pub(super) fn proves_syncs(kind: &str) -> bool {
+pub fn proves_syncs(kind: &str) -> bool {
     let is_program = kind == "fuseblk" || kind == "fuse" || kind.starts_with("fuse.");
     !is_program || SYNCING_PROGRAMS.contains(&kind)
 }
 
-/// Those whose `syncfs` was tried under cuts of power, and tells of what could not be written.
-const JOURNALED: &[&str] = &["ext4", "xfs", "btrfs"];
-
 /// Whether a checkpoint of a journal can rely on `syncfs` there: it tells of errors since Linux 5.8.
-pub(in crate::store) fn may_be_journaled(kind: Option<&str>) -> bool {
+pub fn may_be_journaled(kind: Option<&str>) -> bool {
     kind.is_some_and(|kind| JOURNALED.contains(&kind)) && is_kernel_at_least(5, 8)
 }
 
 /// Whether a rename over another file has the new one written at once there, and an exchange of names does not.
-pub(in crate::store) fn flushes_at_rename(kind: Option<&str>) -> bool {
+pub fn flushes_at_rename(kind: Option<&str>) -> bool {
     kind == Some("ext4")
 }
 
@@ -53,15 +67,190 @@ fn is_kernel_at_least(major: u32, minor: u32) -> bool {
     (next(), next()) >= (major, minor)
 }
 
+/// What the directory can do.
+#[derive(Clone, Copy, Debug)]
+pub struct Capabilities {
+    pub method: PublishMethod,
+    /// Whether media types and digests stay beside the values; unknown on a full disk.
+    pub attributes: Option<bool>,
+}
+
+/// Why it cannot be served.
+#[derive(Debug)]
+pub enum Unsupported {
+    /// It rounds times.
+    CoarseTimes,
+    /// Each method, and what came of it.
+    NoMethod(String),
+}
+
+/// Why one method does not work.
+enum Fault {
+    CoarseTimes,
+    /// What was tried, and the cause.
+    Refused(&'static str, Errno),
+    /// There is no room to try anything.
+    Full,
+}
+
+/// For `map_err`: met while `doing`.
+fn fault(doing: &'static str) -> impl FnOnce(Errno) -> Fault {
+    move |errno| match errno {
+        // A full disk or table must not keep the server, and with it DELETE, from starting.
+        Errno::NOSPC | Errno::DQUOT | Errno::ROFS => Fault::Full,
+        errno => Fault::Refused(doing, errno),
+    }
+}
+
+/// Tries the methods in turn; those that follow one that works are not tried.
+pub fn try_out(root: &OwnedFd, staging: &OwnedFd) -> Result<Capabilities, Unsupported> {
+    let name = format!("{RESERVED}-trial");
+    let trial = Trial {
+        root,
+        staging,
+        name: &name,
+    };
+    trial.clear();
+    let found = trial.find();
+    trial.clear();
+    found
+}
+
+struct Trial<'a> {
+    root: &'a OwnedFd,
+    staging: &'a OwnedFd,
+    /// No key, and where the keys are.
+    name: &'a str,
+}
+
+impl Trial<'_> {
+    fn find(&self) -> Result<Capabilities, Unsupported> {
+        let mut tried = Vec::new();
+        for methods in [
+            &[PublishMethod::LinkUnnamed, PublishMethod::LinkUnnamedByProc][..],
+            &[PublishMethod::LinkNamed],
+            &[PublishMethod::RenameNamed],
+        ] {
+            match self.try_methods(methods, &mut tried) {
+                Ok(Some(capabilities)) => return Ok(capabilities),
+                Ok(None) => {}
+                Err(Fault::CoarseTimes) => return Err(Unsupported::CoarseTimes),
+                Err(Fault::Full) => {
+                    let method = methods[methods.len() - 1];
+                    tracing::warn!(publishing = %method, "no room to try the directory: it is taken to publish so");
+                    return Ok(Capabilities {
+                        method,
+                        attributes: None,
+                    });
+                }
+                Err(Fault::Refused(doing, errno)) => {
+                    tried.push(format!("{} ({doing}: {errno})", methods[0]));
+                }
+            }
+        }
+        Err(Unsupported::NoMethod(tried.join("; ")))
+    }
+
+    /// Tries `methods` with one file; records in `tried` why a method does not work.
+    fn try_methods(
+        &self,
+        methods: &[PublishMethod],
+        tried: &mut Vec<String>,
+    ) -> Result<Option<Capabilities>, Fault> {
+        let mode = Mode::from(0o600);
+        let (file, name) = if methods[0].is_unnamed() {
+            let file = create_unnamed(self.root, mode).map_err(fault("create"))?;
+            (file, None)
+        } else {
+            let file = create_named(self.staging, FIRST, mode).map_err(fault("create"))?;
+            (file, Some(FIRST))
+        };
+        // A write-back after the file is closed must not change its time, so something is written. A full disk is no fault here.
+        let _ = rustix::io::pwrite(&file, b"can this be published?", 0);
+        let attributes = Some(attributes::are_kept(&file));
+        stamp(&file).map_err(fault("set the time"))?;
+        for &method in methods {
+            let unpublished = Unpublished {
+                file: file.as_fd(),
+                staging: self.staging,
+                name,
+            };
+            match method.publish(unpublished, self.root.as_fd(), self.name) {
+                Ok(()) => {
+                    self.go_on(method, file, name)?;
+                    return Ok(Some(Capabilities { method, attributes }));
+                }
+                Err(errno) => match fault("publish")(errno) {
+                    Fault::Refused(doing, errno) => {
+                        tried.push(format!("{method} ({doing}: {errno})"));
+                    }
+                    other => return Err(other),
+                },
+            }
+        }
+        self.clear();
+        Ok(None)
+    }
+
+    /// What else the contract needs of this `method`, once `file` has been published.
+    fn go_on(&self, method: PublishMethod, file: OwnedFd, name: Option<&str>) -> Result<(), Fault> {
+        let (root, staging) = (self.root, self.staging);
+        let second = create_named(staging, SECOND, Mode::from(0o600)).map_err(fault("create"))?;
+        let unpublished = Unpublished {
+            file: name.map_or(file.as_fd(), |_| second.as_fd()),
+            staging,
+            name: name.map(|_| SECOND),
+        };
+        match method.publish(unpublished, root.as_fd(), self.name) {
+            Err(Errno::EXIST) => {}
+            Err(errno) => return Err(fault("find that a name is taken")(errno)),
+            Ok(()) => return Err(Fault::Refused("leave a name that is taken", Errno::EXIST)),
+        }
+        drop(file);
+        let stat = || rustix::fs::statat(root, self.name, AtFlags::SYMLINK_NOFOLLOW);
+        let stat = retry_on_intr(stat).map_err(fault("look up"))?;
+        if (stat.st_mtime, stat.st_mtime_nsec) != (ODD.0, u64::from(ODD.1)) {
+            return Err(Fault::CoarseTimes);
+        }
+        retry_on_intr(|| rustix::fs::renameat(staging, SECOND, root, self.name))
+            .map_err(fault("replace"))?;
+        retry_on_intr(|| rustix::fs::unlinkat(root, self.name, AtFlags::empty()))
+            .map_err(fault("remove"))
+    }
+
+    /// Removes what a trial may have left.
+    fn clear(&self) {
+        for (dir, name) in [
+            (self.root, self.name),
+            (self.staging, FIRST),
+            (self.staging, SECOND),
+        ] {
+            let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
+        }
+    }
+}
+
+fn stamp(file: &OwnedFd) -> Result<(), Errno> {
+    let odd = Timespec {
+        tv_sec: ODD.0,
+        tv_nsec: ODD.1.into(),
+    };
+    let times = Timestamps {
+        last_access: odd,
+        last_modification: odd,
+    };
+    retry_on_intr(|| rustix::fs::futimens(file, &times))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const MOUNTS: &str = "\
-    22 27 0:21 / /proc rw,relatime - proc proc rw
-    27 1 254:0 / / rw,relatime shared:1 master:2 - ext4 /dev/vda rw
-    43 27 0:40 / /mnt/with\\040space rw,nosuid - fuse.mergerfs a:b rw,user_id=0
-    44 27 0:41 / /mnt/b rw,nosuid - fuse /srv rw,user_id=0";
+22 27 0:21 / /proc rw,relatime - proc proc rw
+27 1 254:0 / / rw,relatime shared:1 master:2 - ext4 /dev/vda rw
+43 27 0:40 / /mnt/with\\040space rw,nosuid - fuse.mergerfs a:b rw,user_id=0
+44 27 0:41 / /mnt/b rw,nosuid - fuse /srv rw,user_id=0";
 
     #[test]
     fn the_type_stands_behind_the_optional_fields() {

@@ -37,36 +37,36 @@ const READ: usize = 16 << 10;
 
 /// The events of directories; clones share them.
 #[derive(Clone, Debug)]
-pub(super) struct Events {
+pub struct Events {
     inotify: Arc<OwnedFd>,
     /// `/proc/self/mountinfo`, which tells by itself that it has changed; `None` where it is hidden.
     mounts: Option<Arc<File>>,
 }
 
 /// Which directory is watched. No number is given twice.
-pub(super) type Watch = i32;
+pub type Watch = i32;
 
 /// Something has happened to a name.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Event {
+pub struct Event {
     /// In this directory.
-    pub(super) folder: Watch,
+    pub folder: Watch,
     /// Empty where it is the directory's own rights that have changed, which of a mount is the only event.
-    pub(super) name: Box<[u8]>,
+    pub name: Box<[u8]>,
     /// To a directory of this name.
-    pub(super) is_folder: bool,
+    pub is_folder: bool,
 }
 
 /// What is mounted below a folder: the lines of the table of mounts.
-pub(super) type Mounts = BTreeSet<Box<[u8]>>;
+pub type Mounts = BTreeSet<Box<[u8]>>;
 
 /// Events were lost: anything may have happened.
 #[derive(Debug)]
-pub(super) struct Lost;
+pub struct Lost;
 
 impl Events {
     /// None, to begin with.
-    pub(super) fn new() -> Result<Self, Errno> {
+    pub fn new() -> Result<Self, Errno> {
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         let mounts = File::open("/proc/self/mountinfo").ok();
         Ok(Self {
@@ -86,7 +86,7 @@ impl Events {
     }
 
     /// What is mounted below `folder` now, if that may have changed since this was asked last: the lines of the table.
-    pub(super) fn new_mounts(&self, folder: impl AsFd) -> Option<Result<Mounts, Lost>> {
+    pub fn new_mounts(&self, folder: impl AsFd) -> Option<Result<Mounts, Lost>> {
         if !self.mounts_changed() {
             return None;
         }
@@ -94,7 +94,7 @@ impl Events {
     }
 
     /// What is mounted below `folder`: the lines of the table.
-    pub(super) fn mounts_below(&self, folder: impl AsFd) -> Result<Mounts, Lost> {
+    pub fn mounts_below(&self, folder: impl AsFd) -> Result<Mounts, Lost> {
         let Some(mounts) = &self.mounts else {
             return Ok(Mounts::new());
         };
@@ -110,7 +110,7 @@ impl Events {
     }
 
     /// Adds those of `folder`, from now on; `None` where not all changes of it have one.
-    pub(super) fn watch(&self, folder: impl AsFd) -> Result<Option<Watch>, Errno> {
+    pub fn watch(&self, folder: impl AsFd) -> Result<Option<Watch>, Errno> {
         let kind = rustix::fs::fstatfs(&folder)?.f_type;
         if !LOCAL.contains(&kind) {
             return Ok(None);
@@ -123,14 +123,14 @@ impl Events {
     }
 
     /// Adds no more of `folder`.
-    pub(super) fn forget(&self, folder: Watch) {
+    pub fn forget(&self, folder: Watch) {
         // It fails for a directory that was removed, whose events have ended by themselves.
         let _ = inotify::remove_watch(&*self.inotify, folder);
     }
 
     /// What has happened since the last time: each event once, those of a directory together. The directory `root` is to
     /// stay.
-    pub(super) fn take(&self, root: Watch) -> Result<BTreeSet<Event>, Lost> {
+    pub fn take(&self, root: Watch) -> Result<BTreeSet<Event>, Lost> {
         const LOST: ReadFlags = ReadFlags::QUEUE_OVERFLOW.union(ReadFlags::UNMOUNT);
         let mut buf = vec![MaybeUninit::uninit(); READ];
         let mut events = Reader::new(&*self.inotify, &mut buf);
@@ -167,14 +167,14 @@ impl Events {
     }
 
     /// Waits until there are some, for this long at most.
-    pub(super) fn wait(&self, at_most: Duration) {
+    pub fn wait(&self, at_most: Duration) {
         let timeout = Timespec::try_from(at_most).ok();
         let mut fds = [PollFd::new(&*self.inotify, PollFlags::IN)];
         // The result does not matter: the caller reads the queue next.
         let _ = poll(&mut fds, timeout.as_ref());
     }
 
-    pub(super) fn is(&self, other: &Self) -> bool {
+    pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inotify, &other.inotify)
     }
 }
@@ -191,7 +191,7 @@ fn below(table: &[u8], at: &[u8]) -> Mounts {
 }
 
 /// Whether one of `mounts` may be the folder `path` of the directory.
-pub(super) fn may_be_mount(mounts: &Mounts, path: &str) -> bool {
+pub fn may_be_mount(mounts: &Mounts, path: &str) -> bool {
     let path = [b"/", &*escaped(path.as_bytes())].concat();
     mounts.iter().any(|line| mount_point(line).ends_with(&path))
 }

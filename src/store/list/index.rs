@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use super::super::directory_fd::Dir;
 use super::events::Events;
 use super::tree::{Tree, Unfit};
 use crate::metrics::Listings;
+use crate::store::directory_fd::Dir;
 use crate::value::{Failure, Page};
 
 /// How long the index is kept without being used.
@@ -33,7 +33,7 @@ const TRIES: usize = 3;
 
 /// The index of one directory.
 #[derive(Debug)]
-pub(super) struct Index {
+pub struct Index {
     dir: Arc<Dir>,
     /// Memory that it may take, in bytes.
     most: u64,
@@ -57,7 +57,7 @@ struct Live {
 }
 
 impl Index {
-    pub(super) fn new(dir: Arc<Dir>, most: u64, counters: Arc<Listings>) -> Arc<Self> {
+    pub fn new(dir: Arc<Dir>, most: u64, counters: Arc<Listings>) -> Arc<Self> {
         let state = if most == 0 {
             State::Impossible(Instant::now())
         } else {
@@ -72,7 +72,7 @@ impl Index {
     }
 
     /// The `limit + 1` smallest items of `page`; `None` while there is no index.
-    pub(super) fn smallest(&self, page: &Page) -> Option<Vec<String>> {
+    pub fn smallest(&self, page: &Page) -> Option<Vec<String>> {
         let mut state = self.lock();
         let State::Live(live) = &mut *state else {
             return None;
@@ -87,7 +87,7 @@ impl Index {
     }
 
     /// Whether there may be one.
-    pub(super) fn is_possible(&self) -> bool {
+    pub fn is_possible(&self) -> bool {
         match &*self.lock() {
             State::Impossible(since) => self.most > 0 && since.elapsed() >= AGAIN,
             State::Absent | State::Live(_) => true,
@@ -97,10 +97,7 @@ impl Index {
     /// As [`Index::smallest`], of an index that is made if there is none. `None` where there can be none.
     ///
     /// Other calls wait meanwhile for the same walk.
-    pub(super) fn smallest_at_last(
-        self: &Arc<Self>,
-        page: &Page,
-    ) -> Result<Option<Vec<String>>, Failure> {
+    pub fn smallest_at_last(self: &Arc<Self>, page: &Page) -> Result<Option<Vec<String>>, Failure> {
         let mut state = self.lock();
         if let State::Live(live) = &mut *state
             && self.catch_up(&mut live.tree).is_ok()
@@ -229,8 +226,8 @@ fn follow(index: &Weak<Index>, events: &Events) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::directory_fd::Location;
     use crate::store::list::walk;
-    use crate::store::location::Location;
     use crate::transfer::BlockingPool;
     use crate::value::Prefixes;
     use data_server_testing::scaled;

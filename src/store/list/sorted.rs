@@ -13,7 +13,7 @@ const OVERHEAD: usize = 32;
 
 /// A set of names of at most 1,024 bytes each, in byte order.
 #[derive(Debug, Default)]
-pub(super) struct Sorted {
+pub struct Sorted {
     /// In order; none is empty.
     chunks: Vec<Chunk>,
     len: usize,
@@ -31,17 +31,17 @@ struct Chunk {
 
 impl Sorted {
     /// How many names there are.
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.len
     }
 
     /// The memory that it takes.
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Adds `name`, unless it is there.
-    pub(super) fn insert(&mut self, name: &str) {
+    pub fn insert(&mut self, name: &str) {
         let at = self.chunk_for(name);
         let Some(chunk) = self.chunks.get(at) else {
             return self.put(at, Chunk::of(name));
@@ -65,7 +65,7 @@ impl Sorted {
     }
 
     /// Removes `name`, if it is there.
-    pub(super) fn remove(&mut self, name: &str) {
+    pub fn remove(&mut self, name: &str) {
         let at = self.chunk_for(name);
         let Some(Ok(position)) = self.chunks.get(at).map(|chunk| chunk.find(name)) else {
             return;
@@ -84,7 +84,7 @@ impl Sorted {
     }
 
     /// Removes the names that begin with `prefix`.
-    pub(super) fn remove_all(&mut self, prefix: &str) {
+    pub fn remove_all(&mut self, prefix: &str) {
         loop {
             let names = self.from(prefix).take(MOST);
             let gone: Vec<_> = names
@@ -101,7 +101,7 @@ impl Sorted {
     }
 
     /// The names from `from` on, in order.
-    pub(super) fn from<'a>(&'a self, from: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+    pub fn from<'a>(&'a self, from: &str) -> impl Iterator<Item = &'a str> + use<'a> {
         let chunks = &self.chunks[self.chunk_for(from)..];
         let before = chunks.first().map_or(0, |chunk| chunk.position(from));
         chunks.iter().flat_map(Chunk::names).skip(before)

@@ -10,11 +10,10 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::super::directory_fd::{Dir, Entry};
-use super::entries::{self, Entries};
 use super::events::{Events, Lost, Mounts, Watch, may_be_mount};
 use super::sorted::Sorted;
-use super::walk::{Met, joined, walk};
+use super::walk::{self, Entries, Met, joined, walk};
+use crate::store::directory_fd::{Dir, Entry};
 use crate::value::{Failure, Key, Page, may_have_keys};
 
 /// What a folder takes in memory beside its path, in bytes.
@@ -22,7 +21,7 @@ const OVERHEAD: usize = 128;
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub struct Tree {
     dir: Arc<Dir>,
     /// Memory that it may take, in bytes.
     most: u64,
@@ -38,7 +37,7 @@ pub(super) struct Tree {
 }
 
 /// Why a tree cannot be used.
-pub(super) enum Unfit {
+pub enum Unfit {
     /// Events were lost.
     Lost,
     TooLarge,
@@ -62,7 +61,7 @@ impl From<Failure> for Unfit {
 
 impl Tree {
     /// Reads the whole directory.
-    pub(super) fn read(dir: &Arc<Dir>, most: u64) -> Result<Self, Unfit> {
+    pub fn read(dir: &Arc<Dir>, most: u64) -> Result<Self, Unfit> {
         let events = Events::new().map_err(Unfit::Unwatched)?;
         let root = events.watch(dir.root()).map_err(Unfit::Unwatched)?;
         let mounts = events.mounts_below(dir.root())?;
@@ -82,22 +81,22 @@ impl Tree {
         Ok(tree)
     }
 
-    pub(super) fn events(&self) -> &Events {
+    pub fn events(&self) -> &Events {
         &self.events
     }
 
     /// How many keys there are.
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.keys.len()
     }
 
     /// The memory that it takes.
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.keys.bytes() + self.folders.bytes
     }
 
     /// From when this is called, all that had happened before is known.
-    pub(super) fn catch_up(&mut self) -> Result<(), Unfit> {
+    pub fn catch_up(&mut self) -> Result<(), Unfit> {
         if let Some(mounts) = self.events.new_mounts(self.dir.root())
             && mounts? != self.mounts
         {
@@ -125,7 +124,7 @@ impl Tree {
             // It may have been read before, under this path or another.
             self.forget(path);
         }
-        let Some(folder) = entries::open(&dir, path)? else {
+        let Some(folder) = walk::open(&dir, path)? else {
             if may_be_mount(&self.mounts, path) {
                 self.closed.insert(path.to_owned());
             }
@@ -191,7 +190,7 @@ impl Tree {
     }
 
     /// The `limit + 1` smallest items of `page`.
-    pub(super) fn smallest(&self, page: &Page) -> Vec<String> {
+    pub fn smallest(&self, page: &Page) -> Vec<String> {
         smallest(page, |from| self.keys.from(from))
     }
 }

@@ -11,9 +11,8 @@ use std::os::fd::AsFd;
 use rustix::fs::{FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
-use super::super::directory_fd::{Dir, Entry, look_up, open_beneath};
-use super::super::folder::Folder;
-use super::entries;
+use crate::store::directory_fd::{Dir, Entry, look_up, open_beneath};
+use crate::store::folder::{Folder, is_no_folder};
 use crate::value::{Failure, Key, Page, may_have_keys};
 
 /// What is read at once, in bytes: some thousand names, while which the kernel keeps the directory from being changed.
@@ -23,7 +22,7 @@ const READ: usize = 32 << 10;
 const FOLDERS: usize = 1024;
 
 /// What a walk comes upon.
-pub(super) enum Met<'a> {
+pub enum Met<'a> {
     /// A value.
     Value(Key<'a>),
     /// A folder that keys may lie below, by its path.
@@ -33,7 +32,7 @@ pub(super) enum Met<'a> {
 }
 
 /// Shows `visit` what there is in `folder`, whose path this is, until it fails.
-pub(super) fn walk<E: From<Failure>>(
+pub fn walk<E: From<Failure>>(
     folder: &Folder<'_>,
     path: &str,
     mut visit: impl FnMut(Met<'_>) -> Result<(), E>,
@@ -88,7 +87,7 @@ pub(super) fn walk<E: From<Failure>>(
 }
 
 /// The path of `name` in the folder of this path.
-pub(super) fn joined(folder: &str, name: &str) -> String {
+pub fn joined(folder: &str, name: &str) -> String {
     let mut path = String::with_capacity(folder.len() + 1 + name.len());
     path.push_str(folder);
     if !folder.is_empty() {
@@ -109,7 +108,7 @@ fn kind_of(folder: &Folder<'_>, name: &str) -> Result<FileType, Failure> {
 }
 
 /// Why a walk for a page ended before its end.
-pub(super) enum Cut {
+pub enum Cut {
     /// There are more names than are to be met.
     Long,
     /// What is left in a folder adds nothing.
@@ -125,7 +124,7 @@ impl From<Failure> for Cut {
 
 /// The `limit + 1` smallest items of `page`, or any one with a limit of 0, if no more than `most` names are met on the way to them. Takes memory for those
 /// alone, and walks no folder that cannot have one.
-pub(super) fn smallest(
+pub fn smallest(
     dir: &Dir,
     page: &Page,
     most: usize,
@@ -177,7 +176,7 @@ impl Search<'_> {
     /// a `/` behind it, and whether there are more.
     fn names(&mut self, path: &str, after: &str) -> Result<(BTreeSet<String>, bool), Cut> {
         let (mut folders, mut is_cut) = (BTreeSet::new(), false);
-        let Some(folder) = entries::open(self.dir, path)? else {
+        let Some(folder) = open(self.dir, path)? else {
             return Ok((folders, is_cut));
         };
         // All keys in it are one item.
@@ -245,5 +244,50 @@ impl Search<'_> {
     fn is_beyond(&self, item: &str) -> bool {
         let is_full = self.found.len() > self.page.limit;
         is_full && self.found.last().is_some_and(|last| item > last.as_str())
+    }
+}
+
+/// Looks up keys.
+pub struct Entries<'d> {
+    dir: &'d Dir,
+    /// The folder of the last key, open if there is one.
+    last: Option<(String, Option<Folder<'d>>)>,
+}
+
+impl<'d> Entries<'d> {
+    pub fn new(dir: &'d Dir) -> Self {
+        Self { dir, last: None }
+    }
+
+    /// What stands under `key`. What lies in a folder that cannot be read is absent.
+    pub fn look_up(&mut self, key: &Key<'_>) -> Result<Entry, Failure> {
+        let left_out = self.dir.left_out();
+        let Some(folder) = self.folder(key.folder())? else {
+            return Ok(Entry::Absent);
+        };
+        match look_up(folder, key.name()) {
+            Err(errno) if !key.is_flat() && left_out.has(key.folder(), errno) => Ok(Entry::Absent),
+            Err(errno) => Err(Failure::errno_while("look up")(errno)),
+            Ok(entry) => {
+                left_out.forget(key.folder());
+                Ok(entry)
+            }
+        }
+    }
+
+    fn folder(&mut self, path: &str) -> Result<Option<&Folder<'d>>, Failure> {
+        if self.last.as_ref().is_none_or(|(last, _)| last != path) {
+            self.last = Some((path.to_owned(), open(self.dir, path)?));
+        }
+        Ok(self.last.as_ref().and_then(|(_, folder)| folder.as_ref()))
+    }
+}
+
+/// The folder `path`, if it is there and can be read.
+pub fn open<'d>(dir: &'d Dir, path: &str) -> Result<Option<Folder<'d>>, Failure> {
+    match dir.folder(path) {
+        Ok(folder) => Ok(Some(folder)),
+        Err(errno) if is_no_folder(errno) || dir.left_out().has(path, errno) => Ok(None),
+        Err(errno) => Err(Failure::errno_while("open the folder")(errno)),
     }
 }

@@ -19,9 +19,9 @@ use rustix::io::Errno;
 
 use super::super::batch_reply::WakeBatch;
 use super::super::changes::Changes;
-use super::super::vital;
 use super::super::writer::{Durability, Writer};
 use super::change::Made;
+use crate::transfer::spawn_vital;
 use crate::value::{Error, folder_and_above};
 
 /// Batches that wait for a sync; beyond it the publisher waits, and changes wait for the publisher.
@@ -49,7 +49,7 @@ impl Acknowledger {
             let (batches, waiting) = mpsc::sync_channel(WAITING);
             let changes = Arc::clone(&acknowledger.changes);
             let failed = Arc::clone(&acknowledger.failed);
-            let thread = vital::spawn("disk-syncer", move || {
+            let thread = spawn_vital("disk-syncer", move || {
                 let sync = |folders: &_| writer.sync_names(folders);
                 sync_all(&waiting, sync, &changes, &failed);
             })?;

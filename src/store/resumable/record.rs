@@ -1,4 +1,4 @@
-//! What is kept of a resumable upload beside its bytes, in a small file of its own: `ID.json` beside `ID`.
+//! The files of a resumable upload: its bytes in `ID`, and what is kept beside them in `ID.json`. All of it blocks.
 //!
 //! Promises that a record is whole or absent: it is written aside and renamed. A sync that failed is not tried again.
 //!
@@ -10,80 +10,87 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_NOW};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use super::super::boot;
-use super::super::directory_fd::open_beneath;
-use super::super::publish_method::{create_named, unlink_staged};
-use super::super::temp_dir::TempDir;
-use super::super::upload_claim::{Entry, UploadId};
+use crate::store::clock;
+use crate::store::directory_fd::open_beneath;
+use crate::store::publish_method::{create_named, unlink_staged};
+use crate::store::temp_file::{TempDir, VALUE_MODE};
+use crate::store::upload_claim::{Claim, Entry, Progress, UploadId};
+use crate::store::value_file::ValueFile;
+use crate::store::writer::{Durability, Writer};
 use crate::transfer::write_at;
-use crate::value::Error;
+use crate::value::{Error, Meta};
 
 /// Longer than any record: of a key, and of fields that came in the head of a request.
 const MAX_LEN: u64 = 1 << 20;
 
 /// What the names of records end with.
-pub(super) const SUFFIX: &str = ".json";
+pub const SUFFIX: &str = ".json";
 
 /// How far apart two readings of [`started`] are at most, in seconds, that are of one start of the machine.
 const SLACK: i64 = 2;
+
+const NOW: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: UTIME_NOW,
+};
 
 /// A field that is kept with an upload, for its publishing: its name and its value.
 pub type Field = (String, String);
 
 /// What is kept of an upload.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Record {
-    pub(super) key: String,
+pub struct Record {
+    pub key: String,
     /// How long it will be, where that is known.
-    pub(super) length: Option<u64>,
-    pub(super) fields: Vec<Field>,
+    pub length: Option<u64>,
+    pub fields: Vec<Field>,
     /// The client that it counts for.
     #[serde(default)]
-    pub(super) uploader: Option<String>,
+    pub uploader: Option<String>,
     /// When the machine was started on which this was written, in seconds since 1970, by its clock of that time.
     started: i64,
     /// The kernel's name of that boot, where it could be seen.
     #[serde(default)]
     boot: Option<String>,
     /// How many of its bytes are known to be on the disk, where that is promised.
-    pub(super) synced: Option<u64>,
+    pub synced: Option<u64>,
 }
 
 impl Record {
-    pub(super) fn new(entry: &Entry, fields: Vec<Field>) -> Self {
+    pub fn new(entry: &Entry, fields: Vec<Field>) -> Self {
         Self {
             key: entry.key.as_str().to_owned(),
             length: None,
             fields,
             uploader: entry.uploader(),
             started: started(),
-            boot: boot::id().map(str::to_owned),
+            boot: clock::boot_id().map(str::to_owned),
             synced: None,
         }
     }
 
     /// Brings it up to date.
-    pub(super) fn update(&mut self, length: Option<u64>, synced: Option<u64>) {
+    pub fn update(&mut self, length: Option<u64>, synced: Option<u64>) {
         (self.length, self.synced) = (length, synced);
         self.started = started();
-        self.boot = boot::id().map(str::to_owned);
+        self.boot = clock::boot_id().map(str::to_owned);
     }
 
     /// Whether the machine has not rebooted since: what was written to a file then is still there.
-    pub(super) fn is_of_this_start(&self) -> bool {
-        match (self.boot.as_deref(), boot::id()) {
+    pub fn is_of_this_start(&self) -> bool {
+        match (self.boot.as_deref(), clock::boot_id()) {
             (Some(then), Some(now)) => then == now,
             _ => (self.started - started()).abs() <= SLACK,
         }
     }
 
     /// By how much the clock was put forward since, as far as that can be told.
-    pub(super) fn put_forward(&self) -> Duration {
+    pub fn put_forward(&self) -> Duration {
         if !self.is_of_this_start() {
             return Duration::ZERO;
         }
@@ -91,7 +98,7 @@ impl Record {
     }
 
     /// The record of `id`; `None` where what is there is none. Blocks.
-    pub(super) fn find(uploads: &OwnedFd, id: UploadId) -> Result<Option<Self>, Error> {
+    pub fn find(uploads: &OwnedFd, id: UploadId) -> Result<Option<Self>, Error> {
         match Self::text(uploads, id)? {
             Some(text) => Ok(serde_json::from_slice(&text).ok()),
             None => Ok(None),
@@ -99,7 +106,7 @@ impl Record {
     }
 
     /// The record of `id`. Blocks.
-    pub(super) fn read(uploads: &OwnedFd, id: UploadId) -> Result<Self, Error> {
+    pub fn read(uploads: &OwnedFd, id: UploadId) -> Result<Self, Error> {
         let text = Self::text(uploads, id)?.unwrap_or_default();
         serde_json::from_slice(&text).map_err(|error| Error::failed("read a record")(error.into()))
     }
@@ -120,7 +127,7 @@ impl Record {
     }
 
     /// Keeps it as the record of `id`, on the disk if it `is_synced`. Blocks.
-    pub(super) fn write(&self, dir: &TempDir, id: UploadId, is_synced: bool) -> Result<(), Error> {
+    pub fn write(&self, dir: &TempDir, id: UploadId, is_synced: bool) -> Result<(), Error> {
         let (staging, staged) = (dir.staging(), dir.new_name());
         let file = create_named(staging, &staged, Mode::from(0o600));
         let file = file.map_err(Error::errno_while("create a record"))?;
@@ -139,7 +146,7 @@ impl Record {
     }
 
     /// Removes that of `id`. Blocks.
-    pub(super) fn remove(uploads: &OwnedFd, id: UploadId) {
+    pub fn remove(uploads: &OwnedFd, id: UploadId) {
         unlink(uploads, &name(id));
     }
 }
@@ -159,7 +166,7 @@ fn sync_names(uploads: &OwnedFd) -> Result<(), Error> {
 }
 
 /// Removes `name`. Where that fails, the start of the next server tries again.
-pub(super) fn unlink(uploads: &OwnedFd, name: &str) {
+pub fn unlink(uploads: &OwnedFd, name: &str) {
     match retry_on_intr(|| rustix::fs::unlinkat(uploads, name, AtFlags::empty())) {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(errno) => tracing::warn!(error = %errno, "a file of an upload stays"),
@@ -174,4 +181,68 @@ fn name(id: UploadId) -> String {
 /// clock then looks like another start, which costs what was received of an upload.
 fn started() -> i64 {
     clock_gettime(ClockId::Realtime).tv_sec - clock_gettime(ClockId::Boottime).tv_sec
+}
+
+/// Makes the files of the upload that `claim` is on.
+pub fn create(writer: &Writer, claim: &Claim, fields: Vec<Field>) -> Result<ValueFile, Error> {
+    writer.dir().location().check()?;
+    let length = claim.entry().progress().length;
+    drop(writer.take_space(length.unwrap_or(0))?);
+    let (uploads, name) = (writer.temp_dir().uploads(), claim.entry().id.to_string());
+    let file = create_named(uploads, &name, Mode::from(VALUE_MODE));
+    let file = file.map_err(Error::errno_while("create an upload"))?;
+    let record = Record::new(claim.entry(), fields);
+    write_record(record, writer, claim)?;
+    Ok(ValueFile::new(file, writer.disk().clone()))
+}
+
+/// The file of the upload that `claim` is on, and its length.
+pub fn open(writer: &Writer, claim: &Claim) -> Result<Option<(ValueFile, u64)>, Error> {
+    writer.dir().location().check()?;
+    let Some((file, len)) = trimmed(writer.temp_dir().uploads(), claim)? else {
+        return Ok(None);
+    };
+    // When it was asked for last, for the next server. A failure makes it expire a little sooner.
+    let now = Timestamps {
+        last_access: NOW,
+        last_modification: NOW,
+    };
+    let _ = rustix::fs::futimens(&file, &now);
+    let file = ValueFile::new(file, writer.disk().clone());
+    Ok(Some((file, len)))
+}
+
+/// The file of the upload that `claim` is on, and its length, without the space that was set aside for what has not come.
+pub fn trimmed(uploads: &OwnedFd, claim: &Claim) -> Result<Option<(OwnedFd, u64)>, Error> {
+    let name = claim.entry().id.to_string();
+    let file = match open_beneath(uploads, &name, OFlags::RDWR, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(None),
+        opened => opened.map_err(Error::errno_while("open an upload"))?,
+    };
+    let stat = retry_on_intr(|| rustix::fs::fstat(&file));
+    let len = Meta::of(&stat.map_err(Error::errno_while("look at an upload"))?).len;
+    claim.has_received(len);
+    if std::mem::take(&mut claim.entry().progress().is_ahead) {
+        // Also where the length stays, the file system frees what lies behind it.
+        let cut = retry_on_intr(|| rustix::fs::ftruncate(&file, len));
+        cut.map_err(Error::errno_while("trim an upload"))?;
+    }
+    Ok(Some((file, len)))
+}
+
+/// The record of the upload that `claim` is on. Memory has only what changes, for fields may be long.
+pub fn record(writer: &Writer, claim: &Claim) -> Result<Record, Error> {
+    Record::read(writer.temp_dir().uploads(), claim.entry().id)
+}
+
+/// Brings the record of the upload that `claim` is on up to date.
+pub fn keep_record(writer: &Writer, claim: &Claim) -> Result<(), Error> {
+    write_record(record(writer, claim)?, writer, claim)
+}
+
+fn write_record(mut record: Record, writer: &Writer, claim: &Claim) -> Result<(), Error> {
+    let Progress { length, synced, .. } = *claim.entry().progress();
+    record.update(length, synced);
+    let is_synced = writer.durability() == Durability::Disk;
+    record.write(writer.temp_dir(), claim.entry().id, is_synced)
 }

@@ -13,10 +13,9 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::super::directory_fd::open_beneath;
-use super::super::upload_claim::{Claim, Entry, Progress, Standing, Touched, UploadId};
-use super::files::trimmed;
-use super::record::{Record, SUFFIX, unlink};
+use super::record::{Record, SUFFIX, trimmed, unlink};
+use crate::store::directory_fd::open_beneath;
+use crate::store::upload_claim::{Claim, Entry, Progress, Standing, Touched, UploadId};
 use crate::transfer::{Reservation, StagingQuota, Uploader};
 use crate::value::{Error, Key, Meta, is_regular};
 
@@ -28,7 +27,7 @@ const FORGOTTEN_AT_ONCE: usize = MOST / 16;
 
 /// The resumable uploads of a store.
 #[derive(Debug)]
-pub(in crate::store) struct Registry {
+pub struct Registry {
     entries: Mutex<HashMap<UploadId, Arc<Entry>>>,
     /// How long one is kept after something was last done to it.
     expiry: Option<Duration>,
@@ -37,7 +36,7 @@ pub(in crate::store) struct Registry {
 impl Registry {
     /// With what an earlier server left in `uploads`. What cannot be resumed is removed; what cannot be read now is left for the
     /// next start.
-    pub(in crate::store) fn load(
+    pub fn load(
         uploads: &OwnedFd,
         quota: &Arc<StagingQuota>,
         expiry: Duration,
@@ -71,22 +70,22 @@ impl Registry {
     }
 
     /// How many uploads are unfinished.
-    pub(in crate::store) fn unfinished(&self) -> usize {
+    pub fn unfinished(&self) -> usize {
         let is_open = |entry: &&Arc<Entry>| entry.progress().standing == Standing::Open;
         self.entries().values().filter(is_open).count()
     }
 
     /// What the upload `id` will be the value of.
-    pub(in crate::store) fn key(&self, id: UploadId) -> Option<Key<'static>> {
+    pub fn key(&self, id: UploadId) -> Option<Key<'static>> {
         self.get(id).map(|entry| entry.key.clone())
     }
 
-    pub(super) fn get(&self, id: UploadId) -> Option<Arc<Entry>> {
+    pub fn get(&self, id: UploadId) -> Option<Arc<Entry>> {
         self.entries().get(&id).cloned()
     }
 
     /// Adds `entry`, if there is room; answers which were forgotten for it, whose files are to be removed.
-    pub(super) fn add(&self, entry: Arc<Entry>) -> Result<Vec<UploadId>, Error> {
+    pub fn add(&self, entry: Arc<Entry>) -> Result<Vec<UploadId>, Error> {
         let mut entries = self.entries();
         let forgotten = if entries.len() < MOST {
             Vec::new()
@@ -106,14 +105,14 @@ impl Registry {
     }
 
     /// Removes the upload that `claim` is on, and its files. Blocks.
-    pub(super) fn remove(&self, claim: &Claim, uploads: &OwnedFd) {
+    pub fn remove(&self, claim: &Claim, uploads: &OwnedFd) {
         claim.removed();
         self.entries().remove(&claim.entry().id);
         remove_files(uploads, claim.entry().id);
     }
 
     /// Removes the uploads that nothing was done to for long; how many of them were unfinished. Blocks.
-    pub(in crate::store) fn expire(&self, uploads: &OwnedFd) -> u64 {
+    pub fn expire(&self, uploads: &OwnedFd) -> u64 {
         let Some(expiry) = self.expiry else { return 0 };
         let is_over = |entry: &&Arc<Entry>| entry.progress().touched.age() >= expiry;
         let over: Vec<_> = self.entries().values().filter(is_over).cloned().collect();
@@ -132,7 +131,7 @@ impl Registry {
     }
 
     /// Has the file system take back what was set aside for parts that broke off. Blocks.
-    pub(in crate::store) fn trim(&self, uploads: &OwnedFd) {
+    pub fn trim(&self, uploads: &OwnedFd) {
         let is_ahead = |entry: &&Arc<Entry>| entry.progress().is_ahead;
         let ahead: Vec<_> = self.entries().values().filter(is_ahead).cloned().collect();
         for claim in ahead.iter().filter_map(Entry::try_claim) {
@@ -148,7 +147,7 @@ impl Registry {
 }
 
 /// Removes the files of `id`, the record first. Blocks.
-pub(super) fn remove_files(uploads: &OwnedFd, id: UploadId) {
+pub fn remove_files(uploads: &OwnedFd, id: UploadId) {
     Record::remove(uploads, id);
     unlink(uploads, &id.to_string());
 }

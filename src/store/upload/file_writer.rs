@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::temp_file::{TempFile, allocate};
-use super::super::upload_claim::Claim;
-use super::super::value_file::ValueFile;
-use super::super::writer::Writer;
+use crate::store::temp_file::{TempFile, allocate};
+use crate::store::upload_claim::Claim;
+use crate::store::value_file::ValueFile;
+use crate::store::writer::Writer;
 use crate::transfer::{BodySource, Pipe, write_at};
 use crate::value::Error;
 
@@ -30,7 +30,7 @@ type Writing = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
 type Passing = Pin<Box<dyn Future<Output = Result<(Pipe, u64), Error>>>>;
 
 /// A temporary file that is being written.
-pub(super) struct FileWriter {
+pub struct FileWriter {
     writer: Arc<Writer>,
     file: TempFile,
     /// Bytes written, or being written.
@@ -47,7 +47,7 @@ pub(super) struct FileWriter {
 
 impl FileWriter {
     /// A new file, for which `len` bytes are announced.
-    pub(super) async fn create(writer: &Arc<Writer>, len: u64) -> Result<Self, Error> {
+    pub async fn create(writer: &Arc<Writer>, len: u64) -> Result<Self, Error> {
         let job = {
             let writer = Arc::clone(writer);
             move || {
@@ -62,7 +62,7 @@ impl FileWriter {
     }
 
     /// Goes on with `file`, which has `len` bytes, and for which those before `announced` are.
-    pub(super) fn resume(writer: Arc<Writer>, file: TempFile, len: u64, announced: u64) -> Self {
+    pub fn resume(writer: Arc<Writer>, file: TempFile, len: u64, announced: u64) -> Self {
         Self {
             writer,
             file,
@@ -75,16 +75,16 @@ impl FileWriter {
     }
 
     /// Bytes written, or being written.
-    pub(super) fn len(&self) -> u64 {
+    pub fn len(&self) -> u64 {
         self.len
     }
 
-    pub(super) fn file(&self) -> &Arc<ValueFile> {
+    pub fn file(&self) -> &Arc<ValueFile> {
         self.file.file()
     }
 
     /// Starts to write `runs`, `len` bytes, once the write before has ended.
-    pub(super) async fn write(&mut self, runs: Vec<Bytes>, len: u64) -> Result<(), Error> {
+    pub async fn write(&mut self, runs: Vec<Bytes>, len: u64) -> Result<(), Error> {
         self.written().await?;
         let (file, offset) = (Arc::clone(self.file.file()), self.len);
         self.len += len;
@@ -115,7 +115,7 @@ impl FileWriter {
     }
 
     /// Waits until all is written, and nothing is taken from a socket any more.
-    pub(super) async fn written(&mut self) -> Result<(), Error> {
+    pub async fn written(&mut self) -> Result<(), Error> {
         if let Some(passing) = &mut self.passing {
             let passed = passing.await;
             self.passing = None;
@@ -128,7 +128,7 @@ impl FileWriter {
     }
 
     /// The file, once all is written.
-    pub(super) async fn finish(mut self) -> Result<TempFile, Error> {
+    pub async fn finish(mut self) -> Result<TempFile, Error> {
         self.written().await?;
         Ok(self.file)
     }
@@ -136,7 +136,7 @@ impl FileWriter {
     /// Takes all that `source` has, through `pipe`. A reactor moves what has arrived into the pipe, and a disk thread passes
     /// that on to the file; while more is there it goes on by itself, so that a fast sender costs one hand-over for some
     /// megabytes. Given up, what had arrived is lost, but for what [`FileWriter::written`] waits for.
-    pub(super) async fn receive(
+    pub async fn receive(
         &mut self,
         mut pipe: Pipe,
         source: &mut dyn BodySource,

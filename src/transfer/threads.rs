@@ -7,11 +7,12 @@
 //!
 //! Listing and compute threads are nice: where both want a processor, a reactor has it first.
 
+use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -168,4 +169,21 @@ impl Drop for Pool {
             runtime.shutdown_background();
         }
     }
+}
+
+/// Starts a thread with this name that does `work`.
+pub fn spawn_vital<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<JoinHandle<T>> {
+    let thread = name.to_owned();
+    let work = move || {
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+            // Not by the log, whose lines wait for a thread of their own.
+            let why = format!("data-server: the thread {thread} has panicked, without which no write is answered\n");
+            let _ = std::io::stderr().write_all(why.as_bytes());
+            std::process::exit(1)
+        })
+    };
+    std::thread::Builder::new().name(name.into()).spawn(work)
 }
