@@ -19,7 +19,6 @@ compile_error!(
 pub mod access;
 pub mod commands;
 pub mod config;
-mod cpus;
 pub mod drain;
 mod failpoint;
 pub mod health;

@@ -3,11 +3,9 @@
 //! Its states are types: a [`Config`] is data, a [`Server`] owns the directory and the socket and knows its address, and
 //! [`Running`] has every thread and serves until it is told to end. The caller owns signals and standard output.
 
-mod check;
-mod confine;
 mod error;
-mod open_store;
 mod reloader;
+mod startup;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,19 +14,17 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::access::Access;
 use crate::config::{Config, ListenConfig, Values};
-use crate::cpus::Cpus;
 use crate::drain::{self, Drain};
 use crate::http::{Admin, Routes, ServiceBuilder};
 use crate::metrics::ReactorCounters;
 use crate::net::{self, Address, AdminListener, Listen, Listeners, Peers, ReactorConfig, Tls};
 use crate::store::Store;
+use startup::Cpus;
 
-pub use check::check;
-pub use confine::prepare;
 pub use error::StartError;
-pub use open_store::check_store;
-use open_store::open_store;
 pub use reloader::Reloader;
+use startup::open_store;
+pub use startup::{check, check_store, prepare};
 
 /// How long the space of a large value that was removed by hand may stay taken.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);

@@ -3,24 +3,19 @@
 //! A mistake is told with its line, an unknown field is one. Secrets stand in other files or as digests and hashes, and none of
 //! them is in a message.
 
-mod entries;
-
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
 use data_encoding::HEXLOWER_PERMISSIVE;
+use serde::Deserialize;
 use toml::Spanned;
 use toml::value::Datetime;
 
-use self::entries::{File, LinkKeyEntry, RuleEntry, SubjectEntry};
-use super::evidence::{Credentials, TokenDigest};
-use super::htpasswd;
 use super::link::LinkKey;
-use super::password_hash::PasswordHash;
-use super::policy::{Policy, Rule, check_name};
-use super::rights::{Right, RightSet};
+use super::password_hash::{Credentials, PasswordHash, TokenDigest};
+use super::policy::{Policy, Right, RightSet, Rule, check_name};
 use crate::value::Key;
 
 /// The realm of a file that names none.
@@ -40,7 +35,7 @@ pub struct BadAccess {
 }
 
 /// Reads the policy that the file at `path` is.
-pub(super) fn read(path: &Path) -> Result<Policy, BadAccess> {
+pub fn read(path: &Path) -> Result<Policy, BadAccess> {
     parse(path, &text_of(path)?)
 }
 
@@ -116,7 +111,7 @@ impl Reading<'_> {
         };
         let path = self.beside(named)?;
         let text = text_of(&path)?;
-        htpasswd::parse(&text).map_err(|(line, why)| BadAccess {
+        parse_htpasswd(&text).map_err(|(line, why)| BadAccess {
             place: format!("{}:{line}", path.display()),
             why,
         })
@@ -281,4 +276,106 @@ fn check_mode(path: &Path) -> Result<(), BadAccess> {
         tracing::warn!(file = %path.display(), "every user of this machine may read this file: chmod o-r");
     }
     Ok(())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct File {
+    pub realm: Option<Spanned<String>>,
+    pub htpasswd: Option<Spanned<PathBuf>>,
+    #[serde(default)]
+    pub subject: Vec<SubjectEntry>,
+    #[serde(default)]
+    pub link_key: Vec<LinkKeyEntry>,
+    #[serde(default)]
+    pub rule: Vec<RuleEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SubjectEntry {
+    pub name: Spanned<String>,
+    pub token: Option<Spanned<OneOrMore>>,
+    pub password: Option<Spanned<String>>,
+    pub certificate: Option<Spanned<OneOrMore>>,
+    pub not_after: Option<Spanned<Datetime>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct LinkKeyEntry {
+    pub name: Spanned<String>,
+    pub secret_file: Spanned<PathBuf>,
+    pub prefix: Option<Spanned<String>>,
+    pub subject: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct RuleEntry {
+    pub who: Spanned<OneOrMore>,
+    pub prefix: Option<Spanned<String>>,
+    pub may: Spanned<OneOrMore>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+impl OneOrMore {
+    pub fn all(&self) -> &[String] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::More(more) => more,
+        }
+    }
+}
+
+/// The hashes of a file as htpasswd writes it, by name; else the number of the line that is wrong, and why.
+fn parse_htpasswd(text: &str) -> Result<HashMap<String, PasswordHash>, (usize, String)> {
+    let mut hashes = HashMap::new();
+    for (at, line) in text.lines().enumerate() {
+        let wrong = |why: String| (at + 1, why);
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let (name, hash) = line
+            .split_once(':')
+            .ok_or_else(|| wrong("a line is a name, a colon and a hash".to_owned()))?;
+        check_name(name).map_err(|why| wrong(why.to_owned()))?;
+        let hash = PasswordHash::new(hash);
+        let hash = hash.map_err(|why| wrong(format!("{why} (htpasswd -B makes one)")))?;
+        if hashes.insert(name.to_owned(), hash).is_some() {
+            return Err(wrong(format!("{name} stands here twice")));
+        }
+    }
+    Ok(hashes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_line_is_a_name_and_a_hash_that_is_known() {
+        let hash = bcrypt::hash(b"secret", 4).unwrap();
+        let good = format!("# users\n\nann:{hash}\nbob:{hash}\n");
+        let mut names: Vec<_> = parse_htpasswd(&good).unwrap().into_keys().collect();
+        names.sort();
+        assert_eq!(names, ["ann", "bob"]);
+        for (bad, line, part) in [
+            ("ann".to_owned(), 1, "a colon"),
+            (format!("ann:{hash}\nann:{hash}"), 2, "twice"),
+            ("\na:$apr1$x$y".to_owned(), 2, "htpasswd -B"),
+            (format!("a b:{hash}"), 1, "letters"),
+        ] {
+            let (at, why) = parse_htpasswd(&bad).unwrap_err();
+            assert_eq!(at, line, "{bad}");
+            assert!(why.contains(part), "{why}");
+        }
+    }
 }

@@ -11,24 +11,17 @@
 //! - `current`: the policy that holds now.
 
 mod current;
-mod evidence;
 mod failures;
 mod file;
-mod htpasswd;
 mod link;
 mod password_hash;
 mod passwords;
 mod policy;
-mod rights;
-mod source;
 
 pub use current::Access;
-pub use evidence::{Credentials, Evidence, Taken, TokenDigest};
-pub use failures::Failures;
+pub use failures::{Failures, Source};
 pub use file::{BadAccess, SHORTEST_SECRET, parse};
 pub use link::{LinkKey, LinkKind, LinkTerms};
-pub use password_hash::{BadHash, PasswordHash};
+pub use password_hash::{BadHash, Credentials, Evidence, PasswordHash, Taken, TokenDigest};
 pub use passwords::{Passwords, Unchecked};
-pub use policy::{Policy, Rule, Subject};
-pub use rights::{Grant, Right, RightSet};
-pub use source::Source;
+pub use policy::{Grant, Policy, Right, RightSet, Rule, Subject};

@@ -4,9 +4,11 @@
 //! in no `Debug` output.
 
 use std::fmt;
+use std::time::SystemTime;
 
 use argon2::password_hash::phc;
 use argon2::{Argon2, Params, PasswordHasher, PasswordVerifier};
+use sha2::{Digest, Sha256};
 
 /// The most memory that a check may take, in KiB.
 const MOST_MEMORY: u32 = 256 << 10;
@@ -97,6 +99,53 @@ impl fmt::Debug for PasswordHash {
         f.debug_struct("PasswordHash").finish_non_exhaustive()
     }
 }
+
+/// SHA-256 of a token: what is kept of it.
+pub type TokenDigest = [u8; 32];
+
+/// What proves a subject, and for how long.
+#[derive(Debug, Default)]
+pub struct Credentials {
+    /// Digests of its tokens.
+    pub tokens: Vec<TokenDigest>,
+    /// The hash of its password.
+    pub password: Option<PasswordHash>,
+    /// DNS names of its client certificates.
+    pub certificates: Vec<String>,
+    /// When it ends.
+    pub not_after: Option<SystemTime>,
+}
+
+/// What a client proved who it is by. It can be held against other rules later, without what was secret in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// Nothing was claimed.
+    Nothing,
+    /// A token.
+    Token(TokenDigest),
+    /// A password, which was right by this hash.
+    Password {
+        /// Of the subject of this name.
+        name: Box<str>,
+        /// The hash.
+        hash: PasswordHash,
+    },
+    /// A client certificate of this name, in lower case.
+    Certificate(Box<str>),
+}
+
+impl Evidence {
+    /// A token. The digest of what an attacker sends tells nothing of the one that it is looked up among, so looking it up
+    /// needs no constant time.
+    pub fn token(token: &[u8]) -> Self {
+        Self::Token(Sha256::digest(token).into())
+    }
+}
+
+/// What is another subject's already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Taken(pub &'static str);
 
 #[cfg(test)]
 mod tests {

@@ -16,8 +16,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::Sha256;
 use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 
-use super::evidence::Evidence;
-use super::password_hash::PasswordHash;
+use super::password_hash::{Evidence, PasswordHash};
 use super::policy::Policy;
 use crate::metrics::AccessCounters;
 use crate::transfer::BlockingPool;

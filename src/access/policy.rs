@@ -6,10 +6,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::evidence::{Credentials, Evidence, Taken, TokenDigest};
 use super::link::{LinkKey, LinkKind, LinkTerms};
-use super::password_hash::PasswordHash;
-use super::rights::{Grant, Right, RightSet};
+use super::password_hash::{Credentials, Evidence, PasswordHash, Taken, TokenDigest};
+use crate::value::Prefixes;
 
 /// The longest name of a subject, in bytes: it may be a part of keys.
 const LONGEST_NAME: usize = 64;
@@ -229,7 +228,7 @@ impl Policy {
     }
 
     /// Adds to that.
-    pub(super) fn warn(&mut self, why: String) {
+    pub fn warn(&mut self, why: String) {
         self.warnings.push(why);
     }
 
@@ -261,7 +260,7 @@ impl Subject {
 }
 
 /// Whether a subject may have this name, which may stand in keys and in lines of a log.
-pub(super) fn check_name(name: &str) -> Result<(), &'static str> {
+pub fn check_name(name: &str) -> Result<(), &'static str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.@+".contains(&byte);
     match name {
         Rule::ANONYMOUS | "." | ".." => Err("this name has a meaning of its own"),
@@ -287,11 +286,124 @@ fn grant(rules: &[Rule], name: Option<&str>) -> Grant {
     Grant::new(&rules)
 }
 
+/// What a request needs to be allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Right {
+    /// Read a value.
+    Read,
+    /// Store a value under a key that has none.
+    Create,
+    /// Store a value, also in place of another one.
+    Write,
+    /// Remove a value.
+    Delete,
+    /// See the key in listings.
+    List,
+    /// Be told of changes of the key.
+    Watch,
+    /// Make signed links to the key.
+    Link,
+    /// Read the server's metrics. It concerns no key.
+    Metrics,
+}
+
+impl Right {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Read,
+        Self::Create,
+        Self::Write,
+        Self::Delete,
+        Self::List,
+        Self::Watch,
+        Self::Link,
+        Self::Metrics,
+    ];
+
+    /// Its name in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Create => "create",
+            Self::Write => "write",
+            Self::Delete => "delete",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Link => "link",
+            Self::Metrics => "metrics",
+        }
+    }
+
+    /// The right of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|right| right.name() == name)
+    }
+}
+
+/// Some of the rights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RightSet(u8);
+
+impl RightSet {
+    /// Whether it has `right`.
+    pub fn has(self, right: Right) -> bool {
+        self.0 & bit(right) != 0
+    }
+}
+
+impl FromIterator<Right> for RightSet {
+    /// Who may write may create.
+    fn from_iter<I: IntoIterator<Item = Right>>(rights: I) -> Self {
+        let all = rights.into_iter().fold(0, |all, right| all | bit(right));
+        let implied = if all & bit(Right::Write) == 0 {
+            0
+        } else {
+            bit(Right::Create)
+        };
+        Self(all | implied)
+    }
+}
+
+fn bit(right: Right) -> u8 {
+    1 << right as u8
+}
+
+/// What one subject may do: for each right, the keys that it holds for.
+#[derive(Clone, Debug)]
+pub struct Grant([Prefixes; Right::ALL.len()]);
+
+impl Grant {
+    /// Of rules, each a prefix of keys and the rights that hold there.
+    pub fn new(rules: &[(&str, RightSet)]) -> Self {
+        Self(Right::ALL.map(|right| {
+            let rules = rules.iter().filter(|(_, rights)| rights.has(right));
+            Prefixes::new(rules.map(|&(prefix, _)| prefix))
+        }))
+    }
+
+    /// Every right to every key.
+    pub fn all() -> Self {
+        Self(Right::ALL.map(|_| Prefixes::all()))
+    }
+
+    /// Whether `right` holds for `key`.
+    pub fn allows(&self, right: Right, key: &str) -> bool {
+        self.keys(right).has(key)
+    }
+
+    /// The keys that `right` holds for.
+    pub fn keys(&self, right: Right) -> &Prefixes {
+        &self.0[right as usize]
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use sha2::{Digest as _, Sha256};
     use std::time::Duration;
+
+    use sha2::{Digest as _, Sha256};
+
+    use super::*;
 
     fn rule(who: &[&str], prefix: &str, may: &[Right]) -> Rule {
         Rule {
@@ -350,5 +462,37 @@ mod tests {
             "{name}/"
         );
         assert!(policy.deciding(None, Right::Write, "public/x").is_none());
+    }
+
+    #[test]
+    fn every_right_has_a_name_and_a_place() {
+        for right in Right::ALL {
+            assert_eq!(Right::named(right.name()), Some(right));
+            let one = RightSet::from_iter([right]);
+            for other in Right::ALL {
+                let implied = right == Right::Write && other == Right::Create;
+                assert_eq!(
+                    one.has(other),
+                    other == right || implied,
+                    "{right:?} {other:?}"
+                );
+            }
+        }
+        assert_eq!(Right::named("Read"), None);
+    }
+
+    #[test]
+    fn rights_add_up_and_hold_for_their_prefixes_alone() {
+        let rules = [
+            ("a/", RightSet::from_iter([Right::Read])),
+            ("a/b/", RightSet::from_iter([Right::Write])),
+        ];
+        let grant = Grant::new(&rules);
+        assert!(grant.allows(Right::Read, "a/x"));
+        assert!(grant.allows(Right::Read, "a/b/x"));
+        assert!(grant.allows(Right::Create, "a/b/x"));
+        assert!(!grant.allows(Right::Write, "a/x"));
+        assert!(!grant.allows(Right::Read, "b"));
+        assert!(!grant.allows(Right::Delete, "a/b/x"));
     }
 }

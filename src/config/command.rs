@@ -8,15 +8,15 @@ use bytesize::ByteSize;
 use clap::Subcommand;
 use clap_complete::Shell;
 
+use super::help::size;
 use super::network::ListenConfig;
 use super::s3::S3Store;
-use super::size::size;
 use crate::commands::{Command, LinkOrder};
 use crate::health::Trust;
 use crate::net::{At, Listen};
 
 #[derive(Clone, Debug, Subcommand)]
-pub(super) enum Commands {
+pub enum Commands {
     /// Check the configuration file
     Config {
         #[command(subcommand)]
@@ -91,7 +91,7 @@ pub(super) enum Commands {
 }
 
 #[derive(Clone, Debug, Subcommand)]
-pub(super) enum JournalCommand {
+pub enum JournalCommand {
     /// Say what a journal has, whether it is damaged, and what a replay would do, changing nothing; 0 when it is whole,
     /// else 1
     Check {
@@ -104,7 +104,7 @@ pub(super) enum JournalCommand {
 }
 
 #[derive(Clone, Debug, Subcommand)]
-pub(super) enum AccessCommand {
+pub enum AccessCommand {
     /// Check a file, as a start would: `FILE: ok`, or what is wrong
     Check {
         /// The file
@@ -125,7 +125,7 @@ pub(super) enum AccessCommand {
 
 impl Commands {
     /// What is to be done without a server and its options, if that is asked for.
-    pub(super) fn offline(&self) -> Option<Command> {
+    pub fn offline(&self) -> Option<Command> {
         Some(match self {
             Self::Config { .. }
             | Self::Health { .. }
@@ -178,7 +178,7 @@ impl Commands {
 }
 
 #[derive(Clone, Debug, Subcommand)]
-pub(super) enum ConfigCommand {
+pub enum ConfigCommand {
     /// Check a configuration file with the environment, as a start would: `FILE: ok`, or what is wrong
     Check {
         /// The file [default: that of --config]
@@ -202,7 +202,7 @@ pub enum Task {
 /// Which server to ask whether it is well.
 #[derive(Clone, Debug)]
 pub struct Health {
-    pub(super) url: Option<String>,
+    pub(crate) url: Option<String>,
     /// Which certificate it may show.
     pub trust: Trust,
     /// Longest wait for its answer.
@@ -212,7 +212,7 @@ pub struct Health {
 impl Health {
     /// Of what the user typed. A server that is found by its own options is on this machine, and shows the certificate of
     /// another name than it is asked by.
-    pub(super) fn new(
+    pub fn new(
         url: Option<&String>,
         ca: Option<&PathBuf>,
         insecure: bool,

@@ -15,7 +15,7 @@ use super::help::nearest;
 
 /// What a file gives.
 #[derive(Clone, Debug)]
-pub(super) struct File {
+pub struct File {
     path: PathBuf,
     entries: Vec<Entry>,
 }
@@ -52,7 +52,7 @@ pub enum BadFile {
 
 impl File {
     /// Reads the options of `command` that the file at `path` gives.
-    pub(super) fn read(path: &Path, command: &Command) -> Result<Self, BadFile> {
+    pub fn read(path: &Path, command: &Command) -> Result<Self, BadFile> {
         let text = fs::read_to_string(path).map_err(|why| BadFile::Unreadable {
             path: path.to_owned(),
             why,
@@ -83,31 +83,31 @@ impl File {
     }
 
     /// Where it is.
-    pub(super) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Forgets the options that are given elsewhere.
-    pub(super) fn without(&mut self, is_given: impl Fn(&str) -> bool) {
+    pub fn without(&mut self, is_given: impl Fn(&str) -> bool) {
         self.entries
             .retain(|entry| !is_given(entry.option.as_str()));
     }
 
     /// The words that give its options on the command line.
-    pub(super) fn words(&self) -> impl Iterator<Item = &str> {
+    pub fn words(&self) -> impl Iterator<Item = &str> {
         let words = self.entries.iter().flat_map(|entry| &entry.words);
         words.map(String::as_str)
     }
 
     /// Where it gives the option that `message` begins with, if it does.
-    pub(super) fn place(&self, message: &str) -> Option<String> {
+    pub fn place(&self, message: &str) -> Option<String> {
         let named = message.split_whitespace().next()?.strip_prefix("--")?;
         let entry = self.entries.iter().find(|entry| entry.name == named)?;
         Some(place(&self.path, entry.line))
     }
 
     /// The fault of the file that `error` is, if that is that one of its options lacks another one.
-    pub(super) fn lacking(&self, error: &clap::Error, command: &Command) -> Option<BadFile> {
+    pub fn lacking(&self, error: &clap::Error, command: &Command) -> Option<BadFile> {
         let lacking = missing(error)?;
         let command = without_variables(command);
         self.entries.iter().find_map(|entry| {

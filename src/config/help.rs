@@ -1,8 +1,13 @@
-//! What the help and the manual say beside the options, which options a short help has, and which word was meant.
+//! The help, the manual page and the completions: what they say beside the options, and which options a short help has. Also how sizes
+//! are typed, and which word was meant.
 
 use std::fmt::Write as _;
 
+use bytesize::ByteSize;
 use clap::{Arg, Command};
+use clap_complete::Shell;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
 
 /// The options that most people need: `-h` has these alone.
 const COMMON: [&str; 15] = [
@@ -24,17 +29,17 @@ const COMMON: [&str; 15] = [
 ];
 
 /// How values are written, and which wins.
-pub(super) const VALUES: &str = "\
+pub const VALUES: &str = "\
 Sizes are bytes or carry a unit (64MiB, 1GB); durations carry one (10s, 500ms, 2m). An option on the command line wins over \
 its variable, and that over the file of --config. As a variable, a switch is off when it is empty, 0, false, no or off.";
 
 /// What the server writes where.
-pub(super) const OUTPUT: &str = "\
+pub const OUTPUT: &str = "\
 On standard output the server writes a line for each place, once it serves: 'listening on http://ADDR:PORT'. Logs go to \
 standard error.";
 
 /// Files that the server has or reads.
-pub(super) const FILES: &[(&str, &str)] = &[
+pub const FILES: &[(&str, &str)] = &[
     (
         "DIR/.data-server/",
         "The server's own files: uploads that are not finished, the journal, the lock.",
@@ -46,7 +51,7 @@ pub(super) const FILES: &[(&str, &str)] = &[
 ];
 
 /// What the process ends with.
-pub(super) const EXIT_STATUS: &[(&str, &str)] = &[
+pub const EXIT_STATUS: &[(&str, &str)] = &[
     (
         "0",
         "drained after a signal, or the answer of a command is yes",
@@ -58,7 +63,7 @@ pub(super) const EXIT_STATUS: &[(&str, &str)] = &[
 ];
 
 /// Command lines to begin with.
-pub(super) const EXAMPLES: &str = "  data-server ./values
+pub const EXAMPLES: &str = "  data-server ./values
   data-server --threads 32 --dir /srv/values --durability disk
   curl -T file http://127.0.0.1:8080/key
   curl http://127.0.0.1:8080/key
@@ -68,7 +73,7 @@ pub(super) const EXAMPLES: &str = "  data-server ./values
   data-server check-store --store s3://BUCKET --s3-endpoint http://127.0.0.1:7070";
 
 /// The command line with its help.
-pub(super) fn helpful(command: Command) -> Command {
+pub fn helpful(command: Command) -> Command {
     let all = command.get_arguments().count();
     let short = format!("Examples:\n{EXAMPLES}\n\n--help has all {all} options.");
     let mut long = format!("{VALUES}\n\n{OUTPUT}\n\nExit status:\n");
@@ -98,7 +103,7 @@ fn shortened(option: Arg) -> Arg {
 }
 
 /// The one of `names` that `given` may be meant for.
-pub(super) fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     /// As similar as clap wants words to be.
     const SIMILAR: f64 = 0.8;
     names
@@ -106,4 +111,81 @@ pub(super) fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> 
         .filter(|(similarity, _)| *similarity > SIMILAR)
         .max_by(|(one, _), (other, _)| one.total_cmp(other))
         .map(|(_, name)| name)
+}
+
+/// What `shell` completes the command line by.
+pub fn completions(mut command: Command, shell: Shell) -> Vec<u8> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut command, "data-server", &mut text);
+    text
+}
+
+/// The manual page in roff, with the commands in it: by itself the library refers to a page of each.
+pub fn manual(mut command: Command) -> Vec<u8> {
+    command.build();
+    let mut rest = Roff::new();
+    rest.control("SH", ["COMMANDS"]);
+    add_commands(&command, &mut rest);
+    rest.control("SH", ["ENVIRONMENT"]);
+    rest.text([roman(VALUES)]);
+    for option in command.get_arguments() {
+        if let (Some(variable), Some(name)) = (option.get_env(), option.get_long()) {
+            rest.control("TP", []);
+            rest.text([bold(variable.to_string_lossy())]);
+            rest.text([roman(format!("--{name}"))]);
+        }
+    }
+    rest.control("SH", ["OUTPUT"]);
+    rest.text([roman(OUTPUT)]);
+    add_table("FILES", FILES, &mut rest);
+    add_table("EXIT STATUS", EXIT_STATUS, &mut rest);
+    rest.control("SH", ["EXAMPLES"]);
+    for line in EXAMPLES.lines() {
+        rest.control("PP", []);
+        rest.text([bold(line.trim())]);
+    }
+    rest.control("SH", ["SEE ALSO"]);
+    rest.text([roman("curl(1), systemd.service(5), systemd.socket(5)")]);
+    let page = Man::new(command);
+    let mut text = Vec::new();
+    // Writing to memory does not fail.
+    let _ = page
+        .render_title(&mut text)
+        .and_then(|()| page.render_name_section(&mut text))
+        .and_then(|()| page.render_synopsis_section(&mut text))
+        .and_then(|()| page.render_description_section(&mut text))
+        .and_then(|()| page.render_options_section(&mut text))
+        .and_then(|()| rest.to_writer(&mut text));
+    text
+}
+
+/// A section of terms and what they mean.
+fn add_table(title: &str, rows: &[(&str, &str)], page: &mut Roff) {
+    page.control("SH", [title]);
+    for (term, meaning) in rows {
+        page.control("TP", []);
+        page.text([bold(*term)]);
+        page.text([roman(*meaning)]);
+    }
+}
+
+/// The commands below `command` that have none below them: how each is used, and what it does.
+fn add_commands(command: &Command, page: &mut Roff) {
+    for command in command.get_subcommands() {
+        if command.has_subcommands() {
+            add_commands(command, page);
+            continue;
+        }
+        let usage = command.clone().render_usage().to_string();
+        let about = command.get_about().map(ToString::to_string);
+        page.control("TP", []);
+        page.text([bold(usage.trim_start_matches("Usage: "))]);
+        page.text([roman(about.unwrap_or_default())]);
+    }
+}
+
+/// The number of bytes that `text` says.
+pub fn size(text: &str) -> Result<ByteSize, String> {
+    let why = "give a number of bytes, or one with KiB, MiB, GiB, kB, MB or GB, such as 64MiB";
+    text.parse().map_err(|_| why.to_owned())
 }

@@ -14,7 +14,7 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Log")]
-pub(super) struct Logging {
+pub struct Logging {
     /// Least severe level to log [default: info; on a terminal warn, unless requests or changes are logged]
     #[arg(
         long,
@@ -67,7 +67,7 @@ enum Format {
 
 impl Logging {
     /// What the access log says, if there is one.
-    pub(super) fn access(&self) -> Option<AccessFormat> {
+    pub fn access(&self) -> Option<AccessFormat> {
         self.access_log.then_some(match self.access_log_format {
             Format::Fields => AccessFormat::Fields,
             Format::Full => AccessFormat::Full,
@@ -75,11 +75,11 @@ impl Logging {
         })
     }
 
-    pub(super) fn has_audit(&self) -> bool {
+    pub fn has_audit(&self) -> bool {
         self.audit_log
     }
 
-    pub(super) fn options(&self) -> log::Options {
+    pub fn options(&self) -> log::Options {
         let is_quiet = !self.access_log && !self.audit_log && std::io::stderr().is_terminal();
         let usual = if is_quiet {
             LevelFilter::WARN

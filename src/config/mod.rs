@@ -4,25 +4,17 @@
 //! options stand in one file for each room they belong to; each room's options type belongs to that room, so no room knows
 //! this one.
 
-mod access;
 mod command;
-mod descriptors;
 mod error;
-mod exposure;
 mod file;
 mod gather;
 mod help;
-mod in_vain;
-mod listen;
 mod logging;
-mod manual;
 mod network;
 mod protocol;
 mod s3;
 mod sandbox;
-mod size;
 mod storage;
-mod timeouts;
 mod tls;
 
 use std::path::PathBuf;
@@ -30,17 +22,15 @@ use std::time::Duration;
 
 use clap::{CommandFactory as _, Parser};
 
-use self::access::AccessOptions;
 use self::command::Commands;
 pub use self::command::{Health, Task};
-pub use self::descriptors::{Descriptors, TooFew};
 pub use self::error::BadConfig;
 pub use self::file::BadFile;
 use self::file::File;
 pub use self::gather::Misuse;
 use self::logging::Logging;
 use self::network::Network;
-pub use self::network::{ConnectionConfig, ListenConfig};
+pub use self::network::{ConnectionConfig, Descriptors, ListenConfig, TooFew};
 use self::protocol::Protocol;
 use self::s3::S3Store;
 use self::sandbox::Sandbox;
@@ -52,6 +42,7 @@ use crate::http::ServiceConfig;
 use crate::net::TlsOptions;
 use crate::s3::{Settings, Share};
 use crate::{commands, log, store};
+use protocol::AccessOptions;
 
 /// A small, fast key-value file server over HTTP.
 ///
@@ -111,8 +102,8 @@ impl Args {
     /// What is to be printed instead of serving, if that was asked for.
     pub fn printed(&self) -> Option<Vec<u8>> {
         match self.command.as_ref()? {
-            Commands::Man => Some(manual::manual(Self::described())),
-            Commands::Completions { shell } => Some(manual::completions(Self::described(), *shell)),
+            Commands::Man => Some(help::manual(Self::described())),
+            Commands::Completions { shell } => Some(help::completions(Self::described(), *shell)),
             Commands::Version => Some(Self::described().render_version().into_bytes()),
             _ => None,
         }

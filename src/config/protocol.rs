@@ -1,6 +1,7 @@
 //! Options of how requests are answered.
 
 use std::num::NonZeroU64;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bytesize::ByteSize;
@@ -8,7 +9,7 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 
 use super::BadConfig;
-use super::size::size;
+use super::help::size;
 use crate::http::{
     AccessFormat, AllowLists, CACHE_CONTROL, Hosts, Origins, Routes, ServiceConfig, TrustedProxies,
     UploadLimits, cache_control,
@@ -19,7 +20,7 @@ const LONGEST_FILE: u64 = i64::MAX as u64;
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Requests")]
-pub(super) struct Protocol {
+pub struct Protocol {
     /// Longest value taken; longer ones are answered 413 [default: no limit]
     #[arg(long, value_name = "SIZE", env = "DATA_SERVER_MAX_BODY", value_parser = size)]
     max_body: Option<ByteSize>,
@@ -112,7 +113,7 @@ enum Interim {
 }
 
 impl Protocol {
-    pub(super) fn hosts(&self) -> Result<Hosts, BadConfig> {
+    pub fn hosts(&self) -> Result<Hosts, BadConfig> {
         let mut hosts = Hosts::default();
         for name in self.allowed_hosts() {
             hosts.add(name).map_err(|why| BadConfig::AllowedHost {
@@ -124,7 +125,7 @@ impl Protocol {
     }
 
     /// What `--allowed-host` has; a variable that is empty gives one empty name.
-    pub(super) fn allowed_hosts(&self) -> impl Iterator<Item = &str> {
+    pub fn allowed_hosts(&self) -> impl Iterator<Item = &str> {
         let names = self.allowed_host.iter().map(String::as_str);
         names.filter(|name| !name.is_empty())
     }
@@ -153,7 +154,7 @@ impl Protocol {
 
     /// With `staging`: the bytes that may be staged at once, if that is bounded, for no longer value can ever be stored; and how
     /// long an unfinished upload is kept.
-    pub(super) fn service_config(
+    pub fn service_config(
         self,
         (access_log, audit_log): (Option<AccessFormat>, bool),
         staging: (Option<NonZeroU64>, Duration),
@@ -192,5 +193,23 @@ impl Protocol {
             audit_log,
             server_timing: self.server_timing,
         })
+    }
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Access")]
+pub struct AccessOptions {
+    /// File of who may do what, in TOML: subjects with tokens and passwords, and rules by prefix of keys. What no rule
+    /// allows is refused. SIGHUP rereads it
+    #[arg(long, value_name = "FILE", env = "DATA_SERVER_ACCESS")]
+    access: Option<PathBuf>,
+}
+
+impl AccessOptions {
+    /// The file, if there is one. A variable that is empty gives an empty name.
+    pub fn file(&self) -> Option<PathBuf> {
+        self.access
+            .clone()
+            .filter(|file| !file.as_os_str().is_empty())
     }
 }

@@ -7,12 +7,12 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 
 use super::BadConfig;
-use super::size::size;
+use super::help::size;
 use crate::s3::{Conditions, Place, Settings};
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "An S3 store")]
-pub(super) struct S3Store {
+pub struct S3Store {
     /// Serve the objects of a bucket, or those below a prefix, in place of a directory; credentials come from
     /// variables, `~/.aws`, or the metadata service
     #[arg(long, value_name = "s3://BUCKET[/PREFIX]", env = "DATA_SERVER_STORE")]
@@ -105,12 +105,12 @@ const DEFAULT_REGION: &str = "us-east-1";
 
 impl S3Store {
     /// Whether it names a store.
-    pub(super) fn is_given(&self) -> bool {
+    pub fn is_given(&self) -> bool {
         self.store.as_ref().is_some_and(|given| !given.is_empty())
     }
 
     /// The store, if one was asked for.
-    pub(super) fn settings(&self) -> Result<Option<Settings>, BadConfig> {
+    pub fn settings(&self) -> Result<Option<Settings>, BadConfig> {
         let Some(store) = self.store.as_deref().filter(|given| !given.is_empty()) else {
             return Ok(None);
         };

@@ -21,7 +21,7 @@ pub struct SandboxConfig {
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Sandbox")]
-pub(super) struct Sandbox {
+pub struct Sandbox {
     /// Give up all rights to files and the network that serving does not need, by Landlock: as far as the kernel can
     /// (auto), or refuse to start where it cannot (require), or not (off)
     #[arg(
@@ -43,7 +43,7 @@ enum How {
 impl Sandbox {
     /// What a server with these options and these directories may do, which may be only read; it reads the `others` again when it
     /// is told to.
-    pub(super) fn config(
+    pub fn config(
         &self,
         directories: Vec<PathBuf>,
         read_only: bool,

@@ -9,8 +9,7 @@ use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use clap::{Args, Command, Subcommand as _, ValueEnum};
 
 use super::command::Commands;
-use super::help::nearest;
-use super::size::size;
+use super::help::{nearest, size};
 use super::{BadConfig, Descriptors};
 use crate::http::{ServiceConfig, is_guessed_text};
 use crate::s3::Share;
@@ -27,7 +26,7 @@ pub struct DirectoryConfig {
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Values")]
-pub(super) struct Storage {
+pub struct Storage {
     /// Directory of the values, as --dir
     #[arg(value_name = "DIR", value_parser = PathBufValueParser::new().try_map(word))]
     place: Option<PathBuf>,
@@ -160,7 +159,7 @@ const LISTING_INDEX: ByteSize = ByteSize::mib(128);
 const MIN_FREE: ByteSize = ByteSize::mib(64);
 
 impl Storage {
-    pub(super) fn directory(&self) -> DirectoryConfig {
+    pub fn directory(&self) -> DirectoryConfig {
         let path = self.place.clone().or_else(|| self.dir.clone());
         DirectoryConfig {
             is_named: path.is_some(),
@@ -169,11 +168,7 @@ impl Storage {
     }
 
     /// What an S3 store is given; options that only a directory has are refused.
-    pub(super) fn share(
-        &self,
-        reactors: usize,
-        service: &ServiceConfig,
-    ) -> Result<Share, BadConfig> {
+    pub fn share(&self, reactors: usize, service: &ServiceConfig) -> Result<Share, BadConfig> {
         let given = [
             (
                 self.place.is_some() || self.dir.is_some(),
@@ -231,7 +226,7 @@ impl Storage {
     }
 
     /// The longest value that can be staged, if that is bounded, and how long an unfinished one is kept.
-    pub(super) fn staging(&self) -> (Option<NonZeroU64>, Duration) {
+    pub fn staging(&self) -> (Option<NonZeroU64>, Duration) {
         (self.bounds().longest(), *self.upload_expiry)
     }
 
@@ -245,7 +240,7 @@ impl Storage {
         }
     }
 
-    pub(super) fn options(&self, descriptors: &Descriptors) -> store::Options {
+    pub fn options(&self, descriptors: &Descriptors) -> store::Options {
         store::Options {
             cache: self.cache.unwrap_or(CACHE).as_u64(),
             cached_files: descriptors.cached_files(),

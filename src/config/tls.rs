@@ -10,7 +10,7 @@ use crate::net::{ClientAuthority, Identity, TlsOptions};
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "TLS")]
-pub(super) struct Tls {
+pub struct Tls {
     /// Certificate chain in PEM, the server's first; repeat it, with a --tls-key each, to serve several names (SNI):
     /// the first is the default. SIGHUP rereads them
     #[arg(
@@ -61,7 +61,7 @@ enum ClientAuth {
 
 impl Tls {
     /// What these mean for a server with a place for TLS, or without; with a certificate of its own, of these `names`.
-    pub(super) fn options<'a>(
+    pub fn options<'a>(
         &self,
         is_wanted: bool,
         names: impl Iterator<Item = &'a str>,

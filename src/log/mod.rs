@@ -1,28 +1,38 @@
 //! Logging: structured events on standard error, as text or JSON. Installed once, by `main`.
 //!
-//! Logging never waits for the reader of standard error and never fails: `lines` makes the lines, and `queue` has them written
+//! Logging never waits for the reader of standard error and never fails: the lines are made here, and `queue` has them written
 //! by a thread of its own. A panic is an event of the log too.
 
-mod lines;
 mod queue;
 
-use std::io;
+use std::cell::Cell;
+use std::io::Write as _;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
+use std::{fmt, io, mem};
 
+use humantime::format_rfc3339_micros;
+use serde::Serialize;
+use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::set_global_default;
-use tracing_subscriber::Registry;
-use tracing_subscriber::layer::SubscriberExt as _;
+use tracing::{Event, Metadata, Subscriber};
+use tracing_subscriber::layer::{Context, SubscriberExt as _};
+use tracing_subscriber::{Layer, Registry};
 
-use self::lines::Lines;
-use self::queue::{Queue, ROOM};
+use queue::{HEADROOM, Queue, ROOM};
 
 /// The target of the events about the log itself.
 const TARGET: &str = "log";
 
 /// How long the end of the process waits for the lines that are not written yet.
 const FLUSH: Duration = Duration::from_secs(2);
+
+/// The target of events whose message is the line: the access log in the combined format.
+const AS_IT_IS: &str = "combined";
+
+/// A thread keeps the memory of a line up to this length, in bytes.
+const KEPT: usize = 4 << 10;
 
 /// What is logged, and how.
 #[derive(Clone, Copy, Debug)]
@@ -74,4 +84,220 @@ fn report(queue: &Queue) {
     if lost > 0 {
         tracing::warn!(target: TARGET, lost, "log lines were lost");
     }
+}
+
+thread_local! {
+    /// Where lines are made, on their thread.
+    static LINE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Adds the line of each event to the queue. Spans are not told.
+#[derive(Debug)]
+pub struct Lines {
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) options: Options,
+}
+
+impl Lines {
+    fn write(&self, event: &Event<'_>, line: &mut Vec<u8>) {
+        let (meta, now) = (event.metadata(), format_rfc3339_micros(SystemTime::now()));
+        if meta.target() == AS_IT_IS {
+            event.record(&mut Text(Fields::after(line)));
+            line.push(b'\n');
+            return;
+        }
+        if self.options.json {
+            put(line, format_args!("{{\"timestamp\":\"{now}\",\"level\":"));
+            json(line, meta.level().as_str());
+            line.extend_from_slice(b",\"fields\":{");
+            event.record(&mut Json(Fields::after(line)));
+            line.extend_from_slice(b"},\"target\":");
+            json(line, meta.target());
+            line.extend_from_slice(b"}\n");
+        } else {
+            put(line, format_args!("{now}"));
+            let level = meta.level().as_str();
+            // The names of levels are four or five bytes long.
+            line.extend_from_slice(if level.len() < 5 { b"  " } else { b" " });
+            for text in [level, " ", meta.target(), ": "] {
+                line.extend_from_slice(text.as_bytes());
+            }
+            event.record(&mut Text(Fields::after(line)));
+            line.push(b'\n');
+        }
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Lines {
+    /// The library of HTTP/2 warns of what clients send: one could fill the log.
+    fn enabled(&self, meta: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        let Options { level, .. } = self.options;
+        let is_told = level >= LevelFilter::DEBUG || !meta.target().starts_with("h2::");
+        meta.is_event() && *meta.level() <= level && is_told
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(self.options.level)
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        // What makes a part of a line may log too: it finds no memory here, and takes its own.
+        let mut line = LINE.try_with(Cell::take).unwrap_or_default();
+        line.clear();
+        self.write(event, &mut line);
+        // A report of lost lines has room where other lines have none left.
+        let is_report = event.metadata().target() == TARGET;
+        self.queue
+            .push(&line, ROOM + if is_report { HEADROOM } else { 0 });
+        line.shrink_to(KEPT);
+        let _ = LINE.try_with(|kept| kept.set(line));
+    }
+}
+
+/// The fields of an event, behind what the line begins with.
+struct Fields<'a> {
+    line: &'a mut Vec<u8>,
+    is_first: bool,
+}
+
+impl<'a> Fields<'a> {
+    fn after(line: &'a mut Vec<u8>) -> Self {
+        let is_first = true;
+        Self { line, is_first }
+    }
+
+    /// What stands before the name of a field.
+    fn next(&mut self, separator: u8) -> &mut Vec<u8> {
+        if !mem::take(&mut self.is_first) {
+            self.line.push(separator);
+        }
+        self.line
+    }
+}
+
+/// `message name="text" name=1`
+struct Text<'a>(Fields<'a>);
+
+impl Text<'_> {
+    fn name(&mut self, field: &Field) -> &mut Vec<u8> {
+        let line = self.0.next(b' ');
+        if !is_message(field) {
+            line.extend_from_slice(name(field).as_bytes());
+            line.push(b'=');
+        }
+        line
+    }
+}
+
+impl Visit for Text<'_> {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        json(self.name(field), value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        json(self.name(field), value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        json(self.name(field), value);
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        let is_plain = |b| matches!(b, b' '..=b'~') && b != b'"' && b != b'\\';
+        if is_message(field) {
+            self.record_debug(field, &format_args!("{value}"));
+        } else if value.bytes().all(is_plain) {
+            let line = self.name(field);
+            line.push(b'"');
+            line.extend_from_slice(value.as_bytes());
+            line.push(b'"');
+        } else {
+            self.record_debug(field, &value);
+        }
+    }
+
+    /// What a terminal would follow is escaped.
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let line = self.name(field);
+        let start = line.len();
+        put(line, format_args!("{value:?}"));
+        let is_quoted = line[start..].starts_with(b"\"");
+        if !is_message(field) && !is_quoted && line[start..].iter().any(|b| b" ,".contains(b)) {
+            let text = String::from_utf8_lossy(&line[start..]).into_owned();
+            line.truncate(start);
+            put(line, format_args!("{text:?}"));
+        }
+        if line[start..].iter().copied().any(may_be_followed) {
+            let text = String::from_utf8_lossy(&line[start..]).into_owned();
+            line.truncate(start);
+            for c in text.chars() {
+                match c {
+                    '\n' | '\t' | '\r' => put(line, format_args!("{c}")),
+                    c if c.is_control() => put(line, format_args!("{}", c.escape_unicode())),
+                    c => put(line, format_args!("{c}")),
+                }
+            }
+        }
+    }
+}
+
+/// `"message":"text","name":1`
+struct Json<'a>(Fields<'a>);
+
+impl Json<'_> {
+    fn record(&mut self, field: &Field, value: impl Serialize) {
+        let line = self.0.next(b',');
+        json(line, name(field));
+        line.push(b':');
+        json(line, value);
+    }
+}
+
+impl Visit for Json<'_> {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.record(field, value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.record(field, value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.record(field, value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.record(field, value);
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record(field, value);
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.record(field, format!("{value:?}"));
+    }
+}
+
+/// Whether it is a control character, or begins one.
+fn may_be_followed(byte: u8) -> bool {
+    byte.is_ascii_control() || byte == 0xC2
+}
+
+fn is_message(field: &Field) -> bool {
+    field.name() == "message"
+}
+
+fn name(field: &Field) -> &'static str {
+    let name = field.name();
+    name.strip_prefix("r#").unwrap_or(name)
+}
+
+/// Writing to memory does not fail, and a value that cannot be told is left out.
+fn put(line: &mut Vec<u8>, text: fmt::Arguments<'_>) {
+    let _ = line.write_fmt(text);
+}
+
+fn json(line: &mut Vec<u8>, value: impl Serialize) {
+    let _ = serde_json::to_writer(line, &value);
 }

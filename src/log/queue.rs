@@ -4,11 +4,9 @@
 //! counted in [`LOG_LINES_LOST`]. Lines are written in the order in which they were added. Memory is bounded: at most
 //! [`ROOM`] bytes wait while as many are being written.
 
-use std::io;
-use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, mem, thread};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -16,10 +14,10 @@ use rustix::io::Errno;
 use crate::metrics::LOG_LINES_LOST;
 
 /// Bytes of lines that may wait to be written: some 15,000 lines of the access log.
-pub(super) const ROOM: usize = 4 << 20;
+pub const ROOM: usize = 4 << 20;
 
 /// Beyond [`ROOM`], for the line that says how many were lost.
-pub(super) const HEADROOM: usize = 1 << 10;
+pub const HEADROOM: usize = 1 << 10;
 
 /// While lines come without rest, they are written at least this far apart, or as soon as [`BATCH`] bytes wait: to wake the
 /// thread for each line would cost a request more than all else that it takes. A line after a rest is written at once.
@@ -33,7 +31,7 @@ const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// The lines that wait.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub struct Queue {
     state: Mutex<State>,
     filled: Condvar,
     emptied: Condvar,
@@ -56,7 +54,7 @@ impl State {
 
 /// Starts the thread that writes the lines of `queue`; it calls `report` when a write succeeds and lines may have been
 /// lost before.
-pub(super) fn start(queue: Arc<Queue>, report: fn(&Queue)) -> io::Result<()> {
+pub fn start(queue: Arc<Queue>, report: fn(&Queue)) -> io::Result<()> {
     let run = move || {
         let (mut stderr, mut batch) = (StandardError::default(), Vec::new());
         let mut next_report = Instant::now();
@@ -78,7 +76,7 @@ pub(super) fn start(queue: Arc<Queue>, report: fn(&Queue)) -> io::Result<()> {
 
 impl Queue {
     /// Adds `line`, unless more than `room` bytes would then wait.
-    pub(super) fn push(&self, line: &[u8], room: usize) {
+    pub fn push(&self, line: &[u8], room: usize) {
         let mut state = self.lock();
         if state.lines.len() + line.len() > room {
             LOG_LINES_LOST.add(1);
@@ -98,14 +96,14 @@ impl Queue {
     }
 
     /// Lines lost since the last call.
-    pub(super) fn take_unreported(&self) -> u64 {
+    pub fn take_unreported(&self) -> u64 {
         let mut state = self.lock();
         let lost = LOG_LINES_LOST.get();
         lost - mem::replace(&mut state.reported, lost)
     }
 
     /// Waits until every line is written, at most for `limit`.
-    pub(super) fn finish(&self, limit: Duration) {
+    pub fn finish(&self, limit: Duration) {
         let is_busy = |state: &mut State| !state.is_idle();
         drop(self.emptied.wait_timeout_while(self.lock(), limit, is_busy));
     }

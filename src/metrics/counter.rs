@@ -1,6 +1,16 @@
-//! A number that grows: with one writer, or with many.
+//! A number that grows, with one writer or with many, and a histogram of them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Room for the bounds of any [`Scale`] and the bucket beyond them.
+const MOST: usize = 17;
+
+const US: u64 = 1_000;
+
+const MS: u64 = 1_000_000;
+
+const S: u64 = 1_000_000_000;
 
 /// A counter with one writer.
 #[derive(Debug, Default)]
@@ -38,5 +48,148 @@ impl SharedCounter {
     /// The count so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The upper bounds of a histogram's buckets.
+#[derive(Debug)]
+pub struct Scale {
+    bounds: &'static [u64],
+    unit: f64,
+}
+
+impl Scale {
+    /// Durations of requests and syncs.
+    pub const DURATION: Self = Self::seconds(&[
+        50 * US,
+        100 * US,
+        250 * US,
+        500 * US,
+        MS,
+        2_500 * US,
+        5 * MS,
+        10 * MS,
+        25 * MS,
+        50 * MS,
+        100 * MS,
+        250 * MS,
+        500 * MS,
+        S,
+        2_500 * MS,
+        5 * S,
+    ]);
+    /// Delays, in coarser steps.
+    pub const DELAY: Self = Self::seconds(&[
+        50 * US,
+        100 * US,
+        500 * US,
+        MS,
+        2 * MS,
+        5 * MS,
+        10 * MS,
+        50 * MS,
+        100 * MS,
+        500 * MS,
+        S,
+        5 * S,
+    ]);
+    /// Things done together.
+    pub const BATCH: Self = Self {
+        bounds: &[1, 2, 4, 8, 16, 32, 64, 128, 256],
+        unit: 1.0,
+    };
+
+    /// Bounds in nanoseconds, shown in seconds.
+    const fn seconds(bounds: &'static [u64]) -> Self {
+        assert!(bounds.len() < MOST);
+        Self { bounds, unit: 1e9 }
+    }
+}
+
+/// A histogram with one writer.
+#[derive(Debug)]
+pub struct Histogram {
+    scale: &'static Scale,
+    counts: [Counter; MOST],
+    sum: Counter,
+}
+
+impl Histogram {
+    /// An empty one.
+    pub fn new(scale: &'static Scale) -> Self {
+        Self {
+            scale,
+            counts: Default::default(),
+            sum: Counter::default(),
+        }
+    }
+
+    /// Counts `value`, in the unit of the scale's bounds. One thread alone may call this.
+    #[inline]
+    pub fn observe(&self, value: u64) {
+        let bounds = self.scale.bounds;
+        let bucket = bounds.iter().position(|&bound| value <= bound);
+        self.counts[bucket.unwrap_or(bounds.len())].add(1);
+        self.sum.add(value);
+    }
+
+    /// Counts a duration. One thread alone may call this.
+    #[inline]
+    pub fn observe_duration(&self, duration: Duration) {
+        self.observe(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX >> 16));
+    }
+
+    /// The buckets, each with its upper bound (infinite for the last) and its own count, and the sum of all that was
+    /// observed; in the unit that is shown.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "bounds are round and a sum of nanoseconds is exact for a hundred days"
+    )]
+    pub fn read(&self) -> (Vec<(f64, u64)>, f64) {
+        let unit = self.scale.unit;
+        let bounds = self.scale.bounds.iter().map(|&bound| bound as f64 / unit);
+        let bounds = bounds.chain([f64::INFINITY]);
+        let buckets = bounds.zip(self.counts.iter().map(Counter::get)).collect();
+        (buckets, self.sum.get() as f64 / unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_bound_belongs_to_its_bucket() {
+        let histogram = Histogram::new(&Scale::DURATION);
+        for nanos in [0, 50_000, 50_001, 5_000_000_000, 5_000_000_001] {
+            histogram.observe_duration(Duration::from_nanos(nanos));
+        }
+        let (buckets, sum) = histogram.read();
+        assert_eq!(buckets.len(), 17);
+        assert_eq!(buckets[0], (0.000_05, 2));
+        assert_eq!(buckets[1], (0.000_1, 1));
+        assert_eq!(buckets[15], (5.0, 1));
+        assert_eq!(buckets[16], (f64::INFINITY, 1));
+        assert!((sum - 10.000_100_002).abs() < 1e-9, "{sum}");
+    }
+
+    proptest! {
+        #[test]
+        fn every_value_is_in_one_bucket_and_below_its_bound(values in prop::collection::vec(0..600_u32, 0..50)) {
+            let histogram = Histogram::new(&Scale::BATCH);
+            for &value in &values {
+                histogram.observe(value.into());
+            }
+            let (buckets, sum) = histogram.read();
+            prop_assert_eq!(buckets.iter().map(|b| b.1).sum::<u64>(), values.len() as u64);
+            prop_assert!((sum - f64::from(values.iter().sum::<u32>())).abs() < f64::EPSILON);
+            for (bound, _) in &buckets {
+                let below = values.iter().filter(|&&v| f64::from(v) <= *bound).count() as u64;
+                let counted: u64 = buckets.iter().filter(|b| b.0 <= *bound).map(|b| b.1).sum();
+                prop_assert_eq!(below, counted);
+            }
+        }
     }
 }

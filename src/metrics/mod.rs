@@ -5,20 +5,16 @@
 
 mod access;
 mod counter;
-mod histogram;
 pub mod process;
 mod reactor;
-mod s3;
 mod store;
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 pub use access::{AccessCounters, AuthResult};
-pub use counter::{Counter, SharedCounter};
-pub use histogram::{Histogram, Scale};
+pub use counter::{Counter, Histogram, Scale, SharedCounter};
 pub use reactor::{Direction, Handshake, Method, ReactorCounters, STATUSES, TimeLimit};
-pub use s3::{S3Counters, StoreOperation};
-pub use store::{Jobs, Listings, StoreCounters};
+pub use store::{Jobs, Listings, S3Counters, StoreCounters, StoreOperation};
 
 /// Whether the last rereading of files failed, so that what was there before still counts.
 pub static LAST_RELOAD_FAILED: AtomicBool = AtomicBool::new(false);

@@ -13,15 +13,15 @@ use crate::sandbox;
 /// Rereads what can change while the server runs: certificates, and who may do what.
 #[derive(Debug)]
 pub struct Reloader {
-    pub(super) tls: Option<Arc<Tls>>,
-    pub(super) access: Option<Arc<Access>>,
+    pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) access: Option<Arc<Access>>,
     /// The files that both are read from.
-    pub(super) files: Vec<PathBuf>,
+    pub files: Vec<PathBuf>,
     requests: Option<Requests>,
 }
 
 impl Reloader {
-    pub(super) fn new(
+    pub(crate) fn new(
         tls: Option<Arc<Tls>>,
         access: Option<Arc<Access>>,
         files: Vec<PathBuf>,

@@ -17,7 +17,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "access",
             "commands",
             "config",
-            "cpus",
             "server",
             "net",
             "http",
@@ -37,7 +36,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "server",
         &[
-            "access", "config", "cpus", "net", "http", "reload", "s3", "sandbox", "store", "drain",
+            "access", "config", "net", "http", "reload", "s3", "sandbox", "store", "drain",
             "metrics",
         ],
     ),
@@ -68,7 +67,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("s3", &["transfer", "value", "metrics", "trust"]),
     ("transfer", &["value", "metrics"]),
     ("value", &[]),
-    ("cpus", &[]),
     ("drain", &[]),
     ("failpoint", &[]),
     ("health", &["trust"]),
@@ -81,7 +79,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
 
 /// Files that import nothing of this crate, not even from their own module.
 const LEAVES: &[&str] = &[
-    "cpus.rs",
     "drain.rs",
     "failpoint.rs",
     "reload.rs",

@@ -1,0 +1,204 @@
+//! What a start checks, gives up and opens before the first connection: the directory or the S3 store, the rights that serving does not
+//! need, and where its threads may run.
+
+use std::io;
+use std::sync::Arc;
+
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use rustix::thread::{CpuSet, sched_getaffinity};
+
+use super::error::StartError;
+use crate::access::Access;
+use crate::config::{Config, DirectoryConfig, Values};
+use crate::net::Tls;
+use crate::s3::{self, S3};
+use crate::sandbox::{self, Confined};
+use crate::store::{self, Inspected, OpenError, Store};
+
+/// Checks what a start reads: certificates, who may do what, the directory and its journal. Changes nothing. What could not be
+/// checked, in words.
+pub fn check(config: &Config) -> Result<Vec<&'static str>, StartError> {
+    let mut unchecked = vec!["whether the addresses are free"];
+    config.descriptors.check()?;
+    config.access.clone().map(Access::read).transpose()?;
+    config.tls.clone().map(Tls::new).transpose()?;
+    match &config.values {
+        Values::Directory(directory, options) => {
+            let may_write = !config.service.read_only;
+            match store::inspect(&directory.path, may_write)? {
+                Inspected::Missing => {}
+                Inspected::InUse => unchecked.push("the journal: a server has the directory"),
+                Inspected::Free => {
+                    let at = options.journal.dir.as_deref();
+                    let report = store::check_journal(&directory.path, at)?;
+                    if report.is_damaged && !options.journal.discards {
+                        return Err(StartError::Journal(report.text));
+                    }
+                }
+            }
+        }
+        Values::S3(..) => unchecked.push("the store, which data-server check-store tries"),
+    }
+    Ok(unchecked)
+}
+
+/// Refuses a process with too few descriptors, makes the directory of values, and gives up all rights that serving does not need. Where
+/// clients prove who they are, what they prove it by is in the memory of this process: no other process of its user may read it, and no
+/// core has it.
+pub fn prepare(config: &Config) -> Result<Confined, StartError> {
+    config.descriptors.check()?;
+    if config.access.is_some() {
+        set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(io::Error::from)?;
+    }
+    make_directory(config)?;
+    let mut allowed = config.sandbox.allowed.clone();
+    if let Values::S3(settings, _) = &config.values {
+        let needs = s3::needs(settings);
+        allowed.read.extend(needs.read);
+        allowed.reread.extend(needs.reread);
+        allowed.connect.extend(needs.ports);
+    }
+    Ok(sandbox::confine(config.sandbox.mode, allowed)?)
+}
+
+/// Tries what the S3 store does; without one, nothing.
+pub fn check_store(config: &Config) -> Result<s3::Report, StartError> {
+    match &config.values {
+        Values::Directory(..) => Ok(s3::Report::default()),
+        Values::S3(settings, _) => Ok(S3::test(settings)?),
+    }
+}
+
+/// Opens the directory, or reaches the S3 store.
+pub fn open_store(config: &Config, cpus: &Cpus) -> Result<Store, StartError> {
+    match &config.values {
+        Values::Directory(directory, options) => {
+            let options = store::Options {
+                cpus: cpus.of_others(),
+                ..options.clone()
+            };
+            Ok(open_directory(
+                directory,
+                &options,
+                config.service.read_only,
+            )?)
+        }
+        Values::S3(settings, share) => {
+            let share = s3::Share {
+                cpus: cpus.of_others(),
+                ..*share
+            };
+            let s3 = S3::open(settings.clone(), share)?;
+            Ok(Store::S3(Arc::new(s3)))
+        }
+    }
+}
+
+/// Makes the directory if it is missing. The default one, which lies where any user may write, has to be this user's own.
+fn make_directory(config: &Config) -> Result<(), OpenError> {
+    let Values::Directory(directory, options) = &config.values else {
+        return Ok(());
+    };
+    let (dir, may_make) = (&directory.path, !config.service.read_only);
+    if !directory.is_named {
+        store::claim(dir, may_make)?;
+    }
+    if may_make {
+        store::make(dir, options.durability)?;
+        if let Some(journal) = &options.journal.dir {
+            store::make(journal, options.durability)?;
+        }
+    }
+    Ok(())
+}
+
+/// Opens the directory. The default one is looked at again: what serves need not have made it.
+fn open_directory(
+    config: &DirectoryConfig,
+    options: &store::Options,
+    read_only: bool,
+) -> Result<Store, OpenError> {
+    let dir = &config.path;
+    if !config.is_named {
+        store::claim(dir, !read_only)?;
+        tracing::warn!(
+            "{} is for trying out, for /tmp is emptied at reboots: give a directory of your own, as in data-server ./values",
+            dir.display()
+        );
+    }
+    if read_only {
+        Store::open_read_only(dir, options)
+    } else {
+        Store::open(dir, options)
+    }
+}
+
+/// Where threads may run. Empty when nothing is pinned.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cpus {
+    allowed: Vec<usize>,
+    reactors: usize,
+}
+
+impl Cpus {
+    /// The CPUs that this process may use, shared out between so many reactors and the rest.
+    pub fn pinned(reactors: usize) -> Self {
+        let allowed = sched_getaffinity(None).map_or_else(|_| Vec::new(), |set| numbers(&set));
+        Self { allowed, reactors }
+    }
+
+    /// The CPU of the reactor with this number.
+    pub fn of_reactor(&self, index: usize) -> Option<usize> {
+        let turn = index % self.allowed.len().max(1);
+        self.allowed.get(turn).copied()
+    }
+
+    /// The CPUs of the threads beside the reactors.
+    pub fn of_others(&self) -> Option<CpuSet> {
+        let left = self.allowed.get(self.reactors..).unwrap_or_default();
+        let theirs = if left.is_empty() { &self.allowed } else { left };
+        let mut set = CpuSet::new();
+        for &cpu in theirs {
+            set.set(cpu);
+        }
+        (!theirs.is_empty()).then_some(set)
+    }
+}
+
+fn numbers(set: &CpuSet) -> Vec<usize> {
+    (0..CpuSet::MAX_CPU)
+        .filter(|&cpu| set.is_set(cpu))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shared_out(allowed: &[usize], reactors: usize) -> (Vec<Option<usize>>, Option<Vec<usize>>) {
+        let allowed = allowed.to_vec();
+        let cpus = Cpus { allowed, reactors };
+        let of_reactors = (0..reactors).map(|index| cpus.of_reactor(index)).collect();
+        (of_reactors, cpus.of_others().map(|set| numbers(&set)))
+    }
+
+    #[test]
+    fn others_have_the_cpus_that_no_reactor_has_or_all() {
+        let some = |cpus: &[usize]| Some(cpus.to_vec());
+        assert_eq!(shared_out(&[0, 1], 1), (vec![Some(0)], some(&[1])));
+        assert_eq!(
+            shared_out(&[2, 5, 7], 2),
+            (vec![Some(2), Some(5)], some(&[7]))
+        );
+        assert_eq!(
+            shared_out(&[0, 1], 2),
+            (vec![Some(0), Some(1)], some(&[0, 1]))
+        );
+        assert_eq!(
+            shared_out(&[3, 4], 3),
+            (vec![Some(3), Some(4), Some(3)], some(&[3, 4]))
+        );
+        assert_eq!(shared_out(&[], 1), (vec![None], None));
+        assert_eq!(Cpus::default().of_others(), None);
+    }
+}
