@@ -234,11 +234,11 @@ impl Health {
     pub fn url(&self, listen: &ListenConfig) -> Option<String> {
         let direct = || listen.at.iter().filter(|at| !at.by_proxy);
         let in_the_clear = direct().filter(|at| !at.by_tls);
-        let sealed = direct().filter(|at| at.by_tls);
+        let by_tls = direct().filter(|at| at.by_tls);
         let own = || match &listen.admin {
             Some(admin) if admin.by_proxy => None,
             Some(admin) => own_url(admin),
-            None => in_the_clear.chain(sealed).find_map(own_url),
+            None => in_the_clear.chain(by_tls).find_map(own_url),
         };
         self.url.clone().or_else(own)
     }
@@ -283,8 +283,8 @@ mod tests {
                 by_proxy: false,
             };
             assert_eq!(own_url(&listen(false)).as_deref(), expected, "{address}");
-            let sealed = expected.map(|url| url.replace("http:", "https:"));
-            assert_eq!(own_url(&listen(true)), sealed, "{address}");
+            let by_tls = expected.map(|url| url.replace("http:", "https:"));
+            assert_eq!(own_url(&listen(true)), by_tls, "{address}");
         }
     }
 }

@@ -109,7 +109,7 @@ pub enum BadConfig {
 
 impl BadConfig {
     /// The same, with the place in a file where the option was given, which `place` finds by the message.
-    pub fn at(self, place: impl FnOnce(&str) -> Option<String>) -> Self {
+    pub(crate) fn at(self, place: impl FnOnce(&str) -> Option<String>) -> Self {
         match place(&self.to_string()) {
             Some(place) => Self::InFile {
                 place,

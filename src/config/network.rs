@@ -135,7 +135,7 @@ enum Dispatch {
 }
 
 impl ListenConfig {
-    /// Whether what is sent at some place is sealed.
+    /// Whether what is sent at some place is encrypted.
     pub fn has_tls(&self) -> bool {
         self.at.iter().chain(&self.admin).any(|at| at.by_tls)
     }
@@ -294,23 +294,23 @@ impl Timeouts {
 
 /// Where `given` says to listen.
 pub fn place(option: &'static str, given: &str) -> Result<Listen, BadConfig> {
-    let proxied = proxied(given);
+    let proxied = without_proxy(given);
     let place = proxied.unwrap_or(given);
-    let sealed = sealed(place);
+    let by_tls = without_https(place);
     Ok(Listen {
-        at: at(option, given, sealed.unwrap_or(place))?,
-        by_tls: sealed.is_some(),
+        at: at(option, given, by_tls.unwrap_or(place))?,
+        by_tls: by_tls.is_some(),
         by_proxy: proxied.is_some(),
     })
 }
 
 /// `given` without what says that it is for a proxy, if that is there.
-fn proxied(given: &str) -> Option<&str> {
+fn without_proxy(given: &str) -> Option<&str> {
     given.strip_prefix("proxy+")
 }
 
 /// `given` without what says that it is for TLS, if that is there.
-fn sealed(given: &str) -> Option<&str> {
+fn without_https(given: &str) -> Option<&str> {
     given
         .strip_prefix("https+")
         .or_else(|| Some(without_slash(given.strip_prefix("https://")?)))
@@ -351,8 +351,8 @@ fn at(option: &'static str, given: &str, place: &str) -> Result<At, BadConfig> {
 
 /// The name or address in `given`, if there is one.
 pub fn name(given: &str) -> Option<&str> {
-    let place = proxied(given).unwrap_or(given);
-    let place = sealed(place).unwrap_or(place);
+    let place = without_proxy(given).unwrap_or(given);
+    let place = without_https(place).unwrap_or(place);
     if place.starts_with(UNIX) || place.starts_with(FD) {
         return None;
     }

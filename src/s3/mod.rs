@@ -15,11 +15,11 @@ mod trial;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hyper::{Method, Uri};
+use hyper::Uri;
 
 use crate::metrics::S3Counters;
 use crate::transfer::{BlockingPool, InFlight, StagingBounds, StagingQuota};
-use crate::value::{Digest, Error, Key, Listing, Page};
+use crate::value::Error;
 use contract::Shared;
 use transport::client::{Client, Reach};
 use transport::credentials::{self, Credentials};
@@ -27,6 +27,7 @@ use transport::credentials::{self, Credentials};
 pub use contract::{
     Begin, Conditions, Exact, Kept, Place, Read, RemoteMeta, RemoteValue, Settings, Written,
 };
+pub use objects::Gateway;
 pub use objects::body::{RemoteBody, RemotePiece};
 pub use objects::get::Got;
 pub use objects::spool::PIECE;
@@ -164,7 +165,7 @@ impl S3 {
 
     /// What has been counted, by each of its clients.
     pub fn counters(&self) -> impl Iterator<Item = &S3Counters> {
-        self.clients.iter().map(|client| client.counters())
+        self.clients.iter().map(|client| &client.counters)
     }
 
     /// How many requests to the store are under way: each has a connection.
@@ -184,69 +185,6 @@ impl S3 {
     /// What it is reached with.
     pub fn settings(&self) -> &Settings {
         &self.shared.settings
-    }
-}
-
-/// The way of one reactor to the store.
-#[derive(Clone, Copy, Debug)]
-pub struct Gateway<'a> {
-    shared: &'a Arc<Shared>,
-    client: &'a Arc<Client>,
-}
-
-impl Gateway<'_> {
-    /// Whether writes may have conditions: one that the store does not keep is refused, even where it is seen not to hold.
-    pub fn takes_conditional_writes(&self) -> Result<(), Error> {
-        self.shared.promises.for_put()
-    }
-
-    /// Whether removals may have conditions.
-    pub fn takes_conditional_removals(&self) -> Result<(), Error> {
-        self.shared.promises.for_delete()
-    }
-
-    /// What is known of the value of `key`; `None` when there is none.
-    pub async fn head(&self, key: &Key<'_>) -> Result<Option<RemoteMeta>, Error> {
-        objects::head::head(self.client, key).await
-    }
-
-    /// The value of `key`, or the part of it that `read` names.
-    pub async fn get(&self, key: &Key<'_>, read: Read<'_>) -> Result<Got, Error> {
-        objects::get::get(self.client, key, read).await
-    }
-
-    /// An address that lets its reader have the value of `key` from the store, by `method`, for a few minutes.
-    pub fn link(&self, method: &Method, key: &Key<'_>) -> Result<String, Error> {
-        self.client.link(method, key)
-    }
-
-    /// Begins to receive a value for `key`.
-    pub async fn upload(&self, key: &Key<'_>, begin: Begin) -> Result<RemoteUpload, Error> {
-        RemoteUpload::begin(self.shared, self.client, key, &begin).await
-    }
-
-    /// Removes the value of `key`, of the version with this entity tag where one is given; false when there was none.
-    pub async fn delete(&self, key: &Key<'_>, only: Option<&str>) -> Result<bool, Error> {
-        if only.is_some() {
-            self.shared.promises.for_delete()?;
-        }
-        objects::put::delete(self.client, key, only).await
-    }
-
-    /// A digest of the value of `key` with this entity tag, SHA-512 or else SHA-256, computed from all of it; `None`, when
-    /// there is another version now, or none.
-    pub async fn digest(
-        &self,
-        key: &Key<'_>,
-        etag: &str,
-        sha512: bool,
-    ) -> Result<Option<Digest>, Error> {
-        objects::get::digest(self.client, &self.shared.compute, key, etag, sha512).await
-    }
-
-    /// One page of the keys, in byte order.
-    pub async fn list(&self, page: &Page) -> Result<Listing<RemoteValue>, Error> {
-        objects::list::list(self.client, &self.shared.compute, page).await
     }
 }
 

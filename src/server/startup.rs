@@ -101,7 +101,7 @@ fn make_directory(config: &Config) -> Result<(), OpenError> {
     };
     let (dir, may_make) = (&directory.path, !config.service.read_only);
     if !directory.is_named {
-        store::claim(dir, may_make)?;
+        store::take_default(dir, may_make)?;
     }
     if may_make {
         store::make(dir, options.durability)?;
@@ -120,7 +120,7 @@ fn open_directory(
 ) -> Result<Store, OpenError> {
     let dir = &config.path;
     if !config.is_named {
-        store::claim(dir, !read_only)?;
+        store::take_default(dir, !read_only)?;
         tracing::warn!(
             "{} is for trying out, for /tmp is emptied at reboots: give a directory of your own, as in data-server ./values",
             dir.display()

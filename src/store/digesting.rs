@@ -42,7 +42,7 @@ impl Object {
         loop {
             match turn {
                 Turn::Done(digest) => return Ok(digest),
-                Turn::More(digesting) => turn = compute.run(move || digesting.go_on()).await?,
+                Turn::More(digesting) => turn = compute.run(move || digesting.take_turn()).await?,
             }
         }
     }
@@ -70,12 +70,12 @@ fn begin(object: Arc<Object>, sha512: bool, keep: bool) -> Result<Turn, Error> {
         hasher,
         offset: 0,
     });
-    digesting.go_on()
+    digesting.take_turn()
 }
 
 impl Digesting {
     /// One turn.
-    fn go_on(mut self: Box<Self>) -> Result<Turn, Error> {
+    fn take_turn(mut self: Box<Self>) -> Result<Turn, Error> {
         let mut buf = vec![0; CHUNK];
         let len = self.object.meta().len;
         let end = len.min(self.offset + TURN);

@@ -284,7 +284,7 @@ pub fn sync_names(own: &Path, there: &Path) -> std::io::Result<()> {
 }
 
 /// Makes the default directory `dir` if it `may_make` and nothing is there; refuses a link, and what another user owns.
-pub fn claim(dir: &Path, may_make: bool) -> Result<(), OpenError> {
+pub fn take_default(dir: &Path, may_make: bool) -> Result<(), OpenError> {
     let failed = |doing| {
         move |source| OpenError::Failed {
             doing,

@@ -54,7 +54,7 @@ pub use changes::{Change, Changes, Gap};
 pub use directory::{Directory, JournalOptions, Options};
 pub use engine::{Probe, Store};
 pub use journal::{Report as JournalReport, check as check_journal};
-pub use layout::{Inspected, OpenError, claim, inspect, make};
+pub use layout::{Inspected, OpenError, inspect, make, take_default};
 pub use object::{Descriptor, IsText, Object};
 pub use publish::Condition;
 pub use resumable::{Field, NewUpload, Resumable};

@@ -216,7 +216,7 @@ pub struct Details {
     pub len: u64,
     pub attributes: Attributes,
     /// Held until the value is published or given up.
-    pub _reservation: Share,
+    _reservation: Share,
 }
 
 /// A value in a file that has its version, and is on the disk where that is promised.

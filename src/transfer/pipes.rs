@@ -101,7 +101,7 @@ pub struct Pipe {
     into: OwnedFd,
     out: OwnedFd,
     holds: usize,
-    _place: Place,
+    _permit: PipePermit,
 }
 
 /// Bytes in a pipe, all that it holds. They are taken out before more are put in.
@@ -114,18 +114,18 @@ pub struct Piped {
 
 /// The permit to have a pipe, counted while it is held.
 #[derive(Debug)]
-struct Place(Arc<Pipes>);
+struct PipePermit(Arc<Pipes>);
 
 impl Pipes {
     /// A new empty pipe, below the bound. Pipes are not kept for reuse, as each would hold on to two descriptors.
     pub fn take(self: &Arc<Self>) -> Option<Pipe> {
         let others = self.0.fetch_add(1, Ordering::Relaxed);
-        let place = Place(Arc::clone(self));
-        (others < MOST).then(|| Pipe::new(place).ok())?
+        let permit = PipePermit(Arc::clone(self));
+        (others < MOST).then(|| Pipe::new(permit).ok())?
     }
 }
 
-impl Drop for Place {
+impl Drop for PipePermit {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -133,7 +133,7 @@ impl Drop for Place {
 
 impl Pipe {
     /// The kernel lets a user without privileges have only so many pages in pipes; beyond that, pipes are small.
-    fn new(place: Place) -> Result<Self, Errno> {
+    fn new(permit: PipePermit) -> Result<Self, Errno> {
         let (out, into) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let _ = fcntl_setpipe_size(&into, CAPACITY);
         if fcntl_getpipe_size(&into)? < LEAST {
@@ -143,7 +143,7 @@ impl Pipe {
             into,
             out,
             holds: 0,
-            _place: place,
+            _permit: permit,
         })
     }
 

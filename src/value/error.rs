@@ -162,7 +162,7 @@ impl Error {
     }
 
     /// The same failure of the journal or the directory, for each change that it is met by.
-    pub fn again(&self) -> Self {
+    pub(crate) fn again(&self) -> Self {
         match self {
             Self::NoSpace { reason } => Self::NoSpace { reason },
             Self::ReadOnly => Self::ReadOnly,

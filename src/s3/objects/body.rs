@@ -224,7 +224,7 @@ impl RemoteBody {
     }
 
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let until = Instant::now() + self.client.timeout();
+        let until = Instant::now() + self.client.timeout;
         let patience = self
             .patience
             .get_or_insert_with(|| Box::pin(sleep_until(until)));

@@ -11,9 +11,10 @@ use hyper::header::{
     CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED,
 };
 
+use super::Gateway;
 use crate::s3::contract::RemoteMeta;
 use crate::s3::transport::call::{Answer, Call, NO_MEDIA_TYPE, text, unclear};
-use crate::s3::transport::client::{Client, Found};
+use crate::s3::transport::client::Found;
 use crate::value::{Error, Key};
 
 /// The fields that are kept with a value.
@@ -27,14 +28,16 @@ const KEPT: [HeaderName; 4] = [
 /// The coding of a body in pieces, which some stores answer as if it were the value's own.
 const FRAMING: &str = "aws-chunked";
 
-/// What is known of the value of `key`; `None` when there is none.
-pub async fn head(client: &Client, key: &Key<'_>) -> Result<Option<RemoteMeta>, Error> {
-    let call = Call::object(Method::HEAD, client.place(), key)?;
-    let call = call.with_static("x-amz-checksum-mode", "ENABLED");
-    match client.read(&call).await? {
-        Found::Answer(answer) => meta(&answer, None).map(Some),
-        Found::Missing => Ok(None),
-        Found::Changed => Err(unclear("a condition failed that was not set")),
+impl Gateway<'_> {
+    /// The length, the entity tag and the fields of the value of `key`; `None` when there is none.
+    pub async fn head(&self, key: &Key<'_>) -> Result<Option<RemoteMeta>, Error> {
+        let call = Call::object(Method::HEAD, &self.client.place, key)?;
+        let call = call.with_static("x-amz-checksum-mode", "ENABLED");
+        match self.client.read(&call).await? {
+            Found::Answer(answer) => meta(&answer, None).map(Some),
+            Found::Missing => Ok(None),
+            Found::Changed => Err(unclear("a condition failed that was not set")),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use hyper::Method;
 use serde::Deserialize;
 use tokio::time::timeout;
 
+use super::Gateway;
 use crate::s3::contract::RemoteValue;
 use crate::s3::transport::call::{self, Call, unclear};
 use crate::s3::transport::client::{Client, Found};
@@ -56,31 +57,31 @@ enum Item {
     Folder(String),
 }
 
-/// One page of the keys, in byte order. Long pages of the store are read on the `compute` threads.
-pub async fn list(
-    client: &Client,
-    compute: &BlockingPool,
-    page: &Page,
-) -> Result<Listing<RemoteValue>, Error> {
-    let mut items: Vec<Item> = Vec::new();
-    for part in page.parts() {
-        if items.len() > page.limit {
-            break;
-        }
-        match part {
-            Part::Items(part) => {
-                let limit = page.limit - items.len();
-                items.extend(collect(client, compute, &Page { limit, ..part }).await?);
+impl Gateway<'_> {
+    /// One page of the keys, in byte order. Long pages of the store are read on the compute threads.
+    pub async fn list(&self, page: &Page) -> Result<Listing<RemoteValue>, Error> {
+        let (client, compute) = (self.client, &self.shared.compute);
+        let mut items: Vec<Item> = Vec::new();
+        for part in page.parts() {
+            if items.len() > page.limit {
+                break;
             }
-            Part::Folder(folder, _) if items.last().is_some_and(|last| last.name() == folder) => {}
-            Part::Folder(folder, below) => {
-                if !collect(client, compute, &below).await?.is_empty() {
-                    items.push(Item::Folder(folder));
+            match part {
+                Part::Items(part) => {
+                    let limit = page.limit - items.len();
+                    items.extend(collect(client, compute, &Page { limit, ..part }).await?);
+                }
+                Part::Folder(folder, _)
+                    if items.last().is_some_and(|last| last.name() == folder) => {}
+                Part::Folder(folder, below) => {
+                    if !collect(client, compute, &below).await?.is_empty() {
+                        items.push(Item::Folder(folder));
+                    }
                 }
             }
         }
+        Ok(listing(items, page.limit))
     }
-    Ok(listing(items, page.limit))
 }
 
 /// More items of `page` than its limit, or all.
@@ -90,9 +91,9 @@ async fn collect(client: &Client, compute: &BlockingPool, page: &Page) -> Result
     loop {
         let body = ask(client, page, items.len(), token.as_deref()).await?;
         let more = if body.len() <= COPIED {
-            read(&body, page, &client.place().prefix)?
+            read(&body, page, &client.place.prefix)?
         } else {
-            let (page, prefix) = (page.clone(), client.place().prefix.clone());
+            let (page, prefix) = (page.clone(), client.place.prefix.clone());
             compute.run(move || read(&body, &page, &prefix)).await?
         };
         items.extend(more.items);
@@ -129,7 +130,7 @@ pub async fn ask(
     have: usize,
     token: Option<&str>,
 ) -> Result<Bytes, Error> {
-    let prefix = &client.place().prefix;
+    let prefix = &client.place.prefix;
     // One more than wanted tells whether there are more.
     let wanted = (page.limit + 1).saturating_sub(have).clamp(1, AT_ONCE);
     let (wanted, below) = (wanted.to_string(), format!("{prefix}{}", page.prefix));
@@ -155,7 +156,7 @@ pub async fn ask(
     let Found::Answer(answer) = client.read(&call).await? else {
         return Err(unclear("there is no list"));
     };
-    let body = timeout(client.timeout(), answer.whole(MAX_PAGE)).await;
+    let body = timeout(client.timeout, answer.whole(MAX_PAGE)).await;
     let body = body.map_err(|_| Error::TimedOut)?;
     body.map_err(|said| Error::BadGateway { said })
 }

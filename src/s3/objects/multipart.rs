@@ -17,7 +17,7 @@ use crate::s3::contract::{Exact, Written};
 use crate::s3::transport::body::{CHECKSUM, SendBody};
 use crate::s3::transport::call::{Answer, Call, Failure, query, text, unclear};
 use crate::s3::transport::client::Client;
-use crate::s3::transport::retry::{Tries, error};
+use crate::s3::transport::retry::Tries;
 use crate::s3::transport::sign::{NOTHING, hex};
 use crate::value::Error;
 
@@ -84,7 +84,7 @@ impl Multipart {
         while !data.is_empty() {
             let sending = match &mut self.sending {
                 Some(sending) => sending,
-                None => self.next_part().map_err(Failure::Unfit)?,
+                None => self.next_part().map_err(Failure::NotTried)?,
             };
             let room = usize::try_from(sending.left()).unwrap_or(usize::MAX);
             let part = data.split_to(room.min(data.len()));
@@ -98,7 +98,7 @@ impl Multipart {
 
     /// Has the store join the parts, if `condition` holds.
     pub async fn finish(mut self, condition: &Exact) -> Result<Written, Error> {
-        self.end_part().await.map_err(error)?;
+        self.end_part().await.map_err(Failure::error)?;
         if self.left > 0 {
             return Err(Error::Incomplete);
         }
@@ -184,7 +184,7 @@ impl Part {
     fn of(number: u32, answer: &Answer) -> Result<Self, Failure> {
         let said = |name| text(&answer.headers, name).map(str::to_owned);
         let etag = said(&ETAG);
-        let etag = etag.ok_or_else(|| Failure::Unfit(unclear("a part has no entity tag")))?;
+        let etag = etag.ok_or_else(|| Failure::NotTried(unclear("a part has no entity tag")))?;
         Ok(Self {
             number,
             etag,
@@ -200,17 +200,17 @@ async fn initiate(client: &Client, call: &Call) -> Result<String, Error> {
         query: query(&[("uploads", "")]),
         ..call.clone()
     };
-    let until = Instant::now() + client.timeout();
-    let mut tries = Tries::until(until, client.counters());
+    let until = Instant::now() + client.timeout;
+    let mut tries = Tries::until(until, &client.counters);
     let answer = loop {
         // What is begun twice stays, unseen and without parts. It cannot be told from one that another server has begun and is
         // about to use: a list of uploads has neither their metadata nor who asked for them.
         match client.ask(&call, SendBody::Empty, NOTHING, until).await {
             Ok(answer) => break answer,
-            Err(failure) => tries.again_after(failure).await?,
+            Err(failure) => tries.retry(failure).await?,
         }
     };
-    let upload: Begun = parse(&whole(client, answer).await.map_err(error)?)?;
+    let upload: Begun = parse(&whole(client, answer).await.map_err(Failure::error)?)?;
     Ok(upload.upload_id)
 }
 
@@ -223,8 +223,8 @@ async fn join(
 ) -> Result<Written, Error> {
     let (body, payload) = listed(parts);
     let call = call.under(condition)?;
-    let until = Instant::now() + client.timeout();
-    let mut tries = Tries::until(until, client.counters());
+    let until = Instant::now() + client.timeout;
+    let mut tries = Tries::until(until, &client.counters);
     loop {
         let body = SendBody::Whole(body.clone());
         let failure = match client.ask(&call, body, &payload, until).await {
@@ -239,7 +239,7 @@ async fn join(
             Err(Failure::Refused(refusal)) => {
                 // An earlier try may have joined them: the caller looks for the write.
                 return Err(match refused(refusal, condition) {
-                    Error::Precondition if tries.may_have_been_made() => {
+                    Error::Precondition if tries.may_be_made() => {
                         Error::OutcomeUnknown { is_late: false }
                     }
                     error => error,
@@ -247,7 +247,7 @@ async fn join(
             }
             Err(failure) => failure,
         };
-        tries.again_after_nothing(failure).await?;
+        tries.retry_change(failure).await?;
     }
 }
 
@@ -277,15 +277,15 @@ fn listed(parts: &[Part]) -> (Bytes, String) {
 
 /// Has the store forget an upload in parts.
 async fn forget(client: &Client, call: &Call) {
-    let until = Instant::now() + client.timeout();
-    let mut tries = Tries::until(until, client.counters());
+    let until = Instant::now() + client.timeout;
+    let mut tries = Tries::until(until, &client.counters);
     loop {
         let failure = match client.ask(call, SendBody::Empty, NOTHING, until).await {
             Ok(_) => return,
             Err(Failure::Refused(refusal)) if refusal.is_missing() => return,
             Err(failure) => failure,
         };
-        if let Err(error) = tries.again_after(failure).await {
+        if let Err(error) = tries.retry(failure).await {
             tracing::warn!(%error, "parts of an upload stay in the store");
             return;
         }
@@ -293,8 +293,10 @@ async fn forget(client: &Client, call: &Call) {
 }
 
 async fn whole(client: &Client, answer: Answer) -> Result<Bytes, Failure> {
-    let whole = timeout(client.timeout(), answer.whole(MAX_ANSWER)).await;
-    whole.map_err(|_| Failure::Late)?.map_err(Failure::Lost)
+    let whole = timeout(client.timeout, answer.whole(MAX_ANSWER)).await;
+    whole
+        .map_err(|_| Failure::Late)?
+        .map_err(Failure::MaybeDone)
 }
 
 fn written(body: &[u8]) -> Result<Written, Error> {

@@ -17,6 +17,7 @@ use hyper::Method;
 use hyper::header::{ETAG, HeaderMap, HeaderName, IF_MATCH};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::Gateway;
 use crate::s3::contract::{Exact, Written};
 use crate::s3::transport::body::{Feed, Framing, SendBody};
 use crate::s3::transport::call::{Answer, Call, Failure, NONCE, Refusal, text, unclear};
@@ -41,21 +42,36 @@ pub async fn put(
     let signed = call.clone().under(condition)?;
     let signed = signed.with(checksum, &BASE64_STANDARD.encode(sha256))?;
     let payload = hex(sha256);
-    let until = Instant::now() + client.timeout();
-    let mut tries = Tries::until(until, client.counters());
+    let until = Instant::now() + client.timeout;
+    let mut tries = Tries::until(until, &client.counters);
     loop {
         let body = SendBody::Whole(body.clone());
-        let failure = match client.ask(&signed, body, &payload, until).await {
-            Ok(answer) => return written(&answer.headers),
-            Err(Failure::Refused(refusal)) => {
-                let error = refused(refusal, condition);
-                return settle_again(client, call, &tries, error).await;
-            }
-            Err(failure) => failure,
-        };
-        if let Err(error) = tries.again_after_nothing(failure).await {
-            return settle(client, call, until, error).await;
+        let asked = client.ask(&signed, body, &payload, until).await;
+        if let Some(ended) = ended(client, call, condition, &mut tries, asked).await {
+            return ended;
         }
+    }
+}
+
+/// The end of a write by `call` that was `asked` for whole; `None` where it is to be sent again.
+pub async fn ended(
+    client: &Client,
+    call: &Call,
+    condition: &Exact,
+    tries: &mut Tries<'_>,
+    asked: Result<Answer, Failure>,
+) -> Option<Result<Written, Error>> {
+    let failure = match asked {
+        Ok(answer) => return Some(written(&answer.headers)),
+        Err(Failure::Refused(refusal)) => {
+            let error = refused(refusal, condition);
+            return Some(settle_again(client, call, tries, error).await);
+        }
+        Err(failure) => failure,
+    };
+    match tries.retry_change(failure).await {
+        Ok(()) => None,
+        Err(error) => Some(settle(client, call, tries.until, error).await),
     }
 }
 
@@ -72,7 +88,7 @@ pub async fn settle(
         Error::Busy { .. } => false,
         error => return Err(error),
     };
-    let counters = client.counters();
+    let counters = &client.counters;
     counters.unknown.add(u64::from(is_unknown));
     let found = find(client, call, until).await;
     counters
@@ -89,7 +105,7 @@ pub async fn settle_again(
     tries: &Tries<'_>,
     error: Error,
 ) -> Result<Written, Error> {
-    if !tries.may_have_been_made() || !matches!(error, Error::Precondition) {
+    if !tries.may_be_made() || !matches!(error, Error::Precondition) {
         return Err(error);
     }
     let found = find(client, call, Instant::now()).await;
@@ -147,12 +163,12 @@ impl Sending {
         let feed = Feed::default();
         let (taker, to) = (feed.fed(), Arc::clone(client));
         let sent = async move {
-            let mut tries = Tries::until(Instant::now() + to.timeout(), to.counters());
+            let mut tries = Tries::until(Instant::now() + to.timeout, &to.counters);
             loop {
-                let permit = to.permit(Instant::now() + to.timeout()).await?;
+                let permit = to.permit(Instant::now() + to.timeout).await?;
                 let body = SendBody::Fed(taker.clone(), body_len);
                 let failure = match to.send(&call, body, &payload, permit).await {
-                    Ok(answer) => return answer.checked(to.timeout()).await,
+                    Ok(answer) => return answer.checked(to.timeout).await,
                     Err(failure) => failure,
                 };
                 // What a connection has taken is gone.
@@ -182,7 +198,7 @@ impl Sending {
 
     /// Sends the next bytes, waiting while the store is slower than the sender. The write is not made whatever comes.
     pub async fn push(&mut self, data: Bytes) -> Result<(), Failure> {
-        let room = timeout(self.client.timeout(), poll_fn(|cx| self.poll_room(cx)));
+        let room = timeout(self.client.timeout, poll_fn(|cx| self.poll_room(cx)));
         room.await.map_err(|_| Failure::Late)??;
         // A short run would keep all that was received with it.
         let data = if data.len() < COPIED {
@@ -192,22 +208,23 @@ impl Sending {
         };
         let feed = &self.feed;
         let framed = self.framing.frame(data, |bytes| feed.push(bytes));
-        framed.map_err(Failure::Unfit)
+        framed.map_err(Failure::NotTried)
     }
 
     /// Sends the end, and waits for the answer.
     pub async fn finish(self) -> Result<Answer, Failure> {
-        self.feed.push(self.framing.end().map_err(Failure::Unfit)?);
+        self.feed
+            .push(self.framing.end().map_err(Failure::NotTried)?);
         self.feed.end();
         // All of it is in the connection's hands, or in the queue: both move within the time.
-        let sent = timeout(self.client.timeout(), self.sent).await;
+        let sent = timeout(self.client.timeout, self.sent).await;
         sent.map_err(|_| Failure::Late)?
     }
 
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         if let Poll::Ready(early) = self.sent.as_mut().poll(cx) {
             return Poll::Ready(Err(match early {
-                Ok(_) => Failure::Lost("an answer before the end".to_owned()),
+                Ok(_) => Failure::MaybeDone("an answer before the end".to_owned()),
                 Err(failure) => failure,
             }));
         }
@@ -245,38 +262,44 @@ pub async fn find(client: &Client, write: &Call, until: Instant) -> Option<Writt
     })
 }
 
-/// Removes the value of `key`, of the version `only` where there is one; false when there was none.
-pub async fn delete(client: &Client, key: &Key<'_>, only: Option<&str>) -> Result<bool, Error> {
-    let look = Call::object(Method::HEAD, client.place(), key)?;
-    if let Found::Missing = client.read(&look).await? {
-        return Ok(false);
-    }
-    let mut call = Call::named(Method::DELETE, look.object);
-    if let Some(etag) = only {
-        call = call.with(IF_MATCH, etag)?;
-    }
-    let until = Instant::now() + client.timeout();
-    let mut tries = Tries::until(until, client.counters());
-    loop {
-        let asked = client.ask(&call, SendBody::Empty, NOTHING, until).await;
-        let Err(failure) = asked else {
-            return Ok(true);
-        };
-        let may_be_made = tries.may_have_been_made();
-        let ended = match failure {
-            // By an earlier try, or by another writer.
-            Failure::Refused(refusal)
-                if may_be_made
-                    && only.is_some()
-                    && (refusal.is_missing() || refusal.is_changed()) =>
-            {
-                Err(Error::OutcomeUnknown { is_late: false })
-            }
-            Failure::Refused(refusal) if refusal.is_missing() => return Ok(may_be_made),
-            failure => tries.again_after_nothing(failure).await,
-        };
-        let is_unknown = matches!(ended, Err(Error::OutcomeUnknown { .. }));
-        client.counters().unknown.add(u64::from(is_unknown));
-        ended?;
+impl Gateway<'_> {
+    /// Removes the value of `key`, of the version with the entity tag `only` where one is given; false when there was none.
+    pub async fn delete(&self, key: &Key<'_>, only: Option<&str>) -> Result<bool, Error> {
+        if only.is_some() {
+            self.shared.promises.for_delete()?;
+        }
+        let client = self.client;
+        let look = Call::object(Method::HEAD, &client.place, key)?;
+        if let Found::Missing = client.read(&look).await? {
+            return Ok(false);
+        }
+        let mut call = Call::named(Method::DELETE, look.object);
+        if let Some(etag) = only {
+            call = call.with(IF_MATCH, etag)?;
+        }
+        let until = Instant::now() + client.timeout;
+        let mut tries = Tries::until(until, &client.counters);
+        loop {
+            let asked = client.ask(&call, SendBody::Empty, NOTHING, until).await;
+            let Err(failure) = asked else {
+                return Ok(true);
+            };
+            let may_be_made = tries.may_be_made();
+            let ended = match failure {
+                // By an earlier try, or by another writer.
+                Failure::Refused(refusal)
+                    if may_be_made
+                        && only.is_some()
+                        && (refusal.is_missing() || refusal.is_changed()) =>
+                {
+                    Err(Error::OutcomeUnknown { is_late: false })
+                }
+                Failure::Refused(refusal) if refusal.is_missing() => return Ok(may_be_made),
+                failure => tries.retry_change(failure).await,
+            };
+            let is_unknown = matches!(ended, Err(Error::OutcomeUnknown { .. }));
+            client.counters.unknown.add(u64::from(is_unknown));
+            ended?;
+        }
     }
 }

@@ -11,13 +11,14 @@ use hyper::Method;
 use hyper::header::HeaderName;
 use tokio::time::Instant;
 
+use super::Gateway;
 use super::multipart::{LONGEST, Multipart, ONE_REQUEST};
-use super::put::{Sending, joined, nonce, put, refused, settle, settle_again, written};
+use super::put::{Sending, ended, joined, nonce, put, refused, settle, settle_again, written};
 use super::spool::{PIECE, Spool};
 use crate::s3::contract::{Begin, Exact, Shared, Written};
 use crate::s3::transport::call::{Call, Failure, NONCE};
 use crate::s3::transport::client::Client;
-use crate::s3::transport::retry::{Tries, error, outcome};
+use crate::s3::transport::retry::Tries;
 use crate::transfer::{Receiver, Reservation, SMALL, Share};
 use crate::value::{Digests, Error, Key, Wanted};
 
@@ -68,17 +69,13 @@ pub fn is_long(len: Option<u64>) -> bool {
     len.is_none_or(|len| len > SMALL)
 }
 
-impl RemoteUpload {
+impl Gateway<'_> {
     /// Begins to receive a value for `key`.
-    pub async fn begin(
-        shared: &Arc<Shared>,
-        client: &Arc<Client>,
-        key: &Key<'_>,
-        begin: &Begin,
-    ) -> Result<Self, Error> {
-        let call = Call::object(Method::PUT, client.place(), key)?.keeping(&begin.kept)?;
+    pub async fn upload(&self, key: &Key<'_>, begin: Begin) -> Result<RemoteUpload, Error> {
+        let (shared, client) = (self.shared, self.client);
+        let call = Call::object(Method::PUT, &client.place, key)?.keeping(&begin.kept)?;
         let reservation = Reservation::new(&shared.quota, begin.uploader.clone());
-        let mut upload = Self {
+        let mut upload = RemoteUpload {
             shared: Arc::clone(shared),
             client: Arc::clone(client),
             call: call.with(HeaderName::from_static(NONCE), &nonce()?)?,
@@ -104,7 +101,9 @@ impl RemoteUpload {
         }
         Ok(upload)
     }
+}
 
+impl RemoteUpload {
     /// The way of `len` bytes that go on to the store as they come.
     async fn straight(&self, len: u64, condition: &Exact) -> Result<Destination, Error> {
         if len > ONE_REQUEST {
@@ -250,33 +249,33 @@ impl std::fmt::Debug for RemoteUpload {
 fn not_made(failure: Failure) -> Error {
     match failure {
         Failure::Refused(refusal) => refused(refusal, &Exact::Any),
-        failure => error(failure),
+        failure => failure.error(),
     }
 }
 
 /// Ends the one request that `sending` is.
-pub async fn publish_whole(
+async fn publish_whole(
     client: &Client,
     call: &Call,
     sending: Sending,
     condition: &Exact,
 ) -> Result<Written, Error> {
-    let until = Instant::now() + client.timeout();
+    let until = Instant::now() + client.timeout;
     match sending.finish().await {
         Ok(answer) => written(&answer.headers),
         Err(Failure::Refused(refusal)) => Err(refused(refusal, condition)),
-        Err(failure) => settle(client, call, until, outcome(failure)).await,
+        Err(failure) => settle(client, call, until, failure.outcome()).await,
     }
 }
 
 /// Has the parts joined.
-pub async fn publish_parts(
+async fn publish_parts(
     client: &Client,
     call: &Call,
     parts: Multipart,
     condition: &Exact,
 ) -> Result<Written, Error> {
-    let until = Instant::now() + client.timeout();
+    let until = Instant::now() + client.timeout;
     match parts.finish(condition).await {
         Err(error) => settle(client, call, until, error).await,
         made => made,
@@ -284,7 +283,7 @@ pub async fn publish_parts(
 }
 
 /// Sends what `spool` holds, all of which is written.
-pub async fn publish_spool(
+async fn publish_spool(
     client: &Arc<Client>,
     call: &Call,
     spool: &Spool,
@@ -297,12 +296,12 @@ pub async fn publish_spool(
         while sent < spool.len() {
             let data = spool.read(sent, spool.len()).await?;
             sent += data.len() as u64;
-            parts.push(data).await.map_err(error)?;
+            parts.push(data).await.map_err(Failure::error)?;
         }
         return publish_parts(client, call, parts, condition).await;
     }
-    let until = Instant::now() + client.timeout();
-    let mut tries = Tries::until(until, client.counters());
+    let until = Instant::now() + client.timeout;
+    let mut tries = Tries::until(until, &client.counters);
     let conditional = call.clone().under(condition)?;
     loop {
         let mut sending = Sending::begin(client, &conditional, spool.len(), sha256)?;
@@ -312,19 +311,12 @@ pub async fn publish_spool(
                 return settle_again(client, call, &tries, error).await;
             }
             // Without its end it was not made: it may be sent again.
-            tries.again_after(failure).await?;
+            tries.retry(failure).await?;
             continue;
         }
-        let failure = match sending.finish().await {
-            Ok(answer) => return written(&answer.headers),
-            Err(Failure::Refused(refusal)) => {
-                let error = refused(refusal, condition);
-                return settle_again(client, call, &tries, error).await;
-            }
-            Err(failure) => failure,
-        };
-        if let Err(error) = tries.again_after_nothing(failure).await {
-            return settle(client, call, until, error).await;
+        let asked = sending.finish().await;
+        if let Some(ended) = ended(client, call, condition, &mut tries, asked).await {
+            return ended;
         }
     }
 }
@@ -336,7 +328,7 @@ async fn fill(sending: &mut Sending, spool: &Spool) -> Result<(), Failure> {
         let data = spool
             .read(sent, spool.len())
             .await
-            .map_err(Failure::Unfit)?;
+            .map_err(Failure::NotTried)?;
         sent += data.len() as u64;
         sending.push(data).await?;
     }

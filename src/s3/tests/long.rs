@@ -6,7 +6,7 @@ use hyper::Method;
 use super::*;
 use crate::s3::objects::multipart::Multipart;
 use crate::s3::transport::call::Call;
-use crate::value::Wanted;
+use crate::value::{Digest, Wanted};
 
 #[tokio::test]
 async fn a_long_value_is_sent_as_it_comes_or_kept_until_its_end() {
@@ -163,7 +163,7 @@ async fn parts_are_joined_under_a_condition_or_forgotten() {
             fields: None,
             sha256: None,
         };
-        let call = Call::object(Method::PUT, client.place(), &key)?.keeping(&kept)?;
+        let call = Call::object(Method::PUT, &client.place, &key)?.keeping(&kept)?;
         let len = value.len() as u64;
         let mut parts = Multipart::with_parts_of(PART, client, &call, len).await?;
         for piece in value.chunks(300_000) {

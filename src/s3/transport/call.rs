@@ -180,7 +180,7 @@ pub struct Answer {
     pub body: Incoming,
     /// What can be borrowed of its connection, where that is a plain one.
     pub loan: Option<Loan>,
-    pub _connection: OwnedSemaphorePermit,
+    pub(super) _connection: OwnedSemaphorePermit,
 }
 
 /// Why a request is no success.
@@ -191,13 +191,13 @@ pub enum Failure {
     /// The store, or what is before it, asks for patience: it says that nothing was done.
     Busy { retry_after: u64 },
     /// Its answer was lost, or the store failed: it was perhaps done.
-    Lost(String),
+    MaybeDone(String),
     /// No answer came in time: it was perhaps done.
     Late,
     /// The store has refused it: nothing was done.
     Refused(Refusal),
     /// It was not tried.
-    Unfit(Error),
+    NotTried(Error),
 }
 
 /// What the store says of a request that it refuses.
@@ -252,7 +252,7 @@ impl Failure {
         if error.is_connect() || cause.is_some_and(hyper::Error::is_canceled) {
             Self::NotSent(text)
         } else {
-            Self::Lost(text)
+            Self::MaybeDone(text)
         }
     }
 }
@@ -281,7 +281,7 @@ impl Refusal {
         match self.status {
             _ if says_patience || is_nameless_conflict => Failure::Busy { retry_after },
             429 | 503 => Failure::Busy { retry_after },
-            500 | 502 | 504.. if !self.is_full() => Failure::Lost(self.said()),
+            500 | 502 | 504.. if !self.is_full() => Failure::MaybeDone(self.said()),
             _ => Failure::Refused(self),
         }
     }
@@ -464,10 +464,10 @@ mod tests {
             (400, "RequestTimeout", "Busy"),
             (429, "", "Busy"),
             (503, "SlowDown", "Busy"),
-            (500, "InternalError", "Lost"),
-            (502, "", "Lost"),
-            (504, "", "Lost"),
-            (599, "", "Lost"),
+            (500, "InternalError", "MaybeDone"),
+            (502, "", "MaybeDone"),
+            (504, "", "MaybeDone"),
+            (599, "", "MaybeDone"),
             (507, "", "NoSpace"),
             (507, "XMinioStorageFull", "NoSpace"),
             (403, "QuotaExceeded", "NoSpace"),

@@ -53,9 +53,11 @@ pub struct Client {
     most: usize,
     reach: Reach,
     signer: Signer,
-    place: Place,
-    timeout: Duration,
-    counters: S3Counters,
+    /// Which objects are the values.
+    pub place: Place,
+    /// The longest wait for the head of an answer.
+    pub timeout: Duration,
+    pub counters: S3Counters,
 }
 
 /// What all clients of a store have in common.
@@ -119,21 +121,6 @@ impl Client {
             timeout: settings.timeout,
             counters: S3Counters::default(),
         }
-    }
-
-    /// Which objects are the values.
-    pub fn place(&self) -> &Place {
-        &self.place
-    }
-
-    /// The longest wait for the head of an answer.
-    pub fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
-    /// What it has counted.
-    pub fn counters(&self) -> &S3Counters {
-        &self.counters
     }
 
     /// A pipe for a long answer, where one is to be had.
@@ -205,7 +192,7 @@ impl Client {
                 }
                 Err(failure) => failure,
             };
-            tries.again_after(failure).await?;
+            tries.retry(failure).await?;
         }
     }
 
@@ -245,7 +232,7 @@ impl Client {
         let endpoint = self.reach.endpoints.next();
         let request = self.request(call, body, payload, endpoint);
         let (operation, began) = (call.operation(), Instant::now());
-        let sent = self.pool.request(request.map_err(Failure::Unfit)?).await;
+        let sent = self.pool.request(request.map_err(Failure::NotTried)?).await;
         let response = sent.map_err(|error| {
             self.counters.unanswered(operation);
             if error.is_connect() {

@@ -31,7 +31,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub struct Tries<'a> {
     began: Instant,
-    until: Instant,
+    pub until: Instant,
     made: u32,
     failed: u32,
     was_busy: bool,
@@ -52,13 +52,13 @@ impl<'a> Tries<'a> {
     }
 
     /// Waits for the moment of the next try of a request that changes nothing; the error when there is none.
-    pub async fn again_after(&mut self, failure: Failure) -> Result<(), Error> {
+    pub async fn retry(&mut self, failure: Failure) -> Result<(), Error> {
         match self.pause_after(&failure) {
             Some(pause) => {
                 sleep(pause).await;
                 Ok(())
             }
-            None => Err(error(failure)),
+            None => Err(failure.error()),
         }
     }
 
@@ -68,7 +68,7 @@ impl<'a> Tries<'a> {
         let (most, asked) = match failure {
             Failure::NotSent(_) => (UNREACHABLE, Duration::ZERO),
             Failure::Busy { retry_after } => (BUSY, Duration::from_secs(*retry_after)),
-            Failure::Lost(_) if self.failed < FAILED => {
+            Failure::MaybeDone(_) if self.failed < FAILED => {
                 self.failed += 1;
                 (BUSY, Duration::ZERO)
             }
@@ -87,16 +87,16 @@ impl<'a> Tries<'a> {
     }
 
     /// Whether an earlier try may have changed something although its answer asks for patience.
-    pub fn may_have_been_made(&self) -> bool {
+    pub fn may_be_made(&self) -> bool {
         self.was_busy
     }
 
-    /// As [`Tries::again_after`], of a request that changes something: not where that was perhaps done. An answer that asks for
-    /// patience says that it was not, which [`Tries::may_have_been_made`] doubts.
-    pub async fn again_after_nothing(&mut self, failure: Failure) -> Result<(), Error> {
+    /// As [`Tries::retry`], of a request that changes something: not where that was perhaps done. An answer that asks for
+    /// patience says that it was not, which [`Tries::may_be_made`] doubts.
+    pub async fn retry_change(&mut self, failure: Failure) -> Result<(), Error> {
         match failure {
-            Failure::NotSent(_) | Failure::Busy { .. } => self.again_after(failure).await,
-            _ => Err(outcome(failure)),
+            Failure::NotSent(_) | Failure::Busy { .. } => self.retry(failure).await,
+            _ => Err(failure.outcome()),
         }
     }
 
@@ -105,15 +105,26 @@ impl<'a> Tries<'a> {
     }
 }
 
-/// The error that `failure` is, of a request that was to change nothing.
-pub fn error(failure: Failure) -> Error {
-    match failure {
-        Failure::NotSent(said) => Error::Unreachable { said },
-        Failure::Busy { retry_after } => Error::Busy { retry_after },
-        Failure::Lost(said) => Error::BadGateway { said },
-        Failure::Late => Error::TimedOut,
-        Failure::Refused(refusal) => refusal.error(),
-        Failure::Unfit(error) => error,
+impl Failure {
+    /// The error of a request that was to change nothing.
+    pub fn error(self) -> Error {
+        match self {
+            Self::NotSent(said) => Error::Unreachable { said },
+            Self::Busy { retry_after } => Error::Busy { retry_after },
+            Self::MaybeDone(said) => Error::BadGateway { said },
+            Self::Late => Error::TimedOut,
+            Self::Refused(refusal) => refusal.error(),
+            Self::NotTried(error) => error,
+        }
+    }
+
+    /// The error of a change that was sent whole.
+    pub fn outcome(self) -> Error {
+        match self {
+            Self::Late => Error::OutcomeUnknown { is_late: true },
+            Self::MaybeDone(_) => Error::OutcomeUnknown { is_late: false },
+            failure => failure.error(),
+        }
     }
 }
 
@@ -124,15 +135,6 @@ pub fn explained(error: &Error) -> String {
             format!("{error}: {said}")
         }
         _ => error.to_string(),
-    }
-}
-
-/// The error that `failure` is, of a change that was sent whole.
-pub fn outcome(failure: Failure) -> Error {
-    match failure {
-        Failure::Late => Error::OutcomeUnknown { is_late: true },
-        Failure::Lost(_) => Error::OutcomeUnknown { is_late: false },
-        _ => error(failure),
     }
 }
 

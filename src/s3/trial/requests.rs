@@ -107,7 +107,7 @@ impl Trial {
 
     /// The object of this name.
     pub fn named(&self, name: &str) -> String {
-        let name = path(&format!("{}{}{name}", self.client.place().prefix, self.own));
+        let name = path(&format!("{}{}{name}", self.client.place.prefix, self.own));
         self.objects().push(name.clone());
         name
     }
@@ -177,7 +177,7 @@ impl Trial {
         let mut found = parse(&ask(&self.client, &page, 0, token).await?)?;
         let next = found.next();
         let encoding = found.encoding_type.as_deref();
-        let below = format!("{}{}", self.client.place().prefix, page.prefix);
+        let below = format!("{}{}", self.client.place.prefix, page.prefix);
         let names = found.contents.iter().filter_map(|object| {
             let name = listed(&object.key, encoding)?;
             Some(name.strip_prefix(&below)?.to_owned())
@@ -192,8 +192,8 @@ impl Trial {
     pub async fn place(&self, object: &str, value: impl Into<Bytes>) -> Result<String, Error> {
         let value = value.into();
         let call = Call::named(Method::PUT, object.to_owned());
-        let until = Instant::now() + self.client.timeout();
-        let mut tries = Tries::until(until, self.client.counters());
+        let until = Instant::now() + self.client.timeout;
+        let mut tries = Tries::until(until, &self.client.counters);
         loop {
             let body = SendBody::Whole(value.clone());
             let payload = hex(&Sha256::digest(&value));
@@ -202,7 +202,7 @@ impl Trial {
                     let etag = text(&answer.headers, &ETAG).map(str::to_owned);
                     return etag.ok_or_else(|| unclear("a write has no entity tag"));
                 }
-                Err(failure) => tries.again_after(failure).await?,
+                Err(failure) => tries.retry(failure).await?,
             }
         }
     }
@@ -255,8 +255,8 @@ impl Trial {
 
     /// Again only where it was surely not made: an endpoint is away, or the store is busy.
     async fn send(&self, call: &Call, body: SendBody, payload: &str) -> Outcome {
-        let until = Instant::now() + self.client.timeout();
-        let mut tries = Tries::until(until, self.client.counters());
+        let until = Instant::now() + self.client.timeout;
+        let mut tries = Tries::until(until, &self.client.counters);
         loop {
             let failure = match self.client.ask(call, body.clone(), payload, until).await {
                 Ok(answer) => {
@@ -268,7 +268,7 @@ impl Trial {
                 Err(Failure::Refused(refusal)) => return Outcome::Refused(refusal.said()),
                 Err(failure) => failure,
             };
-            if tries.again_after_nothing(failure).await.is_err() {
+            if tries.retry_change(failure).await.is_err() {
                 return Outcome::Unclear;
             }
         }
@@ -282,7 +282,7 @@ impl Trial {
             .await?
         {
             Found::Answer(answer) => {
-                let whole = tokio::time::timeout(self.client.timeout(), answer.whole(MOST)).await;
+                let whole = tokio::time::timeout(self.client.timeout, answer.whole(MOST)).await;
                 let whole = whole.map_err(|_| Error::TimedOut)?;
                 whole.map(Some).map_err(|said| Error::BadGateway { said })
             }

@@ -177,7 +177,7 @@ impl Trial<'_> {
             };
             match method.publish(unpublished, self.root.as_fd(), self.name) {
                 Ok(()) => {
-                    self.go_on(method, file, name)?;
+                    self.try_further(method, file, name)?;
                     return Ok(Some(Capabilities { method, attributes }));
                 }
                 Err(errno) => match fault("publish")(errno) {
@@ -193,7 +193,12 @@ impl Trial<'_> {
     }
 
     /// What else the contract needs of this `method`, once `file` has been published.
-    fn go_on(&self, method: PublishMethod, file: OwnedFd, name: Option<&str>) -> Result<(), Fault> {
+    fn try_further(
+        &self,
+        method: PublishMethod,
+        file: OwnedFd,
+        name: Option<&str>,
+    ) -> Result<(), Fault> {
         let (root, staging) = (self.root, self.staging);
         let second = create_named(staging, SECOND, Mode::from(0o600)).map_err(fault("create"))?;
         let unpublished = Unpublished {

@@ -234,12 +234,12 @@ struct Assumed {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct AssumedRole {
-    credentials: Session,
+    credentials: Granted,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Session {
+struct Granted {
     access_key_id: String,
     secret_access_key: String,
     session_token: String,
