@@ -1,4 +1,4 @@
-//! What is done on the command line for `--access`, without a server: tokens, hashes, links, and what the rules say.
+//! The commands for `--access`, without a server: tokens, hashes, links, and what the rules say.
 //!
 //! Each answers text for standard output. Secrets come from files and standard input, never from arguments, which other users
 //! of the machine can see.
@@ -22,7 +22,7 @@ use crate::http::key_of_path;
 use crate::reload::{self, NotReloaded};
 use crate::store;
 
-/// What tokens begin with, so that they are told from other secrets where one has leaked.
+/// The prefix of tokens, so that they are told from other secrets where one has leaked.
 const TOKEN: &str = "dst_";
 
 /// Random bytes of a token.
@@ -43,12 +43,12 @@ pub enum Failure {
     /// The system failed.
     #[error("{0}")]
     System(#[from] io::Error),
-    /// What was given makes no sense.
+    /// The arguments make no sense.
     #[error("{0}")]
     Misuse(String),
 }
 
-/// What is to be done.
+/// The command.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Make a token.
@@ -249,7 +249,7 @@ fn asked(method: &str, path: &str) -> Result<(&'static [Right], String), Failure
     })
 }
 
-/// What a link is to allow.
+/// The terms of a link to be signed.
 #[derive(Clone, Debug)]
 pub struct LinkOrder {
     /// The URL or the path of the value.

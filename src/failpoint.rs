@@ -9,7 +9,7 @@ use std::time::Duration;
 #[cfg(debug_assertions)]
 mod misdeeds;
 
-/// What debug builds take from the environment for tests.
+/// The variables that debug builds take from the environment for tests.
 pub(crate) const VARIABLES: &[&str] = if cfg!(debug_assertions) {
     &[
         "DATA_SERVER_PANIC",

@@ -25,7 +25,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::trust;
 
-/// What is asked where the URL has no path.
+/// The path that is asked where the URL has none.
 const PATH: &str = "/-/healthz";
 
 /// Why a server is not well, or not known to be.
@@ -68,7 +68,7 @@ fn answer(url: &str, trust: &Trust, timeout: Duration) -> Result<(), Box<dyn Err
     }
 }
 
-/// What to ask.
+/// The URL to ask.
 #[derive(Debug, PartialEq, Eq)]
 enum Target {
     /// This page.
@@ -78,7 +78,7 @@ enum Target {
 }
 
 impl Target {
-    /// What `url` says to ask, if it is of use.
+    /// The target that `url` names, if it is of use.
     fn new(url: &str) -> Option<Self> {
         if let Some(path) = url.strip_prefix("unix:") {
             return (!path.is_empty()).then(|| Self::Unix(path.into()));

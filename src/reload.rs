@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long it does not listen after the system had nothing left for a connection.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What an answer begins with when all was reread.
+/// The beginning of an answer when all was reread.
 const DONE: &str = "ok";
 
 /// Why a server did not reread its files, as far as is known.
@@ -33,7 +33,7 @@ pub enum NotReloaded {
     Silent {
         /// The process.
         pid: u32,
-        /// What happened.
+        /// The outcome.
         why: io::Error,
     },
 }

@@ -25,15 +25,15 @@ const FILES: ABI = ABI::V3;
 const NETWORK: ABI = ABI::V4;
 const SIGNALS: ABI = ABI::V6;
 
-/// What a store does in its directory.
+/// The rights of a store in its directory.
 const STORE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
     ReadFile | ReadDir | WriteFile | Truncate | MakeReg | MakeDir | RemoveFile | RemoveDir | Refer
 });
 const READ: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | ReadDir});
-/// What a unix socket's file comes and goes by.
+/// The rights by which a unix socket's file comes and goes.
 const SOCKET: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeSock | RemoveFile});
 
-/// What the process needs of the system, wherever its values are: its own figures and descriptors, and where bytes are dropped.
+/// The files of the system that the process needs, wherever its values are: its own figures and descriptors, and where bytes are dropped.
 const OWN: [(&str, BitFlags<AccessFs>); 2] = [
     ("/proc", READ),
     (
@@ -45,7 +45,7 @@ const OWN: [(&str, BitFlags<AccessFs>); 2] = [
 /// As many links the kernel follows (`path_resolution(7)`).
 const MOST_LINKS: usize = 40;
 
-/// What begins the name of a service manager's socket that has no file.
+/// The prefix of the name of a service manager's socket that has no file.
 const ABSTRACT: &str = "@";
 
 /// Whether rights are given up.
@@ -59,7 +59,7 @@ pub enum Mode {
     Off,
 }
 
-/// What a process may still do. What is not there when the rights are given up stays out of reach.
+/// The rights that a process keeps. What is not there when the rights are given up stays out of reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowed {
     /// Directories of values.
@@ -77,7 +77,7 @@ pub struct Allowed {
     pub bind: Option<Vec<u16>>,
 }
 
-/// What became of it.
+/// The outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Confined {
     /// The rights that this Landlock knows were given up, but these.

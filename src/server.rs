@@ -98,7 +98,7 @@ impl Server {
         self.listeners.urls()
     }
 
-    /// What it is, in a few words for a terminal: its version, where the values are, and what an acknowledged write survives.
+    /// A description in a few words for a terminal: its version, where the values are, and what an acknowledged write survives.
     pub fn summary(&self) -> String {
         let version = env!("CARGO_PKG_VERSION");
         match &self.config.values {
@@ -231,7 +231,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// What rereads files while it serves.
+    /// The reader of files that change while it serves.
     pub fn reloader(&self) -> Reloader {
         let files = self.config.sandbox.allowed.reread.clone();
         Reloader::new(self.tls.clone(), self.access.clone(), files)

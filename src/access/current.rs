@@ -14,7 +14,7 @@ use super::passwords::Passwords;
 use super::policy::Policy;
 use crate::metrics::AccessCounters;
 
-/// See the module.
+/// The policy of the moment, read anew while the server runs.
 #[derive(Debug)]
 pub struct Access {
     path: PathBuf,
@@ -77,12 +77,12 @@ impl Access {
         self.replaced.send_replace(generation);
     }
 
-    /// What is counted.
+    /// The counters.
     pub fn counters(&self) -> &AccessCounters {
         &self.counters
     }
 
-    /// What checks passwords.
+    /// The checker of passwords.
     pub fn passwords(&self) -> &Arc<Passwords> {
         &self.passwords
     }

@@ -18,7 +18,7 @@ const EACH: Duration = Duration::from_secs(1);
 /// Clients remembered: a few megabytes.
 const MOST: usize = 1 << 16;
 
-/// See the module.
+/// The failures of each source to prove who it is.
 #[derive(Debug, Default)]
 pub struct Failures(Mutex<Remembered>);
 

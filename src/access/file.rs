@@ -24,13 +24,13 @@ const REALM: &str = "data-server";
 /// The shortest secret of signed links, in bytes.
 pub const SHORTEST_SECRET: usize = 32;
 
-/// What is wrong with the file, or with one that it names.
+/// The fault of the file, or of one that it names.
 #[derive(Debug, thiserror::Error)]
 #[error("{place}: {why}")]
 pub struct BadAccess {
     /// The file, with the line where it is known.
     pub place: String,
-    /// What is wrong there.
+    /// The fault there.
     pub why: String,
 }
 

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// What a link lets its bearer do, each by the method that stands in the signature.
+/// The request that a link lets its bearer make, by the method that stands in the signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkKind {
     /// Read the value (GET, HEAD).
@@ -19,10 +19,10 @@ pub enum LinkKind {
     Create,
 }
 
-/// What a link allows.
+/// The terms of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkTerms<'a> {
-    /// What may be done.
+    /// The request that may be made.
     pub kind: LinkKind,
     /// With which key.
     pub key: &'a str,
@@ -34,9 +34,9 @@ pub struct LinkTerms<'a> {
 
 /// A key of signed links, for keys that begin with a prefix.
 pub struct LinkKey {
-    /// What signatures are made with.
+    /// The secret that signatures are made with.
     pub secret: Box<[u8]>,
-    /// What the keys begin with.
+    /// The beginning of the keys.
     pub prefix: Box<str>,
     /// The subject whose right it takes, if it is one's.
     pub subject: Option<Box<str>>,

@@ -22,7 +22,7 @@ const HIGHEST_COST: u32 = 15;
 /// The longest password that bcrypt can tell from others, in bytes.
 const MOST_OF_BCRYPT: usize = 72;
 
-/// What a hash of bcrypt begins with; the three say which program made it, and mean the same.
+/// The prefixes of hashes of bcrypt; the three say which program made it, and mean the same.
 const BCRYPT: [&str; 3] = ["$2a$", "$2b$", "$2y$"];
 
 /// The hash of a password.
@@ -103,7 +103,7 @@ impl fmt::Debug for PasswordHash {
 /// SHA-256 of a token: what is kept of it.
 pub type TokenDigest = [u8; 32];
 
-/// What proves a subject, and for how long.
+/// The credentials of a subject, and how long each counts.
 #[derive(Debug, Default)]
 pub struct Credentials {
     /// Digests of its tokens.
@@ -116,7 +116,7 @@ pub struct Credentials {
     pub not_after: Option<SystemTime>,
 }
 
-/// What a client proved who it is by. It can be held against other rules later, without what was secret in it.
+/// The evidence by which a client proved who it is. It can be held against other rules later, without what was secret in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// Nothing was claimed.
@@ -142,7 +142,7 @@ impl Evidence {
     }
 }
 
-/// What is another subject's already.
+/// The credential that is another subject's already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Taken(pub &'static str);

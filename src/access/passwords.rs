@@ -52,7 +52,7 @@ pub enum Unchecked {
     NoPasswords,
 }
 
-/// See the module.
+/// The checker of passwords, on the compute threads, with its memory of checks.
 pub struct Passwords {
     keyed: Hmac<Sha256>,
     counters: Arc<AccessCounters>,

@@ -18,9 +18,9 @@ const LONGEST_NAME: usize = 64;
 pub struct Rule {
     /// Names of subjects; `*` is each of them, `anonymous` a client that proves nothing.
     pub who: Vec<String>,
-    /// What the keys begin with; `{name}` in it is the name of the subject.
+    /// The beginning of the keys; `{name}` in it is the name of the subject.
     pub prefix: String,
-    /// What is allowed.
+    /// The rights that are allowed.
     pub may: RightSet,
 }
 
@@ -29,7 +29,7 @@ impl Rule {
     pub const ANONYMOUS: &str = "anonymous";
     /// The name of all subjects.
     pub const EVERY_SUBJECT: &str = "*";
-    /// What stands for the name of the subject in a prefix.
+    /// The placeholder of the name of the subject in a prefix.
     pub const NAME: &str = "{name}";
 
     /// The prefix for the subject `name`, or for clients that prove nothing, if the rule is for them.
@@ -55,11 +55,11 @@ pub struct Subject {
     pub is_anonymous: bool,
     /// When it ends; what proves the subject is worth nothing from then on.
     pub not_after: Option<SystemTime>,
-    /// What it may do.
+    /// The rights that it has.
     pub grant: Grant,
 }
 
-/// See the module.
+/// The policy of one reading of the file.
 #[derive(Debug)]
 pub struct Policy {
     realm: Box<str>,
@@ -137,7 +137,7 @@ impl Policy {
         Ok(())
     }
 
-    /// What the server is called where a client is asked who it is.
+    /// The name of the server where a client is asked who it is.
     pub fn realm(&self) -> &str {
         &self.realm
     }
@@ -166,7 +166,7 @@ impl Policy {
         subject.filter(|subject| subject.is_valid(now))
     }
 
-    /// What a client certificate of one of these `names` is evidence of, if it is of a subject's.
+    /// The evidence that a client certificate of one of these `names` is, if it is a subject's.
     pub fn certificate<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Option<Evidence> {
         let mut names = names.into_iter().map(str::to_ascii_lowercase);
         let found = names.find(|name| self.certificates.contains_key(name.as_str()));
@@ -222,7 +222,7 @@ impl Policy {
         })
     }
 
-    /// What of its file means nothing.
+    /// The parts of its file that mean nothing.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -286,7 +286,7 @@ fn grant(rules: &[Rule], name: Option<&str>) -> Grant {
     Grant::new(&rules)
 }
 
-/// What a request needs to be allowed.
+/// A right that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Right {
     /// Read a value.
@@ -368,7 +368,7 @@ fn bit(right: Right) -> u8 {
     1 << right as u8
 }
 
-/// What one subject may do: for each right, the keys that it holds for.
+/// The grants of one subject: for each right, the keys that it holds for.
 #[derive(Clone, Debug)]
 pub struct Grant([Prefixes; Right::ALL.len()]);
 

@@ -124,7 +124,7 @@ pub enum AccessCommand {
 }
 
 impl Commands {
-    /// What is to be done without a server and its options, if that is asked for.
+    /// The command that needs no server and none of its options, if one is given.
     pub fn offline(&self) -> Option<Command> {
         Some(match self {
             Self::Config { .. }
@@ -186,7 +186,7 @@ pub enum ConfigCommand {
     },
 }
 
-/// What the process is to do.
+/// The task of the process.
 #[derive(Clone, Debug)]
 pub enum Task {
     /// Serve.
@@ -230,7 +230,7 @@ impl Health {
         }
     }
 
-    /// What to ask: the server that listens so, if none is named. It may have no address that can be known.
+    /// The URL to ask: that of the server that listens so, if none is named. It may have no address that can be known.
     pub fn url(&self, listen: &ListenConfig) -> Option<String> {
         let direct = || listen.at.iter().filter(|at| !at.by_proxy);
         let in_the_clear = direct().filter(|at| !at.by_tls);

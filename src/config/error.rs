@@ -1,12 +1,12 @@
-//! What can be wrong with the arguments. Each message begins with the option and says what to give instead.
+//! The faults of arguments. Each message begins with the option and says what to give instead.
 
 use crate::http::{BadCacheControl, BadName, BadOrigin};
 use crate::net::{BadCount, Listen};
 
-/// What is wrong with the arguments, naming the option.
+/// The fault of the arguments, naming the option.
 #[derive(Debug, thiserror::Error)]
 pub enum BadConfig {
-    /// What should be an address is none.
+    /// An address that is none.
     #[error(
         "{option} {given}: {why}; give an address and a port, such as 127.0.0.1:8080, or :8080 for all addresses, or unix:PATH"
     )]
@@ -15,7 +15,7 @@ pub enum BadConfig {
         option: &'static str,
         /// As typed.
         given: String,
-        /// What is wrong with it.
+        /// The fault of it.
         why: String,
     },
     /// A socket that was passed is one, and `reuse-port` takes one for each reactor.
@@ -46,7 +46,7 @@ pub enum BadConfig {
     CacheControl {
         /// As typed.
         given: String,
-        /// What is wrong with it.
+        /// The fault of it.
         why: BadCacheControl,
     },
     /// `--allowed-host` is no host.
@@ -54,7 +54,7 @@ pub enum BadConfig {
     AllowedHost {
         /// As typed.
         given: String,
-        /// What is wrong with it.
+        /// The fault of it.
         why: BadName,
     },
     /// `--trusted-proxy` is no network.
@@ -70,7 +70,7 @@ pub enum BadConfig {
     Store {
         /// As typed.
         given: String,
-        /// What is wrong with it.
+        /// The fault of it.
         why: &'static str,
     },
     /// `--s3-endpoint` is no address of a store.
@@ -78,7 +78,7 @@ pub enum BadConfig {
     Endpoint {
         /// As typed.
         given: String,
-        /// What is wrong with it.
+        /// The fault of it.
         why: &'static str,
     },
     /// An option of a directory that an S3 store cannot have.
@@ -94,7 +94,7 @@ pub enum BadConfig {
     InFile {
         /// The file and the line.
         place: String,
-        /// What is wrong with the option.
+        /// The fault of the option.
         error: Box<BadConfig>,
     },
     /// `--cors-origin` is no origin as browsers send it.
@@ -102,7 +102,7 @@ pub enum BadConfig {
     CorsOrigin {
         /// As typed.
         given: String,
-        /// What is wrong with it.
+        /// The fault of it.
         why: BadOrigin,
     },
 }

@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::help::nearest;
 
-/// What a file gives.
+/// The options that a file gives.
 #[derive(Clone, Debug)]
 pub struct File {
     path: PathBuf,
@@ -29,7 +29,7 @@ struct Entry {
     words: Vec<String>,
 }
 
-/// What is wrong with a file.
+/// The fault of a file.
 #[derive(Debug, thiserror::Error)]
 pub enum BadFile {
     /// It cannot be read.
@@ -45,7 +45,7 @@ pub enum BadFile {
     Wrong {
         /// The file and the line.
         place: String,
-        /// What is wrong there.
+        /// The fault there.
         why: String,
     },
 }
@@ -186,7 +186,7 @@ fn without_value(text: &str, at: usize) -> Option<&str> {
     value.trim().is_empty().then(|| name.trim())
 }
 
-/// What is done instead of serving has no variable either.
+/// Commands have no variable either.
 fn is_for_files(option: &Arg) -> bool {
     option.get_env().is_some() && option.get_long() != Some("config")
 }
@@ -228,7 +228,7 @@ fn missing(error: &clap::Error) -> Option<&[String]> {
     }
 }
 
-/// What `error` says, in one line, without the usage.
+/// The message of `error`, in one line, without the usage.
 fn first_paragraph(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let lines = text.lines().take_while(|line| !line.is_empty());

@@ -55,7 +55,7 @@ const IDLE: [Idle; 4] = [
     ),
 ];
 
-/// What variables begin with that are options.
+/// The prefix of variables that are options.
 const PREFIX: &str = "DATA_SERVER_";
 
 /// Why what is given is not understood.
@@ -70,7 +70,7 @@ pub enum Misuse {
 }
 
 impl Args {
-    /// What the words of the command line give, its name first, with the environment and the configuration file.
+    /// Parses the words of the command line, its name first, with the environment and the configuration file.
     pub fn gather(words: impl IntoIterator<Item = OsString>) -> Result<Self, Misuse> {
         let words: Vec<OsString> = words.into_iter().collect();
         let command = Self::described();
@@ -139,7 +139,7 @@ fn is_given(given: &ArgMatches, option: &str) -> bool {
     )
 }
 
-/// What is wrong with the words, in the server's voice. An option whose value comes from its variable is named by that.
+/// The fault of the words, in the server's voice. An option whose value comes from its variable is named by that.
 fn misuse(error: &clap::Error, command: &Command, words: &[OsString]) -> Misuse {
     let text = error.render().to_string();
     let mut text = text.trim_start_matches("error: ").trim_end().to_owned();
@@ -186,7 +186,7 @@ pub fn warnings(given: &ArgMatches, command: &Command) -> Vec<String> {
     idle.chain(unknown).collect()
 }
 
-/// What is wrong with a variable that looks like an option's and is none.
+/// The warning of a variable that looks like an option's and is none.
 fn unknown_variable(name: &str, command: &Command) -> Option<String> {
     let rest = name.strip_prefix(PREFIX)?;
     let options = || {

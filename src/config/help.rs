@@ -33,7 +33,7 @@ pub const VALUES: &str = "\
 Sizes are bytes or carry a unit (64MiB, 1GB); durations carry one (10s, 500ms, 2m). An option on the command line wins over \
 its variable, and that over the file of --config. As a variable, a switch is off when it is empty, 0, false, no or off.";
 
-/// What the server writes where.
+/// The outputs of the server.
 pub const OUTPUT: &str = "\
 On standard output the server writes a line for each place, once it serves: 'listening on http://ADDR:PORT'. Logs go to \
 standard error.";
@@ -50,7 +50,7 @@ pub const FILES: &[(&str, &str)] = &[
     ),
 ];
 
-/// What the process ends with.
+/// The exit statuses of the process.
 pub const EXIT_STATUS: &[(&str, &str)] = &[
     (
         "0",
@@ -113,7 +113,7 @@ pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<
         .map(|(_, name)| name)
 }
 
-/// What `shell` completes the command line by.
+/// The script by which `shell` completes the command line.
 pub fn completions(mut command: Command, shell: Shell) -> Vec<u8> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut command, "data-server", &mut text);

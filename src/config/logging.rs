@@ -66,7 +66,7 @@ enum Format {
 }
 
 impl Logging {
-    /// What the access log says, if there is one.
+    /// The format of the access log, if there is one.
     pub fn access(&self) -> Option<AccessFormat> {
         self.access_log.then_some(match self.access_log_format {
             Format::Fields => AccessFormat::Fields,

@@ -1,4 +1,4 @@
-//! What the user typed ([`Args`]), and what it means ([`Config`]).
+//! The options as the user typed them ([`Args`]), and what they mean together ([`Config`]).
 //!
 //! Parsing touches nothing of the system but the configuration file; [`Config::try_from`] checks and completes it. The
 //! options stand in one file for each room they belong to; each room's options type belongs to that room, so no room knows
@@ -76,10 +76,10 @@ pub struct Args {
     source: Source,
     #[command(subcommand)]
     command: Option<Commands>,
-    /// What the configuration file gave.
+    /// The options of the configuration file.
     #[arg(skip)]
     file: Option<File>,
-    /// What was given in vain.
+    /// Warnings of options that were given in vain.
     #[arg(skip)]
     warnings: Vec<String>,
 }
@@ -99,7 +99,7 @@ impl Args {
         help::helpful(Self::command())
     }
 
-    /// What is to be printed instead of serving, if that was asked for.
+    /// The text to be printed instead of serving, if one was asked for.
     pub fn printed(&self) -> Option<Vec<u8>> {
         match self.command.as_ref()? {
             Commands::Man => Some(help::manual(Self::described())),
@@ -109,12 +109,12 @@ impl Args {
         }
     }
 
-    /// What is to be done instead, without a server and its options, if that was asked for.
+    /// The command that needs no server and none of its options, if one is given.
     pub fn offline(&self) -> Option<commands::Command> {
         self.command.as_ref().and_then(Commands::offline)
     }
 
-    /// What to do.
+    /// The task.
     pub fn task(&self) -> Task {
         match (&self.command, &self.file) {
             (
@@ -140,7 +140,7 @@ pub struct Config {
     pub values: Values,
     /// Where clients connect.
     pub listen: ListenConfig,
-    /// What TLS is made of, where some of them have it.
+    /// The certificates of TLS, where some of them have it.
     pub tls: Option<TlsOptions>,
     /// The file of who may do what, if that is restricted.
     pub access: Option<PathBuf>,
@@ -148,9 +148,9 @@ pub struct Config {
     pub threads: usize,
     /// Whether each reactor keeps to one CPU.
     pub pin: bool,
-    /// What descriptors are for.
+    /// The division of the descriptors.
     pub descriptors: Descriptors,
-    /// What connections may do.
+    /// The limits of connections.
     pub connections: ConnectionConfig,
     /// How requests are answered.
     pub service: ServiceConfig,
@@ -158,9 +158,9 @@ pub struct Config {
     pub grace_period: Duration,
     /// Which rights the process keeps.
     pub sandbox: SandboxConfig,
-    /// What is logged, and how.
+    /// The level and the format of the log.
     pub log: log::Options,
-    /// What was given and has no effect, one sentence each.
+    /// Warnings of what was given and has no effect, one sentence each.
     pub warnings: Vec<String>,
 }
 
@@ -197,7 +197,7 @@ impl TryFrom<Args> for Config {
 }
 
 impl Config {
-    /// What else is done, such as asking another server, listens nowhere: its options need not fit a server that does.
+    /// A task that is not to serve, such as asking another server, listens nowhere: its options need not fit a server that does.
     fn checked(args: Args, is_to_serve: bool) -> Result<Self, BadConfig> {
         let Args {
             network,

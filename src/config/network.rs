@@ -17,10 +17,10 @@ use crate::net::{self, At, Limits, Listen};
 /// Where to listen unless told otherwise.
 const DEFAULT: &str = "127.0.0.1:8080";
 
-/// What begins the path of a unix socket.
+/// The prefix of the path of a unix socket.
 const UNIX: &str = "unix:";
 
-/// What begins the number of a descriptor.
+/// The prefix of the number of a descriptor.
 const FD: &str = "fd:";
 
 /// Of any server: standard streams, the runtime of signals, the socket of `reload`, the directory, a listener that was
@@ -55,7 +55,7 @@ pub struct ListenConfig {
     pub allow_anonymous: bool,
 }
 
-/// What connections may do.
+/// The limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionConfig {
     /// Open at once.
@@ -168,7 +168,7 @@ impl Network {
         }
     }
 
-    /// What this server's sockets and threads need, and what that leaves.
+    /// The descriptors that this server's sockets and threads need, and those that are left.
     pub fn descriptors(&self) -> Descriptors {
         let acceptors = match self.dispatch {
             Dispatch::ReusePort => self.threads(),
@@ -187,7 +187,7 @@ impl Network {
         self.given().chain(self.admin()).filter_map(name)
     }
 
-    /// What `--listen` has; a variable that is empty gives one empty place.
+    /// The values of `--listen`; a variable that is empty gives one empty place.
     fn given(&self) -> impl Iterator<Item = &str> {
         let given = self.listen.iter().map(String::as_str);
         given.filter(|given| !given.is_empty())
@@ -440,7 +440,7 @@ impl Descriptors {
         Ok(())
     }
 
-    /// What the server itself leaves.
+    /// The descriptors that the server itself leaves.
     fn left(&self) -> u64 {
         self.limit.saturating_sub(self.own)
     }

@@ -124,7 +124,7 @@ impl Protocol {
         Ok(hosts)
     }
 
-    /// What `--allowed-host` has; a variable that is empty gives one empty name.
+    /// The values of `--allowed-host`; a variable that is empty gives one empty name.
     pub fn allowed_hosts(&self) -> impl Iterator<Item = &str> {
         let names = self.allowed_host.iter().map(String::as_str);
         names.filter(|name| !name.is_empty())

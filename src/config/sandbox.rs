@@ -41,7 +41,7 @@ enum How {
 }
 
 impl Sandbox {
-    /// What a server with these options and these directories may do, which may be only read; it reads the `others` again when it
+    /// The rights of a server with these options and these directories, which may be only read; it reads the `others` again when it
     /// is told to.
     pub fn config(
         &self,

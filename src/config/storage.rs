@@ -139,7 +139,7 @@ enum Journal {
     Discard,
 }
 
-/// What the journal may take.
+/// The bytes that the journal may take.
 const JOURNAL_SIZE: std::ops::RangeInclusive<ByteSize> = ByteSize::mib(16)..=ByteSize::gib(64);
 
 fn journal_size(text: &str) -> Result<ByteSize, String> {
@@ -167,7 +167,7 @@ impl Storage {
         }
     }
 
-    /// What an S3 store is given; options that only a directory has are refused.
+    /// The resources of an S3 store; options that only a directory has are refused.
     pub fn share(&self, reactors: usize, service: &ServiceConfig) -> Result<Share, BadConfig> {
         let given = [
             (

@@ -60,7 +60,7 @@ enum ClientAuth {
 }
 
 impl Tls {
-    /// What these mean for a server with a place for TLS, or without; with a certificate of its own, of these `names`.
+    /// The certificates for a server with a place for TLS, or without; with a certificate of its own, of these `names`.
     pub fn options<'a>(
         &self,
         is_wanted: bool,

@@ -34,7 +34,7 @@ const AS_IT_IS: &str = "combined";
 /// A thread keeps the memory of a line up to this length, in bytes.
 const KEPT: usize = 4 << 10;
 
-/// What is logged, and how.
+/// The level and the format of the log.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Least severe level.
@@ -166,7 +166,7 @@ impl<'a> Fields<'a> {
         Self { line, is_first }
     }
 
-    /// What stands before the name of a field.
+    /// The separator before the name of a field.
     fn next(&mut self, separator: u8) -> &mut Vec<u8> {
         if !mem::take(&mut self.is_first) {
             self.line.push(separator);
@@ -216,7 +216,7 @@ impl Visit for Text<'_> {
         }
     }
 
-    /// What a terminal would follow is escaped.
+    /// Escapes what a terminal would follow.
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let line = self.name(field);
         let start = line.len();

@@ -1,4 +1,4 @@
-//! What is counted of clients that say who they are. Any thread counts.
+//! The counters of clients that say who they are. Any thread counts.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -58,7 +58,7 @@ impl AuthResult {
     }
 }
 
-/// See the module.
+/// The counters of clients that say who they are.
 #[derive(Debug)]
 pub struct AccessCounters {
     results: [SharedCounter; AuthResult::ALL.len()],

@@ -1,4 +1,4 @@
-//! What is counted, and where.
+//! The counters, and where they are.
 //!
 //! One set of counters per reactor, written by its thread alone and read by anybody: nothing is shared on the way of a
 //! request, and a sum is made when a reader asks for it. Knows no format: [`crate::http`] shows the counts.

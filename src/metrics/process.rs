@@ -1,4 +1,4 @@
-//! What the kernel knows of this process: memory, descriptors, processor time.
+//! The kernel's figures of this process: memory, descriptors, processor time.
 //!
 //! Reads `/proc` alone, which waits for no device. What cannot be read is 0: a scrape has no use for an error.
 

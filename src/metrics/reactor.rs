@@ -1,4 +1,4 @@
-//! What one reactor counts, and what is counted for it by the thread that accepts.
+//! The counters of one reactor, and those of the thread that accepts for it.
 
 use super::{Counter, Histogram, Scale, SharedCounter};
 
@@ -58,7 +58,7 @@ pub enum TimeLimit {
     Header,
     /// Between two reads or writes of a body.
     Body,
-    /// What a body moves in a second.
+    /// The rate of a body, in bytes a second.
     Rate,
 }
 
@@ -105,7 +105,7 @@ pub struct ReactorCounters {
     pub bad_proxy_headers: Counter,
     /// Panics that were caught.
     pub panics: Counter,
-    /// What moved through its sockets.
+    /// The bytes that moved through its sockets.
     pub bytes: ByteCounters,
     /// How long things took.
     pub latency: LatencyHistograms,
@@ -167,7 +167,7 @@ pub struct UploadCounters {
     pub finished: Counter,
 }
 
-/// What the thread that accepts counts for one reactor. Kept on cache lines of its own: it writes these while the
+/// The counters of the thread that accepts, for one reactor. Kept on cache lines of its own: it writes these while the
 /// reactor writes the others.
 #[derive(Debug, Default)]
 #[repr(align(128))]

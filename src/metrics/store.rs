@@ -1,4 +1,4 @@
-//! What the store counts, apart from the reactors.
+//! The counters of the store, apart from those of the reactors.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,7 +14,7 @@ pub struct StoreCounters {
     pub batches: Histogram,
     /// Durations of syncs: those of values and those of names. A sync takes far longer than the lock.
     syncs: Mutex<Histogram>,
-    /// What is listed.
+    /// The kinds of listings.
     pub listings: Arc<Listings>,
     /// The journal.
     pub journal: Journal,
@@ -174,7 +174,7 @@ impl Jobs {
     }
 }
 
-/// What a request to the store does.
+/// The operation of a request to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreOperation {
     /// Reads a value, or a range of it.

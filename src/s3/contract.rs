@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use crate::transfer::{BlockingPool, StagingQuota, Uploader};
 use crate::value::Error;
 
-/// What an S3 store is reached with. Credentials are not among it: they come from the environment, files or metadata
+/// The settings that an S3 store is reached with. Credentials are not among them: they come from the environment, files or metadata
 /// services.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -54,7 +54,7 @@ impl Settings {
 pub struct Place {
     /// The bucket.
     pub bucket: String,
-    /// What the names of all objects begin with; empty, or it ends with `/`.
+    /// The beginning of the names of all objects; empty, or it ends with `/`.
     pub prefix: String,
 }
 
@@ -73,7 +73,7 @@ pub enum Conditions {
     Off,
 }
 
-/// What is known of a value without reading it.
+/// The metadata of a value, known without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteMeta {
     /// Its length in bytes.
@@ -90,7 +90,7 @@ pub struct RemoteMeta {
     pub sha256: Option<[u8; 32]>,
 }
 
-/// What of a value is to be read.
+/// The part and the version of a value that is to be read.
 #[derive(Clone, Debug, Default)]
 pub struct Read<'a> {
     /// These bytes, and not none; without a range, all of it.
@@ -110,7 +110,7 @@ pub enum Exact {
     Swap(String),
 }
 
-/// What is kept with a value.
+/// The media type, fields and digest that are kept with a value.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
     /// Its media type.
@@ -121,12 +121,12 @@ pub struct Kept {
     pub sha256: Option<[u8; 32]>,
 }
 
-/// What an upload begins with.
+/// The facts that an upload begins with.
 #[derive(Debug)]
 pub struct Begin {
     /// How many bytes there will be, where that is known.
     pub len: Option<u64>,
-    /// What is kept with the value.
+    /// The attributes that are kept with the value.
     pub kept: Kept,
     /// The condition, where it is known before the body is received. Without one, the value is kept until
     /// its publishing gives it, which may then be called again.
@@ -142,7 +142,7 @@ pub struct Written {
     pub etag: String,
 }
 
-/// What a listing tells of a value.
+/// The metadata that a listing has of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteValue {
     /// Its length in bytes.
@@ -153,7 +153,7 @@ pub struct RemoteValue {
     pub modified: SystemTime,
 }
 
-/// What the reactors of an S3 store share.
+/// The parts that the reactors of an S3 store share.
 #[derive(Debug)]
 pub struct Shared {
     pub settings: Settings,
@@ -163,7 +163,7 @@ pub struct Shared {
     pub promises: Promises,
 }
 
-/// What the store was seen to do.
+/// The conditions that the store was seen to keep.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Promises {
     /// A write is made if its condition holds, and at no other time.

@@ -35,7 +35,7 @@ pub use objects::upload::{RemoteUpload, is_long};
 pub use transport::client::Connections;
 pub use trial::{OpenError, Report, Row, Verdict, What};
 
-/// What names are resolved by, and servers are proved by: where systems have it.
+/// The files by which names are resolved and servers proved, where systems have them.
 const SYSTEM: [&str; 16] = [
     "/etc/hosts",
     "/etc/host.conf",
@@ -69,7 +69,7 @@ pub struct S3 {
     clients: Vec<Arc<Client>>,
 }
 
-/// What the process gives an S3 store.
+/// The resources that the process gives an S3 store.
 #[derive(Clone, Copy, Debug)]
 pub struct Share {
     /// How many reactors there are; the admin pages have one more.
@@ -78,7 +78,7 @@ pub struct Share {
     pub cpus: Option<rustix::thread::CpuSet>,
     /// Threads at most for digests.
     pub compute_threads: usize,
-    /// What bounds uploads; bytes are those received and not yet sent.
+    /// The bounds of uploads; bytes are those received and not yet sent.
     pub staging: StagingBounds,
     /// Whether nothing is to be written.
     pub read_only: bool,
@@ -158,12 +158,12 @@ impl S3 {
         self.shared.quota.is_by_client()
     }
 
-    /// What is staged at the moment, over all reactors.
+    /// The uploads and bytes that are staged at the moment, over all reactors.
     pub fn staged(&self) -> InFlight {
         self.shared.quota.in_flight()
     }
 
-    /// What has been counted, by each of its clients.
+    /// The counters of each of its clients.
     pub fn counters(&self) -> impl Iterator<Item = &S3Counters> {
         self.clients.iter().map(|client| &client.counters)
     }
@@ -182,7 +182,7 @@ impl S3 {
         })
     }
 
-    /// What it is reached with.
+    /// The settings that it is reached with.
     pub fn settings(&self) -> &Settings {
         &self.shared.settings
     }
@@ -199,7 +199,7 @@ pub struct Needs {
     pub ports: Vec<u16>,
 }
 
-/// What the store with these settings needs in the environment of this process.
+/// The needs of the store with these settings in the environment of this process.
 pub fn needs(settings: &Settings) -> Needs {
     let mut needs = Needs {
         read: SYSTEM.map(PathBuf::from).to_vec(),

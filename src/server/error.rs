@@ -46,7 +46,7 @@ pub enum StartError {
     System(#[from] io::Error),
 }
 
-/// What to do about it. Nothing but a thread fails so before the server serves.
+/// Advice for the operator. Nothing but a thread fails so before the server serves.
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::WouldBlock => {
@@ -56,7 +56,7 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// What to do about a place that cannot be listened on.
+/// Advice about a place that cannot be listened on.
 fn hint_of_place(at: &Listen, error: &io::Error) -> String {
     let At::Address(address) = at.at else {
         return String::new();

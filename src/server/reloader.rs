@@ -1,4 +1,4 @@
-//! What is read again while the server runs, at SIGHUP or when somebody asks for it by `data-server reload`.
+//! The files that are read again while the server runs, at SIGHUP or when somebody asks for it by `data-server reload`.
 
 use std::path::PathBuf;
 use std::sync::Arc;

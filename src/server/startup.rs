@@ -1,5 +1,5 @@
-//! What a start checks, gives up and opens before the first connection: the directory or the S3 store, the rights that serving does not
-//! need, and where its threads may run.
+//! The steps of a start before the first connection: what it checks, the rights that it gives up, the directory or the S3 store that it
+//! opens, and the CPUs of its threads.
 
 use std::io;
 use std::sync::Arc;

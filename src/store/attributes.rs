@@ -1,4 +1,4 @@
-//! What is kept beside a value, in extended attributes of its file: its media type, other fields, and digests once computed.
+//! The attributes of a value, in extended attributes of its file: its media type, other fields, and digests once computed.
 //!
 //! `user.mime_type` is the convention that desktops and other servers share. What the fields mean is known to their
 //! reader alone. A digest is kept with the version, the length and the time at which it was kept, and counts while the file has
@@ -28,7 +28,7 @@ pub const MAX_FIELDS: usize = 2048;
 /// the file changes its ctime within that time.
 const TO_PUBLISH: i64 = 5;
 
-/// What an upload leaves beside its value.
+/// The attributes that an upload leaves beside its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
     pub media_type: Option<Box<str>>,

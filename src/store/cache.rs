@@ -15,7 +15,7 @@ use super::directory_fd::Dir;
 use super::object::Object;
 use crate::value::Key;
 
-/// What an entry takes besides its bytes: itself, its key, its slot in the cache, the headers of its response.
+/// The size of an entry besides its bytes: itself, its key, its slot in the cache, the headers of its response.
 const OVERHEAD: u64 = 512;
 
 /// The cache; `None` inside when it is off.
@@ -73,7 +73,7 @@ impl Cache {
         }
     }
 
-    /// What it takes of its capacity, in bytes.
+    /// Bytes of its capacity that are taken.
     pub fn bytes(&self) -> u64 {
         self.0.as_ref().map_or(0, QuickCache::weight)
     }

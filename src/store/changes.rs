@@ -22,7 +22,7 @@ pub struct Change {
     pub seq: u64,
     /// The key.
     pub key: Key<'static>,
-    /// What the key stands for since then; `None` when the value was deleted.
+    /// The value that the key has since then; `None` when it was deleted.
     pub value: Option<Meta>,
 }
 
@@ -33,7 +33,7 @@ pub struct Gap {
     pub latest: u64,
 }
 
-/// See the module's documentation.
+/// The latest changes of the store, for watchers.
 #[derive(Debug)]
 pub struct Changes {
     recent: Mutex<Recent>,

@@ -22,7 +22,7 @@ struct Digesting {
     offset: u64,
 }
 
-/// What a turn comes to.
+/// The outcome of a turn.
 enum Turn {
     More(Box<Digesting>),
     Done(Digest),

@@ -47,7 +47,7 @@ pub struct Directory {
     writing: Option<Writing>,
 }
 
-/// What a store that may write holds in addition.
+/// The parts that a store which may write holds in addition.
 #[derive(Debug)]
 struct Writing {
     writer: Arc<Writer>,
@@ -161,7 +161,7 @@ impl Directory {
         writing.heard(begun)
     }
 
-    /// What the resumable upload `id` will be the value of; `None` where there is none. Its request goes on.
+    /// The key that the resumable upload `id` will be the value of; `None` where there is none. Its request goes on.
     pub fn key_of_upload(&self, id: UploadId) -> Option<Key<'static>> {
         self.writing.as_ref()?.uploads.key(id)
     }
@@ -218,7 +218,7 @@ impl Directory {
         }
     }
 
-    /// What was changed lately; of a store that is only read, nothing.
+    /// The latest changes; of a store that is only read, none.
     pub fn changes(&self) -> &Arc<Changes> {
         &self.changes
     }
@@ -238,7 +238,7 @@ impl Directory {
         self.lister.threads()
     }
 
-    /// What has been counted.
+    /// The counters.
     pub fn counters(&self) -> &StoreCounters {
         &self.counters
     }
@@ -283,7 +283,7 @@ impl Directory {
         self.writing.is_some()
     }
 
-    /// What is staged at the moment, over all reactors.
+    /// The uploads and bytes that are staged at the moment, over all reactors.
     pub fn staged(&self) -> InFlight {
         let in_flight = |writing: &Writing| writing.writer.quota().in_flight();
         self.writing
@@ -319,7 +319,7 @@ pub struct Options {
     pub cached_files: u64,
     /// Memory for the names of a large directory, so that a listing walks it no more, in bytes; 0 is none.
     pub listing_index: u64,
-    /// What an acknowledged change survives.
+    /// The loss that an acknowledged change survives.
     pub durability: Durability,
     /// The journal of a store that promises more than [`Durability::Os`].
     pub journal: JournalOptions,
@@ -327,7 +327,7 @@ pub struct Options {
     pub compute_threads: usize,
     /// The CPUs for those and the disk threads; without it, each inherits those of the thread that starts it.
     pub cpus: Option<CpuSet>,
-    /// What bounds uploads.
+    /// The bounds of uploads.
     pub staging: StagingBounds,
     /// Bytes of the disk that no upload may take; 0 is none.
     pub min_free: u64,
@@ -351,7 +351,7 @@ pub struct JournalOptions {
 }
 
 impl JournalOptions {
-    /// What the options stand for that are not given.
+    /// The values of options that are not given.
     pub const SIZE: u64 = 256 << 20;
 }
 

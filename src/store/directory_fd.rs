@@ -34,7 +34,7 @@ const CONFINED: ResolveFlags = ResolveFlags::BENEATH
 /// The magic number of tmpfs (statfs(2)).
 const TMPFS: i64 = 0x0102_1994;
 
-/// What of a mode says who may do what.
+/// The bits of a mode that say who may do what.
 const RIGHTS: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
 
 /// How often a call is made whose name is stale: a value that is replaced without rest is so a few times in a row.
@@ -95,7 +95,7 @@ pub struct Opened {
     pub stat: Stat,
 }
 
-/// What a name stands for.
+/// The kind of thing that a name stands for.
 #[derive(Clone, Copy, Debug)]
 pub enum Entry {
     Absent,
@@ -195,7 +195,7 @@ impl Dir {
     }
 }
 
-/// What stands under `name` in `folder` now.
+/// The entry under `name` in `folder` now.
 pub fn look_up(folder: impl AsFd, name: &str) -> Result<Entry, Errno> {
     let stat = || rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
     match retry_if_stale(stat) {
@@ -338,7 +338,7 @@ impl Identity {
     }
 }
 
-/// See the module.
+/// The folders that listings leave out: those that this server may not read, and what was mounted and has gone.
 #[derive(Debug, Default)]
 pub struct LeftOut(Mutex<BTreeSet<Box<str>>>);
 

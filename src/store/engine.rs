@@ -79,7 +79,7 @@ impl Store {
         }
     }
 
-    /// What was changed lately; of a store that is only read, nothing; of one that others change unseen, `None`.
+    /// The latest changes; of a store that is only read, none; of one that others change unseen, `None`.
     pub fn changes(&self) -> Option<&Arc<Changes>> {
         match self {
             Self::Directory(directory) => Some(directory.changes()),
@@ -111,7 +111,7 @@ impl Store {
         }
     }
 
-    /// What is staged at the moment, over all reactors.
+    /// The uploads and bytes that are staged at the moment, over all reactors.
     pub fn staged(&self) -> InFlight {
         match self {
             Self::Directory(directory) => directory.staged(),

@@ -1,4 +1,4 @@
-//! What a file takes from the folder that it is published in, and from the value that it replaces.
+//! The group, rights and lists of a file that it takes from the folder that it is published in, and from the value that it replaces.
 //!
 //! A file that is made in a folder by hand gets the group of a setgid folder and the folder's default ACL from the kernel
 //! (`inode(7)`, `acl(5)`). One that is made elsewhere and then linked or renamed gets neither, so they are given to it here. A value

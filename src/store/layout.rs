@@ -315,7 +315,7 @@ pub fn take_default(dir: &Path, may_make: bool) -> Result<(), OpenError> {
     })
 }
 
-/// What there is.
+/// The state of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inspected {
     /// Nothing: a start would make the directory.

@@ -1,9 +1,9 @@
 //! Listing: one page of the keys, in byte order.
 //!
 //! Owns the few threads that listings run on, so that reads and writes never wait behind a listing. A small directory is
-//! walked for each page, from the folder of its prefix on. The names of a large one are kept in an [`Index`]. Where there can be no index, a walk takes memory
-//! for the page alone. Requests for the same page share the answer if no thread has
-//! begun with it, and a page that no request waits for any more is not finished.
+//! walked for each page, from the folder of its prefix on. The names of a large one are kept in an [`Index`]. Where there can be
+//! no index, a walk takes memory for the page alone. Requests for the same page share the answer if no thread has begun with it,
+//! and a page that no request waits for any more is not finished.
 
 mod events;
 mod index;

@@ -147,7 +147,7 @@ impl Object {
         }
     }
 
-    /// What `http` keeps beside this version of the value; the first call makes it.
+    /// A note that `http` keeps beside this version of the value; the first call makes it.
     ///
     /// # Panics
     /// When it is asked for as another type than it was made.
@@ -156,7 +156,7 @@ impl Object {
         note.downcast_ref().expect("a note has one type")
     }
 
-    /// What [`Object::note`] made, if it was of this type.
+    /// The note that [`Object::note`] made, if it was of this type.
     pub fn noted<N: Any + Send + Sync>(&self) -> Option<&N> {
         self.note.get()?.downcast_ref()
     }

@@ -28,7 +28,7 @@ const TRIES: usize = 3;
 /// readahead, in which pages come into memory together.
 pub const STRIDE: usize = 128 << 10;
 
-/// What is remembered as one.
+/// The stretch of a file that is remembered as one.
 const WINDOW: u64 = 1 << 20;
 
 /// Windows of a longer file than this many are asked for each time.
@@ -122,7 +122,7 @@ fn fill(fd: impl AsFd, buf: &mut [u8]) -> Result<usize, Error> {
     Ok(filled)
 }
 
-/// What was found in memory of one file.
+/// The windows of one file that were found in memory.
 #[derive(Debug, Default)]
 pub struct Residency {
     /// When each window was last found, in milliseconds of the system's uptime; 0 is never.

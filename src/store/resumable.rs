@@ -31,11 +31,11 @@ pub use registry::Registry;
 /// An upload to be made.
 #[derive(Debug)]
 pub struct NewUpload {
-    /// What it will be the value of.
+    /// The key that it will be the value of.
     pub key: Key<'static>,
     /// How long it will be, where that is known.
     pub length: Option<u64>,
-    /// What is kept with it until it is published.
+    /// Fields that are kept with it until it is published.
     pub fields: Vec<Field>,
     /// The client that it counts for.
     pub uploader: Uploader,
@@ -65,12 +65,12 @@ impl Resumable {
         self.claim.entry().id
     }
 
-    /// What it will be the value of.
+    /// The key that it will be the value of.
     pub fn key(&self) -> &Key<'static> {
         &self.claim.entry().key
     }
 
-    /// What is kept with it.
+    /// The fields that are kept with it.
     pub async fn fields(&self) -> Result<Vec<Field>, Error> {
         let record = self.on_disk(record).await?;
         Ok(record.fields)

@@ -12,20 +12,20 @@ use rustix::io::{Errno, retry_on_intr};
 
 use crate::value::Error;
 
-/// What the publisher asks for at a time.
+/// Bytes that the publisher asks for at a time.
 const AHEAD: u64 = 1 << 20;
 
 /// How long that counts: other programs take space too.
 const FRESH: Duration = Duration::from_millis(100);
 
-/// What a small value takes beside its bytes, which lie in whole blocks: its inode and its name.
+/// Bytes that a small value takes beside its own, which lie in whole blocks: its inode and its name.
 const OVERHEAD: u64 = 4 << 10;
 
-/// See the module.
+/// The space that uploads leave free, and that they are about to take.
 #[derive(Debug)]
 pub struct Space {
     floor: u64,
-    /// What is about to be taken.
+    /// Bytes that are about to be taken.
     pending: AtomicU64,
     is_low: AtomicBool,
 }
@@ -37,7 +37,7 @@ pub struct Taking<'a> {
     bytes: u64,
 }
 
-/// What is free, for the page of readiness.
+/// The free space, for the page of readiness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Free {
     /// Bytes free for values.
@@ -60,7 +60,7 @@ impl Space {
         self.is_low.load(Ordering::Relaxed)
     }
 
-    /// What the file system of `root` has free; `None` where it does not tell. Blocks.
+    /// The free space in the file system of `root`; `None` where it does not tell. Blocks.
     pub fn free(&self, root: &OwnedFd) -> Result<Option<Free>, Error> {
         let stat = retry_on_intr(|| rustix::fs::fstatvfs(root.as_fd()));
         let stat = stat.map_err(Error::errno_while("ask for space"))?;
@@ -115,7 +115,7 @@ impl Drop for Taking<'_> {
     }
 }
 
-/// What the publisher may still write before it asks again.
+/// The bytes that the publisher may still write before it asks again.
 #[derive(Debug, Default)]
 pub struct Allowance {
     left: Cell<u64>,

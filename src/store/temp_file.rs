@@ -37,15 +37,17 @@ pub struct TempDir {
     own: OwnedFd,
     staging: OwnedFd,
     uploads: OwnedFd,
+    /// How files get the names of their keys.
     method: PublishMethod,
+    /// Whether a journaled value takes the name of another by an exchange: where a rename would flush its file.
     exchanges: bool,
+    /// The mode of files that inherit nothing.
     mode: Mode,
     next_name: AtomicU64,
 }
 
 impl TempDir {
-    /// For files that `method` publishes in `values`, and an exchange in place of others if it `exchanges`. `own` is `.data-server`, and `staging` and `uploads` are the
-    /// directories in it.
+    /// For files that `method` publishes in `values`. `own` is `.data-server`, and `staging` and `uploads` are the directories in it.
     pub fn new(
         values: Arc<Dir>,
         own: OwnedFd,
@@ -84,21 +86,6 @@ impl TempDir {
     /// `.data-server/uploads`, for files that outlive the server: those of resumable uploads.
     pub fn uploads(&self) -> &OwnedFd {
         &self.uploads
-    }
-
-    /// How files get the names of their keys.
-    pub fn method(&self) -> PublishMethod {
-        self.method
-    }
-
-    /// Whether a journaled value takes the name of another by an exchange: where a rename would flush its file.
-    pub fn exchanges(&self) -> bool {
-        self.exchanges
-    }
-
-    /// The mode of files that inherit nothing.
-    pub fn mode(&self) -> Mode {
-        self.mode
     }
 
     /// A name that nothing in [`TempDir::staging`] has.
@@ -150,7 +137,7 @@ impl TempFile {
         file: fn(OwnedFd, BlockingPool) -> ValueFile,
     ) -> Result<Self, Error> {
         let mode = Mode::from(VALUE_MODE);
-        let is_unnamed = dir.method().is_unnamed();
+        let is_unnamed = dir.method.is_unnamed();
         let (fd, name) = match target {
             Target::Root if is_unnamed => (create_unnamed(dir.values().root(), mode), None),
             Target::Absent if is_unnamed => (create_unnamed(dir.staging(), mode), None),
@@ -185,7 +172,7 @@ impl TempFile {
         }
     }
 
-    /// What a job that writes to the file holds for as long as it may.
+    /// The claim that a job holds for as long as it may write to the file.
     pub fn claim(&self) -> Option<Arc<Claim>> {
         self.claim.clone()
     }
@@ -231,7 +218,7 @@ impl TempFile {
         }
         let inherit = || {
             let (is_changed, mode) = inherit::of_folder(&*self.file, folder)?;
-            let mode = mode.unwrap_or(self.dir.mode());
+            let mode = mode.unwrap_or(self.dir.mode);
             let is_narrowed =
                 replaced.map(|replaced| inherit::of_value(&*self.file, mode, replaced));
             Ok(is_narrowed.transpose()?.unwrap_or(false) || is_changed)
@@ -269,7 +256,7 @@ impl TempFile {
     ) -> Result<(), Errno> {
         if self.name.is_none() {
             let name = self.dir.new_name();
-            let method = self.dir.method();
+            let method = self.dir.method;
             method.link_unnamed(&*self.file, self.dir.staging(), &name)?;
             self.name = Some(name.into_boxed_str());
         }
@@ -280,7 +267,7 @@ impl TempFile {
             folder: folder.as_fd(),
             to,
         };
-        if is_journaled && self.dir.exchanges() {
+        if is_journaled && self.dir.exchanges {
             replacement.exchange()?;
         } else {
             replacement.rename()?;
@@ -308,7 +295,7 @@ impl TempFile {
             staging: self.home(),
             name: self.name.as_deref(),
         };
-        self.dir.method().publish(unpublished, dir, to)
+        self.dir.method.publish(unpublished, dir, to)
     }
 }
 

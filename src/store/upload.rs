@@ -27,7 +27,7 @@ use file_writer::FileWriter;
 pub struct Upload {
     writer: Arc<Writer>,
     destination: Destination,
-    /// What has been received and is not being written.
+    /// The bytes that have been received and are not being written.
     received: Receiver,
     attributes: Attributes,
 }
@@ -210,7 +210,7 @@ pub enum NewValue {
     Sealed(SealedValue),
 }
 
-/// What goes with the bytes of a value.
+/// The length and the attributes that go with the bytes of a value.
 #[derive(Debug)]
 pub struct Details {
     pub len: u64,
@@ -268,7 +268,7 @@ impl NewValue {
         }
     }
 
-    /// What the journal is to hold of it: its attributes and bytes, where they go there.
+    /// The attributes and bytes that the journal is to hold, where they go there.
     pub fn in_memory(&self) -> Option<(&Attributes, &[Bytes])> {
         match self {
             Self::Memory(runs, details) => Some((&details.attributes, runs)),

@@ -88,7 +88,7 @@ impl Touched {
     }
 }
 
-/// What changes of an upload.
+/// The state of an upload that changes.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     /// How long it will be, where that is known.
@@ -220,7 +220,7 @@ impl Claim {
 }
 
 impl Drop for Claim {
-    /// What was announced and has not come counts no more.
+    /// Gives back the room of what was announced and has not come.
     fn drop(&mut self) {
         let received = self.entry.progress().received;
         self.entry

@@ -69,7 +69,7 @@ impl Drop for ValueFile {
     }
 }
 
-/// What tells a file from every other, and what changes when it is edited, renamed, linked or unlinked.
+/// A stamp that tells a file from every other, and changes when it is edited, renamed, linked or unlinked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FileStamp {
     device: u64,

@@ -1,4 +1,4 @@
-//! What all writes of a store share: where temporary files are made, what gives them their versions, what puts them on the
+//! The context that all writes of a store share: where temporary files are made, what gives them their versions, what puts them on the
 //! disk, and what bounds them.
 
 use std::collections::{BTreeSet, HashSet};
@@ -21,7 +21,7 @@ use crate::metrics::StoreCounters;
 use crate::transfer::{BlockingPool, Pipes, StagingQuota};
 use crate::value::{Error, Key, Version};
 
-/// What an acknowledged change survives.
+/// The loss that an acknowledged change survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// The death of the process: the operating system has it.
@@ -39,7 +39,7 @@ impl fmt::Display for Durability {
     }
 }
 
-/// What uploads and the publisher share.
+/// The context that uploads and the publisher share.
 #[derive(Debug)]
 pub struct Writer {
     temp_dir: Arc<TempDir>,
@@ -176,7 +176,7 @@ impl Writer {
         self.dir().disk()
     }
 
-    /// What large values are received through.
+    /// The pipes that large values are received through.
     pub fn pipes(&self) -> &Arc<Pipes> {
         &self.pipes
     }

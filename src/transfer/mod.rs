@@ -32,7 +32,7 @@ pub fn is_large(len: u64) -> bool {
     len > SMALL
 }
 
-/// What one write to a temporary file takes, and one read of a file that is hashed: large enough that the hand-over to
+/// The size of one write to a temporary file, and of one read of a file that is hashed: large enough that the hand-over to
 /// another thread is a small part of the cost. An upload buffers at most two of these.
 pub const CHUNK: usize = 256 << 10;
 

@@ -76,7 +76,7 @@ pub async fn read(source: &mut dyn BodySource) -> Result<Bytes, Error> {
 /// Pipes at once; each takes two descriptors.
 const MOST: usize = 64;
 
-/// What a pipe is asked to hold: what the kernel grants without privileges.
+/// The capacity that a pipe is asked for: what the kernel grants without privileges.
 const CAPACITY: usize = 1 << 20;
 
 /// A pipe that holds less brings no gain.
@@ -85,10 +85,10 @@ const LEAST: usize = 256 << 10;
 /// How full a reactor fills a pipe before a disk thread takes over.
 const WORTH_WRITING: usize = 64 << 10;
 
-/// What a disk thread moves at a time: little enough to be in the processor's cache still when it is copied.
+/// Bytes that a disk thread moves at a time: little enough to be in the processor's cache still when it is copied.
 const STEP: u64 = 128 << 10;
 
-/// What is copied at a time where a file takes nothing from a pipe.
+/// Bytes that are copied at a time where a file takes nothing from a pipe.
 const COPIED: usize = 128 << 10;
 
 /// The count of all pipes of a store.

@@ -1,4 +1,4 @@
-//! What uploads may have of the server before they are published: bytes in all and for each client, and how many of one client may
+//! The quota of uploads before they are published: bytes in all and for each client, and how many of one client may
 //! be unfinished.
 //!
 //! The one owner of these bounds, for all reactors. A [`Reservation`] goes with the upload that it stands for, and is given back
@@ -15,7 +15,7 @@ use crate::value::Error;
 /// How many unfinished uploads one client may have where no option says it: a tenth of all that there may be.
 pub const UPLOADS_OF_ONE: u32 = 1000;
 
-/// What bounds uploads.
+/// The bounds of uploads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StagingBounds {
     /// Bytes staged at once.
@@ -30,14 +30,14 @@ pub struct StagingBounds {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Uploader(Arc<str>);
 
-/// What may be staged at once, and what is.
+/// The bounds of what is staged, and the bytes and uploads that are.
 #[derive(Debug)]
 pub struct StagingQuota {
     bounds: StagingBounds,
     staged: Mutex<Staged>,
 }
 
-/// What is staged at the moment. Without a bound, uploads of up to 64 KiB are left out.
+/// The uploads and bytes that are staged at the moment. Without a bound, uploads of up to 64 KiB are left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InFlight {
     /// Uploads that have some of them.
@@ -53,14 +53,14 @@ struct Staged {
     of: HashMap<Uploader, OfOne>,
 }
 
-/// What one client has.
+/// The share of one client.
 #[derive(Debug, Default)]
 struct OfOne {
     bytes: u64,
     unfinished: u32,
 }
 
-/// What one upload has of the quota.
+/// The bytes that one upload has of the quota.
 #[derive(Debug)]
 pub struct Reservation {
     quota: Arc<StagingQuota>,

@@ -20,7 +20,7 @@ use crate::value::{Digests, Error, Hasher, Wanted};
 /// `IOV_MAX` of Linux: what one pwritev takes.
 const MAX_SLICES: usize = 1024;
 
-/// What has been received of an upload and is not handed on yet.
+/// The bytes of an upload that have been received and are not handed on yet.
 pub struct Receiver {
     buffer: WriteBuffer,
     /// Of what was handed on.
@@ -197,7 +197,7 @@ pub fn hash_file(file: impl AsFd, range: Range<u64>, mut hasher: Hasher) -> Resu
 #[derive(Debug, Default)]
 pub struct WriteBuffer {
     runs: Vec<Bytes>,
-    /// What is being copied together; it follows the `runs`.
+    /// Short runs that are being copied together; they follow the `runs`.
     tail: BytesMut,
     len: usize,
 }

@@ -35,7 +35,7 @@ impl Wanted {
         checksum: None,
     };
 
-    /// What either wants.
+    /// The digests that either wants.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self {

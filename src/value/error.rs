@@ -1,4 +1,4 @@
-//! What can go wrong in the store, as meanings.
+//! The errors of the store, as meanings.
 //!
 //! The operating system's error numbers stop here: what leaves `store/` says what happened to the value, and carries
 //! the cause for the log alone. It holds no HTTP status.
@@ -11,7 +11,7 @@ pub enum Error {
     /// The device, the quota or the inodes are used up: `reason` says which.
     #[error("{reason}")]
     NoSpace {
-        /// What is missing, for the client.
+        /// The missing thing, for the client.
         reason: &'static str,
     },
     /// The file system is read-only: it was mounted so, or has become so when it found itself damaged or its device failed.
@@ -20,7 +20,7 @@ pub enum Error {
     /// The process or the system is out of file descriptors or memory; the same request may succeed later.
     #[error("out of {reason}; try again")]
     Exhausted {
-        /// What ran out, for the client.
+        /// The thing that ran out, for the client.
         reason: &'static str,
     },
     /// The value is larger than the file system or the process's limit (`RLIMIT_FSIZE`) allows.
@@ -47,7 +47,7 @@ pub enum Error {
     /// The directory is not where it was opened, or no longer this server's: `reason` says which.
     #[error("{reason}")]
     Displaced {
-        /// What was found, for the client.
+        /// The thing that was found, for the client.
         reason: &'static str,
     },
     /// The store behind this one cannot be reached: nothing was done.
@@ -74,13 +74,13 @@ pub enum Error {
     /// The store behind this one refuses what the server asks: its credentials, its bucket or its region are wrong.
     #[error("the store refuses the server's requests")]
     Refused {
-        /// What it said, for the log.
+        /// Its words, for the log.
         said: String,
     },
     /// The store behind this one failed: what it answered, for the log.
     #[error("the store failed")]
     BadGateway {
-        /// What it said.
+        /// Its words.
         said: String,
     },
     /// The store behind this one cannot do it: what, for the client.
@@ -88,13 +88,13 @@ pub enum Error {
     NotSupported {
         /// A short name of what is missing.
         name: &'static str,
-        /// What is missing, for the client.
+        /// The missing thing, for the client.
         what: &'static str,
     },
     /// A key that the store behind this one cannot hold: why, for the client.
     #[error("bad key: {0}")]
     BadKey(&'static str),
-    /// What was written could not be put on the disk. The kernel has forgotten what it could not write, so that another sync
+    /// The written bytes could not be put on the disk. The kernel has forgotten what it could not write, so that another sync
     /// of the same would prove nothing: it is to be written anew.
     #[error(transparent)]
     Unsynced(Box<Error>),

@@ -16,7 +16,7 @@ pub const MAX_SEGMENT: usize = 255;
 /// Names that begin so are the server's own.
 pub const RESERVED: &str = ".data-server";
 
-/// What the paths of the server's own pages begin with. A file of the name `-` is a value; no key lies below it.
+/// The beginning of the paths of the server's own pages. A file of the name `-` is a value; no key lies below it.
 const PAGES: &str = "-/";
 
 /// The name of a value: segments of UTF-8, joined by `/`, that are also the path of its file below the directory.

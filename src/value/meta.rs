@@ -1,4 +1,4 @@
-//! What is known of a value without reading it: its length and its version.
+//! The metadata of a value, known without reading it: its length and its version.
 
 use std::time::{Duration, SystemTime};
 
@@ -44,7 +44,7 @@ impl Version {
     }
 }
 
-/// What is known of a value without reading it.
+/// The metadata of a value, known without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta {
     /// The value's length in bytes.

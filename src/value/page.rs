@@ -1,4 +1,4 @@
-//! What a listing is asked for, and what it answers.
+//! A page of a listing: what is asked for, and the answer.
 //!
 //! A page has items: keys, or, with [`Page::by_folder`], a folder in place of all keys below it. An item is on a page by its
 //! own text alone, so that pages give each item once, whatever comes and goes between them.
@@ -34,7 +34,7 @@ pub enum Part {
 }
 
 impl Page {
-    /// What of this page may be seen, in the order of its items. A folder may come several times, once for each prefix in it.
+    /// The parts of this page that may be seen, in the order of its items. A folder may come several times, once for each prefix in it.
     pub fn parts(&self) -> Vec<Part> {
         let all = |prefix: &str| Self {
             prefix: prefix.to_owned(),
@@ -88,7 +88,7 @@ impl Page {
         Ok(found)
     }
 
-    /// What `key`, which begins with the prefix, is on this page: itself, or a part of it that ends with `/`.
+    /// The item that `key`, which begins with the prefix, is on this page: itself, or a part of it that ends with `/`.
     pub fn item<'k>(&self, key: &'k str) -> &'k str {
         self.common(key).unwrap_or(key)
     }
@@ -131,7 +131,7 @@ impl Page {
 pub struct Listing<V = Meta> {
     /// In byte order.
     pub keys: Vec<(Key<'static>, V)>,
-    /// What stands for the keys of a folder, in byte order: each ends with `/`.
+    /// Folders that stand for their keys, in byte order: each ends with `/`.
     pub folders: Vec<String>,
     /// When there are more: the last item of this page, after which the next begins.
     pub next: Option<String>,

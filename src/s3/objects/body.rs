@@ -27,7 +27,7 @@ const ENDED_EARLY: &str = "the answer ended early";
 /// How often a body is resumed.
 const RESUMED: u32 = 3;
 
-/// What is shorter, in bytes, goes through memory: a connection that was lent serves no second request.
+/// The shortest body that is spliced; a shorter one goes through memory: a connection that was lent serves no second request.
 const WORTH_LENDING: u64 = 1 << 20;
 
 /// The most that is moved at once, in bytes.
@@ -157,7 +157,7 @@ impl RemoteBody {
         }
     }
 
-    /// What can be borrowed of the connection, where so much is to come, and its length is known, that it is worth it.
+    /// The loan of the connection, where so much is to come, and its length is known, that it is worth it.
     fn loan(&self) -> Option<&Loan> {
         let State::Reading(answer) = &self.state else {
             return None;

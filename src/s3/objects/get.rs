@@ -14,7 +14,7 @@ use crate::s3::transport::client::Found;
 use crate::transfer::{CHUNK, Hashing, WriteBuffer};
 use crate::value::{Digest, Error, Key, Wanted};
 
-/// What a read came to.
+/// The outcome of a read.
 #[expect(
     clippy::large_enum_variant,
     reason = "one is made for each request, and most are values"

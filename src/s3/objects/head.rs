@@ -1,4 +1,4 @@
-//! What is known of a value without reading it, from the fields of an answer.
+//! The metadata of a value, from the fields of an answer.
 
 use std::ops::Range;
 use std::time::SystemTime;
@@ -41,7 +41,7 @@ impl Gateway<'_> {
     }
 }
 
-/// What `answer` says of the value, whose entity tag is `known` where the store leaves it out.
+/// The metadata that `answer` has of the value, whose entity tag is `known` where the store leaves it out.
 pub fn meta(answer: &Answer, known: Option<&str>) -> Result<RemoteMeta, Error> {
     let headers = &answer.headers;
     let etag = text(headers, &ETAG).or(known);

@@ -107,11 +107,11 @@ async fn collect(client: &Client, compute: &BlockingPool, page: &Page) -> Result
     }
 }
 
-/// What a page of the store comes to.
+/// The items of a page of the store.
 struct More {
     /// In byte order.
     items: Vec<Item>,
-    /// What asks for the next page.
+    /// The token of the next page.
     next: Option<String>,
 }
 
@@ -169,13 +169,13 @@ pub fn parse(body: &[u8]) -> Result<StorePage, Error> {
 }
 
 impl StorePage {
-    /// What asks for the page after this.
+    /// The token of the page after this.
     pub fn next(&mut self) -> Option<String> {
         let next = self.next_continuation_token.take();
         next.filter(|_| self.is_truncated)
     }
 
-    /// What of it is on `page`; all names begin with `prefix`.
+    /// Its items on `page`; all names begin with `prefix`.
     fn into_items(self, page: &Page, prefix: &str) -> Vec<Item> {
         let name = |text: &str| {
             let name = call::listed(text, self.encoding_type.as_deref())?;

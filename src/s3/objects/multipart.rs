@@ -41,7 +41,7 @@ const MAX_ANSWER: usize = 64 << 10;
 pub struct Multipart {
     client: Arc<Client>,
     object: String,
-    /// What the store calls it; `None` once the store has joined its parts or was told to forget them.
+    /// The identifier that the store gave it; `None` once the store has joined its parts or was told to forget them.
     id: Option<String>,
     part_len: u64,
     /// How many bytes of the value do not belong to a part yet.
@@ -169,7 +169,7 @@ struct Begun {
     upload_id: String,
 }
 
-/// What joining comes to: a store may begin a 200 before it knows that it fails.
+/// The outcome of joining: a store may begin a 200 before it knows that it fails.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Joined {
@@ -251,7 +251,7 @@ async fn join(
     }
 }
 
-/// What tells the store all parts, and how it is signed.
+/// The body that tells the store all parts, and its payload for the signature.
 fn listed(parts: &[Part]) -> (Bytes, String) {
     use std::fmt::Write as _;
     let mut xml = "<CompleteMultipartUpload>".to_owned();

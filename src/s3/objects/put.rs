@@ -75,7 +75,7 @@ pub async fn ended(
     }
 }
 
-/// What a write by `call` came to, all of which was sent, and which ended with `error`.
+/// Settles a write by `call` that was sent whole and ended with `error`: it was made if the object carries its nonce.
 pub async fn settle(
     client: &Client,
     call: &Call,
@@ -97,7 +97,7 @@ pub async fn settle(
     found.ok_or(error)
 }
 
-/// What a write by `call` came to that the store refuses with `error`. Where an earlier try was answered by what asks for patience,
+/// Settles a write by `call` that the store refuses with `error`. Where an earlier try was answered by what asks for patience,
 /// that may have been made after all, by a store behind a proxy or a part of one: then it is our own write that the condition met.
 pub async fn settle_again(
     client: &Client,
@@ -112,7 +112,7 @@ pub async fn settle_again(
     found.ok_or(error)
 }
 
-/// What the store says of a write that it has made.
+/// The entity tag of a write that the store has made.
 pub fn written(headers: &HeaderMap) -> Result<Written, Error> {
     let etag = text(headers, &ETAG);
     let etag = etag.ok_or_else(|| unclear("a write has no entity tag"))?;
@@ -121,7 +121,7 @@ pub fn written(headers: &HeaderMap) -> Result<Written, Error> {
     })
 }
 
-/// What the refusal of a write under `condition` means.
+/// The error that the refusal of a write under `condition` means.
 pub fn refused(refusal: Refusal, condition: &Exact) -> Error {
     // Some stores say of a swap that there is nothing to be swapped.
     if refusal.is_missing() && matches!(condition, Exact::Swap(_)) {
@@ -247,7 +247,7 @@ pub fn nonce() -> Result<String, Error> {
     Ok(format!("{number:032x}"))
 }
 
-/// What became of `write`, which carries a nonce: it was made, where the object carries the same. Otherwise it is not known:
+/// Looks whether `write`, which carries a nonce, was made: the object then carries the same. Otherwise it is not known:
 /// another write may have come after it, or it may yet be made.
 pub async fn find(client: &Client, write: &Call, until: Instant) -> Option<Written> {
     let call = Call::named(Method::HEAD, write.object.clone());

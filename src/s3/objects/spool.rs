@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use crate::transfer::{BlockingPool, random, write_at};
 use crate::value::Error;
 
-/// What is written at a time, and what is read: an upload has at most two of these in memory.
+/// Bytes that are written or read at a time: an upload has at most two of these in memory.
 pub const PIECE: usize = 64 << 10;
 
 type Writing = Pin<Box<dyn Future<Output = Result<(), Error>>>>;

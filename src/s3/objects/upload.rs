@@ -29,7 +29,7 @@ pub struct RemoteUpload {
     /// The write; without its condition, where that is not known yet.
     call: Call,
     destination: Destination,
-    /// What has been received and is neither written nor, on its way to the store, hashed.
+    /// The bytes that have been received and are neither written nor, on their way to the store, hashed.
     received: Receiver,
     digests: Digests,
 }
@@ -245,7 +245,7 @@ impl std::fmt::Debug for RemoteUpload {
     }
 }
 
-/// What the failure of a write is whose end was not sent: it was not made.
+/// The error of a write whose end was not sent: it was not made.
 fn not_made(failure: Failure) -> Error {
     match failure {
         Failure::Refused(refusal) => refused(refusal, &Exact::Any),

@@ -47,7 +47,7 @@ pub enum SendBody {
     Fed(Fed, u64),
     /// So many bytes, of which it breaks off after these.
     CutOff {
-        /// What is sent first.
+        /// The bytes that are sent first.
         begin: Option<Bytes>,
         /// How many were to come.
         len: u64,
@@ -258,7 +258,7 @@ impl Framing {
         self.left
     }
 
-    /// What the request is signed for.
+    /// The payload that the request is signed for.
     pub fn payload(&self) -> String {
         match &self.kind {
             Kind::Pieces { .. } => PIECES.to_owned(),
@@ -413,7 +413,7 @@ mod tests {
         body
     }
 
-    /// What the pieces of `body` say, and its trailer.
+    /// The value in the pieces of `body`, and its trailer.
     fn unframed(mut body: &[u8]) -> (Vec<u8>, String) {
         let mut value = Vec::new();
         loop {

@@ -75,7 +75,7 @@ impl Call {
         Self::named(method, String::new())
     }
 
-    /// What it does, as it is counted.
+    /// The operation that it is counted as.
     pub fn operation(&self) -> StoreOperation {
         match (&self.method, &*self.object, &*self.query) {
             (&Method::GET, "", _) => StoreOperation::List,
@@ -178,7 +178,7 @@ pub struct Answer {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Incoming,
-    /// What can be borrowed of its connection, where that is a plain one.
+    /// The loan of its connection, where that is a plain one.
     pub loan: Option<Loan>,
     pub(super) _connection: OwnedSemaphorePermit,
 }
@@ -200,7 +200,7 @@ pub enum Failure {
     NotTried(Error),
 }
 
-/// What the store says of a request that it refuses.
+/// The refusal of a request by the store.
 #[derive(Debug, Default)]
 pub struct Refusal {
     pub status: u16,
@@ -243,7 +243,7 @@ impl Answer {
 }
 
 impl Failure {
-    /// What became of a request without an answer.
+    /// The failure of a request without an answer.
     pub fn without_answer(error: &legacy::Error) -> Self {
         let source = std::error::Error::source(error);
         let cause = source.and_then(|source| source.downcast_ref::<hyper::Error>());
@@ -309,7 +309,7 @@ impl Refusal {
             )
     }
 
-    /// What it means where no meaning was expected.
+    /// The error that it is where no refusal was expected.
     pub fn error(self) -> Error {
         match (self.status, &*self.code) {
             _ if self.is_full() => Error::NoSpace {
@@ -381,7 +381,7 @@ pub fn query(parameters: &[(&str, &str)]) -> String {
     pairs.join("&")
 }
 
-/// What a store with `encoding-type=url` has encoded: as in forms, where a `+` is a space.
+/// Decodes a name of a store with `encoding-type=url`: as in forms, where a `+` is a space.
 pub fn decode(text: &str) -> Option<String> {
     let spaced = text.replace('+', " ");
     let decoded = percent_decode(spaced.as_bytes()).decode_utf8().ok()?;

@@ -60,7 +60,7 @@ pub struct Client {
     pub counters: S3Counters,
 }
 
-/// What all clients of a store have in common.
+/// The parts that all clients of a store share.
 #[derive(Clone, Debug)]
 pub struct Reach {
     endpoints: Arc<Endpoints>,
@@ -79,7 +79,7 @@ pub struct Connections {
     pub idle: usize,
 }
 
-/// What a read came to.
+/// The outcome of a read.
 #[derive(Debug)]
 pub enum Found {
     Answer(Answer),
@@ -302,7 +302,7 @@ struct Endpoint {
     scheme: String,
     /// Its host, with the port where that is not the scheme's own.
     pub authority: String,
-    /// What the path of the bucket begins with, without a `/` at its end.
+    /// The beginning of the path of the bucket, without a `/` at its end.
     root: String,
     /// Until when it is passed over, in milliseconds since the start.
     avoided_until: AtomicU64,
@@ -384,7 +384,7 @@ impl Endpoint {
         })
     }
 
-    /// What the URIs of its objects begin with, before their paths.
+    /// The beginning of the URIs of its objects, before their paths.
     pub fn origin(&self) -> String {
         format!("{}://{}", self.scheme, self.authority)
     }

@@ -25,10 +25,10 @@ use tower_service::Service;
 use crate::transfer::Pipe;
 use crate::trust;
 
-/// What makes connections.
+/// The connector of plain and encrypted connections.
 pub type Connector = HttpsConnector<Lending>;
 
-/// What makes connections, giving each this time to be opened, and counts those that are open.
+/// A connector that gives each connection this time to be opened, and counts those that are open.
 pub fn connector(
     tls: &Arc<ClientConfig>,
     open_within: Duration,
@@ -56,7 +56,7 @@ pub fn tls(ca: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(config.with_no_client_auth()))
 }
 
-/// What helps against a certificate that proves nothing, to stand behind the reason.
+/// Advice against a certificate that proves nothing, to stand behind the reason.
 pub fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -79,7 +79,7 @@ pub fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
     None
 }
 
-/// What opens such connections.
+/// The connector of connections whose sockets can be borrowed.
 #[derive(Clone, Debug)]
 pub struct Lending {
     pub connector: HttpConnector,

@@ -71,11 +71,11 @@ pub struct Signed<'a> {
     pub path: &'a str,
     /// Its query, in the order of the names.
     pub query: &'a str,
-    /// What its body is: a SHA-256 in hexadecimal digits, or a name.
+    /// The SHA-256 of its body in hexadecimal digits, or a name for it.
     pub payload: &'a str,
 }
 
-/// What a link is for.
+/// The request that a link is for.
 pub struct Link<'a> {
     pub method: &'a str,
     /// The host as the client names it, with the port where that is not the scheme's own.

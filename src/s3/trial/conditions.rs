@@ -90,7 +90,7 @@ async fn remove(trial: &Trial) -> Result<Verdict, Error> {
     })
 }
 
-/// What is wrong, unless the condition was found not to hold.
+/// The fault, unless the condition was found not to hold.
 fn unless_not_held(outcome: Outcome, what: &str) -> Option<Verdict> {
     match outcome {
         Outcome::NotHeld => None,

@@ -1,4 +1,4 @@
-//! What the store does, found by trying it: some stores accept a condition, and write all the same.
+//! The trial of a store: what it does is found by trying it, as some stores accept a condition, and write all the same.
 //!
 //! At the start of a server a short form decides what it may promise; `check-store` runs a long one and shows every row. Both
 //! write objects below a reserved name, which no key can have, and remove them.

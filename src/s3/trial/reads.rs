@@ -28,7 +28,7 @@ const NAMES: [&str; 11] = [
 /// Where lists begin: at names that are there, between them, and past a folder, as the server itself asks.
 const AFTER: [&str; 7] = ["!", "a", "b", "b/", "b/\u{10ffff}", "c", "\u{10000}"];
 
-/// What the names begin with, apart from all other objects of the check.
+/// The beginning of the names, apart from all other objects of the check.
 const PREFIX: &str = "list-";
 
 /// Tries the endpoints against each other. Changes through all of them race as those through one do.

@@ -1,8 +1,8 @@
-//! What was found of a store.
+//! The report of a trial.
 
 use std::fmt;
 
-/// What was found of a store, row by row.
+/// The findings of a trial, row by row.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     rows: Vec<Row>,
@@ -11,7 +11,7 @@ pub struct Report {
 /// One thing that was tried.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What the store should do.
+    /// The thing that the store should do.
     pub what: What,
     /// Whether it does.
     pub verdict: Verdict,
@@ -26,7 +26,7 @@ pub enum Verdict {
     Fails(String),
 }
 
-/// What a store should do.
+/// The things that a store should do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// An upload that breaks off leaves the old value.
@@ -49,7 +49,7 @@ pub enum What {
     Remove,
     /// Of swaps and removals of one version at once one is made.
     RemoveRace,
-    /// What is written or removed through one endpoint is so for all others at once.
+    /// A write or a removal through one endpoint is seen through all others at once.
     EndpointReads,
     /// As [`What::CreateRace`], through all endpoints.
     EndpointCreateRace,
@@ -67,7 +67,7 @@ impl Report {
         &self.rows
     }
 
-    /// What the store does wrong of these things: the first.
+    /// The first of these things that the store does wrong.
     pub fn fault<'a>(&'a self, of: &'a [What]) -> Option<&'a str> {
         self.faults_of(of).next()
     }
@@ -100,14 +100,14 @@ impl Report {
 }
 
 impl What {
-    /// What a value store cannot do without.
+    /// The things that a value store cannot do without.
     pub const NEEDED: [Self; 4] = [
         Self::CutUpload,
         Self::ListOrder,
         Self::ListAfter,
         Self::EndpointReads,
     ];
-    /// What conditional writes need.
+    /// The things that conditional writes need.
     pub const FOR_PUT: [Self; 6] = [
         Self::Create,
         Self::Swap,
@@ -116,7 +116,7 @@ impl What {
         Self::EndpointCreateRace,
         Self::EndpointSwapRace,
     ];
-    /// What conditional removals need.
+    /// The things that conditional removals need.
     pub const FOR_DELETE: [Self; 2] = [Self::Remove, Self::RemoveRace];
 
     fn text(self) -> &'static str {

@@ -19,7 +19,7 @@ use crate::s3::transport::retry::Tries;
 use crate::s3::transport::sign::{NOTHING, hex};
 use crate::value::{Error, Page, Prefixes};
 
-/// What the names of the objects of every check begin with, below the prefix of the place. No key begins so.
+/// The beginning of the names of the objects of every check, below the prefix of the place. No key begins so.
 const OBJECTS: &str = ".data-server-check-";
 
 /// The longest object of the check that is read.
@@ -53,7 +53,7 @@ const LONG: Depth = Depth {
 #[derive(Debug)]
 pub struct Trial {
     client: Arc<Client>,
-    /// What the names of all objects begin with, below the prefix of the place.
+    /// The beginning of the names of all objects, below the prefix of the place.
     own: String,
     /// The encoded names of all objects, of all endpoints.
     objects: Arc<Mutex<Vec<String>>>,
@@ -62,13 +62,13 @@ pub struct Trial {
 /// A page of a list.
 #[derive(Debug)]
 pub struct Listed {
-    /// What follows the prefix that was asked for, in the order of the store.
+    /// The names without the prefix that was asked for, in the order of the store.
     pub names: Vec<String>,
-    /// What asks for the next page.
+    /// The token of the next page.
     pub next: Option<String>,
 }
 
-/// What came of a change.
+/// The outcome of a change.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It was made; with the new entity tag, if it was a write.

@@ -20,7 +20,7 @@ pub enum OpenError {
     /// It is no directory.
     #[error("{} is no directory: give the directory of the values", dir.display())]
     NoDirectory {
-        /// What is there.
+        /// The thing that is there.
         dir: PathBuf,
     },
     /// The kernel lacks openat2 (Linux before 5.6), without which nothing keeps requests inside the directory.
@@ -48,7 +48,7 @@ pub enum OpenError {
     NoSync {
         /// The directory.
         dir: PathBuf,
-        /// What is missing.
+        /// The thing that is missing.
         why: String,
     },
     /// The default directory is not this user's own.
@@ -56,7 +56,7 @@ pub enum OpenError {
     NotOurs {
         /// The directory.
         dir: PathBuf,
-        /// What is there instead.
+        /// The thing that is there instead.
         what: String,
     },
     /// The directory was not closed in order, and its journal is not where it is looked for.
@@ -78,12 +78,12 @@ pub enum OpenError {
     Unreplayed {
         /// The directory of the journal.
         at: PathBuf,
-        /// What is in the way.
+        /// The thing that is in the way.
         why: String,
         /// It is the journal itself.
         is_damaged: bool,
     },
-    /// What the directory says of its journal cannot be read.
+    /// The note of the journal in the directory cannot be read.
     #[error("cannot read the journal's state in {}: {source}; a server that was not ended in order may have left changes in the journal alone: put the file back, or give them up with --journal discard", own.display())]
     BadNote {
         /// The server's directory beside the values.
@@ -100,7 +100,7 @@ pub enum OpenError {
     /// Anything else.
     #[error("cannot {doing} {}: {source}{}", path.display(), hint(path, source))]
     Failed {
-        /// What was tried.
+        /// The step that was tried.
         doing: &'static str,
         /// On what.
         path: PathBuf,
@@ -109,7 +109,7 @@ pub enum OpenError {
     },
 }
 
-/// What to do about it.
+/// Advice for the operator.
 fn hint(path: &Path, error: &std::io::Error) -> String {
     match error.kind() {
         ErrorKind::ReadOnlyFilesystem => "; --read-only serves what is there".to_owned(),

@@ -67,7 +67,7 @@ fn is_kernel_at_least(major: u32, minor: u32) -> bool {
     (next(), next()) >= (major, minor)
 }
 
-/// What the directory can do.
+/// The capabilities of the directory.
 #[derive(Clone, Copy, Debug)]
 pub struct Capabilities {
     pub method: PublishMethod,
@@ -87,7 +87,7 @@ pub enum Unsupported {
 /// Why one method does not work.
 enum Fault {
     CoarseTimes,
-    /// What was tried, and the cause.
+    /// The methods that were tried, and the cause of each failure.
     Refused(&'static str, Errno),
     /// There is no room to try anything.
     Full,
@@ -192,7 +192,7 @@ impl Trial<'_> {
         Ok(None)
     }
 
-    /// What else the contract needs of this `method`, once `file` has been published.
+    /// Tries the rest that the contract needs of this `method`, once `file` has been published.
     fn try_further(
         &self,
         method: PublishMethod,

@@ -1,4 +1,4 @@
-//! What has happened to the names of directories: inotify, as a proof that nothing else has.
+//! The events of the names of directories: inotify, as a proof that nothing else has happened.
 //!
 //! The kernel queues an event for each name that is made, removed or renamed, before the call that does it returns, for
 //! calls of this server and of other programs alike. A reader that has emptied the queue therefore knows every change that
@@ -32,7 +32,7 @@ const LOCAL: [i64; 8] = [
     0x794c_7630,
 ];
 
-/// What is read at once, in bytes.
+/// Bytes that are read at once.
 const READ: usize = 16 << 10;
 
 /// The events of directories; clones share them.
@@ -57,7 +57,7 @@ pub struct Event {
     pub is_folder: bool,
 }
 
-/// What is mounted below a folder: the lines of the table of mounts.
+/// The mounts below a folder: the lines of the table of mounts.
 pub type Mounts = BTreeSet<Box<[u8]>>;
 
 /// Events were lost: anything may have happened.
@@ -85,7 +85,7 @@ impl Events {
         polled.is_err() || fds[0].revents().contains(PollFlags::PRI)
     }
 
-    /// What is mounted below `folder` now, if that may have changed since this was asked last: the lines of the table.
+    /// The mounts below `folder` now, if they may have changed since this was asked last: the lines of the table.
     pub fn new_mounts(&self, folder: impl AsFd) -> Option<Result<Mounts, Lost>> {
         if !self.mounts_changed() {
             return None;
@@ -93,7 +93,7 @@ impl Events {
         Some(self.mounts_below(folder))
     }
 
-    /// What is mounted below `folder`: the lines of the table.
+    /// The mounts below `folder`: the lines of the table.
     pub fn mounts_below(&self, folder: impl AsFd) -> Result<Mounts, Lost> {
         let Some(mounts) = &self.mounts else {
             return Ok(Mounts::new());
@@ -128,7 +128,7 @@ impl Events {
         let _ = inotify::remove_watch(&*self.inotify, folder);
     }
 
-    /// What has happened since the last time: each event once, those of a directory together. The directory `root` is to
+    /// The events since the last time: each event once, those of a directory together. The directory `root` is to
     /// stay.
     pub fn take(&self, root: Watch) -> Result<BTreeSet<Event>, Lost> {
         const LOST: ReadFlags = ReadFlags::QUEUE_OVERFLOW.union(ReadFlags::UNMOUNT);

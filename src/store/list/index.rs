@@ -259,7 +259,7 @@ mod tests {
         index.smallest_at_last(page).unwrap().expect("an index")
     }
 
-    /// What one of several programs does to one of some paths.
+    /// A deed of one of several programs to one of some paths.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Write,
@@ -276,7 +276,7 @@ mod tests {
     }
 
     impl Step {
-        /// What may fail, as it depends on what is there, does.
+        /// Does what may fail, as it depends on what is there.
         fn take(self, at: &Path, other: &Path, dir: &Path) {
             let _ = match self {
                 Self::Write => fs::write(at, "x").ok(),
@@ -323,7 +323,7 @@ mod tests {
         values
     }
 
-    /// What is to be on `page`, and one more, said in the plainest way.
+    /// The items to be on `page`, and one more, found in the plainest way.
     fn expected(values: &BTreeSet<String>, page: &Page) -> Vec<String> {
         let keys = values.iter().filter(|key| key.starts_with(&page.prefix));
         let items = keys.map(|key| match key[page.prefix.len()..].find('/') {

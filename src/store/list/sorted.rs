@@ -8,7 +8,7 @@ const MOST: usize = 256;
 /// Bytes of a chunk at most, so that the offsets within it fit 16 bits: more than 60 of the longest names.
 const MOST_BYTES: usize = u16::MAX as usize;
 
-/// What the allocator takes for a chunk, in bytes, beside what it was asked for.
+/// Bytes that the allocator takes for a chunk beside those it was asked for.
 const OVERHEAD: usize = 32;
 
 /// A set of names of at most 1,024 bytes each, in byte order.

@@ -16,10 +16,10 @@ use super::walk::{self, Entries, Met, joined, walk};
 use crate::store::directory_fd::{Dir, Entry};
 use crate::value::{Failure, Key, Page, may_have_keys};
 
-/// What a folder takes in memory beside its path, in bytes.
+/// Bytes that a folder takes in memory beside its path.
 const OVERHEAD: usize = 128;
 
-/// See the module's documentation.
+/// The names of the whole directory, kept in memory and followed by events.
 #[derive(Debug)]
 pub struct Tree {
     dir: Arc<Dir>,
@@ -224,7 +224,7 @@ fn smallest<'k, I: Iterator<Item = &'k str>>(
     items
 }
 
-/// What all that begins with `folder`, which ends with `/`, comes before, and nothing between.
+/// The text that all names beginning with `folder`, which ends with `/`, come before, with nothing between.
 fn behind(folder: &str) -> String {
     let mut behind = folder.trim_end_matches('/').to_owned();
     behind.push(char::from(b'/' + 1));
@@ -280,7 +280,7 @@ mod tests {
     use crate::value::Prefixes;
     use std::cell::Cell;
 
-    /// What may be seen of `page`, for how many pages the tree was asked, and at how many names it looked.
+    /// The items of `page` that may be seen, for how many pages the tree was asked, and at how many names it looked.
     fn seen(keys: &Sorted, page: &Page) -> (Vec<String>, usize, usize) {
         let (asked, looked_at) = (Cell::new(0), Cell::new(0));
         let found = page.visible(|part| {

@@ -15,13 +15,13 @@ use crate::store::directory_fd::{Dir, Entry, look_up, open_beneath};
 use crate::store::folder::{Folder, is_no_folder};
 use crate::value::{Failure, Key, Page, may_have_keys};
 
-/// What is read at once, in bytes: some thousand names, while which the kernel keeps the directory from being changed.
+/// Bytes that are read at once: some thousand names, while which the kernel keeps the directory from being changed.
 const READ: usize = 32 << 10;
 
 /// Folders that a walk for a page remembers at once of each folder that it is in; for more, it reads the folder again.
 const FOLDERS: usize = 1024;
 
-/// What a walk comes upon.
+/// A name that a walk comes upon.
 pub enum Met<'a> {
     /// A value.
     Value(Key<'a>),
@@ -111,7 +111,7 @@ fn kind_of(folder: &Folder<'_>, name: &str) -> Result<FileType, Failure> {
 pub enum Cut {
     /// There are more names than are to be met.
     Long,
-    /// What is left in a folder adds nothing.
+    /// The rest of a folder adds nothing.
     Enough,
     Failed(Failure),
 }
@@ -259,7 +259,7 @@ impl<'d> Entries<'d> {
         Self { dir, last: None }
     }
 
-    /// What stands under `key`. What lies in a folder that cannot be read is absent.
+    /// The entry under `key`. One that lies in a folder that cannot be read is absent.
     pub fn look_up(&mut self, key: &Key<'_>) -> Result<Entry, Failure> {
         let left_out = self.dir.left_out();
         let Some(folder) = self.folder(key.folder())? else {

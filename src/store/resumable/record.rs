@@ -28,7 +28,7 @@ use crate::value::{Error, Meta};
 /// Longer than any record: of a key, and of fields that came in the head of a request.
 const MAX_LEN: u64 = 1 << 20;
 
-/// What the names of records end with.
+/// The end of the names of records.
 pub const SUFFIX: &str = ".json";
 
 /// How far apart two readings of [`started`] are at most, in seconds, that are of one start of the machine.
@@ -42,7 +42,7 @@ const NOW: Timespec = Timespec {
 /// A field that is kept with an upload, for its publishing: its name and its value.
 pub type Field = (String, String);
 
-/// What is kept of an upload.
+/// The record of an upload.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Record {
     pub key: String,
@@ -111,7 +111,7 @@ impl Record {
         serde_json::from_slice(&text).map_err(|error| Error::failed("read a record")(error.into()))
     }
 
-    /// What its file holds; `None` where there is none.
+    /// The record that its file holds; `None` where there is none.
     fn text(uploads: &OwnedFd, id: UploadId) -> Result<Option<Vec<u8>>, Error> {
         let file = match open_beneath(uploads, &name(id), OFlags::RDONLY, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(None),

@@ -75,7 +75,7 @@ impl Registry {
         self.entries().values().filter(is_open).count()
     }
 
-    /// What the upload `id` will be the value of.
+    /// The key that the upload `id` will be the value of.
     pub fn key(&self, id: UploadId) -> Option<Key<'static>> {
         self.get(id).map(|entry| entry.key.clone())
     }

@@ -99,7 +99,7 @@ impl FileWriter {
         Ok(())
     }
 
-    /// What is to be set aside before the bytes up to `end` are written.
+    /// The space to be set aside before the bytes up to `end` are written.
     fn ahead(&mut self, end: u64) -> Ahead {
         let stretch = end.clamp(AHEAD.0, AHEAD.1);
         let more = end.saturating_add(stretch).min(self.announced).max(end);
@@ -181,7 +181,7 @@ impl FileWriter {
     }
 }
 
-/// What is set aside for a write, and who has the claim on a resumable upload.
+/// The space that is set aside for a write, and the claim on a resumable upload.
 struct Ahead {
     writer: Arc<Writer>,
     claim: Option<Arc<Claim>>,

@@ -88,7 +88,7 @@ impl Source {
         !matches!(self, Self::Environment(_))
     }
 
-    /// What it has now; the error has no secret in it.
+    /// Its secrets now; the error has none in it.
     pub async fn renew(&self, fetcher: &Fetcher) -> Result<Renewed, String> {
         let without_end = |secrets| Renewed {
             secrets,
