@@ -3,7 +3,6 @@
 //! Its states are types: a [`Config`] is data, a [`Server`] owns the directory and the socket and knows its address, and
 //! [`Running`] has every thread and serves until it is told to end. The caller owns signals and standard output.
 
-mod error;
 mod reloader;
 mod startup;
 
@@ -21,10 +20,9 @@ use crate::net::{self, Address, AdminListener, Listen, Listeners, Peers, Reactor
 use crate::store::Store;
 use startup::Cpus;
 
-pub use error::StartError;
 pub use reloader::Reloader;
 use startup::open_store;
-pub use startup::{check, check_store, prepare};
+pub use startup::{StartError, check, check_store, prepare};
 
 /// How long the space of a large value that was removed by hand may stay taken.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);

@@ -3,11 +3,10 @@
 //! At the start of a server a short form decides what it may promise; `check-store` runs a long one and shows every row. Both
 //! write objects below a reserved name, which no key can have, and remove them.
 
-mod conditions;
 mod reads;
 mod report;
 mod requests;
-mod uploads;
+mod writes;
 
 use std::sync::Arc;
 
@@ -105,11 +104,11 @@ async fn check(clients: &[Arc<Client>], depth: Depth) -> Result<Report, Error> {
 async fn try_all(trials: &[Arc<Trial>], depth: Depth) -> Result<Report, Error> {
     let mut report = Report::default();
     let trial = &trials[0];
-    uploads::check(trial, depth, &mut report).await?;
+    writes::uploads(trial, depth, &mut report).await?;
     reads::listing(trial, depth, &mut report).await?;
     if depth.conditions {
-        conditions::one_at_a_time(trial, &mut report).await?;
-        conditions::at_once(trial, depth, &mut report).await?;
+        writes::one_at_a_time(trial, &mut report).await?;
+        writes::at_once(trial, depth, &mut report).await?;
     }
     if trials.len() > 1 {
         reads::endpoints(trials, depth, &mut report).await;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::conditions::races;
 use super::report::{Report, Verdict, What};
 use super::requests::{Depth, Outcome, Trial};
+use super::writes::races;
 use crate::s3::contract::Exact;
 use crate::s3::objects::list::AT_ONCE;
 use crate::s3::transport::retry::explained;
