@@ -1,27 +1,24 @@
-//! From what happened to status, headers and body: the only room with status codes.
-//!
-//! What the C server answered and the honest answer stand side by side here, wherever they differ.
+//! From what happened to status, headers and body. Statuses stand here and in the [table of refusals](refusal::table) alone.
 
 pub mod clock;
-pub mod cross_origin;
 pub mod head_encoder;
+pub mod options;
 pub mod outcome;
 pub mod plain;
-pub mod privacy;
+
+use std::fmt::Display;
 
 use hyper::body::Body as _;
-use hyper::header::{
-    CONTENT_LENGTH, HeaderMap, HeaderValue, RETRY_AFTER, SERVER, X_CONTENT_TYPE_OPTIONS,
-};
+use hyper::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, SERVER, X_CONTENT_TYPE_OPTIONS};
 use hyper::{Response, StatusCode};
 
 use crate::http::admin;
 use crate::http::body::response::Body;
 use crate::http::forms;
-use crate::http::head::raw::FramingError;
 use crate::http::listing;
 use crate::http::refusal;
 use crate::http::refusal::rejection::Rejection;
+use crate::http::refusal::table::{Refusal, Wording};
 use crate::http::response::outcome::{FormStored, Outcome};
 use crate::http::response::plain::{close, empty, plain, problem, problem_with, with};
 use crate::http::service::operation::ResponseContext;
@@ -29,11 +26,10 @@ use crate::http::service_config::ServiceConfig;
 use crate::http::ui;
 use crate::http::uploads;
 use crate::http::values;
+use crate::http::values::cache_control::mark_private;
 use crate::http::values::representation::NAME;
 use crate::http::values::response::Sent;
-use crate::http::values::stored_fields::BadField;
 use crate::http::watch;
-use crate::http::watch::request::BadWatchRequest;
 use crate::store;
 
 /// The answer to a request.
@@ -56,8 +52,8 @@ pub fn render(
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers.insert(SERVER, NAME);
     }
-    cross_origin::share(headers, context);
-    privacy::protect(headers, context.proof.as_deref(), is_value);
+    options::share(headers, context);
+    mark_private(headers, context.proof.as_deref(), is_value);
     response
 }
 
@@ -106,7 +102,7 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
             respond(why, &context, config)
         }
         Outcome::Options { preflight, of } => with(empty(StatusCode::NO_CONTENT), |headers| {
-            refusal::table::describe_options(headers, preflight, of, context, config);
+            options::describe(headers, preflight, of, context, config);
         }),
         Outcome::Nothing | Outcome::Cancelled(_) => empty(StatusCode::NO_CONTENT),
         Outcome::UploadCreated => empty(StatusCode::CREATED),
@@ -186,94 +182,7 @@ fn form_stored(stored: &FormStored) -> Response<Body> {
 }
 
 fn refused(why: &Rejection, context: &ResponseContext, config: &ServiceConfig) -> Response<Body> {
-    use StatusCode as S;
-    let (status, name) = match why {
-        Rejection::NoKey if config.compat => return empty(S::NO_CONTENT),
-        Rejection::NothingToStore => return empty(S::NOT_MODIFIED),
-        Rejection::NoSuchPath => (S::NOT_FOUND, "no-such-path"),
-        Rejection::NoKey => (S::BAD_REQUEST, "no-key"),
-        Rejection::BadKey(store::BadKey::TooLong | store::BadKey::SegmentTooLong) => {
-            (S::URI_TOO_LONG, "key-too-long")
-        }
-        Rejection::KeyTooDeep { .. } => (S::BAD_REQUEST, "key-too-deep"),
-        Rejection::BadKey(_) | Rejection::BadEscape => (S::BAD_REQUEST, "bad-key"),
-        Rejection::BadHost => (S::BAD_REQUEST, "bad-host"),
-        Rejection::WrongHost(_) => (S::MISDIRECTED_REQUEST, "wrong-host"),
-        Rejection::CrossSite(_) => (S::FORBIDDEN, refusal::table::CROSS_SITE),
-        Rejection::BadTarget => (S::BAD_REQUEST, "bad-target"),
-        Rejection::CutOff => (S::BAD_REQUEST, "body-cut-off"),
-        Rejection::OtherStore(_) => (S::NOT_IMPLEMENTED, "other-store"),
-        Rejection::PartialPut => (S::BAD_REQUEST, "partial-put"),
-        Rejection::BadField(BadField::Framing) => (S::UNSUPPORTED_MEDIA_TYPE, "content-coding"),
-        Rejection::BadField(_) => (S::BAD_REQUEST, "bad-field"),
-        Rejection::BadForm(_) => (S::BAD_REQUEST, "bad-form"),
-        Rejection::NoForm => (S::UNSUPPORTED_MEDIA_TYPE, "no-form"),
-        Rejection::BadDigest(_) => (S::BAD_REQUEST, "bad-digest"),
-        Rejection::DigestMismatch => (S::BAD_REQUEST, "digest-mismatch"),
-        Rejection::Unsatisfiable { .. } => (S::RANGE_NOT_SATISFIABLE, "range-not-satisfiable"),
-        Rejection::Precondition => (S::PRECONDITION_FAILED, "precondition-failed"),
-        Rejection::FramingError(FramingError::Line) => (S::BAD_REQUEST, "bad-head"),
-        Rejection::FramingError(FramingError::Http2) => {
-            (S::HTTP_VERSION_NOT_SUPPORTED, "http2-off")
-        }
-        Rejection::FramingError(FramingError::Length | FramingError::Chunks) => {
-            (S::BAD_REQUEST, "bad-framing")
-        }
-        Rejection::FramingError(FramingError::Coding) => (S::NOT_IMPLEMENTED, "transfer-coding"),
-        Rejection::FramingError(FramingError::Late) => (S::REQUEST_TIMEOUT, "request-timeout"),
-        Rejection::FramingError(FramingError::TooLarge) => {
-            (S::REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large")
-        }
-        Rejection::LengthRequired => (S::LENGTH_REQUIRED, "length-required"),
-        Rejection::Expectation => (S::EXPECTATION_FAILED, "expectation"),
-        Rejection::Method if config.compat => (S::NOT_FOUND, "method"),
-        Rejection::Method | Rejection::PageMethod(_) => (S::METHOD_NOT_ALLOWED, "method"),
-        Rejection::ReadOnly => (S::FORBIDDEN, "read-only"),
-        Rejection::Unauthenticated { .. } => (S::UNAUTHORIZED, refusal::table::UNAUTHENTICATED),
-        Rejection::SignedOut => (S::UNAUTHORIZED, ui::SIGNED_OUT),
-        Rejection::NotAllowed(_) => (S::FORBIDDEN, refusal::table::NOT_ALLOWED),
-        Rejection::CertificateEnded => (S::FORBIDDEN, refusal::table::CERTIFICATE_ENDED),
-        Rejection::BadLink(_) => (S::FORBIDDEN, refusal::table::BAD_LINK),
-        Rejection::TooManyFailures { .. } => {
-            (S::TOO_MANY_REQUESTS, refusal::table::TOO_MANY_FAILURES)
-        }
-        Rejection::ChecksBusy => (S::SERVICE_UNAVAILABLE, "checks-busy"),
-        Rejection::BadQuery(_)
-        | Rejection::BadWatchRequest(BadWatchRequest::Prefix | BadWatchRequest::Since) => {
-            (S::BAD_REQUEST, "bad-query")
-        }
-        Rejection::BadWatchRequest(BadWatchRequest::Handshake(_)) => {
-            (S::BAD_REQUEST, "bad-handshake")
-        }
-        Rejection::BadWatchRequest(BadWatchRequest::WebSocketVersion) => {
-            (S::UPGRADE_REQUIRED, "websocket-version")
-        }
-        Rejection::BadWatchRequest(BadWatchRequest::ForeignOrigin(_)) => {
-            (S::FORBIDDEN, refusal::table::FOREIGN_ORIGIN)
-        }
-        Rejection::TooLarge { .. } => (S::PAYLOAD_TOO_LARGE, "too-large"),
-        Rejection::NoSuchUpload => (S::NOT_FOUND, "no-such-upload"),
-        Rejection::NotPartialUpload => (S::UNSUPPORTED_MEDIA_TYPE, "not-partial-upload"),
-        Rejection::UploadField(_) => (S::BAD_REQUEST, "bad-upload-field"),
-        Rejection::MismatchingOffset { .. } => (S::CONFLICT, refusal::table::MISMATCHING_OFFSET),
-        Rejection::InconsistentLength => (S::BAD_REQUEST, refusal::table::INCONSISTENT_LENGTH),
-        Rejection::UploadComplete => (S::CONFLICT, "upload-complete"),
-        Rejection::UploadTaken => (S::CONFLICT, "upload-taken"),
-    };
-    let is_of_store = matches!(
-        why,
-        Rejection::OtherStore(_) | Rejection::BadField(BadField::Framing)
-    );
-    let mut response = if context.of_store && is_of_store && !context.problem {
-        plain::store_error(status, why)
-    } else {
-        problem_with(status, name, why, refusal::table::offsets(why), context)
-    };
-    refusal::table::explain(response.headers_mut(), why, config);
-    if refusal::table::ends_connection(why) {
-        close(&mut response);
-    }
-    response
+    refusal(refusal::table::rejected(why, config), why, context)
 }
 
 fn failed(
@@ -281,35 +190,27 @@ fn failed(
     context: &ResponseContext,
     config: &ServiceConfig,
 ) -> Response<Body> {
-    use StatusCode as S;
-    use store::Error as E;
-    let (status, name) = match error {
-        E::NoSpace { .. } | E::TooLarge => (S::INSUFFICIENT_STORAGE, "no-space"),
-        E::ReadOnly => (S::INSUFFICIENT_STORAGE, "file-system-read-only"),
-        E::Exhausted { .. } => (S::SERVICE_UNAVAILABLE, "exhausted"),
-        E::Displaced { .. } => (S::SERVICE_UNAVAILABLE, "directory-displaced"),
-        E::Precondition => (S::PRECONDITION_FAILED, "precondition-failed"),
-        E::Occupied(_) => (S::CONFLICT, "occupied"),
-        E::Unsynced(why) => return failed(why, context, config),
-        E::Incomplete => return refused(&Rejection::CutOff, context, config),
-        // As the C server had it.
-        E::Forbidden { .. } if config.compat => (S::INTERNAL_SERVER_ERROR, "forbidden"),
-        E::Forbidden { .. } => (S::FORBIDDEN, "forbidden"),
-        E::Truncated | E::Failed { .. } => (S::INTERNAL_SERVER_ERROR, "store-failed"),
-        E::Unreachable { .. } => (S::SERVICE_UNAVAILABLE, "store-unreachable"),
-        E::Busy { .. } => (S::SERVICE_UNAVAILABLE, "store-busy"),
-        E::TimedOut => (S::GATEWAY_TIMEOUT, "store-timeout"),
-        E::OutcomeUnknown { is_late: true } => (S::GATEWAY_TIMEOUT, "outcome-unknown"),
-        E::OutcomeUnknown { is_late: false } => (S::BAD_GATEWAY, "outcome-unknown"),
-        E::Refused { .. } => (S::INTERNAL_SERVER_ERROR, "store-refused"),
-        E::BadGateway { .. } => (S::BAD_GATEWAY, "store-failed"),
-        E::NotSupported { name, .. } => (S::NOT_IMPLEMENTED, *name),
-        E::BadKey(_) => (S::BAD_REQUEST, "bad-key"),
+    match error {
+        // It is told in the words of a body that the connection found cut off.
+        store::Error::Incomplete => refused(&Rejection::CutOff, context, config),
+        error => refusal(refusal::table::failed(error, config), error, context),
+    }
+}
+
+/// The response that a row of the table of refusals describes.
+fn refusal(row: Refusal<'_>, why: impl Display, context: &ResponseContext) -> Response<Body> {
+    let Refusal { status, name, .. } = row;
+    let mut response = match row.body {
+        Wording::Empty => return empty(status),
+        Wording::OfStore if context.of_store && !context.problem => plain::store_error(status, why),
+        Wording::OfStore => problem(status, name, why, context),
+        Wording::Problem(offsets) => problem_with(status, name, why, offsets, context),
     };
-    let mut response = problem(status, name, error, context);
-    if status == S::SERVICE_UNAVAILABLE {
-        let headers = response.headers_mut();
-        headers.insert(RETRY_AFTER, error.retry_after().into());
+    if row.closes {
+        close(&mut response);
+    }
+    if let Some(explain) = row.explain {
+        explain(response.headers_mut());
     }
     response
 }

@@ -230,7 +230,8 @@ impl Service {
         }
         let begun = match understood {
             Err(rejection) => {
-                self.handler.rejection_log.refused(&rejection, client.peer);
+                let log = &self.handler.rejection_log;
+                log.rejected(&rejection, client.peer, config);
                 Begun::Done(Outcome::Refused(rejection))
             }
             Ok(Intent::Prove(unchecked)) => {

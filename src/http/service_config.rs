@@ -11,6 +11,7 @@ use crate::http::head::origins::Origins;
 
 /// How requests are answered.
 #[derive(Clone, Debug)]
+#[cfg_attr(test, derive(Default))]
 pub struct ServiceConfig {
     /// What is answered at all.
     pub routes: Routes,
@@ -46,6 +47,7 @@ pub struct ServiceConfig {
 
 /// Limits of what is uploaded.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(test, derive(Default))]
 pub struct UploadLimits {
     /// The longest value taken, in bytes.
     pub max_body: u64,
@@ -57,6 +59,7 @@ pub struct UploadLimits {
 
 /// Names and origins that may use the server: other web sites may not.
 #[derive(Clone, Debug)]
+#[cfg_attr(test, derive(Default))]
 pub struct AllowLists {
     /// Names by which the server may be asked.
     pub hosts: Hosts,
@@ -66,8 +69,10 @@ pub struct AllowLists {
 
 /// What a listener answers; the rest is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Default))]
 pub enum Routes {
     /// Values, and the server's own pages.
+    #[cfg_attr(test, default)]
     All,
     /// Values alone: the pages have a listener of their own.
     Values,

@@ -2,14 +2,13 @@
 
 use crate::http::exchange::audit_log::{Deed, Told};
 use crate::http::head::address::encoded;
-use crate::http::refusal::rejection::Rejection;
-use crate::http::refusal::table;
+use crate::http::refusal::table::rejected;
 use crate::http::response::outcome::{Outcome, StoredFile};
-use crate::http::watch::request::BadWatchRequest;
+use crate::http::service_config::ServiceConfig;
 use crate::store::{Error, Key};
 
 /// What is told of `outcome`.
-pub fn told(outcome: &Outcome) -> Told {
+pub fn told(outcome: &Outcome, config: &ServiceConfig) -> Told {
     let (mut deeds, mut is_all) = (Vec::new(), true);
     match outcome {
         Outcome::Stored(_) | Outcome::Deleted => deeds.push(Deed::Changed(None)),
@@ -19,7 +18,7 @@ pub fn told(outcome: &Outcome) -> Told {
         Outcome::FormStored(stored) => deeds.extend(changed(&stored.files)),
         Outcome::FormHalted(halted) => {
             deeds.extend(changed(&halted.stored));
-            let why = told(&halted.why);
+            let why = told(&halted.why, config);
             let of_file = |deed| match deed {
                 Deed::Refused(problem, None) => {
                     Deed::Refused(problem, halted.file.as_ref().map(path))
@@ -29,30 +28,15 @@ pub fn told(outcome: &Outcome) -> Told {
             deeds.extend(why.deeds.into_iter().map(of_file));
             is_all = why.is_all;
         }
-        Outcome::Upload(outcome, _) => return told(outcome),
+        Outcome::Upload(outcome, _) => return told(outcome, config),
         Outcome::Refused(why) => {
-            deeds.extend(about_who(why).map(|problem| Deed::Refused(problem, None)));
+            let row = rejected(why, config);
+            deeds.extend(row.audited.then_some(Deed::Refused(row.name, None)));
         }
         Outcome::Failed(Error::OutcomeUnknown { .. }) | Outcome::Panicked => is_all = false,
         _ => {}
     }
     Told { deeds, is_all }
-}
-
-/// The name of the problem, where it is who asks.
-fn about_who(why: &Rejection) -> Option<&'static str> {
-    match why {
-        Rejection::Unauthenticated { .. } => Some(table::UNAUTHENTICATED),
-        Rejection::NotAllowed(_) => Some(table::NOT_ALLOWED),
-        Rejection::CertificateEnded => Some(table::CERTIFICATE_ENDED),
-        Rejection::BadLink(_) => Some(table::BAD_LINK),
-        Rejection::TooManyFailures { .. } => Some(table::TOO_MANY_FAILURES),
-        Rejection::CrossSite(_) => Some(table::CROSS_SITE),
-        Rejection::BadWatchRequest(BadWatchRequest::ForeignOrigin(_)) => {
-            Some(table::FOREIGN_ORIGIN)
-        }
-        _ => None,
-    }
 }
 
 fn changed(files: &[StoredFile]) -> impl Iterator<Item = Deed> {
@@ -67,6 +51,7 @@ fn path(key: &Key<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use crate::http::refusal::audited::*;
+    use crate::http::refusal::rejection::Rejection;
     use crate::http::response::outcome::FormHalted;
 
     fn key(name: &str) -> Key<'static> {
@@ -81,12 +66,16 @@ mod tests {
                 published: Some(crate::http::response::outcome::Published::Tag(String::new())),
             }];
             let file = Some(key("out/c"));
-            told(&Outcome::FormHalted(Box::new(FormHalted {
+            let halted = FormHalted {
                 folder: String::new(),
                 file,
                 stored,
                 why,
-            })))
+            };
+            told(
+                &Outcome::FormHalted(Box::new(halted)),
+                &ServiceConfig::default(),
+            )
         };
         let first = || Deed::Changed(Some("/in/a%20b".to_owned()));
         let realm = "r".into();

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::http::client::Peer;
 use crate::http::refusal::rejection::Rejection;
-use crate::http::watch::request::BadWatchRequest;
+use crate::http::refusal::table;
+use crate::http::service_config::ServiceConfig;
 use crate::store::Error;
 
 /// The least time between two lines of one kind.
@@ -23,25 +24,50 @@ pub struct RejectionLog {
 
 impl RejectionLog {
     /// Logs a rejection for its host or origin; others are the client's own affair.
-    pub fn refused(&self, rejection: &Rejection, peer: Peer) {
-        let names_stranger = matches!(
-            rejection,
-            Rejection::WrongHost(_)
-                | Rejection::CrossSite(_)
-                | Rejection::BadWatchRequest(BadWatchRequest::ForeignOrigin(_))
-        );
-        if names_stranger && let Some(left_out) = self.strangers.pass(Instant::now()) {
+    pub fn rejected(&self, rejection: &Rejection, peer: Peer, config: &ServiceConfig) {
+        if table::rejected(rejection, config).logged
+            && let Some(left_out) = self.strangers.pass(Instant::now())
+        {
             tracing::warn!(%peer, cause = %rejection, left_out, "refused a host or an origin");
         }
     }
 
-    /// Logs what the file system did not permit.
-    pub fn forbidden(&self, error: &Error) {
+    /// Logs a failure of the store: the client learns what happened, the log, why.
+    pub fn failed(&self, error: &Error) {
+        log_failure(error);
         if let Error::Forbidden { doing, source } = error
             && let Some(left_out) = self.forbidden.pass(Instant::now())
         {
             tracing::warn!(doing, cause = %source, left_out, "the file system denies access");
         }
+    }
+}
+
+fn log_failure(error: &Error) {
+    match error {
+        Error::Failed { doing, source } => {
+            tracing::error!(doing, cause = %source, "the store failed");
+        }
+        Error::Unsynced(why) => log_failure(why),
+        Error::Refused { said } => tracing::error!(%said, "the store refuses requests"),
+        Error::BadGateway { said } => tracing::error!(%said, "the store failed"),
+        Error::Unreachable { said } => tracing::warn!(%said, "the store cannot be reached"),
+        Error::Busy { .. } | Error::TimedOut | Error::OutcomeUnknown { .. } => {
+            tracing::warn!(%error, "no answer of the store");
+        }
+        Error::Truncated => tracing::warn!(%error, "a read failed"),
+        Error::NoSpace { .. } | Error::Exhausted { .. } | Error::TooLarge => {
+            tracing::warn!(%error, "out of resources");
+        }
+        // The store itself says once where its directory has gone, and that it is read-only.
+        Error::Displaced { .. }
+        | Error::ReadOnly
+        | Error::Forbidden { .. }
+        | Error::Occupied(_)
+        | Error::Precondition
+        | Error::NotSupported { .. }
+        | Error::BadKey(_)
+        | Error::Incomplete => {}
     }
 }
 

@@ -1,4 +1,4 @@
-//! Why a request is not done. Which status that is, `response` knows.
+//! Why a request is not done, in words. Which status that is, [`table`](super::table) knows.
 
 use crate::access::Right;
 use crate::http::auth::signed_link::BadLink;

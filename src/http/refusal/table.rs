@@ -1,5 +1,9 @@
-//! What a refusal says besides its status and its text, and what may be done instead.
+//! The table of refusals: for each reason and each failure of the store, all that is answered and told of it.
+//!
+//! Everything else reads it: responses, the audit log, the log. Statuses stand here and in `response` alone, docs/http.md
+//! lists the names.
 
+use hyper::StatusCode;
 use hyper::header::{
     ALLOW, CONTENT_RANGE, HeaderMap, HeaderValue, RETRY_AFTER, SEC_WEBSOCKET_VERSION,
     WWW_AUTHENTICATE,
@@ -8,95 +12,249 @@ use hyper::header::{
 use crate::http::admin::page::Target;
 use crate::http::head::raw::FramingError;
 use crate::http::refusal::rejection::Rejection;
-use crate::http::response::cross_origin;
+use crate::http::response::options::methods;
 use crate::http::response::plain::{Offsets, put};
-use crate::http::service::operation::ResponseContext;
 use crate::http::service_config::ServiceConfig;
-use crate::http::uploads::request::UPLOAD_METHODS;
 use crate::http::values::range::unsatisfied;
+use crate::http::values::stored_fields::BadField;
 use crate::http::watch::request::BadWatchRequest;
-use crate::http::{uploads, watch};
+use crate::http::{ui, uploads, watch};
+use crate::store::{self, BadKey};
 
-/// The types of the problems that the draft defines.
-pub const MISMATCHING_OFFSET: &str =
+/// The types of the problems that the draft of resumable uploads defines.
+const MISMATCHING_OFFSET: &str =
     "https://iana.org/assignments/http-problem-types#mismatching-upload-offset";
-pub const INCONSISTENT_LENGTH: &str =
+const INCONSISTENT_LENGTH: &str =
     "https://iana.org/assignments/http-problem-types#inconsistent-upload-length";
-
-/// The names of the problems that are who asks: the audit log has them, too.
-pub const UNAUTHENTICATED: &str = "unauthenticated";
-pub const NOT_ALLOWED: &str = "not-allowed";
-pub const CERTIFICATE_ENDED: &str = "certificate-ended";
-pub const BAD_LINK: &str = "bad-link";
-pub const TOO_MANY_FAILURES: &str = "too-many-failures";
-pub const CROSS_SITE: &str = "cross-site";
-pub const FOREIGN_ORIGIN: &str = "foreign-origin";
 
 /// A browser forgets the password that is answered so: no challenge takes it, and none has it ask for another.
 const SIGNED_OUT: HeaderValue = HeaderValue::from_static("Bearer realm=\"signed out\"");
 
-/// What may be done.
-fn methods(of: Target, config: &ServiceConfig) -> HeaderValue {
-    HeaderValue::from_static(match (of, config.read_only) {
-        (Target::Values, true) => "GET, HEAD, OPTIONS",
-        (Target::Values, false) => "GET, HEAD, PUT, DELETE, OPTIONS",
-        (Target::Upload, _) => UPLOAD_METHODS,
-        (Target::Forms, true) => "OPTIONS",
-        (Target::Forms, false) => "POST, OPTIONS",
-    })
+/// Adds fields to a response.
+type Explain<'a> = Box<dyn FnOnce(&mut HeaderMap) + 'a>;
+
+/// A row of the table.
+pub struct Refusal<'a> {
+    pub status: StatusCode,
+    /// The name of the problem, or its type as a URI.
+    pub name: &'static str,
+    pub body: Wording,
+    /// The connection ends with it: where the request ends, or for whom it was, is in doubt.
+    pub closes: bool,
+    /// It is about who asks: the audit log has it.
+    pub audited: bool,
+    /// It is about a host or an origin, which an option can allow: the log has it.
+    pub logged: bool,
+    /// Adds the fields that say what a client can do about it.
+    pub explain: Option<Explain<'a>>,
 }
 
-/// Says in `headers` what may be done, for a client that asks or, if `preflight`, for a browser on behalf of a page.
-pub fn describe_options(
-    headers: &mut HeaderMap,
-    preflight: bool,
-    of: Target,
-    context: &ResponseContext,
-    config: &ServiceConfig,
-) {
-    let methods = methods(of, config);
-    if of == Target::Upload {
-        uploads::response::accept_parts(headers);
+/// The body of a refusal.
+pub enum Wording {
+    /// There is none.
+    Empty,
+    /// The problem.
+    Problem(Option<Offsets>),
+    /// The problem, or an error of S3 or Azure for their clients.
+    OfStore,
+}
+
+impl<'a> Refusal<'a> {
+    fn new(status: StatusCode, name: &'static str) -> Self {
+        Self {
+            status,
+            name,
+            body: Wording::Problem(None),
+            closes: false,
+            audited: false,
+            logged: false,
+            explain: None,
+        }
     }
-    headers.insert(ALLOW, methods.clone());
-    if config.announces_uploads() {
-        uploads::response::tell_limit(headers, config);
+
+    /// A refusal that is told by its status alone.
+    fn empty(status: StatusCode) -> Self {
+        Self::new(status, "").body(Wording::Empty)
     }
-    if preflight && context.origin.is_some() {
-        cross_origin::allow(headers, methods);
+
+    fn body(mut self, body: Wording) -> Self {
+        self.body = body;
+        self
+    }
+
+    fn closes(mut self) -> Self {
+        self.closes = true;
+        self
+    }
+
+    fn audited(mut self) -> Self {
+        self.audited = true;
+        self
+    }
+
+    fn logged(mut self) -> Self {
+        self.logged = true;
+        self
+    }
+
+    fn with(mut self, explain: impl FnOnce(&mut HeaderMap) + 'a) -> Self {
+        self.explain = Some(Box::new(explain));
+        self
     }
 }
 
-/// Says in `headers` what a client can do about it.
-pub fn explain(headers: &mut HeaderMap, why: &Rejection, config: &ServiceConfig) {
+/// The row of a request that is not done.
+pub fn rejected<'a>(why: &'a Rejection, config: &'a ServiceConfig) -> Refusal<'a> {
+    use Rejection as R;
+    use StatusCode as S;
+    let row = Refusal::new;
     match why {
-        Rejection::Method if !config.compat => {
-            headers.insert(ALLOW, methods(Target::Values, config));
+        R::NoSuchPath => row(S::NOT_FOUND, "no-such-path"),
+        R::NoKey if config.compat => Refusal::empty(S::NO_CONTENT),
+        R::NoKey => row(S::BAD_REQUEST, "no-key"),
+        R::NothingToStore => Refusal::empty(S::NOT_MODIFIED),
+        R::BadKey(BadKey::TooLong | BadKey::SegmentTooLong) => row(S::URI_TOO_LONG, "key-too-long"),
+        R::BadKey(_) | R::BadEscape => row(S::BAD_REQUEST, "bad-key"),
+        R::KeyTooDeep { .. } => row(S::BAD_REQUEST, "key-too-deep"),
+        R::BadQuery(_) => row(S::BAD_REQUEST, "bad-query"),
+        R::BadTarget => row(S::BAD_REQUEST, "bad-target").closes(),
+        R::BadHost => row(S::BAD_REQUEST, "bad-host").closes(),
+        R::WrongHost(_) => row(S::MISDIRECTED_REQUEST, "wrong-host").logged(),
+        R::CrossSite(_) => row(S::FORBIDDEN, "cross-site").audited().logged(),
+        R::FramingError(why) => framing(*why),
+        R::LengthRequired => row(S::LENGTH_REQUIRED, "length-required"),
+        R::CutOff => row(S::BAD_REQUEST, "body-cut-off").closes(),
+        R::Expectation => row(S::EXPECTATION_FAILED, "expectation"),
+        R::OtherStore(_) => row(S::NOT_IMPLEMENTED, "other-store").body(Wording::OfStore),
+        R::PartialPut => row(S::BAD_REQUEST, "partial-put"),
+        R::BadField(BadField::Framing) => {
+            row(S::UNSUPPORTED_MEDIA_TYPE, "content-coding").body(Wording::OfStore)
         }
-        Rejection::PageMethod(methods) => {
-            headers.insert(ALLOW, HeaderValue::from_static(methods));
-        }
-        Rejection::BadWatchRequest(BadWatchRequest::WebSocketVersion) => {
-            headers.extend(watch::response::upgrade());
-            headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
-        }
-        Rejection::Unsatisfiable { len } => put(headers, CONTENT_RANGE, unsatisfied(*len)),
-        Rejection::TooLarge { .. } if config.announces_uploads() => {
-            uploads::response::tell_limit(headers, config);
-        }
-        Rejection::NotPartialUpload => uploads::response::accept_parts(headers),
-        Rejection::Unauthenticated { realm } => challenge(headers, realm),
-        Rejection::SignedOut => {
+        R::BadField(_) => row(S::BAD_REQUEST, "bad-field"),
+        R::BadForm(_) => row(S::BAD_REQUEST, "bad-form"),
+        R::NoForm => row(S::UNSUPPORTED_MEDIA_TYPE, "no-form"),
+        R::BadDigest(_) => row(S::BAD_REQUEST, "bad-digest"),
+        R::DigestMismatch => row(S::BAD_REQUEST, "digest-mismatch"),
+        R::Unsatisfiable { len } => row(S::RANGE_NOT_SATISFIABLE, "range-not-satisfiable")
+            .with(|headers| put(headers, CONTENT_RANGE, unsatisfied(*len))),
+        R::Precondition => row(S::PRECONDITION_FAILED, "precondition-failed"),
+        // As the C server had it.
+        R::Method if config.compat => row(S::NOT_FOUND, "method"),
+        R::Method => row(S::METHOD_NOT_ALLOWED, "method")
+            .with(|headers| allow(headers, methods(Target::Values, config))),
+        R::PageMethod(methods) => row(S::METHOD_NOT_ALLOWED, "method")
+            .with(|headers| allow(headers, HeaderValue::from_static(methods))),
+        R::ReadOnly => row(S::FORBIDDEN, "read-only"),
+        R::TooLarge { .. } if config.announces_uploads() => row(S::PAYLOAD_TOO_LARGE, "too-large")
+            .with(|headers| uploads::response::tell_limit(headers, config)),
+        R::TooLarge { .. } => row(S::PAYLOAD_TOO_LARGE, "too-large"),
+        R::Unauthenticated { realm } => row(S::UNAUTHORIZED, "unauthenticated")
+            .audited()
+            .with(|headers| challenge(headers, realm)),
+        R::SignedOut => row(S::UNAUTHORIZED, ui::SIGNED_OUT).with(|headers| {
             headers.insert(WWW_AUTHENTICATE, SIGNED_OUT);
+        }),
+        R::NotAllowed(_) => row(S::FORBIDDEN, "not-allowed").audited(),
+        R::CertificateEnded => row(S::FORBIDDEN, "certificate-ended").audited().closes(),
+        R::BadLink(_) => row(S::FORBIDDEN, "bad-link").audited(),
+        R::TooManyFailures { retry_after } => row(S::TOO_MANY_REQUESTS, "too-many-failures")
+            .audited()
+            .with(|headers| retry(headers, *retry_after)),
+        R::ChecksBusy => {
+            row(S::SERVICE_UNAVAILABLE, "checks-busy").with(|headers| retry(headers, 1))
         }
-        Rejection::TooManyFailures { retry_after } => {
-            headers.insert(RETRY_AFTER, (*retry_after).into());
+        R::BadWatchRequest(why) => watching(why),
+        R::NoSuchUpload => row(S::NOT_FOUND, "no-such-upload"),
+        R::NotPartialUpload => row(S::UNSUPPORTED_MEDIA_TYPE, "not-partial-upload")
+            .with(uploads::response::accept_parts),
+        R::UploadField(_) => row(S::BAD_REQUEST, "bad-upload-field"),
+        &R::MismatchingOffset { expected, provided } => {
+            let offsets = Offsets {
+                expected_offset: expected,
+                provided_offset: provided,
+            };
+            row(S::CONFLICT, MISMATCHING_OFFSET).body(Wording::Problem(Some(offsets)))
         }
-        Rejection::ChecksBusy => {
-            headers.insert(RETRY_AFTER, 1.into());
-        }
-        _ => {}
+        R::InconsistentLength => row(S::BAD_REQUEST, INCONSISTENT_LENGTH),
+        R::UploadComplete => row(S::CONFLICT, "upload-complete"),
+        R::UploadTaken => row(S::CONFLICT, "upload-taken"),
     }
+}
+
+/// The row of a head that is no request.
+fn framing<'a>(why: FramingError) -> Refusal<'a> {
+    use FramingError as F;
+    use StatusCode as S;
+    match why {
+        F::Line => Refusal::new(S::BAD_REQUEST, "bad-head"),
+        F::Http2 => Refusal::new(S::HTTP_VERSION_NOT_SUPPORTED, "http2-off"),
+        F::Length | F::Chunks => Refusal::new(S::BAD_REQUEST, "bad-framing"),
+        F::Coding => Refusal::new(S::NOT_IMPLEMENTED, "transfer-coding"),
+        F::Late => Refusal::new(S::REQUEST_TIMEOUT, "request-timeout").closes(),
+        F::TooLarge => Refusal::new(S::REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large"),
+    }
+}
+
+/// The row of a request to be told of changes.
+fn watching<'a>(why: &BadWatchRequest) -> Refusal<'a> {
+    use BadWatchRequest as W;
+    use StatusCode as S;
+    match why {
+        W::Prefix | W::Since => Refusal::new(S::BAD_REQUEST, "bad-query"),
+        W::Handshake(_) => Refusal::new(S::BAD_REQUEST, "bad-handshake"),
+        W::WebSocketVersion => {
+            Refusal::new(S::UPGRADE_REQUIRED, "websocket-version").with(|headers| {
+                headers.extend(watch::response::upgrade());
+                headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+            })
+        }
+        W::ForeignOrigin(_) => Refusal::new(S::FORBIDDEN, "foreign-origin")
+            .audited()
+            .logged(),
+    }
+}
+
+/// The row of what the store cannot do. What the log says of it, [`log`](crate::http::refusal::log) knows.
+pub fn failed<'a>(error: &'a store::Error, config: &'a ServiceConfig) -> Refusal<'a> {
+    use StatusCode as S;
+    use store::Error as E;
+    let row = Refusal::new;
+    let later = |name| {
+        let retry_after = error.retry_after();
+        row(S::SERVICE_UNAVAILABLE, name).with(move |headers| retry(headers, retry_after))
+    };
+    match error {
+        E::NoSpace { .. } | E::TooLarge => row(S::INSUFFICIENT_STORAGE, "no-space"),
+        E::ReadOnly => row(S::INSUFFICIENT_STORAGE, "file-system-read-only"),
+        E::Exhausted { .. } => later("exhausted"),
+        E::Displaced { .. } => later("directory-displaced"),
+        E::Unreachable { .. } => later("store-unreachable"),
+        E::Busy { .. } => later("store-busy"),
+        E::Precondition => rejected(&Rejection::Precondition, config),
+        E::Occupied(_) => row(S::CONFLICT, "occupied"),
+        E::Unsynced(why) => failed(why, config),
+        E::Incomplete => rejected(&Rejection::CutOff, config),
+        // As the C server had it.
+        E::Forbidden { .. } if config.compat => row(S::INTERNAL_SERVER_ERROR, "forbidden"),
+        E::Forbidden { .. } => row(S::FORBIDDEN, "forbidden"),
+        E::Truncated | E::Failed { .. } => row(S::INTERNAL_SERVER_ERROR, "store-failed"),
+        E::Refused { .. } => row(S::INTERNAL_SERVER_ERROR, "store-refused"),
+        E::TimedOut => row(S::GATEWAY_TIMEOUT, "store-timeout"),
+        E::OutcomeUnknown { is_late: true } => row(S::GATEWAY_TIMEOUT, "outcome-unknown"),
+        E::OutcomeUnknown { is_late: false } => row(S::BAD_GATEWAY, "outcome-unknown"),
+        E::BadGateway { .. } => row(S::BAD_GATEWAY, "store-failed"),
+        E::NotSupported { name, .. } => row(S::NOT_IMPLEMENTED, name),
+        E::BadKey(_) => row(S::BAD_REQUEST, "bad-key"),
+    }
+}
+
+fn allow(headers: &mut HeaderMap, methods: HeaderValue) {
+    headers.insert(ALLOW, methods);
+}
+
+/// Says how many `seconds` later it may be asked again.
+fn retry(headers: &mut HeaderMap, seconds: u64) {
+    headers.insert(RETRY_AFTER, seconds.into());
 }
 
 /// Says by what a client may prove who it is (RFC 9110, section 11.6.1). The realm is printable, and holds no quote.
@@ -106,28 +264,5 @@ fn challenge(headers: &mut HeaderMap, realm: &str) {
         if let Ok(challenge) = HeaderValue::try_from(challenge) {
             headers.append(WWW_AUTHENTICATE, challenge);
         }
-    }
-}
-
-/// Whether the connection ends with the refusal: where the request ends, or for whom it was, is in doubt.
-pub fn ends_connection(why: &Rejection) -> bool {
-    matches!(
-        why,
-        Rejection::BadHost
-            | Rejection::BadTarget
-            | Rejection::CutOff
-            | Rejection::FramingError(FramingError::Late)
-            | Rejection::CertificateEnded
-    )
-}
-
-/// What a mismatching offset is told with.
-pub fn offsets(why: &Rejection) -> Option<Offsets> {
-    match why {
-        &Rejection::MismatchingOffset { expected, provided } => Some(Offsets {
-            expected_offset: expected,
-            provided_offset: provided,
-        }),
-        _ => None,
     }
 }

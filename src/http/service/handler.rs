@@ -19,7 +19,7 @@ use crate::http::response::plain::close;
 use crate::http::response::render;
 use crate::http::service::operation::ResponseContext;
 use crate::http::service_config::ServiceConfig;
-use crate::store::{Error, Store};
+use crate::store::Store;
 
 /// What the requests of a reactor are performed with.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Handler {
             outcome = outcome.of_late_body();
         }
         if self.config.audit_log {
-            record.tells(told(&outcome));
+            record.tells(told(&outcome, &self.config));
         }
         self.render(outcome, context)
     }
@@ -70,8 +70,7 @@ impl Handler {
             why => why,
         };
         if let Outcome::Failed(error) = why {
-            self.rejection_log.forbidden(error);
-            log_failure(error);
+            self.rejection_log.failed(error);
         }
         render(outcome, context, &self.config)
     }
@@ -89,33 +88,4 @@ pub fn seal(
     let status = response.status().as_u16();
     record.answered(status, response.headers_mut());
     response.map(|body| body.ends(record))
-}
-
-/// The client learns what happened; the log, why.
-fn log_failure(error: &Error) {
-    match error {
-        Error::Failed { doing, source } => {
-            tracing::error!(doing, cause = %source, "the store failed");
-        }
-        Error::Unsynced(why) => log_failure(why),
-        Error::Refused { said } => tracing::error!(%said, "the store refuses requests"),
-        Error::BadGateway { said } => tracing::error!(%said, "the store failed"),
-        Error::Unreachable { said } => tracing::warn!(%said, "the store cannot be reached"),
-        Error::Busy { .. } | Error::TimedOut | Error::OutcomeUnknown { .. } => {
-            tracing::warn!(%error, "no answer of the store");
-        }
-        Error::Truncated => tracing::warn!(%error, "a read failed"),
-        Error::NoSpace { .. } | Error::Exhausted { .. } | Error::TooLarge => {
-            tracing::warn!(%error, "out of resources");
-        }
-        // The store itself says once where its directory has gone, and that it is read-only.
-        Error::Displaced { .. }
-        | Error::ReadOnly
-        | Error::Forbidden { .. }
-        | Error::Occupied(_)
-        | Error::Precondition
-        | Error::NotSupported { .. }
-        | Error::BadKey(_)
-        | Error::Incomplete => {}
-    }
 }

@@ -1,10 +1,12 @@
-//! The Cache-Control field of values and listings: `no-cache` unless the operator says otherwise.
+//! The Cache-Control field of values and listings: `no-cache` unless the operator says otherwise, and `private` for a client
+//! that proved who it is.
 //!
-//! Pure. Without the field, a cache may guess how long a value stays fresh (RFC 9111, section 4.2.2), and then serves the
+//! Without the field, a cache may guess how long a value stays fresh (RFC 9111, section 4.2.2), and then serves the
 //! old one after a replacement. With `no-cache` it keeps the value, and asks again before each use: a 304 costs little.
 
-use hyper::header::HeaderValue;
+use hyper::header::{AUTHORIZATION, CACHE_CONTROL, HeaderMap, HeaderValue, VARY};
 
+use crate::http::auth::proven::Proof;
 use crate::http::head::syntax::{is_token, skip_quoted};
 
 /// The field unless the operator says otherwise.
@@ -49,7 +51,7 @@ fn are_directives(mut text: &str) -> bool {
 }
 
 /// What `given` says, for one client alone (RFC 9111, section 5.2.2.7): without what lets a cache keep it for others.
-pub fn private(given: Option<&HeaderValue>) -> HeaderValue {
+fn private(given: Option<&HeaderValue>) -> HeaderValue {
     let text = given.and_then(|given| given.to_str().ok());
     // What most values have.
     if text == Some(DEFAULT) {
@@ -79,6 +81,19 @@ pub fn private(given: Option<&HeaderValue>) -> HeaderValue {
     }
     HeaderValue::try_from(format!("private{private}"))
         .unwrap_or(HeaderValue::from_static("private"))
+}
+
+/// Says in `headers` for whom the answer is, where that matters: for caches between (RFC 9111, section 3.5) and in browsers.
+/// The headers of a value say already that it varies.
+pub fn mark_private(headers: &mut HeaderMap, proof: Option<&Proof>, is_value: bool) {
+    let Some(proof) = proof else { return };
+    if !is_value {
+        headers.append(VARY, AUTHORIZATION.into());
+    }
+    if !proof.subject.is_anonymous {
+        let private = private(headers.get(CACHE_CONTROL));
+        headers.insert(CACHE_CONTROL, private);
+    }
 }
 
 /// What stands behind the directive at the front.
