@@ -1,7 +1,14 @@
-//! Who asks: what is the same for all requests of a connection, but where its peer is a proxy that asks for several.
+//! Who is at the other end of a connection, and whom a proxy asks for, by Forwarded (RFC 7239) or X-Forwarded-For.
+//!
+//! Promises that what a client writes into these fields itself is never taken for what a trusted proxy says: they are
+//! read from their end, to which each proxy appends, and no further than to the first hop that is no trusted proxy.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+
+use hyper::HeaderMap;
+use hyper::header::{FORWARDED, HeaderName, HeaderValue};
+use ipnet::{AddrParseError, IpNet};
 
 use crate::access::Source;
 
@@ -50,4 +57,288 @@ pub struct Client {
     pub by_tls: bool,
     /// The version of TLS, once both sides have agreed on one.
     pub tls_version: Option<&'static str>,
+}
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// The proxies whose word counts.
+#[derive(Clone, Debug, Default)]
+pub struct TrustedProxies(Vec<Trusted>);
+
+#[derive(Clone, Copy, Debug)]
+enum Trusted {
+    Net(IpNet),
+    /// Those that connect to a unix socket.
+    Unix,
+}
+
+/// A field that is no list of hops, as far as it has to be read.
+struct Malformed;
+
+impl TrustedProxies {
+    /// Adds those of a network or with an address, or by `unix` those that connect to a unix socket.
+    pub fn add(&mut self, given: &str) -> Result<(), AddrParseError> {
+        self.0.push(match given.parse::<IpAddr>() {
+            _ if given == "unix" => Trusted::Unix,
+            Ok(address) => Trusted::Net(address.into()),
+            Err(_) => Trusted::Net(given.parse()?),
+        });
+        Ok(())
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Who asks, where `peer` sent these fields: itself, or the one that it asks for as a trusted proxy. Where the two fields
+    /// disagree, or one is malformed, nothing but the peer is known.
+    pub fn client(&self, peer: Peer, headers: &HeaderMap) -> Peer {
+        if !self.trust(peer) {
+            return peer;
+        }
+        let standard = self.first_untrusted(headers, &FORWARDED, |element| node(of_for(element)?));
+        let usual = self.first_untrusted(headers, &X_FORWARDED_FOR, node);
+        let client = match (standard, usual) {
+            (Ok(Some(one)), Ok(Some(other))) if is_same(one, other) => Some(one),
+            (Ok(client), Ok(None)) | (Ok(None), Ok(client)) => client,
+            _ => None,
+        };
+        client.map_or(peer, Peer::Address)
+    }
+
+    fn trust(&self, peer: Peer) -> bool {
+        self.0.iter().any(|trusted| match (trusted, peer) {
+            (Trusted::Net(net), Peer::Address(of)) => net.contains(&of.ip().to_canonical()),
+            (Trusted::Unix, Peer::Process { .. }) => true,
+            _ => false,
+        })
+    }
+
+    /// The last hop of a field that is no trusted proxy, or the first of all, if there is a hop.
+    fn first_untrusted(
+        &self,
+        headers: &HeaderMap,
+        name: &HeaderName,
+        hop: impl Fn(&str) -> Option<SocketAddr>,
+    ) -> Result<Option<SocketAddr>, Malformed> {
+        let mut client = None;
+        let values = headers.get_all(name).iter().rev();
+        // A comma within quotes cuts them apart, which makes both pieces malformed.
+        let elements = values.flat_map(|value| HeaderValue::as_bytes(value).rsplit(|&b| b == b','));
+        for element in elements.map(<[u8]>::trim_ascii) {
+            if element.is_empty() {
+                continue;
+            }
+            let hop = str::from_utf8(element).ok().and_then(&hop);
+            let hop = hop.ok_or(Malformed)?;
+            client = Some(hop);
+            if !self.trust(Peer::Address(hop)) {
+                break;
+            }
+        }
+        Ok(client)
+    }
+}
+
+fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
+    one.ip().to_canonical() == other.ip().to_canonical()
+}
+
+/// The value of `for` in an element of Forwarded; `None` where the element is malformed, or has no such one.
+///
+/// Strict, so that no piece of a quoted value passes for pairs: a proxy may quote what its client chose, such as Host.
+fn of_for(element: &str) -> Option<&str> {
+    let mut of_for = None;
+    for pair in element.split(';').map(str::trim) {
+        let (name, value) = pair.split_once('=')?;
+        let quoted = value.strip_prefix('"');
+        let value = match quoted {
+            Some(quoted) => quoted.strip_suffix('"')?,
+            None => value,
+        };
+        let is_plain = !value.contains(['"', '\\']);
+        if !is_plain
+            || (quoted.is_none() && (value.is_empty() || value.contains(char::is_whitespace)))
+        {
+            return None;
+        }
+        if name.eq_ignore_ascii_case("for") && of_for.replace(value).is_some() {
+            return None;
+        }
+    }
+    of_for
+}
+
+/// The address of a hop: of IPv4 or IPv6, in brackets or not, with a port or without, which is 0 then.
+fn node(text: &str) -> Option<SocketAddr> {
+    let bracketed = text.strip_prefix('[').and_then(|ip| ip.strip_suffix(']'));
+    let of_ip = |ip: IpAddr| SocketAddr::new(ip, 0);
+    let address = text.parse().ok();
+    address.or_else(|| bracketed.unwrap_or(text).parse().ok().map(of_ip))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn trusted(given: &[&str]) -> TrustedProxies {
+        let mut trusted = TrustedProxies::default();
+        for given in given {
+            trusted.add(given).unwrap();
+        }
+        trusted
+    }
+
+    fn peer(text: &str) -> Peer {
+        Peer::Address(node(text).unwrap())
+    }
+
+    /// Whom a proxy at 10.0.0.1 asks for that sends these lines.
+    fn client(lines: &[(HeaderName, &str)]) -> String {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(name.clone(), value.parse().unwrap());
+        }
+        let trusted = trusted(&["10.0.0.0/8", "2001:db8::/32"]);
+        trusted.client(peer("10.0.0.1:7"), &headers).to_string()
+    }
+
+    const PROXY: &str = "10.0.0.1:7";
+
+    #[test]
+    fn the_last_hop_that_is_no_trusted_proxy_asks() {
+        for (value, expected) in [
+            ("192.0.2.1", "192.0.2.1"),
+            ("192.0.2.1:80", "192.0.2.1:80"),
+            ("2001:db9::1", "2001:db9::1"),
+            ("[2001:db9::1]", "2001:db9::1"),
+            ("[2001:db9::1]:80", "[2001:db9::1]:80"),
+            ("192.0.2.9, 192.0.2.1", "192.0.2.1"),
+            ("192.0.2.9,192.0.2.1 ,10.0.0.2,\t2001:db8::1", "192.0.2.1"),
+            ("192.0.2.1, ::ffff:10.0.0.2", "192.0.2.1"),
+            // All are of the net: the first of them asks.
+            ("10.0.0.3, 10.0.0.2", "10.0.0.3"),
+            (", 192.0.2.1, ,", "192.0.2.1"),
+            // What stands before it is the client's to choose.
+            ("gibberish \", 192.0.2.1", "192.0.2.1"),
+            ("", PROXY),
+            ("unknown", PROXY),
+            ("192.0.2.1, unknown", PROXY),
+            ("192.0.2.1, unknown, 10.0.0.2", PROXY),
+            ("192.0.2.1 192.0.2.2", PROXY),
+            ("192.0.2.1:65536", PROXY),
+            ("[192.0.2.1", PROXY),
+        ] {
+            assert_eq!(client(&[(X_FORWARDED_FOR, value)]), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn the_standard_field_says_the_same() {
+        for (value, expected) in [
+            ("for=192.0.2.1", "192.0.2.1"),
+            ("For=\"192.0.2.1:80\"", "192.0.2.1:80"),
+            (
+                "proto=http;FOR=\"[2001:db9::1]:80\" ; by=203.0.113.1",
+                "[2001:db9::1]:80",
+            ),
+            (
+                "for=192.0.2.9, for=192.0.2.1, for=10.0.0.2;host=\"\"",
+                "192.0.2.1",
+            ),
+            ("for=\", for=192.0.2.1", "192.0.2.1"),
+            ("for=_hidden", PROXY),
+            ("for=unknown", PROXY),
+            ("proto=http", PROXY),
+            ("for", PROXY),
+            ("for=", PROXY),
+            ("for=192.0.2.1;for=192.0.2.2", PROXY),
+            ("for=192.0.2.1;host=\"a", PROXY),
+            ("for=192.0.2.1;host=a b", PROXY),
+            ("for=192.0.2.1;", PROXY),
+            // A name that the client chose, and its proxy quoted.
+            (r#"for=192.0.2.1;host="a, for=192.0.2.9""#, PROXY),
+            (r#"for=192.0.2.1;host="a, for=192.0.2.9;x=\"""#, PROXY),
+            (r#"for=192.0.2.1;host="a;for=192.0.2.9""#, PROXY),
+        ] {
+            assert_eq!(client(&[(FORWARDED, value)]), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn lines_are_one_list_and_both_fields_have_to_agree() {
+        let x = |value| (X_FORWARDED_FOR, value);
+        let standard = |value| (FORWARDED, value);
+        assert_eq!(
+            client(&[x("192.0.2.9"), x("192.0.2.1"), x("10.0.0.2")]),
+            "192.0.2.1"
+        );
+        assert_eq!(
+            client(&[x("192.0.2.1"), standard("for=\"192.0.2.1:80\"")]),
+            "192.0.2.1:80"
+        );
+        assert_eq!(client(&[x("192.0.2.1"), standard("for=192.0.2.2")]), PROXY);
+        assert_eq!(client(&[x("192.0.2.1"), standard("for=unknown")]), PROXY);
+        assert_eq!(client(&[x("unknown"), standard("for=192.0.2.1")]), PROXY);
+        assert_eq!(client(&[]), PROXY);
+    }
+
+    #[test]
+    fn only_a_trusted_proxy_speaks_for_others() {
+        let headers =
+            HeaderMap::from_iter([(X_FORWARDED_FOR, HeaderValue::from_static("192.0.2.1"))]);
+        let process = Peer::Process { uid: 1, pid: 2 };
+        for (given, peer, counts) in [
+            ("10.0.0.0/8", peer("10.0.0.1:7"), true),
+            ("10.0.0.0/8", peer("[::ffff:10.0.0.1]:7"), true),
+            ("10.0.0.0/8", peer("11.0.0.1:7"), false),
+            ("10.0.0.0/8", process, false),
+            ("10.0.0.1", peer("10.0.0.1:7"), true),
+            ("10.0.0.1", peer("10.0.0.2:7"), false),
+            ("::1", peer("[::1]:7"), true),
+            ("unix", process, true),
+            ("unix", peer("10.0.0.1:7"), false),
+        ] {
+            let client = trusted(&[given]).client(peer, &headers);
+            assert_eq!(client != peer, counts, "{given} {peer}");
+        }
+        for bad in ["", "10.0.0.0/33", "10.0.0", "localhost", "unix:"] {
+            assert!(TrustedProxies::default().add(bad).is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        /// Whatever a client sends, its proxies append who asked them, and what they quote for that.
+        #[test]
+        fn nothing_that_a_client_writes_counts(
+            own in "[ -~]{0,40}",
+            host in "[ -~]{0,40}",
+            asks in any::<[u8; 4]>().prop_filter("no proxy", |ip| ip[0] != 10),
+            hops in prop::collection::vec(any::<[u8; 3]>(), 0..3),
+            in_lines in any::<bool>(),
+        ) {
+            let ip = IpAddr::from(asks);
+            let ips = || std::iter::once(ip).chain(hops.iter().map(|&[a, b, c]| [10, a, b, c].into()));
+            let append = |name: HeaderName, appended: Vec<String>| {
+                let lines = if in_lines {
+                    std::iter::once(own.clone()).chain(appended).collect()
+                } else {
+                    vec![format!("{own},{}", appended.join(", "))]
+                };
+                let lines: Vec<_> = lines.iter().map(|line| (name.clone(), line.as_str())).collect();
+                client(&lines)
+            };
+            let usual = ips().map(|ip: IpAddr| ip.to_string()).collect();
+            prop_assert_eq!(append(X_FORWARDED_FOR, usual), ip.to_string());
+            let quoted = host.replace('\\', "\\\\").replace('"', "\\\"");
+            let standard = ips().map(|ip: IpAddr| format!("for={ip};host=\"{quoted}\"")).collect();
+            let client = append(FORWARDED, standard);
+            let is_plain = !host.contains(['"', '\\', ',', ';']);
+            let expected = if is_plain { ip.to_string() } else { PROXY.to_owned() };
+            prop_assert_eq!(client, expected);
+        }
+    }
 }

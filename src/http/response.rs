@@ -1,6 +1,5 @@
 //! From what happened to status, headers and body. Statuses stand here and in the [table of refusals](refusal::table) alone.
 
-pub mod clock;
 pub mod head_encoder;
 pub mod options;
 pub mod outcome;
@@ -9,7 +8,10 @@ pub mod plain;
 use std::fmt::Display;
 
 use hyper::body::Body as _;
-use hyper::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, SERVER, X_CONTENT_TYPE_OPTIONS};
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, SERVER,
+    X_CONTENT_TYPE_OPTIONS,
+};
 use hyper::{Response, StatusCode};
 
 use crate::http::admin;
@@ -29,7 +31,8 @@ use crate::http::values;
 use crate::http::values::cache_control::mark_private;
 use crate::http::values::representation::NAME;
 use crate::http::values::response::Sent;
-use crate::http::watch;
+use crate::http::watch::events::announce_events;
+use crate::http::watch::websocket::accept_websocket;
 use crate::store;
 
 /// The answer to a request.
@@ -57,7 +60,7 @@ pub fn render(
     response
 }
 
-/// What tells a client over HTTP/2 that it may send its body; over HTTP/1 it is [`uploads::interim::CONTINUE`].
+/// What tells a client over HTTP/2 that it may send its body; over HTTP/1 it is [`uploads::response::CONTINUE`].
 pub fn go_on() -> Response<()> {
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::CONTINUE;
@@ -111,10 +114,10 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
         }),
         Outcome::Subscribed(events) => {
             let response = plain(StatusCode::OK, Body::endless(events));
-            with(response, watch::response::announce_events)
+            with(response, announce_events)
         }
         Outcome::Upgraded(accept) => with(empty(StatusCode::SWITCHING_PROTOCOLS), |headers| {
-            watch::response::accept_websocket(headers, accept);
+            accept_websocket(headers, accept);
         }),
         Outcome::Refused(why) => refused(&why, context, config),
         Outcome::Failed(error) => failed(&error, context, config),
@@ -143,7 +146,9 @@ fn own_page(page: admin::PageText) -> Response<Body> {
     };
     let response = plain(status, Body::bytes(page.body));
     with(response, |headers| {
-        admin::response::describe(headers, page.media_type);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(page.media_type));
+        // It is true at this moment only.
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     })
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use hyper::header::HeaderValue;
 
+use crate::http::client::TrustedProxies;
 use crate::http::exchange::access_log::AccessFormat;
-use crate::http::head::forwarded::TrustedProxies;
 use crate::http::head::hosts::Hosts;
 use crate::http::head::origins::Origins;
 

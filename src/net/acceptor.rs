@@ -1,14 +1,27 @@
-//! The acceptor: a thread that accepts for several reactors.
+//! Accepting: one loop for each listener, on the thread of the acceptor, which chooses the reactor of a connection, or on a
+//! reactor's own.
+//!
+//! It waits for no client, no handshake and no reactor. What fails because of one peer is skipped. What fails because of this
+//! machine (descriptors, memory) makes an episode: accepting pauses longer and longer, and never ends; the log says so once, and
+//! again when nothing has failed for a while. It ends when the server drains: no client begins a connection then, and those that
+//! have begun one are still served, unless the listener outlives this process.
 
 use std::io;
+use std::net::TcpStream;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use super::accept_loop;
-use super::balance::{Target, Targets};
-use super::connection_limit::ConnectionLimit;
-use super::listener::Listener;
+use futures_util::future::join_all;
+use rustix::io::Errno;
+use tokio::sync::SemaphorePermit;
+use tokio::time::{sleep, timeout};
+
+use super::connection_limit::{ConnectionLimit, Permit};
+use super::listener::{Attempt, Listener, ReactorListener};
 use super::runtime_thread;
 use crate::drain::Draining;
+use crate::http::{Client, Peer};
+use crate::metrics::ReactorCounters;
 
 /// How much less than a reactor the acceptor asks of a processor that they share: enough for the scheduler to let a
 /// reactor finish its turn before clients that come meanwhile are accepted, all at once. It costs two switches for each
@@ -28,6 +41,302 @@ pub(super) fn start<T: Target + Clone + Send + 'static>(
         listeners.into_iter().map(Listener::register).collect()
     };
     let held = draining.clone();
-    let run = async move |listeners| accept_loop::run(listeners, &limit, targets, &draining).await;
+    let run = async move |listeners| accept(listeners, &limit, targets, &draining).await;
     runtime_thread::start("acceptor".to_owned(), set_up, run, held)
+}
+
+/// A reactor that has this many connections more than the next one misses its turn. Otherwise one reactor gets all that stay
+/// when long and short connections arrive in turn.
+const AHEAD: u64 = 8;
+
+/// A connection that was accepted.
+#[derive(Debug)]
+pub(super) struct Accepted {
+    pub(super) socket: TcpStream,
+    pub(super) client: Client,
+    pub(super) permit: Permit,
+}
+
+/// A reactor, as accepting sees it.
+pub(super) trait Target {
+    fn counters(&self) -> &ReactorCounters;
+
+    /// Has the reactor serve the connection, and does not wait for it.
+    fn serve(&self, accepted: Accepted);
+}
+
+/// The reactors that connections are accepted for: at least one.
+#[derive(Clone, Debug)]
+pub(super) struct Targets<T> {
+    reactors: Vec<T>,
+    turn: usize,
+}
+
+impl<T: Target> Targets<T> {
+    pub(super) fn one(reactor: T) -> Self {
+        Self::new(vec![reactor])
+    }
+
+    pub(super) fn new(reactors: Vec<T>) -> Self {
+        Self { reactors, turn: 0 }
+    }
+
+    /// The reactor whose turn it is, which what comes to no connection is counted for.
+    pub(super) fn turn(&self) -> &T {
+        &self.reactors[self.turn]
+    }
+
+    /// The reactor for the next connection: the one whose turn it is, but for one that is far ahead of the next.
+    pub(super) fn take_turn(&mut self) -> &T {
+        let count = self.reactors.len();
+        let active = |i: usize| self.reactors[i].counters().active();
+        let next = (self.turn + 1) % count;
+        let is_ahead = active(self.turn) >= active(next) + AHEAD;
+        let picked = if is_ahead { next } else { self.turn };
+        self.turn = (picked + 1) % count;
+        &self.reactors[picked]
+    }
+}
+
+/// So many connections in a row are accepted, or begun with, before the other tasks of the thread have their turn.
+const ACCEPT_BATCH: usize = 32;
+
+/// How long a handshake of TCP that has begun before the drain may take to end: a round trip.
+const HANDSHAKE: Duration = Duration::from_millis(100);
+
+/// What remains of an [`ACCEPT_BATCH`].
+#[derive(Debug)]
+pub(super) struct AcceptBudget(usize);
+
+impl Default for AcceptBudget {
+    fn default() -> Self {
+        Self(ACCEPT_BATCH)
+    }
+}
+
+impl AcceptBudget {
+    /// Counts one connection; after the last of a batch, lets the other tasks have their turn.
+    pub(super) async fn spend(&mut self) {
+        self.0 -= 1;
+        if self.0 == 0 {
+            *self = Self::default();
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Accepts by all of `listeners`, at the same time, until `draining` asks for the end.
+pub(super) async fn accept<T: Target + Clone>(
+    listeners: Vec<ReactorListener>,
+    limit: &Arc<ConnectionLimit>,
+    targets: Targets<T>,
+    draining: &Draining,
+) {
+    let accepting = listeners.into_iter().map(|listener| {
+        let accepting = AcceptLoop::new(listener, Arc::clone(limit), targets.clone());
+        accepting.run(draining.clone())
+    });
+    join_all(accepting).await;
+}
+
+/// A listener, and the reactors that it accepts for.
+#[derive(Debug)]
+struct AcceptLoop<T> {
+    listener: ReactorListener,
+    limit: Arc<ConnectionLimit>,
+    targets: Targets<T>,
+    backoff: Backoff,
+    budget: AcceptBudget,
+}
+
+impl<T: Target> AcceptLoop<T> {
+    fn new(listener: ReactorListener, limit: Arc<ConnectionLimit>, targets: Targets<T>) -> Self {
+        Self {
+            listener,
+            limit,
+            targets,
+            backoff: Backoff::default(),
+            budget: AcceptBudget::default(),
+        }
+    }
+
+    /// Accepts until `draining` asks for the end.
+    async fn run(mut self, mut draining: Draining) {
+        tokio::select! {
+            () = self.accept() => {}
+            () = draining.started() => {}
+        }
+        if self.listener.outlives() {
+            return;
+        }
+        match self.listener.close_to_new() {
+            Ok(()) => drop(timeout(HANDSHAKE, self.accept()).await),
+            Err(error) => tracing::debug!(%error, "clients may connect until the socket is closed"),
+        }
+        self.accept_queued();
+    }
+
+    /// Accepts as long as the runtime runs.
+    async fn accept(&mut self) {
+        let limit = Arc::clone(&self.limit);
+        while self.wait_for_client().await.is_ok() {
+            // Taken only when a client waits: a listener without clients leaves its vacancy to the others.
+            let vacancy = limit.vacancy().await;
+            let ended = limit.ended();
+            match self.listener.accept() {
+                Attempt::Connection(socket, peer) => {
+                    self.serve(socket, peer, vacancy);
+                    self.budget.spend().await;
+                }
+                Attempt::Empty => self.budget = AcceptBudget::default(),
+                Attempt::PeerFailed => self.count_error(),
+                Attempt::Exhausted(errno) => {
+                    self.count_error();
+                    drop(vacancy);
+                    limit.make_room_after(errno);
+                    tokio::select! {
+                        () = sleep(self.backoff.failed(errno)) => {}
+                        () = ended => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until a client is in the queue.
+    async fn wait_for_client(&mut self) -> io::Result<()> {
+        loop {
+            self.backoff.recover();
+            let readable = self.listener.readable();
+            if !self.backoff.is_active() {
+                readable.await?;
+            } else if let Ok(readable) = timeout(LONGEST_PAUSE, readable).await {
+                readable?;
+            } else {
+                // The end of an episode of failures is logged also when no client comes.
+                continue;
+            }
+            // At the limit, idle connections are closed for a client that waits, and for no other reason.
+            if !self.limit.is_reached() || self.listener.has_client() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Accepts the clients that are in the queue already, up to the limit.
+    fn accept_queued(&mut self) {
+        let limit = Arc::clone(&self.limit);
+        while let Some(vacancy) = limit.try_vacancy()
+            && let Attempt::Connection(socket, peer) = self.listener.accept_now()
+        {
+            self.serve(socket, peer, vacancy);
+        }
+    }
+
+    /// Hands the connection to a reactor, if its client may have one more.
+    fn serve(&mut self, socket: TcpStream, peer: Peer, vacancy: SemaphorePermit<'_>) {
+        let client = (!self.listener.is_proxied()).then_some(peer);
+        let Some(permit) = self.limit.admit(vacancy, client) else {
+            self.targets.turn().counters().accepting.refused.add(1);
+            return;
+        };
+        let target = self.targets.take_turn();
+        target.counters().accepting.accepted.add(1);
+        target.serve(Accepted {
+            socket,
+            client: Client {
+                peer,
+                by_loopback: self.listener.is_loopback(),
+                by_tls: self.listener.is_tls(),
+                tls_version: None,
+            },
+            permit,
+        });
+    }
+
+    fn count_error(&self) {
+        self.targets.turn().counters().accepting.errors.add(1);
+    }
+}
+
+/// The first pause after a failure of this machine; each further one in a row is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest pause, so that everything is served again within a second of relief; and how long nothing may fail for an episode to be over.
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// The current episode of failures, if there is one.
+#[derive(Debug, Default)]
+pub(super) struct Backoff(Option<Episode>);
+
+#[derive(Clone, Copy, Debug)]
+struct Episode {
+    last: Instant,
+    pause: Duration,
+}
+
+impl Backoff {
+    /// How long to pause after this failure.
+    pub(super) fn failed(&mut self, errno: Errno) -> Duration {
+        if self.0.is_none() {
+            tracing::warn!(error = %errno, "accepting paused");
+        }
+        let pause = self
+            .0
+            .map_or(FIRST_PAUSE, |e| (e.pause * 2).min(LONGEST_PAUSE));
+        self.0 = Some(Episode {
+            last: Instant::now(),
+            pause,
+        });
+        pause
+    }
+
+    /// Whether an episode is going on.
+    pub(super) fn is_active(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Ends the episode once nothing has failed for a while; one success proves little when descriptors come and go.
+    pub(super) fn recover(&mut self) {
+        if self
+            .0
+            .is_some_and(|e| e.last.elapsed() > e.pause + LONGEST_PAUSE)
+        {
+            self.0 = None;
+            tracing::info!("accepting again");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Target for (usize, ReactorCounters) {
+        fn counters(&self) -> &ReactorCounters {
+            &self.1
+        }
+
+        fn serve(&self, _: Accepted) {}
+    }
+
+    /// The reactors that get one connection after the other, when the third has `active` already.
+    fn order(active: u64) -> Vec<usize> {
+        let targets: Vec<_> = (0..3).map(|n| (n, ReactorCounters::default())).collect();
+        targets[2].1.accepting.accepted.add(active + 1);
+        targets[2].1.finished.add(1);
+        let mut targets = Targets::new(targets);
+        let picked = (0..7).map(|_| {
+            let target = targets.take_turn();
+            target.1.accepting.accepted.add(1);
+            target.0
+        });
+        picked.collect()
+    }
+
+    #[test]
+    fn connections_go_to_each_in_turn_but_for_one_that_is_far_ahead() {
+        assert_eq!(order(2), [0, 1, 2, 0, 1, 2, 0]);
+        assert_eq!(order(9), [0, 1, 0, 1, 2, 0, 1]);
+    }
 }

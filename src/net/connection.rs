@@ -19,20 +19,18 @@ use super::closing::{self, LINGER, LONGEST};
 use super::command::Command;
 use super::connection_context::ConnectionContext;
 use super::connection_limit::Permit;
-use super::handshake::Uncounted;
 use super::http1::{self, Next};
 use super::http2::{self, PREFACE};
 use super::hyper_io::HyperIo;
-use super::proxy_header;
 use super::reactor::{Http2, Reactor};
-use super::resting;
 use super::socket::Socket;
 use super::socket_reader::SocketReader;
 use super::takeover::{self, Taken};
 use super::tls::HTTP2;
 use super::tls_session::TlsSession;
+use super::{proxy_header, resting};
 use crate::http::{Client, Session};
-use crate::metrics::Direction;
+use crate::metrics::{Direction, Handshake, ReactorCounters};
 
 /// What broke a connection.
 #[derive(Debug, thiserror::Error)]
@@ -255,4 +253,36 @@ async fn run_session(
         }
     })
     .await
+}
+
+/// A handshake that has not been counted yet. In the clear there is none.
+pub(super) struct Uncounted<'a> {
+    session: Option<&'a TlsSession>,
+    counters: &'a ReactorCounters,
+}
+
+impl<'a> Uncounted<'a> {
+    /// That of a new connection.
+    pub(super) fn of(context: &'a ConnectionContext<'_>) -> Self {
+        Self {
+            session: context.socket.tls(),
+            counters: context.reactor.counters(),
+        }
+    }
+
+    /// Counts it, if it is over by now.
+    pub(super) fn look(&mut self) {
+        if let Some(handshake) = self.session.and_then(TlsSession::handshake) {
+            self.session = None;
+            self.counters.shakes_hands(handshake);
+        }
+    }
+}
+
+impl Drop for Uncounted<'_> {
+    fn drop(&mut self) {
+        if self.session.is_some() {
+            self.counters.shakes_hands(Handshake::Failed);
+        }
+    }
 }

@@ -5,6 +5,8 @@
 //! clients that wait.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use tokio::sync::futures::Notified;
@@ -13,7 +15,6 @@ use tokio::time::timeout;
 
 use super::connections::Connections;
 use super::peers::{PeerPermit, Peers};
-use super::shortage::{RETRY_AFTER, Shortage};
 use crate::http::Peer;
 
 /// The limit of one server: all that accepts for it shares it, and so do its reactors.
@@ -124,11 +125,47 @@ impl Drop for Vacancy {
     }
 }
 
+/// How long to wait for an idle connection to end before the next request: a busy one may have become idle.
+pub(super) const RETRY_AFTER: Duration = Duration::from_millis(20);
+
+/// Shared by what accepts and the reactors that it accepts for.
+#[derive(Debug, Default)]
+pub(super) struct Shortage {
+    is_requested: AtomicBool,
+    requested: Notify,
+}
+
+impl Shortage {
+    /// Requests that one idle connection is closed. Another request before one is found changes nothing.
+    pub(super) fn request(&self) {
+        self.is_requested.store(true, Ordering::Release);
+        self.requested.notify_waiters();
+    }
+
+    /// The same, if a failure to accept says that there are no descriptors.
+    pub(super) fn request_after(&self, failure: Errno) {
+        if matches!(failure, Errno::MFILE | Errno::NFILE) {
+            self.request();
+        }
+    }
+
+    /// Closes idle connections of one reactor as that is requested. Never ends.
+    pub(super) async fn relieve(&self, connections: &Connections) {
+        loop {
+            self.requested.notified().await;
+            // A connection whose next request has arrived is polled before: it is not idle any more.
+            tokio::task::yield_now().await;
+            connections.close_idlest(|| self.is_requested.swap(false, Ordering::AcqRel));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::num::NonZeroU32;
     use std::time::Duration;
+
+    use super::*;
 
     const CLIENT: Peer = Peer::Process { uid: 0, pid: 1 };
 

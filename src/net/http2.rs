@@ -8,7 +8,6 @@
 mod exchange;
 mod input;
 mod output;
-mod piece;
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};

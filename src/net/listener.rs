@@ -1,17 +1,23 @@
-//! The listening sockets of a server, and what a listening socket does.
+//! The listening sockets of a server, what a listening socket does, and what one attempt to accept comes to.
+//!
+//! Failures of one peer are that peer's; all others are failures of this machine (descriptors, memory).
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{AddressFamily, SocketAddrAny, SocketFlags};
 use socket2::{SockFilter, SockRef};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::accept::{Attempt, attempt};
 use super::listen::{Address, Listen, Place};
 use super::unix_socket::SocketFile;
+use crate::http::Peer;
 
 /// How connections come to reactors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,5 +211,86 @@ impl ReactorListener {
     /// Accepts a client, also where the driver does not know of one yet.
     pub(super) fn accept_now(&self) -> Attempt {
         attempt(self.socket.get_ref())
+    }
+}
+
+/// What one attempt to accept came to.
+#[derive(Debug)]
+pub(super) enum Attempt {
+    Connection(TcpStream, Peer),
+    /// No client waits.
+    Empty,
+    /// This peer's trouble: on to the next.
+    PeerFailed,
+    /// This machine's trouble.
+    Exhausted(Errno),
+}
+
+/// Accepts one connection, if one waits.
+pub(super) fn attempt(listener: &TcpListener) -> Attempt {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    match rustix::net::acceptfrom_with(listener, flags) {
+        Ok((socket, address)) => match address.and_then(|address| peer(&socket, address)) {
+            // A TcpStream is what owns any connection here, by a unix socket too: nothing asks it for addresses.
+            Some(peer) => Attempt::Connection(socket.into(), peer),
+            None => Attempt::PeerFailed,
+        },
+        Err(Errno::AGAIN) => Attempt::Empty,
+        Err(errno) if is_peers_fault(errno) => Attempt::PeerFailed,
+        Err(errno) => Attempt::Exhausted(errno),
+    }
+}
+
+/// Who is at the other end of `socket`.
+fn peer(socket: &OwnedFd, address: SocketAddrAny) -> Option<Peer> {
+    if address.address_family() != AddressFamily::UNIX {
+        return SocketAddr::try_from(address).ok().map(Peer::Address);
+    }
+    let process = socket_peercred(socket).ok()?;
+    Some(Peer::Process {
+        uid: process.uid.as_raw(),
+        pid: process.pid.as_raw_pid(),
+    })
+}
+
+/// Whether a failed accept concerns only the connection that was to be accepted (accept(2), "Error handling").
+fn is_peers_fault(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::CONNABORTED
+            | Errno::CONNRESET
+            | Errno::CONNREFUSED
+            | Errno::INTR
+            | Errno::PROTO
+            | Errno::PERM
+            | Errno::NETDOWN
+            | Errno::NOPROTOOPT
+            | Errno::HOSTDOWN
+            | Errno::NONET
+            | Errno::HOSTUNREACH
+            | Errno::OPNOTSUPP
+            | Errno::NETUNREACH
+            | Errno::TIMEDOUT
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_a_peer_are_told_from_errors_of_this_machine() {
+        for errno in [
+            Errno::CONNABORTED,
+            Errno::CONNRESET,
+            Errno::PROTO,
+            Errno::PERM,
+            Errno::INTR,
+        ] {
+            assert!(is_peers_fault(errno), "{errno}");
+        }
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM] {
+            assert!(!is_peers_fault(errno), "{errno}");
+        }
     }
 }

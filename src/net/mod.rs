@@ -1,19 +1,12 @@
 //! Sockets and threads. Knows no key and no status.
 
-mod accept;
-mod accept_loop;
 mod acceptor;
-mod balance;
-mod client_certificate;
 mod closing;
 mod command;
 mod connection;
 mod connection_context;
 mod connection_limit;
 mod connections;
-mod cork;
-mod event_loop_lag;
-mod handshake;
 mod http1;
 mod http2;
 mod hyper_io;
@@ -26,7 +19,6 @@ mod reactor;
 mod reactor_thread;
 mod resting;
 mod runtime_thread;
-mod shortage;
 mod socket;
 mod socket_activation;
 mod socket_body;
@@ -55,7 +47,7 @@ pub use socket_activation::{BadCount, passed};
 pub use timeouts::{Limits, RATE_WINDOW};
 pub use tls::{ClientAuthority, Identity, Tls, TlsError, TlsOptions};
 
-use balance::Targets;
+use acceptor::Targets;
 use connection_limit::ConnectionLimit;
 use listener::Listener;
 

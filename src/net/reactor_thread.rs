@@ -14,11 +14,9 @@ use std::time::Duration;
 use rustix::thread::CpuSet;
 use tokio::sync::mpsc;
 
-use super::accept_loop::{self, AcceptBudget};
-use super::balance::{Accepted, Target, Targets};
+use super::acceptor::{self, AcceptBudget, Accepted, Target, Targets};
 use super::connection;
 use super::connection_limit::ConnectionLimit;
-use super::event_loop_lag;
 use super::http1;
 use super::listener::{Listener, ReactorListener};
 use super::reactor::{Http2, Reactor};
@@ -157,7 +155,7 @@ async fn run(
         Source::Acceptor(connections) => receive(connections, &reactor).await,
         Source::Listeners(listeners) => {
             let targets = Targets::one(Rc::clone(&reactor));
-            accept_loop::run(listeners, &limit, targets, &draining).await;
+            acceptor::accept(listeners, &limit, targets, &draining).await;
         }
     }
     drain(&reactor, config.index, &mut draining).await;
@@ -169,7 +167,7 @@ fn start_tasks(reactor: &Rc<Reactor>, limit: &Arc<ConnectionLimit>) {
     tokio::task::spawn_local(async move { swept.connections().sweep().await });
     let (relieved, limit) = (Rc::clone(reactor), Arc::clone(limit));
     tokio::task::spawn_local(async move { limit.close_idle(relieved.connections()).await });
-    tokio::task::spawn_local(event_loop_lag::measure(Arc::clone(Reactor::counters(
+    tokio::task::spawn_local(runtime_thread::measure_lag(Arc::clone(Reactor::counters(
         reactor,
     ))));
 }

@@ -1,10 +1,14 @@
-//! A thread with a runtime of its own.
+//! A thread with a runtime of its own, and the lag of its event loop: how long what is due waits for its turn.
 
-use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
-use std::thread;
+use std::time::Duration;
+use std::{io, thread};
 
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::metrics::ReactorCounters;
 
 /// Starts a thread that makes what it needs by `set_up`, on its runtime, and then runs `run` with it. Returns once it is
 /// set up, or why it cannot be. What is `held` is dropped last, after all that ran there.
@@ -37,4 +41,18 @@ fn runtime() -> io::Result<LocalRuntime> {
     let mut builder = Builder::new_current_thread();
     let builder = builder.enable_io().enable_time();
     builder.build_local(LocalOptions::default())
+}
+
+/// Often enough to see a stall of half a second for what it is, seldom enough to cost nothing.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// Measures for ever. The runtime's timers are a millisecond coarse, and never early.
+pub(super) async fn measure_lag(counters: Arc<ReactorCounters>) {
+    let mut ticks = interval(PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let due = ticks.tick().await;
+        let late = Instant::now().duration_since(due);
+        counters.latency.event_loop.observe_duration(late);
+    }
 }

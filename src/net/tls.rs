@@ -4,8 +4,7 @@
 //! as it is when something is wrong with a file. All reactors share one key for tickets, so a session that one of them began
 //! is resumed by any. There is no TLS in the kernel: a connection seals what it sends (`tls_session`).
 
-mod certificates;
-mod self_signed;
+pub(super) mod certificates;
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -18,7 +17,7 @@ use rustls::{RootCertStore, ServerConfig};
 
 use super::tls_session::TlsSession;
 pub use certificates::TlsError;
-use certificates::{Certificates, read_certificates};
+use certificates::{Certificates, read_certificates, self_signed};
 
 use crate::metrics::CERTIFICATE_END;
 
@@ -112,7 +111,7 @@ fn configure(
     let provider = Arc::new(aws_lc_rs::default_provider());
     let certificates = match &options.identity {
         Identity::Files(pairs) => Certificates::read(pairs, &provider)?,
-        Identity::SelfSigned(names) => self_signed::certificate(names, &provider)?,
+        Identity::SelfSigned(names) => self_signed(names, &provider)?,
     };
     let end = certificates.end();
     let clients = match &options.clients {

@@ -19,8 +19,8 @@ use rustix::io::pread;
 use rustix::net::SendFlags;
 use rustls::{CommonState, HandshakeKind, ProtocolVersion, ServerConfig};
 
-use super::client_certificate::client_certificate;
 use super::raw_socket::RawSocket;
+use super::tls::certificates::client_certificate;
 use crate::http::{ClientCertificate, Piped, Region};
 use crate::metrics::Handshake;
 use records::Records;

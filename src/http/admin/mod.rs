@@ -3,14 +3,11 @@
 //! They say how the server is, and change nothing. None of them touches a value, and none is a key: a key is one segment.
 
 mod access_metrics;
-mod exposition;
+pub mod exposition;
 mod health;
 mod metric_writer;
-mod metrics_text;
-pub mod page;
 mod process_metrics;
 mod reactor_metrics;
-pub mod response;
 mod s3_metrics;
 mod store_metrics;
 
@@ -18,9 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::access::Access;
-use crate::http::admin::exposition::Exposition;
+use crate::http::admin::exposition::{Exposition, MetricsFormat, media_type, render};
 use crate::http::admin::health::{LastAnswer, Lifecycle, Phase, Probe, Readiness};
-use crate::http::admin::page::{MetricsFormat, Page};
 use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters};
 use crate::store::Store;
 
@@ -30,6 +26,31 @@ const INDEX: &str = "/-/healthz /-/ready /-/metrics /-/watch";
 /// What `/-/ready` adds when files that have changed could not be read.
 const STALE: &str =
     "; the last reload failed, so the old certificates or rules still count: the log says why";
+
+/// One of the pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page {
+    /// `/` where there are no values: which pages there are.
+    Index,
+    /// `/-/healthz`: whether the process is alive.
+    Health,
+    /// `/-/ready`: whether it is worth sending requests to.
+    Ready,
+    /// `/-/metrics`: what it has counted.
+    Metrics,
+}
+
+impl Page {
+    /// The page of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "healthz" => Some(Self::Health),
+            "ready" => Some(Self::Ready),
+            "metrics" => Some(Self::Metrics),
+            _ => None,
+        }
+    }
+}
 
 /// What the pages tell of; one for the server.
 #[derive(Debug)]
@@ -89,8 +110,8 @@ impl Admin {
                 });
                 PageText {
                     is_good: true,
-                    media_type: metrics_text::media_type(format),
-                    body: metrics_text::render(format, &self.exposition),
+                    media_type: media_type(format),
+                    body: render(format, &self.exposition),
                 }
             }
         }

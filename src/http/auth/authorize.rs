@@ -4,7 +4,7 @@
 //! a PUT of one who may create, to keys that have no value; a listing, to the keys that may be listed.
 
 use crate::access::{Grant, Right};
-use crate::http::admin::page::Page;
+use crate::http::admin::Page;
 use crate::http::service::operation::{Operation, PutOptions};
 use crate::http::service_config::Routes;
 use crate::http::values::conditional::{Preconditions, Single};

@@ -1,12 +1,16 @@
-//! What a request says of who asks: the field Authorization (RFC 9110, section 11.6.2).
+//! What a request says of who asks: the field Authorization (RFC 9110, section 11.6.2), and how far that is known.
 //!
-//! Pure. A claim is proved elsewhere; nothing here says whether it is true. Its text is in no `Debug` output.
+//! A claim is proved elsewhere; nothing here says whether it is true. Its text is in no `Debug` output.
 
 use std::fmt;
+use std::rc::Rc;
 
 use base64::Engine as _;
 use base64::engine::GeneralPurpose;
 use base64::engine::general_purpose::GeneralPurposeConfig;
+
+use crate::access::Source;
+use crate::http::auth::proven::Proof;
 
 /// The most of a name or a password, in bytes. Hashing a longer one takes time that its sender does not pay.
 const LONGEST: usize = 1024;
@@ -77,11 +81,53 @@ impl fmt::Debug for NameAndPassword {
     }
 }
 
+/// The fields Authorization of a request.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Presented<'a> {
+    /// There is none.
+    #[default]
+    Nothing,
+    /// There is this one.
+    Field(&'a [u8]),
+    /// There are several, which say nothing together.
+    Several,
+}
+
+impl<'a> Presented<'a> {
+    /// With one more.
+    pub fn and(self, field: &'a [u8]) -> Self {
+        match self {
+            Self::Nothing => Self::Field(field),
+            Self::Field(_) | Self::Several => Self::Several,
+        }
+    }
+}
+
+/// Who asks.
+#[derive(Debug)]
+pub enum Identified {
+    /// It does not matter.
+    Anyone,
+    /// It is known.
+    Proved(Rc<Proof>),
+    /// The password has to be checked first, which takes time.
+    Unchecked(Box<Unchecked>),
+}
+
+/// A password that is yet to be checked, for the field that it came in.
+#[derive(Debug)]
+pub struct Unchecked {
+    pub field: Box<[u8]>,
+    pub pair: NameAndPassword,
+    pub source: Source,
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::http::auth::credentials::*;
     use base64::engine::general_purpose::STANDARD;
     use proptest::prelude::*;
+
+    use crate::http::auth::credentials::*;
 
     fn password(name: &str, password: &[u8]) -> Claim<'static> {
         Claim::Password(NameAndPassword {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::access::{self, Access, Evidence, LinkKind, LinkTerms, Policy, Right, Source, Subject};
 use crate::http::auth::credentials::{Claim, NameAndPassword, claim};
-pub use crate::http::auth::identified::{Identified, Presented, Unchecked};
+pub use crate::http::auth::credentials::{Identified, Presented, Unchecked};
 use crate::http::auth::proven::{By, Proof, Proven};
 use crate::http::auth::signed_link::{BadLink, SignedLink};
 use crate::http::client::Client;

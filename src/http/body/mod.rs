@@ -3,7 +3,6 @@
 pub mod chunks;
 pub mod content;
 pub mod file;
-pub mod hole;
 pub mod remote;
 pub mod request;
 pub mod response;

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::http::body::content::Piece;
-use crate::http::body::hole::Chunk;
+use crate::http::body::content::{Chunk, Piece};
 use crate::http::exchange::audit_log::{Audit, Told};
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::exchange::request_metrics::{Notes, Timing};

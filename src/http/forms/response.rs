@@ -3,7 +3,7 @@
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use serde::Serialize;
 
-use crate::http::head::address::encoded;
+use crate::http::head::syntax::encoded;
 use crate::http::response::outcome::{FormHalted, Outcome, Published, StoredFile};
 use crate::http::response::plain::put;
 use crate::http::service::operation::{FormProgress, ResponseContext};

@@ -1,10 +1,7 @@
 //! The head of a request: its framing, its target, and the fields that each request may have.
 
 pub mod accept;
-pub mod address;
 pub mod common_headers;
-pub mod escape;
-pub mod forwarded;
 pub mod framing;
 pub mod hosts;
 pub mod identity;

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-use crate::http::admin::page::Page;
-use crate::http::head::escape::has_bad_escape;
+use crate::http::admin::Page;
+use crate::http::head::syntax::has_bad_escape;
 use crate::http::refusal::rejection::Rejection;
 use crate::http::service_config::Routes;
 use crate::store::{BadKey, Key};

@@ -1,8 +1,8 @@
-//! The syntax that fields share: tokens, quoted strings and lists (RFC 9110, section 5.6).
-//!
-//! Pure.
+//! The syntax that fields and paths share: tokens, quoted strings and lists (RFC 9110, section 5.6), percent-encoding (RFC 3986,
+//! section 2.1), and addresses, written so that no reader can take a name for anything else. Pure.
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 
 /// The value of a field that stands there once.
 pub fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
@@ -39,6 +39,41 @@ pub fn skip_quoted(text: &str) -> Option<&str> {
         ends
     })?;
     Some(&text[end + 1..])
+}
+
+/// Whether a `%` is not followed by two hexadecimal digits.
+pub fn has_bad_escape(segment: &str) -> bool {
+    let is_hex = |b: Option<&u8>| b.is_some_and(u8::is_ascii_hexdigit);
+    let bytes = segment.as_bytes();
+    let bad = |(i, &b): (usize, &u8)| {
+        b == b'%' && !(is_hex(bytes.get(i + 1)) && is_hex(bytes.get(i + 2)))
+    };
+    bytes.iter().enumerate().any(bad)
+}
+
+/// All but the unreserved characters (RFC 3986, section 2.3) and the `/` between segments. A `:` is among them: in the first
+/// segment of a relative reference it would end a scheme (section 4.2).
+const ALL_BUT_UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'/');
+
+/// How far below the root the address `path` is.
+pub fn depth(path: &str) -> usize {
+    path.matches('/').count().saturating_sub(1)
+}
+
+/// What leads to the root from that far below. Addresses that the server tells are relative to that of the request, as it may
+/// be below a path of a proxy, which it does not know (RFC 3986, section 4.2).
+pub fn up(depth: usize) -> String {
+    "../".repeat(depth)
+}
+
+/// `name`, of a key or a folder, as it stands in a path.
+pub fn encoded(name: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(name, ALL_BUT_UNRESERVED)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::http::auth::authorize::authorize_page;
 use crate::http::auth::proven::{By, Proof};
-use crate::http::head::address::encoded;
+use crate::http::head::syntax::encoded;
 use crate::http::listing::query::{ListFormat, Listed, Place};
 use crate::http::listing::text::{json, text};
 use crate::http::refusal::rejection::Rejection;

@@ -3,7 +3,7 @@
 use hyper::http::request::Parts;
 
 use crate::http::head::accept::content_coding;
-use crate::http::head::address::{depth, encoded, up};
+use crate::http::head::syntax::{depth, encoded, up};
 use crate::http::listing::query::{ListFormat, Place, Query};
 use crate::http::refusal::rejection::Rejection;
 use crate::http::service::operation::{HomeRequest, Operation};

@@ -1,7 +1,7 @@
 //! What the audit log tells of what became of a request. Pure.
 
 use crate::http::exchange::audit_log::{Deed, Told};
-use crate::http::head::address::encoded;
+use crate::http::head::syntax::encoded;
 use crate::http::refusal::table::rejected;
 use crate::http::response::outcome::{Outcome, StoredFile};
 use crate::http::service_config::ServiceConfig;

@@ -9,16 +9,17 @@ use hyper::header::{
     WWW_AUTHENTICATE,
 };
 
-use crate::http::admin::page::Target;
 use crate::http::head::raw::FramingError;
 use crate::http::refusal::rejection::Rejection;
 use crate::http::response::options::methods;
 use crate::http::response::plain::{Offsets, put};
+use crate::http::service::operation::Target;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::range::unsatisfied;
 use crate::http::values::stored_fields::BadField;
 use crate::http::watch::request::BadWatchRequest;
-use crate::http::{ui, uploads, watch};
+use crate::http::watch::websocket::upgrade;
+use crate::http::{ui, uploads};
 use crate::store::{self, BadKey};
 
 /// The types of the problems that the draft of resumable uploads defines.
@@ -204,7 +205,7 @@ fn watching<'a>(why: &BadWatchRequest) -> Refusal<'a> {
         W::Handshake(_) => Refusal::new(S::BAD_REQUEST, "bad-handshake"),
         W::WebSocketVersion => {
             Refusal::new(S::UPGRADE_REQUIRED, "websocket-version").with(|headers| {
-                headers.extend(watch::response::upgrade());
+                headers.extend(upgrade());
                 headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
             })
         }

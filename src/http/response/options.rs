@@ -6,8 +6,7 @@ use hyper::header::{
     VARY,
 };
 
-use crate::http::admin::page::Target;
-use crate::http::service::operation::ResponseContext;
+use crate::http::service::operation::{ResponseContext, Target};
 use crate::http::service_config::ServiceConfig;
 use crate::http::uploads;
 use crate::http::uploads::request::UPLOAD_METHODS;

@@ -1,16 +1,15 @@
 //! What became of a request: what the executor hands to the renderer of responses.
 
 use crate::http::admin;
-use crate::http::admin::page::Target;
 use crate::http::body::remote::RemotePart;
 use crate::http::body::response::EndlessBody;
 use crate::http::head::raw::FramingError;
 use crate::http::listing::query::ListFormat;
 use crate::http::refusal::rejection::Rejection;
+use crate::http::service::operation::Target;
 use crate::http::ui::Document;
 use crate::http::uploads::request::UploadAddress;
-use crate::http::values::coding::Coding;
-use crate::http::values::encoded::Encoded;
+use crate::http::values::encoded::{Coding, Encoded};
 use crate::http::values::representation::{Representation, ShownValue, etag};
 use crate::http::values::select::Selection;
 use crate::store::{self, Key, Version};

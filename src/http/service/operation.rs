@@ -4,15 +4,16 @@ use std::rc::Rc;
 
 use hyper::header::{HeaderMap, HeaderValue};
 
-use crate::http::admin::page::{MetricsFormat, Page, Target};
+use crate::http::admin::Page;
+use crate::http::admin::exposition::MetricsFormat;
 use crate::http::auth::guard::Unchecked;
 use crate::http::auth::proven::Proof;
 use crate::http::forms::request::FormRequest;
 use crate::http::listing::query::Place;
 use crate::http::uploads::request::{Creation, UploadRequest};
-use crate::http::values::coding::Coding;
 use crate::http::values::conditional::Preconditions;
 use crate::http::values::digest_fields::{Algorithm, Expected};
+use crate::http::values::encoded::Coding;
 use crate::http::values::stored_fields::StoredFields;
 use crate::http::watch::request::WatchRequest;
 use crate::store::{Key, UploadId};
@@ -68,6 +69,16 @@ pub enum Operation<'a> {
     Upload(UploadId, UploadRequest),
     /// Answer one of the server's own pages.
     Page(Page, MetricsFormat),
+}
+
+/// What OPTIONS asks the methods of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    Values,
+    /// An upload resource.
+    Upload,
+    /// Where forms with files are sent.
+    Forms,
 }
 
 /// What a client wants of a value besides all of it, now.

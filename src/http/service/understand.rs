@@ -10,7 +10,7 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
-use crate::http::admin::page::{MetricsFormat, Target};
+use crate::http::admin::exposition::MetricsFormat;
 use crate::http::auth::authorize::{Denied, is_open};
 use crate::http::auth::guard::{Guard, Identified};
 use crate::http::auth::permit::{limit, link_kind, permit};
@@ -19,12 +19,14 @@ use crate::http::auth::signed_link::signed_link;
 use crate::http::client::Client;
 use crate::http::forms::request::FormRequest;
 use crate::http::head::accept::prefers_problem;
-use crate::http::head::address::depth;
 use crate::http::head::common_headers::CommonHeaders;
 use crate::http::head::path::{FORMS, Segments, WATCH, check_depth, folder, key, page};
+use crate::http::head::syntax::depth;
 use crate::http::listing::request::{list, session};
 use crate::http::refusal::rejection::Rejection;
-use crate::http::service::operation::{GetOptions, Intent, Operation, PutOptions, ResponseContext};
+use crate::http::service::operation::{
+    GetOptions, Intent, Operation, PutOptions, ResponseContext, Target,
+};
 use crate::http::service_config::{Routes, ServiceConfig};
 use crate::http::ui;
 use crate::http::uploads::request::{Creation, UploadRequest, upload};

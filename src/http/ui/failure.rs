@@ -9,7 +9,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use percent_encoding::percent_decode_str;
 use sha2::{Digest as _, Sha256};
 
-use crate::http::head::address::up;
+use crate::http::head::syntax::up;
 use crate::http::ui::markup::Text;
 
 /// The name of the problem that is none: a client wanted to be known no more.

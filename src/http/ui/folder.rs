@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use crate::http::head::address::{encoded, up};
+use crate::http::head::syntax::{encoded, up};
 use crate::http::listing::query::{Item, Listed, Place, items};
 use crate::http::ui::frame::Slots;
 use crate::http::ui::markup::{Attribute, Size, Text};

@@ -13,7 +13,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use sha2::{Digest as _, Sha256};
 
-use crate::http::values::coding::{Coding, variant};
+use crate::http::values::encoded::{Coding, variant};
 
 const HTML: &str = include_str!("index.html");
 const STYLES: &[(&str, &str)] = &[

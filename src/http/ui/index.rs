@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use crate::http::head::address::encoded;
+use crate::http::head::syntax::encoded;
 use crate::http::listing::query::{Item, Listed, Place, items};
 use crate::http::ui::markup::Text;
 use crate::store::Listing;

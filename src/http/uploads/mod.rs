@@ -1,7 +1,6 @@
 //! Resumable uploads: their fields, what is asked, what is done, what is answered.
 
 pub mod fields;
-pub mod interim;
 pub mod part;
 pub mod perform;
 pub mod request;

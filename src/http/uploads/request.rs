@@ -12,7 +12,7 @@ use hyper::header::{
 };
 use hyper::http::request::Parts;
 
-use crate::http::head::address::{depth, up};
+use crate::http::head::syntax::{depth, up};
 use crate::http::refusal::rejection::Rejection;
 use crate::http::service_config::ServiceConfig;
 use crate::http::uploads::fields::{self, PARTIAL_UPLOAD};

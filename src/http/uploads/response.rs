@@ -1,13 +1,18 @@
-//! What responses say of resumable uploads (draft-ietf-httpbis-resumable-upload, "State").
+//! What is answered of resumable uploads (draft-ietf-httpbis-resumable-upload): the fields of responses, and the interim responses.
+//! hyper sends none of those but 100: over HTTP/1.1 the connection sends the others as bytes.
 
+use bytes::{Bytes, BytesMut};
+use hyper::Response;
 use hyper::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, LOCATION};
 
 use crate::http::response::outcome::UploadState;
 use crate::http::response::plain::put;
 use crate::http::service_config::ServiceConfig;
 use crate::http::uploads::fields::{
-    self, PARTIAL_UPLOAD, UPLOAD_COMPLETE, UPLOAD_LENGTH, UPLOAD_LIMIT, UPLOAD_OFFSET, boolean,
+    self, INTEROP, PARTIAL_UPLOAD, UPLOAD_COMPLETE, UPLOAD_LENGTH, UPLOAD_LIMIT, UPLOAD_OFFSET,
+    boolean,
 };
+use crate::http::uploads::request::UploadAddress;
 
 /// Which media types PATCH takes (RFC 5789, section 3.1).
 const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patch");
@@ -40,4 +45,41 @@ pub fn accept_parts(headers: &mut HeaderMap) {
 
 pub fn limit(config: &ServiceConfig) -> String {
     fields::limit(config.limits.max_body, config.limits.expiry)
+}
+
+/// What tells a client that waits to send its body (RFC 9110, section 10.1.1).
+pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// The fields that tell a client where its upload can be resumed (draft-ietf-httpbis-resumable-upload, "Status Code 104").
+pub fn resumption_supported(address: UploadAddress, config: &ServiceConfig) -> HeaderMap {
+    let fields = [
+        ("upload-draft-interop-version", INTEROP.to_string()),
+        ("location", address.to_string()),
+        ("upload-limit", limit(config)),
+    ];
+    let mut headers = HeaderMap::new();
+    for (name, value) in fields {
+        headers.insert(name, HeaderValue::try_from(value).expect("ASCII"));
+    }
+    headers
+}
+
+/// The response with these fields over HTTP/1.1.
+pub fn in_http1(resumption_supported: &HeaderMap) -> Bytes {
+    let mut head = BytesMut::from("HTTP/1.1 104 Upload Resumption Supported\r\n");
+    for (name, value) in resumption_supported {
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            head.extend_from_slice(part);
+        }
+    }
+    head.extend_from_slice(b"\r\n");
+    head.freeze()
+}
+
+/// The same over HTTP/2.
+pub fn in_http2(resumption_supported: HeaderMap) -> Response<()> {
+    let response = Response::builder().status(104).body(());
+    let mut response = response.expect("a response");
+    *response.headers_mut() = resumption_supported;
+    response
 }

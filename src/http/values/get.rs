@@ -3,18 +3,44 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use hyper::Method;
+use hyper::header::{HeaderMap, IF_RANGE, RANGE};
+use hyper::http::request::Parts;
+
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::refusal::rejection::Rejection;
 use crate::http::response::outcome::{Outcome, ValueResponse};
-use crate::http::service::operation::GetOptions;
-use crate::http::values::coding::WORTH_IT;
-use crate::http::values::digest_fields::Algorithm;
-use crate::http::values::encoded::Encoded;
-use crate::http::values::representation::ShownValue;
-
 use crate::http::service::handler::Handler;
+use crate::http::service::operation::GetOptions;
+use crate::http::service_config::ServiceConfig;
+use crate::http::values::conditional::Preconditions;
+use crate::http::values::digest_fields::{Algorithm, WANT_REPR_DIGEST, want};
+use crate::http::values::encoded::{Coding, Encoded, WORTH_IT};
+use crate::http::values::representation::ShownValue;
 use crate::http::values::select::{Selection, select};
 use crate::store::{Digest, Directory, Error, Key, Object, Store};
+
+impl GetOptions {
+    pub fn of(head: &Parts, config: &ServiceConfig) -> Self {
+        let mut ranges = HeaderMap::new();
+        if head.method == Method::GET {
+            for name in [RANGE, IF_RANGE] {
+                for value in head.headers.get_all(&name) {
+                    ranges.append(&name, value.clone());
+                }
+            }
+        }
+        Self {
+            preconditions: Preconditions::of(&head.headers),
+            ranges,
+            digest: want(&head.headers, &WANT_REPR_DIGEST),
+            coding: config
+                .compress
+                .then(|| Coding::preferred(&head.headers))
+                .flatten(),
+        }
+    }
+}
 
 impl Handler {
     /// The value of `key`, if it is hot.

@@ -1,18 +1,14 @@
 //! Values: what GET, HEAD, PUT and DELETE ask of one, the rules of its fields, and what is answered.
 
 pub mod cache_control;
-pub mod coding;
 pub mod conditional;
 pub mod digest_fields;
 pub mod encoded;
 pub mod entity_tags;
 pub mod get;
-pub mod get_options;
 pub mod media;
-pub mod multipart;
 pub mod other_store;
 pub mod put;
-pub mod put_options;
 pub mod range;
 pub mod remote;
 pub mod representation;

@@ -11,8 +11,8 @@ use hyper::header::{
 };
 
 use crate::http::service_config::ServiceConfig;
-use crate::http::values::coding::{Coding, variant};
 use crate::http::values::conditional::Current;
+use crate::http::values::encoded::{Coding, variant};
 use crate::http::values::media;
 use crate::http::values::stored_fields::StoredFields;
 use crate::store::{Key, Object, Version};

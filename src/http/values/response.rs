@@ -10,11 +10,9 @@ use hyper::header::{
 use crate::http::body::response::Body;
 use crate::http::response::outcome::{Published, RemoteResponse, ValueResponse};
 use crate::http::response::plain::{TEXT, put};
-use crate::http::values::coding::variant;
 use crate::http::values::digest_fields::REPR_DIGEST;
-use crate::http::values::multipart;
-use crate::http::values::multipart::Multipart;
-use crate::http::values::range::content_range;
+use crate::http::values::encoded::variant;
+use crate::http::values::range::{Multipart, content_range, multipart_type};
 use crate::http::values::representation::{Representation, Validators};
 use crate::http::values::select::Selection;
 
@@ -54,11 +52,7 @@ pub fn sent(response: ValueResponse) -> (Sent, HeaderMap, Body) {
         (Selection::Parts(ranges), _) => {
             let boundary = boundary();
             let parts = Multipart::new(&ranges, len, &representation.media_type, &boundary);
-            put(
-                &mut headers,
-                CONTENT_TYPE,
-                multipart::content_type(&boundary),
-            );
+            put(&mut headers, CONTENT_TYPE, multipart_type(&boundary));
             (Sent::Part, headers, Body::parts(value.object(), parts))
         }
         (Selection::NotModified(_), _) => (Sent::Nothing, headers, Body::empty()),
@@ -89,11 +83,7 @@ pub fn sent_remotely(response: RemoteResponse) -> (Sent, HeaderMap, Body) {
         Selection::Parts(ranges) => {
             let boundary = boundary();
             let framing = Multipart::new(&ranges, len, &representation.media_type, &boundary);
-            put(
-                &mut headers,
-                CONTENT_TYPE,
-                multipart::content_type(&boundary),
-            );
+            put(&mut headers, CONTENT_TYPE, multipart_type(&boundary));
             (Sent::Part, headers, Body::remote_parts(parts, framing))
         }
         Selection::NotModified(_) => (Sent::Nothing, headers, Body::empty()),

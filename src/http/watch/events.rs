@@ -7,6 +7,7 @@ use std::fmt::Write;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use crate::http::body::response::EndlessBody;
@@ -76,6 +77,16 @@ fn with_event(mut text: String, event: &Event) -> String {
     // Writing to a String does not fail; JSON holds no line break.
     let _ = write!(text, "id: {seq}\n{kind}data: {json}\n\n");
     text
+}
+
+/// Says in `headers` that events follow.
+pub fn announce_events(headers: &mut HeaderMap) {
+    let media_type = HeaderValue::from_static("text/event-stream");
+    headers.insert(CONTENT_TYPE, media_type);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // Else nginx keeps events back until it has many.
+    let name = HeaderName::from_static("x-accel-buffering");
+    headers.insert(name, HeaderValue::from_static("no"));
 }
 
 #[cfg(test)]

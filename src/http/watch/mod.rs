@@ -4,7 +4,6 @@ pub mod events;
 pub mod feed;
 pub mod permission;
 pub mod request;
-pub mod response;
 pub mod subscribe;
 #[cfg(test)]
 pub mod testing;

@@ -13,9 +13,8 @@ use hyper::http::request::Parts;
 use percent_encoding::percent_decode_str;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use crate::http::head::escape::has_bad_escape;
 use crate::http::head::hosts::is_own;
-use crate::http::head::syntax::{has_member, only};
+use crate::http::head::syntax::{has_bad_escape, has_member, only};
 use crate::http::listing::unlisted::Unlisted;
 use crate::store::MAX_LEN;
 

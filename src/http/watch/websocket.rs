@@ -7,6 +7,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_util::{FutureExt, Sink, Stream};
+use hyper::header::{
+    CONNECTION, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, UPGRADE,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use tokio_tungstenite::WebSocketStream;
@@ -16,6 +19,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 
 use crate::http::exchange::record::RequestRecord;
+use crate::http::response::plain::put;
 use crate::http::watch::feed::{BATCH, Event, HEARTBEAT, Subscription};
 
 /// The longest message taken from a client, which has nothing to say but control frames.
@@ -165,6 +169,20 @@ fn ending(error: &Error) -> Ending {
         Error::Capacity(_) => Ending::Close(CloseCode::Size, "nothing that long is taken here"),
         _ => Ending::Gone,
     }
+}
+
+/// Says in `headers` that a WebSocket follows, by this Sec-WebSocket-Accept.
+pub fn accept_websocket(headers: &mut HeaderMap, accept: String) {
+    headers.extend(upgrade());
+    put(headers, SEC_WEBSOCKET_ACCEPT, accept);
+}
+
+/// RFC 9110, section 7.8: who sends Upgrade sends Connection with it.
+pub fn upgrade() -> [(HeaderName, HeaderValue); 2] {
+    [
+        (UPGRADE, HeaderValue::from_static("websocket")),
+        (CONNECTION, HeaderValue::from_static("upgrade")),
+    ]
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! client has gone.
 
 use std::future::poll_fn;
+use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
@@ -12,13 +13,15 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::Bytes;
 use h2::{Reason, SendStream};
 use hyper::Response;
+use rustix::buffer::spare_capacity;
+use rustix::io::pread;
 
 use super::output::Output;
-use super::piece::take;
-use crate::http::{Body, Client, ConnectionState, Phase, Piece, Stream, Work};
+use crate::http::{Body, Client, ConnectionState, Phase, Piece, Region, Stream, Work};
 use crate::net::closing::{LINGER, MOST_DROPPED};
 use crate::net::command::Command;
 use crate::net::reactor::Reactor;
+use crate::net::tls_session::cut_short;
 
 /// The most of a body that one frame has, in bytes: with the head of the frame, as much as one record of TLS.
 const FRAME: usize = (16 << 10) - 9;
@@ -289,3 +292,36 @@ fn poll_piece(
 
 /// The store cannot go on with a value.
 struct Unreadable;
+
+/// Takes `len` bytes of `piece`; fewer where it has fewer at hand, never none.
+pub(super) fn take(piece: &mut Piece, len: usize) -> io::Result<Bytes> {
+    match piece {
+        Piece::Bytes(bytes) => Ok(bytes.split_to(len)),
+        Piece::Region(region) => {
+            let bytes = read(region, len)?;
+            region.offset += bytes.len() as u64;
+            region.len -= bytes.len();
+            Ok(bytes)
+        }
+        Piece::Piped(piped) => {
+            let mut bytes = vec![0; len];
+            let read = piped.read(&mut bytes)?;
+            bytes.truncate(read);
+            piped.len -= read;
+            if read == 0 {
+                Err(cut_short())
+            } else {
+                Ok(bytes.into())
+            }
+        }
+    }
+}
+
+/// The first bytes of `region`. Its pages are in memory: the body sees to that.
+fn read(region: &Region, len: usize) -> io::Result<Bytes> {
+    let mut bytes = Vec::with_capacity(len);
+    match pread(&region.file, spare_capacity(&mut bytes), region.offset)? {
+        0 => Err(cut_short()),
+        _ => Ok(bytes.into()),
+    }
+}
