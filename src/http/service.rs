@@ -1,43 +1,48 @@
 //! The service of a reactor, one for all its connections: from a request to its response.
 //!
-//! Every request comes through [`Service::call`], whatever brings it. What takes no work (a rejection, a value in the
-//! cache) is answered at once; everything else is performed in a future. Decides no status and reads no header.
+//! Every request comes through [`Service::call`], whatever brings it: who asks, what is asked, then the response. What takes no
+//! work (a rejection, a value in the cache) is answered at once, all else by [`perform`](execute::perform). Decides no status
+//! and reads no header.
 
 pub mod builder;
 pub mod execute;
 pub mod handler;
-pub mod notes;
 pub mod operation;
 pub mod understand;
 
+use std::cell::Cell;
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
 use hyper::header::EXPECT;
 use hyper::http::request::Parts;
 use hyper::http::response;
-use hyper::{Method, Request, Response};
+use hyper::{Method, Request, Response, Version};
 
 use crate::failpoint;
-use crate::http::auth::proving::{Arrived, Check, Proving};
-use crate::http::body::request::Frames;
+use crate::http::auth::credentials::{Identified, Unchecked};
+use crate::http::auth::proven::Proof;
+use crate::http::body::request::{Frames, RequestBody};
 use crate::http::body::response::Body;
 use crate::http::client::Client;
 use crate::http::exchange::access_log::AccessFormat;
 use crate::http::exchange::connection_state::ConnectionState;
-use crate::http::exchange::panics::{RequestInfo, caught};
+use crate::http::exchange::panics::{Panicked, RequestInfo, caught};
 use crate::http::exchange::record::RequestRecord;
 use crate::http::head::accept::prefers_problem;
+use crate::http::head::common_headers::CommonHeaders;
 use crate::http::head::raw::{FramingError, accept_fields};
 use crate::http::refusal::rejection::Rejection;
 use crate::http::response::head_encoder::Encoder;
 use crate::http::response::outcome::Outcome;
-use crate::http::service::execute::{RequestContext, Task, Work};
-use crate::http::service::handler::{Handler, seal};
-use crate::http::service::operation::{Intent, Operation, ResponseContext};
-use crate::http::service::understand::understand;
-use crate::http::watch::request::WatchRequest;
-use crate::http::watch::subscribe::{NO_WATCH, subscribe};
-use crate::http::watch::{Asked, Permission, Subscribers, Subscription, Upgraded};
+use crate::http::service::execute::{RequestContext, Upload, is_for_socket, perform};
+use crate::http::service::handler::{Handler, attach_record};
+use crate::http::service::operation::{Operation, ResponseContext};
+use crate::http::service::understand::{RequestHead, identify, understand};
+use crate::http::watch::subscribe::subscribe;
+use crate::http::watch::{Session, Subscribers};
 
 /// The service of one reactor.
 #[derive(Debug)]
@@ -48,17 +53,47 @@ pub struct Service {
     encoder: Encoder,
 }
 
-/// What a request comes to.
-pub enum Answer {
-    /// The response is known.
-    Ready(Response<Body>),
+/// The response to a request.
+pub enum Responding {
+    /// It is known, until it is taken. One that is never there is sent by the connection, without hyper.
+    Ready(Option<Response<Body>>),
     /// It is being worked on.
-    Working(Work),
-    /// The body of an upload decides, and has not been touched: it can be received in more than one way.
-    Upload(Box<Task>),
-    /// It is being found out who asks; then the request goes on by [`Service::go_on`].
-    Proving(Proving),
+    Later(Pin<Box<dyn Future<Output = Response<Body>>>>),
 }
+
+impl Future for Responding {
+    type Output = Result<Response<Body>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Self::Ready(response) => response
+                .take()
+                .map_or(Poll::Pending, |it| Poll::Ready(Ok(it))),
+            Self::Later(work) => work.as_mut().poll(cx).map(Ok),
+        }
+    }
+}
+
+/// What a request leaves for its connection, which goes on with it when hyper has given the socket back.
+#[derive(Default)]
+pub struct Handover {
+    /// An upload, whose body and response are left.
+    pub upload: Cell<Option<Box<Upload>>>,
+    /// The protocol that follows the response.
+    pub session: Cell<Option<Box<Session>>>,
+}
+
+/// A request whose head has been read, with what it came by.
+struct Arrived<'a> {
+    connection: &'a Rc<ConnectionState>,
+    client: Client,
+    head: &'a Parts,
+    /// `None` where the connection has more than one stream.
+    handover: Option<&'a Rc<Handover>>,
+}
+
+/// What came of a request at once, or what is left to do for it.
+type Begun = Result<Outcome, Operation<'static>>;
 
 impl Service {
     /// Whether a log tells of fields that nothing else reads.
@@ -77,15 +112,15 @@ impl Service {
         self.encoder.complete(parts, len)
     }
 
-    /// Answers one request of `connection`, or of one of its streams. A session left in `upgraded` takes the connection
-    /// over once the response has been sent.
+    /// The response to one request of `connection`, or of one of its streams. With a `handover`, the connection may have the
+    /// socket for the request.
     pub fn call(
         self: &Rc<Self>,
         connection: &Rc<ConnectionState>,
         mut client: Client,
         request: Request<Frames>,
-        upgraded: &Upgraded,
-    ) -> Answer {
+        handover: Option<&Rc<Handover>>,
+    ) -> Responding {
         let trusted = &self.handler.config.trusted_proxies;
         if !trusted.is_empty() {
             client.peer = trusted.client(client.peer, request.headers());
@@ -93,97 +128,207 @@ impl Service {
         failpoint::reach("connection", request.uri().path());
         let record = RequestRecord::begin(connection, request.method());
         let (head, body) = request.into_parts();
-        self.answer(connection, client, head, body, record, upgraded)
+        let mut context = ResponseContext::default();
+        let arrived = Arrived {
+            connection,
+            client,
+            head: &head,
+            handover,
+        };
+        let begun = caught(|| self.identify_and_begin(&arrived, body.len(), &record, &mut context));
+        let begun = match begun {
+            Ok(Ok(begun)) => Ok(begun),
+            Ok(Err(unchecked)) => {
+                let (service, connection) = (Rc::clone(self), Rc::clone(connection));
+                let handover = handover.cloned();
+                return Responding::Later(Box::pin(async move {
+                    let Handler { guard, store, .. } = &*service.handler;
+                    let proof = guard.check(*unchecked, connection.proven(), store.compute());
+                    let who = proof.await.map(Some);
+                    let begun = caught(|| {
+                        let common = &CommonHeaders::of(&head);
+                        let request = RequestHead {
+                            head: &head,
+                            len: body.len(),
+                            client,
+                            common,
+                        };
+                        service.begin(request, who, &connection, &record, &mut context)
+                    });
+                    let arrived = Arrived {
+                        connection: &connection,
+                        client,
+                        head: &head,
+                        handover: handover.as_ref(),
+                    };
+                    let responding = service.answer(&arrived, begun, body, record, context);
+                    drop(head);
+                    match responding.await {
+                        Ok(response) => response,
+                    }
+                }));
+            }
+            Err(panicked) => Err(panicked),
+        };
+        self.answer(&arrived, begun, body, record, context)
     }
 
-    /// Goes on with a request when it is known who asks, as [`Service::call`] does.
-    pub fn go_on(self: &Rc<Self>, arrived: Box<Arrived>, upgraded: &Upgraded) -> Answer {
+    /// Finds out who asks, and begins with what is asked; unless a password has to be checked first.
+    fn identify_and_begin(
+        &self,
+        arrived: &Arrived<'_>,
+        len: Option<u64>,
+        record: &RequestRecord,
+        context: &mut ResponseContext,
+    ) -> Result<Begun, Box<Unchecked>> {
         let Arrived {
             connection,
             client,
             head,
-            body,
-            record,
+            ..
         } = *arrived;
-        self.answer(&connection, client, head, body, record, upgraded)
+        failpoint::reach("answer", head.uri.path());
+        let Handler { config, guard, .. } = &*self.handler;
+        let common = &CommonHeaders::of(head);
+        let request = RequestHead {
+            head,
+            len,
+            client,
+            common,
+        };
+        *context = ResponseContext::of(head, common, config);
+        let who = match identify(request, config, guard, connection.proven(), context) {
+            Ok(Identified::Unchecked(unchecked)) => return Err(unchecked),
+            Ok(Identified::Known(proof)) => Ok(proof),
+            Err(rejection) => Err(rejection),
+        };
+        Ok(self.begin(request, who, connection, record, context))
     }
 
+    /// Begins with what is asked, where it is known who asks.
+    fn begin(
+        &self,
+        request: RequestHead<'_>,
+        who: Result<Option<Rc<Proof>>, Rejection>,
+        connection: &ConnectionState,
+        record: &RequestRecord,
+        context: &mut ResponseContext,
+    ) -> Begun {
+        let Handler { config, guard, .. } = &*self.handler;
+        let understood = who.and_then(|who| understand(request, who, config, guard, context));
+        let client = request.client;
+        if config.logs_requests() || config.server_timing || context.identified {
+            let proof = context.proof.as_deref();
+            record.note(self.handler.notes(Some(request.head), client, proof));
+        }
+        if context.closes {
+            connection.close_after_response();
+        }
+        match understood {
+            Err(rejection) => {
+                let log = &self.handler.rejection_log;
+                log.rejected(&rejection, client.peer, config);
+                Ok(Outcome::Refused(rejection))
+            }
+            Ok(operation) => {
+                let found = self.try_now(&operation, connection, record);
+                found.ok_or_else(|| operation.into_owned())
+            }
+        }
+    }
+
+    /// A value that is in the cache.
+    fn try_now(
+        &self,
+        operation: &Operation<'_>,
+        connection: &ConnectionState,
+        record: &RequestRecord,
+    ) -> Option<Outcome> {
+        let Operation::Get { key, options, .. } = operation else {
+            return None;
+        };
+        record.asks();
+        let options = options.as_deref();
+        if options.is_some_and(|options| options.digest.is_some()) {
+            return None;
+        }
+        let object = self.handler.cached(key, connection)?;
+        Some(self.handler.found(object, key, options, None))
+    }
+
+    /// The response to a request that has `begun`.
     fn answer(
         self: &Rc<Self>,
-        connection: &Rc<ConnectionState>,
-        client: Client,
-        head: Parts,
+        arrived: &Arrived<'_>,
+        begun: Result<Begun, Panicked>,
         body: Frames,
         record: RequestRecord,
-        upgraded: &Upgraded,
-    ) -> Answer {
-        let begun = caught(|| self.begin(&head, body.len(), client, connection, &record));
-        let (context, begun) = begun.unwrap_or_else(|panicked| {
-            let id = record.request_id(|| self.notes(Some(&head), client, None));
-            RequestInfo::new(&head, client.peer).panicked(panicked, &id, connection);
-            (ResponseContext::default(), Begun::Done(Outcome::Panicked))
+        mut context: ResponseContext,
+    ) -> Responding {
+        let Arrived {
+            connection,
+            client,
+            head,
+            handover,
+        } = *arrived;
+        let begun = begun.unwrap_or_else(|panicked| {
+            let notes = || self.handler.notes(Some(head), client, None);
+            let id = record.request_id(notes);
+            RequestInfo::new(head, client.peer).panicked(panicked, &id, connection);
+            context = ResponseContext::default();
+            Ok(Outcome::Panicked)
         });
-        // Only work reads what comes with a request.
-        if matches!(begun, Begun::Done(_) | Begun::Watch(..)) && !body.is_empty() {
-            connection.leave_unread();
-        }
-        match begun {
-            Begun::Done(outcome) => {
+        let operation = match begun {
+            Ok(outcome) => {
+                leave_unread(connection, &body);
                 failpoint::reach("respond", head.uri.path());
                 let mut response = self.handler.conclude(outcome, &context, &record);
                 if head.method == Method::HEAD || response.body_mut().is_resident() {
-                    return Answer::Ready(seal(response, connection, record));
+                    return ready(attach_record(response, connection, record));
                 }
-                Answer::Working(self.when_resident(response, context, connection, record))
+                let (handler, connection) = (Rc::clone(&self.handler), Rc::clone(connection));
+                return Responding::Later(Box::pin(async move {
+                    let response = handler.wait_for_first_bytes(response, &context).await;
+                    attach_record(response, &connection, record)
+                }));
             }
-            Begun::Proving(check) => {
-                let connection = Rc::clone(connection);
-                let arrived = Arrived {
-                    connection,
-                    client,
-                    head,
-                    body,
-                    record,
-                };
-                Answer::Proving(Proving::new(check, arrived))
-            }
-            Begun::Watch(ask, subscribers) => {
-                // Before there is a response, so that a client that acts on the response misses nothing.
-                let access = self.handler.guard.access();
-                let asked = Asked {
-                    prefix: ask.prefix,
-                    since: ask.since,
-                    permission: Permission::new(access, context.proof.as_ref()),
-                };
-                let subscription = Subscription::new(&subscribers, connection, asked);
-                Answer::Ready(subscribe(
-                    &self.handler,
-                    subscription,
-                    ask.transport,
-                    &context,
-                    connection,
-                    record,
-                    upgraded,
-                ))
-            }
-            Begun::Work(operation) => {
-                let context = RequestContext {
-                    handler: Rc::clone(&self.handler),
-                    connection: Rc::clone(connection),
-                    info: RequestInfo::new(&head, client.peer),
-                    context,
-                    expects_continue: head.headers.contains_key(EXPECT),
-                    record,
-                };
-                let is_upload = operation.takes_body();
-                let task = Task::new(context, operation, body);
-                if is_upload {
-                    Answer::Upload(Box::new(task))
-                } else {
-                    Answer::Working(task.with_frames())
+            Err(operation) => operation,
+        };
+        let operation = match (operation, &self.subscribers) {
+            (Operation::Watch(request), Some(subscribers)) => {
+                leave_unread(connection, &body);
+                let handler = &self.handler;
+                let (response, session) =
+                    subscribe(handler, subscribers, request, &context, connection, record);
+                if let Some(handover) = handover {
+                    handover.session.set(session);
                 }
+                return ready(response);
             }
+            (operation, _) => operation,
+        };
+        let request = RequestContext {
+            handler: Rc::clone(&self.handler),
+            connection: Rc::clone(connection),
+            info: RequestInfo::new(head, client.peer),
+            context,
+            record,
+        };
+        if let Some(handover) = handover
+            && failpoint::takes_over()
+            && head.version == Version::HTTP_11
+            && is_for_socket(&operation, &body)
+        {
+            handover.upload.set(Some(Box::new(Upload {
+                request,
+                operation,
+                body,
+                expects_continue: head.headers.contains_key(EXPECT),
+            })));
+            return Responding::Ready(None);
         }
+        let body = RequestBody::Frames(body);
+        Responding::Later(Box::pin(perform(request, operation, body)))
     }
 
     /// The response to a request that never became one: its head, which `received` begins with, is invalid or late.
@@ -196,7 +341,7 @@ impl Service {
     ) -> Response<Body> {
         let record = RequestRecord::begin(connection, &Method::CONNECT);
         if self.handler.config.logs_requests() {
-            record.note(self.notes(None, client, None));
+            record.note(self.handler.notes(None, client, None));
         }
         connection.leave_unread();
         let context = ResponseContext {
@@ -205,97 +350,17 @@ impl Service {
         };
         let outcome = Outcome::Refused(Rejection::FramingError(why));
         let response = self.handler.render(outcome, &context);
-        seal(response, connection, record)
-    }
-
-    fn begin(
-        &self,
-        head: &Parts,
-        len: Option<u64>,
-        client: Client,
-        connection: &ConnectionState,
-        record: &RequestRecord,
-    ) -> (ResponseContext, Begun) {
-        failpoint::reach("answer", head.uri.path());
-        let Handler { config, guard, .. } = &*self.handler;
-        let proven = connection.proven();
-        let (context, understood) = understand(head, len, client, config, guard, proven);
-        let is_noted = config.logs_requests() || config.server_timing || context.identified;
-        // A request that is asked again is noted then.
-        if is_noted && !matches!(understood, Ok(Intent::Prove(_))) {
-            record.note(self.notes(Some(head), client, context.proof.as_deref()));
-        }
-        if context.closes {
-            connection.close_after_response();
-        }
-        let begun = match understood {
-            Err(rejection) => {
-                let log = &self.handler.rejection_log;
-                log.rejected(&rejection, client.peer, config);
-                Begun::Done(Outcome::Refused(rejection))
-            }
-            Ok(Intent::Prove(unchecked)) => {
-                let compute = self.handler.store.compute();
-                match guard.check(*unchecked, Rc::clone(proven), compute) {
-                    Ok(check) => Begun::Proving(Box::pin(check)),
-                    Err(rejection) => {
-                        if is_noted {
-                            record.note(self.notes(Some(head), client, None));
-                        }
-                        Begun::Done(Outcome::Refused(rejection))
-                    }
-                }
-            }
-            Ok(Intent::Watch(ask)) => match &self.subscribers {
-                Some(subscribers) => Begun::Watch(ask, Rc::clone(subscribers)),
-                None => Begun::Done(NO_WATCH.into()),
-            },
-            Ok(Intent::Operation(operation)) => {
-                record.asks();
-                match self.try_now(&operation, connection) {
-                    Some(outcome) => Begun::Done(outcome),
-                    None => Begun::Work(operation.into_owned()),
-                }
-            }
-        };
-        (context, begun)
-    }
-
-    /// What can be answered without waiting for anything.
-    fn try_now(&self, operation: &Operation<'_>, connection: &ConnectionState) -> Option<Outcome> {
-        match operation {
-            Operation::Get { key, options, .. } => {
-                let options = options.as_deref();
-                if options.is_some_and(|options| options.digest.is_some()) {
-                    return None;
-                }
-                let object = self.handler.cached(key, connection)?;
-                Some(self.handler.found(object, key, options, None))
-            }
-            Operation::Moved { to } | Operation::SignIn { to } => {
-                Some(Outcome::Moved { to: to.clone() })
-            }
-            &Operation::Options { preflight, of } => Some(Outcome::Options { preflight, of }),
-            _ => None,
-        }
-    }
-
-    fn when_resident(
-        self: &Rc<Self>,
-        response: Response<Body>,
-        context: ResponseContext,
-        connection: &Rc<ConnectionState>,
-        record: RequestRecord,
-    ) -> Work {
-        let (handler, connection) = (Rc::clone(&self.handler), Rc::clone(connection));
-        Box::pin(async move { seal(handler.begun(response, &context).await, &connection, record) })
+        attach_record(response, connection, record)
     }
 }
 
-/// What became of a request at once.
-enum Begun {
-    Done(Outcome),
-    Proving(Check),
-    Watch(WatchRequest, Rc<Subscribers>),
-    Work(Operation<'static>),
+fn ready(response: Response<Body>) -> Responding {
+    Responding::Ready(Some(response))
+}
+
+/// Only work reads what comes with a request.
+fn leave_unread(connection: &ConnectionState, body: &Frames) {
+    if !body.is_empty() {
+        connection.leave_unread();
+    }
 }

@@ -25,7 +25,7 @@ use super::hyper_io::HyperIo;
 use super::reactor::{Http2, Reactor};
 use super::socket::Socket;
 use super::socket_reader::SocketReader;
-use super::takeover::{self, Taken};
+use super::takeover;
 use super::tls::HTTP2;
 use super::tls_session::TlsSession;
 use super::{proxy_header, resting};
@@ -155,12 +155,13 @@ async fn serve_http1(
             Next::Reject(error) => {
                 let service = context.reactor.service();
                 let response = service.reject(&context.state, context.client, error, received);
-                take_over(context, Taken::Response(response), received).await?;
+                follow_commands(context, takeover::respond(context, response)).await?;
                 break;
             }
-            Next::TakeOver(taken) => {
+            Next::Receive(upload) => {
                 context.reactor.counters().takes_over(Direction::Receive);
-                if take_over(context, taken, received).await? {
+                let receiving = takeover::receive(context, upload, received);
+                if follow_commands(context, receiving).await? {
                     break;
                 }
             }
@@ -218,13 +219,12 @@ async fn receive_head(
     .await
 }
 
-/// Moves a long body, which `received` may begin with; true when the connection ends with it.
-async fn take_over(
+/// What `moving` a body comes to, unless the connection is cut.
+async fn follow_commands(
     context: &ConnectionContext<'_>,
-    taken: Taken,
-    received: &mut BytesMut,
+    moving: impl Future<Output = io::Result<bool>>,
 ) -> io::Result<bool> {
-    let mut moving = Box::pin(takeover::run(context, taken, received));
+    let mut moving = Box::pin(moving);
     poll_fn(|cx| {
         if context.follow(context.commands.next(cx)) {
             moving.as_mut().poll(cx)

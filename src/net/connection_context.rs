@@ -8,7 +8,7 @@ use super::connections::Commands;
 use super::reactor::Reactor;
 use super::socket::Socket;
 use super::socket_writer::SocketWriter;
-use crate::http::{Client, ConnectionState, Phase};
+use crate::http::{Client, ConnectionState, Handover, Phase};
 
 /// See the module.
 pub(super) struct ConnectionContext<'a> {
@@ -18,6 +18,8 @@ pub(super) struct ConnectionContext<'a> {
     pub(super) socket: Rc<Socket>,
     pub(super) writer: Rc<SocketWriter>,
     pub(super) commands: Commands<'a>,
+    /// What a request leaves for the connection.
+    pub(super) handover: Rc<Handover>,
 }
 
 impl<'a> ConnectionContext<'a> {
@@ -31,6 +33,7 @@ impl<'a> ConnectionContext<'a> {
             writer: Rc::new(SocketWriter::new(&socket, &state)),
             socket,
             commands: reactor.connections().add(&state),
+            handover: Rc::default(),
             state,
         }
     }

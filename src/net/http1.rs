@@ -4,28 +4,21 @@
 //! Promises that a request which arrived whole is performed although its client closes or resets the connection, and that
 //! every byte received and not used is given back. Moves no long body: those are left to the caller.
 
-use std::cell::RefCell;
-use std::convert::Infallible;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::BytesMut;
+use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, Version};
 
 use super::command::Command;
 use super::connection_context::ConnectionContext;
 use super::hyper_io::HyperIo;
 use super::socket_reader::SocketReader;
-use super::takeover::{self, Taken};
-use crate::failpoint;
-use crate::http::{
-    Answer, Body, Frames, FramingError, MAX_HEAD, Phase, Proving, Session, Upgraded, Work,
-};
+use crate::http::{Frames, FramingError, MAX_HEAD, Phase, Session, Upload};
 use crate::metrics::TimeLimit;
 
 /// The protocol's settings, the same for all connections. hyper holds up to `receive_buffer` bytes of a request that is being
@@ -51,8 +44,8 @@ pub(super) enum Next {
     Cut,
     /// A request is rejected, and the connection closes.
     Reject(FramingError),
-    /// A long body is moved.
-    TakeOver(Taken),
+    /// The body of an upload is received.
+    Receive(Box<Upload>),
     /// The protocol is another from now on.
     Upgrade(Box<Session>),
 }
@@ -66,8 +59,11 @@ pub(super) async fn serve(
     let input = Rc::clone(reader.state());
     let io = HyperIo::new(reader, &context.writer, &context.state);
     let unflushed = Rc::clone(io.unflushed());
-    let (taken, upgraded) = (RefCell::default(), Upgraded::default());
-    let service = service_fn(|request| call(context, request, &taken, &upgraded));
+    let handover = &context.handover;
+    let service = service_fn(|request: Request<Incoming>| {
+        let (service, request) = (context.reactor.service(), request.map(Frames::from));
+        service.call(&context.state, context.client, request, Some(handover))
+    });
     let mut hyper = context.reactor.protocol().serve_connection(io, service);
     let before = context.state.requests();
     let warm = context.reactor.warm();
@@ -96,8 +92,8 @@ pub(super) async fn serve(
         if polled.is_ready() {
             return Poll::Ready(Ok(Next::Close));
         }
-        if let Some(taken) = taken.take() {
-            return Poll::Ready(Ok(Next::TakeOver(taken)));
+        if let Some(upload) = handover.upload.take() {
+            return Poll::Ready(Ok(Next::Receive(upload)));
         }
         if context.state.is_serving() || !input.is_starved.get() {
             return Poll::Pending;
@@ -119,7 +115,7 @@ pub(super) async fn serve(
     .await;
     let parts = hyper.into_parts();
     // hyper would leave a connection as it is that asked for any upgrade, also one that was answered as if it had not.
-    let next = match (next?, upgraded.take()) {
+    let next = match (next?, handover.session.take()) {
         (Next::Close, Some(session)) => Next::Upgrade(session),
         (next, _) => next,
     };
@@ -153,79 +149,5 @@ fn is_deserted(
             is_watching
         }
         Poll::Ready(Err(_)) => true,
-    }
-}
-
-/// The answer to `request`, or, where the connection receives its body itself, what is to be done, left in `taken`.
-fn call<'c>(
-    context: &'c ConnectionContext<'_>,
-    request: Request<Incoming>,
-    taken: &'c RefCell<Option<Taken>>,
-    upgraded: &'c Upgraded,
-) -> Pending<'c> {
-    let can_take = failpoint::takes_over() && request.version() == Version::HTTP_11;
-    let service = context.reactor.service();
-    let request = request.map(Frames::from);
-    let mut pending = Pending {
-        stage: Stage::Ready(None),
-        context,
-        upgraded,
-        taken: can_take.then_some(taken),
-    };
-    pending.begin(service.call(&context.state, context.client, request, upgraded));
-    pending
-}
-
-/// The answer to a request, for hyper. Stays pending when the connection takes over its body.
-struct Pending<'a> {
-    stage: Stage,
-    context: &'a ConnectionContext<'a>,
-    upgraded: &'a Upgraded,
-    /// Where an upload is left whose body the connection receives itself, if it may.
-    taken: Option<&'a RefCell<Option<Taken>>>,
-}
-
-enum Stage {
-    /// Known already; empty once it has been given.
-    Ready(Option<Response<Body>>),
-    Working(Work),
-    Proving(Proving),
-}
-
-impl Pending<'_> {
-    fn begin(&mut self, answer: Answer) {
-        self.stage = match (answer, self.taken) {
-            (Answer::Ready(response), _) => Stage::Ready(Some(response)),
-            (Answer::Working(work), _) => Stage::Working(work),
-            (Answer::Proving(proving), _) => Stage::Proving(proving),
-            (Answer::Upload(task), Some(taken)) if takeover::is_worth(&task) => {
-                *taken.borrow_mut() = Some(Taken::Upload(task));
-                Stage::Ready(None)
-            }
-            (Answer::Upload(task), _) => Stage::Working(task.with_frames()),
-        };
-    }
-}
-
-impl Future for Pending<'_> {
-    type Output = Result<Response<Body>, Infallible>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let response = loop {
-            match &mut self.stage {
-                Stage::Ready(response) => match response.take() {
-                    Some(response) => break response,
-                    None => return Poll::Pending,
-                },
-                Stage::Working(work) => break ready!(work.as_mut().poll(cx)),
-                Stage::Proving(proving) => {
-                    let arrived = ready!(Pin::new(proving).poll(cx));
-                    let service = self.context.reactor.service();
-                    let answer = service.go_on(arrived, self.upgraded);
-                    self.begin(answer);
-                }
-            }
-        };
-        Poll::Ready(Ok(response))
     }
 }

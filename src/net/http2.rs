@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
-use hyper::{Method, Request, Response};
+use hyper::{Method, Request};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Sleep, sleep};
 
@@ -25,10 +25,7 @@ use super::closing::LINGER;
 use super::command::Command;
 use super::connection_context::ConnectionContext;
 use super::socket_reader::SocketReader;
-use crate::http::{
-    Answer, Body, MAX_HEAD, Panicked, Phase, Proving, Service, Stream, StreamBody, Upgraded,
-    caught, go_on,
-};
+use crate::http::{MAX_HEAD, Panicked, Phase, Responding, Stream, StreamBody, caught, go_on};
 use crate::metrics::TimeLimit;
 use exchange::{Exchange, Stage};
 use input::Input;
@@ -261,12 +258,10 @@ impl Multiplexer<'_> {
         let service = reactor.service();
         let client = self.context.client;
         let begun = caught(|| {
-            // HTTP/2 has no upgrades.
-            match service.call(&state, client, request, &Upgraded::default()) {
-                Answer::Ready(response) => exchange.try_send(response),
-                Answer::Working(work) => Some(Stage::Working(work)),
-                Answer::Proving(proving) => Some(Stage::Working(Box::pin(prove(service, proving)))),
-                Answer::Upload(task) => Some(Stage::Working(task.with_frames())),
+            // HTTP/2 has no upgrades, and no request has the socket.
+            match service.call(&state, client, request, None) {
+                Responding::Ready(Some(response)) => exchange.try_send(response),
+                responding => Some(Stage::Responding(responding)),
             }
         });
         let begun = match begun {
@@ -278,22 +273,5 @@ impl Multiplexer<'_> {
             }
         };
         self.streams.spawn_local(exchange.run(begun));
-    }
-}
-
-/// The response to a request that begins when it is known who asks.
-fn prove(service: &Rc<Service>, proving: Proving) -> impl Future<Output = Response<Body>> + use<> {
-    let service = Rc::clone(service);
-    async move {
-        let mut proving = proving;
-        loop {
-            let arrived = proving.await;
-            match service.go_on(arrived, &Upgraded::default()) {
-                Answer::Ready(response) => return response,
-                Answer::Working(work) => return work.await,
-                Answer::Upload(task) => return task.with_frames().await,
-                Answer::Proving(again) => proving = again,
-            }
-        }
     }
 }

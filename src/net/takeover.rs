@@ -10,54 +10,38 @@ use hyper::Response;
 use super::connection_context::ConnectionContext;
 use super::socket_body::SocketBody;
 use super::socket_writer::{Follows, SocketWriter};
-use crate::http::{Body, Task, closes};
+use crate::http::{Body, Upload, closes};
 
-/// The shortest body of an upload that is taken over, in bytes: for shorter ones it costs more than it saves.
-const LONG_UPLOAD: u64 = 256 << 10;
-
-/// What the connection does itself.
-pub(super) enum Taken {
-    /// Sends a response.
-    Response(Response<Body>),
-    /// Receives the body of a request, and sends the response.
-    Upload(Box<Task>),
-}
-
-/// Whether the body of `task` is long enough to be taken over, or the client is to be told something before it has arrived:
-/// hyper sends no interim response but 100.
-pub(super) fn is_worth(task: &Task) -> bool {
-    let is_long = |len| len >= LONG_UPLOAD || (len > 0 && task.has_interim());
-    task.body_len().is_some_and(is_long)
-}
-
-/// Does what is `taken`, and takes from `received` what is of the body; true when the connection ends with it.
-pub(super) async fn run(
+/// Receives the body of `upload`, takes from `received` what is of it, and sends the response; true when the connection ends
+/// with it.
+pub(super) async fn receive(
     context: &ConnectionContext<'_>,
-    taken: Taken,
+    mut upload: Box<Upload>,
     received: &mut BytesMut,
 ) -> io::Result<bool> {
-    let writer = &context.writer;
-    let response = match taken {
-        Taken::Response(response) => response,
-        Taken::Upload(mut task) => {
-            let length = task.body_len().unwrap_or(0);
-            // What hyper had passed on comes before what it had not.
-            let mut early = task.take_early();
-            let left = usize::try_from(length).unwrap_or(usize::MAX);
-            let left = left.saturating_sub(early.len());
-            early.unsplit(received.split_to(received.len().min(left)));
-            let expects = task.expects_continue();
-            let body = SocketBody::new(&context.socket, writer, early.freeze(), length, expects);
-            task.with_source(Box::new(body)).await
-        }
-    };
+    let length = upload.len();
+    // What hyper had passed on comes before what it had not.
+    let mut early = upload.take_early();
+    let left = usize::try_from(length).unwrap_or(usize::MAX);
+    let left = left.saturating_sub(early.len());
+    early.unsplit(received.split_to(received.len().min(left)));
+    let (socket, writer) = (&context.socket, &context.writer);
+    let expects = upload.expects_continue;
+    let body = SocketBody::new(socket, writer, early.freeze(), length, expects);
+    let response = upload.perform(Box::new(body)).await;
+    respond(context, response).await
+}
+
+/// Sends `response`; true when the connection ends with it.
+pub(super) async fn respond(
+    context: &ConnectionContext<'_>,
+    response: Response<Body>,
+) -> io::Result<bool> {
     let (head, body) = response.into_parts();
     let is_last = closes(&head);
-    let head = context
-        .reactor
-        .service()
-        .encode(&head, body.known_len().unwrap_or(0));
-    send(head, body, writer).await?;
+    let service = context.reactor.service();
+    let head = service.encode(&head, body.known_len().unwrap_or(0));
+    send(head, body, &context.writer).await?;
     context.state.flushed();
     Ok(is_last)
 }

@@ -3,12 +3,15 @@
 //! Pure: decided by names alone, never by what the store has. An operation that is allowed in part is narrowed to that part:
 //! a PUT of one who may create, to keys that have no value; a listing, to the keys that may be listed.
 
-use crate::access::{Grant, Right};
+use hyper::Method;
+
+use crate::access::{Grant, LinkKind, Right};
 use crate::http::admin::Page;
+use crate::http::auth::proven::{By, Proof};
+use crate::http::refusal::rejection::Rejection;
 use crate::http::service::operation::{Operation, PutOptions};
 use crate::http::service_config::Routes;
 use crate::http::values::conditional::{Preconditions, Single};
-use crate::http::watch::request::WatchRequest;
 use crate::store;
 
 /// A right that is missing.
@@ -24,8 +27,9 @@ pub fn is_open(page: Option<Page>, routes: Routes) -> bool {
     }
 }
 
-/// Narrows `operation` to what `grant` allows of it. What is asked of an upload or in a form is decided when its keys are known.
-pub fn authorize(operation: &mut Operation<'_>, grant: &Grant) -> Result<(), Denied> {
+/// Narrows `operation` to what the client of `proof` may do of it. What is asked of an upload or in a form is decided when its keys are known.
+pub fn permit(operation: &mut Operation<'_>, proof: &Proof) -> Result<(), Denied> {
+    let (grant, is_anonymous) = (&proof.subject.grant, proof.subject.is_anonymous);
     match operation {
         Operation::Get { key, .. } => need(grant, Right::Read, key.as_str()),
         Operation::Put { key, options, .. } => authorize_put(options, key.as_str(), grant),
@@ -40,6 +44,9 @@ pub fn authorize(operation: &mut Operation<'_>, grant: &Grant) -> Result<(), Den
         Operation::List(place) => authorize_page(&mut place.page, grant),
         Operation::Home(request) => authorize_page(&mut request.place.page, grant),
         Operation::Page(Page::Metrics, _) => need_any(grant, Right::Metrics, ""),
+        Operation::Watch(request) => need_any(grant, Right::Watch, &request.prefix),
+        // The answer to one who has proved nothing asks for a proof, whatever the right.
+        Operation::SignIn { .. } if is_anonymous => Err(Denied(Right::List)),
         Operation::Page(..)
         | Operation::SignIn { .. }
         | Operation::Moved { .. }
@@ -68,15 +75,38 @@ pub fn authorize_put(options: &mut PutOptions, key: &str, grant: &Grant) -> Resu
     }
 }
 
-/// Whether some of the changes that are asked for may be told.
-pub fn authorize_watch(request: &WatchRequest, grant: &Grant) -> Result<(), Denied> {
-    need_any(grant, Right::Watch, &request.prefix)
-}
-
 /// Narrows a listing to what may be listed.
 pub fn authorize_page(page: &mut store::Page, grant: &Grant) -> Result<(), Denied> {
     need_any(grant, Right::List, &page.prefix)?;
     page.within = grant.keys(Right::List).clone();
+    Ok(())
+}
+
+/// What a signed link has to allow for this method.
+pub fn link_kind(method: &Method) -> Option<LinkKind> {
+    match *method {
+        Method::GET | Method::HEAD => Some(LinkKind::Read),
+        Method::PUT => Some(LinkKind::Create),
+        _ => None,
+    }
+}
+
+/// Holds an upload to what its link allows: so many bytes, in one request.
+pub fn limit(operation: &mut Operation<'_>, proof: &Proof) -> Result<(), Rejection> {
+    let By::Link { max } = proof.by else {
+        return Ok(());
+    };
+    if let Operation::Put { options, len, .. } = operation {
+        if options.creation.is_some() {
+            return Err(Rejection::NotAllowed(Right::Write));
+        }
+        options.most = max;
+        if let (Some(limit), Some(len)) = (max, *len)
+            && len > limit
+        {
+            return Err(Rejection::TooLarge { limit });
+        }
+    }
     Ok(())
 }
 

@@ -106,10 +106,8 @@ impl<'a> Presented<'a> {
 /// Who asks.
 #[derive(Debug)]
 pub enum Identified {
-    /// It does not matter.
-    Anyone,
-    /// It is known.
-    Proved(Rc<Proof>),
+    /// It is known, or does not matter.
+    Known(Option<Rc<Proof>>),
     /// The password has to be checked first, which takes time.
     Unchecked(Box<Unchecked>),
 }

@@ -51,7 +51,7 @@ impl Guard {
         proven: &Proven,
     ) -> Result<Identified, Rejection> {
         let Some(guarding) = &self.0 else {
-            return Ok(Identified::Anyone);
+            return Ok(Identified::Known(None));
         };
         let field = match presented {
             Presented::Nothing => None,
@@ -60,7 +60,7 @@ impl Guard {
         };
         let generation = guarding.access.generation();
         if let Some(proof) = proven.kept(field, generation) {
-            return Ok(Identified::Proved(proof));
+            return Ok(Identified::Known(Some(proof)));
         }
         guarding.identify(field, generation, client, proven)
     }
@@ -73,7 +73,7 @@ impl Guard {
         key: &str,
     ) -> Result<Identified, Rejection> {
         let Some(guarding) = &self.0 else {
-            return Ok(Identified::Anyone);
+            return Ok(Identified::Known(None));
         };
         let followed = link.and_then(|link| guarding.follow(&link, kind, key));
         let result = if followed.is_ok() {
@@ -82,21 +82,21 @@ impl Guard {
             AuthResult::Wrong
         };
         guarding.count(result);
-        Ok(Identified::Proved(followed?))
+        Ok(Identified::Known(Some(followed?)))
     }
 
-    /// Checks a password, on the `compute` threads; what came of it is kept with the connection.
-    pub fn check(
+    /// Who asks with this password, which is checked on the `compute` threads; a proof is kept with the connection.
+    pub async fn check(
         &self,
         unchecked: Unchecked,
-        proven: Rc<Proven>,
+        proven: &Proven,
         compute: &BlockingPool,
-    ) -> Result<impl Future<Output = ()> + use<>, Rejection> {
+    ) -> Result<Rc<Proof>, Rejection> {
         let Some(guarding) = &self.0 else {
             return Err(Rejection::ChecksBusy);
         };
         let access = &guarding.access;
-        let (access, generation) = (Arc::clone(access), access.generation());
+        let generation = access.generation();
         let Unchecked {
             field,
             pair,
@@ -115,25 +115,22 @@ impl Guard {
                 return Err(Rejection::ChecksBusy);
             }
         };
-        Ok(async move {
-            let proof = checking.await.and_then(|evidence| {
-                let subject = policy.prove(&evidence, SystemTime::now())?;
-                let (subject, by) = (Arc::clone(subject), By::Basic);
-                Some(Proof {
-                    subject,
-                    by,
-                    evidence,
-                })
-            });
-            let Some(proof) = proof else {
-                // It was admitted; of some that come at once more may fail than that.
-                let _ = access.failures().count(source, Instant::now());
-                proven.refuse(field, generation);
-                return;
-            };
-            access.counters().ended(AuthResult::Password);
-            proven.keep(Some(&field), generation, proof);
-        })
+        let proof = checking.await.and_then(|evidence| {
+            let subject = policy.prove(&evidence, SystemTime::now())?;
+            let (subject, by) = (Arc::clone(subject), By::Basic);
+            Some(Proof {
+                subject,
+                by,
+                evidence,
+            })
+        });
+        let Some(proof) = proof else {
+            // It was admitted; of some that come at once more may fail than that.
+            let _ = access.failures().count(source, Instant::now());
+            return Err(guarding.unauthenticated(AuthResult::Wrong));
+        };
+        guarding.count(AuthResult::Password);
+        Ok(proven.keep(Some(&field), generation, proof))
     }
 
     /// Whether the client of `proof` may do this to `key`.
@@ -179,9 +176,6 @@ impl Guarding {
                 Some(Claim::Token(token)) => (Evidence::token(token), By::Bearer),
                 Some(Claim::Password(pair)) => match self.at_once(&policy, &pair, now) {
                     Some(evidence) => (evidence, By::Basic),
-                    None if proven.take_refused(field, generation) => {
-                        return Err(self.unauthenticated(AuthResult::Wrong));
-                    }
                     None => {
                         let admitted = self.access.failures().admits(source, Instant::now());
                         admitted.map_err(|wait| self.limited(wait))?;
@@ -213,7 +207,7 @@ impl Guarding {
             evidence,
         };
         let proof = proven.keep(field, generation, proof);
-        Ok(Identified::Proved(proof))
+        Ok(Identified::Known(Some(proof)))
     }
 
     /// What a name and a password are evidence of without a check that takes time: the password may be a token.

@@ -4,7 +4,5 @@ pub mod asker;
 pub mod authorize;
 pub mod credentials;
 pub mod guard;
-pub mod permit;
 pub mod proven;
-pub mod proving;
 pub mod signed_link;

@@ -75,8 +75,6 @@ pub struct ClientCertificate {
 #[derive(Debug, Default)]
 pub struct Proven {
     kept: RefCell<Option<Kept>>,
-    /// The field whose password was wrong, by the policy of this generation.
-    refused: RefCell<Option<(Box<[u8]>, u64)>>,
     certificate: OnceCell<ClientCertificate>,
 }
 
@@ -119,16 +117,5 @@ impl Proven {
             proof: Rc::clone(&proof),
         });
         proof
-    }
-
-    /// The password in `field` turned out to be wrong, by the policy of this `generation`.
-    pub fn refuse(&self, field: Box<[u8]>, generation: u64) {
-        *self.refused.borrow_mut() = Some((field, generation));
-    }
-
-    /// Whether that of `field` just did, by the policy of this `generation`; asked once.
-    pub fn take_refused(&self, field: &[u8], generation: u64) -> bool {
-        let refused = self.refused.take();
-        refused.is_some_and(|(of, by)| *of == *field && by == generation)
     }
 }

@@ -18,58 +18,45 @@ use crate::http::exchange::panics::{RequestInfo, caught_in};
 use crate::http::exchange::record::RequestRecord;
 use crate::http::exchange::request_metrics::Notes;
 use crate::http::response::outcome::Outcome;
-use crate::http::service::handler::{Handler, seal};
+use crate::http::service::handler::{Handler, attach_record};
 use crate::http::service::operation::{Operation, ResponseContext};
 use crate::http::values::remote::Wants;
 use crate::http::values::upload::condition;
+use crate::http::watch::feed::NO_WATCH;
 use crate::store::{BodySource, Store};
 
-/// A response being worked on.
-pub type Work = Pin<Box<dyn Future<Output = Response<Body>>>>;
-
-/// A request while it is performed: who asks, for whom the response is, and its record.
+/// A request while it is performed: for whom the response is, and its record.
 pub struct RequestContext {
     pub handler: Rc<Handler>,
     pub connection: Rc<ConnectionState>,
     pub info: RequestInfo,
     pub context: ResponseContext,
-    pub expects_continue: bool,
     pub record: RequestRecord,
 }
 
-/// A request that takes work, and its body, of which nothing has been read.
-pub struct Task {
-    context: RequestContext,
-    operation: Operation<'static>,
-    body: Frames,
+/// An upload whose body the connection takes from its socket.
+pub struct Upload {
+    pub(crate) request: RequestContext,
+    pub(crate) operation: Operation<'static>,
+    pub(crate) body: Frames,
+    /// The client waits to be told to send the body (RFC 9110, section 10.1.1).
+    pub expects_continue: bool,
 }
 
-impl Task {
-    pub(crate) fn new(
-        context: RequestContext,
-        operation: Operation<'static>,
-        body: Frames,
-    ) -> Self {
-        Self {
-            context,
-            operation,
-            body,
-        }
-    }
+/// The shortest body of an upload that is taken from the socket, in bytes: for shorter ones it costs more than it saves.
+const LONG_UPLOAD: u64 = 256 << 10;
 
-    /// The length of the body in bytes, where the head tells.
-    pub fn body_len(&self) -> Option<u64> {
-        self.body.len()
-    }
+/// Whether the body of `operation` is long enough to be taken from the socket, or the client is to be told something before it
+/// has arrived: hyper sends no interim response but 100.
+pub fn is_for_socket(operation: &Operation<'_>, body: &Frames) -> bool {
+    let is_long = |len| len >= LONG_UPLOAD || (len > 0 && operation.has_interim());
+    operation.takes_body() && body.len().is_some_and(is_long)
+}
 
-    /// Whether the client waits to be told to send the body (RFC 9110, section 10.1.1).
-    pub fn expects_continue(&self) -> bool {
-        self.context.expects_continue
-    }
-
-    /// Whether the client is told something before the body has arrived.
-    pub fn has_interim(&self) -> bool {
-        self.operation.has_interim()
+impl Upload {
+    /// The length of the body in bytes.
+    pub fn len(&self) -> u64 {
+        self.body.len().unwrap_or(0)
     }
 
     /// The bytes of the body that hyper had passed on when it was dropped.
@@ -77,67 +64,63 @@ impl Task {
         self.body.take_early()
     }
 
-    /// Performs it with the body as hyper brings it.
-    pub fn with_frames(self) -> Work {
-        perform(self.context, self.operation, RequestBody::Frames(self.body))
-    }
-
     /// Performs it with the body that `source` brings.
-    pub fn with_source(self, source: Box<dyn BodySource>) -> Work {
-        perform(self.context, self.operation, RequestBody::Source(source))
+    pub async fn perform(self, source: Box<dyn BodySource>) -> Response<Body> {
+        perform(self.request, self.operation, RequestBody::Source(source)).await
     }
 }
 
-fn perform(context: RequestContext, operation: Operation<'static>, body: RequestBody) -> Work {
-    Box::pin(async move {
-        let RequestContext {
-            handler,
-            connection,
-            info,
-            context,
-            record,
-            ..
-        } = context;
-        let response = {
-            let max_body = handler.config.limits.max_body;
-            let limit = match &operation {
-                // Each value of a form is held to the limit, not their sum.
-                Operation::Form(_) => u64::MAX,
-                Operation::Put { options, .. } => options.most.unwrap_or(max_body).min(max_body),
-                _ => max_body,
+/// The response to a request that takes work.
+pub async fn perform(
+    request: RequestContext,
+    operation: Operation<'static>,
+    body: RequestBody,
+) -> Response<Body> {
+    let RequestContext {
+        handler,
+        connection,
+        info,
+        context,
+        record,
+    } = request;
+    let mut response = {
+        let max_body = handler.config.limits.max_body;
+        let limit = match &operation {
+            // Each value of a form is held to the limit, not their sum.
+            Operation::Form(_) => u64::MAX,
+            Operation::Put { options, .. } => options.most.unwrap_or(max_body).min(max_body),
+            _ => max_body,
+        };
+        record.asks();
+        if operation.changes() {
+            record.changes();
+        }
+        let body = Received::new(body, limit, &connection);
+        let performed = pin!(async {
+            failpoint::reach("work", info.path());
+            let wants = if info.wants_head_alone() {
+                Wants::HeadAlone
+            } else {
+                Wants::Value
             };
-            if operation.changes() {
-                record.changes();
-            }
-            let body = Received::new(body, limit, &connection);
-            let performed = pin!(async {
-                failpoint::reach("work", info.path());
-                let wants = if info.wants_head_alone() {
-                    Wants::HeadAlone
-                } else {
-                    Wants::Value
-                };
-                let asker = Asker {
-                    proof: context.proof.as_deref(),
-                    peer: info.peer(),
-                };
-                handler
-                    .perform(operation, wants, body, &connection, asker)
-                    .await
-            });
-            let outcome = handler
-                .survive(performed, &info, &connection, &record)
-                .await;
-            failpoint::reach("respond", info.path());
-            handler.conclude(outcome, &context, &record)
-        };
-        let response = if info.wants_head_alone() {
-            response
-        } else {
-            handler.begun(response, &context).await
-        };
-        seal(response, &connection, record)
-    })
+            let asker = Asker {
+                proof: context.proof.as_deref(),
+                peer: info.peer(),
+            };
+            handler
+                .perform(operation, wants, body, &connection, asker)
+                .await
+        });
+        let outcome = handler
+            .survive(performed, &info, &connection, &record)
+            .await;
+        failpoint::reach("respond", info.path());
+        handler.conclude(outcome, &context, &record)
+    };
+    if !info.wants_head_alone() {
+        response = handler.wait_for_first_bytes(response, &context).await;
+    }
+    attach_record(response, &connection, record)
 }
 
 impl Handler {
@@ -231,6 +214,8 @@ impl Handler {
             Operation::Page(page, format) => {
                 Ok(Outcome::Page(self.admin.answer(page, format).await))
             }
+            // Where changes are told, the service has done it.
+            Operation::Watch(_) => Err(NO_WATCH.into()),
         }
     }
 }

@@ -5,12 +5,18 @@
 use std::sync::Arc;
 
 use hyper::Response;
+use hyper::http::request::Parts;
 
 use crate::http::admin::Admin;
 use crate::http::auth::guard::Guard;
+use crate::http::auth::proven::Proof;
 use crate::http::body::response::Body;
+use crate::http::client::Client;
+use crate::http::exchange::access_log::{Line, Said, protocol};
+use crate::http::exchange::audit_log::Audit;
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::exchange::record::RequestRecord;
+use crate::http::exchange::request_metrics::{Notes, Timing};
 use crate::http::head::identity::Ids;
 use crate::http::refusal::audited::told;
 use crate::http::refusal::log::RejectionLog;
@@ -36,7 +42,7 @@ pub struct Handler {
 
 impl Handler {
     /// `response`, once its first bytes are in memory: a value that cannot be read is an error, not a promise cut off.
-    pub async fn begun(
+    pub async fn wait_for_first_bytes(
         &self,
         mut response: Response<Body>,
         context: &ResponseContext,
@@ -74,10 +80,34 @@ impl Handler {
         }
         render(outcome, context, &self.config)
     }
+
+    /// What the log says of a request; without a `head`, it could not be understood.
+    pub fn notes(&self, head: Option<&Parts>, client: Client, proof: Option<&Proof>) -> Notes {
+        let config = &self.config;
+        let line = config.logs_requests().then(|| Line {
+            client,
+            reactor: self.reactor,
+            method: head.map(|head| head.method.clone()),
+            target: head.map_or("-", |head| head.uri.path()).to_owned(),
+            subject: proof.map(|proof| proof.subject.name.clone()),
+            protocol: head.map_or("-", |head| protocol(head.version)),
+            access: config.access_log,
+            said: head.and_then(|head| Said::of(head, config.access_log)),
+            audit: config.audit_log.then(|| Audit::of(proof)),
+            received: 0,
+            bytes: 0,
+        });
+        let identity = head.map(|head| self.ids.identify(&head.headers));
+        Notes {
+            identity: identity.unwrap_or_else(|| self.ids.anonymous()),
+            line,
+            timing: config.server_timing.then(Timing::default),
+        }
+    }
 }
 
 /// Gives `response` what every response has, and has `record` end with its body.
-pub fn seal(
+pub fn attach_record(
     mut response: Response<Body>,
     connection: &ConnectionState,
     record: RequestRecord,

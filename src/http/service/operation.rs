@@ -6,7 +6,6 @@ use hyper::header::{HeaderMap, HeaderValue};
 
 use crate::http::admin::Page;
 use crate::http::admin::exposition::MetricsFormat;
-use crate::http::auth::guard::Unchecked;
 use crate::http::auth::proven::Proof;
 use crate::http::forms::request::FormRequest;
 use crate::http::listing::query::Place;
@@ -17,15 +16,6 @@ use crate::http::values::encoded::Coding;
 use crate::http::values::stored_fields::StoredFields;
 use crate::http::watch::request::WatchRequest;
 use crate::store::{Key, UploadId};
-
-/// What a request asks for: something to be done, or to be told of what others do; unless it is not known yet who asks.
-#[derive(Debug)]
-pub enum Intent<'a> {
-    Operation(Operation<'a>),
-    Watch(WatchRequest),
-    /// To be asked again once the password has been checked.
-    Prove(Box<Unchecked>),
-}
 
 /// What is to be done.
 #[derive(Debug)]
@@ -69,6 +59,8 @@ pub enum Operation<'a> {
     Upload(UploadId, UploadRequest),
     /// Answer one of the server's own pages.
     Page(Page, MetricsFormat),
+    /// Tell of changes as they are made.
+    Watch(WatchRequest),
 }
 
 /// What OPTIONS asks the methods of.
@@ -207,6 +199,7 @@ impl Operation<'_> {
             Self::Options { preflight, of } => Operation::Options { preflight, of },
             Self::Upload(id, request) => Operation::Upload(id, request),
             Self::Page(page, format) => Operation::Page(page, format),
+            Self::Watch(request) => Operation::Watch(request),
         }
     }
 }

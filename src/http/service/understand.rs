@@ -4,6 +4,8 @@
 //! without touching the store is refused here, before a byte of the body is read. Which status a rejection has is not
 //! known here.
 
+use std::rc::Rc;
+
 use hyper::header::{
     ACCESS_CONTROL_REQUEST_METHOD, CONTENT_LENGTH, HeaderMap, HeaderValue, ORIGIN,
 };
@@ -11,10 +13,9 @@ use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
 use crate::http::admin::exposition::MetricsFormat;
-use crate::http::auth::authorize::{Denied, is_open};
+use crate::http::auth::authorize::{Denied, is_open, limit, link_kind, permit};
 use crate::http::auth::guard::{Guard, Identified};
-use crate::http::auth::permit::{limit, link_kind, permit};
-use crate::http::auth::proven::Proven;
+use crate::http::auth::proven::{Proof, Proven};
 use crate::http::auth::signed_link::signed_link;
 use crate::http::client::Client;
 use crate::http::forms::request::FormRequest;
@@ -24,9 +25,7 @@ use crate::http::head::path::{FORMS, Segments, WATCH, check_depth, folder, key, 
 use crate::http::head::syntax::depth;
 use crate::http::listing::request::{list, session};
 use crate::http::refusal::rejection::Rejection;
-use crate::http::service::operation::{
-    GetOptions, Intent, Operation, PutOptions, ResponseContext, Target,
-};
+use crate::http::service::operation::{GetOptions, Operation, PutOptions, ResponseContext, Target};
 use crate::http::service_config::{Routes, ServiceConfig};
 use crate::http::ui;
 use crate::http::uploads::request::{Creation, UploadRequest, upload};
@@ -35,85 +34,96 @@ use crate::http::values::other_store;
 use crate::http::watch::request::WatchRequest;
 use crate::store::UploadId;
 
-/// Understands `head`, of `client`; `len` is the body's length where the framing tells it. Whom the request is of, `guard`
-/// says, by what its connection has `proven`.
-pub fn understand<'a>(
-    head: &'a Parts,
-    len: Option<u64>,
-    client: Client,
+impl ResponseContext {
+    /// For whom the response to `head` is, before it is known who asks.
+    pub fn of(head: &Parts, common: &CommonHeaders<'_>, config: &ServiceConfig) -> Self {
+        let origin = || allowed_origin(&head.headers, config);
+        Self {
+            problem: common.problem && prefers_problem(&head.headers),
+            page: (common.by_browser && !config.compat && ui::is_preferred(&head.headers))
+                .then(|| depth(head.uri.path())),
+            of_store: common.of_store || other_store::is_signed(common.presented),
+            proof: None,
+            varies: !config.allowed.origins.is_empty(),
+            identified: common.identified,
+            closes: common.closes,
+            form: None,
+            origin: (!config.allowed.origins.is_empty()).then(origin).flatten(),
+        }
+    }
+}
+
+/// A request as it is understood: its head, and what was found in it.
+#[derive(Clone, Copy)]
+pub struct RequestHead<'a> {
+    pub head: &'a Parts,
+    /// The length of the body, where the framing tells it.
+    pub len: Option<u64>,
+    pub client: Client,
+    pub common: &'a CommonHeaders<'a>,
+}
+
+impl RequestHead<'_> {
+    /// Whether it is a page of an origin that may not use this server that asks.
+    fn is_foreign(&self, context: &ResponseContext) -> bool {
+        context.origin.is_none() && self.common.is_foreign(self.client)
+    }
+}
+
+/// Who asks, by what the connection has `proven`. Refuses what is no request, whoever asks.
+pub fn identify(
+    request: RequestHead<'_>,
     config: &ServiceConfig,
     guard: &Guard,
     proven: &Proven,
-) -> (ResponseContext, Result<Intent<'a>, Rejection>) {
-    let common = CommonHeaders::of(head);
-    let origin = || allowed_origin(&head.headers, config);
-    let mut context = ResponseContext {
-        problem: common.problem && prefers_problem(&head.headers),
-        page: (common.by_browser && !config.compat && ui::is_preferred(&head.headers))
-            .then(|| depth(head.uri.path())),
-        of_store: common.of_store || other_store::is_signed(common.presented),
-        proof: None,
-        varies: !config.allowed.origins.is_empty(),
-        identified: common.identified,
-        closes: common.closes,
-        form: None,
-        origin: (!config.allowed.origins.is_empty()).then(origin).flatten(),
-    };
-    let is_foreign = || context.origin.is_none() && common.is_foreign(client);
-    let checked = if proven.has_ended() {
-        Err(Rejection::CertificateEnded)
-    } else {
-        common.check(head, client, &config.allowed.hosts)
-    };
-    let identified = checked.and_then(|()| {
-        other_store::check(head, common.presented, common.of_store, config.authorizes)?;
-        if !head.method.is_safe() && is_foreign() {
-            return Err(Rejection::CrossSite(common.unlisted()));
-        }
-        if !config.authorizes || is_open(page(head.uri.path(), config.routes), config.routes) {
-            return Ok(Identified::Anyone);
-        }
-        if let Some(link) = signed_link(head.uri.query())
-            && let Some(kind) = link_kind(&head.method)
-            && let Ok(key) = key(head.uri.path(), segments(config))
-        {
-            return guard.follow(link, kind, key.as_str());
-        }
-        match guard.identify(common.presented, client, proven)? {
-            // The browser says who asks by itself, whichever page it is that asks.
-            Identified::Proved(proof) if proof.is_ambient() && is_foreign() => {
-                Err(Rejection::CrossSite(common.unlisted()))
-            }
-            identified => Ok(identified),
-        }
-    });
-    let intent = identified.and_then(|identified| match identified {
-        Identified::Anyone => intent(head, len, client, &common, config),
-        Identified::Unchecked(unchecked) => Ok(Intent::Prove(unchecked)),
-        Identified::Proved(proof) => {
-            let proof = context.proof.insert(proof);
-            let mut intent = intent(head, len, client, &common, config)?;
-            let permitted = permit(&mut intent, proof);
-            permitted.map_err(|Denied(right)| guard.deny(&proof.subject, right))?;
-            limit(&mut intent, proof)?;
-            Ok(intent)
-        }
-    });
-    (context, intent)
+    context: &ResponseContext,
+) -> Result<Identified, Rejection> {
+    let RequestHead {
+        head,
+        client,
+        common,
+        ..
+    } = request;
+    if proven.has_ended() {
+        return Err(Rejection::CertificateEnded);
+    }
+    common.check(head, client, &config.allowed.hosts)?;
+    other_store::check(head, common.presented, common.of_store, config.authorizes)?;
+    if !head.method.is_safe() && request.is_foreign(context) {
+        return Err(Rejection::CrossSite(common.unlisted()));
+    }
+    if !config.authorizes || is_open(page(head.uri.path(), config.routes), config.routes) {
+        return Ok(Identified::Known(None));
+    }
+    if let Some(link) = signed_link(head.uri.query())
+        && let Some(kind) = link_kind(&head.method)
+        && let Ok(key) = key(head.uri.path(), segments(config))
+    {
+        return guard.follow(link, kind, key.as_str());
+    }
+    guard.identify(common.presented, client, proven)
 }
 
-/// What is asked for.
-fn intent<'a>(
-    head: &'a Parts,
-    len: Option<u64>,
-    client: Client,
-    common: &CommonHeaders<'_>,
+/// What the client of `proof` asks for, narrowed to what it may do. The proof goes to the `context` of the response.
+pub fn understand<'a>(
+    request: RequestHead<'a>,
+    proof: Option<Rc<Proof>>,
     config: &ServiceConfig,
-) -> Result<Intent<'a>, Rejection> {
-    if head.uri.path() == WATCH && config.routes != Routes::Values {
-        return subscription(head, len, client, config).map(Intent::Watch);
+    guard: &Guard,
+    context: &mut ResponseContext,
+) -> Result<Operation<'a>, Rejection> {
+    // The browser says who asks by itself, whichever page it is that asks.
+    if proof.as_ref().is_some_and(|proof| proof.is_ambient()) && request.is_foreign(context) {
+        return Err(Rejection::CrossSite(request.common.unlisted()));
     }
-    operation(head, len, common, config).map(Intent::Operation)
+    context.proof = proof;
+    let mut operation = operation(request, config)?;
+    if let Some(proof) = &context.proof {
+        let permitted = permit(&mut operation, proof);
+        permitted.map_err(|Denied(right)| guard.deny(&proof.subject, right))?;
+        limit(&mut operation, proof)?;
+    }
+    Ok(operation)
 }
 
 fn subscription(
@@ -134,11 +144,18 @@ fn subscription(
 }
 
 fn operation<'a>(
-    head: &'a Parts,
-    len: Option<u64>,
-    common: &CommonHeaders<'_>,
+    request: RequestHead<'a>,
     config: &ServiceConfig,
 ) -> Result<Operation<'a>, Rejection> {
+    let RequestHead {
+        head,
+        len,
+        client,
+        common,
+    } = request;
+    if head.uri.path() == WATCH && config.routes != Routes::Values {
+        return subscription(head, len, client, config).map(Operation::Watch);
+    }
     if let Some(page) = page(head.uri.path(), config.routes) {
         match head.method {
             Method::GET | Method::HEAD => {

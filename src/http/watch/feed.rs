@@ -19,7 +19,7 @@ use crate::access::Access;
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::values::representation::etag;
 use crate::http::watch::permission::Permission;
-use crate::store::{Change, Changes, Gap};
+use crate::store::{Change, Changes, Error, Gap};
 
 /// How often a subscriber hears that the connection is alive, and that none that does is forgotten.
 pub const HEARTBEAT: Duration = Duration::from_secs(20);
@@ -32,6 +32,12 @@ pub const BATCH: usize = 16 << 10;
 
 /// Subscribers woken at once, before other connections have their turn: each writes to its socket.
 const WOKEN: usize = 16;
+
+/// A store that others write to tells its changes in no order that holds for all.
+pub const NO_WATCH: Error = Error::NotSupported {
+    name: "no-watch",
+    what: "changes of an S3 store are not told: list the keys from time to time",
+};
 
 /// The subscribers of one reactor, and the changes that they follow.
 #[derive(Debug)]

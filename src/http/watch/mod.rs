@@ -9,12 +9,7 @@ pub mod subscribe;
 pub mod testing;
 pub mod websocket;
 
-use std::cell::Cell;
-
 pub use crate::http::watch::events::Events;
 pub use crate::http::watch::feed::{Asked, Subscribers, Subscription};
 pub use crate::http::watch::permission::Permission;
 pub use crate::http::watch::websocket::Session;
-
-/// Where a session is left that is to take a connection over.
-pub type Upgraded = Cell<Option<Box<Session>>>;

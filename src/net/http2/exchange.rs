@@ -6,7 +6,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
@@ -17,7 +17,7 @@ use rustix::buffer::spare_capacity;
 use rustix::io::pread;
 
 use super::output::Output;
-use crate::http::{Body, Client, ConnectionState, Phase, Piece, Region, Stream, Work};
+use crate::http::{Body, Client, ConnectionState, Phase, Piece, Region, Responding, Stream};
 use crate::net::closing::{LINGER, MOST_DROPPED};
 use crate::net::command::Command;
 use crate::net::reactor::Reactor;
@@ -31,12 +31,15 @@ const PIECE: usize = 4 * FRAME;
 
 /// Where a request stands that is not answered from memory.
 pub(super) enum Stage {
-    /// The response is known.
-    Ready(Response<Body>),
-    /// It is being worked on.
-    Working(Work),
+    /// There is nothing of the response yet that the client has taken.
+    Responding(Responding),
     /// Its head has left, and the client makes no room for these bytes, which are all of the body.
     Begun(SendStream<Bytes>, Piece, Body),
+}
+
+/// The stage of a response that is known, and is not taken at once.
+fn later(response: Response<Body>) -> Stage {
+    Stage::Responding(Responding::Ready(Some(response)))
 }
 
 /// A request on its stream.
@@ -64,14 +67,14 @@ impl Exchange {
     /// something of the request is left to receive.
     pub(super) fn try_send(&self, mut response: Response<Body>) -> Option<Stage> {
         if self.state.left_unread() && !self.stream.is_received() {
-            return Some(Stage::Ready(response));
+            return Some(later(response));
         }
         if self
             .output
             .poll_room(&Context::from_waker(Waker::noop()))
             .is_pending()
         {
-            return Some(Stage::Ready(response));
+            return Some(later(response));
         }
         let len = response.body().known_len();
         let bytes = if self.is_head_alone {
@@ -79,7 +82,7 @@ impl Exchange {
         } else {
             match response.body_mut().take_short() {
                 Some(bytes) => bytes,
-                None => return Some(Stage::Ready(response)),
+                None => return Some(later(response)),
             }
         };
         let (head, body) = response.into_parts();
@@ -140,8 +143,7 @@ impl Exchange {
 
     async fn serve(&self, stage: Stage) {
         let sent = match stage {
-            Stage::Ready(response) => self.send(response).await,
-            Stage::Working(work) => match self.perform(work).await {
+            Stage::Responding(responding) => match self.wait_for(responding).await {
                 Ok(response) => self.send(response).await,
                 Err(Gone) => return,
             },
@@ -154,8 +156,8 @@ impl Exchange {
         self.drop_unread().await;
     }
 
-    /// Works on the request; what only the client would need is given up when it is gone.
-    async fn perform(&self, mut work: Work) -> Result<Response<Body>, Gone> {
+    /// Waits for the response; one that only the client would need is given up when it is gone.
+    async fn wait_for(&self, mut responding: Responding) -> Result<Response<Body>, Gone> {
         poll_fn(|cx| {
             if !self.state.has_lost_client() && self.stream.poll_reset(cx).is_ready() {
                 self.state.lose_client();
@@ -163,7 +165,8 @@ impl Exchange {
             if self.state.has_lost_client() && self.state.is_for_client_alone() {
                 return Poll::Ready(Err(Gone));
             }
-            work.as_mut().poll(cx).map(Ok)
+            let responding = Pin::new(&mut responding).poll(cx);
+            responding.map(|response| response.map_err(|never| match never {}))
         })
         .await
     }
