@@ -32,7 +32,7 @@ pub use admin::Admin;
 pub use auth::proven::{ClientCertificate, Proven};
 pub use body::content::is_hole;
 pub use body::file::Region;
-pub use body::request::Frames;
+pub use body::request::RequestBody;
 pub use body::response::{Body, Piece};
 pub use body::stream::{Stream, StreamBody};
 pub use client::TrustedProxies;

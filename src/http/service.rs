@@ -24,7 +24,7 @@ use hyper::{Method, Request, Response, Version};
 use crate::failpoint;
 use crate::http::auth::credentials::{Identified, Unchecked};
 use crate::http::auth::proven::Proof;
-use crate::http::body::request::{Frames, RequestBody};
+use crate::http::body::request::RequestBody;
 use crate::http::body::response::Body;
 use crate::http::client::Client;
 use crate::http::exchange::access_log::AccessFormat;
@@ -118,7 +118,7 @@ impl Service {
         self: &Rc<Self>,
         connection: &Rc<ConnectionState>,
         mut client: Client,
-        request: Request<Frames>,
+        request: Request<RequestBody>,
         handover: Option<&Rc<Handover>>,
     ) -> Responding {
         let trusted = &self.handler.config.trusted_proxies;
@@ -261,7 +261,7 @@ impl Service {
         self: &Rc<Self>,
         arrived: &Arrived<'_>,
         begun: Result<Begun, Panicked>,
-        body: Frames,
+        body: RequestBody,
         record: RequestRecord,
         mut context: ResponseContext,
     ) -> Responding {
@@ -327,7 +327,6 @@ impl Service {
             })));
             return Responding::Ready(None);
         }
-        let body = RequestBody::Frames(body);
         Responding::Later(Box::pin(perform(request, operation, body)))
     }
 
@@ -359,7 +358,7 @@ fn ready(response: Response<Body>) -> Responding {
 }
 
 /// Only work reads what comes with a request.
-fn leave_unread(connection: &ConnectionState, body: &Frames) {
+fn leave_unread(connection: &ConnectionState, body: &RequestBody) {
     if !body.is_empty() {
         connection.leave_unread();
     }

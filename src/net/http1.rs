@@ -18,7 +18,7 @@ use super::command::Command;
 use super::connection_context::ConnectionContext;
 use super::hyper_io::HyperIo;
 use super::socket_reader::SocketReader;
-use crate::http::{Frames, FramingError, MAX_HEAD, Phase, Session, Upload};
+use crate::http::{FramingError, MAX_HEAD, Phase, RequestBody, Session, Upload};
 use crate::metrics::TimeLimit;
 
 /// The protocol's settings, the same for all connections. hyper holds up to `receive_buffer` bytes of a request that is being
@@ -61,7 +61,7 @@ pub(super) async fn serve(
     let unflushed = Rc::clone(io.unflushed());
     let handover = &context.handover;
     let service = service_fn(|request: Request<Incoming>| {
-        let (service, request) = (context.reactor.service(), request.map(Frames::from));
+        let (service, request) = (context.reactor.service(), request.map(RequestBody::Http1));
         service.call(&context.state, context.client, request, Some(handover))
     });
     let mut hyper = context.reactor.protocol().serve_connection(io, service);

@@ -25,7 +25,9 @@ use super::closing::LINGER;
 use super::command::Command;
 use super::connection_context::ConnectionContext;
 use super::socket_reader::SocketReader;
-use crate::http::{MAX_HEAD, Panicked, Phase, Responding, Stream, StreamBody, caught, go_on};
+use crate::http::{
+    MAX_HEAD, Panicked, Phase, RequestBody, Responding, Stream, StreamBody, caught, go_on,
+};
 use crate::metrics::TimeLimit;
 use exchange::{Exchange, Stage};
 use input::Input;
@@ -254,7 +256,7 @@ impl Multiplexer<'_> {
             state: Rc::clone(&state),
         };
         self.context.state.begin_stream();
-        let request = Request::from_parts(head, body.into());
+        let request = Request::from_parts(head, RequestBody::Http2(body));
         let service = reactor.service();
         let client = self.context.client;
         let begun = caught(|| {

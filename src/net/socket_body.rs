@@ -3,12 +3,13 @@
 //! Owns what arrived with the head, and the count of what is left: not a byte behind the body is taken. A client that waits
 //! to be told to send the body is told when the first byte is wanted, and so is one that is to know where an upload can be
 //! resumed. A peer that closes or resets the connection before
-//! the end is a body that broke off.
+//! the end is a body that broke off. Counts what it moves.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use rustix::io::{Errno, ioctl_fionread};
@@ -16,11 +17,12 @@ use rustix::net::{RecvFlags, recv};
 use rustix::pipe::{SpliceFlags, splice};
 use tokio::io::Interest;
 
+use super::connection_context::ConnectionContext;
 use super::raw_socket::{RawSocket, is_again};
 use super::socket::Socket;
 use super::socket_writer::{Follows, SocketWriter};
 use super::tls_session::TlsSession;
-use crate::http::{BodySource, CONTINUE};
+use crate::http::{BodySource, CONTINUE, ConnectionState};
 
 /// The most that is moved at once, in bytes.
 const STEP: usize = 1 << 20;
@@ -33,8 +35,11 @@ const OPENED: usize = 64 << 10;
 pub(super) struct SocketBody {
     socket: Rc<Socket>,
     writer: Rc<SocketWriter>,
+    state: Rc<ConnectionState>,
     early: Bytes,
     left: u64,
+    /// Since when the client is waited for, where that is measured.
+    since: Option<Instant>,
     /// What the client is to be told before more is received, and has not been.
     interim: Bytes,
     /// Opened, and not moved into a pipe yet; without TLS nothing.
@@ -46,8 +51,7 @@ pub(super) struct SocketBody {
 impl SocketBody {
     /// `length` bytes, of which `early`, no more than all of them, came with the head.
     pub(super) fn new(
-        socket: &Rc<Socket>,
-        writer: &Rc<SocketWriter>,
+        context: &ConnectionContext<'_>,
         early: Bytes,
         length: u64,
         expects_continue: bool,
@@ -55,10 +59,12 @@ impl SocketBody {
         // RFC 9110, section 10.1.1: a client that sends already needs no invitation.
         let is_awaited = expects_continue && early.is_empty();
         Self {
-            socket: Rc::clone(socket),
-            writer: Rc::clone(writer),
+            socket: Rc::clone(&context.socket),
+            writer: Rc::clone(&context.writer),
+            state: Rc::clone(&context.state),
             early,
             left: length,
+            since: None,
             interim: Bytes::from_static(if is_awaited { CONTINUE } else { b"" }),
             opened: BytesMut::new(),
             nowhere: Vec::new(),
@@ -154,23 +160,8 @@ enum Taken {
     NoRoom,
 }
 
-impl BodySource for SocketBody {
-    fn left(&self) -> u64 {
-        self.left
-    }
-
-    fn take_early(&mut self) -> Bytes {
-        self.left -= self.early.len() as u64;
-        std::mem::take(&mut self.early)
-    }
-
-    fn announce(&mut self, head: Bytes) {
-        let mut both = BytesMut::from(head);
-        both.extend_from_slice(&self.interim);
-        self.interim = both.freeze();
-    }
-
-    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<Option<usize>> {
+impl SocketBody {
+    fn receive(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<Option<usize>> {
         let room = buf.capacity() - buf.len();
         let socket = Rc::clone(&self.socket);
         if let Some(tls) = socket.tls() {
@@ -184,7 +175,7 @@ impl BodySource for SocketBody {
         })
     }
 
-    fn poll_splice(
+    fn splice(
         &mut self,
         cx: &mut Context<'_>,
         pipe: BorrowedFd<'_>,
@@ -206,7 +197,7 @@ impl BodySource for SocketBody {
         })
     }
 
-    fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
+    fn discard(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
         let socket = Rc::clone(&self.socket);
         if let Some(tls) = socket.tls() {
             let mut dropped = BytesMut::with_capacity(OPENED);
@@ -228,6 +219,69 @@ impl BodySource for SocketBody {
         polled
     }
 
+    /// Counts what was moved, and the time that the client takes; a body that is given up ends here.
+    fn note(&mut self, mut polled: Poll<Option<usize>>) -> Poll<Option<usize>> {
+        let progress = self.state.progress();
+        if polled.is_pending() && progress.is_given_up() {
+            polled = Poll::Ready(None);
+        }
+        progress.set_reading(polled.is_pending());
+        match polled {
+            Poll::Pending if self.since.is_none() => {
+                self.since = self.state.metrics().start_waiting();
+            }
+            Poll::Pending => {}
+            Poll::Ready(moved) => {
+                self.state.metrics().stop_waiting(self.since.take());
+                self.count(moved.unwrap_or(0));
+            }
+        }
+        polled
+    }
+
+    fn count(&self, bytes: usize) {
+        self.state.received(bytes);
+        self.state.progress().receive(bytes);
+    }
+}
+
+impl BodySource for SocketBody {
+    fn left(&self) -> u64 {
+        self.left
+    }
+
+    fn take_early(&mut self) -> Bytes {
+        self.left -= self.early.len() as u64;
+        self.state.progress().receive(self.early.len());
+        std::mem::take(&mut self.early)
+    }
+
+    fn announce(&mut self, head: Bytes) {
+        let mut both = BytesMut::from(head);
+        both.extend_from_slice(&self.interim);
+        self.interim = both.freeze();
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<Option<usize>> {
+        let polled = self.receive(cx, buf);
+        self.note(polled)
+    }
+
+    fn poll_splice(
+        &mut self,
+        cx: &mut Context<'_>,
+        pipe: BorrowedFd<'_>,
+        is_empty: bool,
+    ) -> Poll<Option<usize>> {
+        let polled = self.splice(cx, pipe, is_empty);
+        self.note(polled)
+    }
+
+    fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
+        let polled = self.discard(cx);
+        self.note(polled)
+    }
+
     fn source(&self) -> Option<OwnedFd> {
         if self.socket.tls().is_some() {
             return None;
@@ -238,6 +292,7 @@ impl BodySource for SocketBody {
 
     fn taken(&mut self, len: u64) {
         self.left -= len;
+        self.count(usize::try_from(len).unwrap_or(usize::MAX));
     }
 }
 

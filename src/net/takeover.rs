@@ -19,15 +19,14 @@ pub(super) async fn receive(
     mut upload: Box<Upload>,
     received: &mut BytesMut,
 ) -> io::Result<bool> {
-    let length = upload.len();
+    let length = upload.body_len();
     // What hyper had passed on comes before what it had not.
     let mut early = upload.take_early();
     let left = usize::try_from(length).unwrap_or(usize::MAX);
     let left = left.saturating_sub(early.len());
     early.unsplit(received.split_to(received.len().min(left)));
-    let (socket, writer) = (&context.socket, &context.writer);
     let expects = upload.expects_continue;
-    let body = SocketBody::new(socket, writer, early.freeze(), length, expects);
+    let body = SocketBody::new(context, early.freeze(), length, expects);
     let response = upload.perform(Box::new(body)).await;
     respond(context, response).await
 }

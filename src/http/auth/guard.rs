@@ -174,9 +174,8 @@ impl Guarding {
             Some(field) => match claim(field) {
                 None => return Err(self.fails(source)),
                 Some(Claim::Token(token)) => (Evidence::token(token), By::Bearer),
-                Some(Claim::Password(pair)) => match self.at_once(&policy, &pair, now) {
-                    Some(evidence) => (evidence, By::Basic),
-                    None => {
+                Some(Claim::Password(pair)) => {
+                    let Some(evidence) = self.at_once(&policy, &pair, now) else {
                         let admitted = self.access.failures().admits(source, Instant::now());
                         admitted.map_err(|wait| self.limited(wait))?;
                         let field = field.into();
@@ -185,8 +184,9 @@ impl Guarding {
                             pair,
                             source,
                         })));
-                    }
-                },
+                    };
+                    (evidence, By::Basic)
+                }
             },
         };
         let subject = match policy.prove(&evidence, now) {

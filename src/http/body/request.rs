@@ -1,12 +1,11 @@
 //! The body of a request as it arrives: counted, held to the limit, and never taken as whole when it breaks off.
 //!
-//! It comes in frames from hyper or from an HTTP/2 stream, or, when it is large, from the socket itself ([`BodySource`]).
+//! It comes in frames from hyper or from an HTTP/2 stream, or, when it is large, from the socket itself ([`BodySource`]), which
+//! counts what it moves.
 
 use std::future::poll_fn;
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use hyper::body::{Body as _, Frame, Incoming};
@@ -17,44 +16,33 @@ use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::refusal::rejection::Rejection;
 use crate::store::{self, BodySource};
 
-/// A body that comes in frames.
+/// The body of a request that has just arrived, by what brings it.
 #[derive(Debug)]
-pub struct Frames(Protocol);
-
-/// What brings the frames.
-#[derive(Debug)]
-enum Protocol {
+pub enum RequestBody {
     /// hyper, which speaks HTTP/1.
     Http1(Incoming),
+    /// A stream of HTTP/2.
     Http2(StreamBody),
+    /// The socket.
+    Socket(Box<dyn BodySource>),
 }
 
-impl From<Incoming> for Frames {
-    fn from(body: Incoming) -> Self {
-        Self(Protocol::Http1(body))
-    }
-}
-
-impl From<StreamBody> for Frames {
-    fn from(body: StreamBody) -> Self {
-        Self(Protocol::Http2(body))
-    }
-}
-
-impl Frames {
+impl RequestBody {
     /// Its length in bytes, where that is known.
     pub fn len(&self) -> Option<u64> {
-        match &self.0 {
-            Protocol::Http1(body) => body.size_hint().exact(),
-            Protocol::Http2(body) => body.len(),
+        match self {
+            Self::Http1(body) => body.size_hint().exact(),
+            Self::Http2(body) => body.len(),
+            Self::Socket(source) => Some(source.left()),
         }
     }
 
     /// Whether there is nothing to receive.
     pub fn is_empty(&self) -> bool {
-        match &self.0 {
-            Protocol::Http1(body) => body.is_end_stream(),
-            Protocol::Http2(body) => body.is_empty(),
+        match self {
+            Self::Http1(body) => body.is_end_stream(),
+            Self::Http2(body) => body.is_empty(),
+            Self::Socket(source) => source.left() == 0,
         }
     }
 
@@ -69,32 +57,15 @@ impl Frames {
         early
     }
 
+    /// The next frame; the socket brings none.
     fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Rejection>>> {
-        match &mut self.0 {
-            Protocol::Http1(body) => Pin::new(body).poll_frame(cx).map_err(|_| Rejection::CutOff),
-            Protocol::Http2(body) => body.poll_frame(cx).map_err(|_| Rejection::CutOff),
-        }
-    }
-}
-
-/// The body of a request that has just arrived.
-#[derive(Debug)]
-pub enum RequestBody {
-    /// hyper or the stream has it.
-    Frames(Frames),
-    /// The socket has it.
-    Source(Box<dyn BodySource>),
-}
-
-impl RequestBody {
-    /// Whether there is nothing to receive.
-    fn is_empty(&self) -> bool {
         match self {
-            Self::Frames(body) => body.is_empty(),
-            Self::Source(_) => false,
+            Self::Http1(body) => Pin::new(body).poll_frame(cx).map_err(|_| Rejection::CutOff),
+            Self::Http2(body) => body.poll_frame(cx).map_err(|_| Rejection::CutOff),
+            Self::Socket(_) => Poll::Ready(None),
         }
     }
 }
@@ -124,11 +95,11 @@ impl<'a> Received<'a> {
 
     /// The next bytes, or `None` once all have arrived; a body that breaks off is an error.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Rejection> {
-        if let Some(mut rest) = self.source() {
-            if rest.left() == 0 {
+        if let Some(source) = self.source() {
+            if source.left() == 0 {
                 return Ok(None);
             }
-            let read = store::read(&mut rest).await;
+            let read = store::read(source).await;
             return read.map(Some).map_err(|_| Rejection::CutOff);
         }
         while let Some(frame) = self.frame().await {
@@ -153,37 +124,30 @@ impl<'a> Received<'a> {
         self.trailers.as_ref()
     }
 
-    /// All of the body, to be taken from the socket, unless hyper has it.
-    pub fn source(&mut self) -> Option<MeteredBody<'_>> {
-        let connection = self.connection;
-        let RequestBody::Source(source) = &mut self.body else {
-            return None;
-        };
-        Some(MeteredBody {
-            source: &mut **source,
-            connection,
-            since: None,
-        })
+    /// What the body is taken from, unless it comes in frames.
+    pub fn source(&mut self) -> Option<&mut (dyn BodySource + 'static)> {
+        match &mut self.body {
+            RequestBody::Socket(source) => Some(&mut **source),
+            _ => None,
+        }
     }
 
     /// Whether the client can be told something before the response.
     pub fn has_interim(&self) -> bool {
-        !matches!(&self.body, RequestBody::Frames(Frames(Protocol::Http1(_))))
+        !matches!(self.body, RequestBody::Http1(_))
     }
 
     /// Sends an interim response, if it can; `bytes` are what it is in HTTP/1.1.
     pub fn announce(&mut self, interim: Response<()>, bytes: Bytes) {
         match &mut self.body {
-            RequestBody::Source(source) => source.announce(bytes),
-            RequestBody::Frames(Frames(Protocol::Http2(body))) => body.announce(interim),
-            RequestBody::Frames(_) => {}
+            RequestBody::Http1(_) => {}
+            RequestBody::Http2(body) => body.announce(interim),
+            RequestBody::Socket(source) => source.announce(bytes),
         }
     }
 
     async fn frame(&mut self) -> Option<Result<Frame<Bytes>, Rejection>> {
-        let RequestBody::Frames(body) = &mut self.body else {
-            return None;
-        };
+        let body = &mut self.body;
         // To ask hyper for the end of a body that is there takes a turn of its own.
         if body.is_empty() {
             return None;
@@ -201,10 +165,10 @@ impl<'a> Received<'a> {
 
     /// Receives all of it and keeps nothing.
     pub async fn discard(&mut self) -> Result<(), Rejection> {
-        if let Some(mut rest) = self.source() {
-            rest.take_early();
-            while rest.left() > 0 {
-                let dropped = poll_fn(|cx| rest.poll_discard(cx)).await;
+        if let Some(source) = self.source() {
+            source.take_early();
+            while source.left() > 0 {
+                let dropped = poll_fn(|cx| source.poll_discard(cx)).await;
                 dropped.ok_or(Rejection::CutOff)?;
             }
         }
@@ -215,92 +179,8 @@ impl<'a> Received<'a> {
 
 impl Drop for Received<'_> {
     fn drop(&mut self) {
-        let is_whole = match &self.body {
-            RequestBody::Source(source) => source.left() == 0,
-            RequestBody::Frames(body) => self.ended || body.is_empty(),
-        };
-        if !is_whole {
+        if !self.ended && !self.body.is_empty() {
             self.connection.leave_unread();
         }
-    }
-}
-
-/// A body from the socket that counts what it moves, and the time that the client takes.
-#[derive(Debug)]
-pub struct MeteredBody<'a> {
-    source: &'a mut dyn BodySource,
-    connection: &'a ConnectionState,
-    since: Option<Instant>,
-}
-
-impl MeteredBody<'_> {
-    fn note(&mut self, mut polled: Poll<Option<usize>>) -> Poll<Option<usize>> {
-        let progress = self.connection.progress();
-        if polled.is_pending() && progress.is_given_up() {
-            polled = Poll::Ready(None);
-        }
-        progress.set_reading(polled.is_pending());
-        match polled {
-            Poll::Pending if self.since.is_none() => {
-                self.since = self.connection.metrics().start_waiting();
-            }
-            Poll::Pending => {}
-            Poll::Ready(moved) => {
-                self.connection.metrics().stop_waiting(self.since.take());
-                self.count(moved.unwrap_or(0));
-            }
-        }
-        polled
-    }
-
-    fn count(&self, bytes: usize) {
-        self.connection.received(bytes);
-        self.connection.progress().receive(bytes);
-    }
-}
-
-impl BodySource for MeteredBody<'_> {
-    fn left(&self) -> u64 {
-        self.source.left()
-    }
-
-    fn take_early(&mut self) -> Bytes {
-        let early = self.source.take_early();
-        self.connection.progress().receive(early.len());
-        early
-    }
-
-    fn announce(&mut self, head: Bytes) {
-        self.source.announce(head);
-    }
-
-    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Poll<Option<usize>> {
-        let polled = self.source.poll_read(cx, buf);
-        self.note(polled)
-    }
-
-    fn poll_splice(
-        &mut self,
-        cx: &mut Context<'_>,
-        pipe: BorrowedFd<'_>,
-        is_empty: bool,
-    ) -> Poll<Option<usize>> {
-        let polled = self.source.poll_splice(cx, pipe, is_empty);
-        self.note(polled)
-    }
-
-    fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
-        let polled = self.source.poll_discard(cx);
-        self.note(polled)
-    }
-
-    fn source(&self) -> Option<OwnedFd> {
-        self.source.source()
-    }
-
-    fn taken(&mut self, len: u64) {
-        self.source.taken(len);
-        let len = usize::try_from(len).unwrap_or(usize::MAX);
-        self.count(len);
     }
 }

@@ -11,7 +11,7 @@ use hyper::Response;
 
 use crate::failpoint;
 use crate::http::auth::asker::Asker;
-use crate::http::body::request::{Frames, Received, RequestBody};
+use crate::http::body::request::{Received, RequestBody};
 use crate::http::body::response::Body;
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::exchange::panics::{RequestInfo, caught_in};
@@ -38,7 +38,7 @@ pub struct RequestContext {
 pub struct Upload {
     pub(crate) request: RequestContext,
     pub(crate) operation: Operation<'static>,
-    pub(crate) body: Frames,
+    pub(crate) body: RequestBody,
     /// The client waits to be told to send the body (RFC 9110, section 10.1.1).
     pub expects_continue: bool,
 }
@@ -48,14 +48,14 @@ const LONG_UPLOAD: u64 = 256 << 10;
 
 /// Whether the body of `operation` is long enough to be taken from the socket, or the client is to be told something before it
 /// has arrived: hyper sends no interim response but 100.
-pub fn is_for_socket(operation: &Operation<'_>, body: &Frames) -> bool {
+pub fn is_for_socket(operation: &Operation<'_>, body: &RequestBody) -> bool {
     let is_long = |len| len >= LONG_UPLOAD || (len > 0 && operation.has_interim());
     operation.takes_body() && body.len().is_some_and(is_long)
 }
 
 impl Upload {
     /// The length of the body in bytes.
-    pub fn len(&self) -> u64 {
+    pub fn body_len(&self) -> u64 {
         self.body.len().unwrap_or(0)
     }
 
@@ -66,7 +66,7 @@ impl Upload {
 
     /// Performs it with the body that `source` brings.
     pub async fn perform(self, source: Box<dyn BodySource>) -> Response<Body> {
-        perform(self.request, self.operation, RequestBody::Source(source)).await
+        perform(self.request, self.operation, RequestBody::Socket(source)).await
     }
 }
 

@@ -115,9 +115,9 @@ async fn append(
 
 /// Receives all of `body`.
 async fn receive(upload: &mut Upload, body: &mut Received<'_>, room: &Room) -> Result<(), Outcome> {
-    if let Some(mut rest) = body.source() {
+    if let Some(source) = body.source() {
         // Its length was held to the room before.
-        return Ok(upload.receive(&mut rest).await?);
+        return Ok(upload.receive(source).await?);
     }
     let mut left = room.bytes;
     while let Some(data) = body.next().await? {

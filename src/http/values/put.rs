@@ -116,7 +116,7 @@ pub async fn receive(
         upload.hash(wanted, compute);
     }
     match body.source().filter(|_| wanted.is_none()) {
-        Some(mut rest) => upload.take(&mut rest).await?,
+        Some(source) => upload.take(source).await?,
         None => {
             while let Some(data) = body.next().await? {
                 upload.push(data).await?;
