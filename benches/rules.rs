@@ -72,7 +72,7 @@ fn framing(c: &mut Criterion) {
         group.bench_function(what, |b| {
             b.iter_batched_ref(
                 || head.as_bytes().to_vec(),
-                |head| framing.go_on(black_box(head)),
+                |head| framing.feed(black_box(head)),
                 BatchSize::SmallInput,
             );
         });

@@ -163,7 +163,7 @@ impl Network {
             http2: if self.http2_clear {
                 net::Http2::Everywhere
             } else {
-                net::Http2::Sealed
+                net::Http2::TlsOnly
             },
         }
     }

@@ -46,14 +46,14 @@ impl fmt::Display for Peer {
     }
 }
 
-/// See the module.
+/// The client of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Client {
     /// The other end, or the one that this asks for.
     pub peer: Peer,
     /// The connection came by a listener on the loopback network, which the names of that network reach.
     pub by_loopback: bool,
-    /// What is sent on the connection is sealed, by TLS.
+    /// What is sent on the connection is encrypted, by TLS.
     pub by_tls: bool,
     /// The version of TLS, once both sides have agreed on one.
     pub tls_version: Option<&'static str>,

@@ -45,7 +45,7 @@ pub use head::hosts::{BadName, Hosts};
 pub use head::origins::{BadOrigin, Origins};
 pub use head::path::key_of_path;
 pub use head::raw::{FramingError, MAX_HEAD};
-pub use response::go_on;
+pub use response::continue_100;
 pub use response::head_encoder::closes;
 pub use service::builder::ServiceBuilder;
 pub use service::execute::Upload;

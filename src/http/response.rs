@@ -60,8 +60,8 @@ pub fn render(
     response
 }
 
-/// What tells a client over HTTP/2 that it may send its body; over HTTP/1 it is [`uploads::response::CONTINUE`].
-pub fn go_on() -> Response<()> {
+/// The interim response that tells a client over HTTP/2 to send its body; over HTTP/1 it is [`uploads::response::CONTINUE`].
+pub fn continue_100() -> Response<()> {
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::CONTINUE;
     response

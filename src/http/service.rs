@@ -74,7 +74,7 @@ impl Future for Responding {
     }
 }
 
-/// What a request leaves for its connection, which goes on with it when hyper has given the socket back.
+/// The work that a request leaves for its connection, which does it when hyper has given the socket back.
 #[derive(Default)]
 pub struct Handover {
     /// An upload, whose body and response are left.
@@ -92,7 +92,7 @@ struct Arrived<'a> {
     handover: Option<&'a Rc<Handover>>,
 }
 
-/// What came of a request at once, or what is left to do for it.
+/// The outcome of a request that is known at once, or the operation that is left to perform.
 type Begun = Result<Outcome, Operation<'static>>;
 
 impl Service {

@@ -13,7 +13,7 @@ use crate::http::head::origins::Origins;
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(Default))]
 pub struct ServiceConfig {
-    /// What is answered at all.
+    /// The routes that are answered at all.
     pub routes: Routes,
     /// Answer as the C server did, where that differs (docs/http.md).
     pub compat: bool,
@@ -23,7 +23,7 @@ pub struct ServiceConfig {
     pub read_only: bool,
     /// The store can keep what was received of an upload; only the store knows.
     pub store_resumes: bool,
-    /// What is answered depends on who asks.
+    /// Responses depend on who asks.
     pub authorizes: bool,
     /// Clients are told before the answer where an upload can be resumed, by a 104.
     pub interim: bool,
@@ -37,7 +37,7 @@ pub struct ServiceConfig {
     pub allowed: AllowLists,
     /// The proxies that say whom they ask for.
     pub trusted_proxies: TrustedProxies,
-    /// What the access log says of a request, where there is one.
+    /// The format of the access log, where there is one.
     pub access_log: Option<AccessFormat>,
     /// Log a line for each change, and for each refusal of who asks.
     pub audit_log: bool,
@@ -67,7 +67,7 @@ pub struct AllowLists {
     pub origins: Origins,
 }
 
-/// What a listener answers; the rest is not there.
+/// The routes that a listener answers; the rest is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Default))]
 pub enum Routes {

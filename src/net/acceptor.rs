@@ -104,7 +104,7 @@ const ACCEPT_BATCH: usize = 32;
 /// How long a handshake of TCP that has begun before the drain may take to end: a round trip.
 const HANDSHAKE: Duration = Duration::from_millis(100);
 
-/// What remains of an [`ACCEPT_BATCH`].
+/// The rest of an [`ACCEPT_BATCH`].
 #[derive(Debug)]
 pub(super) struct AcceptBudget(usize);
 

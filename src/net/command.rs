@@ -8,7 +8,7 @@ use std::task::{Context, Waker};
 
 use crate::metrics::TimeLimit;
 
-/// What a connection is asked to do.
+/// A command to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     /// Finish the request under way, then close.

@@ -8,7 +8,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -32,7 +32,7 @@ use super::{proxy_header, resting};
 use crate::http::{Client, Session};
 use crate::metrics::{Direction, Handshake, ReactorCounters};
 
-/// What broke a connection.
+/// The error that broke a connection.
 #[derive(Debug, thiserror::Error)]
 enum ConnectionError {
     #[error("{0}")]
@@ -80,7 +80,7 @@ async fn run(context: &mut ConnectionContext<'_>) -> Result<(), ConnectionError>
     Ok(())
 }
 
-/// What a client speaks.
+/// The protocol that a client speaks.
 enum Protocol {
     Http1,
     Http2,
@@ -102,7 +102,7 @@ async fn protocol(
     }
     let is_http2 = match context.socket.tls() {
         Some(tls) => tls.has_agreed_on(HTTP2),
-        None if context.reactor.http2() == Http2::Sealed => false,
+        None if context.reactor.http2() == Http2::TlsOnly => false,
         None => {
             while received.len() < PREFACE.len() && PREFACE.starts_with(received) {
                 if !rest(context, received).await? {
@@ -155,12 +155,13 @@ async fn serve_http1(
             Next::Reject(error) => {
                 let service = context.reactor.service();
                 let response = service.reject(&context.state, context.client, error, received);
-                follow_commands(context, takeover::respond(context, response)).await?;
+                let responding = Box::pin(takeover::respond(context, response));
+                follow_commands(context, responding).await?;
                 break;
             }
             Next::Receive(upload) => {
                 context.reactor.counters().takes_over(Direction::Receive);
-                let receiving = takeover::receive(context, upload, received);
+                let receiving = Box::pin(takeover::receive(context, upload, received));
                 if follow_commands(context, receiving).await? {
                     break;
                 }
@@ -219,12 +220,12 @@ async fn receive_head(
     .await
 }
 
-/// What `moving` a body comes to, unless the connection is cut.
+/// Waits for a body that is `moving`, and follows the commands meanwhile; an error when the connection is cut.
+/// Boxed by the caller, so that a connection at rest has no room set aside for it.
 async fn follow_commands(
     context: &ConnectionContext<'_>,
-    moving: impl Future<Output = io::Result<bool>>,
+    mut moving: Pin<Box<impl Future<Output = io::Result<bool>>>>,
 ) -> io::Result<bool> {
-    let mut moving = Box::pin(moving);
     poll_fn(|cx| {
         if context.follow(context.commands.next(cx)) {
             moving.as_mut().poll(cx)

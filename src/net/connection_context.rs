@@ -1,4 +1,4 @@
-//! What every owner of a connection's socket works with: the loop of the connection, hyper, and the takeover.
+//! The context of a connection, which every owner of its socket works with: the loop of the connection, hyper, and the takeover.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::socket::Socket;
 use super::socket_writer::SocketWriter;
 use crate::http::{Client, ConnectionState, Handover, Phase};
 
-/// See the module.
+/// The context of one connection.
 pub(super) struct ConnectionContext<'a> {
     pub(super) client: Client,
     pub(super) reactor: &'a Rc<Reactor>,
@@ -18,7 +18,7 @@ pub(super) struct ConnectionContext<'a> {
     pub(super) socket: Rc<Socket>,
     pub(super) writer: Rc<SocketWriter>,
     pub(super) commands: Commands<'a>,
-    /// What a request leaves for the connection.
+    /// The work that a request leaves for the connection.
     pub(super) handover: Rc<Handover>,
 }
 

@@ -94,7 +94,7 @@ impl ConnectionLimit {
     }
 }
 
-/// What allows a connection to be open. It is dropped when the connection has ended and its socket is closed.
+/// The permit of an open connection. It is dropped when the connection has ended and its socket is closed.
 #[derive(Debug)]
 pub(super) struct Permit {
     // Dropped first: a client whose place is free for others may take it itself.

@@ -130,8 +130,8 @@ impl Connections {
     }
 
     /// Asks the connection that has been idle longest to finish, or gives up the one that has paused longest in a body, if
-    /// there is one and `claim` agrees. How long is known to within a tick.
-    pub(super) fn close_idlest(&self, claim: impl FnOnce() -> bool) {
+    /// there is one and `confirm` agrees. How long is known to within a tick.
+    pub(super) fn close_idlest(&self, confirm: impl FnOnce() -> bool) {
         let entries = self.entries.borrow();
         let idle = entries.iter().map(|(_, entry)| entry);
         let idle = idle.filter(|entry| entry.is_idle());
@@ -147,7 +147,7 @@ impl Connections {
                 .map(|(_, entry)| (entry, Command::TooSlow(TimeLimit::Body))),
         };
         if let Some((entry, command)) = chosen
-            && claim()
+            && confirm()
         {
             entry.slot.send(command);
         }

@@ -34,7 +34,7 @@ pub(super) fn protocol(receive_buffer: usize) -> http1::Builder {
     protocol
 }
 
-/// What comes after hyper.
+/// The next step after hyper.
 pub(super) enum Next {
     /// Requests go on.
     Rest,

@@ -26,14 +26,14 @@ use super::command::Command;
 use super::connection_context::ConnectionContext;
 use super::socket_reader::SocketReader;
 use crate::http::{
-    MAX_HEAD, Panicked, Phase, RequestBody, Responding, Stream, StreamBody, caught, go_on,
+    MAX_HEAD, Panicked, Phase, RequestBody, Responding, Stream, StreamBody, caught, continue_100,
 };
 use crate::metrics::TimeLimit;
 use exchange::{Exchange, Stage};
 use input::Input;
 use output::{FrameIo, Output};
 
-/// What a client begins with that knows the server speaks HTTP/2.
+/// The preface of a client that knows the server speaks HTTP/2.
 pub(super) const PREFACE: &[u8] = input::PREFACE;
 
 /// Requests of a connection at once.
@@ -246,7 +246,7 @@ impl Multiplexer<'_> {
         let reactor = self.context.reactor;
         let state = Rc::new(self.context.state.of_stream());
         let stream = Rc::new(Stream::new(body, response));
-        let body = StreamBody::new(&stream, &state, &head.headers, go_on);
+        let body = StreamBody::new(&stream, &state, &head.headers, continue_100);
         let exchange = Exchange {
             reactor: Rc::clone(reactor),
             client: self.context.client,

@@ -21,10 +21,10 @@ use crate::http::{ConnectionState, Phase, Piece, is_hole};
 /// A response of so many bytes is long enough for full packets to gain more than two system calls cost.
 const WORTH_CORKING: usize = 256 << 10;
 
-/// What the kernel may hold for a subscriber that does not read: by itself it would hold megabytes for each.
+/// The most that the kernel may hold for a subscriber that does not read: by itself it would hold megabytes for each.
 const HELD_FOR_SUBSCRIBER: usize = 64 << 10;
 
-/// See the module.
+/// The socket of a connection, as hyper has it.
 #[derive(Debug)]
 pub(super) struct HyperIo {
     reader: TokioIo<SocketReader>,

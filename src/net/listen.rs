@@ -20,7 +20,7 @@ const BACKLOG: i32 = 4096;
 pub struct Listen {
     /// Where.
     pub at: At,
-    /// Whether what is sent on connections is sealed, by TLS.
+    /// Whether what is sent on connections is encrypted, by TLS.
     pub by_tls: bool,
     /// Whether connections come by a proxy, and begin with a header of the PROXY protocol.
     pub by_proxy: bool,
@@ -60,7 +60,12 @@ impl Listen {
 
     /// Listens, one place of `all`, on as many sockets as are accepted from each by its own; `shared` when those of one address are
     /// several.
-    pub(super) fn bind(&self, all: &[Self], sockets: usize, shared: bool) -> io::Result<Place> {
+    pub(super) fn bind(
+        &self,
+        all: &[Self],
+        sockets: usize,
+        shared: bool,
+    ) -> io::Result<BoundAddress> {
         let v6_only = self.leaves_v4(all);
         let (first, file) = match &self.at {
             &At::Address(address) => {
@@ -83,7 +88,7 @@ impl Listen {
             Address::Unix(_) => first.try_clone(),
         };
         let others = (1..sockets).map(another).collect::<io::Result<Vec<_>>>()?;
-        Ok(Place {
+        Ok(BoundAddress {
             sockets: std::iter::once(first).chain(others).collect(),
             address,
             by_tls: self.by_tls,
@@ -100,18 +105,18 @@ impl fmt::Display for Listen {
         match &self.at {
             At::Address(address) if self.by_tls => write!(f, "https://{address}"),
             At::Address(address) => address.fmt(f),
-            At::Unix(path) => write!(f, "{}unix:{}", sealed(self.by_tls), path.display()),
-            At::Fd(fd) => write!(f, "{}fd:{fd}", sealed(self.by_tls)),
+            At::Unix(path) => write!(f, "{}unix:{}", tls_prefix(self.by_tls), path.display()),
+            At::Fd(fd) => write!(f, "{}fd:{fd}", tls_prefix(self.by_tls)),
         }
     }
 }
 
-/// What stands before a place that has no URL.
-fn sealed(by_tls: bool) -> &'static str {
+/// The prefix of an address that has no URL.
+fn tls_prefix(by_tls: bool) -> &'static str {
     if by_tls { "https+" } else { "" }
 }
 
-/// What stands before a place whose connections come by a proxy.
+/// The prefix of an address whose connections come by a proxy.
 fn proxied(by_proxy: bool) -> &'static str {
     if by_proxy { "proxy+" } else { "" }
 }
@@ -155,9 +160,9 @@ impl fmt::Display for Address {
     }
 }
 
-/// One place to listen: one socket, or one for each reactor.
+/// An address that is bound: one socket, or one for each reactor.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct BoundAddress {
     // A TcpListener is what owns any listening socket here, a unix socket too: nothing asks it for addresses.
     pub(super) sockets: Vec<TcpListener>,
     pub(super) address: Address,
@@ -167,14 +172,14 @@ pub(super) struct Place {
     pub(super) file: Option<Arc<SocketFile>>,
 }
 
-impl Place {
-    /// What clients are given.
+impl BoundAddress {
+    /// The URL, for clients.
     pub(super) fn url(&self) -> String {
         let proxied = proxied(self.by_proxy);
         match &self.address {
             Address::Tcp(address) if self.by_tls => format!("{proxied}https://{address}"),
             Address::Tcp(address) => format!("{proxied}http://{address}"),
-            Address::Unix(_) => format!("{proxied}{}{}", sealed(self.by_tls), self.address),
+            Address::Unix(_) => format!("{proxied}{}{}", tls_prefix(self.by_tls), self.address),
         }
     }
 }

@@ -15,7 +15,7 @@ use socket2::{SockFilter, SockRef};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::listen::{Address, Listen, Place};
+use super::listen::{Address, BoundAddress, Listen};
 use super::unix_socket::SocketFile;
 use crate::http::Peer;
 
@@ -29,7 +29,7 @@ pub enum Dispatch {
     ReusePort,
 }
 
-impl Place {
+impl BoundAddress {
     fn into_listeners(self) -> impl Iterator<Item = Listener> {
         let by_loopback = self.address.is_loopback();
         let sockets = self.sockets.into_iter();
@@ -49,7 +49,7 @@ impl Place {
 /// The places where a server listens.
 #[derive(Debug)]
 pub struct Listeners {
-    places: Vec<Place>,
+    places: Vec<BoundAddress>,
     dispatch: Dispatch,
     reactors: usize,
 }
@@ -77,9 +77,9 @@ impl Listeners {
         self.places.iter().map(|place| &place.address)
     }
 
-    /// What clients are given of each.
+    /// The URL of each, for clients.
     pub fn urls(&self) -> impl Iterator<Item = String> {
-        self.places.iter().map(Place::url)
+        self.places.iter().map(BoundAddress::url)
     }
 
     pub(super) fn dispatch(&self) -> Dispatch {
@@ -89,7 +89,7 @@ impl Listeners {
     /// One socket of each place for each that accepts: for the acceptor, or for each reactor.
     pub(super) fn into_shares(self) -> impl Iterator<Item = Vec<Listener>> {
         let places = self.places.into_iter();
-        let mut places: Vec<_> = places.map(Place::into_listeners).collect();
+        let mut places: Vec<_> = places.map(BoundAddress::into_listeners).collect();
         std::iter::from_fn(move || places.iter_mut().map(Iterator::next).collect())
     }
 }
@@ -104,7 +104,7 @@ const NO_SYN: [SockFilter; 4] = [
     SockFilter::new(0x06, 0, 0, u32::MAX), // take it whole
 ];
 
-/// What is known of a listening socket.
+/// The properties of a listening socket.
 #[derive(Debug)]
 struct Properties {
     file: Option<Arc<SocketFile>>,
@@ -171,7 +171,7 @@ impl ReactorListener {
         self.properties.by_loopback
     }
 
-    /// Whether what is sent on its connections is sealed.
+    /// Whether what is sent on its connections is encrypted.
     pub(super) fn is_tls(&self) -> bool {
         self.properties.by_tls
     }
@@ -214,7 +214,7 @@ impl ReactorListener {
     }
 }
 
-/// What one attempt to accept came to.
+/// The result of one attempt to accept.
 #[derive(Debug)]
 pub(super) enum Attempt {
     Connection(TcpStream, Peer),

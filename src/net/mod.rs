@@ -68,7 +68,7 @@ impl AdminListener {
         Ok(Self { listener, url })
     }
 
-    /// What clients are given.
+    /// The URL, for clients.
     pub fn url(&self) -> &str {
         &self.url
     }

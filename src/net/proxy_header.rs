@@ -43,7 +43,7 @@ static CRC32C: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
 /// The type and the length of what else a header of version 2 says, in bytes.
 const HEAD_OF_TLV: usize = 3;
 
-/// What is wrong with a header.
+/// The error of a header.
 #[derive(Debug, thiserror::Error)]
 enum BadHeader {
     #[error("the connection ended before its end")]

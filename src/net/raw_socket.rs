@@ -27,7 +27,7 @@ pub(super) fn is_again(error: &io::Error) -> bool {
 /// How long the peer of a subscription may leave bytes without acknowledgment, in milliseconds.
 const UNACKNOWLEDGED: u32 = 60_000;
 
-/// See the module.
+/// The socket of one connection, without TLS.
 #[derive(Debug)]
 pub(super) struct RawSocket {
     state: RefCell<State>,

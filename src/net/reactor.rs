@@ -22,18 +22,18 @@ const MOST_WARM: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Http2 {
     /// Over TLS, with clients that offer it.
-    Sealed,
+    TlsOnly,
     /// In the clear too, with clients that begin with it.
     Everywhere,
 }
 
-/// See the module.
+/// A reactor.
 pub(super) struct Reactor {
     service: Rc<Service>,
     protocol: http1::Builder,
     http2: Http2,
     connections: Connections,
-    /// What seals connections, where some are.
+    /// The TLS of the connections that have it.
     tls: Option<Arc<Tls>>,
     /// Connections that have hyper at the moment.
     warm: Cell<usize>,
@@ -72,7 +72,7 @@ impl Reactor {
         self.http2
     }
 
-    /// The socket of a new connection of `client`; `None` when it should be sealed and cannot be.
+    /// The socket of a new connection of `client`; `None` when it should be encrypted and cannot be.
     pub(super) fn accept(&self, socket: TcpStream, client: Client) -> Option<Socket> {
         if !client.by_tls {
             return Some(Socket::new(socket, None));

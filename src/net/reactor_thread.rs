@@ -32,20 +32,20 @@ use crate::metrics::ReactorCounters;
 /// client whose request meets the close of an idle connection cannot know whether it was read.
 const LAME_DUCK: Duration = Duration::from_millis(500);
 
-/// What a reactor is made of.
+/// The parts of a reactor.
 #[derive(Debug)]
 pub struct ReactorConfig {
     /// Its number, from 0.
     pub index: usize,
     /// Its thread's name.
     pub name: String,
-    /// What answers requests.
+    /// The service that answers requests.
     pub service: ServiceBuilder,
     /// How long peers may take.
     pub limits: Limits,
     /// Where HTTP/2 is spoken.
     pub http2: Http2,
-    /// What seals connections, where some are.
+    /// The TLS of the connections that have it.
     pub tls: Option<Arc<Tls>>,
     /// Where it counts.
     pub counters: Arc<ReactorCounters>,

@@ -1,4 +1,4 @@
-//! A connection's socket as its users see it: bytes in the clear, whether they are sealed on the way or not.
+//! A connection's socket as its users see it: bytes in the clear, whether they are encrypted on the way or not.
 //!
 //! Without TLS this adds nothing to a [`RawSocket`]. What asks the kernel to move bytes past this process uses that itself,
 //! and looks for [`Socket::tls`] first.
@@ -13,7 +13,7 @@ use tokio::io::{Interest, ReadBuf};
 use super::raw_socket::{RawSocket, is_again};
 use super::tls_session::TlsSession;
 
-/// See the module.
+/// The socket of one connection.
 #[derive(Debug)]
 pub(super) struct Socket {
     raw: RawSocket,
@@ -34,7 +34,7 @@ impl Socket {
         &self.raw
     }
 
-    /// What seals and opens its bytes, if that is done.
+    /// The TLS of the connection, if it has one.
     pub(super) fn tls(&self) -> Option<&TlsSession> {
         self.tls.as_deref()
     }
@@ -59,12 +59,12 @@ impl Socket {
     ) -> Poll<io::Result<()>> {
         match self.tls() {
             None => self.raw.poll_read(cx, buf),
-            Some(tls) => self.poll_open(tls, cx, buf).map_ok(drop),
+            Some(tls) => self.poll_decrypt(tls, cx, buf).map_ok(drop),
         }
     }
 
-    /// Receives what `tls` opens.
-    pub(super) fn poll_open(
+    /// Receives what `tls` decrypts.
+    pub(super) fn poll_decrypt(
         &self,
         tls: &TlsSession,
         cx: &mut Context<'_>,

@@ -17,7 +17,7 @@ const FIRST: RawFd = 3;
 /// More sockets than this are passed by mistake.
 const MOST: RawFd = 1 << 10;
 
-/// What `LISTEN_FDS` has, which is to be how many sockets are passed.
+/// A value of `LISTEN_FDS` that is no number of sockets.
 #[derive(Debug, thiserror::Error)]
 #[error("LISTEN_FDS passes sockets to this process, and is no number of them: {0:?}")]
 pub struct BadCount(String);

@@ -27,10 +27,10 @@ use crate::http::{BodySource, CONTINUE, ConnectionState};
 /// The most that is moved at once, in bytes.
 const STEP: usize = 1 << 20;
 
-/// The most that is opened at once, in bytes.
-const OPENED: usize = 64 << 10;
+/// The most that is decrypted at once, in bytes.
+const DECRYPTED: usize = 64 << 10;
 
-/// See the module.
+/// The body of one upload.
 #[derive(Debug)]
 pub(super) struct SocketBody {
     socket: Rc<Socket>,
@@ -40,11 +40,11 @@ pub(super) struct SocketBody {
     left: u64,
     /// Since when the client is waited for, where that is measured.
     since: Option<Instant>,
-    /// What the client is to be told before more is received, and has not been.
+    /// The interim response that is sent before more is received.
     interim: Bytes,
     /// Opened, and not moved into a pipe yet; without TLS nothing.
-    opened: BytesMut,
-    /// What discarding names as the place to receive into; never written to, so never backed by memory.
+    decrypted: BytesMut,
+    /// The buffer that discarding receives into; never written to, so never backed by memory.
     nowhere: Vec<u8>,
 }
 
@@ -66,7 +66,7 @@ impl SocketBody {
             left: length,
             since: None,
             interim: Bytes::from_static(if is_awaited { CONTINUE } else { b"" }),
-            opened: BytesMut::new(),
+            decrypted: BytesMut::new(),
             nowhere: Vec::new(),
         }
     }
@@ -109,8 +109,8 @@ impl SocketBody {
 }
 
 impl SocketBody {
-    /// Receives what `tls` opens into `buf`, `most` bytes and no more than are left: how many, or `None` at the end.
-    fn poll_open(
+    /// Receives what `tls` decrypts into `buf`, `most` bytes and no more than are left: how many, or `None` at the end.
+    fn poll_decrypt(
         &mut self,
         tls: &TlsSession,
         cx: &mut Context<'_>,
@@ -121,38 +121,38 @@ impl SocketBody {
             return Poll::Ready(None);
         }
         let most = usize::try_from(self.left).unwrap_or(most).min(most);
-        let received = ready!(self.socket.poll_open(tls, cx, &mut buf.limit(most)));
+        let received = ready!(self.socket.poll_decrypt(tls, cx, &mut buf.limit(most)));
         Poll::Ready(received.ok().filter(|&received| received > 0))
     }
 
-    /// Moves what `tls` opens into `pipe`.
-    fn poll_open_into(
+    /// Moves what `tls` decrypts into `pipe`.
+    fn poll_decrypt_into(
         &mut self,
         tls: &TlsSession,
         cx: &mut Context<'_>,
         pipe: BorrowedFd<'_>,
     ) -> Poll<Option<usize>> {
-        if self.opened.is_empty() {
-            let mut opened = std::mem::take(&mut self.opened);
-            opened.reserve(OPENED);
-            let received = self.poll_open(tls, cx, &mut opened, OPENED);
-            self.opened = opened;
+        if self.decrypted.is_empty() {
+            let mut decrypted = std::mem::take(&mut self.decrypted);
+            decrypted.reserve(DECRYPTED);
+            let received = self.poll_decrypt(tls, cx, &mut decrypted, DECRYPTED);
+            self.decrypted = decrypted;
             if ready!(received).is_none() {
                 return Poll::Ready(None);
             }
         }
-        let moved = match rustix::io::write(pipe, &self.opened) {
+        let moved = match rustix::io::write(pipe, &self.decrypted) {
             Ok(moved) => moved,
             Err(Errno::AGAIN) => 0,
             Err(_) => return Poll::Ready(None),
         };
-        self.opened.advance(moved);
+        self.decrypted.advance(moved);
         self.left -= moved as u64;
         Poll::Ready(Some(moved))
     }
 }
 
-/// What came of an attempt.
+/// The result of an attempt.
 enum Taken {
     /// So many bytes, 0 at the end of the stream.
     Bytes(usize),
@@ -165,7 +165,7 @@ impl SocketBody {
         let room = buf.capacity() - buf.len();
         let socket = Rc::clone(&self.socket);
         if let Some(tls) = socket.tls() {
-            let received = ready!(self.poll_open(tls, cx, buf, room));
+            let received = ready!(self.poll_decrypt(tls, cx, buf, room));
             self.left -= received.unwrap_or(0) as u64;
             return Poll::Ready(received);
         }
@@ -183,7 +183,7 @@ impl SocketBody {
     ) -> Poll<Option<usize>> {
         let socket = Rc::clone(&self.socket);
         if let Some(tls) = socket.tls() {
-            return self.poll_open_into(tls, cx, pipe);
+            return self.poll_decrypt_into(tls, cx, pipe);
         }
         self.poll_take(cx, |socket, most| {
             let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
@@ -200,8 +200,8 @@ impl SocketBody {
     fn discard(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
         let socket = Rc::clone(&self.socket);
         if let Some(tls) = socket.tls() {
-            let mut dropped = BytesMut::with_capacity(OPENED);
-            let received = ready!(self.poll_open(tls, cx, &mut dropped, OPENED));
+            let mut dropped = BytesMut::with_capacity(DECRYPTED);
+            let received = ready!(self.poll_decrypt(tls, cx, &mut dropped, DECRYPTED));
             self.left -= received.unwrap_or(0) as u64;
             return Poll::Ready(received);
         }

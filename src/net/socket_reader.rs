@@ -19,7 +19,7 @@ use crate::http::{ConnectionState, Framing, FramingError};
 /// How much is read of the rest of a head at a time, in bytes.
 const PIECE: usize = 4 << 10;
 
-/// What the loop of the connection learns of its reader while hyper has it.
+/// The state of a reader, which the loop of its connection reads while hyper has it.
 #[derive(Debug, Default)]
 pub(super) struct ReaderState {
     /// hyper wanted more than there is.
@@ -32,7 +32,7 @@ pub(super) struct ReaderState {
     pub(super) error: Cell<Option<FramingError>>,
 }
 
-/// See the module.
+/// The reader of one connection.
 #[derive(Debug)]
 pub(super) struct SocketReader {
     socket: Rc<Socket>,
@@ -92,7 +92,7 @@ impl SocketReader {
         Poll::Ready(Ok(()))
     }
 
-    /// What was received and not given on.
+    /// The bytes that were received and not given on.
     pub(super) fn into_held(self) -> BytesMut {
         self.held
     }
@@ -125,7 +125,7 @@ impl SocketReader {
         }
         self.connection.begin_head();
         if let Some(framing) = &mut self.framing {
-            let (kept, at, error) = framing.go_on(received);
+            let (kept, at, error) = framing.feed(received);
             self.state.requests.set(framing.heads());
             self.held.extend_from_slice(&received[at..]);
             buf.set_filled(start + kept);
@@ -150,7 +150,7 @@ impl SocketReader {
     /// Looks at all that is held.
     fn look(&mut self) {
         if let Some(framing) = &mut self.framing {
-            let (kept, at, error) = framing.go_on(&mut self.held);
+            let (kept, at, error) = framing.feed(&mut self.held);
             self.state.requests.set(framing.heads());
             let rest = self.held.len() - at;
             self.held.copy_within(at.., kept);

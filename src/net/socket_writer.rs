@@ -32,18 +32,18 @@ thread_local! {
     static GATHERED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What follows the bytes that are sent.
+/// The rest that follows the bytes that are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Follows {
     /// Nothing that is known of: they are to leave at once.
     Nothing,
     /// More of the same response, at once: they may wait for it.
     More,
-    /// More, or a flush: what is sealed may be kept until then, as long as it is less than a [`PIECE`].
+    /// More, or a flush: what is encrypted may be kept until then, as long as it is less than a [`PIECE`].
     Flush,
 }
 
-/// See the module.
+/// The writer of one connection.
 #[derive(Debug)]
 pub(super) struct SocketWriter {
     socket: Rc<Socket>,
@@ -68,7 +68,7 @@ impl SocketWriter {
     }
 
     /// Sends of `bufs`, one after the other, what the socket takes: how many bytes. Over TLS what it does not take at once
-    /// is sealed, and [`SocketWriter::poll_flush`] sends it.
+    /// is encrypted, and [`SocketWriter::poll_flush`] sends it.
     pub(super) fn poll_send(
         &self,
         cx: &mut Context<'_>,
@@ -81,7 +81,7 @@ impl SocketWriter {
             return Poll::Ready(Ok(all));
         }
         if let Some(tls) = self.socket.tls() {
-            return self.poll_send_sealed(tls, cx, (all, follows), || tls.seal(bufs));
+            return self.poll_send_encrypted(tls, cx, (all, follows), || tls.encrypt(bufs));
         }
         let polled = if all > TOGETHER {
             self.poll_call(cx, |socket| {
@@ -109,30 +109,30 @@ impl SocketWriter {
         }
     }
 
-    /// Has `seal` seal bytes of `all`, once what was sealed before has been sent: how many.
-    fn poll_send_sealed(
+    /// Has `encrypt` encrypt bytes of `all`, once what was encrypted before has been sent: how many.
+    fn poll_send_encrypted(
         &self,
         tls: &TlsSession,
         cx: &mut Context<'_>,
         (all, follows): (usize, Follows),
-        seal: impl FnOnce() -> io::Result<usize>,
+        encrypt: impl FnOnce() -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         let flags = self.flags(follows);
-        let may_wait = || follows == Follows::Flush && tls.sealed() < PIECE;
+        let may_wait = || follows == Follows::Flush && tls.encrypted() < PIECE;
         if !may_wait() {
             ready!(self.poll_send_all(tls, cx, flags))?;
         }
-        let sealed = seal()?;
-        let more = sealed < all || follows != Follows::Nothing;
-        self.connection.sent(sealed, more);
+        let encrypted = encrypt()?;
+        let more = encrypted < all || follows != Follows::Nothing;
+        self.connection.sent(encrypted, more);
         if !may_wait() {
             // What the socket does not take now is sent before the next.
             let _ = self.poll_send_all(tls, cx, flags)?;
         }
-        Poll::Ready(Ok(sealed))
+        Poll::Ready(Ok(encrypted))
     }
 
-    /// Sends all that `tls` has sealed.
+    /// Sends all that `tls` has encrypted.
     fn poll_send_all(
         &self,
         tls: &TlsSession,
@@ -146,7 +146,7 @@ impl SocketWriter {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends what is sealed and has not been sent: without TLS nothing.
+    /// Sends what is encrypted and has not been sent: without TLS nothing.
     pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.socket.tls() {
             Some(tls) => self.poll_send_all(tls, cx, self.flags(Follows::Nothing)),
@@ -169,9 +169,9 @@ impl SocketWriter {
         region: &Region,
         follows: Follows,
     ) -> Poll<io::Result<usize>> {
-        let seal = |tls: &TlsSession| tls.seal_region(region);
+        let encrypt = |tls: &TlsSession| tls.encrypt_region(region);
         let send = |socket: BorrowedFd<'_>| send_region(socket, region);
-        self.poll_send_unread(cx, (region.len, follows), seal, send)
+        self.poll_send_unread(cx, (region.len, follows), encrypt, send)
     }
 
     /// Sends of `piped` what the socket takes: how many.
@@ -181,24 +181,24 @@ impl SocketWriter {
         piped: &Piped,
         follows: Follows,
     ) -> Poll<io::Result<usize>> {
-        let seal = |tls: &TlsSession| tls.seal_piped(piped);
+        let encrypt = |tls: &TlsSession| tls.encrypt_piped(piped);
         let send = |socket: BorrowedFd<'_>| piped.pass_to(socket);
-        self.poll_send_unread(cx, (piped.len, follows), seal, send)
+        self.poll_send_unread(cx, (piped.len, follows), encrypt, send)
     }
 
-    /// Sends what is in no memory of this process, `all` bytes: by `send`, or over TLS by `seal`, which reads them.
+    /// Sends what is in no memory of this process, `all` bytes: by `send`, or over TLS by `encrypt`, which reads them.
     fn poll_send_unread(
         &self,
         cx: &mut Context<'_>,
         (all, follows): (usize, Follows),
-        seal: impl FnOnce(&TlsSession) -> io::Result<usize>,
+        encrypt: impl FnOnce(&TlsSession) -> io::Result<usize>,
         send: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         if self.has_lost_client() {
             return Poll::Ready(Ok(all));
         }
         if let Some(tls) = self.socket.tls() {
-            return self.poll_send_sealed(tls, cx, (all, follows), || seal(tls));
+            return self.poll_send_encrypted(tls, cx, (all, follows), || encrypt(tls));
         }
         let polled = self.poll_call(cx, send);
         Poll::Ready(self.count(ready!(polled), all, follows))
@@ -276,7 +276,7 @@ fn send_region(socket: BorrowedFd<'_>, region: &Region) -> io::Result<usize> {
     }
 }
 
-/// See the module.
+/// Whether the kernel holds packets of a connection back until they are full. Failing costs packets, not bytes, and is no error.
 #[derive(Debug, Default)]
 pub(super) struct Cork(Cell<State>);
 

@@ -13,17 +13,17 @@ use rustix::pipe::{
     PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice,
 };
 
-/// What a pipe holds, in bytes.
+/// The capacity of a pipe, in bytes.
 const CAPACITY: usize = 512 << 10;
 
-/// What is shorter is sent with less ado by sendfile, in bytes.
+/// The shortest region that is spliced, in bytes: a shorter one is sent with less ado by sendfile.
 const WORTH_IT: usize = 128 << 10;
 
 thread_local! {
     static PIPE: RefCell<Option<SplicePipe>> = const { RefCell::new(None) };
 }
 
-/// See the module.
+/// The pipe of a reactor's thread.
 struct SplicePipe {
     into: OwnedFd,
     out: OwnedFd,

@@ -28,7 +28,7 @@ pub struct Limits {
 /// How long a response is made for a client that has closed its side, which one that has gone does too.
 const HALF_CLOSED: Duration = Duration::from_secs(60);
 
-/// What [`Limits::min_rate`] is averaged over.
+/// The time that [`Limits::min_rate`] is averaged over.
 pub const RATE_WINDOW: Duration = Duration::from_secs(10);
 
 /// The most of one pause that counts in the rate.
@@ -50,7 +50,7 @@ impl Limits {
     }
 }
 
-/// What earlier sweeps saw of a connection.
+/// The observations of earlier sweeps of a connection.
 #[derive(Debug)]
 pub(super) struct Observed {
     phase: Phase,

@@ -2,7 +2,7 @@
 //!
 //! All that a handshake needs is behind one pointer. [`Tls::reload`] reads the files anew and replaces it whole, or leaves it
 //! as it is when something is wrong with a file. All reactors share one key for tickets, so a session that one of them began
-//! is resumed by any. There is no TLS in the kernel: a connection seals what it sends (`tls_session`).
+//! is resumed by any. There is no TLS in the kernel: a connection encrypts what it sends (`tls_session`).
 
 pub(super) mod certificates;
 
@@ -21,10 +21,10 @@ use certificates::{Certificates, read_certificates, self_signed};
 
 use crate::metrics::CERTIFICATE_END;
 
-/// What a handshake calls HTTP/2 (RFC 9113, section 3.2).
+/// The name of HTTP/2 in a handshake (RFC 9113, section 3.2).
 pub(super) const HTTP2: &[u8] = b"h2";
 
-/// What the server proves itself by.
+/// The certificates that the server proves itself by.
 #[derive(Clone, Debug)]
 pub enum Identity {
     /// Pairs of files: a chain of certificates, and its key. The first is shown where none has the name that is asked for.
@@ -33,7 +33,7 @@ pub enum Identity {
     SelfSigned(Vec<String>),
 }
 
-/// What clients prove themselves by: certificates issued by those of this file.
+/// The authority of the certificates that clients prove themselves by: they are issued by those of this file.
 #[derive(Clone, Debug)]
 pub struct ClientAuthority {
     /// The file.
@@ -42,16 +42,16 @@ pub struct ClientAuthority {
     pub is_required: bool,
 }
 
-/// What TLS is made of.
+/// The options of TLS.
 #[derive(Clone, Debug)]
 pub struct TlsOptions {
-    /// What the server proves itself by.
+    /// The certificates that the server proves itself by.
     pub identity: Identity,
-    /// What clients prove themselves by, if they do.
+    /// The authority of clients, if they prove themselves.
     pub clients: Option<ClientAuthority>,
 }
 
-/// See the module.
+/// The TLS of a server.
 #[derive(Debug)]
 pub struct Tls {
     options: TlsOptions,
@@ -90,7 +90,7 @@ impl Tls {
     }
 }
 
-/// What [`configure`] makes, before it counts.
+/// A configuration that [`configure`] made, before it counts.
 struct Configured {
     config: ServerConfig,
     /// The first end of a certificate, in seconds since 1970.

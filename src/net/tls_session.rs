@@ -1,11 +1,11 @@
-//! The TLS of one connection: what its socket carries is sealed, and what its users see is not.
+//! The TLS of one connection: what its socket carries is encrypted, and what its users see is not.
 //!
 //! Handshakes and whatever else the protocol sends go by themselves, when bytes are waited for. Promises that an end of the
 //! stream is told from a connection that was cut (`UnexpectedEof`). Holds no memory while nothing moves.
 
 mod buffer;
+mod output;
 mod records;
-mod sealing;
 
 use std::cell::{RefCell, RefMut};
 use std::fmt;
@@ -25,15 +25,15 @@ use crate::http::{ClientCertificate, Piped, Region};
 use crate::metrics::Handshake;
 use records::Records;
 
-/// The most that is sealed before it is sent, in bytes: for a peer that takes nothing so much is held.
+/// The most that is encrypted before it is sent, in bytes: for a peer that takes nothing so much is held.
 pub(super) const PIECE: usize = 64 << 10;
 
 thread_local! {
-    /// Where what is to be sealed is put together, on its reactor's thread: [`PIECE`] bytes.
+    /// Where what is to be encrypted is put together, on its reactor's thread: [`PIECE`] bytes.
     static PLAIN: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// See the module.
+/// The TLS of one connection.
 pub(super) struct TlsSession(RefCell<Records>);
 
 impl fmt::Debug for TlsSession {
@@ -72,7 +72,7 @@ impl TlsSession {
         }
     }
 
-    /// What the client proved by a certificate, if it showed one. Known once the handshake is over.
+    /// The certificate of the client, if it showed one. Known once the handshake is over.
     pub(super) fn client_certificate(&self) -> Option<ClientCertificate> {
         self.ask(|connection| Some(client_certificate(connection.peer_certificates()?)))
     }
@@ -109,13 +109,13 @@ impl TlsSession {
         self.records().poll_end(socket, cx)
     }
 
-    /// Seals up to [`PIECE`] bytes of `bufs`: how many.
-    pub(super) fn seal(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+    /// Encrypts up to [`PIECE`] bytes of `bufs`: how many.
+    pub(super) fn encrypt(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut filled = bufs.iter().filter(|buf| !buf.is_empty());
         if let (Some(only), None) = (filled.next(), filled.next()) {
-            return self.records().seal(&only[..only.len().min(PIECE)]);
+            return self.records().encrypt(&only[..only.len().min(PIECE)]);
         }
-        self.seal_read(PIECE, |plain| {
+        self.encrypt_read(PIECE, |plain| {
             let mut len = 0;
             for buf in bufs {
                 let part = buf.len().min(plain.len() - len);
@@ -126,37 +126,37 @@ impl TlsSession {
         })
     }
 
-    /// How many bytes are sealed that have not been sent.
-    pub(super) fn sealed(&self) -> usize {
-        self.0.borrow().sealed()
+    /// How many bytes are encrypted that have not been sent.
+    pub(super) fn encrypted(&self) -> usize {
+        self.0.borrow().encrypted()
     }
 
-    /// Seals one piece of `region`: how many bytes. Its pages are in memory: the body sees to that.
-    pub(super) fn seal_region(&self, region: &Region) -> io::Result<usize> {
-        self.seal_file(region.len, |plain| {
+    /// Encrypts one piece of `region`: how many bytes. Its pages are in memory: the body sees to that.
+    pub(super) fn encrypt_region(&self, region: &Region) -> io::Result<usize> {
+        self.encrypt_file(region.len, |plain| {
             Ok(pread(&region.file, plain, region.offset)?)
         })
     }
 
-    /// Seals one piece of what is `piped`: how many bytes.
-    pub(super) fn seal_piped(&self, piped: &Piped) -> io::Result<usize> {
-        self.seal_file(piped.len, |plain| piped.read(plain))
+    /// Encrypts one piece of what is `piped`: how many bytes.
+    pub(super) fn encrypt_piped(&self, piped: &Piped) -> io::Result<usize> {
+        self.encrypt_file(piped.len, |plain| piped.read(plain))
     }
 
-    /// Seals what `read` reads, up to `most` bytes and not none: how many.
-    fn seal_file(
+    /// Encrypts what `read` reads, up to `most` bytes and not none: how many.
+    fn encrypt_file(
         &self,
         most: usize,
         read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
     ) -> io::Result<usize> {
-        self.seal_read(most.min(PIECE), |plain| match read(plain)? {
+        self.encrypt_read(most.min(PIECE), |plain| match read(plain)? {
             0 => Err(cut_short()),
             len => Ok(len),
         })
     }
 
-    /// Seals what `read` reads, up to `most` bytes: how many.
-    fn seal_read(
+    /// Encrypts what `read` reads, up to `most` bytes: how many.
+    fn encrypt_read(
         &self,
         most: usize,
         read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
@@ -164,13 +164,13 @@ impl TlsSession {
         PLAIN.with_borrow_mut(|plain| {
             plain.resize(PIECE, 0);
             let len = read(&mut plain[..most])?;
-            self.records().seal(&plain[..len])
+            self.records().encrypt(&plain[..len])
         })
     }
 
-    /// Whether something is sealed that has not been sent.
+    /// Whether something is encrypted that has not been sent.
     pub(super) fn wants_write(&self) -> bool {
-        self.sealed() > 0
+        self.encrypted() > 0
     }
 
     /// Sends of that what the socket takes: how many bytes.
@@ -184,7 +184,7 @@ impl TlsSession {
     }
 }
 
-/// What ends too early: a file, as a rule.
+/// The error of a file that ends too early.
 pub(super) fn cut_short() -> io::Error {
     let why = "the file was cut short while it was sent";
     io::Error::new(io::ErrorKind::UnexpectedEof, why)

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use form_urlencoded::Serializer;
 
 use crate::access::{Right, parse};
-use crate::http::auth::credentials::{Claim, claim};
+use crate::http::auth::credentials::{Credentials, credentials};
 use crate::http::auth::signed_link::{SignedLink, signed_link};
 
 /// A file that is refused is told with its line; of one that counts, each right has a rule, and each rule gives its rights.
@@ -50,17 +50,19 @@ pub fn access_file(data: &[u8]) {
     }
 }
 
-/// A claim is within its bounds, the same when it is written and read again, and shown by no `Debug` output.
+/// Credentials are within their bounds, the same when it is written and read again, and shown by no `Debug` output.
 pub fn authorization(data: &[u8]) {
-    let Some(claimed) = claim(data) else { return };
+    let Some(claimed) = credentials(data) else {
+        return;
+    };
     let shown = format!("{claimed:?}");
     let again = match &claimed {
-        Claim::Token(token) => {
+        Credentials::Token(token) => {
             assert!((1..=1024).contains(&token.len()) && token.is_ascii());
             assert_eq!(shown, "Token");
             [b"Bearer ", *token].concat()
         }
-        Claim::Password(pair) => {
+        Credentials::Password(pair) => {
             assert!(pair.name.len() <= 1024 && pair.password.len() <= 1024);
             assert!(!pair.name.contains(':'));
             assert_eq!(shown, "Password");
@@ -68,7 +70,7 @@ pub fn authorization(data: &[u8]) {
             format!("Basic {}", STANDARD.encode(pair)).into_bytes()
         }
     };
-    assert!(claim(&again) == Some(claimed));
+    assert!(credentials(&again) == Some(claimed));
 }
 
 /// A link is the same when it is written and read again, and nothing can be added to it.

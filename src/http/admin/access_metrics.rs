@@ -12,7 +12,7 @@ use crate::access::Access;
 use crate::http::admin::metric_writer::{MetricWriter, encode_counter};
 use crate::metrics::AuthResult;
 
-/// See the module.
+/// The metrics of who asks.
 #[derive(Debug)]
 pub struct AccessMetrics(pub Arc<Access>);
 

@@ -76,7 +76,7 @@ pub struct Probe {
     answer: Arc<LastAnswer>,
 }
 
-/// What the last answer said, for a scrape.
+/// The last answer, for a scrape.
 #[derive(Debug)]
 pub struct LastAnswer {
     is_ready: AtomicBool,

@@ -23,7 +23,7 @@ use crate::store::Store;
 /// All that have a path of two segments; one of them answers elsewhere, for it has no end.
 const INDEX: &str = "/-/healthz /-/ready /-/metrics /-/watch";
 
-/// What `/-/ready` adds when files that have changed could not be read.
+/// The words that `/-/ready` adds when files that have changed could not be read.
 const STALE: &str =
     "; the last reload failed, so the old certificates or rules still count: the log says why";
 
@@ -52,7 +52,7 @@ impl Page {
     }
 }
 
-/// What the pages tell of; one for the server.
+/// The state that the pages tell; one for the server.
 #[derive(Debug)]
 pub struct Admin {
     lifecycle: Lifecycle,
@@ -87,7 +87,7 @@ impl Admin {
         self.lifecycle.enter(Phase::Draining);
     }
 
-    /// What `page` says, in the format that the client prefers.
+    /// The text of `page`, in the format that the client prefers.
     pub async fn answer(&self, page: Page, format: MetricsFormat) -> PageText {
         match page {
             Page::Index => PageText::line(INDEX),
@@ -126,7 +126,7 @@ impl Admin {
     }
 }
 
-/// What a page says at this moment.
+/// The text of a page at this moment.
 #[derive(Debug)]
 pub struct PageText {
     /// False when it says that the server is not ready.

@@ -11,10 +11,10 @@ use crate::http::service::handler::Handler;
 use crate::http::service::operation::PutOptions;
 use crate::store::{Error, Key, Uploader};
 
-/// See the module.
+/// The client of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Asker<'a> {
-    /// What it has proved; `None` where that does not matter.
+    /// Its proof; `None` where that does not matter.
     pub proof: Option<&'a Proof>,
     pub peer: Peer,
 }
@@ -51,7 +51,7 @@ impl Handler {
             .map_err(|Denied(right)| self.guard.deny(&proof.subject, right))
     }
 
-    /// What came of storing a value that was allowed only where there was none, for the client of `proof`: it is told that
+    /// The result of storing a value that was allowed only where there was none, for the client of `proof`: it is told that
     /// it may not replace, for it asked no condition that could have failed.
     pub fn without_replacing(
         &self,

@@ -82,7 +82,7 @@ pub fn authorize_page(page: &mut store::Page, grant: &Grant) -> Result<(), Denie
     Ok(())
 }
 
-/// What a signed link has to allow for this method.
+/// The kind of signed link that this method takes.
 pub fn link_kind(method: &Method) -> Option<LinkKind> {
     match *method {
         Method::GET | Method::HEAD => Some(LinkKind::Read),

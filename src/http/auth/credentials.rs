@@ -1,6 +1,6 @@
-//! What a request says of who asks: the field Authorization (RFC 9110, section 11.6.2), and how far that is known.
+//! The credentials of a request: the field Authorization (RFC 9110, section 11.6.2), and how far they are known.
 //!
-//! A claim is proved elsewhere; nothing here says whether it is true. Its text is in no `Debug` output.
+//! Credentials are proved elsewhere; nothing here says whether it is true. Its text is in no `Debug` output.
 
 use std::fmt;
 use std::rc::Rc;
@@ -22,32 +22,32 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(base64::engine::DecodePaddingMode::Indifferent),
 );
 
-/// What a client claims.
+/// What a client proves itself by.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Claim<'a> {
+pub enum Credentials<'a> {
     /// A token (RFC 6750).
     Token(&'a [u8]),
     /// A name and a password, or a token in place of the password (RFC 7617).
     Password(NameAndPassword),
 }
 
-/// See [`Claim::Password`].
+/// See [`Credentials::Password`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct NameAndPassword {
     pub name: String,
     pub password: Vec<u8>,
 }
 
-/// The claim of a field; `None` where it is of another scheme or malformed.
-pub fn claim(field: &[u8]) -> Option<Claim<'_>> {
+/// The credentials in a field; `None` where it is of another scheme or malformed.
+pub fn credentials(field: &[u8]) -> Option<Credentials<'_>> {
     let end = field.iter().position(|&byte| byte == b' ')?;
     let (scheme, rest) = (&field[..end], field[end..].trim_ascii());
     if scheme.eq_ignore_ascii_case(b"bearer") {
         let is_token = !rest.is_empty() && rest.len() <= LONGEST && rest.is_ascii();
-        return is_token.then_some(Claim::Token(rest));
+        return is_token.then_some(Credentials::Token(rest));
     }
     if scheme.eq_ignore_ascii_case(b"basic") {
-        return basic(rest).map(Claim::Password);
+        return basic(rest).map(Credentials::Password);
     }
     None
 }
@@ -66,7 +66,7 @@ fn basic(encoded: &[u8]) -> Option<NameAndPassword> {
         .then_some(NameAndPassword { name, password })
 }
 
-impl fmt::Debug for Claim<'_> {
+impl fmt::Debug for Credentials<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Token(_) => "Token",
@@ -127,8 +127,8 @@ mod tests {
 
     use crate::http::auth::credentials::*;
 
-    fn password(name: &str, password: &[u8]) -> Claim<'static> {
-        Claim::Password(NameAndPassword {
+    fn password(name: &str, password: &[u8]) -> Credentials<'static> {
+        Credentials::Password(NameAndPassword {
             name: name.to_owned(),
             password: password.to_vec(),
         })
@@ -139,16 +139,16 @@ mod tests {
         let token: &[u8] = b"abc.-_~+/=";
         for field in ["Bearer abc.-_~+/=", "bearer   abc.-_~+/=  "] {
             assert_eq!(
-                claim(field.as_bytes()),
-                Some(Claim::Token(token)),
+                credentials(field.as_bytes()),
+                Some(Credentials::Token(token)),
                 "{field}"
             );
         }
         // RFC 7617, section 2.
-        let aladdin = claim(b"Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
+        let aladdin = credentials(b"Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
         assert_eq!(aladdin, Some(password("Aladdin", b"open sesame")));
-        assert_eq!(claim(b"basic QWxhZGRpbjpvcGVuIHNlc2FtZQ"), aladdin);
-        assert_eq!(claim(b"Basic OmE6Yg=="), Some(password("", b"a:b")));
+        assert_eq!(credentials(b"basic QWxhZGRpbjpvcGVuIHNlc2FtZQ"), aladdin);
+        assert_eq!(credentials(b"Basic OmE6Yg=="), Some(password("", b"a:b")));
         let long = STANDARD.encode(vec![b'x'; 2 * LONGEST]);
         for bad in [
             "",
@@ -162,7 +162,7 @@ mod tests {
             &format!("Bearer {}", "x".repeat(LONGEST + 1)),
             &format!("Basic {long}"),
         ] {
-            assert_eq!(claim(bad.as_bytes()), None, "{bad}");
+            assert_eq!(credentials(bad.as_bytes()), None, "{bad}");
         }
         assert_eq!(format!("{aladdin:?}"), "Some(Password)");
     }
@@ -172,13 +172,13 @@ mod tests {
         fn what_is_encoded_is_found_again(name in "[^:\u{0}]{0,20}", secret: [u8; 8]) {
             let pair = [name.as_bytes(), b":", &secret].concat();
             let field = format!("Basic {}", STANDARD.encode(pair));
-            prop_assert_eq!(claim(field.as_bytes()), Some(password(&name, &secret)));
+            prop_assert_eq!(credentials(field.as_bytes()), Some(password(&name, &secret)));
         }
 
         #[test]
         fn no_field_makes_it_panic(field: Vec<u8>) {
-            let _ = claim(&field);
-            let _ = claim(&[b"Basic ", field.as_slice()].concat());
+            let _ = credentials(&field);
+            let _ = credentials(&[b"Basic ", field.as_slice()].concat());
         }
     }
 }

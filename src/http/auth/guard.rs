@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::access::{self, Access, Evidence, LinkKind, LinkTerms, Policy, Right, Source, Subject};
-use crate::http::auth::credentials::{Claim, NameAndPassword, claim};
+use crate::http::auth::credentials::{Credentials, NameAndPassword, credentials};
 pub use crate::http::auth::credentials::{Identified, Presented, Unchecked};
 use crate::http::auth::proven::{By, Proof, Proven};
 use crate::http::auth::signed_link::{BadLink, SignedLink};
@@ -143,7 +143,7 @@ impl Guard {
         }
     }
 
-    /// What a client is told that has not this right: one that proved nothing may prove something.
+    /// The refusal of a client that has not this right: one that proved nothing may prove something.
     pub fn deny(&self, subject: &Subject, right: Right) -> Rejection {
         let Some(guarding) = &self.0 else {
             return Rejection::NotAllowed(right);
@@ -171,10 +171,10 @@ impl Guarding {
                 Some(evidence) => (evidence, By::Certificate),
                 None => (Evidence::Nothing, By::Nothing),
             },
-            Some(field) => match claim(field) {
+            Some(field) => match credentials(field) {
                 None => return Err(self.fails(source)),
-                Some(Claim::Token(token)) => (Evidence::token(token), By::Bearer),
-                Some(Claim::Password(pair)) => {
+                Some(Credentials::Token(token)) => (Evidence::token(token), By::Bearer),
+                Some(Credentials::Password(pair)) => {
                     let Some(evidence) = self.at_once(&policy, &pair, now) else {
                         let admitted = self.access.failures().admits(source, Instant::now());
                         admitted.map_err(|wait| self.limited(wait))?;
@@ -210,7 +210,7 @@ impl Guarding {
         Ok(Identified::Known(Some(proof)))
     }
 
-    /// What a name and a password are evidence of without a check that takes time: the password may be a token.
+    /// The evidence of a name and a password that takes no long check: the password may be a token.
     fn at_once(
         &self,
         policy: &Policy,
@@ -257,7 +257,7 @@ impl Guarding {
         Arc::clone(policy)
     }
 
-    /// What a client is told that claims what is not true.
+    /// The refusal of wrong credentials.
     fn fails(&self, source: Source) -> Rejection {
         match self.access.failures().count(source, Instant::now()) {
             Ok(()) => self.unauthenticated(AuthResult::Wrong),

@@ -1,4 +1,4 @@
-//! What the client of a connection has proved, kept with the connection: it is the same for each request that claims the same.
+//! Proofs of the client of a connection, kept with the connection: the same credentials are proved once.
 //!
 //! Promises that what is kept counts for nothing once the policy has been replaced, or the subject or the certificate has ended.
 
@@ -32,7 +32,7 @@ pub enum By {
 pub struct Proof {
     pub subject: Arc<Subject>,
     pub by: By,
-    /// What it can be proved by again, by other rules.
+    /// The evidence that proves it again, by other rules.
     pub evidence: Evidence,
 }
 
@@ -54,7 +54,7 @@ impl Proof {
     }
 }
 
-/// What was proved last, and by which field Authorization.
+/// The last proof, and the field Authorization that it was proved by.
 #[derive(Debug)]
 struct Kept {
     field: Option<Box<[u8]>>,
@@ -71,7 +71,7 @@ pub struct ClientCertificate {
     pub end: u64,
 }
 
-/// See the module.
+/// The proofs of one connection.
 #[derive(Debug, Default)]
 pub struct Proven {
     kept: RefCell<Option<Kept>>,
@@ -98,7 +98,7 @@ impl Proven {
         certificate.flat_map(|certificate| certificate.names.iter().map(String::as_str))
     }
 
-    /// What `field` proved before, by the policy of this `generation`.
+    /// The proof that `field` gave before, by the policy of this `generation`.
     pub fn kept(&self, field: Option<&[u8]>, generation: u64) -> Option<Rc<Proof>> {
         let kept = self.kept.borrow();
         let kept = kept.as_ref()?;

@@ -5,7 +5,7 @@
 
 use form_urlencoded::parse;
 
-/// What a link says. Its signature is in no `Debug` output.
+/// A signed link. Its signature is in no `Debug` output.
 #[derive(Default)]
 pub struct SignedLink {
     pub expires: u64,

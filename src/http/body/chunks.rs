@@ -36,7 +36,7 @@ impl Chunks {
     pub const START: Self = Self::Size { size: 0, digits: 0 };
 
     /// Goes on in `bytes`: how many of them were of the body, and whether that ended.
-    pub fn go_on(&mut self, bytes: &[u8]) -> Result<(usize, bool), FramingError> {
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<(usize, bool), FramingError> {
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
             let (len, next) = match *self {
@@ -54,7 +54,7 @@ impl Chunks {
         Ok((at, false))
     }
 
-    /// What follows one byte of the framing.
+    /// The state after one byte of the framing.
     fn next(&self, byte: u8) -> Option<Self> {
         match (self, byte) {
             (&Self::Size { size, digits }, _) => {

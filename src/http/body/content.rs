@@ -1,4 +1,8 @@
-//! What a body consists of: bytes in memory, parts of a file, what an S3 store sends, or what is made on the way.
+//! The parts of a body: bytes in memory, parts of a file, bytes of an S3 store, or bytes made on the way; and the chunks that
+//! hyper is given of it: bytes, or a hole of so many, where the connection sends bytes that lie in no memory of this process.
+//!
+//! hyper counts and orders the bytes of a hole like any others, and never looks at them. The connection finds the hole among what it
+//! is to write ([`is_hole`]), and sends the piece in its place that waits in the connection's state.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -187,7 +191,7 @@ pub fn first_file(parts: &mut VecDeque<Content>) -> Option<&mut FileBody> {
     })
 }
 
-/// What `poll` gives of the first part that has something left; `left` is less by its `len`.
+/// The bytes that `poll` gives of the first part that has some left; `left` is less by their `len`.
 fn poll_parts<T>(
     parts: &mut VecDeque<Content>,
     left: &mut u64,
@@ -213,7 +217,7 @@ const SHOWN: usize = 512 << 10;
 /// Zeros that no code reads or writes, so that the kernel gives no memory for them.
 static HOLE: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; SHOWN].into());
 
-/// See the module.
+/// A chunk that hyper is given of a body.
 #[derive(Debug)]
 pub enum Chunk {
     /// These bytes.

@@ -30,7 +30,7 @@ pub struct Region {
     pub len: usize,
 }
 
-/// See the module.
+/// A part of a file that is sent.
 pub struct FileBody {
     object: Arc<Object>,
     next: u64,

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use crate::s3::{RemoteBody, RemotePiece};
 use crate::store::Error;
 
-/// See the module.
+/// A part of a value of an S3 store that is sent.
 pub struct RemotePart {
     left: u64,
     state: State,
@@ -20,7 +20,7 @@ pub struct RemotePart {
 type Asking = Pin<Box<dyn Future<Output = Result<RemoteBody, Error>>>>;
 
 enum State {
-    /// What asks for them; nothing happens before it is polled.
+    /// The request for them; nothing happens before it is polled.
     Asking(Asking),
     Coming(RemoteBody),
 }

@@ -46,7 +46,7 @@ impl RequestBody {
         }
     }
 
-    /// What hyper had passed on when it was dropped: it does so before anything is asked of it, unless the client waits
+    /// The bytes that hyper had passed on when it was dropped: it does so before anything is asked of it, unless the client waits
     /// to be told to go on.
     pub fn take_early(&mut self) -> BytesMut {
         let mut cx = Context::from_waker(Waker::noop());
@@ -119,12 +119,12 @@ impl<'a> Received<'a> {
         Ok(None)
     }
 
-    /// What followed the body, once that has ended.
+    /// The trailers, once the body has ended.
     pub fn trailers(&self) -> Option<&HeaderMap> {
         self.trailers.as_ref()
     }
 
-    /// What the body is taken from, unless it comes in frames.
+    /// The source of the body, unless it comes in frames.
     pub fn source(&mut self) -> Option<&mut (dyn BodySource + 'static)> {
         match &mut self.body {
             RequestBody::Socket(source) => Some(&mut **source),

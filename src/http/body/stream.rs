@@ -86,16 +86,16 @@ pub struct StreamBody {
     state: Rc<ConnectionState>,
     len: Option<u64>,
     /// Sent when the client waits for it (RFC 9110, section 10.1.1).
-    go_on: Option<Response<()>>,
+    continue_100: Option<Response<()>>,
 }
 
 impl StreamBody {
-    /// Of a request with these `headers` on `stream`, whose state is `state`; `go_on` tells a client that waits to send it.
+    /// Of a request with these `headers` on `stream`, whose state is `state`; `continue_100` tells a client that waits to send it.
     pub fn new(
         stream: &Rc<Stream>,
         state: &Rc<ConnectionState>,
         headers: &HeaderMap,
-        go_on: impl FnOnce() -> Response<()>,
+        continue_100: impl FnOnce() -> Response<()>,
     ) -> Self {
         let len = headers.get(CONTENT_LENGTH);
         let len = len.and_then(|len| number(len.as_bytes()));
@@ -104,7 +104,7 @@ impl StreamBody {
             stream: Rc::clone(stream),
             state: Rc::clone(state),
             len: if is_empty { Some(0) } else { len },
-            go_on: headers.contains_key(EXPECT).then(go_on),
+            continue_100: headers.contains_key(EXPECT).then(continue_100),
         }
     }
 
@@ -130,9 +130,9 @@ impl StreamBody {
         let polled = self.poll_received(cx);
         self.state.progress().set_reading(polled.is_pending());
         if polled.is_pending()
-            && let Some(go_on) = self.go_on.take()
+            && let Some(continue_100) = self.continue_100.take()
         {
-            self.stream.announce(go_on);
+            self.stream.announce(continue_100);
         }
         polled
     }

@@ -1,4 +1,4 @@
-//! What the protocol and the loop of one connection tell each other.
+//! The state of a connection, which its protocol and its loop share.
 //!
 //! The service says when a request begins and ends, and how the connection is to end; the sides of the socket say what
 //! moved and whether they wait for the peer. The time limits read both. All of it stays on one reactor: plain cells.
@@ -14,7 +14,7 @@ use crate::http::exchange::progress::Progress;
 use crate::http::exchange::request_metrics::RequestMetrics;
 use crate::metrics::{Direction, ReactorCounters};
 
-/// What a connection is doing.
+/// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Between requests.
@@ -40,7 +40,7 @@ enum Closing {
     Unread,
 }
 
-/// What is known of the client.
+/// The presence of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Client {
     Present,
@@ -62,7 +62,7 @@ pub struct ConnectionState {
     client: Cell<Client>,
     draining: Cell<bool>,
     flush: Flush,
-    /// What is to be sent in the place of the next hole.
+    /// The piece that is sent in place of the next hole.
     piece: RefCell<Option<Piece>>,
     /// A piece of the response under way was moved.
     has_moved: Cell<bool>,
@@ -116,17 +116,17 @@ impl ConnectionState {
         &self.metrics
     }
 
-    /// What its client has proved.
+    /// The proofs of its client.
     pub fn proven(&self) -> &Rc<Proven> {
         &self.proven
     }
 
-    /// What has moved, and who is waited for.
+    /// The bytes that have moved, and who is waited for.
     pub fn progress(&self) -> &Progress {
         &self.progress
     }
 
-    /// What the connection is doing.
+    /// The phase of the connection.
     pub fn phase(&self) -> Phase {
         self.phase.get()
     }
@@ -275,7 +275,7 @@ impl ConnectionState {
         *self.piece.borrow_mut() = Some(piece);
     }
 
-    /// What is to be sent in the place of the next hole.
+    /// The piece that is sent in place of the next hole.
     pub fn piece(&self) -> &RefCell<Option<Piece>> {
         &self.piece
     }

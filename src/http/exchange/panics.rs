@@ -19,12 +19,12 @@ use crate::http::exchange::connection_state::ConnectionState;
 #[derive(Clone, Copy, Debug)]
 pub struct Panicked;
 
-/// What `work` returns.
+/// The result of `work`, unless it panics.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| Panicked)
 }
 
-/// What `work` resolves to. It stays where it is: moved in here, it would take its room twice.
+/// The output of `work`, unless it panics. It stays where it is: moved in here, it would take its room twice.
 pub async fn caught_in<F: Future>(mut work: Pin<&mut F>) -> Result<F::Output, Panicked> {
     poll_fn(|cx| match caught(|| work.as_mut().poll(cx)) {
         Ok(polled) => polled.map(Ok),

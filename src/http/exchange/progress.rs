@@ -1,10 +1,10 @@
-//! What has moved on a connection or a stream, and whether one of its sides waits for the peer.
+//! The progress of a connection or a stream: the bytes that have moved, and whether one of its sides waits for the peer.
 //!
 //! Both sides write it, and the time limits read it. Judges nothing.
 
 use std::cell::Cell;
 
-/// See the module.
+/// The progress of one connection or stream.
 #[derive(Debug, Default)]
 pub struct Progress {
     moved: Cell<u64>,

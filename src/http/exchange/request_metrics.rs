@@ -1,4 +1,4 @@
-//! What is measured of a connection's requests, one after the other.
+//! The measurements of a connection's requests, one after the other.
 //!
 //! A request takes two readings of the clock: when the head of its request has arrived, and when the last byte of its
 //! answer has been handed to the socket. A third is taken only when the first byte of the answer goes before the last.
@@ -12,7 +12,7 @@ use crate::http::exchange::access_log::Line;
 use crate::http::head::identity::Identity;
 use crate::metrics::{Method, ReactorCounters};
 
-/// What heads are refused with that no request begins with: one of 400, 408, 414 and 431.
+/// The status that refused heads count as, with which no request begins: one of 400, 408, 414 and 431.
 const REFUSED: u16 = 400;
 
 /// Where the current request stands.
@@ -27,7 +27,7 @@ enum Stage {
     Ended,
 }
 
-/// What few requests have: kept aside, so that the others cost nothing for it.
+/// Notes that few requests have: kept aside, so that the others cost nothing for them.
 #[derive(Debug)]
 pub struct Notes {
     pub identity: Identity,

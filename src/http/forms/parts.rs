@@ -41,7 +41,7 @@ pub enum BadForm {
     TooManyFiles,
 }
 
-/// What a part says of itself.
+/// The Content-Disposition of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disposition {
     pub name: String,
@@ -120,7 +120,7 @@ fn unquoted(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// What a part is for.
+/// The role of a part.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Role {
     /// The text of this field.
@@ -138,7 +138,7 @@ pub enum BadPart {
     Key(#[from] BadKey),
 }
 
-/// What a form has said so far.
+/// The state of a form: the parts that have come so far.
 #[derive(Debug, Default)]
 pub struct FormState {
     folder: Option<String>,
@@ -157,7 +157,7 @@ impl FormState {
         self.replace == Some(true)
     }
 
-    /// What the next part is for.
+    /// The role of the next part.
     pub fn role(&mut self, part: Disposition) -> Result<Role, BadPart> {
         let (name, is_there) = match &*part.name {
             "folder" => ("folder", self.folder.is_some()),

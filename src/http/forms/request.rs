@@ -30,7 +30,7 @@ const MAX_BOUNDARY: usize = 70;
 /// As much as may follow the last delimiter, in bytes.
 const MAX_EPILOGUE: usize = 64 * 1024;
 
-/// What the head of a form says.
+/// The head of a form.
 #[derive(Debug)]
 pub struct FormRequest {
     pub boundary: String,

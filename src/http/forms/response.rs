@@ -1,4 +1,4 @@
-//! What the answers to a form with files say: which were stored, for a program or for a person.
+//! Responses to a form with files: which were stored, for a program or for a person.
 
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use serde::Serialize;
@@ -16,7 +16,7 @@ struct JsonFile<'a> {
     etag: Option<String>,
 }
 
-/// What was stored, for a program.
+/// The stored files, for a program.
 pub fn json(files: &[StoredFile]) -> Vec<u8> {
     let files = files.iter().map(|StoredFile { key, published }| JsonFile {
         key: key.as_str(),

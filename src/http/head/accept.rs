@@ -1,4 +1,4 @@
-//! What a client prefers, out of what there is (RFC 9110, sections 12.4.2, 12.5.1 and 12.5.3).
+//! The preference of a client among the types and codings that there are (RFC 9110, sections 12.4.2, 12.5.1 and 12.5.3).
 //!
 //! Pure. Members of a list that are malformed, or ask for a parameter that nothing here has, count as not sent, and a
 //! list of such members as no list at all: a preference is a wish, and nothing is refused for how it is worded. Offers
@@ -144,7 +144,7 @@ fn media_ranges(headers: &HeaderMap) -> Vec<MediaRange<'_>> {
         .collect()
 }
 
-/// What the ranges that mean this type most exactly say of it.
+/// The quality of this type, by the ranges that mean it most exactly.
 fn weight_of_type(ranges: &[MediaRange<'_>], offer: &str) -> Option<(Precision, Weight)> {
     ranges
         .iter()

@@ -26,15 +26,15 @@ use crate::http::values::other_store::is_of_store;
 /// Fetch Metadata: how the page that asks is related to this server, where a browser says so.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// What one pass over the headers finds: most requests have few, and none that needs a closer look.
+/// The findings of one pass over the headers: most requests have few, and none that needs a closer look.
 #[derive(Debug)]
 pub struct CommonHeaders<'a> {
     host: Host<'a>,
     lengths: usize,
-    /// What says who asks.
+    /// The fields Authorization.
     pub presented: Presented<'a>,
     origin: Option<&'a [u8]>,
-    /// What Sec-Fetch-Site says: the page that asks is of another origin.
+    /// By Sec-Fetch-Site, the page that asks is of another origin.
     is_site_foreign: Option<bool>,
     is_expectation_met: bool,
     /// There are options, preconditions or ranges.

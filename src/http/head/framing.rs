@@ -10,26 +10,26 @@ use crate::http::head::raw::{Body, FramingError, Passed, Scan};
 /// The framing of one connection, from the first byte of a request on.
 #[derive(Debug, Default)]
 pub struct Framing {
-    place: Place,
+    part: Part,
     heads: u64,
     /// A log tells of the client's program, and of the page that led to a request.
     tells_of_client: bool,
 }
 
 #[derive(Debug)]
-enum Place {
+enum Part {
     Head(Scan),
     Data(u64),
     Chunks(Chunks),
 }
 
-impl Default for Place {
+impl Default for Part {
     fn default() -> Self {
         Self::Head(Scan::default())
     }
 }
 
-impl From<Body> for Place {
+impl From<Body> for Part {
     fn from(body: Body) -> Self {
         match body {
             Body::Length(0) => Self::default(),
@@ -48,10 +48,10 @@ impl Framing {
         }
     }
 
-    /// Goes on in `bytes`. Of those that are passed, what is kept then lies at their beginning, to be given on: how many that are,
+    /// Follows the framing through `bytes`. Of those that are passed, what is kept then lies at their beginning, to be given on: how many that are,
     /// and where those begin that are not passed; and the error there, if there is one. Those are the beginning of a head, and
     /// come again, with more behind them, at the next call.
-    pub fn go_on(&mut self, bytes: &mut [u8]) -> (usize, usize, Option<FramingError>) {
+    pub fn feed(&mut self, bytes: &mut [u8]) -> (usize, usize, Option<FramingError>) {
         let (mut kept, mut at) = (0, 0);
         loop {
             match self.pass(&mut bytes[at..]) {
@@ -75,24 +75,24 @@ impl Framing {
 
     /// Passes one head, or what there is of one body; no bytes when there is neither.
     pub fn pass(&mut self, bytes: &mut [u8]) -> Result<Passed, FramingError> {
-        let len = match &mut self.place {
-            Place::Head(scan) => {
-                let Some((passed, body)) = scan.go_on(bytes, self.tells_of_client)? else {
+        let len = match &mut self.part {
+            Part::Head(scan) => {
+                let Some((passed, body)) = scan.feed(bytes, self.tells_of_client)? else {
                     return Ok(Passed::default());
                 };
-                self.place = body.into();
+                self.part = body.into();
                 self.heads += 1;
                 return Ok(passed);
             }
-            Place::Data(left) => {
+            Part::Data(left) => {
                 let len = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
-                self.place = Body::Length(*left - len as u64).into();
+                self.part = Body::Length(*left - len as u64).into();
                 len
             }
-            Place::Chunks(chunks) => {
-                let (len, ended) = chunks.go_on(bytes)?;
+            Part::Chunks(chunks) => {
+                let (len, ended) = chunks.feed(bytes)?;
                 if ended {
-                    self.place = Place::default();
+                    self.part = Part::default();
                 }
                 len
             }

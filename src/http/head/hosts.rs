@@ -18,7 +18,7 @@ pub struct Hosts {
     last: RefCell<Vec<u8>>,
 }
 
-/// What is no host.
+/// A text that is no host.
 #[derive(Debug, thiserror::Error)]
 #[error("no host name or address (without scheme, port and path), and not '*'")]
 pub struct BadName;

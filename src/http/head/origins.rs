@@ -14,7 +14,7 @@ pub struct Origins {
     names: Vec<String>,
 }
 
-/// What no browser sends as an Origin.
+/// A text that no browser sends as an Origin.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadOrigin {
     /// There is an origin in it.

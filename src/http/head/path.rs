@@ -19,7 +19,7 @@ pub const WATCH: &str = "/-/watch";
 /// Where forms with files are sent.
 pub const FORMS: &str = "/-/upload";
 
-/// What the paths of the server's own pages begin with.
+/// The beginning of the paths of the server's own pages.
 const PAGES: &str = "/-/";
 
 /// The page that `path` names on a listener for this, if there is one.
@@ -70,7 +70,7 @@ pub fn key_of_path(path: &str) -> Result<String, String> {
     Ok(key.as_str().to_owned())
 }
 
-/// What the keys begin with whose folder `path` names: a path that ends with `/`; `None` where it is none.
+/// The prefix of the keys in the folder that `path` names: a path that ends with `/`; `None` where it is none.
 pub fn folder(path: &str) -> Result<Option<String>, Rejection> {
     let name = path.strip_prefix('/').unwrap_or(path);
     let encoded = ["/", "%2F", "%2f"];

@@ -82,7 +82,7 @@ pub enum Body {
     Chunked,
 }
 
-/// What was passed of some bytes.
+/// The bytes that were passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
     /// So many bytes.
@@ -108,7 +108,7 @@ pub struct Scan {
 impl Scan {
     /// Goes on in `bytes`, which begin where the head does: once it is whole, its length, how much of it is kept, and the framing
     /// of its body.
-    pub fn go_on(
+    pub fn feed(
         &mut self,
         bytes: &mut [u8],
         tells_of_client: bool,

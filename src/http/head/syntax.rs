@@ -30,7 +30,7 @@ pub fn has_member(list: &[u8], member: &str) -> bool {
         .any(|element| element.trim_ascii().eq_ignore_ascii_case(member.as_bytes()))
 }
 
-/// What stands behind the end of a quoted string (section 5.6.4).
+/// The text behind the end of a quoted string (section 5.6.4).
 pub fn skip_quoted(text: &str) -> Option<&str> {
     let mut escaped = false;
     let end = text.find(|c| {
@@ -65,7 +65,7 @@ pub fn depth(path: &str) -> usize {
     path.matches('/').count().saturating_sub(1)
 }
 
-/// What leads to the root from that far below. Addresses that the server tells are relative to that of the request, as it may
+/// The relative path to the root from that far below. Addresses that the server tells are relative to that of the request, as it may
 /// be below a path of a proxy, which it does not know (RFC 3986, section 4.2).
 pub fn up(depth: usize) -> String {
     "../".repeat(depth)

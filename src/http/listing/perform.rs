@@ -129,7 +129,7 @@ impl Handler {
         })
     }
 
-    /// What `render` makes of `listing`, which may take long whatever is in it.
+    /// The text that `render` makes of `listing`, which may take long whatever is in it.
     async fn written<V: Send + Sync + 'static, T: Send + 'static>(
         &self,
         listing: Arc<Listing<V>>,

@@ -16,7 +16,7 @@ const DEFAULT_LIMIT: usize = 1_000;
 /// Keys on a page at most.
 const MAX_LIMIT: usize = 10_000;
 
-/// What a query may have keys put together by.
+/// The one delimiter that keys are grouped by.
 const DELIMITER: &str = "/";
 
 /// How a listing is written.
@@ -43,7 +43,7 @@ impl ListFormat {
         all.find(|format| format.name() == name)
     }
 
-    /// What a query calls it.
+    /// Its name in a query.
     fn name(self) -> &'static str {
         match self {
             Self::Json => "json",
@@ -70,7 +70,7 @@ impl ListFormat {
     }
 }
 
-/// What a listing tells of a value.
+/// A value as a listing shows it.
 pub trait Listed {
     /// Its length in bytes.
     fn len(&self) -> u64;
@@ -132,7 +132,7 @@ pub fn items<V>(listing: &Listing<V>) -> Vec<Item<'_, V>> {
     items
 }
 
-/// What a request wants to see: a folder, and which page of what is in it.
+/// The place in the store that a listing shows: a folder, and which page of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Its name with the `/` at the end; that of the root is empty.
@@ -204,7 +204,7 @@ pub enum BadQuery {
     Format,
 }
 
-/// What a query says of a listing. Other names are ignored.
+/// The query of a listing. Other names are ignored.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Query {
     prefix: Option<String>,

@@ -33,7 +33,7 @@ pub fn list(head: &Parts, folder: String) -> Result<Operation<'static>, Rejectio
     Ok(Operation::List(Box::new(place)))
 }
 
-/// What the links of the page ask for by which a person signs in and out; `None` where it is none of them.
+/// The request of a link by which a person signs in or out; `None` where it is none of them.
 pub fn session(head: &Parts) -> Option<Result<Operation<'static>, Rejection>> {
     let mut query = form_urlencoded::parse(head.uri.query()?.as_bytes());
     match query.next()? {

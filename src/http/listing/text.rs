@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::http::listing::query::{Listed, items};
 use crate::store::{Listing, Page};
 
-/// What a path cannot hold as it is (RFC 3986, section 3.3), and what ends a line. The `/` of a key separates segments.
+/// Bytes that a path cannot hold as they are (RFC 3986, section 3.3), and those that end a line. The `/` of a key separates segments.
 const UNSAFE: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -37,7 +37,7 @@ pub fn text<V>(listing: &Listing<V>) -> Vec<u8> {
 #[derive(Serialize)]
 struct JsonPage<'a> {
     keys: Vec<JsonKey<'a>>,
-    /// What stands for keys that have a delimiter in common, where one was asked for.
+    /// The folders that stand for their keys, where a delimiter was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     prefixes: Option<&'a [String]>,
     /// The `after` of the next page, when there is one.

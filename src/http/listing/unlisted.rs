@@ -10,7 +10,7 @@ use crate::http::head::origins::serialized;
 /// The longest name that is shown whole, in bytes; longer ones end in dots.
 const SHOWN: usize = 100;
 
-/// See the module.
+/// A host or an origin that is on no list, and the option that would allow it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unlisted {
     /// As it was sent.
@@ -20,7 +20,7 @@ pub struct Unlisted {
 }
 
 impl Unlisted {
-    /// What a request asks for, `host` with or without a port.
+    /// The host of a request, with or without a port.
     pub fn host(authority: &[u8]) -> Self {
         let name = std::str::from_utf8(hosts::host(authority));
         let name = name.ok().filter(|name| name.len() <= SHOWN);

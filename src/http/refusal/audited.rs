@@ -1,4 +1,4 @@
-//! What the audit log tells of what became of a request. Pure.
+//! The audit log's view of an outcome: the changes made, and the refusals of who asks. Pure.
 
 use crate::http::exchange::audit_log::{Deed, Told};
 use crate::http::head::syntax::encoded;
@@ -7,7 +7,7 @@ use crate::http::response::outcome::{Outcome, StoredFile};
 use crate::http::service_config::ServiceConfig;
 use crate::store::{Error, Key};
 
-/// What is told of `outcome`.
+/// The audit of `outcome`.
 pub fn told(outcome: &Outcome, config: &ServiceConfig) -> Told {
     let (mut deeds, mut is_all) = (Vec::new(), true);
     match outcome {

@@ -15,7 +15,7 @@ use crate::store::Error;
 /// The least time between two lines of one kind.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What one reactor has logged lately.
+/// The lines that one reactor has logged lately.
 #[derive(Debug, Default)]
 pub struct RejectionLog {
     strangers: Throttle,

@@ -123,7 +123,7 @@ pub struct RemoteResponse {
     pub selection: Selection,
     /// Of all of the value, as a field.
     pub digest: Option<String>,
-    /// What is sent of it: one for each range, or all of it.
+    /// The parts that are sent: one for each range, or all of it.
     pub parts: Vec<RemotePart>,
 }
 

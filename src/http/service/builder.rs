@@ -1,4 +1,4 @@
-//! What makes the service of a reactor, on the thread of that reactor.
+//! The builder of a reactor's service, which builds it on the thread of that reactor.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use crate::http::service_config::ServiceConfig;
 use crate::http::watch::Subscribers;
 use crate::store::Store;
 
-/// What a service is made of. It goes to the thread of a reactor, which a service itself cannot.
+/// The parts of a service. They go to the thread of a reactor, which a service itself cannot.
 #[derive(Debug)]
 pub struct ServiceBuilder {
-    /// What keeps the values.
+    /// The store of the values.
     pub store: Arc<Store>,
     /// How requests are answered.
     pub config: ServiceConfig,
     /// The number of the reactor.
     pub reactor: usize,
-    /// What the server's own pages tell of.
+    /// The state that the server's own pages tell.
     pub admin: Arc<Admin>,
     /// Who may do what, where that matters.
     pub access: Option<Arc<Access>>,

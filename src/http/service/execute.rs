@@ -124,7 +124,7 @@ pub async fn perform(
 }
 
 impl Handler {
-    /// What `performed` comes to; a panic is the end of this request alone.
+    /// The outcome of `performed`; a panic is the end of this request alone.
     async fn survive(
         &self,
         performed: Pin<&mut impl Future<Output = Result<Outcome, Outcome>>>,

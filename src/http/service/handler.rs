@@ -1,4 +1,4 @@
-//! What performs the requests of a reactor, and gives each response what every response has.
+//! The handler of a reactor: all that its requests are performed with, and the end of each response.
 //!
 //! Reads no header and decides no status.
 
@@ -27,7 +27,7 @@ use crate::http::service::operation::ResponseContext;
 use crate::http::service_config::ServiceConfig;
 use crate::store::Store;
 
-/// What the requests of a reactor are performed with.
+/// The means that the requests of a reactor are performed with.
 #[derive(Debug)]
 pub struct Handler {
     pub store: Arc<Store>,
@@ -81,7 +81,7 @@ impl Handler {
         render(outcome, context, &self.config)
     }
 
-    /// What the log says of a request; without a `head`, it could not be understood.
+    /// The notes of a request for the log; without a `head`, it could not be understood.
     pub fn notes(&self, head: Option<&Parts>, client: Client, proof: Option<&Proof>) -> Notes {
         let config = &self.config;
         let line = config.logs_requests().then(|| Line {

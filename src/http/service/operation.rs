@@ -17,7 +17,7 @@ use crate::http::values::stored_fields::StoredFields;
 use crate::http::watch::request::WatchRequest;
 use crate::store::{Key, UploadId};
 
-/// What is to be done.
+/// The operation that a request asks for.
 #[derive(Debug)]
 pub enum Operation<'a> {
     /// Answer the value; HEAD is the same, whose body hyper leaves out.
@@ -55,7 +55,7 @@ pub enum Operation<'a> {
         preflight: bool,
         of: Target,
     },
-    /// What is asked of an upload resource.
+    /// A request to an upload resource.
     Upload(UploadId, UploadRequest),
     /// Answer one of the server's own pages.
     Page(Page, MetricsFormat),
@@ -63,7 +63,7 @@ pub enum Operation<'a> {
     Watch(WatchRequest),
 }
 
-/// What OPTIONS asks the methods of.
+/// The targets that OPTIONS tells the methods of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     Values,
@@ -73,7 +73,7 @@ pub enum Target {
     Forms,
 }
 
-/// What a client wants of a value besides all of it, now.
+/// The options of a GET: all that it can want besides all of the value, now.
 #[derive(Debug)]
 pub struct GetOptions {
     pub preconditions: Option<Preconditions>,

@@ -104,7 +104,7 @@ pub fn identify(
     guard.identify(common.presented, client, proven)
 }
 
-/// What the client of `proof` asks for, narrowed to what it may do. The proof goes to the `context` of the response.
+/// The operation that the client of `proof` asks for, narrowed to what it may do. The proof goes to the `context` of the response.
 pub fn understand<'a>(
     request: RequestHead<'a>,
     proof: Option<Rc<Proof>>,
@@ -204,7 +204,7 @@ fn options(head: &Parts, of: Target) -> Operation<'static> {
     }
 }
 
-/// What is asked of the place that takes forms with files.
+/// A request to the path that takes forms with files.
 fn form(head: &Parts, config: &ServiceConfig) -> Result<Operation<'static>, Rejection> {
     match head.method {
         Method::OPTIONS => Ok(options(head, Target::Forms)),

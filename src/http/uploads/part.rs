@@ -128,7 +128,7 @@ async fn receive(upload: &mut Upload, body: &mut Received<'_>, room: &Room) -> R
     Ok(())
 }
 
-/// What is answered of `upload`.
+/// The state of `upload`, as a response tells it.
 pub fn state(upload: &Resumable) -> UploadState {
     UploadState {
         location: None,

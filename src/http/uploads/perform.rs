@@ -21,7 +21,7 @@ use crate::http::values::upload::{ask_early, condition};
 use crate::metrics::ReactorCounters;
 use crate::store::{self, Directory, Error, Key, NewUpload, Resumable, Store, UploadId};
 
-/// What an S3 store does not do.
+/// The error of an S3 store, which does not do it.
 const NOT_RESUMABLE: Error = Error::NotSupported {
     name: "no-resumable-uploads",
     what: "uploads to an S3 store cannot be resumed: send all of the value with one PUT",

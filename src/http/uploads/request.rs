@@ -19,10 +19,10 @@ use crate::http::uploads::fields::{self, PARTIAL_UPLOAD};
 use crate::http::values::digest_fields::{Expected, REPR_DIGEST};
 use crate::store::{Field, UploadId};
 
-/// What the paths of upload resources begin with.
+/// The beginning of the paths of upload resources.
 const UPLOADS: &str = "/-/uploads/";
 
-/// What can be asked of an upload resource.
+/// The methods of an upload resource.
 pub const UPLOAD_METHODS: &str = "GET, HEAD, PATCH, DELETE, OPTIONS";
 
 /// Fields of a PUT that say how the whole value is published: they are kept until it is.
@@ -43,7 +43,7 @@ static KEPT: [HeaderName; 10] = [
 #[derive(Debug)]
 pub struct Creation {
     pub part: Part,
-    /// What is kept until the value is published.
+    /// The fields that are kept until the value is published.
     pub fields: Vec<Field>,
     /// The client understands a 104.
     pub takes_interim: bool,
@@ -51,7 +51,7 @@ pub struct Creation {
     pub depth: usize,
 }
 
-/// What a request brings of a value.
+/// The part of a value that a request brings.
 #[derive(Debug)]
 pub struct Part {
     /// How many bytes, where the head tells.
@@ -66,7 +66,7 @@ pub struct Part {
     pub of_value: Expected,
 }
 
-/// What is asked of an upload resource.
+/// A request to an upload resource.
 #[derive(Debug)]
 pub enum UploadRequest {
     /// How much has been received.

@@ -1,4 +1,4 @@
-//! What is answered of resumable uploads (draft-ietf-httpbis-resumable-upload): the fields of responses, and the interim responses.
+//! Responses about resumable uploads (draft-ietf-httpbis-resumable-upload): the fields of responses, and the interim responses.
 //! hyper sends none of those but 100: over HTTP/1.1 the connection sends the others as bytes.
 
 use bytes::{Bytes, BytesMut};
@@ -47,7 +47,7 @@ pub fn limit(config: &ServiceConfig) -> String {
     fields::limit(config.limits.max_body, config.limits.expiry)
 }
 
-/// What tells a client that waits to send its body (RFC 9110, section 10.1.1).
+/// The interim response that tells a client to send its body (RFC 9110, section 10.1.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// The fields that tell a client where its upload can be resumed (draft-ietf-httpbis-resumable-upload, "Status Code 104").

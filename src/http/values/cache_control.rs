@@ -12,7 +12,7 @@ use crate::http::head::syntax::{is_token, skip_quoted};
 /// The field unless the operator says otherwise.
 pub const DEFAULT: &str = "no-cache";
 
-/// What is no value of Cache-Control.
+/// A text that is no value of Cache-Control.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "no value of Cache-Control; give directives such as no-cache, or 'public, max-age=60', or '' to send none"
@@ -50,7 +50,7 @@ fn are_directives(mut text: &str) -> bool {
     }
 }
 
-/// What `given` says, for one client alone (RFC 9111, section 5.2.2.7): without what lets a cache keep it for others.
+/// The directives of `given`, for one client alone (RFC 9111, section 5.2.2.7): without those that let a cache keep it for others.
 fn private(given: Option<&HeaderValue>) -> HeaderValue {
     let text = given.and_then(|given| given.to_str().ok());
     // What most values have.
@@ -96,7 +96,7 @@ pub fn mark_private(headers: &mut HeaderMap, proof: Option<&Proof>, is_value: bo
     }
 }
 
-/// What stands behind the directive at the front.
+/// The text behind the directive at the front.
 fn skip_directive(text: &str) -> Option<&str> {
     let rest = skip_token(text)?;
     match rest.strip_prefix('=') {

@@ -35,7 +35,7 @@ impl<'a> Current<'a> {
     }
 }
 
-/// What preconditions say about a read.
+/// The verdict of preconditions about a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict<'a> {
     /// Answer as if there were none.
@@ -121,7 +121,7 @@ impl Preconditions {
         }
     }
 
-    /// What they say about a GET or HEAD, in the order of section 13.2.2.
+    /// The verdict about a GET or HEAD, in the order of section 13.2.2.
     ///
     /// Where there is no value they are ignored, as the answer would not be a success without them (section 13.2.1).
     /// A malformed If-None-Match matches nothing: a full answer is never wrong, a 304 may be. It still silences

@@ -25,7 +25,7 @@ const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 pub const AMZ_CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
 const AMZ_SHA256: HeaderName = HeaderName::from_static("x-amz-checksum-sha256");
 
-/// What the checksums of S3 clients come in, base64 of their bytes.
+/// The fields of the checksums of S3 clients, base64 of their bytes.
 pub const AMZ_CHECKSUM: &str = "x-amz-checksum-";
 static AMZ_CHECKSUMS: [(HeaderName, ChecksumKind); 4] = [
     (
@@ -98,7 +98,7 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// What the fields in `headers`, or trailers, say. Algorithms that are not known here are ignored; one that is
+    /// The digests in `headers`, or trailers. Algorithms that are not known here are ignored; one that is
     /// known counts, and so a digest by it that cannot be understood is an error, not a digest less.
     ///
     /// Within a field the last of several digests by one algorithm counts (RFC 9651, section 4.2.2); two fields must
@@ -118,7 +118,7 @@ impl Expected {
         all.and(Self::of_s3(headers)?)
     }
 
-    /// What a client of S3 says.
+    /// The digests of a client of S3.
     fn of_s3(headers: &HeaderMap) -> Result<Self, BadDigest> {
         let mut all = Self {
             sha256: headers.get(AMZ_CONTENT_SHA256).and_then(sha256_of_hex),
@@ -151,7 +151,7 @@ impl Expected {
         field.map_or(Ok(Self::default()), |field| Self::parse(&field))
     }
 
-    /// What both say, the head of a message and its trailers, for instance.
+    /// The digests of both, the head of a message and its trailers, for instance.
     pub fn and(self, other: Self) -> Result<Self, BadDigest> {
         Ok(Self {
             sha256: either(self.sha256, other.sha256, Algorithm::Sha256.name())?,

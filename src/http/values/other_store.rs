@@ -27,7 +27,7 @@ const OPERATIONS: [&str; 9] = [
 /// The same where [`AZURE`] says which protocol it is: other clients may use these names.
 const AZURE_OPERATIONS: [&str; 4] = ["action", "resource", "restype", "snapshot"];
 
-/// What each request of Azure's protocol has.
+/// The field that each request of Azure's protocol has.
 const AZURE: HeaderName = HeaderName::from_static("x-ms-version");
 
 /// Fields by which a body is not what is to be stored, or not all of it.
@@ -48,7 +48,7 @@ const BLOB_TYPE: HeaderName = HeaderName::from_static("x-ms-blob-type");
 /// `x-amz-checksum-` and one of these is no checksum.
 const NO_CHECKSUMS: [&str; 3] = ["algorithm", "mode", "type"];
 
-/// What a client asks for that no store of this kind answers here.
+/// A request in the protocol of another store, which is not answered here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OtherStore {
     #[error("this server is no S3 or Azure store and does not know {0}: nothing was done")]

@@ -22,7 +22,7 @@ const NEAR: u64 = 80;
 /// A longer field is ignored: [`MAX_PARTS`] ranges of any size need a sixth of it.
 const MAX_FIELD: usize = 4 << 10;
 
-/// What to send of a value.
+/// The ranges to send of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ranges {
     /// All of it, as if no range were asked for.
@@ -35,7 +35,7 @@ pub enum Ranges {
     Unsatisfiable,
 }
 
-/// What a GET with these `headers` asks for of a value of `len` bytes.
+/// The ranges that a GET with these `headers` asks for of a value of `len` bytes.
 pub fn ranges(headers: &HeaderMap, len: u64) -> Ranges {
     let mut lines = headers.get_all(RANGE).iter();
     match (lines.next(), lines.next()) {
@@ -161,9 +161,9 @@ fn coalesce(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 /// Several ranges of one value as one body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Multipart {
-    /// What stands before each part, and the part: in this order, each followed by its bytes of the value.
+    /// The head of each part, and its range: in this order, each head followed by its bytes of the value.
     pub parts: Vec<(Bytes, Range<u64>)>,
-    /// What stands behind the last part.
+    /// The delimiter behind the last part.
     pub end: Bytes,
     /// The length of all of it.
     pub len: u64,

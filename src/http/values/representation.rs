@@ -26,7 +26,7 @@ const SANDBOX: HeaderValue = HeaderValue::from_static(
     "sandbox; default-src 'none'; img-src 'self' data:; style-src 'self' 'unsafe-inline'",
 );
 
-/// See the module.
+/// The representation of a value.
 #[derive(Debug)]
 pub struct Representation {
     /// Of an answer with all of the value.

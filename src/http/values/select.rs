@@ -12,7 +12,7 @@ use crate::http::values::conditional::{
 };
 use crate::http::values::range::{Ranges, ranges};
 
-/// What of the value is sent.
+/// The part of a value that is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     Whole,

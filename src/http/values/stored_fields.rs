@@ -95,7 +95,7 @@ impl StoredFields {
         (!text.is_empty()).then(|| text.into())
     }
 
-    /// What [`StoredFields::encode`] made, or an operator wrote. The first line of a field counts.
+    /// The fields that [`StoredFields::encode`] wrote, or an operator. The first line of a field counts.
     pub fn decode(text: &[u8]) -> Self {
         let kept = FIELDS.iter().filter_map(|field| {
             let value = text.split(|&b| b == b'\n').find_map(|line| {

@@ -23,7 +23,7 @@ use crate::store::{
     Uploader, Wanted,
 };
 
-/// What is known of a value before it is received.
+/// The facts of a value that are known before it is received.
 #[derive(Debug, Default)]
 pub struct Announced<'a> {
     /// Its length in bytes.
@@ -116,7 +116,7 @@ impl Handler {
     }
 }
 
-/// What a store keeps with a value of `key`.
+/// The properties that a store keeps with a value of `key`.
 fn kept(key: &Key<'_>, media_type: Option<&str>, fields: Option<Box<[u8]>>) -> Kept {
     // Other clients of the store find the type that this one would guess.
     let guessed = || media::of(key.as_str(), None, false).into();

@@ -13,7 +13,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use crate::http::body::response::EndlessBody;
 use crate::http::watch::feed::{Event, HEARTBEAT, Subscription};
 
-/// See the module's documentation.
+/// The events of one subscription, as a body without end.
 #[derive(Debug)]
 pub struct Events {
     subscription: Subscription,

@@ -112,7 +112,7 @@ async fn replaced(rules: &mut Option<watch::Receiver<u64>>) {
     std::future::pending::<()>().await;
 }
 
-/// What a subscriber is told.
+/// A message for a subscriber.
 #[derive(Debug)]
 pub struct Event {
     /// Where it stands in the order of changes.
@@ -179,7 +179,7 @@ pub struct Subscription {
     seen: u64,
 }
 
-/// What a subscriber asks for, and may have.
+/// The request of a subscriber, and its permission.
 pub struct Asked {
     /// Changes of keys that begin with this.
     pub prefix: Box<str>,

@@ -11,7 +11,7 @@ use crate::access::{Access, Right, Subject};
 use crate::http::auth::proven::Proof;
 use crate::store::Prefixes;
 
-/// See the module.
+/// The permission of one subscription; without rules it covers all keys.
 pub struct Permission(Option<Granted>);
 
 struct Granted {

@@ -1,4 +1,4 @@
-//! What a request for changes asks: which keys, from where on, and in which transport; or why it gets nothing.
+//! A request to watch changes: which keys, from where on, and in which transport; or why it is refused.
 //!
 //! Pure. Reads the headers of the WebSocket handshake (RFC 6455, section 4.2.1) and decides which pages may make one:
 //! browsers let any page open a WebSocket anywhere, and leave it to the server to look at its origin.
@@ -21,7 +21,7 @@ use crate::store::MAX_LEN;
 /// Sent by an `EventSource` that comes back.
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// What is asked for.
+/// A request to watch changes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WatchRequest {
     /// Of which keys.
@@ -99,7 +99,7 @@ fn query(query: &str) -> Result<(Box<str>, Option<u64>), BadWatchRequest> {
     Ok((prefix, since))
 }
 
-/// What is no number of ours is answered as one that is long gone.
+/// The number of the last event that the client has seen; one that is not ours counts as long gone.
 fn last_event_id(headers: &HeaderMap) -> Option<u64> {
     let id = headers.get(LAST_EVENT_ID)?.to_str().unwrap_or_default();
     Some(id.trim().parse().unwrap_or(0))

@@ -160,7 +160,7 @@ impl Session {
     }
 }
 
-/// What to tell a client whose side of the conversation failed so (RFC 6455, section 7.4.1).
+/// The close frame for a client whose side of the conversation failed so (RFC 6455, section 7.4.1).
 fn ending(error: &Error) -> Ending {
     match error {
         Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => Ending::Gone,

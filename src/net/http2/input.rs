@@ -1,4 +1,4 @@
-//! What a client sends on an HTTP/2 connection: read for so long as it is this connection's turn, and followed by frames.
+//! The input of an HTTP/2 connection: read for so long as it is this connection's turn, and followed by frames.
 //!
 //! Frames of a few bytes may cost much more than those bytes, so a client that sends without end has its turn like all
 //! others. A connection rests only between two frames, and not in the head of a request: half a frame has the time of a
@@ -19,7 +19,7 @@ pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The most that is read before other connections have their turn, in bytes.
 const BURST: usize = 64 << 10;
 
-/// What a frame counts for besides its bytes: the shortest are held in more memory, and take longer, than they are long.
+/// The cost of a frame besides its bytes: the shortest are held in more memory, and take longer, than they are long.
 const EACH_FRAME: usize = 100;
 
 /// The length of a frame's head, in bytes (RFC 9113, section 4.1).
@@ -35,7 +35,7 @@ const END_HEADERS: u8 = 4;
 #[derive(Debug)]
 pub(super) struct Input {
     reader: RefCell<SocketReader>,
-    place: RefCell<Place>,
+    frames: RefCell<Frames>,
     /// Read since the connection last waited for anything.
     burst: Cell<usize>,
 }
@@ -45,14 +45,14 @@ impl Input {
     pub(super) fn new(reader: SocketReader) -> Self {
         Self {
             reader: RefCell::new(reader),
-            place: RefCell::new(Place::start()),
+            frames: RefCell::new(Frames::start()),
             burst: Cell::new(0),
         }
     }
 
     /// Whether all that was begun has come.
     pub(super) fn is_between_frames(&self) -> bool {
-        self.place.borrow().is_between_frames()
+        self.frames.borrow().is_between_frames()
     }
 
     pub(super) fn poll_read(
@@ -72,16 +72,16 @@ impl Input {
         }
         ready!(polled)?;
         let read = &buf.filled()[before..];
-        let frames = self.place.borrow_mut().follow(read);
+        let frames = self.frames.borrow_mut().feed(read);
         let cost = read.len() + frames * EACH_FRAME;
         self.burst.set(self.burst.get() + cost);
         Poll::Ready(Ok(()))
     }
 }
 
-/// A place in what a client sends.
+/// Where in its frames a client is.
 #[derive(Debug)]
-struct Place {
+struct Frames {
     /// How much is to come of the preface, or of the payload of a frame.
     rest: usize,
     head: [u8; HEAD],
@@ -91,7 +91,7 @@ struct Place {
     goes_on: bool,
 }
 
-impl Place {
+impl Frames {
     /// Before the preface, of which SETTINGS are the end.
     fn start() -> Self {
         Self {
@@ -107,7 +107,7 @@ impl Place {
     }
 
     /// Goes on by `bytes`; how many frames begin in them.
-    fn follow(&mut self, mut bytes: &[u8]) -> usize {
+    fn feed(&mut self, mut bytes: &[u8]) -> usize {
         let mut frames = 0;
         while !bytes.is_empty() {
             let skipped = self.rest.min(bytes.len());
@@ -167,12 +167,12 @@ mod tests {
             ends[at] = *is_end;
         }
         for step in [1, 2, 3, 7, 8, 9, 10, 100, all.len()] {
-            let mut place = Place::start();
+            let mut client = Frames::start();
             let (mut at, mut frames) = (0, 0);
             for piece in all.chunks(step) {
-                frames += place.follow(piece);
+                frames += client.feed(piece);
                 at += piece.len();
-                assert_eq!(place.is_between_frames(), ends[at], "{at} by {step}");
+                assert_eq!(client.is_between_frames(), ends[at], "{at} by {step}");
             }
             assert_eq!(frames, parts.len() - 1, "by {step}");
         }

@@ -23,7 +23,7 @@ const MOST_GATHERED: usize = 64 << 10;
 /// So many bytes of a connection's responses wait for its socket; one piece of each stream may pass it.
 const MOST_BYTES: usize = 256 << 10;
 
-/// See the module.
+/// The output of a connection.
 #[derive(Debug)]
 pub(super) struct Output {
     writer: Rc<SocketWriter>,

@@ -83,7 +83,7 @@ fn unusable(file: &Path, why: &dyn std::fmt::Display) -> TlsError {
     }
 }
 
-/// See the module. Never empty.
+/// The certificates that the server shows. Never empty.
 #[derive(Debug)]
 pub(super) struct Certificates {
     first: Arc<CertifiedKey>,
@@ -187,7 +187,7 @@ fn fingerprint(certificate: &[u8]) -> String {
     text
 }
 
-/// What `chain` proves, which was verified now: the client's own certificate, and those of its issuers that it sent.
+/// The client that `chain` proves, which was verified now: its own certificate, and those of its issuers that it sent.
 pub(crate) fn client_certificate(chain: &[CertificateDer<'_>]) -> ClientCertificate {
     let own = chain.first();
     let own = own.and_then(|own| EndEntityCert::try_from(own).ok());

@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 
-/// The length of a spare, in bytes: a piece that is received or sealed, and a record (RFC 8446, section 5.2) beside it.
+/// The length of a spare, in bytes: a piece that is received or encrypted, and a record (RFC 8446, section 5.2) beside it.
 const SPARE: usize = 96 << 10;
 
 /// How many spares wait for the next session.
@@ -15,7 +15,7 @@ thread_local! {
     static SPARES: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// See the module.
+/// A buffer of one session.
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
     memory: Vec<u8>,
@@ -32,7 +32,7 @@ impl Buffer {
         self.end - self.start
     }
 
-    /// What it holds.
+    /// The bytes that it holds.
     pub(super) fn bytes(&mut self) -> &mut [u8] {
         &mut self.memory[self.start..self.end]
     }

@@ -1,7 +1,7 @@
-//! The records of one session: opened where they were received, and sealed to where they are sent from.
+//! The records of one session: decrypted where they were received, and encrypted to where they are sent from.
 //!
-//! The TLS library is driven without buffers of its own. Records are opened one at a time, as they are asked for. Promises that
-//! what is held is bounded, whatever the peer does, and that what the library has to say is sealed in its order.
+//! The TLS library is driven without buffers of its own. Records are decrypted one at a time, as they are asked for. Promises that
+//! what is held is bounded, whatever the peer does, and that what the library has to say is encrypted in its order.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -16,25 +16,25 @@ use rustls::{CommonState, ServerConfig};
 use tokio::io::Interest;
 
 use super::buffer::Buffer;
-use super::sealing::{Say, encode, encrypt};
+use super::output::{Say, encode, encrypt};
 use crate::net::raw_socket::{RawSocket, is_again};
 
 /// The most that is read from a socket at once, in bytes.
 const MOST_READ: usize = 64 << 10;
 
-/// The most that waits to be opened until the rest has come, in bytes. A record is less, and so is a message of a handshake
+/// The most that waits to be decrypted until the rest has come, in bytes. A record is less, and so is a message of a handshake
 /// that anybody means.
 const MOST_INCOMPLETE: usize = 64 << 10;
 
-/// See the module.
+/// The records of one session.
 pub(super) struct Records {
     connection: UnbufferedServerConnection,
-    /// Received, and not opened.
+    /// Received, and not decrypted.
     received: Buffer,
     /// Opened, and not taken.
-    opened: Buffer,
+    decrypted: Buffer,
     /// Sealed, and not sent.
-    sealed: Buffer,
+    encrypted: Buffer,
     end: End,
 }
 
@@ -55,20 +55,20 @@ impl Records {
         Ok(Self {
             connection: UnbufferedServerConnection::new(config)?,
             received: Buffer::default(),
-            opened: Buffer::default(),
-            sealed: Buffer::default(),
+            decrypted: Buffer::default(),
+            encrypted: Buffer::default(),
             end: End::Open,
         })
     }
 
-    /// What the library tells of the connection.
+    /// The library's view of the connection.
     pub(super) fn state(&self) -> &CommonState {
         &self.connection
     }
 
-    /// How many bytes are sealed that have not been sent.
-    pub(super) fn sealed(&self) -> usize {
-        self.sealed.len()
+    /// How many bytes are encrypted that have not been sent.
+    pub(super) fn encrypted(&self) -> usize {
+        self.encrypted.len()
     }
 
     /// See [`TlsSession::poll_receive`](super::TlsSession::poll_receive).
@@ -98,7 +98,7 @@ impl Records {
     ) -> Poll<io::Result<()>> {
         loop {
             self.poll_take(socket, cx, &mut nowhere())?;
-            if !self.opened.is_empty() {
+            if !self.decrypted.is_empty() {
                 return Poll::Pending;
             }
             if self.end != End::Open {
@@ -120,18 +120,18 @@ impl Records {
         // on it.
         if let Poll::Ready(Err(_)) = self.poll_send(socket, cx) {
             // The peer has gone, and gets none of it. What it had sent before is performed.
-            self.sealed = Buffer::default();
+            self.encrypted = Buffer::default();
         }
         taken
     }
 
     fn take(&mut self, dest: &mut impl BufMut) -> io::Result<usize> {
-        let len = self.opened.len().min(dest.remaining_mut());
+        let len = self.decrypted.len().min(dest.remaining_mut());
         if len > 0 {
-            dest.put_slice(&self.opened.bytes()[..len]);
-            self.opened.consume(len);
+            dest.put_slice(&self.decrypted.bytes()[..len]);
+            self.decrypted.consume(len);
         }
-        if self.received.is_empty() || !self.opened.is_empty() {
+        if self.received.is_empty() || !self.decrypted.is_empty() {
             return Ok(len);
         }
         Ok(len + self.process(dest, Say::Nothing)?)
@@ -167,20 +167,20 @@ impl Records {
         let _ = self.process(&mut nowhere(), Say::End);
     }
 
-    /// Seals `plain`, which is not empty: how many bytes.
-    pub(super) fn seal(&mut self, plain: &[u8]) -> io::Result<usize> {
-        let before = self.sealed.len();
+    /// Encrypts `plain`, which is not empty: how many bytes.
+    pub(super) fn encrypt(&mut self, plain: &[u8]) -> io::Result<usize> {
+        let before = self.encrypted.len();
         self.process(&mut nowhere(), Say::Bytes(plain))?;
-        if self.sealed.len() == before {
+        if self.encrypted.len() == before {
             // The session has ended, on both sides.
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         Ok(plain.len())
     }
 
-    /// Sends what is sealed already.
+    /// Sends what is encrypted already.
     fn poll_send(&mut self, socket: &RawSocket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.sealed.is_empty() {
+        while !self.encrypted.is_empty() {
             ready!(socket.poll_write_ready(cx))?;
             let sent = socket.try_io(Interest::WRITABLE, |socket| {
                 self.send(socket, SendFlags::empty())
@@ -193,16 +193,16 @@ impl Records {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends what the socket takes of what is sealed: how many bytes.
+    /// Sends what the socket takes of what is encrypted: how many bytes.
     pub(super) fn send(&mut self, socket: BorrowedFd<'_>, flags: SendFlags) -> io::Result<usize> {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT | flags;
-        let sent = send(socket, self.sealed.bytes(), flags)?;
-        self.sealed.consume(sent);
+        let sent = send(socket, self.encrypted.bytes(), flags)?;
+        self.encrypted.consume(sent);
         Ok(sent)
     }
 
     /// Has the library go through what was received, until `dest` is full or more must be received, or until what there is to
-    /// `say` can be said: how many bytes were taken into `dest`. What it answers is sealed.
+    /// `say` can be said: how many bytes were taken into `dest`. What it answers is encrypted.
     fn process(&mut self, dest: &mut impl BufMut, say: Say<'_>) -> io::Result<usize> {
         let mut taken = 0;
         while self.end != End::Broken {
@@ -216,14 +216,14 @@ impl Records {
                         let now = record.payload.len().min(dest.remaining_mut());
                         let (now, later) = record.payload.split_at(now);
                         dest.put_slice(now);
-                        self.opened.extend(later);
+                        self.decrypted.extend(later);
                         taken += now.len();
                         used += record.discard;
                     }
                     dest.has_remaining_mut() || !matches!(say, Say::Nothing)
                 }
                 Ok(ConnectionState::EncodeTlsData(data)) => {
-                    encode(data, &mut self.sealed)?;
+                    encode(data, &mut self.encrypted)?;
                     true
                 }
                 Ok(ConnectionState::TransmitTlsData(data)) => {
@@ -235,7 +235,7 @@ impl Records {
                     true
                 }
                 Ok(ConnectionState::WriteTraffic(traffic)) => {
-                    encrypt(traffic, say, &mut self.sealed)?;
+                    encrypt(traffic, say, &mut self.encrypted)?;
                     false
                 }
                 // Nothing is left to do before more is received.
@@ -258,7 +258,7 @@ impl Records {
         Ok(taken)
     }
 
-    /// Seals the alert that the library has for a peer that broke the protocol. It would go through the same record again if it
+    /// Encrypts the alert that the library has for a peer that broke the protocol. It would go through the same record again if it
     /// were asked for more.
     fn break_off(&mut self) -> io::Result<()> {
         self.end = End::Broken;
@@ -268,13 +268,13 @@ impl Records {
             let Ok(ConnectionState::EncodeTlsData(data)) = state else {
                 break;
             };
-            encode(data, &mut self.sealed)?;
+            encode(data, &mut self.encrypted)?;
         }
         Ok(())
     }
 }
 
-/// What takes nothing.
+/// A buffer that takes nothing.
 fn nowhere() -> &'static mut [u8] {
     <&mut [u8]>::default()
 }

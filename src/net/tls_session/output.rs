@@ -1,4 +1,4 @@
-//! What is sealed goes behind what was sealed before: what the protocol says, and what the users of a session say.
+//! The output of a session, encrypted: messages of the protocol and data of the session's users, one behind the other.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use super::buffer::Buffer;
 /// Room for an alert, in bytes.
 const ALERT: usize = 1 << 10;
 
-/// What is to be sealed.
+/// The data to encrypt.
 #[derive(Clone, Copy)]
 pub(super) enum Say<'a> {
     Nothing,
@@ -18,16 +18,16 @@ pub(super) enum Say<'a> {
     End,
 }
 
-/// Puts what the library says behind what is `sealed`.
+/// Puts what the library says behind what is `encrypted`.
 pub(super) fn encode(
     mut data: EncodeTlsData<'_, impl Sized>,
-    sealed: &mut Buffer,
+    encrypted: &mut Buffer,
 ) -> io::Result<()> {
     let mut room = ALERT;
     loop {
-        match data.encode(sealed.room(room)) {
+        match data.encode(encrypted.room(room)) {
             Ok(len) => {
-                sealed.grow(len);
+                encrypted.grow(len);
                 return Ok(());
             }
             Err(EncodeError::InsufficientSize(needed)) => room = needed.required_size,
@@ -36,22 +36,22 @@ pub(super) fn encode(
     }
 }
 
-/// Puts what there is to `say`, in records, behind what is `sealed`.
+/// Puts what there is to `say`, in records, behind what is `encrypted`.
 pub(super) fn encrypt(
     mut traffic: WriteTraffic<'_, impl Sized>,
     say: Say<'_>,
-    sealed: &mut Buffer,
+    encrypted: &mut Buffer,
 ) -> io::Result<()> {
     let mut room = ALERT;
     loop {
         let said = match say {
             Say::Nothing => return Ok(()),
-            Say::Bytes(plain) => traffic.encrypt(plain, sealed.room(room)),
-            Say::End => traffic.queue_close_notify(sealed.room(room)),
+            Say::Bytes(plain) => traffic.encrypt(plain, encrypted.room(room)),
+            Say::End => traffic.queue_close_notify(encrypted.room(room)),
         };
         match said {
             Ok(len) => {
-                sealed.grow(len);
+                encrypted.grow(len);
                 return Ok(());
             }
             Err(EncryptError::InsufficientSize(needed)) => room = needed.required_size,
