@@ -22,8 +22,8 @@ const NO_FILE: &str = "there is no file to check: name one, or set DATA_SERVER_C
 const IDLE: [Idle; 4] = [
     (
         &["access_log_format"],
-        |given| !given.get_flag("access_log"),
-        "without --access-log",
+        |given| !given.get_flag("access_log") && !given.get_flag("audit_log"),
+        "without --access-log or --audit-log",
     ),
     (
         &["journal", "journal_dir", "journal_size"],

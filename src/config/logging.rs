@@ -6,7 +6,7 @@ use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use tracing::level_filters::LevelFilter;
 
-use crate::http::AccessFormat;
+use crate::http::{LogFormat, RequestLogs};
 use crate::log;
 
 /// Levels, as [`LevelFilter`] parses them.
@@ -31,14 +31,14 @@ pub struct Logging {
         env = "DATA_SERVER_LOG_FORMAT",
         default_value = "text"
     )]
-    log_format: LogFormat,
+    log_format: Shape,
 
     /// Log a line for each request
     #[arg(long, env = "DATA_SERVER_ACCESS_LOG", value_parser = FalseyValueParser::new())]
     access_log: bool,
 
-    /// What such a line says: fields; also the query, the range, the client's program and the page that led there (full); or a line as
-    /// nginx's format (combined)
+    /// What such a line says: fields; also the query, the range, the client's program and the page that led there (full, also for
+    /// --audit-log); or as full, with the line of nginx's format for --access-log (combined)
     #[arg(
         long,
         value_name = "FORMAT",
@@ -53,7 +53,7 @@ pub struct Logging {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum LogFormat {
+enum Shape {
     Text,
     Json,
 }
@@ -66,17 +66,17 @@ enum Format {
 }
 
 impl Logging {
-    /// The format of the access log, if there is one.
-    pub fn access(&self) -> Option<AccessFormat> {
-        self.access_log.then_some(match self.access_log_format {
-            Format::Fields => AccessFormat::Fields,
-            Format::Full => AccessFormat::Full,
-            Format::Combined => AccessFormat::Combined,
-        })
-    }
-
-    pub fn has_audit(&self) -> bool {
-        self.audit_log
+    /// The logs of requests.
+    pub fn requests(&self) -> RequestLogs {
+        RequestLogs {
+            access: self.access_log,
+            audit: self.audit_log,
+            format: match self.access_log_format {
+                Format::Fields => LogFormat::Fields,
+                Format::Full => LogFormat::Full,
+                Format::Combined => LogFormat::Combined,
+            },
+        }
     }
 
     pub fn options(&self) -> log::Options {
@@ -88,7 +88,7 @@ impl Logging {
         };
         log::Options {
             level: self.log_level.unwrap_or(usual),
-            json: matches!(self.log_format, LogFormat::Json),
+            json: matches!(self.log_format, Shape::Json),
         }
     }
 }

@@ -228,8 +228,7 @@ impl Config {
         let tls = tls.options(listen.has_tls(), names)?;
         let mut hosts = protocol.hosts()?;
         network.own_names().for_each(|name| hosts.add_own(name));
-        let logs = (logging.access(), logging.has_audit());
-        let service = protocol.service_config(logs, storage.staging(), hosts)?;
+        let service = protocol.service_config(logging.requests(), storage.staging(), hosts)?;
         if is_to_serve {
             listen.check_exposure(service.read_only || access.file().is_some())?;
         }

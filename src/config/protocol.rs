@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use super::BadConfig;
 use super::help::size;
 use crate::http::{
-    AccessFormat, AllowLists, CACHE_CONTROL, Hosts, Origins, Routes, ServiceConfig, TrustedProxies,
+    AllowLists, CACHE_CONTROL, Hosts, Origins, RequestLogs, Routes, ServiceConfig, TrustedProxies,
     UploadLimits, cache_control,
 };
 
@@ -156,7 +156,7 @@ impl Protocol {
     /// long an unfinished upload is kept.
     pub fn service_config(
         self,
-        (access_log, audit_log): (Option<AccessFormat>, bool),
+        logs: RequestLogs,
         staging: (Option<NonZeroU64>, Duration),
         hosts: Hosts,
     ) -> Result<ServiceConfig, BadConfig> {
@@ -189,8 +189,7 @@ impl Protocol {
             cache_control,
             allowed: AllowLists { hosts, origins },
             trusted_proxies,
-            access_log,
-            audit_log,
+            logs,
             server_timing: self.server_timing,
         })
     }

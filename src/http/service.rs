@@ -27,7 +27,6 @@ use crate::http::auth::proven::Proof;
 use crate::http::body::request::RequestBody;
 use crate::http::body::response::Body;
 use crate::http::client::Client;
-use crate::http::exchange::access_log::AccessFormat;
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::exchange::panics::{Panicked, RequestInfo, caught};
 use crate::http::exchange::record::RequestRecord;
@@ -98,8 +97,7 @@ type Begun = Result<Outcome, Operation<'static>>;
 impl Service {
     /// Whether a log tells of fields that nothing else reads.
     pub fn tells_of_client(&self) -> bool {
-        let format = self.handler.config.access_log;
-        format.is_some_and(|format| format != AccessFormat::Fields)
+        self.handler.config.logs.tell_of_client()
     }
 
     /// The head of a response, for a connection that sends it itself, with a body of `len` bytes.
@@ -217,7 +215,7 @@ impl Service {
         let Handler { config, guard, .. } = &*self.handler;
         let understood = who.and_then(|who| understand(request, who, config, guard, context));
         let client = request.client;
-        if config.logs_requests() || config.server_timing || context.identified {
+        if config.logs.any() || config.server_timing || context.identified {
             let proof = context.proof.as_deref();
             record.note(self.handler.notes(Some(request.head), client, proof));
         }
@@ -339,7 +337,7 @@ impl Service {
         received: &[u8],
     ) -> Response<Body> {
         let record = RequestRecord::begin(connection, &Method::CONNECT);
-        if self.handler.config.logs_requests() {
+        if self.handler.config.logs.any() {
             record.note(self.handler.notes(None, client, None));
         }
         connection.leave_unread();

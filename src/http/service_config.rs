@@ -5,7 +5,7 @@ use std::time::Duration;
 use hyper::header::HeaderValue;
 
 use crate::http::client::TrustedProxies;
-use crate::http::exchange::access_log::AccessFormat;
+use crate::http::exchange::access_log::LogFormat;
 use crate::http::head::hosts::Hosts;
 use crate::http::head::origins::Origins;
 
@@ -37,12 +37,34 @@ pub struct ServiceConfig {
     pub allowed: AllowLists,
     /// The proxies that say whom they ask for.
     pub trusted_proxies: TrustedProxies,
-    /// The format of the access log, where there is one.
-    pub access_log: Option<AccessFormat>,
-    /// Log a line for each change, and for each refusal of who asks.
-    pub audit_log: bool,
+    /// The logs of requests.
+    pub logs: RequestLogs,
     /// Tell clients how long their answers took.
     pub server_timing: bool,
+}
+
+/// The logs of requests.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(test, derive(Default))]
+pub struct RequestLogs {
+    /// A line for each request.
+    pub access: bool,
+    /// A line for each change, and for each refusal of who asks.
+    pub audit: bool,
+    /// The format of such a line.
+    pub format: LogFormat,
+}
+
+impl RequestLogs {
+    /// Whether one may have a line for a request.
+    pub fn any(&self) -> bool {
+        self.access || self.audit
+    }
+
+    /// Whether a line says what the client said of itself.
+    pub fn tell_of_client(&self) -> bool {
+        self.any() && self.format != LogFormat::Fields
+    }
 }
 
 /// Limits of what is uploaded.
@@ -81,11 +103,6 @@ pub enum Routes {
 }
 
 impl ServiceConfig {
-    /// Whether a log may have a line for a request.
-    pub fn logs_requests(&self) -> bool {
-        self.access_log.is_some() || self.audit_log
-    }
-
     /// Whether uploads can be resumed: not as the C server answered, and not where nothing is stored.
     pub fn resumes(&self) -> bool {
         !(self.compat || self.discard || self.read_only)

@@ -5,53 +5,24 @@
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
-use hyper::header::{HeaderMap, HeaderName, RANGE, REFERER, USER_AGENT};
-use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
 use crate::http::client::{Client, Peer};
 use crate::http::exchange::audit_log::{Asked, Audit};
+use crate::http::exchange::said::Said;
 use crate::http::head::identity::Identity;
 
-/// What the access log says of a request.
+/// The format of the logs of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AccessFormat {
+#[cfg_attr(test, derive(Default))]
+pub enum LogFormat {
     /// Fields: who asked for what, and what came of it.
+    #[cfg_attr(test, default)]
     Fields,
     /// Also the query, the range, the client's program, and the page that led to the request.
     Full,
-    /// One line as nginx's format `combined`.
+    /// The access log has a line as nginx's format `combined`, the audit log what [`LogFormat::Full`] has.
     Combined,
-}
-
-/// What a head says that only the access log tells.
-#[derive(Debug)]
-pub struct Said {
-    query: Option<String>,
-    range: Option<String>,
-    agent: Option<String>,
-    referrer: Option<String>,
-}
-
-impl Said {
-    /// What `head` says, where `format` tells it.
-    pub fn of(head: &Parts, format: Option<AccessFormat>) -> Option<Box<Self>> {
-        if format.is_none_or(|format| format == AccessFormat::Fields) {
-            return None;
-        }
-        let text = |name| text(&head.headers, &name);
-        Some(Box::new(Self {
-            query: head.uri.query().map(str::to_owned),
-            range: text(RANGE),
-            agent: text(USER_AGENT),
-            referrer: text(REFERER),
-        }))
-    }
-}
-
-fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
-    let value = headers.get(name)?.as_bytes();
-    Some(String::from_utf8_lossy(value).into_owned())
 }
 
 /// What the logs will say of a request, as far as its head tells.
@@ -66,7 +37,8 @@ pub struct Line {
     pub subject: Option<Box<str>>,
     pub protocol: &'static str,
     /// What the access log says, where there is one.
-    pub access: Option<AccessFormat>,
+    pub access: Option<LogFormat>,
+    /// What the client said, where the format has it.
     pub said: Option<Box<Said>>,
     /// What the audit log says of it, where there is one.
     pub audit: Option<Audit>,
@@ -101,11 +73,12 @@ impl Line {
                 target: &self.target,
                 status,
                 received: self.received,
+                said: self.said.as_deref(),
                 request_id: identity.request.to_str().unwrap_or_default(),
             });
         }
         match self.access {
-            Some(AccessFormat::Combined) => {
+            Some(LogFormat::Combined) => {
                 tracing::info!(target: "combined", "{}", self.combined(status));
             }
             Some(_) => self.write_access(status, duration, identity),
@@ -131,11 +104,7 @@ impl Line {
         let method = method(asked.as_ref());
         // To the microsecond.
         let ms = (duration.as_secs_f64() * 1e6).round() / 1e3;
-        let said = said.as_deref();
-        let query = said.and_then(|said| said.query.as_deref());
-        let range = said.and_then(|said| said.range.as_deref());
-        let agent = said.and_then(|said| said.agent.as_deref());
-        let referrer = said.and_then(|said| said.referrer.as_deref());
+        let [query, range, agent, referrer] = Said::fields(said.as_deref());
         let request_id = identity.request.to_str().unwrap_or_default();
         let trace = identity.trace.as_ref();
         let trace_id = trace.map(|(trace, _)| trace.as_str());
@@ -157,11 +126,8 @@ impl Line {
         // Sun, 06 Nov 1994 08:49:37 GMT: 06/Nov/1994:08:49:37 +0000.
         let mut words = date.split(' ').skip(1);
         let [day, month, year, time] = [(); 4].map(|()| words.next().unwrap_or_default());
-        let said = self.said.as_deref();
-        let query = said.and_then(|said| said.query.as_deref());
+        let [query, _, agent, referrer] = Said::fields(self.said.as_deref());
         let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-        let referrer = said.and_then(|said| said.referrer.as_deref());
-        let agent = said.and_then(|said| said.agent.as_deref());
         format!(
             "{address} - {} [{day}/{month}/{year}:{time} +0000] \"{} {}{} {}\" {status} {} \"{}\" \"{}\"",
             escaped(self.subject.as_deref().unwrap_or("-")),

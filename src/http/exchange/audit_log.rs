@@ -1,9 +1,11 @@
 //! The audit log: one event for each change that a request made, and for each refusal of who asks, once its answer has ended.
 //!
-//! Promises that a change whose end is not known has an event, too. Like the access log it says nothing of a query or a header.
+//! Promises that a change whose end is not known has an event, too. What a client says of itself it has where the access log
+//! has it.
 
 use crate::http::auth::proven::Proof;
 use crate::http::client::Peer;
+use crate::http::exchange::said::Said;
 
 /// What a request did that is told.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,6 +42,7 @@ pub struct Asked<'a> {
     pub target: &'a str,
     pub status: u16,
     pub received: u64,
+    pub said: Option<&'a Said>,
     pub request_id: &'a str,
 }
 
@@ -90,12 +93,14 @@ impl Asked<'_> {
             target,
             status,
             received,
+            said,
             request_id,
         } = self;
+        let [query, range, agent, referrer] = Said::fields(said);
         let (subject, key) = (subject.unwrap_or("-"), path.unwrap_or(target));
         tracing::info!(
             target: "audit",
-            %peer, subject, by, result, problem, method, key, status, received, request_id
+            %peer, subject, by, result, problem, method, key, status, received, request_id, query, range, agent, referrer
         );
     }
 }

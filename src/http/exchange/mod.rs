@@ -7,3 +7,4 @@ pub mod panics;
 pub mod progress;
 pub mod record;
 pub mod request_metrics;
+pub mod said;

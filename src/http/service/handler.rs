@@ -12,11 +12,12 @@ use crate::http::auth::guard::Guard;
 use crate::http::auth::proven::Proof;
 use crate::http::body::response::Body;
 use crate::http::client::Client;
-use crate::http::exchange::access_log::{Line, Said, protocol};
+use crate::http::exchange::access_log::{Line, protocol};
 use crate::http::exchange::audit_log::Audit;
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::exchange::record::RequestRecord;
 use crate::http::exchange::request_metrics::{Notes, Timing};
+use crate::http::exchange::said::Said;
 use crate::http::head::identity::Ids;
 use crate::http::refusal::audited::told;
 use crate::http::refusal::log::RejectionLog;
@@ -63,7 +64,7 @@ impl Handler {
         if record.is_late() {
             outcome = outcome.of_late_body();
         }
-        if self.config.audit_log {
+        if self.config.logs.audit {
             record.tells(told(&outcome, &self.config));
         }
         self.render(outcome, context)
@@ -84,16 +85,19 @@ impl Handler {
     /// The notes of a request for the log; without a `head`, it could not be understood.
     pub fn notes(&self, head: Option<&Parts>, client: Client, proof: Option<&Proof>) -> Notes {
         let config = &self.config;
-        let line = config.logs_requests().then(|| Line {
+        let logs = config.logs;
+        let line = logs.any().then(|| Line {
             client,
             reactor: self.reactor,
             method: head.map(|head| head.method.clone()),
             target: head.map_or("-", |head| head.uri.path()).to_owned(),
             subject: proof.map(|proof| proof.subject.name.clone()),
             protocol: head.map_or("-", |head| protocol(head.version)),
-            access: config.access_log,
-            said: head.and_then(|head| Said::of(head, config.access_log)),
-            audit: config.audit_log.then(|| Audit::of(proof)),
+            access: logs.access.then_some(logs.format),
+            said: head
+                .filter(|_| logs.tell_of_client())
+                .map(|head| Box::new(Said::of(head))),
+            audit: logs.audit.then(|| Audit::of(proof)),
             received: 0,
             bytes: 0,
         });

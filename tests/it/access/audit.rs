@@ -213,9 +213,17 @@ fn changes_are_told_without_rules_and_without_an_access_log() {
 
 #[test]
 fn no_output_has_a_secret() {
+    for format in ["fields", "full", "combined"] {
+        no_output_of_this_format_has_a_secret(format);
+    }
+}
+
+fn no_output_of_this_format_has_a_secret(format: &str) {
     let dir = DataDir::temporary();
-    let args = words("--audit-log --access-log --log-level trace --server-timing");
-    let mut server = start(&dir, &args);
+    let args = format!(
+        "--audit-log --access-log --access-log-format {format} --log-level trace --server-timing"
+    );
+    let mut server = start(&dir, &words(&args));
     let link = sign(&dir, "/a", &[]);
     let signature = link.split_once("signature=").expect("a signature").1;
     let signature = signature.to_owned();
@@ -238,6 +246,7 @@ fn no_output_has_a_secret() {
         bearer("ann") + "Sec-Fetch-Site: cross-site\r\nOrigin: http://evil.example\r\n",
         bearer("ann") + "Content-Length: x\r\n",
         bearer("ann") + "Accept: application/problem+json\r\n",
+        bearer("ann") + &format!("Referer: http://t{link}\r\n"),
     ];
     let mut statuses = Vec::new();
     for lines in &fields {

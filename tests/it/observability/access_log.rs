@@ -289,6 +289,8 @@ fn the_bytes_of_an_upload_are_logged() {
     assert_eq!(received("audit"), [361, 700_000]);
 }
 
+const TOLD: [&str; 4] = ["query", "range", "agent", "referrer"];
+
 const SAID: &str = "User-Agent: a \"b\"\r\nReferer: http://t/page\r\nRange: bytes=0-1\r\n";
 
 #[test]
@@ -298,8 +300,31 @@ fn the_full_format_has_what_the_client_said() {
     let head = format!("GET /k?a=b HTTP/1.1\r\nHost: t\r\n{SAID}\r\n");
     assert_eq!(server.connect().ask(head).status, 206);
     let events = access(&mut server);
-    let told = ["query", "range", "agent", "referrer"].map(|name| events[1].field(name));
+    let told = TOLD.map(|name| events[1].field(name));
     assert_eq!(told, ["a=b", "bytes=0-1", "a \"b\"", "http://t/page"]);
+}
+
+/// With the formats that have it, also where there is no access log.
+#[test]
+fn the_audit_log_has_what_the_client_said() {
+    for (format, has_it) in [("fields", false), ("full", true), ("combined", true)] {
+        let args = ["--audit-log", "--access-log-format", format];
+        let mut server = TestServer::start(&args);
+        let head = format!(
+            "PUT /k?a=b&token=planted HTTP/1.1\r\nHost: t\r\nContent-Length: 5\r\n{SAID}\r\nvalue"
+        );
+        let status = server.connect().ask(head).status;
+        server.stop();
+        let log = server.log();
+        let events = log.iter().filter_map(|line| Event::parse(line));
+        let events: Vec<_> = events.filter(|event| event.target == "audit").collect();
+        assert_eq!((status, events.len()), (200, 1), "{format}: {log:#?}");
+        assert_eq!(events[0].number("received"), 5);
+        let told = TOLD.map(|name| events[0].has(name).then(|| events[0].field(name)));
+        let said = ["a=b&token=***", "bytes=0-1", "a \"b\"", "http://t/page"];
+        let expected = said.map(|text| has_it.then(|| text.to_owned()));
+        assert_eq!(told, expected, "{format}");
+    }
 }
 
 #[test]
