@@ -5,7 +5,7 @@
 //! another port than named, as far as the kernel enforces that: [`Confined`] says how far. Does not take back what is open
 //! already, and does not restrict UDP, names and times of files, memory or processors. What a server needs is not known here.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -237,9 +237,11 @@ impl Confined {
     pub fn report(&self) {
         match self {
             Self::By(_, allowed) => {
-                let paths: Vec<_> = allowed.paths().map(|(path, _)| path).collect();
-                let connect = &allowed.connect;
-                tracing::info!(?paths, ?connect, "sandbox: {self}");
+                let paths: BTreeSet<_> = allowed.paths().map(|(path, _)| path).collect();
+                let paths: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();
+                let connect: Vec<_> = allowed.connect.iter().map(ToString::to_string).collect();
+                let connect = (!connect.is_empty()).then(|| connect.join(" "));
+                tracing::info!(paths = paths.join(" "), connect, "sandbox: {self}");
             }
             Self::Off => tracing::info!("sandbox: {self}"),
             Self::No(_) | Self::Failed(_) => tracing::warn!("sandbox: {self}"),

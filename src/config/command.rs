@@ -24,7 +24,7 @@ pub enum Commands {
     },
     /// Ask a server whether it answers 200 within --timeout (5s): 0 if so, else 1, with the reason
     Health {
-        /// What to ask, without a path its page /-/healthz; or unix:PATH [default: the server with these options]
+        /// What to ask: without a path its page /-/healthz, whether it runs; /-/ready is whether it serves; or unix:PATH [default: the server with these options]
         url: Option<String>,
         /// Longest wait for the answer
         #[arg(long, value_name = "DURATION", default_value = "5s")]

@@ -8,7 +8,7 @@ use crate::net::{BadCount, Listen};
 pub enum BadConfig {
     /// An address that is none.
     #[error(
-        "{option} {given}: {why}; give an address and a port, such as 127.0.0.1:8080, or :8080 for all addresses, or unix:PATH"
+        "{option} {given}: {why}; give an address and a port, such as {address}:{port}, or :{port} for all addresses, or unix:PATH"
     )]
     Address {
         /// The option.
@@ -17,6 +17,10 @@ pub enum BadConfig {
         given: String,
         /// The fault of it.
         why: String,
+        /// Of an example: what is given, where that is one.
+        address: String,
+        /// The same.
+        port: String,
     },
     /// A socket that was passed is one, and `reuse-port` takes one for each reactor.
     #[error(

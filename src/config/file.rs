@@ -11,7 +11,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command, Id};
 use toml::de::{DeTable, DeValue};
 
-use super::help::nearest;
+use super::help::{nearest, said};
 
 /// The options that a file gives.
 #[derive(Clone, Debug)]
@@ -230,10 +230,9 @@ fn missing(error: &clap::Error) -> Option<&[String]> {
 
 /// The message of `error`, in one line, without the usage.
 fn first_paragraph(error: &clap::Error) -> String {
-    let text = error.render().to_string();
+    let text = said(error);
     let lines = text.lines().take_while(|line| !line.is_empty());
-    let line = lines.map(str::trim).collect::<Vec<_>>().join(" ");
-    line.trim_start_matches("error: ").to_owned()
+    lines.map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
 fn line(text: &str, at: usize) -> usize {

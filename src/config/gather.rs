@@ -13,7 +13,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, FromArgMatches};
 
 use super::command::Commands;
-use super::help::nearest;
+use super::help::{nearest, said};
 use super::{Args, BadFile, File};
 use crate::failpoint;
 
@@ -141,8 +141,7 @@ fn is_given(given: &ArgMatches, option: &str) -> bool {
 
 /// The fault of the words, in the server's voice. An option whose value comes from its variable is named by that.
 fn misuse(error: &clap::Error, command: &Command, words: &[OsString]) -> Misuse {
-    let text = error.render().to_string();
-    let mut text = text.trim_start_matches("error: ").trim_end().to_owned();
+    let mut text = said(error);
     let mut command = command.clone();
     command.build();
     if error.kind() == ErrorKind::ValueValidation || error.kind() == ErrorKind::InvalidValue {

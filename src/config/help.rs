@@ -102,6 +102,32 @@ fn shortened(option: Arg) -> Arg {
     option.help(short).long_help(help)
 }
 
+/// What `error` says, where it is of a number without what the standard library and clap say of one.
+pub(super) fn said(error: &clap::Error) -> String {
+    const OF_NUMBERS: [&str; 4] = [
+        "invalid digit",
+        "number too",
+        "number would be zero",
+        "cannot parse integer",
+    ];
+    let text = error.render().to_string();
+    let text = text.trim_start_matches("error: ").trim_end();
+    let Some((before, why)) = text.split_once(">': ") else {
+        return text.to_owned();
+    };
+    let (why, rest) = why.split_once('\n').unwrap_or((why, ""));
+    let bounds = why.split_once(" is not in ");
+    let bounds = bounds.and_then(|(_, bounds)| bounds.split_once("..="));
+    let why = match bounds {
+        Some((least, most)) => format!("give a whole number from {least} to {most}"),
+        None if OF_NUMBERS.iter().any(|text| why.starts_with(text)) => {
+            "give a whole number".to_owned()
+        }
+        None => why.to_owned(),
+    };
+    format!("{before}>': {why}\n{rest}").trim_end().to_owned()
+}
+
 /// The one of `names` that `given` may be meant for.
 pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     /// As similar as clap wants words to be.

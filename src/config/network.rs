@@ -318,10 +318,21 @@ fn without_https(given: &str) -> Option<&str> {
 
 /// Where `place`, which was `given` with its scheme, is.
 fn at(option: &'static str, given: &str, place: &str) -> Result<At, BadConfig> {
-    let bad = |why: &str| BadConfig::Address {
-        option,
-        given: given.to_owned(),
-        why: why.to_owned(),
+    let bad = |why: &str| {
+        let (is_address, is_port) = (place.parse::<IpAddr>().is_ok(), is_number(place));
+        let own_or = |is_own: bool, other: &str| if is_own { place } else { other }.to_owned();
+        BadConfig::Address {
+            option,
+            given: given.to_owned(),
+            why: match (is_address, is_port) {
+                (true, _) => "an address without a port",
+                (_, true) => "a port without an address",
+                _ => why,
+            }
+            .to_owned(),
+            address: own_or(is_address, "127.0.0.1"),
+            port: own_or(is_port, "8080"),
+        }
     };
     if let Some(path) = place.strip_prefix(UNIX) {
         let path = Some(path).filter(|path| !path.is_empty());
@@ -334,8 +345,7 @@ fn at(option: &'static str, given: &str, place: &str) -> Result<At, BadConfig> {
         return Ok(At::Fd(fd));
     }
     let authority = authority(place);
-    let is_port = |port: &&str| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
-    if let Some(port) = authority.strip_prefix(':').filter(is_port) {
+    if let Some(port) = authority.strip_prefix(':').filter(|port| is_number(port)) {
         let port = port.parse().map_err(|_| bad("no such port"))?;
         let everywhere = SocketAddr::new(net::everywhere(), port);
         return Ok(At::Address(everywhere));
@@ -357,6 +367,10 @@ pub fn name(given: &str) -> Option<&str> {
         return None;
     }
     Some(authority(place).rsplit_once(':')?.0)
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// `place` without its scheme.

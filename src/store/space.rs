@@ -101,7 +101,7 @@ impl Space {
         if is_low {
             tracing::warn!(
                 min_free = self.floor,
-                "no more than --min-free is free: uploads are refused"
+                "no more than --min-free is free, and uploads are refused: free space, or give a lower --min-free"
             );
         } else {
             tracing::info!("there is space again: uploads are taken");

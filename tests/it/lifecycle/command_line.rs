@@ -1,5 +1,7 @@
 //! Proves what the command line says: words in place of options, what is wrong and what to do about it, and what was given in vain.
 
+use std::os::unix::fs::PermissionsExt;
+
 use crate::support::prelude::*;
 
 /// Words of the command line, what stands on standard error, and the exit code.
@@ -15,6 +17,25 @@ nosuch ; there is no command of this name. To serve a directory that is not ther
 --read-only --dir /nonexistent ; a server that only reads makes no directory ; 1
 --listen 192.0.2.1:0 --allow-anonymous ; no interface of this machine has this address ; 4
 check-store ; there is none to check; give s3://BUCKET ; 2
+--listen 9000 ; a port without an address; give an address and a port, such as 127.0.0.1:9000, or :9000 for all addresses ; 2
+--listen 10.0.0.1 ; an address without a port; give an address and a port, such as 10.0.0.1:8080 ; 2
+--listen 127.0.0.1:99999 ; invalid port value; give an address and a port ; 2
+--listen 0.0.0.0:0 ; other machines reach it, and anyone could write and delete; give --access FILE ; 2
+--listen https://127.0.0.1:0 ; give --tls-cert and --tls-key, or --tls-self-signed ; 2
+--listen https://127.0.0.1:0 --tls-cert c ; give as many --tls-key as --tls-cert ; 2
+--tls-cert c --tls-key k ; there is a certificate, and no place to show it: give --listen https://ADDR:PORT ; 2
+--cors-origin https://App.example/ ; no browser spells an origin so; write https://app.example ; 2
+--trusted-proxy nonsense ; give one such as 10.0.0.0/8 ; 2
+--store http://bucket ; it has to begin with s3://; give s3://BUCKET ; 2
+--idle-timeout 60 ; time unit needed, for example 60sec ; 2
+--threads many ; give a whole number ; 2
+--threads 0 ; give a whole number from 1 to 1024 ; 2
+--max-connections-per-ip 0 ; give a whole number ; 2
+--durability yes ; possible values: os, disk ; 2
+--foo ; unexpected argument '--foo' found ; 2
+--config /nonexistent.toml ; /nonexistent.toml: No such file or directory ; 2
+access explain FILE ; <SUBJECT> ; 2
+health http://127.0.0.1:1 ; http://127.0.0.1:1: Connection refused ; 1
 ";
 
 #[test]
@@ -33,6 +54,70 @@ fn what_is_wrong_is_told_with_what_to_do() {
         assert_eq!(ended.code, code.parse().ok(), "{words:?}: {}", ended.stderr);
         assert!(ended.stderr.contains(why), "{words:?}: {}", ended.stderr);
         assert!(ended.stderr.contains("data-server: "), "{}", ended.stderr);
+    }
+}
+
+/// The same of what is named, which lies in the directory that `@` stands for.
+const NAMED: &str = "
+--access @/hash.toml ; hash.toml:3: no hash of a password: `data-server hash-password` makes one ; 1
+--access @/digest.toml ; digest.toml:3: a token is given by its digest, as `data-server new-token` prints it ; 1
+--access @/open.toml ; open.toml: every user of this machine may write it: chmod o-w ; 1
+--access @/right.toml ; right.toml:4: may has one or more of read, create, write ; 1
+--listen https://127.0.0.1:0 --tls-cert @/a.pem --tls-key @/b.key ; the key in @/b.key does not belong to the certificate in @/a.pem ; 1
+--listen https://127.0.0.1:0 --tls-cert @/open.toml --tls-key @/b.key ; open.toml: there is no certificate in it ; 1
+--dir @/held ; @/held is in use by another data-server (pid ; 3
+";
+
+#[test]
+fn what_is_wrong_with_what_is_named_is_told_with_what_to_do() {
+    directory_only!("directories that are in use");
+    let dir = TempDir::new().expect("a directory");
+    let place = |name: &str, text: &[u8], mode| {
+        let path = dir.path().join(name);
+        fs::write(&path, text).expect("a file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("its mode");
+    };
+    let ann = "[[subject]]\nname = \"ann\"\n";
+    place(
+        "hash.toml",
+        format!("{ann}password = \"planted\"\n").as_bytes(),
+        0o600,
+    );
+    place(
+        "digest.toml",
+        format!("{ann}token = \"planted\"\n").as_bytes(),
+        0o600,
+    );
+    place("open.toml", ann.as_bytes(), 0o666);
+    let rule = "[[rule]]\nwho = \"anonymous\"\nprefix = \"\"\nmay = [\"reed\"]\n";
+    place("right.toml", rule.as_bytes(), 0o600);
+    let authority = Authority::new();
+    let (a, b) = (
+        authority.issue("a", &["localhost"]),
+        authority.issue("b", &["localhost"]),
+    );
+    place(
+        "a.pem",
+        &fs::read(&a.certificate).expect("a certificate"),
+        0o600,
+    );
+    place("b.key", &fs::read(&b.key).expect("a key"), 0o600);
+    let held = dir.path().join("held");
+    let held = held.to_str().expect("text");
+    let _server = Launch::new(&[held, "--listen", "127.0.0.1:0"])
+        .bare()
+        .start();
+    let here = dir.path().to_str().expect("text");
+    for [words, why, code] in table(NAMED) {
+        let (words, why) = (words.replace('@', here), why.replace('@', here));
+        let words: Vec<_> = words.split(' ').collect();
+        let own = TempDir::new().expect("a directory");
+        let launch = Launch::new(&words)
+            .bare()
+            .env("DATA_SERVER_DIR", own.path());
+        let ended = launch.run();
+        assert_eq!(ended.code, code.parse().ok(), "{words:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(&why), "{words:?}: {}", ended.stderr);
     }
 }
 
@@ -93,6 +178,7 @@ fn help_and_version_are_words_too() {
 /// Options and variables that do nothing, and the warning of each.
 const IN_VAIN: &str = "
 --journal-dir /tmp/j ; - ; --journal-dir has no effect without --durability disk
+--min-free 100PiB ; - ; no more than --min-free is free, and uploads are refused: free space, or give a lower --min-free
 --read-only --max-body 5 ; - ; --max-body has no effect with --read-only
  ; DATA_SERVER_MAXBODY ; the variable DATA_SERVER_MAXBODY is no option; did you mean DATA_SERVER_MAX_BODY?
 ";

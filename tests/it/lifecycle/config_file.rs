@@ -94,8 +94,8 @@ man = true| ; 1 ; man is no option of a file
 completions = 'bash'| ; 1 ; completions is no option of a file
 config = 'other.toml'| ; 1 ; config is no option of a file
 help = true| ; 1 ; help is no option of a file
-threads = 0| ; 1 ; '--threads <N>': 0 is not in 1..=1024
-threads = 'nope'| ; 1 ; '--threads <N>': invalid digit
+threads = 0| ; 1 ; '--threads <N>': give a whole number from 1 to 1024
+threads = 'nope'| ; 1 ; '--threads <N>': give a whole number
 threads = true| ; 1 ; threads takes a string or an integer, not this boolean
 threads = [1, 2]| ; 1 ; threads takes a string or an integer, not this array
 max-body = 1.5| ; 1 ; not this float
