@@ -1,7 +1,7 @@
 //! Options of the sockets and the threads that serve them: where to listen, how long clients may take, and what the descriptors of the
 //! process are for.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::num::NonZeroU32;
 use std::time::Duration;
 

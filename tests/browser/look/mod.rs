@@ -1,6 +1,8 @@
 //! Proves that the page fits: on a phone and on a desk, light and dark; and that its own policy lets all of it work. The
 //! pictures lie in `tmp/pictures` of the build directory.
 
+mod pictures;
+
 use crate::browser::{Shape, browse_as};
 use crate::support::prelude::*;
 
@@ -103,63 +105,4 @@ fn nothing_sticks_out_of_the_window() {
             assert_eq!(browser.complaints().await, [""; 0]);
         });
     }
-}
-
-/// A name in the picture of the documents, its length, and how many minutes ago it was written.
-const PICTURED: [(&str, u64, u64); 9] = [
-    ("artifacts/build-1042/app.tar.zst", 1, 1),
-    ("backups/2026-11-25.dump", 1, 1),
-    ("photos/lake.jpg", 1, 1),
-    ("backup-2026-11-20.tar.zst", 1_288_490_188, 4 * 24 * 60),
-    ("config.json", 412, 5),
-    ("interview.flac", 41_320_000, 26 * 60),
-    ("report of the year.pdf", 820_400, 3 * 60),
-    ("sketch.png", 96_300, 1),
-    ("talk.mp4", 188_743_680, 40),
-];
-
-/// `WRITE_DOCS=1 cargo test --test browser -- look::the_picture` makes the picture of README.md anew.
-#[test]
-fn the_picture_of_the_documents_shows_the_page() {
-    let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/page.png");
-    browse_as(Shape::default(), async |browser| {
-        let dir = DataDir::temporary();
-        for (key, length, minutes) in PICTURED {
-            dir.place(key, "");
-            let file = File::options().write(true).open(dir.file(key));
-            let file = file.expect("a value by hand");
-            file.set_len(length).expect("its length");
-            let written = std::time::SystemTime::now() - Duration::from_secs(60 * minutes);
-            file.set_modified(written).expect("its time");
-        }
-        let server = Launch::new(&[]).on(&dir).start();
-        browser
-            .client
-            .set_window_size(1000, 790)
-            .await
-            .expect("a window of this size");
-        browser.visit(server.addr, "/").await;
-        browser.until_text("#state", "Live").await;
-        browser
-            .until_keys(&[
-                "artifacts/",
-                "backups/",
-                "photos/",
-                "backup-2026-11-20.tar.zst",
-                "config.json",
-                "interview.flac",
-                "report of the year.pdf",
-                "sketch.png",
-                "talk.mp4",
-            ])
-            .await;
-        browser.until_text("#rows", "5 min ago").await;
-        browser.picture("documents.png").await;
-        if std::env::var_os("WRITE_DOCS").is_some() {
-            let png = browser.client.screenshot().await.expect("a picture");
-            fs::write(&docs, png).expect("the picture");
-        }
-    });
-    let picture = fs::read(&docs).expect("docs/page.png");
-    assert!(picture.starts_with(b"\x89PNG") && picture.len() < 100 << 10);
 }

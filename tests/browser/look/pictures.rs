@@ -1,0 +1,219 @@
+//! Proves that the pictures of the documents show what the page is: each one is taken anew, and what it is of stands in it whole.
+//!
+//! `WRITE_DOCS=1 cargo test --test browser -- look::pictures` makes them anew. Their pixels are not compared: fonts differ.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+
+use crate::browser::{Browser, Shape, browse_as};
+use crate::support::prelude::*;
+
+const DESK: Shape = Shape {
+    is_phone: false,
+    is_dark: false,
+    is_plain: false,
+};
+
+/// A value, its length, and how many minutes ago it was written.
+const VALUES: [(&str, u64, u64); 9] = [
+    ("artifacts/build-1042/app.tar.zst", 1, 1),
+    ("backups/2026-11-25.dump", 1, 1),
+    ("photos/lake.jpg", 1, 1),
+    ("backup-2026-11-20.tar.zst", 1_288_490_188, 4 * 24 * 60),
+    ("config.json", 0, 5),
+    ("interview.flac", 41_320_000, 26 * 60),
+    ("report of the year.pdf", 820_400, 3 * 60),
+    ("sketch.png", 96_300, 1),
+    ("talk.mp4", 188_743_680, 40),
+];
+
+const CONFIG: &str =
+    "{\n  \"listen\": \"127.0.0.1:8080\",\n  \"threads\": 4,\n  \"durability\": \"disk\"\n}\n";
+
+/// The names in the list of these values.
+const NAMES: [&str; 9] = [
+    "artifacts/",
+    "backups/",
+    "photos/",
+    "backup-2026-11-20.tar.zst",
+    "config.json",
+    "interview.flac",
+    "report of the year.pdf",
+    "sketch.png",
+    "talk.mp4",
+];
+
+fn values() -> DataDir {
+    let dir = DataDir::temporary();
+    for (key, length, minutes) in VALUES {
+        dir.place(key, if key == "config.json" { CONFIG } else { "" });
+        let file = File::options().write(true).open(dir.file(key));
+        let file = file.expect("a value by hand");
+        file.set_len(length.max(file.metadata().expect("its length").len()))
+            .expect("its length");
+        let written = std::time::SystemTime::now() - Duration::from_secs(60 * minutes);
+        file.set_modified(written).expect("its time");
+    }
+    dir
+}
+
+/// Takes a picture of the window down to the end of what `last` selects, in so many pixels of the picture for one of the page.
+/// All that `shown` selects has to be in it, whole.
+async fn take(browser: &Browser, name: &str, last: &str, shown: &[&str], scale: f64) {
+    let end = "[...document.querySelectorAll(arguments[0])].at(-1).getBoundingClientRect().bottom";
+    let end = browser.eval_with(end, vec![json!(last)]).await;
+    let height = end.as_f64().expect("a number").ceil() + 20.0;
+    let width = browser.eval("window.innerWidth").await;
+    let width = width.as_f64().expect("a number");
+    for css in shown {
+        let is_whole = "[...document.querySelectorAll(arguments[0])].filter((it) => it.checkVisibility()).map((it) => it.getBoundingClientRect()) \
+            .map((box) => box.width > 0 && box.top >= 0 && box.bottom <= arguments[1] && box.left >= 0 && box.right <= arguments[2])";
+        let arguments = vec![json!(css), json!(height), json!(width)];
+        let whole = browser.eval_with(is_whole, arguments).await;
+        let whole: Vec<bool> = serde_json::from_value(whole).expect("answers");
+        assert!(
+            !whole.is_empty() && whole.iter().all(|is_whole| *is_whole),
+            "{name}: {css} {whole:?}"
+        );
+    }
+    let clip = json!({"x": 0, "y": 0, "width": width, "height": height, "scale": scale});
+    let how = json!({"format": "png", "captureBeyondViewport": true, "clip": clip});
+    let taken = browser.devtools_with("Page.captureScreenshot", how).await;
+    let taken = STANDARD.decode(taken["data"].as_str().expect("a picture"));
+    let taken = taken.expect("base64");
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("docs")
+        .join(name);
+    if std::env::var_os("WRITE_DOCS").is_some() {
+        fs::write(&path, &taken).expect("the picture");
+    }
+    let kept = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    assert!(kept.len() < 60 << 10, "{name} has {} bytes", kept.len());
+    // Letters are wider or narrower elsewhere: the height may differ by some lines.
+    let ((wide, high), (kept_wide, kept_high)) = (size(&taken), size(&kept));
+    assert_eq!(wide, kept_wide, "{name}");
+    assert!(
+        high.abs_diff(kept_high) < high / 10,
+        "{name}: {high} and {kept_high}"
+    );
+}
+
+/// The width and the height of a PNG.
+fn size(png: &[u8]) -> (u32, u32) {
+    assert!(png.starts_with(b"\x89PNG"), "no PNG");
+    let number = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().expect("four bytes"));
+    (number(16), number(20))
+}
+
+async fn visit(browser: &Browser, server: &TestServer) {
+    browser.visit(server.addr, "/").await;
+    browser.until_text("#state", "Live").await;
+    browser.until_keys(&NAMES).await;
+    browser.until_text("#rows", "5 min ago").await;
+}
+
+#[test]
+fn on_a_desk_in_the_light_and_in_the_dark() {
+    for (name, is_dark) in [("page.png", false), ("page-dark.png", true)] {
+        browse_as(Shape { is_dark, ..DESK }, async |browser| {
+            let dir = values();
+            let server = Launch::new(&[]).on(&dir).start();
+            narrow(browser).await;
+            visit(browser, &server).await;
+            let shown = ["#rows tr", "#find", "#upload", "#state", "#rows .icon"];
+            take(browser, name, "#count", &shown, 1.0).await;
+        });
+    }
+}
+
+#[test]
+fn on_a_phone() {
+    let shape = Shape {
+        is_phone: true,
+        ..DESK
+    };
+    browse_as(shape, async |browser| {
+        let dir = values();
+        let server = Launch::new(&[]).on(&dir).start();
+        visit(browser, &server).await;
+        let shown = ["#rows tr", "#find", "#upload", "#state"];
+        take(browser, "page-phone.png", "#count", &shown, 0.5).await;
+    });
+}
+
+#[test]
+fn uploads_under_way() {
+    browse_as(DESK, async |browser| {
+        let dir = values();
+        let server = Launch::new(&[]).on(&dir).start();
+        narrow(browser).await;
+        visit(browser, &server).await;
+        let files = [
+            ("notes.txt", 3_000),
+            ("survey.csv", 2_400_000),
+            ("holiday.mp4", 9_000_000),
+        ];
+        let files = files.map(|(name, length)| {
+            let file = browser.file(name, pattern(2, length));
+            file.display().to_string()
+        });
+        let slow = json!({"offline": false, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 600_000});
+        browser.devtools("Network.enable").await;
+        browser
+            .devtools_with("Network.emulateNetworkConditions", slow)
+            .await;
+        browser.type_into("#files", &files.join("\n")).await;
+        browser.until_text("#uploads-count", "left").await;
+        let shown = [
+            "#uploads",
+            "#uploads-progress",
+            "#uploads-cancel",
+            "#uploads-list progress",
+        ];
+        take(browser, "page-upload.png", "#uploads", &shown, 1.0).await;
+    });
+}
+
+#[test]
+fn a_text_being_edited_beside_what_someone_else_has_saved() {
+    browse_as(DESK, async |browser| {
+        let dir = values();
+        let server = Launch::new(&[]).on(&dir).start();
+        narrow(browser).await;
+        browser.visit(server.addr, "/?view=config.json").await;
+        browser.until_text("#preview-body", "durability").await;
+        browser.click("#preview-edit").await;
+        browser.type_into("#edit-text", "// mine\n").await;
+        server.store("config.json", CONFIG.replace('4', "8"));
+        browser.click("#edit-save").await;
+        browser.until_text("#edit", "\"threads\": 8").await;
+        let shown = ["#edit-text", "#edit-save"];
+        take(browser, "page-edit.png", "dialog[open]", &shown, 1.0).await;
+    });
+}
+
+#[test]
+fn a_failure_without_scripts() {
+    let shape = Shape {
+        is_plain: true,
+        ..DESK
+    };
+    browse_as(shape, async |browser| {
+        let dir = values();
+        let server = Launch::new(&[]).on(&dir).start();
+        narrow(browser).await;
+        browser.visit(server.addr, "/").await;
+        let file = browser.file("config.json", "newer").display().to_string();
+        browser.type_into("#send input[type=file]", &file).await;
+        browser.click("#send button").await;
+        browser.until_text("h1", "is there already").await;
+        take(browser, "page-failure.png", "main", &["h1", "nav a"], 1.0).await;
+    });
+}
+
+/// Makes the window as wide as a page of the documents.
+async fn narrow(browser: &Browser) {
+    let sized = browser.client.set_window_size(1000, 790).await;
+    sized.expect("a window of this size");
+}
