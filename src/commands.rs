@@ -180,13 +180,10 @@ fn check_access(file: &Path) -> Result<String, Failure> {
     let policy = access.policy();
     let warnings = policy.warnings().iter();
     let mut text = warnings.fold(String::new(), |text, why| text + "warning: " + why + "\n");
+    let count = policy.rules().len();
+    let plural = if count == 1 { "" } else { "s" };
     // Writing to a String does not fail.
-    let _ = writeln!(
-        text,
-        "{}: ok, {} rules",
-        file.display(),
-        policy.rules().len()
-    );
+    let _ = writeln!(text, "{}: ok, {count} rule{plural}", file.display());
     Ok(text)
 }
 

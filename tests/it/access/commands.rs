@@ -102,7 +102,7 @@ fn it_is_explained_which_rule_decides() {
     let said = String::from_utf8_lossy(&checked.stdout).into_owned();
     assert!(
         said.contains("access.toml:2: there is no subject \"bob\"\n")
-            && said.ends_with("ok, 1 rules\n"),
+            && said.ends_with("ok, 1 rule\n"),
         "{said}"
     );
 }
