@@ -211,14 +211,21 @@ impl Browser {
 
     /// What the console says that is no failed request: faults of scripts, and breaches of the policy.
     pub(crate) async fn complaints(&self) -> Vec<String> {
+        let log = self.console().await;
+        log.into_iter()
+            .filter(|line| !line.starts_with("\"network\""))
+            .filter(|line| !line.contains("WebSocket connection to"))
+            .collect()
+    }
+
+    /// What the console says since it was asked last.
+    pub(crate) async fn console(&self) -> Vec<String> {
         let path = format!("/session/{}/se/log", self.session.id);
         let kind = json!({"type": "browser"});
         let log = self.session.driver.post(&path, &kind).await;
         let lines = log.as_array().expect("a log").iter();
         lines
-            .filter(|line| line["source"] != "network")
             .map(|line| format!("{}: {}", line["source"], line["message"]))
-            .filter(|line| !line.contains("WebSocket connection to"))
             .collect()
     }
 

@@ -8,6 +8,9 @@ use crate::support::prelude::*;
 
 async fn edit(browser: &Browser, server: &TestServer, key: &str) {
     browser.visit(server.addr, &format!("/?view={key}")).await;
+    browser
+        .until_true("document.getElementById('preview-edit').checkVisibility()")
+        .await;
     browser.click("#preview-edit").await;
     browser
         .until_true("document.getElementById('edit').checkVisibility()")

@@ -85,6 +85,8 @@ fn several_files_and_one_of_40_mb_are_stored_as_they_are() {
         browser
             .until_text("#uploads-count", "3 of 3 uploaded, 38.1 MiB")
             .await;
+        // What is new is not asked for first, which would be a failed request for each.
+        assert_eq!(browser.console().await, [""; 0]);
         // What is done takes one line.
         let rows = "document.getElementById('uploads-list').checkVisibility() || document.getElementById('uploads-progress').checkVisibility()";
         assert_eq!(browser.eval(rows).await, false);

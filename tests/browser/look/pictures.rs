@@ -123,6 +123,14 @@ fn on_a_desk_in_the_light_and_in_the_dark() {
             visit(browser, &server).await;
             let shown = ["#rows tr", "#find", "#upload", "#state", "#rows .icon"];
             take(browser, name, "#count", &shown, 1.0).await;
+            // It speaks of files, not of what the server is made of.
+            for view in ["#activity", "#files"] {
+                browser.visit(server.addr, &format!("/{view}")).await;
+                browser.until_text("#state", "Live").await;
+                let words = "[document.body.innerText, ...[...document.querySelectorAll('[aria-label], [title], [placeholder]')] \
+                    .map((it) => [it.ariaLabel, it.title, it.placeholder].join(' '))].join(' ').match(/\\b(keys?|values?|reactors?)\\b/i)";
+                assert_eq!(browser.eval(words).await, json!(null), "{view}");
+            }
         });
     }
 }
