@@ -124,6 +124,18 @@ fn the_dashboard_uses_existing_metrics() {
     server.store("k", "value");
     assert_eq!(server.get("k").status, 200);
     let scraped = String::from_utf8(server.get("-/metrics").body).expect("text");
+    // Only a server with a certificate tells when that ends, and only one with rights who asks.
+    let (authority, dir) = (Authority::new(), DataDir::temporary());
+    let own = authority.issue("own", &["127.0.0.1"]);
+    let rules = dir.outside("access.toml");
+    fs::write(&rules, "").expect("a file of no rules");
+    let rules = ["--access", rules.to_str().expect("text")];
+    let options = [&own.options()[..], &rules, &["--admin", "127.0.0.1:0"]].concat();
+    let secured = Launch::new(&options)
+        .listen("https://127.0.0.1:0")
+        .on(&dir)
+        .start();
+    let scraped = scraped + &Scrape::of(secured.admin()).text;
     let samples = scraped.lines().filter(|line| !line.starts_with('#'));
     let there = samples.filter_map(|line| line.split(['{', ' ']).next());
     let there: BTreeSet<&str> = there.collect();
@@ -134,12 +146,20 @@ fn the_dashboard_uses_existing_metrics() {
     expressions(&dashboard, &mut asked);
     let asked: BTreeSet<&str> = asked.iter().flat_map(|text| metrics_in(text)).collect();
     assert!(asked.len() > 20, "{asked:?}");
+    for shown in words(
+        "ready free_bytes tls_certificate_end_timestamp_seconds auth_total journal_appended_bytes_total log_lines_lost_total",
+    ) {
+        assert!(
+            asked.contains(&*format!("data_server_{shown}")),
+            "{shown} has no panel"
+        );
+    }
     let rules = text("alerts.yml");
     let rules = rules.lines().filter(|line| !line.contains("summary"));
-    // Only a server with a certificate tells when that ends.
-    let asked_by_rules = rules.flat_map(metrics_in);
-    let asked_by_rules = asked_by_rules.filter(|name| !name.contains("_tls_certificate_end_"));
-    let asked: BTreeSet<&str> = asked.into_iter().chain(asked_by_rules).collect();
+    let asked: BTreeSet<&str> = asked
+        .into_iter()
+        .chain(rules.flat_map(metrics_in))
+        .collect();
     let missing: Vec<_> = asked.difference(&there).collect();
     assert!(missing.is_empty(), "not in /-/metrics: {missing:?}");
 
