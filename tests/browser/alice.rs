@@ -36,7 +36,7 @@ impl ForAlice {
         let hash = bcrypt::hash("sesame", 5).expect("a hash");
         let file = dir.outside("access.toml");
         write(&file, &hash, rules, more);
-        let server = Launch::new(&["--access", file.to_str().expect("text")]);
+        let server = Launch::new(&["--audit-log", "--access", file.to_str().expect("text")]);
         let server = server.on(dir).start();
         Self {
             server,

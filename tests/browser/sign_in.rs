@@ -33,6 +33,10 @@ fn one_signs_in_and_out_on_the_page() {
         browser
             .until_text("#empty-title", "No files in public/ yet")
             .await;
+        // Firefox asks for a password where a page is refused what it asks for.
+        browser.until_text("#state", "Live updates are off").await;
+        let refused = alice.server.events("");
+        assert!(refused.is_empty(), "{refused:?}");
         // A URL with a name and a password is how a driver answers the prompt.
         let href = href.as_str().expect("text");
         browser

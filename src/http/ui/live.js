@@ -45,7 +45,12 @@ const Live = (() => {
     clearTimeout(retryTimer);
     socket?.close();
     forget();
-    const query = new URLSearchParams({ prefix: Place.base(Keys.place()) });
+    const prefix = Place.base(Keys.place());
+    if (!Rights.hasBelow("watch", prefix)) {
+      lost();
+      return;
+    }
+    const query = new URLSearchParams({ prefix });
     const mine = new WebSocket(`${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}${root}-/watch?${query}`);
     socket = mine;
     const patience = setTimeout(() => mine.close(), 5_000);

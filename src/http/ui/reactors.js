@@ -161,6 +161,6 @@ const Reactors = (() => {
       tick();
     },
     /** Whether this server answers metrics here at all. */
-    isThere: () => request(`${root}-/metrics`).then((answer) => answer.text()).then(() => true, () => false),
+    isThere: async () => Rights.seesMetrics() && request(`${root}-/metrics`).then((answer) => answer.text()).then(() => true, () => false),
   };
 })();

@@ -15,6 +15,8 @@ pub struct PageRights {
     create: Prefixes,
     write: Prefixes,
     delete: Prefixes,
+    watch: Prefixes,
+    metrics: bool,
     client: PageClient,
 }
 
@@ -40,6 +42,8 @@ struct Json<'a> {
     create: Vec<&'a str>,
     write: Vec<&'a str>,
     delete: Vec<&'a str>,
+    watch: Vec<&'a str>,
+    metrics: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
 }
@@ -66,6 +70,8 @@ impl PageRights {
             create: changed(Right::Create),
             write: changed(Right::Write),
             delete: changed(Right::Delete),
+            watch: shown(Right::Watch),
+            metrics: keys(Right::Metrics).may_have_below(""),
             list: listed,
             client: PageClient::Anyone,
         }
@@ -105,6 +111,8 @@ impl PageRights {
             create: self.create.iter().collect(),
             write: self.write.iter().collect(),
             delete: self.delete.iter().collect(),
+            watch: self.watch.iter().collect(),
+            metrics: self.metrics,
             list: self.list.iter().collect(),
             name: match &self.client {
                 PageClient::Anyone => None,
@@ -131,23 +139,24 @@ mod tests {
 
     #[test]
     fn a_page_has_the_rights_of_its_client_where_it_may_list() {
-        use Right::{Create, Delete, List, Read, Write};
+        use Right::{Create, Delete, List, Read, Watch, Write};
         let grant = grant(&[
-            ("pub/", &[List, Read]),
+            ("pub/", &[List, Read, Watch]),
             ("pub/in", &[Write]),
             ("box/5e1f/", &[Create, Delete]),
             ("p", &[Delete]),
+            ("hidden/", &[Watch]),
         ]);
         let rights = PageRights::new(Some(&grant), false);
-        let json = r#"{"list":["pub/"],"read":["pub/"],"create":["pub/in"],"write":["pub/in"],"delete":["p"]}"#;
+        let json = r#"{"list":["pub/"],"read":["pub/"],"create":["pub/in"],"write":["pub/in"],"delete":["p"],"watch":["pub/"],"metrics":false}"#;
         assert_eq!(rights.json(), json);
         let rights = PageRights::new(Some(&grant), true);
         assert_eq!(
             rights.json(),
-            r#"{"list":["pub/"],"read":["pub/"],"create":[],"write":[],"delete":[]}"#
+            r#"{"list":["pub/"],"read":["pub/"],"create":[],"write":[],"delete":[],"watch":["pub/"],"metrics":false}"#
         );
         let all = PageRights::new(None, false);
-        let json = r#"{"list":[""],"read":[""],"create":[""],"write":[""],"delete":[""]}"#;
+        let json = r#"{"list":[""],"read":[""],"create":[""],"write":[""],"delete":[""],"watch":[""],"metrics":true}"#;
         assert_eq!(all.json(), json);
     }
 

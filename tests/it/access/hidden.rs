@@ -215,14 +215,14 @@ fn the_page_offers_what_its_client_may_do_and_names_no_other_prefix() {
     let text = [
         subject("ann"),
         rule("ann", "in/", &["list", "create"]),
-        rule("ann", "out/", &["list", "read"]),
+        rule("ann", "out/", &["list", "read", "watch"]),
         rule("ann", "out/own-", &["delete"]),
         rule("ann", "box/5e1f/", &["write", "delete"]),
     ];
     let server = serve(&dir, &text.concat(), &[]);
     dir.place("in/1", "v");
     dir.place("out/1", "v");
-    let json = r#"{"list":["in/","out/"],"read":["out/"],"create":["in/"],"write":[],"delete":["out/own-"],"name":"ann"}"#;
+    let json = r#"{"list":["in/","out/"],"read":["out/"],"create":["in/"],"write":[],"delete":["out/own-"],"watch":["out/"],"metrics":false,"name":"ann"}"#;
     let rights = format!("data-rights=\"{}\"", json.replace('"', "&quot;"));
     for (target, has_form) in [("/", false), ("/in/", true), ("/out/", false)] {
         let lines = bearer("ann") + "Accept: text/html\r\n";
