@@ -1,5 +1,6 @@
 //! Proves what the command line says: words in place of options, what is wrong and what to do about it, and what was given in vain.
 
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt;
 
 use crate::support::prelude::*;
@@ -173,6 +174,45 @@ fn help_and_version_are_words_too() {
     let named = |line: &&str| line.starts_with(' ') && line.trim_start().starts_with("--");
     assert_eq!(short.lines().filter(named).count(), 15, "{short}");
     assert!(short.contains("--help has all"), "{short}");
+}
+
+/// All else that a start logs is for a file or a service manager.
+#[test]
+fn on_a_terminal_a_start_says_one_line() {
+    only_where!(is_on_path("script"), "a terminal", "there is no script");
+    directory_only!("names the directory");
+    let dir = TempDir::new().expect("a directory");
+    let dir = dir.path().display();
+    let binary = env!("CARGO_BIN_EXE_data-server");
+    let line = format!("echo $$; exec {binary} --dir {dir} --listen 127.0.0.1:0");
+    let mut terminal = Command::new("script")
+        .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a terminal");
+    let out = BufReader::new(terminal.stdout.take().expect("its output"));
+    let mut lines = out
+        .lines()
+        .map(|line| line.expect("a line").trim().to_owned());
+    let server: i32 = lines
+        .next()
+        .and_then(|pid| pid.parse().ok())
+        .expect("a process");
+    let said = lines.next().expect("a line");
+    let server = rustix::process::Pid::from_raw(server).expect("a process");
+    rustix::process::kill_process(server, Signal::TERM).expect("a signal");
+    let rest: Vec<_> = lines.collect();
+    assert!(
+        terminal.wait().expect("its end").success(),
+        "{said} {rest:?}"
+    );
+    let expected = format!(
+        "(data-server {}, {dir}, durability os)",
+        env!("CARGO_PKG_VERSION")
+    );
+    let is_right = said.starts_with("listening on http://127.0.0.1:") && said.ends_with(&expected);
+    assert!(is_right && rest.is_empty(), "{said} {rest:?}");
 }
 
 /// Options and variables that do nothing, and the warning of each.
