@@ -57,7 +57,7 @@ pub struct Protocol {
     #[arg(long, env = "DATA_SERVER_COMPAT", value_parser = FalseyValueParser::new())]
     compat: bool,
 
-    /// Compress answers (zstd, gzip) of media types worth it
+    /// Compress answers (gzip) of media types worth it
     #[arg(long, env = "DATA_SERVER_COMPRESS", value_parser = FalseyValueParser::new())]
     compress: bool,
 

@@ -2,13 +2,13 @@
 
 use hyper::http::request::Parts;
 
-use crate::http::head::accept::content_coding;
 use crate::http::head::syntax::{depth, encoded, up};
 use crate::http::listing::query::{ListFormat, Place, Query};
 use crate::http::refusal::rejection::Rejection;
 use crate::http::service::operation::{HomeRequest, Operation};
 use crate::http::ui;
 use crate::http::values::conditional::Preconditions;
+use crate::http::values::encoded::takes_gzip;
 use crate::store::Key;
 
 /// The listing of the keys that begin with `folder` and with the prefix of the query behind it. HTML is the page for those
@@ -25,7 +25,7 @@ pub fn list(head: &Parts, folder: String) -> Result<Operation<'static>, Rejectio
         return Ok(Operation::Home(Box::new(HomeRequest {
             place,
             preconditions: Preconditions::of(&head.headers),
-            takes_gzip: content_coding(&head.headers, &["gzip"]).is_some(),
+            takes_gzip: takes_gzip(&head.headers),
         })));
     }
     // The parameters of the next page would have it be JSON.

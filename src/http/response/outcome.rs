@@ -9,7 +9,7 @@ use crate::http::refusal::rejection::Rejection;
 use crate::http::service::operation::Target;
 use crate::http::ui::Document;
 use crate::http::uploads::request::UploadAddress;
-use crate::http::values::encoded::{Coding, Encoded};
+use crate::http::values::encoded::Encoded;
 use crate::http::values::representation::{Representation, ShownValue, etag};
 use crate::http::values::select::Selection;
 use crate::store::{self, Key, Version};
@@ -112,7 +112,7 @@ pub struct ValueResponse {
     pub selection: Selection,
     /// Of all of the value, as a field.
     pub digest: Option<String>,
-    pub encoded: Option<(Coding, Box<Encoded>)>,
+    pub encoded: Option<Box<Encoded>>,
 }
 
 /// The same of a value of an S3 store.

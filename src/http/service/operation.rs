@@ -12,7 +12,6 @@ use crate::http::listing::query::Place;
 use crate::http::uploads::request::{Creation, UploadRequest};
 use crate::http::values::conditional::Preconditions;
 use crate::http::values::digest_fields::{Algorithm, Expected};
-use crate::http::values::encoded::Coding;
 use crate::http::values::stored_fields::StoredFields;
 use crate::http::watch::request::WatchRequest;
 use crate::store::{Key, UploadId};
@@ -80,7 +79,7 @@ pub struct GetOptions {
     /// Range and If-Range, of a GET: the one method that has ranges (RFC 9110, section 14.2).
     pub ranges: HeaderMap,
     pub digest: Option<Algorithm>,
-    pub coding: Option<Coding>,
+    pub takes_gzip: bool,
 }
 
 /// Which page a browser wants.

@@ -13,7 +13,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use sha2::{Digest as _, Sha256};
 
-use crate::http::values::encoded::{Coding, variant};
+use crate::http::values::encoded::gzip_tag;
 
 const HTML: &str = include_str!("index.html");
 const STYLES: &[(&str, &str)] = &[
@@ -111,7 +111,7 @@ impl Document {
             .and_then(|()| encoder.finish());
         match html {
             Ok(html) => Self {
-                etag: variant(&self.etag, Coding::Gzip),
+                etag: gzip_tag(&self.etag),
                 is_gzip: true,
                 html,
             },

@@ -1,4 +1,4 @@
-//! Compression of answers: zstd and gzip, a piece at a time on the compute threads.
+//! Compression of answers by gzip, a piece at a time on the compute threads.
 //!
 //! Between two pieces the encoder rests with the body, so a client that reads slowly holds memory for one piece and no
 //! thread.
@@ -11,7 +11,6 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use flate2::write::GzEncoder;
 use hyper::header::HeaderMap;
-use zstd::stream::write::Encoder as ZstdEncoder;
 
 use crate::http::head::accept::content_coding;
 use crate::store::{BlockingPool, Error, Object};
@@ -19,16 +18,11 @@ use crate::store::{BlockingPool, Error, Object};
 /// How much of a value is compressed in one job.
 const PIECE: usize = 256 << 10;
 
-enum Encoder {
-    Zstd(ZstdEncoder<'static, Vec<u8>>),
-    Gzip(GzEncoder<Vec<u8>>),
-}
-
 /// A value being compressed.
 struct Work {
     object: Arc<Object>,
     offset: u64,
-    encoder: Option<Encoder>,
+    encoder: Option<GzEncoder<Vec<u8>>>,
 }
 
 type Job = Pin<Box<dyn Future<Output = Result<(Work, Vec<u8>), Error>>>>;
@@ -43,26 +37,19 @@ pub struct Encoded {
 }
 
 impl Encoded {
-    pub fn new(object: Arc<Object>, coding: Coding, compute: BlockingPool) -> Result<Self, Error> {
-        let encoder = match coding {
-            Coding::Zstd => {
-                Encoder::Zstd(ZstdEncoder::new(Vec::new(), 3).map_err(Error::failed("compress"))?)
-            }
-            Coding::Gzip => {
-                Encoder::Gzip(GzEncoder::new(Vec::new(), flate2::Compression::default()))
-            }
-        };
+    pub fn new(object: Arc<Object>, compute: BlockingPool) -> Self {
+        let encoder = GzEncoder::new(Vec::new(), flate2::Compression::default());
         let work = Work {
             object,
             offset: 0,
             encoder: Some(encoder),
         };
-        Ok(Self {
+        Self {
             compute,
             work: Some(work),
             job: None,
             first: None,
-        })
+        }
     }
 
     /// Whether its first bytes are known.
@@ -115,7 +102,7 @@ impl Work {
                 return Ok((self, Vec::new()));
             };
             if wanted == 0 {
-                let rest = encoder.finish()?;
+                let rest = encoder.finish().map_err(Error::failed("compress"))?;
                 return Ok((self, rest));
             }
             let n = self
@@ -125,7 +112,10 @@ impl Work {
                 return Err(Error::Truncated);
             }
             self.offset += n as u64;
-            let bytes = encoder.encode(&piece[..n])?;
+            encoder
+                .write_all(&piece[..n])
+                .map_err(Error::failed("compress"))?;
+            let bytes = std::mem::take(encoder.get_mut());
             self.encoder = Some(encoder);
             if !bytes.is_empty() {
                 return Ok((self, bytes));
@@ -134,61 +124,18 @@ impl Work {
     }
 }
 
-impl Encoder {
-    fn encode(&mut self, piece: &[u8]) -> Result<Vec<u8>, Error> {
-        match self {
-            Self::Zstd(encoder) => {
-                encoder
-                    .write_all(piece)
-                    .map_err(Error::failed("compress"))?;
-                Ok(std::mem::take(encoder.get_mut()))
-            }
-            Self::Gzip(encoder) => {
-                encoder
-                    .write_all(piece)
-                    .map_err(Error::failed("compress"))?;
-                Ok(std::mem::take(encoder.get_mut()))
-            }
-        }
-    }
-
-    fn finish(self) -> Result<Vec<u8>, Error> {
-        match self {
-            Self::Zstd(encoder) => encoder.finish().map_err(Error::failed("compress")),
-            Self::Gzip(encoder) => encoder.finish().map_err(Error::failed("compress")),
-        }
-    }
-}
-
 /// Values shorter than this are sent as they are: the coding would save less than it costs.
 pub const WORTH_IT: u64 = 1 << 10;
 
-/// A content coding that the server can apply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coding {
-    Zstd,
-    Gzip,
+/// The content coding that the server can apply.
+pub const GZIP: &str = "gzip";
+
+/// Whether the client likes gzip better than no coding.
+pub fn takes_gzip(headers: &HeaderMap) -> bool {
+    content_coding(headers, &[GZIP]).is_some()
 }
 
-impl Coding {
-    /// In the server's own order of preference.
-    pub const ALL: [Self; 2] = [Self::Zstd, Self::Gzip];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Zstd => "zstd",
-            Self::Gzip => "gzip",
-        }
-    }
-
-    /// The one that the client likes best, if it likes one.
-    pub fn preferred(headers: &HeaderMap) -> Option<Self> {
-        let offers = Self::ALL.map(Self::name);
-        content_coding(headers, &offers).map(|i| Self::ALL[i])
-    }
-}
-
-/// The entity tag of the value of `etag` in this coding: another representation has another tag (RFC 9110, 8.8.3.3).
-pub fn variant(etag: &str, coding: Coding) -> String {
-    format!("{}-{}\"", etag.trim_end_matches('"'), coding.name())
+/// The entity tag of the value of `etag` in gzip: another representation has another tag (RFC 9110, 8.8.3.3).
+pub fn gzip_tag(etag: &str) -> String {
+    format!("{}-{GZIP}\"", etag.trim_end_matches('"'))
 }

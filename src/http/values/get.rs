@@ -15,7 +15,7 @@ use crate::http::service::operation::GetOptions;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::Preconditions;
 use crate::http::values::digest_fields::{Algorithm, WANT_REPR_DIGEST, want};
-use crate::http::values::encoded::{Coding, Encoded, WORTH_IT};
+use crate::http::values::encoded::{Encoded, WORTH_IT, takes_gzip};
 use crate::http::values::representation::ShownValue;
 use crate::http::values::select::{Selection, select};
 use crate::store::{Digest, Directory, Error, Key, Object, Store};
@@ -34,10 +34,7 @@ impl GetOptions {
             preconditions: Preconditions::of(&head.headers),
             ranges,
             digest: want(&head.headers, &WANT_REPR_DIGEST),
-            coding: config
-                .compress
-                .then(|| Coding::preferred(&head.headers))
-                .flatten(),
+            takes_gzip: config.compress && takes_gzip(&head.headers),
         }
     }
 }
@@ -102,25 +99,19 @@ impl Handler {
             Ok(selection) => selection,
             Err(why) => return Rejection::from(why).into(),
         };
-        let coding = options
-            .coding
-            .filter(|_| representation.is_compressible && len > WORTH_IT)
-            // The digest would be that of the value as it is.
-            .filter(|_| selection == Selection::Whole && digest.is_none());
-        let encoded = coding.map(|coding| {
+        // The digest would be that of the value as it is.
+        let is_whole = selection == Selection::Whole && digest.is_none();
+        let is_worth_it = representation.is_compressible && len > WORTH_IT;
+        let encoded = (options.takes_gzip && is_whole && is_worth_it).then(|| {
             let object = Arc::clone(value.object());
-            let encoded = Encoded::new(object, coding, self.store.compute().clone());
-            encoded.map(|encoded| (coding, Box::new(encoded)))
+            Box::new(Encoded::new(object, self.store.compute().clone()))
         });
-        match encoded.transpose() {
-            Ok(encoded) => Outcome::Value(ValueResponse {
-                value,
-                selection,
-                digest,
-                encoded,
-            }),
-            Err(error) => error.into(),
-        }
+        Outcome::Value(ValueResponse {
+            value,
+            selection,
+            digest,
+            encoded,
+        })
     }
 }
 

@@ -12,7 +12,7 @@ use hyper::header::{
 
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::Current;
-use crate::http::values::encoded::{Coding, variant};
+use crate::http::values::encoded::gzip_tag;
 use crate::http::values::media;
 use crate::http::values::stored_fields::StoredFields;
 use crate::store::{Key, Object, Version};
@@ -117,11 +117,10 @@ impl Representation {
         }
         headers.insert(SERVER, NAME);
         let Validators { etag, modified } = validators;
-        let variants = Coding::ALL.map(|coding| variant(&etag, coding));
         Self {
             headers,
             variants: if is_compressible {
-                variants.into()
+                vec![gzip_tag(&etag)]
             } else {
                 Vec::new()
             },

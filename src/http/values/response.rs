@@ -11,7 +11,7 @@ use crate::http::body::response::Body;
 use crate::http::response::outcome::{Published, RemoteResponse, ValueResponse};
 use crate::http::response::plain::{TEXT, put};
 use crate::http::values::digest_fields::REPR_DIGEST;
-use crate::http::values::encoded::variant;
+use crate::http::values::encoded::{GZIP, gzip_tag};
 use crate::http::values::range::{Multipart, content_range, multipart_type};
 use crate::http::values::representation::{Representation, Validators};
 use crate::http::values::select::Selection;
@@ -38,9 +38,9 @@ pub fn sent(response: ValueResponse) -> (Sent, HeaderMap, Body) {
     let len = value.object().meta().len;
     let mut headers = described(representation, &selection, digest);
     match (selection, encoded) {
-        (Selection::Whole, Some((coding, encoded))) => {
-            headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
-            put(&mut headers, ETAG, variant(&representation.etag, coding));
+        (Selection::Whole, Some(encoded)) => {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static(GZIP));
+            put(&mut headers, ETAG, gzip_tag(&representation.etag));
             headers.remove(ACCEPT_RANGES);
             (Sent::Whole, headers, Body::encoded(encoded))
         }

@@ -13,7 +13,7 @@ use crate::http::refusal::rejection::Rejection;
 use crate::http::response::outcome::{Outcome, Published};
 use crate::http::service::handler::Handler;
 use crate::http::values::conditional::{Current, Preconditions};
-use crate::http::values::encoded::{Coding, variant};
+use crate::http::values::encoded::gzip_tag;
 use crate::http::values::media;
 use crate::http::values::remote::{exact, publish_under, swap};
 use crate::http::values::representation::Validators;
@@ -237,10 +237,9 @@ fn holds(preconditions: &Preconditions, current: Option<Meta>) -> bool {
         return preconditions.for_write(None);
     };
     let Validators { etag, modified } = Validators::from(meta.version);
-    let variants = Coding::ALL.map(|coding| variant(&etag, coding));
     preconditions.for_write(Some(Current {
         etag: &etag,
-        variants: &variants.each_ref().map(String::as_str),
+        variants: &[&gzip_tag(&etag)],
         modified,
     }))
 }

@@ -162,7 +162,7 @@ fn pages_are_sandboxed_and_no_answer_is_sniffed() {
                 "",
                 "Range: bytes=0-9\r\n",
                 "Range: bytes=0-9,1000-1009\r\n",
-                "Accept-Encoding: zstd\r\n",
+                "Accept-Encoding: gzip\r\n",
                 // 304.
                 "If-None-Match: *\r\n",
             ] {
