@@ -17,9 +17,9 @@ pub enum BadConfig {
         given: String,
         /// The fault of it.
         why: String,
-        /// Of an example: what is given, where that is one.
+        /// The address of the example: the given one, where there is one.
         address: String,
-        /// The same.
+        /// The port of the example, likewise.
         port: String,
     },
     /// A socket that was passed is one, and `reuse-port` takes one for each reactor.

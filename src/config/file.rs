@@ -11,7 +11,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command, Id};
 use toml::de::{DeTable, DeValue};
 
-use super::help::{nearest, said};
+use super::help::{message, nearest};
 
 /// The options that a file gives.
 #[derive(Clone, Debug)]
@@ -230,7 +230,7 @@ fn missing(error: &clap::Error) -> Option<&[String]> {
 
 /// The message of `error`, in one line, without the usage.
 fn first_paragraph(error: &clap::Error) -> String {
-    let text = said(error);
+    let text = message(error);
     let lines = text.lines().take_while(|line| !line.is_empty());
     lines.map(str::trim).collect::<Vec<_>>().join(" ")
 }

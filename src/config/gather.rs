@@ -13,7 +13,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, FromArgMatches};
 
 use super::command::Commands;
-use super::help::{nearest, said};
+use super::help::{message, nearest};
 use super::{Args, BadFile, File};
 use crate::failpoint;
 
@@ -141,7 +141,7 @@ fn is_given(given: &ArgMatches, option: &str) -> bool {
 
 /// The fault of the words, in the server's voice. An option whose value comes from its variable is named by that.
 fn misuse(error: &clap::Error, command: &Command, words: &[OsString]) -> Misuse {
-    let mut text = said(error);
+    let mut text = message(error);
     let mut command = command.clone();
     command.build();
     if error.kind() == ErrorKind::ValueValidation || error.kind() == ErrorKind::InvalidValue {

@@ -102,8 +102,8 @@ fn shortened(option: Arg) -> Arg {
     option.help(short).long_help(help)
 }
 
-/// What `error` says, where it is of a number without what the standard library and clap say of one.
-pub(super) fn said(error: &clap::Error) -> String {
+/// The message of `error`. The words of the standard library and of clap about a number give way to plain ones.
+pub fn message(error: &clap::Error) -> String {
     const OF_NUMBERS: [&str; 4] = [
         "invalid digit",
         "number too",

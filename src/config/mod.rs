@@ -5,12 +5,14 @@
 //! this one.
 
 mod command;
+mod descriptors;
 mod error;
 mod file;
 mod gather;
 mod help;
 mod logging;
 mod network;
+mod place;
 mod protocol;
 mod s3;
 mod sandbox;
@@ -24,13 +26,14 @@ use clap::{CommandFactory as _, Parser};
 
 use self::command::Commands;
 pub use self::command::{Health, Task};
+pub use self::descriptors::{Descriptors, TooFew};
 pub use self::error::BadConfig;
 pub use self::file::BadFile;
 use self::file::File;
 pub use self::gather::Misuse;
 use self::logging::Logging;
 use self::network::Network;
-pub use self::network::{ConnectionConfig, Descriptors, ListenConfig, TooFew};
+pub use self::network::{ConnectionConfig, ListenConfig};
 use self::protocol::Protocol;
 use self::s3::S3Store;
 use self::sandbox::Sandbox;

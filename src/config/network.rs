@@ -1,46 +1,20 @@
-//! Options of the sockets and the threads that serve them: where to listen, how long clients may take, and what the descriptors of the
-//! process are for.
+//! Options of the sockets and the threads that serve them: where to listen, how many connections there are, and how long clients may take.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
-use rustix::process::{Resource, getrlimit};
 
 use super::BadConfig;
+use super::descriptors::Descriptors;
 use super::help::size;
+use super::place::{name, place};
 use crate::net::{self, At, Limits, Listen};
 
 /// Where to listen unless told otherwise.
 const DEFAULT: &str = "127.0.0.1:8080";
-
-/// The prefix of the path of a unix socket.
-const UNIX: &str = "unix:";
-
-/// The prefix of the number of a descriptor.
-const FD: &str = "fd:";
-
-/// Of any server: standard streams, the runtime of signals, the socket of `reload`, the directory, a listener that was
-/// passed.
-const BASE: u64 = 16;
-
-/// Of a reactor: its runtime, and the pipe that it sends long values through.
-const REACTOR: u64 = 7;
-
-/// Of the acceptor: its runtime.
-const ACCEPTOR: u64 = 4;
-
-/// The least that is left for connections and files: a handful of clients are served at once, the others in turn.
-const LEAST_LEFT: u64 = 16;
-
-/// Open files that are enough for the requests under way on many connections.
-const ENOUGH_FILES: u64 = 256;
-
-/// The most connections by default.
-const MOST_CONNECTIONS: u64 = 65_536;
 
 /// Where clients connect.
 #[derive(Clone, Debug)]
@@ -138,6 +112,20 @@ impl ListenConfig {
     /// Whether what is sent at some place is encrypted.
     pub fn has_tls(&self) -> bool {
         self.at.iter().chain(&self.admin).any(|at| at.by_tls)
+    }
+
+    /// Refuses a place that other machines reach, where those may change values: unless it `is_guarded`, so that not all of
+    /// them may, or the options allow that in words.
+    pub fn check_exposure(&self, is_guarded: bool) -> Result<(), BadConfig> {
+        if is_guarded || self.allow_anonymous {
+            return Ok(());
+        }
+        match self.at.iter().find(|listen| listen.is_exposed()) {
+            Some(listen) => Err(BadConfig::Exposed {
+                listen: listen.clone(),
+            }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -288,295 +276,6 @@ impl Timeouts {
             idle_timeout: *self.idle_timeout,
             body_timeout: *self.body_timeout,
             min_rate: self.min_rate.as_u64(),
-        }
-    }
-}
-
-/// Where `given` says to listen.
-pub fn place(option: &'static str, given: &str) -> Result<Listen, BadConfig> {
-    let proxied = without_proxy(given);
-    let place = proxied.unwrap_or(given);
-    let by_tls = without_https(place);
-    Ok(Listen {
-        at: at(option, given, by_tls.unwrap_or(place))?,
-        by_tls: by_tls.is_some(),
-        by_proxy: proxied.is_some(),
-    })
-}
-
-/// `given` without what says that it is for a proxy, if that is there.
-fn without_proxy(given: &str) -> Option<&str> {
-    given.strip_prefix("proxy+")
-}
-
-/// `given` without what says that it is for TLS, if that is there.
-fn without_https(given: &str) -> Option<&str> {
-    given
-        .strip_prefix("https+")
-        .or_else(|| Some(without_slash(given.strip_prefix("https://")?)))
-}
-
-/// Where `place`, which was `given` with its scheme, is.
-fn at(option: &'static str, given: &str, place: &str) -> Result<At, BadConfig> {
-    let bad = |why: &str| {
-        let (is_address, is_port) = (place.parse::<IpAddr>().is_ok(), is_number(place));
-        let own_or = |is_own: bool, other: &str| if is_own { place } else { other }.to_owned();
-        BadConfig::Address {
-            option,
-            given: given.to_owned(),
-            why: match (is_address, is_port) {
-                (true, _) => "an address without a port",
-                (_, true) => "a port without an address",
-                _ => why,
-            }
-            .to_owned(),
-            address: own_or(is_address, "127.0.0.1"),
-            port: own_or(is_port, "8080"),
-        }
-    };
-    if let Some(path) = place.strip_prefix(UNIX) {
-        let path = Some(path).filter(|path| !path.is_empty());
-        let path = path.ok_or_else(|| bad("no path"))?;
-        return Ok(At::Unix(path.into()));
-    }
-    if let Some(fd) = place.strip_prefix(FD) {
-        let fd = fd.parse().ok().filter(|&fd| fd >= 3);
-        let fd = fd.ok_or_else(|| bad("no descriptor from 3 on"))?;
-        return Ok(At::Fd(fd));
-    }
-    let authority = authority(place);
-    if let Some(port) = authority.strip_prefix(':').filter(|port| is_number(port)) {
-        let port = port.parse().map_err(|_| bad("no such port"))?;
-        let everywhere = SocketAddr::new(net::everywhere(), port);
-        return Ok(At::Address(everywhere));
-    }
-    let addresses = authority.to_socket_addrs();
-    let addresses = addresses.map_err(|error| bad(&error.to_string()))?;
-    // One address of a name, IPv4 first, as in Go: Debian names ::1 localhost before 127.0.0.1, which clients try too.
-    let address = addresses.min_by_key(SocketAddr::is_ipv6);
-    address
-        .map(At::Address)
-        .ok_or_else(|| bad("no such address"))
-}
-
-/// The name or address in `given`, if there is one.
-pub fn name(given: &str) -> Option<&str> {
-    let place = without_proxy(given).unwrap_or(given);
-    let place = without_https(place).unwrap_or(place);
-    if place.starts_with(UNIX) || place.starts_with(FD) {
-        return None;
-    }
-    Some(authority(place).rsplit_once(':')?.0)
-}
-
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// `place` without its scheme.
-fn authority(place: &str) -> &str {
-    place.strip_prefix("http://").map_or(place, without_slash)
-}
-
-fn without_slash(authority: &str) -> &str {
-    authority.strip_suffix('/').unwrap_or(authority)
-}
-
-impl ListenConfig {
-    /// Refuses a place that other machines reach, where those may change values: unless it `is_guarded`, so that not all of
-    /// them may, or the options allow that in words.
-    pub fn check_exposure(&self, is_guarded: bool) -> Result<(), BadConfig> {
-        if is_guarded || self.allow_anonymous {
-            return Ok(());
-        }
-        match self.at.iter().find(|listen| listen.is_exposed()) {
-            Some(listen) => Err(BadConfig::Exposed {
-                listen: listen.clone(),
-            }),
-            None => Ok(()),
-        }
-    }
-}
-
-/// How the limit is divided.
-#[derive(Clone, Copy, Debug)]
-pub struct Descriptors {
-    limit: u64,
-    own: u64,
-}
-
-/// The limit is too low for this server.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "this server needs {needed} descriptors and may have {limit}: raise the limit (ulimit -n, or LimitNOFILE= of \
-     systemd), or lower --threads"
-)]
-pub struct TooFew {
-    needed: u64,
-    limit: u64,
-}
-
-impl Descriptors {
-    /// Of a server with so many reactors, so many that accept at each of so many places, and a reactor for its own pages
-    /// or none. The limit is the hard one, to which the server raises the soft one.
-    pub fn new(reactors: usize, acceptors: usize, places: usize, has_admin: bool) -> Self {
-        let limit = getrlimit(Resource::Nofile).maximum.unwrap_or(1 << 20);
-        Self::within(limit, reactors, acceptors, places, has_admin)
-    }
-
-    fn within(
-        limit: u64,
-        reactors: usize,
-        acceptors: usize,
-        places: usize,
-        has_admin: bool,
-    ) -> Self {
-        let admin = if has_admin { REACTOR + 1 } else { 0 };
-        let has_acceptor = acceptors < reactors;
-        // A socket that was passed is there twice, and the first of them is counted in BASE.
-        let listeners = (acceptors * places + places - 1) as u64;
-        let acceptor = if has_acceptor { ACCEPTOR } else { 0 };
-        Self {
-            limit,
-            own: BASE + REACTOR * reactors as u64 + listeners + acceptor + admin,
-        }
-    }
-
-    /// Whether they are enough to serve.
-    pub fn check(&self) -> Result<(), TooFew> {
-        let needed = self.own + LEAST_LEFT;
-        if self.limit < needed {
-            return Err(TooFew {
-                needed,
-                limit: self.limit,
-            });
-        }
-        Ok(())
-    }
-
-    /// The descriptors that the server itself leaves.
-    fn left(&self) -> u64 {
-        self.limit.saturating_sub(self.own)
-    }
-
-    /// Values that may be kept open.
-    pub fn cached_files(&self) -> u64 {
-        self.left() / 8
-    }
-
-    /// Files of requests under way: one for each connection where there are few.
-    fn files(&self) -> u64 {
-        let for_each = (self.left() - self.cached_files()) / 2;
-        for_each.min(ENOUGH_FILES).max(self.left() / 8)
-    }
-
-    /// Connections that each of so many reactors, and the server's own pages, may have to an S3 store: in place of the
-    /// values that are kept open, and of half of the files, for uploads that wait have the other half.
-    pub fn store_connections(&self, reactors: usize) -> usize {
-        let all = usize::try_from(self.cached_files() + self.files() / 2).unwrap_or(usize::MAX);
-        (all / (reactors + 1)).max(1)
-    }
-
-    /// Connections that may be open.
-    pub fn connections(&self) -> usize {
-        let rest = self.left() - self.cached_files() - self.files();
-        usize::try_from(rest.clamp(1, MOST_CONNECTIONS)).unwrap_or(1)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn a_scheme_says_how_to_listen() {
-        let address = || At::Address("127.0.0.1:80".parse().unwrap());
-        let own = Some("127.0.0.1");
-        for (given, at, by_tls, name) in [
-            ("127.0.0.1:80", address(), false, own),
-            ("http://127.0.0.1:80", address(), false, own),
-            ("http://127.0.0.1:80/", address(), false, own),
-            ("https://127.0.0.1:80/", address(), true, own),
-            ("https+127.0.0.1:80", address(), true, own),
-            ("unix:/run/a:b", At::Unix("/run/a:b".into()), false, None),
-            ("https+unix:a", At::Unix("a".into()), true, None),
-            ("fd:3", At::Fd(3), false, None),
-            ("https+fd:4", At::Fd(4), true, None),
-        ] {
-            for by_proxy in [false, true] {
-                let given = format!("{}{given}", if by_proxy { "proxy+" } else { "" });
-                let at = at.clone();
-                let expected = Listen {
-                    at,
-                    by_tls,
-                    by_proxy,
-                };
-                assert_eq!(place("--listen", &given).unwrap(), expected, "{given}");
-                assert_eq!(super::name(&given), name, "{given}");
-            }
-        }
-        let ipv6 = place("--listen", "[::1]:80").unwrap();
-        assert_eq!(ipv6.at, At::Address("[::1]:80".parse().unwrap()));
-        for bad in [
-            "unix:",
-            "fd:2",
-            "fd:",
-            "fd:x",
-            "http://",
-            "https://",
-            "https+",
-            "https:127.0.0.1:80",
-            "proxy+",
-            "https+proxy+127.0.0.1:80",
-            "proxy://127.0.0.1:80",
-            "ftp://127.0.0.1:80",
-            "127.0.0.1",
-        ] {
-            let refused = place("--listen", bad).unwrap_err().to_string();
-            assert!(
-                refused.starts_with(&format!("--listen {bad}: ")),
-                "{refused}"
-            );
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn no_more_descriptors_are_given_away_than_there_are(
-            limit in 0_u64..2_000_000,
-            reactors in 1_usize..1024,
-            has_admin: bool,
-        ) {
-            let all = Descriptors::within(limit, reactors, 1, 1, has_admin);
-            prop_assume!(all.check().is_ok());
-            let given = all.cached_files() + all.files() + all.connections() as u64;
-            prop_assert!(all.own + given <= limit, "{all:?}: {given}");
-            prop_assert!(all.cached_files() > 0 && all.files() > 0, "{all:?}");
-        }
-    }
-
-    #[test]
-    fn connections_to_a_store_are_within_what_values_would_have() {
-        for limit in 40..300 {
-            let all = Descriptors::within(limit, 1, 1, 1, false);
-            let each = all.store_connections(1) as u64;
-            assert!((1..=256).contains(&each), "{limit}: {all:?}");
-            assert!(2 * each <= all.cached_files() + all.files(), "{limit}");
-        }
-        let many = Descriptors::within(1 << 20, 2, 1, 1, false);
-        assert!(many.store_connections(2) > 256, "the option decides");
-    }
-
-    #[test]
-    fn where_there_are_few_each_connection_has_a_file() {
-        for limit in 40..300 {
-            let all = Descriptors::within(limit, 1, 1, 1, false);
-            assert!(
-                all.files() >= all.connections() as u64 - 1,
-                "{limit}: {all:?}"
-            );
         }
     }
 }

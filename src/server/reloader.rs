@@ -1,4 +1,4 @@
-//! The files that are read again while the server runs, at SIGHUP or when somebody asks for it by `data-server reload`.
+//! The reload: certificates and the access file are read again while the server runs, at SIGHUP or at `data-server reload`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Reloader {
         }
     }
 
-    /// Rereads each time that somebody asks. Never resolves.
+    /// Reloads at each `data-server reload`. This future never resolves.
     pub async fn serve(&self) {
         let Some(requests) = &self.requests else {
             return std::future::pending().await;

@@ -231,12 +231,7 @@ fn tab_reaches_all_there_is_and_a_value_is_deleted_without_a_mouse() {
         server.store("d", "w");
         let file = browser.file("c", "z");
         open(browser, &server, &["a", "b", "d"]).await;
-        browser
-            .type_into("#files", &file.display().to_string())
-            .await;
-        browser
-            .until_text("#uploads-count", "1 of 1 uploaded")
-            .await;
+        browser.upload(&file).await;
         browser.until_keys(&["a", "b", "c", "d"]).await;
         let controls = format!("(() => {{ {NAME} return {CONTROLS}; }})()");
         let controls = browser.eval(&controls).await;

@@ -134,6 +134,12 @@ impl Browser {
         element.send_keys(text).await.expect(css);
     }
 
+    /// Chooses a file for an upload, and waits until it is stored.
+    pub(crate) async fn upload(&self, file: &Path) {
+        self.type_into("#files", &file.display().to_string()).await;
+        self.until_text("#uploads-count", "1 of 1 uploaded").await;
+    }
+
     /// Presses these keys wherever the focus is.
     pub(crate) async fn press(&self, keys: &str) {
         let focused = self.client.active_element().await.expect("a focus");
@@ -205,7 +211,7 @@ impl Browser {
                     .await;
                 panic!("not within {PATIENCE:?}: {what}\nthe page shows: {seen}");
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(Duration::from_millis(20)).await; // the pace of the questions: pages and files tell nobody
         }
     }
 

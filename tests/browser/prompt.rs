@@ -28,12 +28,7 @@ fn one_who_answers_the_prompt_has_the_page_and_sees_what_is_theirs() {
         assert_eq!(stored.status, 200);
         browser.until_keys(&["../", "letter", "more"]).await;
         let photo = browser.file("photo.bin", b"pixels");
-        browser
-            .type_into("#files", &photo.display().to_string())
-            .await;
-        browser
-            .until_text("#uploads-count", "1 of 1 uploaded")
-            .await;
+        browser.upload(&photo).await;
         let comes = || dir.get("alice/photo.bin").is_some();
         eventually("the upload is a value", comes);
         assert_eq!(dir.read("alice/photo.bin"), b"pixels");

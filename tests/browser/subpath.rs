@@ -53,12 +53,7 @@ fn the_page_works_below_a_path_of_a_proxy() {
 
         let value = pattern(3, 100_000);
         let file = browser.file("d.bin", &value);
-        browser
-            .type_into("#files", &file.display().to_string())
-            .await;
-        browser
-            .until_text("#uploads-count", "1 of 1 uploaded")
-            .await;
+        browser.upload(&file).await;
         browser.until_keys(&["../", "a b", "c", "d.bin"]).await;
         assert!(server.dir.read("album/d.bin") == value);
 

@@ -70,7 +70,7 @@ impl RequestHead<'_> {
     }
 }
 
-/// Who asks, by what the connection has `proven`. Refuses what is no request, whoever asks.
+/// The client that asks, as its credentials or what the connection has `proven` tell. A head that is no request is refused, whoever asks.
 pub fn identify(
     request: RequestHead<'_>,
     config: &ServiceConfig,

@@ -5,5 +5,6 @@ pub mod call;
 pub mod client;
 pub mod connector;
 pub mod credentials;
+pub mod endpoints;
 pub mod retry;
 pub mod sign;

@@ -41,12 +41,7 @@ fn nothing_sticks_out_of_the_window() {
             browser
                 .until_true("document.querySelectorAll('#rows a[data-key]').length === 6")
                 .await;
-            browser
-                .type_into("#files", &file.display().to_string())
-                .await;
-            browser
-                .until_text("#uploads-count", "1 of 1 uploaded")
-                .await;
+            browser.upload(&file).await;
             browser
                 .until_true("document.querySelectorAll('#rows tr').length === 7")
                 .await;
