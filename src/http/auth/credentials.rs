@@ -1,6 +1,6 @@
 //! The credentials of a request: the field Authorization (RFC 9110, section 11.6.2), and how far they are known.
 //!
-//! Credentials are proved elsewhere; nothing here says whether it is true. Its text is in no `Debug` output.
+//! Credentials are proved elsewhere; nothing here says whether they are true. Their text is in no `Debug` output.
 
 use std::fmt;
 use std::rc::Rc;

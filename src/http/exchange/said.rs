@@ -1,4 +1,4 @@
-//! What a client says of itself, as the logs tell it: without the secrets of queries. Pure.
+//! The fields of a head that only the logs tell: query, range, agent and referrer, without the secrets of queries. Pure.
 
 use form_urlencoded::parse;
 use hyper::header::{HeaderMap, HeaderName, RANGE, REFERER, USER_AGENT};
@@ -9,7 +9,7 @@ const SECRETS: [&str; 5] = ["signature", "token", "password", "secret", "credent
 /// One with this name has the signature of a link of Azure.
 const AZURE: &str = "sig";
 
-/// What a head says that only the logs tell.
+/// The fields of a head that only the logs tell.
 #[derive(Debug)]
 pub struct Said {
     query: Option<String>,
@@ -19,7 +19,7 @@ pub struct Said {
 }
 
 impl Said {
-    /// What `head` says.
+    /// Those of `head`.
     pub fn of(head: &Parts) -> Self {
         let text = |name| text(&head.headers, &name);
         Self {

@@ -25,8 +25,16 @@ pub const ADDRESS: &str = "127.0.0.1:8080";
 const ADMIN: &str = "127.0.0.1:9090";
 const DIR: &str = "/tmp/data-rs";
 
-/// The ports of what the steps of a page start: a proxy in front, more servers, a store; and the network of each.
-const OTHERS: [(u16, u8); 4] = [(8081, 81), (8082, 82), (8083, 83), (7070, 70)];
+/// The ports of what the steps of a page start: a proxy in front, more servers and their own pages, a store; and the network of
+/// each.
+const OTHERS: [(u16, u8); 6] = [
+    (8081, 81),
+    (8082, 82),
+    (8083, 83),
+    (8443, 84),
+    (9090, 90),
+    (7070, 70),
+];
 
 /// Runs every session of the page. Returns how many `#>` lines matched, or where the first one did not.
 pub fn run(page: &str) -> Result<usize, String> {
@@ -181,19 +189,19 @@ impl Session {
     /// The text with the addresses and the directory of this run.
     fn here(&self, text: &str) -> String {
         let address = self.socket.local_addr().expect("an address");
+        let text = text.replace(ADMIN, self.admin.as_deref().unwrap_or(ADMIN));
         // Loopback addresses that no other session has: they are made of the port of this one.
         let [high, low] = address.port().to_be_bytes();
-        let text = OTHERS
-            .iter()
-            .fold(text.to_owned(), |text, (port, network)| {
-                let here = format!("127.{network}.{high}.{low}:{port}");
-                text.replace(&format!("127.0.0.1:{port}"), &here)
-            });
+        let text = OTHERS.iter().fold(text, |text, (port, network)| {
+            let here = format!("127.{network}.{high}.{low}:{port}");
+            ["127.0.0.1", "0.0.0.0"].iter().fold(text, |text, there| {
+                text.replace(&format!("{there}:{port}"), &here)
+            })
+        });
         let address = address.to_string();
         let dir = self.place.path().join("data-rs");
         let text = text.replace(ADDRESS, &address);
-        let text = text.replace(DIR, dir.to_str().expect("text"));
-        text.replace(ADMIN, self.admin.as_deref().unwrap_or(ADMIN))
+        text.replace(DIR, dir.to_str().expect("text"))
     }
 }
 
