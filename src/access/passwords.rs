@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Shared, WeakShared};
+use futures_util::future::{BoxFuture, Shared, WeakShared, ready};
 use hmac::{Hmac, KeyInit, Mac};
 use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::Sha256;
@@ -97,10 +97,7 @@ impl Passwords {
     ) -> Option<Evidence> {
         let hash = policy.password(name)?;
         let tag = self.tag(name, password, hash);
-        let verified = self.verified();
-        verified.get(&tag).filter(|end| now < **end)?;
-        self.counters.remembered.add(1);
-        Some(evidence(name, hash))
+        self.is_remembered(&tag, now).then(|| evidence(name, hash))
     }
 
     /// Checks `password` on the `compute` threads: the future resolves to the evidence that it is right. A name that is not
@@ -123,20 +120,19 @@ impl Passwords {
             counters.checked(began.elapsed());
             Ok(is_right)
         };
-        let check = self.start(tag, name, async move { compute.run(verify).await })?;
-        let passwords = Arc::clone(self);
-        Ok(async move {
-            if !check.await {
-                return None;
-            }
-            if known.is_some() {
+        let (passwords, is_known) = (Arc::clone(self), known.is_some());
+        // It is remembered while it is still under way, so that nobody who comes between the two begins another.
+        let check = self.start(tag, name, async move {
+            let is_right = compute.run(verify).await?;
+            if is_right && is_known {
                 passwords.remember(tag, Instant::now());
             }
-            known
-        })
+            Ok(is_right)
+        })?;
+        Ok(async move { check.await.then_some(known).flatten() })
     }
 
-    /// The check of `tag` under way, or one that begins.
+    /// The check of `tag` under way, or one that begins; none where it was right a short while ago.
     fn start(
         &self,
         tag: Tag,
@@ -147,6 +143,10 @@ impl Passwords {
         under_way.retain(|_, other| other.check.upgrade().is_some());
         if let Some(same) = under_way.get(&tag).and_then(|same| same.check.upgrade()) {
             return Ok(same);
+        }
+        // It may have ended since the caller looked.
+        if self.is_remembered(&tag, Instant::now()) {
+            return Ok(ready(true).boxed().shared());
         }
         let of_name = || under_way.values().filter(|other| *other.name == *name);
         if under_way.len() >= AT_ONCE + WAITING || of_name().count() >= OF_ONE_NAME {
@@ -176,6 +176,12 @@ impl Passwords {
             );
         }
         Ok(check)
+    }
+
+    fn is_remembered(&self, tag: &Tag, now: Instant) -> bool {
+        let is_remembered = self.verified().get(tag).is_some_and(|end| now < *end);
+        self.counters.remembered.add(u64::from(is_remembered));
+        is_remembered
     }
 
     fn remember(&self, tag: Tag, now: Instant) {
@@ -223,5 +229,36 @@ fn evidence(name: &str, hash: &PasswordHash) -> Evidence {
 impl fmt::Debug for Passwords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Passwords").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::file::parse;
+    use super::*;
+
+    /// Of two requests on two reactors, one may look for a remembered password just before the check of the other ends.
+    #[tokio::test]
+    async fn a_check_that_ended_since_somebody_looked_is_not_made_again() {
+        let hash = bcrypt::hash("secret", 4).unwrap();
+        let text = format!("[[subject]]\nname = \"bob\"\npassword = \"{hash}\"\n");
+        let policy = parse(Path::new("access.toml"), &text).unwrap();
+        let counters = Arc::new(AccessCounters::default());
+        let passwords = Arc::new(Passwords::new(Arc::clone(&counters)).unwrap());
+        let compute = BlockingPool::compute(1, None).unwrap();
+        let check = |password: &str| {
+            passwords
+                .check(&policy, "bob", password.into(), &compute)
+                .unwrap()
+        };
+        let checks = || counters.with_checks(|checks| checks.read().0.iter().map(|(_, n)| n).sum());
+        for remembered in 0..2 {
+            assert!(check("secret").await.is_some());
+            assert_eq!((checks(), counters.remembered.get()), (1_u64, remembered));
+        }
+        assert!(check("wrong").await.is_none());
+        assert_eq!(checks(), 2);
     }
 }
