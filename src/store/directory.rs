@@ -74,7 +74,14 @@ fn heard<T>(writer: &Writer, done: Result<T, Error>) -> Result<T, Error> {
 impl Directory {
     /// The value of `key`, if it is in the cache and proved current: one system call, and nothing to wait for.
     pub fn get_cached(&self, key: &Key<'_>) -> Option<Arc<Object>> {
+        self.may_read(key).ok()?;
         self.cache.get(key, &self.dir)
+    }
+
+    /// Fails where the file of `key` cannot be trusted.
+    fn may_read(&self, key: &Key<'_>) -> Result<(), Error> {
+        let writing = self.writing.as_ref();
+        writing.map_or(Ok(()), |writing| writing.writer.may_read(key))
     }
 
     /// The value of `key`, or `None` when there is none. Looks past the cache, and fills it.
@@ -91,6 +98,13 @@ impl Directory {
     }
 
     async fn read(&self, key: &Key<'_>) -> Result<Option<Arc<Object>>, Error> {
+        let object = self.read_file(key).await?;
+        // Afterwards: a value that was doubted while it was read is not answered.
+        self.may_read(key)?;
+        Ok(object)
+    }
+
+    async fn read_file(&self, key: &Key<'_>) -> Result<Option<Arc<Object>>, Error> {
         let Some(opened) = self.open_value(key).await? else {
             return Ok(None);
         };

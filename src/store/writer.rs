@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -51,6 +51,8 @@ pub struct Writer {
     is_read_only: AtomicBool,
     /// Keys that the journal has changes of which no start could make.
     kept: OnceLock<HashSet<Box<str>>>,
+    /// Keys whose files may lack bytes that the journal has; not empty only while the journal is failing.
+    doubted: RwLock<HashSet<Box<str>>>,
     quota: Arc<StagingQuota>,
     space: Space,
     clock: Mutex<Clock>,
@@ -75,6 +77,7 @@ impl Writer {
             unjournaled: OnceLock::new(),
             is_read_only: AtomicBool::new(false),
             kept: OnceLock::new(),
+            doubted: RwLock::default(),
             quota,
             space,
             clock: Mutex::new(clock),
@@ -141,6 +144,24 @@ impl Writer {
         if kept.is_some_and(|kept| kept.contains(key.as_str())) {
             let doing = "make what the journal has of this key";
             return Err(Error::new(doing, Errno::ACCESS));
+        }
+        Ok(())
+    }
+
+    /// The kernel may have dropped what it was to write of the values of these `keys`.
+    pub fn doubt(&self, keys: HashSet<Box<str>>) {
+        *self.doubted.write().unwrap_or_else(PoisonError::into_inner) = keys;
+    }
+
+    /// Whether the file of `key` can be trusted: not while the kernel may have dropped its bytes, in whose place it reads zeros.
+    pub fn may_read(&self, key: &Key<'_>) -> Result<(), Error> {
+        let is_doubted = || {
+            let doubted = self.doubted.read();
+            let doubted = doubted.unwrap_or_else(PoisonError::into_inner);
+            doubted.contains(key.as_str())
+        };
+        if self.is_journal_failing.load(Relaxed) && is_doubted() {
+            return Err(Error::new("put this value on the disk", Errno::IO));
         }
         Ok(())
     }

@@ -9,6 +9,8 @@
 //! Promises that a segment is free only once all of its frames are settled, also by the control file on the disk, and that the publisher
 //! waits for one no longer than a checkpoint takes that began after it asked.
 
+use std::collections::HashSet;
+use std::fmt::Display;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,9 +18,10 @@ use std::time::{Duration, Instant};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::super::writer::Writer;
+use super::format::{Change, Record};
 use super::place::{Live, State, now};
 use super::replay::{Moment, Replay};
-use super::segment::{Log, Part, Segment};
+use super::segment::{Frame, Log, Part, Segment};
 use crate::failpoint;
 use crate::value::Error;
 
@@ -71,6 +74,11 @@ struct Pool {
     is_wanted: bool,
     /// Why there is no further segment.
     refusal: Option<Errno>,
+    /// The files of all changes before this one that are not settled are [doubted](Writer::doubt).
+    doubted: u64,
+    /// When a failure was logged last, and whether one is logged now: not each where refused writers ask for one after the other.
+    told: Option<Instant>,
+    tells: bool,
     is_ended: bool,
 }
 
@@ -89,10 +97,22 @@ impl Pool {
 
     /// Whether there is anything to settle.
     fn is_unsettled(&self) -> bool {
+        self.made > self.said.settled || self.is_failing()
+    }
+
+    /// Whether something could not be written or synced, and is not made good.
+    fn is_failing(&self) -> bool {
         let mut used = self.used.iter();
         let has_retired = used.any(|(_, segment)| segment.is_retired());
-        let has_retired = has_retired || !self.spoiled.is_empty();
-        self.made > self.said.settled || self.said.is_suspect || has_retired
+        self.said.is_suspect || has_retired || !self.spoiled.is_empty()
+    }
+
+    /// Logs that something failed, if that `tells`.
+    fn tell(&mut self, what: &str, error: impl Display) {
+        if self.tells {
+            tracing::error!(%error, "{what}");
+            self.told = Some(Instant::now());
+        }
     }
 
     /// A checkpoint is due within this time.
@@ -248,6 +268,7 @@ impl Checkpoints {
             let mut pool = self.wait_for_work();
             let (is_wanted, is_ended) = (pool.is_wanted, pool.is_ended);
             let lacks_one = pool.lacks_one();
+            pool.tells = pool.told.is_none_or(|told| told.elapsed() >= interval());
             let mut to = None;
             if pool.is_due() {
                 // What comes later is due anew.
@@ -290,8 +311,8 @@ impl Checkpoints {
                 pool.free.push(Arc::new(segment));
             }
             Err(errno) => {
-                tracing::error!(error = %errno, "cannot make a segment of the journal");
                 pool.refusal = Some(errno);
+                pool.tell("cannot make a segment of the journal", errno);
             }
         }
     }
@@ -301,13 +322,19 @@ impl Checkpoints {
         failpoint::reach("thread", "disk-checkpoint");
         let began = Instant::now();
         let appended = self.writer.counters().journal.appended.get();
+        let is_failing = self.pool().is_failing();
+        if is_failing {
+            // Before the kernel can drop it.
+            self.doubt();
+        }
         let settled = self.write_files().and_then(|()| self.free(to));
-        self.writer.set_journal_failing(settled.is_err());
         if let Err(error) = settled {
-            tracing::error!(%error, "a checkpoint of the journal failed: its segments stay");
+            let what = "a checkpoint of the journal failed: its segments stay";
+            self.pool().tell(what, error);
             self.fail();
             return false;
         }
+        self.trust();
         let journal = &self.writer.counters().journal;
         journal.checkpointed(began.elapsed(), appended);
         true
@@ -325,7 +352,8 @@ impl Checkpoints {
             // The error may be of a file that is not ours: the kernel does not say.
             Err(errno) => {
                 self.fail();
-                tracing::error!(error = %errno, "the file system could not write all files: those of the journal are written anew");
+                let what = "the file system could not write all files: those of the journal are written anew";
+                self.pool().tell(what, errno);
             }
         }
         self.write_anew()?;
@@ -334,15 +362,16 @@ impl Checkpoints {
 
     /// A checkpoint has failed, which the control file says on the disk. The next one is due some time later.
     fn fail(&self) {
+        self.doubt();
         self.pool().due.get_or_insert(Instant::now() + interval());
         if let Err(errno) = self.note(true) {
-            tracing::error!(error = %errno, "cannot note that a checkpoint of the journal failed");
+            let what = "cannot note that a checkpoint of the journal failed";
+            self.pool().tell(what, errno);
         }
     }
 
-    /// Makes all files anew whose changes are not settled. What is made meanwhile is settled later.
-    fn write_anew(&self) -> Result<(), Error> {
-        let _turn = self.turn();
+    /// What is not settled, from the segments.
+    fn unsettled(&self) -> Result<Vec<Frame>, Error> {
         let pool = self.pool();
         let part = |(live, segment): &(Live, Arc<Segment>)| (*live, Some(Arc::clone(segment)));
         let parts: Vec<Part> = pool.used.iter().map(part).collect();
@@ -350,13 +379,44 @@ impl Checkpoints {
         drop(pool);
         let log = Log::read(self.journal, &parts, &said, made);
         let log = log.map_err(Error::errno_while("read the journal"))?;
-        if let Some(damage) = log.damage {
-            return Err(Error::failed("read the journal")(std::io::Error::other(
+        match log.damage {
+            Some(damage) => Err(Error::failed("read the journal")(std::io::Error::other(
                 damage,
-            )));
+            ))),
+            None => Ok(log.frames),
         }
+    }
+
+    /// Has no value read of which the journal alone is known to have the bytes.
+    fn doubt(&self) {
+        let made = self.pool().made;
+        if std::mem::replace(&mut self.pool().doubted, made) == made {
+            return;
+        }
+        match self.unsettled().and_then(|frames| small_values(&frames)) {
+            Ok(keys) => self.writer.doubt(keys),
+            Err(error) => {
+                let what = "cannot tell which values may be damaged: they are answered as they are";
+                self.pool().tell(what, error);
+            }
+        }
+        self.writer.set_journal_failing(true);
+    }
+
+    /// All that was doubted is on the disk.
+    fn trust(&self) {
+        self.writer.set_journal_failing(false);
+        if std::mem::take(&mut self.pool().doubted) > 0 {
+            self.writer.doubt(HashSet::new());
+        }
+    }
+
+    /// Makes all files anew whose changes are not settled. What is made meanwhile is settled later.
+    fn write_anew(&self) -> Result<(), Error> {
+        let _turn = self.turn();
+        let frames = self.unsettled()?;
         let dir = self.writer.dir();
-        let replay = Replay::new(dir, Some(&self.writer), &log.frames, Moment::Serving)?;
+        let replay = Replay::new(dir, Some(&self.writer), &frames, Moment::Serving)?;
         replay.run(|_, error| Err(error)).map(drop)
     }
 
@@ -383,6 +443,23 @@ impl Checkpoints {
         self.changed.notify_all();
         Ok(())
     }
+}
+
+/// The keys whose last change in `frames` is a value that is in them.
+fn small_values(frames: &[Frame]) -> Result<HashSet<Box<str>>, Error> {
+    let mut keys = HashSet::new();
+    for frame in frames {
+        for record in frame.read()? {
+            match record {
+                Record::Change(Change { key, small, .. }) if small.is_some() => {
+                    keys.insert(key.as_str().into());
+                }
+                Record::Change(Change { key, .. }) => drop(keys.remove(key.as_str())),
+                Record::Cancel(_) => {}
+            }
+        }
+    }
+    Ok(keys)
 }
 
 /// Has the kernel write all files of the file system that the values lie on.

@@ -131,6 +131,56 @@ fn while_checkpoints_fail_the_server_is_not_ready_and_frees_nothing() {
     }
 }
 
+/// What the kernel has dropped reads as zeros. Before the server can write it anew, it answers none of them for a value; what was settled
+/// before is read as always.
+#[test]
+fn while_checkpoints_fail_no_value_is_read_that_the_kernel_may_have_dropped() {
+    journal_only!();
+    tracing_only!("reads while checkpoints fail");
+    let server = TestServer::start(&DISK);
+    server.store("settled", "value");
+    let unsettled = "data_server_journal_unsettled_bytes";
+    let unsettled = || Scrape::of(server.addr).count(unsettled, &[]);
+    eventually("it is settled", || unsettled() == 0);
+    let fail = ["-e", "trace=syncfs", "-e", "inject=syncfs:error=EIO"];
+    let tracer = Attached::to(&server, &fail);
+    store_all(&server);
+    eventually("a checkpoint fails", || ready(&server) == 503);
+    eventually("what was written anew fails too", || {
+        tracer.seen("(INJECTED)") >= 2
+    });
+    drop_all(&server.dir);
+    for method in ["GET", "HEAD"] {
+        for key in KEYS {
+            let answer = server.ask(method, key);
+            assert_eq!(answer.status, 500, "{method} {key}: {answer:?}");
+        }
+    }
+    assert_eq!(server.get("settled").body, b"value");
+    drop(tracer);
+    eventually("a checkpoint succeeds", || ready(&server) == 200);
+    assert_all(&server);
+}
+
+/// On a disk that takes nothing, each refused writer asks for a checkpoint.
+#[test]
+fn checkpoints_that_fail_one_after_the_other_do_not_fill_the_log() {
+    journal_only!();
+    tracing_only!("a disk that takes nothing");
+    let server = TestServer::start(&DISK);
+    let began = Instant::now();
+    let fail = "inject=syncfs,fdatasync:error=EIO";
+    let tracer = Attached::to(&server, &["-e", "trace=syncfs,fdatasync", "-e", fail]);
+    let mut refused = 0;
+    while tracer.seen("syncfs(") < 40 {
+        refused += usize::from(server.put("k", "value").status == 500);
+    }
+    assert!(refused > 0);
+    let told = server.events("a checkpoint of the journal failed: its segments stay");
+    let most = 2 + began.elapsed().as_secs() / 5;
+    assert!((1..=most).contains(&(told.len() as u64)), "{told:#?}");
+}
+
 /// A thread of the journal panics, by order of the environment: `DATA_SERVER_PANIC=thread:NAME`.
 #[test]
 fn a_panic_of_a_thread_of_the_journal_ends_the_server() {
