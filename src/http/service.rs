@@ -282,12 +282,14 @@ impl Service {
                 failpoint::reach("respond", head.uri.path());
                 let mut response = self.handler.conclude(outcome, &context, &record);
                 if head.method == Method::HEAD || response.body_mut().is_resident() {
-                    return ready(attach_record(response, connection, record));
+                    attach_record(&mut response, connection, record);
+                    return ready(response);
                 }
                 let (handler, connection) = (Rc::clone(&self.handler), Rc::clone(connection));
                 return Responding::Later(Box::pin(async move {
-                    let response = handler.wait_for_first_bytes(response, &context).await;
-                    attach_record(response, &connection, record)
+                    let mut response = handler.wait_for_first_bytes(response, &context).await;
+                    attach_record(&mut response, &connection, record);
+                    response
                 }));
             }
             Err(operation) => operation,
@@ -346,8 +348,9 @@ impl Service {
             ..ResponseContext::default()
         };
         let outcome = Outcome::Refused(Rejection::FramingError(why));
-        let response = self.handler.render(outcome, &context);
-        attach_record(response, connection, record)
+        let mut response = self.handler.render(outcome, &context);
+        attach_record(&mut response, connection, record);
+        response
     }
 }
 

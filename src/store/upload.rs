@@ -18,7 +18,7 @@ use super::folder::Folder;
 use super::temp_file::{Target, TempFile};
 use super::writer::{Durability, Writer};
 use crate::transfer::{
-    BlockingPool, BodySource, CHUNK, Receiver, Reservation, SMALL, Share, Uploader, read,
+    BlockingPool, BodySource, CHUNK, Receiver, Reservation, SMALL, Share, Uploader, is_large, read,
 };
 use crate::value::{Digests, Error, Version, Wanted};
 use file_writer::FileWriter;
@@ -165,24 +165,49 @@ impl Upload {
         Ok(())
     }
 
-    /// All bytes are in: gives them up for publishing, on the disk already where that is promised.
-    pub async fn finish(mut self) -> Result<NewValue, Error> {
-        let len = self.destination.len() + self.received.len() as u64;
+    /// All bytes are in: gives them up for publishing, on the disk already where that is promised. What a small value does not need is
+    /// boxed, as its future is copied once where it is begun.
+    pub fn finish(mut self) -> impl Future<Output = Result<NewValue, Error>> {
         let is_in_memory = matches!(self.destination, Destination::Memory);
-        if self.received.len() > 0 && !(is_in_memory && len <= SMALL) {
+        let stays_there = is_in_memory && !is_large(self.received.len() as u64);
+        async move {
+            let file = if stays_there {
+                None
+            } else {
+                Some(Box::pin(self.written()).await?)
+            };
+            let (runs, share) = self.received.into_parts();
+            let details = |len| Details {
+                len,
+                attributes: self.attributes,
+                _reservation: share,
+            };
+            let value = match file {
+                None => {
+                    let len = runs.iter().map(Bytes::len).sum::<usize>();
+                    NewValue::Memory(runs, details(len as u64))
+                }
+                Some((file, len)) => NewValue::TempFile(file, details(len)),
+            };
+            if self.writer.durability() == Durability::Disk && !value.is_journaled(&self.writer) {
+                return Box::pin(value.secured(self.writer)).await;
+            }
+            Ok(value)
+        }
+    }
+
+    /// The file, which has all of it, and its length in bytes.
+    async fn written(&mut self) -> Result<(TempFile, u64), Error> {
+        if self.received.len() > 0 {
             self.flush().await?;
         }
-        let (runs, share) = self.received.into_parts();
-        let details = Details {
-            len,
-            attributes: self.attributes,
-            _reservation: share,
-        };
-        let value = match self.destination {
-            Destination::Memory => NewValue::Memory(runs, details),
-            Destination::TempFile(file) => NewValue::TempFile(file.finish().await?, details),
-        };
-        value.secured(&self.writer).await
+        match std::mem::replace(&mut self.destination, Destination::Memory) {
+            Destination::Memory => Err(Error::Truncated),
+            Destination::TempFile(file) => {
+                let len = file.len();
+                Ok((file.finish().await?, len))
+            }
+        }
     }
 
     /// Starts to write the buffer, once what came before it is written.
@@ -238,25 +263,19 @@ impl NewValue {
         }
     }
 
-    /// The value, on the disk already where that is promised and the journal does not do it: the syncs of concurrent writers
-    /// then run, and are committed, together.
-    pub async fn secured(self, writer: &Arc<Writer>) -> Result<Self, Error> {
-        if writer.durability() != Durability::Disk || self.is_journaled(writer) {
-            return Ok(self);
-        }
-        let job = {
-            let writer = Arc::clone(writer);
-            move || {
-                let _taking = match &self {
-                    Self::Memory(_, details) => Some(writer.take_space(details.len)?),
-                    _ => None,
-                };
-                let sealed = self.seal(&writer, Target::Absent)?;
-                writer.sync_value(&sealed.file)?;
-                Ok(Self::Sealed(sealed))
-            }
+    /// The value, on the disk already: the syncs of concurrent writers then run, and are committed, together.
+    async fn secured(self, writer: Arc<Writer>) -> Result<Self, Error> {
+        let disk = writer.disk().clone();
+        let job = move || {
+            let _taking = match &self {
+                Self::Memory(_, details) => Some(writer.take_space(details.len)?),
+                _ => None,
+            };
+            let sealed = self.seal(&writer, Target::Absent)?;
+            writer.sync_value(&sealed.file)?;
+            Ok(Self::Sealed(sealed))
         };
-        writer.disk().spawn(job).await
+        disk.spawn(job).await
     }
 
     /// Whether its bytes go to the journal.

@@ -171,10 +171,8 @@ impl Body {
     }
 
     /// Has `record` end with this body.
-    #[must_use]
-    pub fn ends(mut self, record: RequestRecord) -> Self {
+    pub fn ends(&mut self, record: RequestRecord) {
         self.record = Some(record);
-        self
     }
 }
 

@@ -95,7 +95,7 @@ pub async fn perform(
         if operation.changes() {
             record.changes();
         }
-        let body = Received::new(body, limit, &connection);
+        let mut body = Received::new(body, limit, &connection);
         let performed = pin!(async {
             failpoint::reach("work", info.path());
             let wants = if info.wants_head_alone() {
@@ -108,7 +108,7 @@ pub async fn perform(
                 peer: info.peer(),
             };
             handler
-                .perform(operation, wants, body, &connection, asker)
+                .perform(operation, wants, &mut body, &connection, asker)
                 .await
         });
         let outcome = handler
@@ -120,7 +120,8 @@ pub async fn perform(
     if !info.wants_head_alone() {
         response = handler.wait_for_first_bytes(response, &context).await;
     }
-    attach_record(response, &connection, record)
+    attach_record(&mut response, &connection, record);
+    response
 }
 
 impl Handler {
@@ -142,11 +143,13 @@ impl Handler {
         }
     }
 
+    /// What becomes of `operation`. All but GET, PUT and DELETE of a directory are boxed: a future is copied once where it is begun, and
+    /// theirs would be the longer for them.
     async fn perform(
         &self,
         operation: Operation<'static>,
         wants: Wants,
-        mut body: Received<'_>,
+        body: &mut Received<'_>,
         connection: &ConnectionState,
         asker: Asker<'_>,
     ) -> Result<Outcome, Outcome> {
@@ -165,10 +168,12 @@ impl Handler {
                 let folder = by_browser.then(|| key.clone());
                 let found = match &*self.store {
                     Store::Directory(directory) => self.get(directory, &key, options).await?,
-                    Store::S3(s3) => self.get_remote(s3, key, options, wants).await?,
+                    Store::S3(s3) => Box::pin(self.get_remote(s3, key, options, wants)).await?,
                 };
                 match (found, folder) {
-                    (Outcome::NoValue, Some(folder)) => self.folder_of(&folder, proof).await,
+                    (Outcome::NoValue, Some(folder)) => {
+                        Box::pin(self.folder_of(&folder, proof)).await
+                    }
                     (found, _) => Ok(found),
                 }
             }
@@ -176,10 +181,9 @@ impl Handler {
                 let counters = connection.metrics().counters();
                 let is_only_new = options.is_only_new;
                 let stored = if options.creation.is_some() {
-                    Box::pin(self.create_upload(key, options, &mut body, counters, asker)).await
+                    Box::pin(self.create_upload(key, options, body, counters, asker)).await
                 } else {
-                    self.put(key, len, options, &mut body, counters, asker)
-                        .await
+                    self.put(key, len, options, body, counters, asker).await
                 };
                 if is_only_new {
                     return self.without_replacing(stored, proof);
@@ -188,18 +192,18 @@ impl Handler {
             }
             Operation::Upload(id, request) => {
                 let counters = connection.metrics().counters();
-                Box::pin(self.upload(id, request, &mut body, counters, proof)).await
+                Box::pin(self.upload(id, request, body, counters, proof)).await
             }
             Operation::Form(request) => {
                 let counters = connection.metrics().counters();
-                Box::pin(self.form(*request, &mut body, counters, asker)).await
+                Box::pin(self.form(*request, body, counters, asker)).await
             }
             Operation::Delete { key, preconditions } => {
                 let deleted = match &*self.store {
                     Store::Directory(directory) => {
                         directory.delete(key, preconditions.map(condition)).await?
                     }
-                    Store::S3(s3) => self.delete_remote(s3, &key, preconditions).await?,
+                    Store::S3(s3) => Box::pin(self.delete_remote(s3, &key, preconditions)).await?,
                 };
                 Ok(if deleted {
                     Outcome::Deleted
@@ -207,13 +211,13 @@ impl Handler {
                     Outcome::NoValue
                 })
             }
-            Operation::List(place) => self.list(*place).await,
-            Operation::Home(request) => self.home(*request, proof).await,
+            Operation::List(place) => Box::pin(self.list(*place)).await,
+            Operation::Home(request) => Box::pin(self.home(*request, proof)).await,
             Operation::Moved { to } | Operation::SignIn { to } => Ok(Outcome::Moved { to }),
             Operation::Options { preflight, of } => Ok(Outcome::Options { preflight, of }),
-            Operation::Page(page, format) => {
-                Ok(Outcome::Page(self.admin.answer(page, format).await))
-            }
+            Operation::Page(page, format) => Ok(Outcome::Page(
+                Box::pin(self.admin.answer(page, format)).await,
+            )),
             // Where changes are told, the service has done it.
             Operation::Watch(_) => Err(NO_WATCH.into()),
         }

@@ -112,14 +112,14 @@ impl Handler {
 
 /// Gives `response` what every response has, and has `record` end with its body.
 pub fn attach_record(
-    mut response: Response<Body>,
+    response: &mut Response<Body>,
     connection: &ConnectionState,
     record: RequestRecord,
-) -> Response<Body> {
+) {
     if connection.is_last() {
-        close(&mut response);
+        close(response);
     }
     let status = response.status().as_u16();
     record.answered(status, response.headers_mut());
-    response.map(|body| body.ends(record))
+    response.body_mut().ends(record);
 }

@@ -59,7 +59,9 @@ impl Handler {
             return of_value(stored);
         }
         let directory = self.resumable_store()?;
-        ask_early(directory, &key, options.preconditions.as_ref()).await?;
+        if let Some(preconditions) = &options.preconditions {
+            ask_early(directory, &key, preconditions).await?;
+        }
         let new = NewUpload {
             key: key.clone(),
             length: part.length,

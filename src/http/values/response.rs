@@ -92,6 +92,8 @@ pub fn sent_remotely(response: RemoteResponse) -> (Sent, HeaderMap, Body) {
 
 /// Adds what tells of a value that was stored.
 pub fn describe_published(headers: &mut HeaderMap, published: Published) {
+    // With what every response has: each PUT makes one, and none is to grow.
+    headers.reserve(6);
     match published {
         Published::Version(version) => headers.extend(Validators::from(version).headers()),
         Published::Tag(etag) => put(headers, ETAG, etag),

@@ -67,7 +67,9 @@ impl Handler {
     ) -> Result<ValueUpload<'_>, Outcome> {
         match &*self.store {
             Store::Directory(directory) => {
-                ask_early(directory, key, announced.preconditions).await?;
+                if let Some(preconditions) = announced.preconditions {
+                    Box::pin(ask_early(directory, key, preconditions)).await?;
+                }
                 let mut upload = directory.upload(announced.len, announced.uploader).await?;
                 if let Some(media_type) = announced.media_type {
                     upload.set_media_type(media_type);
@@ -214,11 +216,8 @@ async fn take(upload: &mut RemoteUpload, source: &mut dyn BodySource) -> Result<
 pub async fn ask_early(
     directory: &Directory,
     key: &Key<'_>,
-    preconditions: Option<&Preconditions>,
+    preconditions: &Preconditions,
 ) -> Result<(), Outcome> {
-    let Some(preconditions) = preconditions else {
-        return Ok(());
-    };
     let current = directory.get(key).await?;
     if holds(preconditions, current.map(|object| object.meta())) {
         Ok(())

@@ -40,8 +40,9 @@ pub fn subscribe(
             // The kernel holds little for a subscriber, which the next response would have too.
             connection.close_after_response();
             let outcome = Outcome::Subscribed(Box::new(Events::new(subscription)));
-            let response = handler.render(outcome, context);
-            (attach_record(response, connection, record), None)
+            let mut response = handler.render(outcome, context);
+            attach_record(&mut response, connection, record);
+            (response, None)
         }
         WatchTransport::WebSocket(accept) => {
             let mut response = handler.render(Outcome::Upgraded(accept), context);
