@@ -33,6 +33,8 @@ fn what_a_failing_disk_did_not_take_is_not_acknowledged() {
         let mut load = Load::new("eio");
         let mut server = launch(&disk).start();
         server.store("canary", "alive");
+        // Small values that are not settled are refused when the disk fails.
+        server.settle();
         let progress = Progress::under(FAILING_DISK);
         let writes = load.work(server.addr, &progress, || {
             progress.reach(ENOUGH);

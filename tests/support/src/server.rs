@@ -351,6 +351,14 @@ impl TestServer {
         assert_eq!(self.put(key, value).status, 200, "PUT /{key}");
     }
 
+    /// Waits until a checkpoint has settled all that its journal has.
+    #[track_caller]
+    pub fn settle(&self) {
+        let unsettled = "data_server_journal_unsettled_bytes";
+        let unsettled = || Scrape::of(self.addr).count(unsettled, &[]);
+        super::eventually("all is settled", || unsettled() == 0);
+    }
+
     /// The connections of clients that it holds, also where it has connections to a store besides.
     pub fn connections(&self) -> usize {
         let local = format!(":{:04X}", self.addr.port());

@@ -139,9 +139,7 @@ fn while_checkpoints_fail_no_value_is_read_that_the_kernel_may_have_dropped() {
     tracing_only!("reads while checkpoints fail");
     let server = TestServer::start(&DISK);
     server.store("settled", "value");
-    let unsettled = "data_server_journal_unsettled_bytes";
-    let unsettled = || Scrape::of(server.addr).count(unsettled, &[]);
-    eventually("it is settled", || unsettled() == 0);
+    server.settle();
     let fail = ["-e", "trace=syncfs", "-e", "inject=syncfs:error=EIO"];
     let tracer = Attached::to(&server, &fail);
     store_all(&server);
