@@ -83,7 +83,7 @@ impl<'a> Key<'a> {
 
     /// Whether it has one segment: its file lies in the directory itself.
     pub fn is_flat(&self) -> bool {
-        self.folder().is_empty()
+        !self.0.as_bytes().contains(&b'/')
     }
 
     /// How many segments it has.
@@ -141,17 +141,18 @@ fn check(name: &str) -> Result<(), BadKey> {
     if name.starts_with(RESERVED) || name.starts_with(PAGES) {
         return Err(BadKey::Reserved);
     }
-    name.split('/').try_for_each(check_segment)
+    let mut segments = name.as_bytes().split(|&b| b == b'/');
+    segments.try_for_each(check_segment)
 }
 
-fn check_segment(segment: &str) -> Result<(), BadKey> {
+fn check_segment(segment: &[u8]) -> Result<(), BadKey> {
     if segment.is_empty() {
         Err(BadKey::EmptySegment)
     } else if segment.len() > MAX_SEGMENT {
         Err(BadKey::SegmentTooLong)
-    } else if segment.bytes().any(|b| b == 0) {
+    } else if segment.contains(&0) {
         Err(BadKey::Nul)
-    } else if segment == "." || segment == ".." {
+    } else if segment == b"." || segment == b".." {
         Err(BadKey::Dots)
     } else {
         Ok(())

@@ -32,9 +32,9 @@ pub fn check(content_type: &[u8]) -> Option<&str> {
 /// names the charset of a value that `is_utf8`: without it, browsers take text for windows-1252.
 ///
 /// Of other text it claims no charset: a wrong claim is worse than none, for it overrides what the text itself declares.
-pub fn of<'a>(key: &str, stored: Option<&'a str>, is_utf8: bool) -> Cow<'a, str> {
+pub fn of(key: &str, stored: Option<&str>, is_utf8: bool) -> Cow<'static, str> {
     match stored.and_then(|stored| check(stored.as_bytes())) {
-        Some(stored) => stored.into(),
+        Some(stored) => stored.to_owned().into(),
         None if is_utf8 && is_text(guess(key)) => format!("{}; charset=utf-8", guess(key)).into(),
         None => guess(key).into(),
     }

@@ -132,7 +132,7 @@ impl Handler {
             modified: meta.modified,
         };
         let fields = StoredFields::decode(&meta.fields);
-        let representation = Representation::new(validators, &media_type, fields, &self.config);
+        let representation = Representation::new(validators, media_type, fields, &self.config);
         let now = std::time::SystemTime::now();
         let selection = options.map_or(Ok(Selection::Whole), |options| {
             let preconditions = options.preconditions.as_ref();

@@ -2,6 +2,7 @@
 //!
 //! Made once for each open value and kept with it: on the way of a hot request it is only copied.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -34,7 +35,7 @@ pub struct Representation {
     pub headers: HeaderMap,
     pub etag: String,
     pub variants: Vec<String>,
-    pub media_type: String,
+    pub media_type: Cow<'static, str>,
     pub modified: SystemTime,
     pub is_compressible: bool,
 }
@@ -82,15 +83,19 @@ impl Validators {
 impl Representation {
     pub fn new(
         validators: Validators,
-        media_type: &str,
+        media_type: Cow<'static, str>,
         fields: StoredFields,
         config: &ServiceConfig,
     ) -> Self {
         let mut headers = HeaderMap::with_capacity(10);
-        let given = HeaderValue::try_from(media_type);
+        // Of the text of a guess no copies are counted, which all cores would share.
+        let content_type = match &media_type {
+            Cow::Borrowed(guess) => Ok(HeaderValue::from_static(guess)),
+            Cow::Owned(given) => HeaderValue::try_from(given),
+        };
         headers.insert(
             CONTENT_TYPE,
-            given.unwrap_or(HeaderValue::from_static(media::UNKNOWN)),
+            content_type.unwrap_or(HeaderValue::from_static(media::UNKNOWN)),
         );
         headers.extend(validators.headers());
         headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
@@ -102,11 +107,11 @@ impl Representation {
         for (name, value) in fields {
             headers.insert(name, value);
         }
-        if media::is_active(media_type) {
+        if media::is_active(&media_type) {
             headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);
         }
         let is_compressible = config.compress
-            && media::is_compressible(media_type)
+            && media::is_compressible(&media_type)
             && !headers.contains_key(CONTENT_ENCODING);
         let varies_by = match (is_compressible, config.authorizes) {
             (true, true) => Some("accept-encoding, authorization"),
@@ -127,7 +132,7 @@ impl Representation {
                 Vec::new()
             },
             etag,
-            media_type: media_type.to_owned(),
+            media_type,
             modified,
             is_compressible,
         }
@@ -176,7 +181,7 @@ impl ShownValue {
             // The charset is that of the text, and not of its coded bytes.
             let is_utf8 = object.is_utf8() && !fields.has_coding();
             let media_type = media::of(key.as_str(), object.media_type(), is_utf8);
-            Representation::new(object.meta().version.into(), &media_type, fields, config)
+            Representation::new(object.meta().version.into(), media_type, fields, config)
         });
         Self(object)
     }
