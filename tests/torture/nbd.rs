@@ -175,10 +175,15 @@ struct Served {
 
 impl Served {
     fn new(place: &TempDir, options: Vec<String>) -> Result<Self, String> {
-        let (socket, device) = (place.path().join("socket"), place.path().join("device"));
-        let _of_an_earlier_one = fs::remove_file(&socket);
+        let [socket, listens, device] =
+            ["socket", "listens", "device"].map(|name| place.path().join(name));
+        for of_an_earlier_one in [&socket, &listens] {
+            let _ = fs::remove_file(of_an_earlier_one);
+        }
         fs::write(&device, "").map_err(|error| error.to_string())?;
-        let serve = ["--foreground", "--unix", text(&socket)].map(str::to_owned);
+        // The socket is there before anyone listens; this file is not.
+        let serve = ["--foreground", "--pidfile", text(&listens)];
+        let serve = [&serve[..], &["--unix", text(&socket)]].concat();
         let nbdkit = Command::new("nbdkit")
             .args(serve)
             .args(options)
@@ -189,7 +194,7 @@ impl Served {
             nbdfuse: Running(None),
             device,
         };
-        served.nbdkit.when("nbdkit", || socket.exists())?;
+        served.nbdkit.when("nbdkit", || listens.exists())?;
         let show = [text(&served.device), "--unix", text(&socket)];
         served.nbdfuse = Command::new("nbdfuse").args(show).spawn_quiet("nbdfuse")?;
         let device = served.device.clone();
