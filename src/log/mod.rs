@@ -6,7 +6,6 @@
 mod queue;
 
 use std::cell::Cell;
-use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use std::{fmt, io, mem};
@@ -293,9 +292,19 @@ fn name(field: &Field) -> &'static str {
     name.strip_prefix("r#").unwrap_or(name)
 }
 
-/// Writing to memory does not fail, and a value that cannot be told is left out.
+/// A line as text is written to it: without the errors of a writer of bytes, which memory does not have.
+struct Memory<'a>(&'a mut Vec<u8>);
+
+impl fmt::Write for Memory<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// A value that cannot be told is left out.
 fn put(line: &mut Vec<u8>, text: fmt::Arguments<'_>) {
-    let _ = line.write_fmt(text);
+    let _ = fmt::Write::write_fmt(&mut Memory(line), text);
 }
 
 fn json(line: &mut Vec<u8>, value: impl Serialize) {
