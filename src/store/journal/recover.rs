@@ -233,6 +233,31 @@ impl<'a> Found<'a> {
         moment: Moment,
         kept: &mut Vec<Change>,
     ) -> Result<Done, OpenError> {
+        let before = kept.len();
+        let done = self.make(writer, frames, moment, kept)?;
+        if self.sync(writer).is_ok() {
+            return Ok(done);
+        }
+        // The kernel tells of a failure once, and this one may be of what an earlier server wrote, on a disk that is well again. What was
+        // made now may be lost with it.
+        kept.truncate(before);
+        let moment = match moment {
+            Moment::AfterCrash => Moment::AfterFailure,
+            moment => moment,
+        };
+        let done = self.make(writer, frames, moment, kept)?;
+        let synced = self.sync(writer);
+        synced.map_err(|error| self.unreplayed("", &error))?;
+        Ok(done)
+    }
+
+    fn make(
+        &self,
+        writer: &Writer,
+        frames: &[Frame],
+        moment: Moment,
+        kept: &mut Vec<Change>,
+    ) -> Result<Done, OpenError> {
         let mut stuck = String::new();
         let failed = |change: Change, error| match error {
             Error::Forbidden { .. } | Error::Occupied(_) => {
@@ -246,8 +271,7 @@ impl<'a> Found<'a> {
             }
         };
         let done = Replay::new(writer.dir(), Some(writer), frames, moment)
-            .and_then(|replay| replay.run(failed))
-            .and_then(|done| self.sync(writer).map(|()| done));
+            .and_then(|replay| replay.run(failed));
         done.map_err(|error| self.unreplayed(&stuck, &error))
     }
 

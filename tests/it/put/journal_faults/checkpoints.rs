@@ -1,6 +1,6 @@
 //! A checkpoint that failed is remembered, by the server and by the next one, until all that it was to settle was written anew.
 
-use super::{DISK, drop_bytes, ready, start_as_usual};
+use super::{DISK, cut, drop_bytes, ready, start_as_usual};
 use crate::support::prelude::*;
 
 const KEYS: [&str; 3] = ["k", "a/b/k", "empty"];
@@ -101,6 +101,33 @@ fn a_start_after_a_checkpoint_that_failed_writes_all_anew() {
             assert_all(&server);
             eventually("it is ready", || ready(&server) == 200);
         }
+    }
+}
+
+/// A server is killed while it writes anew what it can, and the kernel drops that too. The disk is well again: only the first sync of
+/// the next server tells of it.
+#[test]
+fn a_start_whose_first_sync_tells_of_an_earlier_failure_serves_and_loses_nothing() {
+    journal_only!();
+    tracing_only!("a start on a disk that is well again");
+    let fail = ["-e", "trace=syncfs", "-e", "inject=syncfs:error=EIO"];
+    for is_cut in [false, true] {
+        let dir = DataDir::temporary();
+        let mut server = start_as_usual(&dir);
+        let tracer = Attached::to(&server, &fail);
+        store_all(&server);
+        eventually("a checkpoint fails", || ready(&server) == 503);
+        if is_cut {
+            cut(&mut server);
+        } else {
+            server.kill();
+        }
+        drop(tracer);
+        drop_all(&dir);
+        let once = ["-e", "trace=syncfs", "-e", "inject=syncfs:error=EIO:when=1"];
+        let trace = Trace::with(&once, "starts that fail once").expect("strace runs here");
+        let server = trace.around(Launch::new(&DISK)).on(&dir).start();
+        assert_all(&server);
     }
 }
 
