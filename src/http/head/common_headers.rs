@@ -19,7 +19,7 @@ use crate::http::head::raw::{FramingError, MAX_FIELDS};
 use crate::http::head::syntax::has_member;
 use crate::http::listing::unlisted::Unlisted;
 use crate::http::refusal::rejection::Rejection;
-use crate::http::uploads::fields::UPLOAD_COMPLETE;
+use crate::http::uploads::request::UPLOAD_COMPLETE;
 use crate::http::values::digest_fields::WANT_REPR_DIGEST;
 use crate::http::values::other_store::is_of_store;
 
