@@ -4,3 +4,4 @@ pub mod audited;
 pub mod log;
 pub mod rejection;
 pub mod table;
+pub mod unlisted;

@@ -2,10 +2,10 @@
 
 use crate::access::Right;
 use crate::http::auth::signed_link::BadLink;
-use crate::http::forms::parts::{BadForm, BadPart};
+use crate::http::forms::BadForm;
 use crate::http::head::raw::FramingError;
 use crate::http::listing::query::BadQuery;
-use crate::http::listing::unlisted::Unlisted;
+use crate::http::refusal::unlisted::Unlisted;
 use crate::http::values::conditional::PreconditionFailed;
 use crate::http::values::digest_fields::BadDigest;
 use crate::http::values::other_store::OtherStore;
@@ -105,15 +105,6 @@ pub enum Rejection {
     UploadComplete,
     #[error("another request has taken the upload over")]
     UploadTaken,
-}
-
-impl From<BadPart> for Rejection {
-    fn from(why: BadPart) -> Self {
-        match why {
-            BadPart::Form(why) => why.into(),
-            BadPart::Key(why) => why.into(),
-        }
-    }
 }
 
 impl From<PreconditionFailed> for Rejection {

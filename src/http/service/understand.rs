@@ -23,7 +23,7 @@ use crate::http::head::accept::prefers_problem;
 use crate::http::head::common_headers::CommonHeaders;
 use crate::http::head::path::{FORMS, Segments, WATCH, check_depth, folder, key, page};
 use crate::http::head::syntax::depth;
-use crate::http::listing::request::{list, session};
+use crate::http::listing::{list, session};
 use crate::http::refusal::rejection::Rejection;
 use crate::http::service::operation::{GetOptions, Operation, PutOptions, ResponseContext, Target};
 use crate::http::service_config::{Routes, ServiceConfig};

@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::http::head::hosts::is_own;
 use crate::http::head::syntax::{has_bad_escape, has_member, only};
-use crate::http::listing::unlisted::Unlisted;
+use crate::http::refusal::unlisted::Unlisted;
 use crate::store::MAX_LEN;
 
 /// Sent by an `EventSource` that comes back.
