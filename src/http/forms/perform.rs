@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 
-use crate::http::auth::asker::Asker;
+use crate::http::auth::authorize::Asker;
 use crate::http::body::request::Received;
 use crate::http::forms::BadForm;
 use crate::http::forms::request::{Form, FormRequest, FormState, MAX_TEXT, Role};
@@ -124,11 +124,7 @@ impl FormUpload<'_, '_, '_> {
         let is_only_new = options.is_only_new;
         let stored = self.receive_file(key, options).await;
         if is_only_new {
-            let stored = stored.map(|()| Outcome::Nothing);
-            return self
-                .handler
-                .without_replacing(stored, self.asker.proof)
-                .map(drop);
+            return self.handler.without_replacing(stored, self.asker.proof);
         }
         stored
     }

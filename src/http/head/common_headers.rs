@@ -11,7 +11,7 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
-use crate::http::auth::guard::Presented;
+use crate::http::auth::credentials::Presented;
 use crate::http::client::Client;
 use crate::http::head::hosts::{Hosts, is_own};
 use crate::http::head::identity::REQUEST_ID;

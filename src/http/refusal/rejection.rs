@@ -1,7 +1,7 @@
 //! Why a request is not done, in words. Which status that is, [`table`](super::table) knows.
 
 use crate::access::Right;
-use crate::http::auth::signed_link::BadLink;
+use crate::http::auth::credentials::BadLink;
 use crate::http::forms::BadForm;
 use crate::http::head::raw::FramingError;
 use crate::http::listing::query::BadQuery;

@@ -8,7 +8,7 @@ use hyper::Method;
 use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 
-use crate::http::auth::guard::Presented;
+use crate::http::auth::credentials::Presented;
 use crate::http::values::digest_fields::{AMZ_CHECKSUM, is_known_checksum};
 
 /// Parameters that make something else of a request that changes a value, in any case.
