@@ -1,8 +1,7 @@
 //! What became of a request: what the executor hands to the renderer of responses.
 
 use crate::http::admin;
-use crate::http::body::remote::RemotePart;
-use crate::http::body::response::EndlessBody;
+use crate::http::body::content::{EndlessBody, RemotePart};
 use crate::http::head::raw::FramingError;
 use crate::http::listing::query::ListFormat;
 use crate::http::refusal::rejection::Rejection;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use hyper::Method;
 
-use crate::http::body::remote::RemotePart;
+use crate::http::body::content::RemotePart;
 use crate::http::refusal::rejection::Rejection;
 use crate::http::response::outcome::{Outcome, Published, RemoteResponse};
 use crate::http::service::handler::Handler;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
-use crate::http::body::response::EndlessBody;
+use crate::http::body::content::EndlessBody;
 use crate::http::watch::feed::{Event, HEARTBEAT, Subscription};
 
 /// The events of one subscription, as a body without end.
