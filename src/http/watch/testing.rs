@@ -2,8 +2,7 @@
 
 use crate::access::Access;
 use crate::http::ConnectionState;
-use crate::http::watch::feed::{Asked, Subscribers, Subscription};
-use crate::http::watch::permission::Permission;
+use crate::http::watch::feed::{Permission, Subscribers, Subscription};
 use crate::store::{Durability, JournalOptions, Options, StagingBounds, Store};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -45,12 +44,9 @@ pub fn subscribed(test: impl AsyncFnOnce(Subscription, Rc<ConnectionState>)) {
     let subscribers = subscribers(None);
     let connection = Rc::new(ConnectionState::new(Arc::default()));
     on_reactor(async {
-        let asked = Asked {
-            prefix: Box::default(),
-            since: None,
-            permission: Permission::new(None, None),
-        };
-        let subscription = Subscription::new(&subscribers, &connection, asked);
+        let everything = Permission::new(None, None);
+        let subscription =
+            Subscription::new(&subscribers, &connection, "".into(), None, everything);
         test(subscription, connection).await;
     });
 }
