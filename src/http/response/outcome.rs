@@ -8,9 +8,9 @@ use crate::http::refusal::rejection::Rejection;
 use crate::http::service::operation::Target;
 use crate::http::ui::Document;
 use crate::http::uploads::request::UploadAddress;
+use crate::http::values::conditional::Selection;
 use crate::http::values::encoded::Encoded;
 use crate::http::values::representation::{Representation, ShownValue, etag};
-use crate::http::values::select::Selection;
 use crate::store::{self, Key, Version};
 
 /// What became of a request.
