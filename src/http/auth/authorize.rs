@@ -8,7 +8,7 @@ use hyper::Method;
 
 use crate::access::{Grant, LinkKind, Right};
 use crate::http::admin::Page;
-use crate::http::auth::proven::{By, Proof};
+use crate::http::auth::credentials::{By, Proof};
 use crate::http::client::Peer;
 use crate::http::refusal::rejection::Rejection;
 use crate::http::response::outcome::Outcome;

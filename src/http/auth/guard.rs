@@ -10,9 +10,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::access::{self, Access, Evidence, LinkKind, LinkTerms, Policy, Right, Source, Subject};
 use crate::http::auth::credentials::{
-    BadLink, Credentials, NameAndPassword, Presented, SignedLink, credentials,
+    BadLink, By, Credentials, NameAndPassword, Presented, Proof, Proven, SignedLink, credentials,
 };
-use crate::http::auth::proven::{By, Proof, Proven};
 use crate::http::client::Client;
 use crate::http::refusal::rejection::Rejection;
 use crate::metrics::AuthResult;

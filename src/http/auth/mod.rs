@@ -3,4 +3,3 @@
 pub mod authorize;
 pub mod credentials;
 pub mod guard;
-pub mod proven;

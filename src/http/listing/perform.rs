@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::http::auth::authorize::authorize_page;
-use crate::http::auth::proven::{By, Proof};
+use crate::http::auth::credentials::{By, Proof};
 use crate::http::head::syntax::encoded;
 use crate::http::listing::query::{ListFormat, Listed, Place, json, text};
 use crate::http::response::outcome::Outcome;

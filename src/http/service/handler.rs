@@ -8,8 +8,8 @@ use hyper::Response;
 use hyper::http::request::Parts;
 
 use crate::http::admin::Admin;
+use crate::http::auth::credentials::Proof;
 use crate::http::auth::guard::Guard;
-use crate::http::auth::proven::Proof;
 use crate::http::body::response::Body;
 use crate::http::client::Client;
 use crate::http::exchange::access_log::{Line, protocol};

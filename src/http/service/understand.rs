@@ -14,9 +14,8 @@ use hyper::{Method, Version};
 
 use crate::http::admin::exposition::MetricsFormat;
 use crate::http::auth::authorize::{Denied, is_open, limit, link_kind, permit};
-use crate::http::auth::credentials::signed_link;
+use crate::http::auth::credentials::{Proof, Proven, signed_link};
 use crate::http::auth::guard::{Guard, Identified};
-use crate::http::auth::proven::{Proof, Proven};
 use crate::http::client::Client;
 use crate::http::forms::request::FormRequest;
 use crate::http::head::accept::prefers_problem;

@@ -8,7 +8,7 @@ use std::pin::pin;
 
 use crate::access::Right;
 use crate::http::auth::authorize::Asker;
-use crate::http::auth::proven::Proof;
+use crate::http::auth::credentials::Proof;
 use crate::http::body::request::Received;
 use crate::http::refusal::rejection::Rejection;
 use crate::http::response::outcome::{Outcome, Published, UploadState};

@@ -6,7 +6,7 @@
 
 use hyper::header::{AUTHORIZATION, CACHE_CONTROL, HeaderMap, HeaderValue, VARY};
 
-use crate::http::auth::proven::Proof;
+use crate::http::auth::credentials::Proof;
 use crate::http::head::syntax::{is_token, skip_quoted};
 
 /// The field unless the operator says otherwise.

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use crate::access::{Access, Right, Subject};
-use crate::http::auth::proven::Proof;
+use crate::http::auth::credentials::Proof;
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::values::representation::etag;
 use crate::store::{Change, Changes, Error, Gap, Prefixes};
@@ -348,7 +348,7 @@ mod tests {
     use proptest::prelude::*;
 
     use crate::access::{Access, Evidence};
-    use crate::http::auth::proven::{By, Proof};
+    use crate::http::auth::credentials::{By, Proof};
     use crate::http::watch::feed::*;
     use crate::http::watch::testing::{on_reactor, subscribers};
 
