@@ -9,7 +9,7 @@ use crate::http::head::syntax::{encoded, up};
 use crate::http::listing::query::{Item, Listed, Place, items};
 use crate::http::ui::frame::Slots;
 use crate::http::ui::markup::{Attribute, Size, Text};
-use crate::http::ui::rights::{PageClient, PageRights};
+use crate::http::ui::rights::PageRights;
 use crate::store::Listing;
 
 /// About as many bytes as a row takes.
@@ -39,7 +39,7 @@ pub fn slots<V: Listed>(place: &Place, listing: &Listing<V>, rights: &PageRights
             String::new()
         },
         empty,
-        rights: Attribute(&rights.json()).to_string(),
+        rights: Attribute(&serde_json::to_string(rights).unwrap_or_default()).to_string(),
         account: account(folder, rights),
         is_root: folder.is_empty(),
         is_empty,
@@ -127,16 +127,16 @@ fn form(folder: &str) -> String {
 fn account(folder: &str, rights: &PageRights) -> String {
     let root = up(folder.matches('/').count());
     let root = if root.is_empty() { "./" } else { &root };
-    match rights.client() {
-        PageClient::Anyone => String::new(),
-        PageClient::Anonymous => {
+    match rights.name.as_deref() {
+        None => String::new(),
+        Some("") => {
             let folder = encoded(folder);
             format!(
                 "<p class=\"account\"><a class=\"button\" id=\"sign-in\" href=\"{root}?sign-in={folder}\">Sign in</a></p>"
             )
         }
-        PageClient::Named { name, signs_out } => {
-            let sign_out = if *signs_out {
+        Some(name) => {
+            let sign_out = if rights.signs_out {
                 format!("<a class=\"button\" id=\"sign-out\" href=\"{root}?sign-out\">Sign out</a>")
             } else {
                 String::new()
