@@ -7,7 +7,6 @@
 mod failure;
 mod folder;
 mod frame;
-mod index;
 mod markup;
 mod rights;
 
@@ -24,9 +23,9 @@ use crate::http::values::conditional::{Current, Preconditions, Verdict};
 use crate::store::Listing;
 
 pub use failure::{FAILURE_POLICY, FailedForm, Failure, SIGNED_OUT};
+pub use folder::index;
 pub use frame::Document;
 use frame::FRAME;
-pub use index::index;
 pub use rights::PageRights;
 
 /// Whether the client prefers the page to the listing: browsers do, other clients only if their Accept says so.

@@ -131,7 +131,7 @@ fn prometheus(open: &str) -> String {
     text
 }
 
-/// What runs, and under the names that Prometheus has for it everywhere, what it uses.
+/// The metrics of the process: what runs, and under the names that Prometheus has for it everywhere, what it uses.
 fn encode_process(to: &mut MetricWriter<'_>, started: f64, answer: &LastAnswer) -> Result {
     let now = process::read();
     let (name, help) = ("data_server_build_info", "The version that runs; always 1.");

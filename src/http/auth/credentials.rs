@@ -28,7 +28,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(base64::engine::DecodePaddingMode::Indifferent),
 );
 
-/// What a client proves itself by.
+/// The credentials of a client.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credentials<'a> {
     /// A token (RFC 6750).

@@ -55,7 +55,7 @@ pub struct Frame {
     digest: [u8; 32],
 }
 
-/// What goes into the slots of a page, as markup.
+/// The slots of a page, as markup.
 pub struct Slots {
     pub title: String,
     /// The folders that lead to this one.

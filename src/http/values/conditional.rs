@@ -190,8 +190,8 @@ pub enum NoSelection {
     Unsatisfiable(u64),
 }
 
-/// What of the value that is `current`, `len` bytes long, answers a request with these preconditions and with Range and
-/// If-Range as they are `wanted`, or why nothing does.
+/// Selects what of the value that is `current`, `len` bytes long, answers a request with these preconditions and with Range and
+/// If-Range as they are `wanted`.
 pub fn select(
     preconditions: Option<&Preconditions>,
     wanted: &HeaderMap,

@@ -37,7 +37,7 @@ impl GetOptions {
         }
     }
 
-    /// What of a value of `len` bytes is sent as this `representation`.
+    /// Selects what of a value of `len` bytes is sent as this `representation`.
     pub fn select(
         &self,
         representation: &Representation,
@@ -85,7 +85,7 @@ impl Handler {
         Ok(self.found(object, key, options, digest))
     }
 
-    /// What of `object`, the value of `key`, is to be sent.
+    /// The answer with `object`, the value of `key`, or with what of it is wanted.
     pub fn found(
         &self,
         object: Arc<Object>,

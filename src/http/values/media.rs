@@ -157,7 +157,7 @@ fn are_parameters(mut text: &str) -> bool {
     text.trim_matches(' ').is_empty()
 }
 
-/// What stands behind the parameter at the front, which may be missing.
+/// The text behind the parameter at the front, which may be missing.
 fn skip_parameter(text: &str) -> Option<&str> {
     if text.is_empty() || text.starts_with(';') {
         return Some(text);

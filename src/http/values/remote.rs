@@ -27,7 +27,7 @@ const TRIES: usize = 8;
 /// It was another value each time.
 const CONTENDED: Error = Error::Busy { retry_after: 1 };
 
-/// What is sent of a value: for a GET, or for a HEAD, which is answered without asking for the value itself.
+/// Whether a value is sent: a HEAD is answered without asking for the value itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
     Value,

@@ -97,7 +97,7 @@ pub fn describe_published(headers: &mut HeaderMap, published: Published) {
     }
 }
 
-/// What a client reads that does not follow.
+/// The text for a client that does not follow.
 pub const ELSEWHERE: &str = "the value is at the address in Location, for a few minutes\n";
 
 /// Says in `headers` where the store has the value, for the moment.
