@@ -223,9 +223,15 @@ impl Query {
         for (name, value) in parse(query.as_bytes()) {
             match &*name {
                 "prefix" => said.prefix = Some(value.into_owned()),
-                "delimiter" => said.by_folder = Some(delimiter(&value)?),
+                // An empty delimiter is none, as in S3.
+                "delimiter" if value.is_empty() => said.by_folder = Some(false),
+                "delimiter" if value == DELIMITER => said.by_folder = Some(true),
+                "delimiter" => return Err(BadQuery::Delimiter),
                 "after" => said.after = Some(value.into_owned()),
-                "limit" => said.limit = Some(limit(&value)?),
+                "limit" => match value.parse() {
+                    Ok(limit @ 1..=MAX_LIMIT) => said.limit = Some(limit),
+                    _ => return Err(BadQuery::Limit),
+                },
                 "format" => {
                     said.format = Some(ListFormat::named(&value).ok_or(BadQuery::Format)?);
                 }
@@ -247,22 +253,6 @@ impl Query {
             } => ListFormat::Html,
             _ => ListFormat::Json,
         }
-    }
-}
-
-/// An empty delimiter is none, as in S3.
-fn delimiter(value: &str) -> Result<bool, BadQuery> {
-    match value {
-        "" => Ok(false),
-        DELIMITER => Ok(true),
-        _ => Err(BadQuery::Delimiter),
-    }
-}
-
-fn limit(value: &str) -> Result<usize, BadQuery> {
-    match value.parse() {
-        Ok(limit @ 1..=MAX_LIMIT) => Ok(limit),
-        _ => Err(BadQuery::Limit),
     }
 }
 
