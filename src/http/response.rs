@@ -87,7 +87,7 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
         Outcome::NoValue => problem(StatusCode::NOT_FOUND, "no-such-key", "no such key", context),
         Outcome::Listed { text, format, next } => {
             with(plain(StatusCode::OK, Body::bytes(text)), |headers| {
-                listing::response::describe(headers, format, next, config);
+                listing::describe(headers, format, next, config);
             })
         }
         Outcome::Home {
@@ -96,7 +96,7 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
             is_known,
         } => page(document, next, is_known),
         Outcome::Moved { to } => with(empty(StatusCode::FOUND), |headers| {
-            listing::response::describe_move(headers, to);
+            listing::describe_move(headers, to);
         }),
         Outcome::Elsewhere { to } => elsewhere(to),
         Outcome::FormStored(stored) => form_stored(&stored),
@@ -159,7 +159,7 @@ fn page(document: ui::Document, next: Option<String>, is_known: bool) -> Respons
         plain(StatusCode::OK, Body::bytes(document.html))
     };
     with(response, |headers| {
-        listing::response::describe_page(headers, &document.etag, document.is_gzip, next);
+        listing::describe_page(headers, &document.etag, document.is_gzip, next);
     })
 }
 

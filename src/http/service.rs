@@ -22,8 +22,8 @@ use hyper::http::response;
 use hyper::{Method, Request, Response, Version};
 
 use crate::failpoint;
-use crate::http::auth::credentials::{Identified, Unchecked};
-use crate::http::auth::proven::Proof;
+use crate::http::auth::credentials::Proof;
+use crate::http::auth::guard::{Identified, Unchecked};
 use crate::http::body::request::RequestBody;
 use crate::http::body::response::Body;
 use crate::http::client::Client;

@@ -7,7 +7,6 @@
 mod failure;
 mod folder;
 mod frame;
-mod index;
 mod markup;
 mod rights;
 
@@ -19,13 +18,14 @@ use hyper::header::{
 };
 
 use crate::http::listing::query::{ListFormat, Listed, Place};
-use crate::http::values::conditional::{Current, PreconditionFailed, Preconditions, Verdict};
+use crate::http::refusal::rejection::Rejection;
+use crate::http::values::conditional::{Current, Preconditions, Verdict};
 use crate::store::Listing;
 
 pub use failure::{FAILURE_POLICY, FailedForm, Failure, SIGNED_OUT};
+pub use folder::index;
 pub use frame::Document;
 use frame::FRAME;
-pub use index::index;
 pub use rights::PageRights;
 
 /// Whether the client prefers the page to the listing: browsers do, other clients only if their Accept says so.
@@ -39,17 +39,14 @@ pub fn document<V: Listed>(place: &Place, listing: &Listing<V>, rights: &PageRig
 }
 
 /// Whether the client has the page of this entity tag already. It has no date, so preconditions that go by one say nothing.
-pub fn is_known(
-    preconditions: Option<&Preconditions>,
-    etag: &str,
-) -> Result<bool, PreconditionFailed> {
+pub fn is_known(preconditions: Option<&Preconditions>, etag: &str) -> Result<bool, Rejection> {
     let current = Current {
         etag,
         variants: &[],
         modified: SystemTime::now(),
     };
     let verdict = |preconditions: &Preconditions| match preconditions.for_read(Some(current)) {
-        Verdict::Failed => Err(PreconditionFailed),
+        Verdict::Failed => Err(Rejection::Precondition),
         Verdict::NotModified(_) => Ok(true),
         Verdict::Proceed => Ok(false),
     };

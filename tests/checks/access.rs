@@ -7,8 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use form_urlencoded::Serializer;
 
 use crate::access::{Right, parse};
-use crate::http::auth::credentials::{Credentials, credentials};
-use crate::http::auth::signed_link::{SignedLink, signed_link};
+use crate::http::auth::credentials::{Credentials, SignedLink, credentials, signed_link};
 
 /// A file that is refused is told with its line; of one that counts, each right has a rule, and each rule gives its rights.
 pub fn access_file(data: &[u8]) {

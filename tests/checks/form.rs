@@ -5,8 +5,7 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 
-use crate::http::forms::parts::{Disposition, FormState, Role};
-use crate::http::forms::request::{Form, Frames};
+use crate::http::forms::request::{Disposition, Form, FormState, Frames, Role};
 use crate::http::refusal::rejection::Rejection;
 
 /// A body in pieces of one size.

@@ -23,9 +23,9 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use crate::http::head::path::{self, Segments};
 use crate::http::listing::query::{ListFormat, Place, Query};
 use crate::http::values::conditional::{Current, Preconditions, if_range};
-use crate::http::values::digest_fields::{Algorithm, CONTENT_DIGEST, Expected, REPR_DIGEST};
+use crate::http::values::digest_fields::{CONTENT_DIGEST, Expected, REPR_DIGEST, field as written};
 use crate::http::values::range::{MAX_PARTS, Ranges, ranges};
-use crate::store::{Key, Listing};
+use crate::store::{Digest, Key, Listing};
 
 pub use access::{access_file, authorization, link};
 pub use form::form;
@@ -139,7 +139,7 @@ pub fn digest_fields(data: &[u8]) {
         return;
     };
     if let Some(digest) = expected.sha256 {
-        let field = Algorithm::Sha256.field(&digest);
+        let field = written(&Digest::Sha256(digest));
         let again = fields(&[CONTENT_DIGEST], field.as_bytes());
         assert_eq!(Expected::of(&again).map(|e| e.sha256), Ok(Some(digest)));
     }

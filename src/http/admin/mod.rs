@@ -2,20 +2,17 @@
 //!
 //! They say how the server is, and change nothing. None of them touches a value, and none is a key: a key is one segment.
 
-mod access_metrics;
 pub mod exposition;
 mod health;
 mod metric_writer;
-mod process_metrics;
 mod reactor_metrics;
-mod s3_metrics;
 mod store_metrics;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::access::Access;
-use crate::http::admin::exposition::{Exposition, MetricsFormat, media_type, render};
+use crate::http::admin::exposition::{Exposition, MetricsFormat};
 use crate::http::admin::health::{LastAnswer, Lifecycle, Phase, Probe, Readiness};
 use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters};
 use crate::store::Store;
@@ -110,8 +107,8 @@ impl Admin {
                 });
                 PageText {
                     is_good: true,
-                    media_type: media_type(format),
-                    body: render(format, &self.exposition),
+                    media_type: format.media_type(),
+                    body: self.exposition.render(format),
                 }
             }
         }

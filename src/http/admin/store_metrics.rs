@@ -1,69 +1,54 @@
-//! The metrics of the store: what waits to be published, the cache, the pools of threads, listings, publishing.
+//! The metrics of the store: what waits to be published, the cache, the pools of threads, listings, publishing; and those of an S3
+//! store: what the server asked of it, how it answered, and what became of lost answers.
 
 use std::fmt::Result;
-use std::sync::Arc;
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;
 
 use crate::http::admin::metric_writer::MetricWriter;
-use crate::http::admin::s3_metrics;
-use crate::metrics::StoreCounters;
+use crate::metrics::{S3Counters, STATUSES, StoreCounters, StoreOperation};
+use crate::s3::S3;
 use crate::store::{BlockingPool, Directory, Store};
 
-#[derive(Debug)]
-pub struct StoreMetrics(pub Arc<Store>);
-
-impl Collector for StoreMetrics {
-    fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result {
-        let to = &mut MetricWriter(encoder);
-        self.encode_staged(to)?;
-        encode_pool(to, "disk", self.0.disk())?;
-        encode_pool(to, "compute", self.0.compute())?;
-        match &*self.0 {
-            Store::Directory(directory) => {
-                encode_pool(to, "listing", directory.listing())?;
-                let expired = directory.counters().uploads_expired.get();
-                encode_uploads(to, directory.unfinished_uploads(), expired)?;
-                to.gauge(
-                    "data_server_uploads_refused_for_space",
-                    None,
-                    "1 while uploads are refused because no more than --min-free is free, else 0.",
-                    u64::from(directory.is_short_of_space()),
-                )?;
-                encode_memory(to, directory)?;
-                encode_listings(to, directory.counters())?;
-                encode_publishing(to, directory.counters())?;
-                encode_journal(to, directory.counters())
-            }
-            Store::S3(s3) => s3_metrics::encode(to, s3),
+pub fn encode(to: &mut MetricWriter<'_>, store: &Store) -> Result {
+    to.gauge(
+        "data_server_staged",
+        Some(&Unit::Bytes),
+        "Bytes of uploads, received or announced by a request under way, and not published yet; without --max-staged, of those above 64 KiB.",
+        store.staged().bytes,
+    )?;
+    encode_pool(to, "disk", store.disk())?;
+    encode_pool(to, "compute", store.compute())?;
+    match store {
+        Store::Directory(directory) => {
+            encode_pool(to, "listing", directory.listing())?;
+            encode_uploads(to, directory)?;
+            encode_memory(to, directory)?;
+            encode_listings(to, directory.counters())?;
+            encode_publishing(to, directory.counters())?;
+            encode_journal(to, directory.counters())
         }
+        Store::S3(s3) => encode_s3(to, s3),
     }
 }
 
-impl StoreMetrics {
-    fn encode_staged(&self, to: &mut MetricWriter<'_>) -> Result {
-        to.gauge(
-            "data_server_staged",
-            Some(&Unit::Bytes),
-            "Bytes of uploads, received or announced by a request under way, and not published yet; without --max-staged, of those above 64 KiB.",
-            self.0.staged().bytes,
-        )
-    }
-}
-
-fn encode_uploads(to: &mut MetricWriter<'_>, unfinished: usize, expired: u64) -> Result {
+fn encode_uploads(to: &mut MetricWriter<'_>, directory: &Directory) -> Result {
     to.gauge(
         "data_server_uploads_unfinished",
         None,
         "Resumable uploads that have not been published, cancelled or expired.",
-        unfinished as u64,
+        directory.unfinished_uploads() as u64,
     )?;
     to.counter(
         "data_server_uploads_expired",
         "Resumable uploads that expired unfinished.",
-        expired,
+        directory.counters().uploads_expired.get(),
+    )?;
+    to.gauge(
+        "data_server_uploads_refused_for_space",
+        None,
+        "1 while uploads are refused because no more than --min-free is free, else 0.",
+        u64::from(directory.is_short_of_space()),
     )
 }
 
@@ -174,4 +159,70 @@ fn encode_journal(to: &mut MetricWriter<'_>, counters: &StoreCounters) -> Result
             waits,
         )
     })
+}
+
+fn encode_s3(to: &mut MetricWriter<'_>, s3: &S3) -> Result {
+    to.counters(
+        "data_server_store_requests",
+        None,
+        "Requests to the store that have ended; of status none where there was no answer.",
+        s3_requests(s3),
+    )?;
+    to.histograms(
+        "data_server_store_time_to_head",
+        "From a request to the store to the head of its answer.",
+        s3.counters().map(|counters| &counters.time_to_head),
+    )?;
+    to.counter(
+        "data_server_store_retries",
+        "Requests to the store that were sent again.",
+        sum(s3, |counters| counters.retries.get()),
+    )?;
+    to.counter(
+        "data_server_store_unknown",
+        "Writes and removals whose outcome was not known when they ended.",
+        sum(s3, |counters| counters.unknown.get()),
+    )?;
+    to.counter(
+        "data_server_store_resolved",
+        "Those of them that turned out to have been made.",
+        sum(s3, |counters| counters.resolved.get()),
+    )?;
+    to.gauge(
+        "data_server_store_requests_active",
+        None,
+        "Requests to the store that are under way; each has a connection.",
+        s3.requests_under_way() as u64,
+    )?;
+    let connections = s3.connections();
+    to.gauge(
+        "data_server_store_connections_open",
+        None,
+        "Connections to the store that are open.",
+        connections.open as u64,
+    )?;
+    to.gauge(
+        "data_server_store_connections_idle",
+        None,
+        "Those of them that wait for a request.",
+        connections.idle as u64,
+    )
+}
+
+/// A combination that has not happened is left out.
+fn s3_requests(s3: &S3) -> impl Iterator<Item = ([(&'static str, &'static str); 2], u64)> {
+    StoreOperation::ALL.into_iter().flat_map(move |operation| {
+        STATUSES
+            .into_iter()
+            .enumerate()
+            .filter_map(move |(class, status)| {
+                let requests = sum(s3, |counters| counters.requests(operation, class));
+                let labels = [("operation", operation.name()), ("status", status)];
+                (requests > 0).then_some((labels, requests))
+            })
+    })
+}
+
+fn sum(s3: &S3, count: impl Fn(&S3Counters) -> u64) -> u64 {
+    s3.counters().map(count).sum()
 }

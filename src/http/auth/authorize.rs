@@ -1,18 +1,22 @@
-//! Which rights an operation takes.
+//! Which rights an operation takes, and for whom the work on a request is done.
 //!
-//! Pure: decided by names alone, never by what the store has. An operation that is allowed in part is narrowed to that part:
-//! a PUT of one who may create, to keys that have no value; a listing, to the keys that may be listed.
+//! Rights are decided by names alone, never by what the store has. An operation that is allowed in part is narrowed to that
+//! part: a PUT of one who may create, to keys that have no value; a listing, to the keys that may be listed. What only the work
+//! finds the key of, in forms and of uploads that go on, is decided then.
 
 use hyper::Method;
 
 use crate::access::{Grant, LinkKind, Right};
 use crate::http::admin::Page;
-use crate::http::auth::proven::{By, Proof};
+use crate::http::auth::credentials::{By, Proof};
+use crate::http::client::Peer;
 use crate::http::refusal::rejection::Rejection;
+use crate::http::response::outcome::Outcome;
+use crate::http::service::handler::Handler;
 use crate::http::service::operation::{Operation, PutOptions};
 use crate::http::service_config::Routes;
 use crate::http::values::conditional::{Preconditions, Single};
-use crate::store;
+use crate::store::{self, Error, Key, Uploader};
 
 /// A right that is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +31,7 @@ pub fn is_open(page: Option<Page>, routes: Routes) -> bool {
     }
 }
 
-/// Narrows `operation` to what the client of `proof` may do of it. What is asked of an upload or in a form is decided when its keys are known.
+/// Narrows `operation` to what the client of `proof` may do of it.
 pub fn permit(operation: &mut Operation<'_>, proof: &Proof) -> Result<(), Denied> {
     let (grant, is_anonymous) = (&proof.subject.grant, proof.subject.is_anonymous);
     match operation {
@@ -119,4 +123,59 @@ fn need(grant: &Grant, right: Right, key: &str) -> Result<(), Denied> {
 fn need_any(grant: &Grant, right: Right, prefix: &str) -> Result<(), Denied> {
     let is_allowed = grant.keys(right).may_have_below(prefix);
     is_allowed.then_some(()).ok_or(Denied(right))
+}
+
+/// The client of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker<'a> {
+    /// Its proof; `None` where that does not matter.
+    pub proof: Option<&'a Proof>,
+    pub peer: Peer,
+}
+
+impl Asker<'_> {
+    /// For whom an upload counts: a subject that was proved, wherever it connects from, else the address.
+    pub fn uploader(self) -> Uploader {
+        match self.proof {
+            Some(proof) if !proof.subject.is_anonymous => {
+                Uploader::new(&format!("subject {}", proof.subject.name))
+            }
+            _ => Uploader::new(&self.peer.source().to_string()),
+        }
+    }
+}
+
+impl Handler {
+    /// For whom an upload counts that comes in one request, where that matters.
+    pub fn uploader(&self, asker: Asker<'_>) -> Option<Uploader> {
+        self.store.stages_by_client().then(|| asker.uploader())
+    }
+
+    /// Narrows what is to be stored as the value of `key` to what the client of `proof` may store there.
+    pub fn permit_put(
+        &self,
+        proof: Option<&Proof>,
+        key: &Key<'_>,
+        options: &mut PutOptions,
+    ) -> Result<(), Rejection> {
+        let Some(proof) = proof else { return Ok(()) };
+        authorize_put(options, key.as_str(), &proof.subject.grant)
+            .map_err(|Denied(right)| self.guard.deny(&proof.subject, right))
+    }
+
+    /// The result of storing a value that was allowed only where there was none, for the client of `proof`: it is told that
+    /// it may not replace, for it asked no condition that could have failed.
+    pub fn without_replacing<T>(
+        &self,
+        stored: Result<T, Outcome>,
+        proof: Option<&Proof>,
+    ) -> Result<T, Outcome> {
+        stored.map_err(|why| match (why, proof) {
+            (
+                Outcome::Refused(Rejection::Precondition) | Outcome::Failed(Error::Precondition),
+                Some(proof),
+            ) => self.guard.deny(&proof.subject, Right::Write).into(),
+            (why, _) => why,
+        })
+    }
 }

@@ -1,16 +1,22 @@
-//! The credentials of a request: the field Authorization (RFC 9110, section 11.6.2), and how far they are known.
+//! What a request presents of its client, and what that proved: the field Authorization (RFC 9110, section 11.6.2), the query of a
+//! signed link (`expires`, `by`, `signature`, and `max` for a PUT), and the proofs of a connection. The guard proves.
 //!
-//! Credentials are proved elsewhere; nothing here says whether they are true. Their text is in no `Debug` output.
+//! A query with a `signature` is a link, and then it has nothing else: what stands twice, or is not known, makes it none that is
+//! valid. The same credentials are proved once for a connection; what is kept counts for nothing once the policy has been replaced,
+//! or the subject or the certificate has ended. No text of a credential is in `Debug` output.
 
+use std::cell::{OnceCell, RefCell};
 use std::fmt;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::GeneralPurpose;
 use base64::engine::general_purpose::GeneralPurposeConfig;
+use form_urlencoded::parse;
 
-use crate::access::Source;
-use crate::http::auth::proven::Proof;
+use crate::access::{Evidence, Subject};
 
 /// The most of a name or a password, in bytes. Hashing a longer one takes time that its sender does not pay.
 const LONGEST: usize = 1024;
@@ -22,7 +28,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(base64::engine::DecodePaddingMode::Indifferent),
 );
 
-/// What a client proves itself by.
+/// The credentials of a client.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credentials<'a> {
     /// A token (RFC 6750).
@@ -31,7 +37,7 @@ pub enum Credentials<'a> {
     Password(NameAndPassword),
 }
 
-/// See [`Credentials::Password`].
+/// A name and a password; neither is longer than [`LONGEST`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct NameAndPassword {
     pub name: String,
@@ -103,21 +109,169 @@ impl<'a> Presented<'a> {
     }
 }
 
-/// Who asks.
-#[derive(Debug)]
-pub enum Identified {
-    /// It is known, or does not matter.
-    Known(Option<Rc<Proof>>),
-    /// The password has to be checked first, which takes time.
-    Unchecked(Box<Unchecked>),
+/// A signed link. Its signature is in no `Debug` output.
+#[derive(Default)]
+pub struct SignedLink {
+    pub expires: u64,
+    /// The name of the key that it is signed with.
+    pub by: String,
+    pub max: Option<u64>,
+    pub signature: String,
 }
 
-/// A password that is yet to be checked, for the field that it came in.
+/// Why a link does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadLink {
+    #[error("this link has expired")]
+    Expired,
+    #[error("this link is not valid")]
+    Invalid,
+}
+
+/// The link that `query` is; `None` where it is none.
+pub fn signed_link(query: Option<&str>) -> Option<Result<SignedLink, BadLink>> {
+    let query = query?;
+    let is_link = parse(query.as_bytes()).any(|(name, _)| name == "signature");
+    is_link.then(|| read(query).ok_or(BadLink::Invalid))
+}
+
+fn read(query: &str) -> Option<SignedLink> {
+    let (mut expires, mut by, mut max, mut signature) = (None, None, None, None);
+    for (name, value) in parse(query.as_bytes()) {
+        let is_new = match &*name {
+            "expires" => expires.replace(number(&value)?).is_none(),
+            "by" => by.replace(value.into_owned()).is_none(),
+            "max" => max.replace(number(&value)?).is_none(),
+            "signature" => signature.replace(value.into_owned()).is_none(),
+            _ => false,
+        };
+        if !is_new {
+            return None;
+        }
+    }
+    Some(SignedLink {
+        expires: expires?,
+        by: by?,
+        max,
+        signature: signature?,
+    })
+}
+
+/// A number as a link has it: in one way, so that a link has one text.
+fn number(text: &str) -> Option<u64> {
+    let number: u64 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
+}
+
+/// By what a client proved who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// By nothing: it is anyone.
+    Nothing,
+    /// By a token in a field that programs set.
+    Bearer,
+    /// By a name and a password, which browsers send by themselves.
+    Basic,
+    /// By the certificate of its connection.
+    Certificate,
+    /// By the signed link that it follows.
+    Link {
+        /// The most of a value that it may store, in bytes.
+        max: Option<u64>,
+    },
+}
+
+/// Who asks, and by what that was proved.
 #[derive(Debug)]
-pub struct Unchecked {
-    pub field: Box<[u8]>,
-    pub pair: NameAndPassword,
-    pub source: Source,
+pub struct Proof {
+    pub subject: Arc<Subject>,
+    pub by: By,
+    /// The evidence that proves it again, by other rules.
+    pub evidence: Evidence,
+}
+
+impl Proof {
+    /// Whether browsers send it by themselves, also on behalf of pages of other origins.
+    pub fn is_ambient(&self) -> bool {
+        matches!(self.by, By::Basic | By::Certificate)
+    }
+
+    /// By what it was proved, as the audit log says it.
+    pub fn name_of_evidence(&self) -> &'static str {
+        match (self.by, &self.evidence) {
+            (By::Link { .. }, _) => "link",
+            (_, Evidence::Token(_)) => "token",
+            (_, Evidence::Password { .. }) => "password",
+            (_, Evidence::Certificate(_)) => "certificate",
+            (_, Evidence::Nothing) => "nothing",
+        }
+    }
+}
+
+/// The last proof, and the field Authorization that it was proved by.
+#[derive(Debug)]
+struct Kept {
+    field: Option<Box<[u8]>>,
+    generation: u64,
+    proof: Rc<Proof>,
+}
+
+/// The certificate of a client, which was verified.
+#[derive(Debug)]
+pub struct ClientCertificate {
+    /// The DNS names in it.
+    pub names: Box<[String]>,
+    /// Its last second, since the epoch.
+    pub end: u64,
+}
+
+/// The proofs of one connection.
+#[derive(Debug, Default)]
+pub struct Proven {
+    kept: RefCell<Option<Kept>>,
+    certificate: OnceCell<ClientCertificate>,
+}
+
+impl Proven {
+    /// The client has shown this certificate.
+    pub fn set_certificate(&self, certificate: ClientCertificate) {
+        let _ = self.certificate.set(certificate);
+    }
+
+    /// Whether the client has shown a certificate that has ended since: a handshake would be refused now.
+    pub fn has_ended(&self) -> bool {
+        self.certificate.get().is_some_and(|certificate| {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            now.unwrap_or_default().as_secs() > certificate.end
+        })
+    }
+
+    /// The names of the client's certificate.
+    pub fn certificate_names(&self) -> impl Iterator<Item = &str> {
+        let certificate = self.certificate.get().into_iter();
+        certificate.flat_map(|certificate| certificate.names.iter().map(String::as_str))
+    }
+
+    /// The proof that `field` gave before, by the policy of this `generation`.
+    pub fn kept(&self, field: Option<&[u8]>, generation: u64) -> Option<Rc<Proof>> {
+        let kept = self.kept.borrow();
+        let kept = kept.as_ref()?;
+        let is_same = kept.generation == generation && kept.field.as_deref() == field;
+        let subject = &kept.proof.subject;
+        let is_valid = || subject.not_after.is_none() || subject.is_valid(SystemTime::now());
+        (is_same && is_valid()).then(|| Rc::clone(&kept.proof))
+    }
+
+    /// Keeps what `field` proves by the policy of this `generation`.
+    pub fn keep(&self, field: Option<&[u8]>, generation: u64, proof: Proof) -> Rc<Proof> {
+        let proof = Rc::new(proof);
+        *self.kept.borrow_mut() = Some(Kept {
+            field: field.map(Box::from),
+            generation,
+            proof: Rc::clone(&proof),
+        });
+        proof
+    }
 }
 
 #[cfg(test)]
@@ -179,6 +333,43 @@ mod tests {
         fn no_field_makes_it_panic(field: Vec<u8>) {
             let _ = credentials(&field);
             let _ = credentials(&[b"Basic ", field.as_slice()].concat());
+        }
+    }
+
+    #[test]
+    fn a_link_has_each_of_its_parameters_once_and_no_other() {
+        assert!(signed_link(None).is_none());
+        for other in [
+            "expires=1&by=a",
+            "my_signature=abc",
+            "a=signature=b",
+            "X-Amz-Signature=abc",
+        ] {
+            assert!(signed_link(Some(other)).is_none(), "{other}");
+        }
+        assert!(signed_link(Some("signature")).is_some());
+        assert!(signed_link(Some("%73ignature=s")).is_some());
+        let good = "expires=1&by=a%20b&max=3&signature=s";
+        let link = signed_link(Some(good)).unwrap().ok().unwrap();
+        assert_eq!(
+            (link.expires, &*link.by, link.max, &*link.signature),
+            (1, "a b", Some(3), "s")
+        );
+        for bad in [
+            "signature=s",
+            "expires=1&by=a&signature=s&signature=s",
+            "expires=1&expires=1&by=a&signature=s",
+            "expires=1&by=a&signature=s&x=1",
+            "expires=01&by=a&signature=s",
+            "expires=-1&by=a&signature=s",
+            "expires=1&by=a&max=&signature=s",
+            "expires=99999999999999999999&by=a&signature=s",
+        ] {
+            assert_eq!(
+                signed_link(Some(bad)).unwrap().err(),
+                Some(BadLink::Invalid),
+                "{bad}"
+            );
         }
     }
 }

@@ -9,14 +9,30 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::access::{self, Access, Evidence, LinkKind, LinkTerms, Policy, Right, Source, Subject};
-use crate::http::auth::credentials::{Credentials, NameAndPassword, credentials};
-pub use crate::http::auth::credentials::{Identified, Presented, Unchecked};
-use crate::http::auth::proven::{By, Proof, Proven};
-use crate::http::auth::signed_link::{BadLink, SignedLink};
+use crate::http::auth::credentials::{
+    BadLink, By, Credentials, NameAndPassword, Presented, Proof, Proven, SignedLink, credentials,
+};
 use crate::http::client::Client;
 use crate::http::refusal::rejection::Rejection;
 use crate::metrics::AuthResult;
 use crate::store::BlockingPool;
+
+/// Who asks.
+#[derive(Debug)]
+pub enum Identified {
+    /// It is known, or does not matter.
+    Known(Option<Rc<Proof>>),
+    /// The password has to be checked first, which takes time.
+    Unchecked(Box<Unchecked>),
+}
+
+/// A password that is yet to be checked, for the field that it came in.
+#[derive(Debug)]
+pub struct Unchecked {
+    pub field: Box<[u8]>,
+    pub pair: NameAndPassword,
+    pub source: Source,
+}
 
 /// The guard of one reactor.
 #[derive(Debug)]

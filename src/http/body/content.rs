@@ -1,11 +1,14 @@
-//! The parts of a body: bytes in memory, parts of a file, bytes of an S3 store, or bytes made on the way; and the chunks that
-//! hyper is given of it: bytes, or a hole of so many, where the connection sends bytes that lie in no memory of this process.
+//! The content of a response's body: bytes in memory, parts of a file or of a value of an S3 store, or bytes made on the way; and
+//! the chunks that hyper is given of it: bytes, or a hole of so many, where the connection sends bytes that lie in no memory of this
+//! process.
 //!
 //! hyper counts and orders the bytes of a hole like any others, and never looks at them. The connection finds the hole among what it
-//! is to write ([`is_hole`]), and sends the piece in its place that waits in the connection's state.
+//! is to write ([`is_hole`]), and sends the piece in its place that waits in the connection's state. The bytes of an S3 store are
+//! asked for when their turn comes, and pass through as fast as the client takes them: at most one piece is held.
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, ready};
 
@@ -13,10 +16,9 @@ use bytes::{Buf, Bytes};
 
 use crate::failpoint;
 use crate::http::body::file::{FileBody, Region};
-use crate::http::body::remote::RemotePart;
 use crate::http::values::encoded::Encoded;
-use crate::s3::RemotePiece;
-use crate::store::{self, IN_MEMORY, Object, Piped};
+use crate::s3::{RemoteBody, RemotePiece};
+use crate::store::{Error, IN_MEMORY, Object, Piped};
 
 /// A body without an end of its own, made as fast as the client takes it.
 pub trait EndlessBody: std::fmt::Debug {
@@ -72,6 +74,7 @@ impl From<RemotePiece> for Piece {
     }
 }
 
+/// The content of a body that is left.
 #[derive(Debug)]
 pub enum Content {
     Empty,
@@ -120,10 +123,7 @@ impl Content {
     }
 
     /// The next bytes where they are few, or what is in memory already; else the next piece.
-    pub fn poll_short(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Piece, store::Error>>> {
+    pub fn poll_short(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, Error>>> {
         let is_long = match self {
             Self::File(file) => file.remaining() > IN_MEMORY,
             Self::Parts(_, left) => *left > IN_MEMORY,
@@ -133,15 +133,11 @@ impl Content {
         if is_long && failpoint::takes_over() {
             return self.poll_piece(cx);
         }
-        let bytes = self.poll_bytes(cx);
-        bytes.map(|bytes| bytes.map(|bytes| bytes.map(Piece::Bytes)))
+        self.poll_bytes(cx).map_ok(Piece::Bytes)
     }
 
     /// The next bytes; files are read for them.
-    pub fn poll_bytes(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, store::Error>>> {
+    pub fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         match self {
             Self::Empty => Poll::Ready(None),
             Self::Bytes(bytes) => {
@@ -160,30 +156,19 @@ impl Content {
     }
 
     /// The next piece; files are left to the connection.
-    pub fn poll_piece(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Piece, store::Error>>> {
+    pub fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, Error>>> {
         match self {
-            Self::File(file) => {
-                let region = file.poll_region(cx);
-                region.map(|region| region.map(|region| region.map(Piece::Region)))
-            }
-            Self::Remote(part) => {
-                let piece = part.poll_piece(cx);
-                piece.map(|piece| piece.map(|piece| piece.map(Piece::from)))
-            }
+            Self::File(file) => file.poll_region(cx).map_ok(Piece::Region),
+            Self::Remote(part) => part.poll_piece(cx).map_ok(Piece::from),
             Self::Parts(parts, left) => {
                 poll_parts(parts, left, Piece::len, |part| part.poll_piece(cx))
             }
-            _ => {
-                let bytes = self.poll_bytes(cx);
-                bytes.map(|bytes| bytes.map(|bytes| bytes.map(Piece::Bytes)))
-            }
+            _ => self.poll_bytes(cx).map_ok(Piece::Bytes),
         }
     }
 }
 
+/// The first file among `parts`.
 pub fn first_file(parts: &mut VecDeque<Content>) -> Option<&mut FileBody> {
     parts.iter_mut().find_map(|part| match part {
         Content::File(file) => Some(file),
@@ -196,8 +181,8 @@ fn poll_parts<T>(
     parts: &mut VecDeque<Content>,
     left: &mut u64,
     len: impl FnOnce(&T) -> usize,
-    mut poll: impl FnMut(&mut Content) -> Poll<Option<Result<T, store::Error>>>,
-) -> Poll<Option<Result<T, store::Error>>> {
+    mut poll: impl FnMut(&mut Content) -> Poll<Option<Result<T, Error>>>,
+) -> Poll<Option<Result<T, Error>>> {
     while let Some(part) = parts.front_mut() {
         match ready!(poll(part)) {
             Some(piece) => {
@@ -251,5 +236,79 @@ impl Buf for Chunk {
             Self::Bytes(bytes) => bytes.advance(n),
             Self::Hole(len) => *len -= n,
         }
+    }
+}
+
+/// A part of a value of an S3 store that is sent.
+pub struct RemotePart {
+    left: u64,
+    state: State,
+}
+
+type Asking = Pin<Box<dyn Future<Output = Result<RemoteBody, Error>>>>;
+
+enum State {
+    /// The request for them; nothing happens before it is polled.
+    Asking(Asking),
+    Coming(RemoteBody),
+}
+
+impl RemotePart {
+    /// Those that `body` brings.
+    pub fn coming(body: RemoteBody) -> Self {
+        Self {
+            left: body.remaining(),
+            state: State::Coming(body),
+        }
+    }
+
+    /// The `len` bytes that `ask` will bring.
+    pub fn asked(len: u64, ask: impl Future<Output = Result<RemoteBody, Error>> + 'static) -> Self {
+        Self {
+            left: len,
+            state: State::Asking(Box::pin(ask)),
+        }
+    }
+
+    /// How many bytes are left.
+    pub fn remaining(&self) -> u64 {
+        self.left
+    }
+
+    /// The next bytes, or `None` at the end.
+    pub fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        let bytes = ready!(ready!(self.poll_coming(cx))?.poll_next(cx));
+        if let Some(Ok(bytes)) = &bytes {
+            self.left = self.left.saturating_sub(bytes.len() as u64);
+        }
+        Poll::Ready(bytes)
+    }
+
+    /// The next piece, or `None` at the end.
+    pub fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<RemotePiece, Error>>> {
+        let piece = ready!(ready!(self.poll_coming(cx))?.poll_piece(cx));
+        if let Some(Ok(piece)) = &piece {
+            self.left = self.left.saturating_sub(piece.len() as u64);
+        }
+        Poll::Ready(piece)
+    }
+
+    /// The bytes, once the store has been asked for them.
+    fn poll_coming(&mut self, cx: &mut Context<'_>) -> Poll<Result<&mut RemoteBody, Error>> {
+        if let State::Asking(ask) = &mut self.state {
+            self.state = State::Coming(ready!(ask.as_mut().poll(cx))?);
+        }
+        match &mut self.state {
+            State::Coming(body) => Poll::Ready(Ok(body)),
+            State::Asking(_) => Poll::Pending,
+        }
+    }
+}
+
+impl std::fmt::Debug for RemotePart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RemotePart")
+            .field("left", &self.left)
+            .finish_non_exhaustive()
     }
 }

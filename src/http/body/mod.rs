@@ -3,7 +3,5 @@
 pub mod chunks;
 pub mod content;
 pub mod file;
-pub mod remote;
 pub mod request;
 pub mod response;
-pub mod stream;

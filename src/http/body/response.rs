@@ -13,16 +13,12 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
-use crate::http::body::content::{Chunk, Content, first_file};
+use crate::http::body::content::{Chunk, Content, EndlessBody, Piece, RemotePart, first_file};
 use crate::http::body::file::FileBody;
-use crate::http::body::remote::RemotePart;
 use crate::http::exchange::record::RequestRecord;
 use crate::http::values::encoded::Encoded;
 use crate::http::values::range::Multipart;
 use crate::store::{self, IN_MEMORY, Object};
-
-pub use crate::http::body::content::EndlessBody;
-pub use crate::http::body::content::Piece;
 
 /// The body of an answer, with the record that ends when it does.
 #[derive(Debug)]

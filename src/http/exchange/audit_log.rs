@@ -3,7 +3,7 @@
 //! Promises that a change whose end is not known has an event, too. What a client says of itself it has where the access log
 //! has it.
 
-use crate::http::auth::proven::Proof;
+use crate::http::auth::credentials::Proof;
 use crate::http::client::Peer;
 use crate::http::exchange::said::Said;
 

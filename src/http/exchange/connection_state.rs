@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use crate::http::auth::proven::Proven;
+use crate::http::auth::credentials::Proven;
 use crate::http::body::content::Piece;
 use crate::http::exchange::progress::Progress;
 use crate::http::exchange::request_metrics::RequestMetrics;

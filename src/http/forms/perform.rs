@@ -5,10 +5,10 @@
 
 use bytes::Bytes;
 
-use crate::http::auth::asker::Asker;
+use crate::http::auth::authorize::Asker;
 use crate::http::body::request::Received;
-use crate::http::forms::parts::{BadForm, FormState, MAX_TEXT, Role};
-use crate::http::forms::request::{Form, FormRequest};
+use crate::http::forms::BadForm;
+use crate::http::forms::request::{Form, FormRequest, FormState, MAX_TEXT, Role};
 use crate::http::head::path::check_depth;
 use crate::http::refusal::rejection::Rejection;
 use crate::http::response::outcome::{FormHalted, FormStored, Outcome, StoredFile};
@@ -70,10 +70,10 @@ impl Handler {
 impl FormUpload<'_, '_, '_> {
     async fn receive(&mut self) -> Result<(), Outcome> {
         while let Some(part) = self.form.next().await? {
-            match self.state.role(part.disposition).map_err(Rejection::from)? {
+            match self.state.role(part.disposition)? {
                 Role::Text(name) => {
                     let text = self.text(name).await?;
-                    self.state.set(name, text).map_err(Rejection::from)?;
+                    self.state.set(name, text)?;
                 }
                 Role::File(key) => {
                     self.file = Some(key.to_owned());
@@ -82,7 +82,7 @@ impl FormUpload<'_, '_, '_> {
                 }
             }
         }
-        self.state.end().map_err(Rejection::from)?;
+        self.state.end()?;
         Ok(self.form.end().await?)
     }
 
@@ -124,11 +124,7 @@ impl FormUpload<'_, '_, '_> {
         let is_only_new = options.is_only_new;
         let stored = self.receive_file(key, options).await;
         if is_only_new {
-            let stored = stored.map(|()| Outcome::Nothing);
-            return self
-                .handler
-                .without_replacing(stored, self.asker.proof)
-                .map(drop);
+            return self.handler.without_replacing(stored, self.asker.proof);
         }
         stored
     }

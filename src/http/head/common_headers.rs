@@ -11,15 +11,15 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
-use crate::http::auth::guard::Presented;
+use crate::http::auth::credentials::Presented;
 use crate::http::client::Client;
 use crate::http::head::hosts::{Hosts, is_own};
 use crate::http::head::identity::REQUEST_ID;
 use crate::http::head::raw::{FramingError, MAX_FIELDS};
 use crate::http::head::syntax::has_member;
-use crate::http::listing::unlisted::Unlisted;
 use crate::http::refusal::rejection::Rejection;
-use crate::http::uploads::fields::UPLOAD_COMPLETE;
+use crate::http::refusal::unlisted::Unlisted;
+use crate::http::uploads::request::UPLOAD_COMPLETE;
 use crate::http::values::digest_fields::WANT_REPR_DIGEST;
 use crate::http::values::other_store::is_of_store;
 

@@ -3,11 +3,9 @@
 use std::sync::Arc;
 
 use crate::http::auth::authorize::authorize_page;
-use crate::http::auth::proven::{By, Proof};
+use crate::http::auth::credentials::{By, Proof};
 use crate::http::head::syntax::encoded;
-use crate::http::listing::query::{ListFormat, Listed, Place};
-use crate::http::listing::text::{json, text};
-use crate::http::refusal::rejection::Rejection;
+use crate::http::listing::query::{ListFormat, Listed, Place, json, text};
 use crate::http::response::outcome::Outcome;
 use crate::http::service::handler::Handler;
 use crate::http::service::operation::HomeRequest;
@@ -123,7 +121,7 @@ impl Handler {
         };
         let (document, is_known) = self.written(listing, takes_gzip, render).await?;
         Ok(Outcome::Home {
-            is_known: is_known.map_err(Rejection::from)?,
+            is_known: is_known?,
             document,
             next,
         })

@@ -1,9 +1,12 @@
-//! The listing of keys: which one a request asks for, and where the next page of it is. Pure functions.
+//! The listing of keys: which one a request asks for, where the next page of it is, and how a page is written as JSON or as
+//! lines of text. Pure functions.
 
 use std::time::SystemTime;
 
 use form_urlencoded::parse;
 use hyper::header::HeaderMap;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use serde::Serialize;
 
 use crate::http::head::accept::media_type;
 use crate::http::values::representation::etag;
@@ -220,9 +223,15 @@ impl Query {
         for (name, value) in parse(query.as_bytes()) {
             match &*name {
                 "prefix" => said.prefix = Some(value.into_owned()),
-                "delimiter" => said.by_folder = Some(delimiter(&value)?),
+                // An empty delimiter is none, as in S3.
+                "delimiter" if value.is_empty() => said.by_folder = Some(false),
+                "delimiter" if value == DELIMITER => said.by_folder = Some(true),
+                "delimiter" => return Err(BadQuery::Delimiter),
                 "after" => said.after = Some(value.into_owned()),
-                "limit" => said.limit = Some(limit(&value)?),
+                "limit" => match value.parse() {
+                    Ok(limit @ 1..=MAX_LIMIT) => said.limit = Some(limit),
+                    _ => return Err(BadQuery::Limit),
+                },
                 "format" => {
                     said.format = Some(ListFormat::named(&value).ok_or(BadQuery::Format)?);
                 }
@@ -247,20 +256,68 @@ impl Query {
     }
 }
 
-/// An empty delimiter is none, as in S3.
-fn delimiter(value: &str) -> Result<bool, BadQuery> {
-    match value {
-        "" => Ok(false),
-        DELIMITER => Ok(true),
-        _ => Err(BadQuery::Delimiter),
+/// Bytes that a path cannot hold as they are (RFC 3986, section 3.3), and those that end a line. The `/` of a key separates segments.
+const UNSAFE: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// One item a line, encoded as it stands in a path, so that no key can look like two. That of a folder ends with `/`.
+pub fn text<V>(listing: &Listing<V>) -> Vec<u8> {
+    let mut text = String::new();
+    for item in items(listing) {
+        text.extend(utf8_percent_encode(item.text, UNSAFE));
+        text.push('\n');
     }
+    text.into_bytes()
 }
 
-fn limit(value: &str) -> Result<usize, BadQuery> {
-    match value.parse() {
-        Ok(limit @ 1..=MAX_LIMIT) => Ok(limit),
-        _ => Err(BadQuery::Limit),
-    }
+#[derive(Serialize)]
+struct JsonPage<'a> {
+    keys: Vec<JsonKey<'a>>,
+    /// The folders that stand for their keys, where a delimiter was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefixes: Option<&'a [String]>,
+    /// The `after` of the next page, when there is one.
+    next: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct JsonKey<'a> {
+    key: &'a str,
+    size: u64,
+    etag: String,
+    modified: String,
+}
+
+/// The page as JSON.
+pub fn json<V: Listed>(page: &Page, listing: &Listing<V>) -> Vec<u8> {
+    let keys = listing.keys.iter().map(|(key, value)| JsonKey {
+        key: key.as_str(),
+        size: value.len(),
+        etag: value.etag(),
+        modified: humantime::format_rfc3339_nanos(value.modified()).to_string(),
+    });
+    let page = JsonPage {
+        keys: keys.collect(),
+        prefixes: page.by_folder.then_some(&listing.folders),
+        next: listing.next.as_deref(),
+    };
+    let mut json = serde_json::to_vec(&page).unwrap_or_default();
+    json.push(b'\n');
+    json
 }
 
 #[cfg(test)]

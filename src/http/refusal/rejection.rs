@@ -1,15 +1,14 @@
 //! Why a request is not done, in words. Which status that is, [`table`](super::table) knows.
 
 use crate::access::Right;
-use crate::http::auth::signed_link::BadLink;
-use crate::http::forms::parts::{BadForm, BadPart};
+use crate::http::auth::credentials::BadLink;
+use crate::http::forms::BadForm;
 use crate::http::head::raw::FramingError;
 use crate::http::listing::query::BadQuery;
-use crate::http::listing::unlisted::Unlisted;
-use crate::http::values::conditional::PreconditionFailed;
+use crate::http::refusal::unlisted::Unlisted;
+use crate::http::values::conditional::NoSelection;
 use crate::http::values::digest_fields::BadDigest;
 use crate::http::values::other_store::OtherStore;
-use crate::http::values::select::NoSelection;
 use crate::http::values::stored_fields::BadField;
 use crate::http::watch::request::BadWatchRequest;
 use crate::store::BadKey;
@@ -107,26 +106,11 @@ pub enum Rejection {
     UploadTaken,
 }
 
-impl From<BadPart> for Rejection {
-    fn from(why: BadPart) -> Self {
-        match why {
-            BadPart::Form(why) => why.into(),
-            BadPart::Key(why) => why.into(),
-        }
-    }
-}
-
-impl From<PreconditionFailed> for Rejection {
-    fn from(_: PreconditionFailed) -> Self {
-        Self::Precondition
-    }
-}
-
 impl From<NoSelection> for Rejection {
     fn from(why: NoSelection) -> Self {
         match why {
             NoSelection::Precondition => Self::Precondition,
-            NoSelection::Unsatisfiable { len } => Self::Unsatisfiable { len },
+            NoSelection::Unsatisfiable(len) => Self::Unsatisfiable { len },
         }
     }
 }

@@ -1,17 +1,16 @@
 //! What became of a request: what the executor hands to the renderer of responses.
 
 use crate::http::admin;
-use crate::http::body::remote::RemotePart;
-use crate::http::body::response::EndlessBody;
+use crate::http::body::content::{EndlessBody, RemotePart};
 use crate::http::head::raw::FramingError;
 use crate::http::listing::query::ListFormat;
 use crate::http::refusal::rejection::Rejection;
 use crate::http::service::operation::Target;
 use crate::http::ui::Document;
 use crate::http::uploads::request::UploadAddress;
+use crate::http::values::conditional::Selection;
 use crate::http::values::encoded::Encoded;
 use crate::http::values::representation::{Representation, ShownValue, etag};
-use crate::http::values::select::Selection;
 use crate::store::{self, Key, Version};
 
 /// What became of a request.

@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use hyper::Response;
 
 use crate::failpoint;
-use crate::http::auth::asker::Asker;
+use crate::http::auth::authorize::Asker;
 use crate::http::body::request::{Received, RequestBody};
 use crate::http::body::response::Body;
 use crate::http::exchange::connection_state::ConnectionState;

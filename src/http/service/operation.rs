@@ -6,7 +6,7 @@ use hyper::header::{HeaderMap, HeaderValue};
 
 use crate::http::admin::Page;
 use crate::http::admin::exposition::MetricsFormat;
-use crate::http::auth::proven::Proof;
+use crate::http::auth::credentials::Proof;
 use crate::http::forms::request::FormRequest;
 use crate::http::listing::query::Place;
 use crate::http::uploads::request::{Creation, UploadRequest};

@@ -14,16 +14,15 @@ use hyper::{Method, Version};
 
 use crate::http::admin::exposition::MetricsFormat;
 use crate::http::auth::authorize::{Denied, is_open, limit, link_kind, permit};
+use crate::http::auth::credentials::{Proof, Proven, signed_link};
 use crate::http::auth::guard::{Guard, Identified};
-use crate::http::auth::proven::{Proof, Proven};
-use crate::http::auth::signed_link::signed_link;
 use crate::http::client::Client;
 use crate::http::forms::request::FormRequest;
 use crate::http::head::accept::prefers_problem;
 use crate::http::head::common_headers::CommonHeaders;
 use crate::http::head::path::{FORMS, Segments, WATCH, check_depth, folder, key, page};
 use crate::http::head::syntax::depth;
-use crate::http::listing::request::{list, session};
+use crate::http::listing::{list, session};
 use crate::http::refusal::rejection::Rejection;
 use crate::http::service::operation::{GetOptions, Operation, PutOptions, ResponseContext, Target};
 use crate::http::service_config::{Routes, ServiceConfig};

@@ -25,7 +25,7 @@ pub static FAILURE_POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// What failed.
+/// A failure, for the page that tells of it.
 pub struct Failure<'a> {
     pub status: u16,
     /// The name of the problem.
@@ -65,7 +65,7 @@ impl Failure<'_> {
         )
     }
 
-    /// What failed, and what can be done.
+    /// The title, which says what failed, and the advice.
     fn words(&self) -> (String, String) {
         let both = |title: &str, advice: &str| (title.to_owned(), advice.to_owned());
         let file = self.form.as_ref().and_then(|form| form.file).map(decoded);

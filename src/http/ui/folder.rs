@@ -1,7 +1,11 @@
-//! A folder's listing as markup: a row for each key and each folder, plain links, and where they lead.
+//! A folder's listing as HTML: rows of the page for browsers, and an index of links for programs that follow them, one link a line,
+//! in the form that nginx and Apache have given it.
 //!
 //! Pure. Links are relative, so that they hold behind a proxy that serves this server below a path. Their bytes are
-//! letters, digits, `-`, `.`, `_`, `~`, `/` and escapes: no name can be taken for a scheme, a query or an attribute's end.
+//! letters, digits, `-`, `.`, `_`, `~`, `/` and escapes: no name can be taken for a scheme, a query or an attribute's end. Promises
+//! that each `a` of an index is of `../`, of a folder or of a key of the listing, and that nothing else in it looks like an
+//! address: programs take what they find there for names. Its next page is a `link` of the head, which those follow that know
+//! its relation.
 
 use std::fmt::Write as _;
 
@@ -9,13 +13,13 @@ use crate::http::head::syntax::{encoded, up};
 use crate::http::listing::query::{Item, Listed, Place, items};
 use crate::http::ui::frame::Slots;
 use crate::http::ui::markup::{Attribute, Size, Text};
-use crate::http::ui::rights::{PageClient, PageRights};
+use crate::http::ui::rights::PageRights;
 use crate::store::Listing;
 
 /// About as many bytes as a row takes.
 const ROW: usize = 320;
 
-/// What goes into the slots of the page that shows `listing`, of `place`.
+/// The slots of the page that shows `listing`, of `place`.
 pub fn slots<V: Listed>(place: &Place, listing: &Listing<V>, rights: &PageRights) -> Slots {
     let folder = &*place.folder;
     let is_empty = listing.keys.is_empty() && listing.folders.is_empty();
@@ -23,23 +27,17 @@ pub fn slots<V: Listed>(place: &Place, listing: &Listing<V>, rights: &PageRights
         let query = Text(&query);
         format!("<a class=\"button for-plain\" rel=\"next\" href=\"?{query}\">Next</a>")
     });
-    let empty = if is_empty {
-        empty(place, rights)
-    } else {
-        String::new()
-    };
+    let empty = is_empty.then(|| empty(place, rights));
+    let form = rights.may_create_in(folder).then(|| form(folder));
+    let rights_json = serde_json::to_string(rights).unwrap_or_default();
     Slots {
         title: title(folder),
         crumbs: crumbs(folder),
         rows: rows(folder, listing),
         next: next.unwrap_or_default(),
-        form: if rights.may_create_in(folder) {
-            form(folder)
-        } else {
-            String::new()
-        },
-        empty,
-        rights: Attribute(&rights.json()).to_string(),
+        form: form.unwrap_or_default(),
+        empty: empty.unwrap_or_default(),
+        rights: Attribute(&rights_json).to_string(),
         account: account(folder, rights),
         is_root: folder.is_empty(),
         is_empty,
@@ -127,20 +125,19 @@ fn form(folder: &str) -> String {
 fn account(folder: &str, rights: &PageRights) -> String {
     let root = up(folder.matches('/').count());
     let root = if root.is_empty() { "./" } else { &root };
-    match rights.client() {
-        PageClient::Anyone => String::new(),
-        PageClient::Anonymous => {
+    match rights.name.as_deref() {
+        None => String::new(),
+        Some("") => {
             let folder = encoded(folder);
             format!(
                 "<p class=\"account\"><a class=\"button\" id=\"sign-in\" href=\"{root}?sign-in={folder}\">Sign in</a></p>"
             )
         }
-        PageClient::Named { name, signs_out } => {
-            let sign_out = if *signs_out {
-                format!("<a class=\"button\" id=\"sign-out\" href=\"{root}?sign-out\">Sign out</a>")
-            } else {
-                String::new()
-            };
+        Some(name) => {
+            let sign_out = format!(
+                "<a class=\"button\" id=\"sign-out\" href=\"{root}?sign-out\">Sign out</a>"
+            );
+            let sign_out = if rights.signs_out { &*sign_out } else { "" };
             let name = Text(name);
             format!(
                 "<p class=\"account\"><span><span class=\"unseen\">Signed in as </span>{name}</span>{sign_out}</p>"
@@ -157,6 +154,64 @@ fn empty(place: &Place, rights: &PageRights) -> String {
         "" => "No files yet".to_owned(),
         prefix => format!("No name begins with \u{201c}{}\u{201d}", Text(prefix)),
     }
+}
+
+/// About as many bytes as a line takes.
+const LINE: usize = 160;
+
+/// The column of the times, as in nginx.
+const TIMES: usize = 51;
+
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
+
+/// The document that shows `listing`, of `place`.
+pub fn index<V: Listed>(place: &Place, listing: &Listing<V>) -> Vec<u8> {
+    let folder = &*place.folder;
+    let items = items(listing);
+    let mut index = String::with_capacity(LINE * (items.len() + 4));
+    // Without the `/` at the end, as GDAL knows it from Apache.
+    let title = Text(folder.strip_suffix('/').unwrap_or(folder));
+    // Writing to a String cannot fail.
+    let _ = write!(
+        index,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Index of /{title}</title>\n"
+    );
+    if let Some(query) = place.next_query(listing) {
+        let query = Text(&query);
+        let _ = writeln!(index, "<link rel=\"next\" href=\"?{query}\">");
+    }
+    let _ = write!(
+        index,
+        "</head>\n<body>\n<h1>Index of /{title}</h1>\n<pre>\n"
+    );
+    if !folder.is_empty() {
+        index.push_str("<a href=\"../\">../</a>\n");
+    }
+    for item in items {
+        line(&mut index, folder, &item);
+    }
+    index.push_str("</pre>\n</body>\n</html>\n");
+    index.into_bytes()
+}
+
+fn line<V: Listed>(index: &mut String, folder: &str, item: &Item<'_, V>) {
+    let name = item.text.strip_prefix(folder).unwrap_or(item.text);
+    let (href, text) = (encoded(name), Text(name));
+    let _ = write!(index, "<a href=\"{href}\">{text}</a>");
+    let gap = TIMES.saturating_sub(name.chars().count()).max(1);
+    if let Some(value) = item.value {
+        let time = humantime::format_rfc3339_seconds(value.modified()).to_string();
+        let month = time[5..7].parse::<usize>().unwrap_or_default();
+        let month = MONTHS[month.saturating_sub(1) % MONTHS.len()];
+        let (year, day, clock) = (&time[..4], &time[8..10], &time[11..16]);
+        let len = value.len();
+        let _ = write!(index, "{:gap$}{day}-{month}-{year} {clock} {len:>19}", "");
+    } else {
+        let _ = write!(index, "{:gap$}{:>17} {:>19}", "", "-", "-");
+    }
+    index.push('\n');
 }
 
 #[cfg(test)]
@@ -391,6 +446,121 @@ mod tests {
             prop_assert_eq!(found.next().is_some(), !folders.is_empty());
             prop_assert_eq!(found.named("script").count(), SCRIPTS.len());
             prop_assert_eq!(&*found.element("reactors").name, "table", "what comes after the rows is still there");
+        }
+    }
+}
+
+#[cfg(test)]
+mod index_tests {
+    use std::time::{Duration, SystemTime};
+
+    use crate::http::listing::query::{ListFormat, Query};
+    use crate::http::ui::folder::*;
+    use crate::store::{Key, Meta, Version};
+    use data_server_testing::HtmlPage;
+    use proptest::collection::{btree_set, vec};
+    use proptest::prelude::*;
+
+    fn place(folder: &str, query: &str) -> Place {
+        Place::new(
+            folder.to_owned(),
+            Query::of(query).unwrap(),
+            ListFormat::Html,
+        )
+    }
+
+    fn listing(keys: &[(&str, u64, u64)], folders: &[String], next: Option<&str>) -> Listing {
+        let keys = keys.iter().map(|&(key, len, seconds)| {
+            let version = Version::from_nanos(i128::from(seconds) * 1_000_000_000);
+            assert_eq!(
+                version.time(),
+                SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+            );
+            (Key::new(key.to_owned()).unwrap(), Meta { len, version })
+        });
+        Listing {
+            keys: keys.collect(),
+            folders: folders.to_vec(),
+            next: next.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_folder_is_a_document_of_lines() {
+        let long = format!("a/{}", "x".repeat(60));
+        let keys = [("a/b<", 1500, 1_795_353_000), (&long, 0, 1)];
+        let listing = listing(&keys, &["a/c/".to_owned()], Some("a/x&y"));
+        let found = index(&place("a/", "format=html&prefix=%26"), &listing);
+        let x = "x".repeat(60);
+        let expected = format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Index of /a</title>\n\
+             <link rel=\"next\" href=\"?prefix=%26&amp;after=a%2Fx%26y&amp;limit=10000&amp;format=html\">\n\
+             </head>\n<body>\n<h1>Index of /a</h1>\n<pre>\n\
+             <a href=\"../\">../</a>\n\
+             <a href=\"b%3C\">b&lt;</a>                                                 22-Nov-2026 13:10                1500\n\
+             <a href=\"c/\">c/</a>                                                                 -                   -\n\
+             <a href=\"{x}\">{x}</a> 01-Jan-1970 00:00                   0\n\
+             </pre>\n</body>\n</html>\n"
+        );
+        assert_eq!(String::from_utf8(found).unwrap(), expected);
+    }
+
+    /// Names with parts that would be markup, addresses or lines, if they were taken for anything but names.
+    fn name() -> impl Strategy<Value = String> {
+        let odd = [
+            "<script>alert(1)</script>",
+            "</a>",
+            "</pre>",
+            "<!--",
+            "&lt;",
+            "\" onclick=\"x",
+            "javascript:x",
+            "http:",
+            "?q",
+            "#f",
+            "%2F",
+            "..",
+            "\n",
+            "\r",
+            "\u{202e}",
+        ];
+        let odd = proptest::sample::select(odd.to_vec()).prop_map(str::to_owned);
+        let name = vec(prop_oneof!["[^/\\x00]{1,3}", odd], 1..4).prop_map(|parts| parts.concat());
+        name.prop_filter("no key", |name| Key::new(format!("{name}/x")).is_ok())
+    }
+
+    proptest! {
+        #[test]
+        fn a_parser_finds_a_link_for_each_name_and_no_other(
+            names in btree_set(name(), 0..6),
+            folders in btree_set(name(), 0..3),
+            above in vec(name(), 0..3),
+        ) {
+            let folder = above.iter().fold(String::new(), |folder, name| folder + name + "/");
+            let keys: Vec<_> = names.iter().map(|name| format!("{folder}{name}")).collect();
+            let keys: Vec<_> = keys.iter().map(|key| (key.as_str(), 1, 1)).collect();
+            let folders: Vec<_> = folders.iter().map(|name| format!("{folder}{name}/")).collect();
+            let listing = listing(&keys, &folders, folders.first().map(String::as_str));
+            let index = index(&place(&folder, ""), &listing);
+            let lines = String::from_utf8(index.clone()).unwrap().lines().count();
+            prop_assert_eq!(lines, 13 + keys.len() + folders.len() + usize::from(!folder.is_empty()) - usize::from(folders.is_empty()));
+
+            let page = HtmlPage::parse(&index);
+            let decoded = |link: &str| percent_encoding::percent_decode_str(link).decode_utf8().unwrap().into_owned();
+            let mut links: Vec<_> = page.named("a").map(|it| decoded(it.attribute("href").unwrap())).collect();
+            if !folder.is_empty() {
+                prop_assert_eq!(links.remove(0), "../");
+            }
+            let links: Vec<_> = links.into_iter().map(|link| format!("{folder}{link}")).collect();
+            let mut all: Vec<_> = keys.iter().map(|(key, ..)| (*key).to_owned()).chain(folders).collect();
+            all.sort_unstable();
+            prop_assert_eq!(links, all);
+            for element in page.within("html") {
+                let known = ["html", "head", "meta", "title", "link", "body", "h1", "pre", "a"];
+                prop_assert!(known.contains(&&*element.name), "{element:?}");
+                let known = ["lang", "charset", "rel", "href"];
+                prop_assert!(element.attributes.keys().all(|name| known.contains(&&**name)), "{element:?}");
+            }
         }
     }
 }

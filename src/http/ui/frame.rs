@@ -47,7 +47,7 @@ pub const SCRIPTS: &[(&str, &str)] = &[
 /// The frame that every page has.
 pub static FRAME: LazyLock<Frame> = LazyLock::new(Frame::assemble);
 
-/// See the module.
+/// The document without what differs from page to page, and its Content-Security-Policy.
 pub struct Frame {
     /// Text, each with the name of the slot behind it. The last has none.
     pieces: Vec<(String, &'static str)>,
@@ -55,7 +55,7 @@ pub struct Frame {
     digest: [u8; 32],
 }
 
-/// What goes into the slots of a page, as markup.
+/// The slots of a page, as markup.
 pub struct Slots {
     pub title: String,
     /// The folders that lead to this one.

@@ -41,7 +41,7 @@ impl Display for Attribute<'_> {
     }
 }
 
-/// What has no form of its own, or turns the direction of text; `shown` of `common.js` has the same.
+/// Whether it has no form of its own, or turns the direction of text; `shown` of `common.js` has the same.
 fn is_hidden(c: char) -> bool {
     matches!(
         c,

@@ -2,50 +2,37 @@
 //!
 //! Pure. Promises to name no prefix at which its client may list nothing: it would be told of what it cannot see.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::access::{Grant, Right, Subject};
 use crate::store::Prefixes;
 
-/// The keys that some rights hold for, and whose they are.
-#[derive(Debug)]
+/// The keys that some rights hold for, and whose they are; as the scripts read it, the prefixes by right.
+#[derive(Debug, Serialize)]
 pub struct PageRights {
+    #[serde(serialize_with = "sequence")]
     list: Prefixes,
+    #[serde(serialize_with = "sequence")]
     read: Prefixes,
+    #[serde(serialize_with = "sequence")]
     create: Prefixes,
+    #[serde(serialize_with = "sequence")]
     write: Prefixes,
+    #[serde(serialize_with = "sequence")]
     delete: Prefixes,
+    #[serde(serialize_with = "sequence")]
     watch: Prefixes,
     metrics: bool,
-    client: PageClient,
-}
-
-/// Who looks at a page.
-#[derive(Debug, Default)]
-pub enum PageClient {
-    /// The server asks no client who it is.
-    #[default]
-    Anyone,
-    /// One that has proved nothing.
-    Anonymous,
-    Named {
-        name: Box<str>,
-        /// By a password, which its browser can forget.
-        signs_out: bool,
-    },
-}
-
-#[derive(Serialize)]
-struct Json<'a> {
-    list: Vec<&'a str>,
-    read: Vec<&'a str>,
-    create: Vec<&'a str>,
-    write: Vec<&'a str>,
-    delete: Vec<&'a str>,
-    watch: Vec<&'a str>,
-    metrics: bool,
+    /// The name of the client; empty where it has proved nothing, `None` where the server asks no client who it is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<&'a str>,
+    pub name: Option<Box<str>>,
+    /// It is proved by a password, which its browser can forget.
+    #[serde(skip)]
+    pub signs_out: bool,
+}
+
+fn sequence<S: Serializer>(prefixes: &Prefixes, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(prefixes.iter())
 }
 
 impl PageRights {
@@ -73,24 +60,23 @@ impl PageRights {
             watch: shown(Right::Watch),
             metrics: keys(Right::Metrics).may_have_below(""),
             list: listed,
-            client: PageClient::Anyone,
+            name: None,
+            signs_out: false,
         }
     }
 
     /// The same, of this subject, which `signs_out` if its browser can forget by what it was proved.
     pub fn of(self, subject: &Subject, signs_out: bool) -> Self {
-        let client = if subject.is_anonymous {
-            PageClient::Anonymous
+        let name = if subject.is_anonymous {
+            ""
         } else {
-            let name = subject.name.clone();
-            PageClient::Named { name, signs_out }
+            &subject.name
         };
-        Self { client, ..self }
-    }
-
-    /// Who it is.
-    pub fn client(&self) -> &PageClient {
-        &self.client
+        Self {
+            name: Some(name.into()),
+            signs_out,
+            ..self
+        }
     }
 
     /// Whether all of `folder` may be listed.
@@ -102,25 +88,6 @@ impl PageRights {
     pub fn may_create_in(&self, folder: &str) -> bool {
         let mut below = self.create.below(folder);
         self.create.has(folder) || below.any(|prefix| !prefix[folder.len()..].contains('/'))
-    }
-
-    /// As the scripts read it: the prefixes by right.
-    pub fn json(&self) -> String {
-        let json = Json {
-            read: self.read.iter().collect(),
-            create: self.create.iter().collect(),
-            write: self.write.iter().collect(),
-            delete: self.delete.iter().collect(),
-            watch: self.watch.iter().collect(),
-            metrics: self.metrics,
-            list: self.list.iter().collect(),
-            name: match &self.client {
-                PageClient::Anyone => None,
-                PageClient::Anonymous => Some(""),
-                PageClient::Named { name, .. } => Some(name),
-            },
-        };
-        serde_json::to_string(&json).unwrap_or_default()
     }
 }
 
@@ -147,17 +114,18 @@ mod tests {
             ("p", &[Delete]),
             ("hidden/", &[Watch]),
         ]);
+        let text = |rights| serde_json::to_string(rights).unwrap();
         let rights = PageRights::new(Some(&grant), false);
         let json = r#"{"list":["pub/"],"read":["pub/"],"create":["pub/in"],"write":["pub/in"],"delete":["p"],"watch":["pub/"],"metrics":false}"#;
-        assert_eq!(rights.json(), json);
+        assert_eq!(text(&rights), json);
         let rights = PageRights::new(Some(&grant), true);
         assert_eq!(
-            rights.json(),
+            text(&rights),
             r#"{"list":["pub/"],"read":["pub/"],"create":[],"write":[],"delete":[],"watch":["pub/"],"metrics":false}"#
         );
         let all = PageRights::new(None, false);
         let json = r#"{"list":[""],"read":[""],"create":[""],"write":[""],"delete":[""],"watch":[""],"metrics":true}"#;
-        assert_eq!(all.json(), json);
+        assert_eq!(text(&all), json);
     }
 
     #[test]

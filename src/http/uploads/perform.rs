@@ -1,25 +1,26 @@
 //! Resumable uploads: a PUT that comes in several requests, and is published by the last as one that came in one.
 //!
-//! Promises that what has been received of a part is kept when the part breaks off, and that the preconditions and digests
-//! given with the first request are decided when the value is published. One request at a time has an upload: a later one
-//! ends it (draft-ietf-httpbis-resumable-upload, "Concurrency").
+//! Promises that what arrived of a part that breaks off is kept, that a part that does not have its digest is taken back, and
+//! that the preconditions and digests given with the first request are decided when the value is published. One request at a
+//! time has an upload: a later one ends it (draft-ietf-httpbis-resumable-upload, "Concurrency").
+
+use std::pin::pin;
 
 use crate::access::Right;
-use crate::http::auth::asker::Asker;
-use crate::http::auth::proven::Proof;
+use crate::http::auth::authorize::Asker;
+use crate::http::auth::credentials::Proof;
 use crate::http::body::request::Received;
 use crate::http::refusal::rejection::Rejection;
 use crate::http::response::outcome::{Outcome, Published, UploadState};
 use crate::http::service::handler::Handler;
 use crate::http::service::operation::PutOptions;
-use crate::http::uploads::part::state;
 use crate::http::uploads::request::{Part, UploadAddress, UploadRequest, kept_headers};
 use crate::http::uploads::response::{in_http1, in_http2, resumption_supported};
 use crate::http::values::digest_fields::Expected;
-use crate::http::values::put::{describe, verify, wanted_by};
+use crate::http::values::put::{InFlight, describe, verify, wanted_by};
 use crate::http::values::upload::{ask_early, condition};
 use crate::metrics::ReactorCounters;
-use crate::store::{self, Directory, Error, Key, NewUpload, Resumable, Store, UploadId};
+use crate::store::{self, Directory, Error, Key, NewUpload, Resumable, Store, Upload, UploadId};
 
 /// The error of an S3 store, which does not do it.
 const NOT_RESUMABLE: Error = Error::NotSupported {
@@ -51,32 +52,38 @@ impl Handler {
         };
         let part = creation.part;
         let can_tell = creation.takes_interim && body.has_interim() && self.config.store_resumes;
-        if part.is_last && !can_tell {
-            // The client never learns where it could resume: this is a PUT like any other.
+        let begun = if part.is_last && !can_tell {
+            // The client never learns where it could resume.
+            None
+        } else {
+            let directory = self.resumable_store()?;
+            if let Some(preconditions) = &options.preconditions {
+                ask_early(directory, &key, preconditions).await?;
+            }
+            let new = NewUpload {
+                key: key.clone(),
+                length: part.length,
+                fields: creation.fields,
+                uploader: asker.uploader(),
+            };
+            match directory.begin_resumable(new).await {
+                // All of the value is here: it needs no place among the unfinished ones.
+                Err(Error::Exhausted { .. }) if part.is_last => None,
+                begun => Some((directory, begun?)),
+            }
+        };
+        let Some((directory, mut upload)) = begun else {
+            // A PUT like any other.
+            let state = UploadState {
+                location: None,
+                complete: true,
+                offset: None,
+                length: None,
+            };
             let stored = self
                 .put(key, part.len, options, body, counters, asker)
-                .await;
-            return of_value(stored);
-        }
-        let directory = self.resumable_store()?;
-        if let Some(preconditions) = &options.preconditions {
-            ask_early(directory, &key, preconditions).await?;
-        }
-        let new = NewUpload {
-            key: key.clone(),
-            length: part.length,
-            fields: creation.fields,
-            uploader: asker.uploader(),
-        };
-        let mut upload = match directory.begin_resumable(new).await {
-            // All of the value is here: it needs no place among the unfinished ones.
-            Err(Error::Exhausted { .. }) if part.is_last => {
-                let stored = self
-                    .put(key, part.len, options, body, counters, asker)
-                    .await;
-                return of_value(stored);
-            }
-            begun => begun?,
+                .await?;
+            return Ok(of_upload(stored, state));
         };
         let announce = |upload: &mut Resumable| UploadAddress {
             id: upload.announce(),
@@ -97,7 +104,7 @@ impl Handler {
             location: Some(announce(&mut upload)),
             ..state(&upload)
         };
-        Ok(Outcome::Upload(Box::new(Outcome::UploadCreated), state))
+        Ok(of_upload(Outcome::UploadCreated, state))
     }
 
     /// Performs what is asked of the upload resource of `id`.
@@ -122,7 +129,7 @@ impl Handler {
         match request {
             UploadRequest::Offset => {
                 upload.secure().await?;
-                Ok(Outcome::Upload(Box::new(Outcome::Nothing), state(&upload)))
+                Ok(of_upload(Outcome::Nothing, state(&upload)))
             }
             UploadRequest::Append(offset, part) => {
                 self.append(&mut upload, offset, &part, body, counters)
@@ -132,7 +139,7 @@ impl Handler {
                         .publish(directory, &mut upload, part.of_value, proof)
                         .await;
                 }
-                Ok(Outcome::Upload(Box::new(Outcome::Nothing), state(&upload)))
+                Ok(of_upload(Outcome::Nothing, state(&upload)))
             }
             UploadRequest::Cancel => {
                 let key = upload.key().clone();
@@ -142,6 +149,7 @@ impl Handler {
         }
     }
 
+    /// Appends `part`, where it begins at the `offset` that the upload has.
     async fn append(
         &self,
         upload: &mut Resumable,
@@ -150,7 +158,6 @@ impl Handler {
         body: &mut Received<'_>,
         counters: &ReactorCounters,
     ) -> Result<(), Outcome> {
-        let of_upload = |why: Rejection, state| Outcome::Upload(Box::new(why.into()), state);
         if upload.is_complete() {
             let state = UploadState {
                 complete: false,
@@ -181,6 +188,72 @@ impl Handler {
         self.receive_part(upload, part, body, counters).await
     }
 
+    /// Receives `part`, and appends what arrives of it.
+    async fn receive_part(
+        &self,
+        upload: &mut Resumable,
+        part: &Part,
+        body: &mut Received<'_>,
+        counters: &ReactorCounters,
+    ) -> Result<(), Outcome> {
+        let _in_flight = InFlight::begin(counters);
+        let (start, room) = (upload.offset(), self.room(upload));
+        if part.len.is_some_and(|len| len > room.bytes) {
+            return Err(of_upload(room.why, state(upload)));
+        }
+        let received = append(upload, part.len, body, &room).await;
+        if let Err(Outcome::Refused(Rejection::InconsistentLength | Rejection::TooLarge { .. })) =
+            &received
+        {
+            // "Length": an upload that goes beyond its length can never be completed.
+            upload.remove().await?;
+            return received;
+        }
+        received?;
+        self.compare(upload, part, start, body).await?;
+        if !part.is_last {
+            upload.secure().await?;
+        }
+        Ok(())
+    }
+
+    /// Compares what was received from `start` on with the digests that came with it.
+    async fn compare(
+        &self,
+        upload: &mut Resumable,
+        part: &Part,
+        start: u64,
+        body: &Received<'_>,
+    ) -> Result<(), Outcome> {
+        let trailers = body.trailers();
+        let expected = trailers.map(Expected::of_content).transpose();
+        let expected = expected.map_err(Rejection::from)?.unwrap_or_default();
+        let expected = part.expected.and(expected).map_err(Rejection::from)?;
+        let wanted = wanted_by(&expected);
+        if wanted.is_none() {
+            return Ok(());
+        }
+        let digests = upload.digests(start, wanted, self.store.compute()).await?;
+        if let Err(mismatch) = verify(&expected, &digests) {
+            upload.take_back(start).await?;
+            return Err(of_upload(mismatch, state(upload)));
+        }
+        Ok(())
+    }
+
+    /// How much more of `upload` may be received.
+    fn room(&self, upload: &Resumable) -> Room {
+        let limit = self.config.limits.max_body;
+        let (most, why) = match upload.length() {
+            Some(length) if length <= limit => (length, Rejection::InconsistentLength),
+            _ => (limit, Rejection::TooLarge { limit }),
+        };
+        Room {
+            bytes: most.saturating_sub(upload.offset()),
+            why,
+        }
+    }
+
     /// Publishes `upload`, all of which has been received.
     async fn publish(
         &self,
@@ -194,8 +267,7 @@ impl Handler {
             None => upload.set_length(offset).await?,
             Some(length) if length == offset => {}
             Some(_) => {
-                let why = Rejection::InconsistentLength;
-                return Err(Outcome::Upload(Box::new(why.into()), state(upload)));
+                return Err(of_upload(Rejection::InconsistentLength, state(upload)));
             }
         }
         let stored = self.publish_file(directory, upload, of_value, proof).await;
@@ -213,8 +285,8 @@ impl Handler {
         if stored.is_err() {
             upload.remove().await?;
         }
-        let of_upload = |outcome| Outcome::Upload(Box::new(outcome), state);
-        stored.map(of_upload).map_err(of_upload)
+        let told = |outcome| of_upload(outcome, state);
+        stored.map(told).map_err(told)
     }
 
     async fn publish_file(
@@ -249,17 +321,6 @@ impl Handler {
     }
 }
 
-/// The answer to a PUT that could have become an upload and did not.
-fn of_value(stored: Result<Outcome, Outcome>) -> Result<Outcome, Outcome> {
-    let state = UploadState {
-        location: None,
-        complete: true,
-        offset: None,
-        length: None,
-    };
-    stored.map(|outcome| Outcome::Upload(Box::new(outcome), state))
-}
-
 /// Whether the same upload may be published later.
 fn may_be_mended(error: &Error) -> bool {
     use store::Error as E;
@@ -285,5 +346,66 @@ fn may_be_mended(error: &Error) -> bool {
         | E::BadKey(_)
         // Its bytes, or its name, may not be on the disk, and a later sync would not tell.
         | E::Unsynced(_) => false,
+    }
+}
+
+/// How much may be received, and why no more.
+struct Room {
+    bytes: u64,
+    why: Rejection,
+}
+
+/// Appends all of `body` to the file of `upload`; what arrives of it is there also when it breaks off.
+async fn append(
+    upload: &mut Resumable,
+    len: Option<u64>,
+    body: &mut Received<'_>,
+    room: &Room,
+) -> Result<(), Outcome> {
+    if let Some(len) = len.filter(|&len| store::is_large(len)) {
+        upload.has_space(len).await?;
+    }
+    let mut appending = upload.append(len)?;
+    let received = {
+        let receiving = pin!(receive(&mut appending, body, room));
+        tokio::select! {
+            biased;
+            () = upload.is_wanted() => Err(Rejection::UploadTaken.into()),
+            received = receiving => received,
+        }
+    };
+    let paused = appending.pause().await;
+    upload.appended()?;
+    received?;
+    Ok(paused?)
+}
+
+/// Receives all of `body`.
+async fn receive(upload: &mut Upload, body: &mut Received<'_>, room: &Room) -> Result<(), Outcome> {
+    if let Some(source) = body.source() {
+        // Its length was held to the room before.
+        return Ok(upload.receive(source).await?);
+    }
+    let mut left = room.bytes;
+    while let Some(data) = body.next().await? {
+        let rest = left.checked_sub(data.len() as u64);
+        left = rest.ok_or_else(|| room.why.clone())?;
+        upload.push(data).await?;
+    }
+    Ok(())
+}
+
+/// The `outcome` of a request for an upload that stands at `state`.
+fn of_upload(outcome: impl Into<Outcome>, state: UploadState) -> Outcome {
+    Outcome::Upload(Box::new(outcome.into()), state)
+}
+
+/// The state of `upload`, as a response tells it.
+fn state(upload: &Resumable) -> UploadState {
+    UploadState {
+        location: None,
+        complete: upload.is_complete(),
+        offset: Some(upload.offset()),
+        length: upload.length(),
     }
 }

@@ -1,6 +1,8 @@
-//! Resumable uploads as requests name them: a PUT that creates one, and what is asked of an upload resource.
+//! Resumable uploads as requests name them (draft-ietf-httpbis-resumable-upload): the fields Upload-Complete, Upload-Offset and
+//! Upload-Length, a PUT that creates an upload, and what is asked of an upload resource.
 //!
-//! Promises that a request whose lengths contradict each other is refused before a byte of it is read.
+//! Pure. A field that does not have the type that the draft gives it counts as absent, as the draft asks. Promises that a
+//! request whose lengths contradict each other is refused before a byte of it is read.
 
 use std::fmt;
 
@@ -11,13 +13,27 @@ use hyper::header::{
     IF_UNMODIFIED_SINCE,
 };
 use hyper::http::request::Parts;
+use sfv::{BareItem, Item, Parser};
 
-use crate::http::head::syntax::{depth, up};
+use crate::http::head::syntax::{depth, only, up};
 use crate::http::refusal::rejection::Rejection;
 use crate::http::service_config::ServiceConfig;
-use crate::http::uploads::fields::{self, PARTIAL_UPLOAD};
 use crate::http::values::digest_fields::{Expected, REPR_DIGEST};
 use crate::store::{Field, UploadId};
+
+pub const UPLOAD_COMPLETE: HeaderName = HeaderName::from_static("upload-complete");
+pub const UPLOAD_OFFSET: HeaderName = HeaderName::from_static("upload-offset");
+pub const UPLOAD_LENGTH: HeaderName = HeaderName::from_static("upload-length");
+pub const INTEROP_VERSION: HeaderName = HeaderName::from_static("upload-draft-interop-version");
+
+/// The version of the draft that is implemented ("Draft Version Identification").
+pub const INTEROP: u64 = 8;
+
+/// The media type of a part ("Media Type application/partial-upload").
+pub const PARTIAL_UPLOAD: &str = "application/partial-upload";
+
+/// The largest integer of a structured field (RFC 9651, section 3.3.1).
+pub const MAX_INTEGER: u64 = 999_999_999_999_999;
 
 /// The beginning of the paths of upload resources.
 const UPLOADS: &str = "/-/uploads/";
@@ -39,7 +55,7 @@ static KEPT: [HeaderName; 10] = [
     REPR_DIGEST,
 ];
 
-/// That a PUT creates an upload.
+/// A PUT that creates an upload.
 #[derive(Debug)]
 pub struct Creation {
     pub part: Part,
@@ -85,7 +101,7 @@ impl Part {
         is_last: bool,
     ) -> Result<Self, Rejection> {
         let end = len.map(|len| offset.saturating_add(len));
-        let length = fields::length(headers).or(end.filter(|_| is_last));
+        let length = integer(headers, &UPLOAD_LENGTH).or(end.filter(|_| is_last));
         let contradicts = match (length, end) {
             (Some(length), Some(end)) if is_last => length != end,
             (Some(length), Some(end)) => length < end,
@@ -113,7 +129,7 @@ impl Creation {
         config: &ServiceConfig,
     ) -> Result<Option<Box<Self>>, Rejection> {
         let headers = &head.headers;
-        let Some(is_last) = fields::complete(headers) else {
+        let Some(is_last) = upload_complete(headers) else {
             return Ok(None);
         };
         let part = Part::of(headers, len, 0, is_last)?;
@@ -124,7 +140,7 @@ impl Creation {
         Ok(Some(Box::new(Self {
             part,
             fields: kept(headers),
-            takes_interim: config.interim && fields::takes_interim(headers),
+            takes_interim: config.interim && takes_interim(headers),
             depth: depth(head.uri.path()),
         })))
     }
@@ -151,9 +167,9 @@ impl UploadRequest {
         if !is_part {
             return Err(Rejection::NotPartialUpload);
         }
-        let offset = fields::offset(headers);
+        let offset = integer(headers, &UPLOAD_OFFSET);
         let offset = offset.ok_or(Rejection::UploadField("Upload-Offset"))?;
-        let is_last = fields::complete(headers);
+        let is_last = upload_complete(headers);
         let is_last = is_last.ok_or(Rejection::UploadField("Upload-Complete"))?;
         let part = Part::of(headers, len, offset, is_last)?;
         Ok(Self::Append(offset, Box::new(part)))
@@ -204,4 +220,78 @@ pub fn kept_headers(fields: &[Field]) -> HeaderMap {
         }
     }
     headers
+}
+
+/// Whether all of the value has arrived with this message.
+fn upload_complete(headers: &HeaderMap) -> Option<bool> {
+    match item(headers, &UPLOAD_COMPLETE)? {
+        BareItem::Boolean(complete) => Some(complete),
+        _ => None,
+    }
+}
+
+/// Whether the client understands a 104 of this server.
+fn takes_interim(headers: &HeaderMap) -> bool {
+    integer(headers, &INTEROP_VERSION) == Some(INTEROP)
+}
+
+fn integer(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
+    match item(headers, name)? {
+        BareItem::Integer(integer) => u64::try_from(i64::from(integer)).ok(),
+        _ => None,
+    }
+}
+
+/// The value of a field that is an item (RFC 9651, section 3.3); one that stands there twice is none.
+fn item(headers: &HeaderMap, name: &HeaderName) -> Option<BareItem> {
+    let item: Item = Parser::new(only(headers, name)?.as_bytes()).parse().ok()?;
+    Some(item.bare_item)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use crate::http::uploads::request::*;
+
+    fn headers(fields: &[(HeaderName, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(name, value.parse().unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn a_field_of_another_type_counts_as_absent() {
+        let complete = |value| upload_complete(&headers(&[(UPLOAD_COMPLETE, value)]));
+        assert_eq!(complete("?1"), Some(true));
+        assert_eq!(complete(" ?0;x=1"), Some(false));
+        for value in ["", "1", "true", "?2", "?1, ?0", "(?1)"] {
+            assert_eq!(complete(value), None, "{value}");
+        }
+        let offset = |value| integer(&headers(&[(UPLOAD_OFFSET, value)]), &UPLOAD_OFFSET);
+        assert_eq!(offset("0"), Some(0));
+        assert_eq!(offset("999999999999999"), Some(MAX_INTEGER));
+        for value in ["-1", "1.0", "1000000000000000", "0x1", "\"1\"", "+1", ""] {
+            assert_eq!(offset(value), None, "{value}");
+        }
+        let twice = headers(&[(UPLOAD_LENGTH, "1"), (UPLOAD_LENGTH, "1")]);
+        assert_eq!(integer(&twice, &UPLOAD_LENGTH), None);
+    }
+
+    #[test]
+    fn an_interim_response_is_for_clients_of_the_same_draft() {
+        let takes = |value| takes_interim(&headers(&[(INTEROP_VERSION, value)]));
+        assert!(takes("8"));
+        assert!(!takes("6") && !takes("?1") && !takes_interim(&HeaderMap::new()));
+    }
+
+    proptest! {
+        #[test]
+        fn no_value_panics(value in "[ -~]{0,30}") {
+            let headers = headers(&[(UPLOAD_OFFSET, &value), (UPLOAD_COMPLETE, &value)]);
+            let _ = (integer(&headers, &UPLOAD_OFFSET), upload_complete(&headers));
+        }
+    }
 }

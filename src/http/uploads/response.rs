@@ -7,19 +7,21 @@ use hyper::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, LOCATION}
 
 use crate::http::response::outcome::UploadState;
 use crate::http::response::plain::put;
-use crate::http::service_config::ServiceConfig;
-use crate::http::uploads::fields::{
-    self, INTEROP, PARTIAL_UPLOAD, UPLOAD_COMPLETE, UPLOAD_LENGTH, UPLOAD_LIMIT, UPLOAD_OFFSET,
-    boolean,
+use crate::http::service_config::{ServiceConfig, UploadLimits};
+use crate::http::uploads::request::{
+    INTEROP, INTEROP_VERSION, MAX_INTEGER, PARTIAL_UPLOAD, UPLOAD_COMPLETE, UPLOAD_LENGTH,
+    UPLOAD_OFFSET, UploadAddress,
 };
-use crate::http::uploads::request::UploadAddress;
+
+const UPLOAD_LIMIT: HeaderName = HeaderName::from_static("upload-limit");
 
 /// Which media types PATCH takes (RFC 5789, section 3.1).
 const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patch");
 
 /// Says in `headers` where an upload stands.
 pub fn describe(headers: &mut HeaderMap, state: UploadState, config: &ServiceConfig) {
-    headers.insert(UPLOAD_COMPLETE, boolean(state.complete));
+    let complete = if state.complete { "?1" } else { "?0" };
+    headers.insert(UPLOAD_COMPLETE, HeaderValue::from_static(complete));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if let Some(offset) = state.offset {
         headers.insert(UPLOAD_OFFSET, offset.into());
@@ -35,7 +37,7 @@ pub fn describe(headers: &mut HeaderMap, state: UploadState, config: &ServiceCon
 
 /// Says in `headers` that uploads can be resumed, and within which limits.
 pub fn tell_limit(headers: &mut HeaderMap, config: &ServiceConfig) {
-    put(headers, UPLOAD_LIMIT, limit(config));
+    put(headers, UPLOAD_LIMIT, limit(&config.limits));
 }
 
 /// Says in `headers` what an upload resource takes.
@@ -43,8 +45,20 @@ pub fn accept_parts(headers: &mut HeaderMap) {
     headers.insert(ACCEPT_PATCH, HeaderValue::from_static(PARTIAL_UPLOAD));
 }
 
-pub fn limit(config: &ServiceConfig) -> String {
-    fields::limit(config.limits.max_body, config.limits.expiry)
+/// The value of Upload-Limit.
+fn limit(of: &UploadLimits) -> String {
+    let mut limits = Vec::new();
+    if of.max_body <= MAX_INTEGER {
+        limits.push(format!("max-size={}", of.max_body));
+    }
+    if !of.expiry.is_zero() {
+        limits.push(format!("max-age={}", of.expiry.as_secs().min(MAX_INTEGER)));
+    }
+    if limits.is_empty() {
+        // An empty field would not say that uploads can be resumed.
+        limits.push("min-size=0".to_owned());
+    }
+    limits.join(", ")
 }
 
 /// The interim response that tells a client to send its body (RFC 9110, section 10.1.1).
@@ -52,15 +66,10 @@ pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// The fields that tell a client where its upload can be resumed (draft-ietf-httpbis-resumable-upload, "Status Code 104").
 pub fn resumption_supported(address: UploadAddress, config: &ServiceConfig) -> HeaderMap {
-    let fields = [
-        ("upload-draft-interop-version", INTEROP.to_string()),
-        ("location", address.to_string()),
-        ("upload-limit", limit(config)),
-    ];
     let mut headers = HeaderMap::new();
-    for (name, value) in fields {
-        headers.insert(name, HeaderValue::try_from(value).expect("ASCII"));
-    }
+    headers.insert(INTEROP_VERSION, INTEROP.into());
+    put(&mut headers, LOCATION, address.to_string());
+    tell_limit(&mut headers, config);
     headers
 }
 
@@ -82,4 +91,25 @@ pub fn in_http2(resumption_supported: HeaderMap) -> Response<()> {
     let mut response = response.expect("a response");
     *response.headers_mut() = resumption_supported;
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::http::uploads::response::*;
+
+    #[test]
+    fn a_limit_is_never_empty() {
+        let of = |max_body, seconds| {
+            limit(&UploadLimits {
+                max_body,
+                expiry: Duration::from_secs(seconds),
+                ..UploadLimits::default()
+            })
+        };
+        assert_eq!(of(10, 86_400), "max-size=10, max-age=86400");
+        assert_eq!(of(u64::MAX, 86_400), "max-age=86400");
+        assert_eq!(of(u64::MAX, 0), "min-size=0");
+    }
 }

@@ -6,7 +6,7 @@
 
 use hyper::header::{AUTHORIZATION, CACHE_CONTROL, HeaderMap, HeaderValue, VARY};
 
-use crate::http::auth::proven::Proof;
+use crate::http::auth::credentials::Proof;
 use crate::http::head::syntax::{is_token, skip_quoted};
 
 /// The field unless the operator says otherwise.
@@ -29,7 +29,7 @@ pub fn cache_control(text: &str) -> Result<Option<HeaderValue>, BadCacheControl>
         _ => {}
     }
     let is_plain = text.bytes().all(|b| matches!(b, b' '..=b'~'));
-    if !is_plain || !are_directives(text) {
+    if !is_plain || directives(text).is_none() {
         return Err(BadCacheControl);
     }
     HeaderValue::try_from(text)
@@ -37,15 +37,15 @@ pub fn cache_control(text: &str) -> Result<Option<HeaderValue>, BadCacheControl>
         .map_err(|_| BadCacheControl)
 }
 
-/// `#cache-directive` (RFC 9111, section 5.2), as a sender writes it: without empty elements.
-fn are_directives(mut text: &str) -> bool {
+/// The members of `#cache-directive` (RFC 9111, section 5.2), as a sender writes it: without empty ones.
+fn directives(text: &str) -> Option<Vec<&str>> {
+    let (mut directives, mut rest) = (Vec::new(), text.trim_matches(' '));
     loop {
-        let Some(rest) = skip_directive(text.trim_matches(' ')) else {
-            return false;
-        };
-        match rest.trim_matches(' ').strip_prefix(',') {
-            Some(next) => text = next,
-            None => return rest.trim_matches(' ').is_empty(),
+        let behind = skip_directive(rest)?;
+        directives.push(&rest[..rest.len() - behind.len()]);
+        match behind.trim_matches(' ') {
+            "" => return Some(directives),
+            more => rest = more.strip_prefix(',')?.trim_matches(' '),
         }
     }
 }
@@ -57,30 +57,15 @@ fn private(given: Option<&HeaderValue>) -> HeaderValue {
     if text == Some(DEFAULT) {
         return HeaderValue::from_static("private, no-cache");
     }
-    let Some(text) = text.filter(|text| are_directives(text)) else {
-        return HeaderValue::from_static("private");
-    };
-    let mut private = String::new();
-    let mut rest = text;
-    while let Some(behind) = skip_directive(rest.trim_matches(' ')) {
-        let directive = rest.trim_matches(' ');
-        let directive = &directive[..directive.len() - behind.len()];
+    let for_all = ["public", "s-maxage", "private"];
+    let is_for_one = |directive: &&str| {
         let name = directive.split('=').next().unwrap_or_default();
-        let is_for_all = ["public", "s-maxage", "private"];
-        if !is_for_all
-            .iter()
-            .any(|other| name.eq_ignore_ascii_case(other))
-        {
-            private.push_str(", ");
-            private.push_str(directive);
-        }
-        match behind.trim_matches(' ').strip_prefix(',') {
-            Some(next) => rest = next,
-            None => break,
-        }
-    }
-    HeaderValue::try_from(format!("private{private}"))
-        .unwrap_or(HeaderValue::from_static("private"))
+        !for_all.iter().any(|it| name.eq_ignore_ascii_case(it))
+    };
+    let given = text.and_then(directives).unwrap_or_default();
+    let kept = given.into_iter().filter(is_for_one);
+    let private: Vec<&str> = ["private"].into_iter().chain(kept).collect();
+    HeaderValue::try_from(private.join(", ")).unwrap_or(HeaderValue::from_static("private"))
 }
 
 /// Says in `headers` for whom the answer is, where that matters: for caches between (RFC 9111, section 3.5) and in browsers.

@@ -1,9 +1,11 @@
-//! Preconditions (RFC 9110, section 13): whether a request is to be done to the value as it is now.
+//! Preconditions (RFC 9110, section 13): whether a request is to be done to the value as it is now, and which part of it answers a
+//! read: preconditions first, then ranges (section 13.2.2).
 //!
 //! Pure, and independent of the request they came with, so the same preconditions are asked twice: before a body is
 //! read, and by the publisher at the moment of publishing. What cannot be understood decides for the safe side:
 //! a read is answered in full, a write is refused. Knows no status; the caller makes 304 and 412 of a [`Verdict`].
 
+use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use hyper::header::{
@@ -12,11 +14,10 @@ use hyper::header::{
 };
 
 use crate::http::head::syntax::only;
-use crate::http::values::entity_tags::{Comparison, Members, Tag, Tags};
+use crate::http::values::range::{Ranges, ranges};
 
-/// A precondition does not hold: 412, whatever is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PreconditionFailed;
+/// A longer list of entity tags counts as malformed: none is needed, and a publisher has better things to read.
+const MAX_LIST: usize = 8 << 10;
 
 /// A value as it is now.
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +109,7 @@ impl Preconditions {
                 let mut tags = Members(list);
                 match (tags.next(), tags.next()) {
                     (
-                        Some(Ok(Tag {
+                        Some(Some(Tag {
                             weak: false,
                             opaque,
                         })),
@@ -167,6 +168,54 @@ impl Preconditions {
     }
 }
 
+/// The part of a value that is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// All of it.
+    Whole,
+    /// This range of it.
+    Part(Range<u64>),
+    /// These ranges of it.
+    Parts(Vec<Range<u64>>),
+    /// Nothing: the client has it, under this entity tag.
+    NotModified(String),
+}
+
+/// Why nothing of the value is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoSelection {
+    /// A precondition does not hold: 412.
+    Precondition,
+    /// No range lies within its bytes, of which there are so many.
+    Unsatisfiable(u64),
+}
+
+/// Selects what of the value that is `current`, `len` bytes long, answers a request with these preconditions and with Range and
+/// If-Range as they are `wanted`.
+pub fn select(
+    preconditions: Option<&Preconditions>,
+    wanted: &HeaderMap,
+    current: Current<'_>,
+    len: u64,
+    now: SystemTime,
+) -> Result<Selection, NoSelection> {
+    let verdict = preconditions.map_or(Verdict::Proceed, |p| p.for_read(Some(current)));
+    match verdict {
+        Verdict::Failed => return Err(NoSelection::Precondition),
+        Verdict::NotModified(etag) => return Ok(Selection::NotModified(etag.to_owned())),
+        Verdict::Proceed => {}
+    }
+    if wanted.is_empty() || !if_range(wanted, current, now) {
+        return Ok(Selection::Whole);
+    }
+    match ranges(wanted, len) {
+        Ranges::Whole => Ok(Selection::Whole),
+        Ranges::Single(range) => Ok(Selection::Part(range)),
+        Ranges::Multi(ranges) => Ok(Selection::Parts(ranges)),
+        Ranges::Unsatisfiable => Err(NoSelection::Unsatisfiable(len)),
+    }
+}
+
 /// Whether the Range of a GET counts (section 13.1.5): there is no If-Range, or it names the very bytes of `current`.
 ///
 /// An entity tag must be that of the value's own bytes, which ranges are taken of. A date must be the Last-Modified
@@ -199,15 +248,127 @@ fn second(time: SystemTime) -> u64 {
         .map_or(0, |span| span.as_secs())
 }
 
+/// Section 8.8.3.2: weak comparison takes `W/"a"` for `"a"`, strong comparison takes it for nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    Strong,
+    Weak,
+}
+
+/// The value of If-Match or If-None-Match.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Tags {
+    /// `*`
+    Any,
+    /// A well-formed list, its lines joined by commas.
+    Listed(Box<[u8]>),
+    Malformed,
+}
+
+impl Tags {
+    fn of(headers: &HeaderMap, name: &HeaderName) -> Option<Self> {
+        let lines: Vec<&[u8]> = headers.get_all(name).iter().map(AsRef::as_ref).collect();
+        match &lines[..] {
+            [] => None,
+            [b"*"] => Some(Self::Any),
+            lines => {
+                let list = lines.join(&b',');
+                let good = list.len() <= MAX_LIST && Members(&list).all(|tag| tag.is_some());
+                Some(if good {
+                    Self::Listed(list.into())
+                } else {
+                    Self::Malformed
+                })
+            }
+        }
+    }
+
+    /// The first of `etags` that is listed.
+    fn find<'a>(
+        &self,
+        mut etags: impl Iterator<Item = &'a str>,
+        comparison: Comparison,
+    ) -> Option<&'a str> {
+        let list = match self {
+            Self::Any => return etags.next(),
+            Self::Listed(list) => list,
+            Self::Malformed => return None,
+        };
+        let is_listed = |etag: &&str| {
+            Members(list).flatten().any(|tag| {
+                tag.opaque == etag.as_bytes() && !(tag.weak && comparison == Comparison::Strong)
+            })
+        };
+        etags.find(is_listed)
+    }
+}
+
+/// An entity tag as sent; `opaque` has its quotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Tag<'a> {
+    weak: bool,
+    opaque: &'a [u8],
+}
+
+/// The members of a list of entity tags, in order; `None`, and then the end, where one is malformed.
+struct Members<'a>(&'a [u8]);
+
+impl<'a> Iterator for Members<'a> {
+    type Item = Option<Tag<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // A list may have empty members (section 5.6.1.2).
+        while let [b' ' | b'\t' | b',', rest @ ..] = self.0 {
+            self.0 = rest;
+        }
+        if self.0.is_empty() {
+            return None;
+        }
+        let tag = self.tag();
+        if tag.is_none() {
+            self.0 = &[];
+        }
+        Some(tag)
+    }
+}
+
+impl<'a> Members<'a> {
+    /// Takes the tag at the front, with nothing but a comma or the end behind it.
+    fn tag(&mut self) -> Option<Tag<'a>> {
+        let (weak, tag) = match self.0.strip_prefix(b"W/") {
+            Some(tag) => (true, tag),
+            None => (false, self.0),
+        };
+        let inner = tag.strip_prefix(b"\"")?;
+        let end = inner.iter().position(|b| *b == b'"')?;
+        if !inner[..end].iter().all(|b| is_etagc(*b)) {
+            return None;
+        }
+        let (opaque, rest) = tag.split_at(end + 2);
+        let rest = rest.trim_ascii_start();
+        if !matches!(rest, [] | [b',', ..]) {
+            return None;
+        }
+        self.0 = rest;
+        Some(Tag { weak, opaque })
+    }
+}
+
+/// `etagc` of section 8.8.3.
+fn is_etagc(byte: u8) -> bool {
+    matches!(byte, 0x21 | 0x23..=0x7e | 0x80..)
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::http::values::conditional::*;
-    use crate::http::values::entity_tags::{MAX_LIST, Malformed};
+    use std::time::Duration;
+
     use hyper::header::HeaderValue;
     use proptest::collection::vec;
     use proptest::option;
     use proptest::prelude::*;
-    use std::time::Duration;
+
+    use crate::http::values::conditional::*;
 
     const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
     const WRITTEN: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
@@ -501,7 +662,7 @@ mod tests {
     }
 
     /// The list one character at a time, by the grammar of sections 5.6.1.2 and 8.8.3.
-    fn slow_members(list: &[u8]) -> Result<Vec<(bool, Vec<u8>)>, Malformed> {
+    fn slow_members(list: &[u8]) -> Option<Vec<(bool, Vec<u8>)>> {
         enum At {
             Start,
             Weak,
@@ -528,12 +689,12 @@ mod tests {
                     At::Inside(weak, tag)
                 }
                 (At::After, b' ' | b'\t') => At::After,
-                _ => return Err(Malformed),
+                _ => return None,
             };
         }
         match at {
-            At::Start | At::After => Ok(found),
-            _ => Err(Malformed),
+            At::Start | At::After => Some(found),
+            _ => None,
         }
     }
 
@@ -641,7 +802,7 @@ mod tests {
     proptest! {
         #[test]
         fn lists_are_read_as_the_grammar_says(list in a_list()) {
-            let members: Result<Vec<_>, _> = Members(&list)
+            let members: Option<Vec<_>> = Members(&list)
                 .map(|tag| tag.map(|tag| (tag.weak, tag.opaque.to_vec())))
                 .collect();
             prop_assert_eq!(members, slow_members(&list));

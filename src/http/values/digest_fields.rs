@@ -12,7 +12,7 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue, TRAILER};
 use sfv::{BareItem, Dictionary, Item, ListEntry, Parser};
 
 use crate::http::head::syntax::has_member;
-use crate::store::{Checksum, ChecksumKind};
+use crate::store::{Checksum, ChecksumKind, Digest};
 
 /// The digest of the bytes of a message.
 pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
@@ -64,11 +64,15 @@ impl Algorithm {
             Self::Sha512 => "sha-512",
         }
     }
+}
 
-    /// `digest`, computed by this algorithm, as the value of a Content-Digest or Repr-Digest.
-    pub fn field(self, digest: &[u8]) -> String {
-        format!("{}=:{}:", self.name(), STANDARD.encode(digest))
-    }
+/// `digest` as the value of a Content-Digest or Repr-Digest.
+pub fn field(digest: &Digest) -> String {
+    let (algorithm, bytes) = match digest {
+        Digest::Sha256(bytes) => (Algorithm::Sha256, &bytes[..]),
+        Digest::Sha512(bytes) => (Algorithm::Sha512, &bytes[..]),
+    };
+    format!("{}=:{}:", algorithm.name(), STANDARD.encode(bytes))
 }
 
 /// Why digests cannot be compared with.
@@ -284,7 +288,7 @@ mod tests {
     }
 
     fn sha256(of: &Expected) -> Option<String> {
-        of.sha256.map(|digest| Algorithm::Sha256.field(&digest))
+        of.sha256.map(|digest| field(&Digest::Sha256(digest)))
     }
 
     #[test]
@@ -296,7 +300,7 @@ mod tests {
         let both = format!("{HELLO}, {HELLO_512}");
         let both = expected(&[("content-digest", &both)]).unwrap();
         assert_eq!(both.sha256, one.sha256);
-        let sha512 = both.sha512.map(|digest| Algorithm::Sha512.field(&digest));
+        let sha512 = both.sha512.map(|digest| field(&Digest::Sha512(digest)));
         assert_eq!(sha512.as_deref(), Some(HELLO_512));
     }
 
@@ -363,7 +367,7 @@ mod tests {
 
     #[test]
     fn lines_are_one_dictionary_and_its_last_word_counts() {
-        let zeros = Algorithm::Sha256.field(&[0; 32]);
+        let zeros = field(&Digest::Sha256([0; 32]));
         let one = expected(&[("repr-digest", HELLO)]).unwrap();
         for fields in [
             &[("repr-digest", &*zeros), ("repr-digest", HELLO)][..],
@@ -440,8 +444,8 @@ mod tests {
         ) {
             let sha512 = sha512.map(|halves| <[u8; 64]>::try_from(halves.concat()).unwrap());
             let mut members = junk;
-            members.extend(sha256.map(|digest| Algorithm::Sha256.field(&digest)));
-            members.extend(sha512.map(|digest| Algorithm::Sha512.field(&digest)));
+            members.extend(sha256.map(|digest| field(&Digest::Sha256(digest))));
+            members.extend(sha512.map(|digest| field(&Digest::Sha512(digest))));
             members.reverse();
             let headers = if lines {
                 members.iter().map(|m| (REPR_DIGEST, m.parse().unwrap())).collect()

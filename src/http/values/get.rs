@@ -13,12 +13,11 @@ use crate::http::response::outcome::{Outcome, ValueResponse};
 use crate::http::service::handler::Handler;
 use crate::http::service::operation::GetOptions;
 use crate::http::service_config::ServiceConfig;
-use crate::http::values::conditional::Preconditions;
-use crate::http::values::digest_fields::{Algorithm, WANT_REPR_DIGEST, want};
+use crate::http::values::conditional::{Preconditions, Selection, select};
+use crate::http::values::digest_fields::{Algorithm, WANT_REPR_DIGEST, field, want};
 use crate::http::values::encoded::{Encoded, WORTH_IT, takes_gzip};
-use crate::http::values::representation::ShownValue;
-use crate::http::values::select::{Selection, select};
-use crate::store::{Digest, Directory, Error, Key, Object, Store};
+use crate::http::values::representation::{Representation, ShownValue};
+use crate::store::{Directory, Error, Key, Object, Store};
 
 impl GetOptions {
     pub fn of(head: &Parts, config: &ServiceConfig) -> Self {
@@ -36,6 +35,22 @@ impl GetOptions {
             digest: want(&head.headers, &WANT_REPR_DIGEST),
             takes_gzip: config.compress && takes_gzip(&head.headers),
         }
+    }
+
+    /// Selects what of a value of `len` bytes is sent as this `representation`.
+    pub fn select(
+        &self,
+        representation: &Representation,
+        len: u64,
+    ) -> Result<Selection, Rejection> {
+        let (preconditions, now) = (self.preconditions.as_ref(), SystemTime::now());
+        let selection = representation
+            .current(|current| select(preconditions, &self.ranges, current, len, now))?;
+        Ok(match selection {
+            // A client that decodes what it receives would take the framing of several parts for coded bytes.
+            Selection::Parts(_) if representation.is_coded() => Selection::Whole,
+            selection => selection,
+        })
     }
 }
 
@@ -70,7 +85,7 @@ impl Handler {
         Ok(self.found(object, key, options, digest))
     }
 
-    /// What of `object`, the value of `key`, is to be sent.
+    /// The answer with `object`, the value of `key`, or with what of it is wanted.
     pub fn found(
         &self,
         object: Arc<Object>,
@@ -82,22 +97,11 @@ impl Handler {
         let Some(options) = options else {
             return Outcome::Value(ValueResponse::whole(value, digest));
         };
-        let (len, now) = (value.object().meta().len, SystemTime::now());
+        let len = value.object().meta().len;
         let representation = value.representation();
-        let selection = representation.current(|current| {
-            select(
-                options.preconditions.as_ref(),
-                &options.ranges,
-                current,
-                len,
-                now,
-            )
-        });
-        let selection = match selection {
-            // A client that decodes what it receives would take the framing of several parts for coded bytes.
-            Ok(Selection::Parts(_)) if representation.is_coded() => Selection::Whole,
+        let selection = match options.select(representation, len) {
             Ok(selection) => selection,
-            Err(why) => return Rejection::from(why).into(),
+            Err(why) => return why.into(),
         };
         // The digest would be that of the value as it is.
         let is_whole = selection == Selection::Whole && digest.is_none();
@@ -123,8 +127,5 @@ async fn digest(
 ) -> Result<String, Error> {
     let (sha512, keep) = (algorithm == Algorithm::Sha512, directory.is_writable());
     let digest = object.digest(sha512, keep, directory.compute());
-    Ok(match digest.await? {
-        Digest::Sha256(digest) => Algorithm::Sha256.field(&digest),
-        Digest::Sha512(digest) => Algorithm::Sha512.field(&digest),
-    })
+    Ok(field(&digest.await?))
 }

@@ -127,7 +127,8 @@ fn is_one_of(essence: &str, types: &[&str]) -> bool {
     types.iter().any(|t| essence.eq_ignore_ascii_case(t))
 }
 
-fn has_prefix(text: &str, prefix: &str) -> bool {
+/// Whether `text` begins with this `prefix`, in any case.
+pub fn has_prefix(text: &str, prefix: &str) -> bool {
     text.get(..prefix.len())
         .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
@@ -156,7 +157,7 @@ fn are_parameters(mut text: &str) -> bool {
     text.trim_matches(' ').is_empty()
 }
 
-/// What stands behind the parameter at the front, which may be missing.
+/// The text behind the parameter at the front, which may be missing.
 fn skip_parameter(text: &str) -> Option<&str> {
     if text.is_empty() || text.starts_with(';') {
         return Some(text);

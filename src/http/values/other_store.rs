@@ -8,8 +8,9 @@ use hyper::Method;
 use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 
-use crate::http::auth::guard::Presented;
+use crate::http::auth::credentials::Presented;
 use crate::http::values::digest_fields::{AMZ_CHECKSUM, is_known_checksum};
+use crate::http::values::media::has_prefix;
 
 /// Parameters that make something else of a request that changes a value, in any case.
 const OPERATIONS: [&str; 9] = [
@@ -171,11 +172,8 @@ fn check_signed(head: &Parts) -> Result<(), OtherStore> {
 /// Whether a parameter of S3 makes nothing else of a request for an object: the signature, the name of the operation, fields
 /// of the answer, and a part of an object that was made of one.
 fn is_ignored(name: &str) -> bool {
-    let begins = |with: &str| {
-        name.get(..with.len())
-            .is_some_and(|it| it.eq_ignore_ascii_case(with))
-    };
-    name == "x-id" || name == "partNumber" || begins("x-amz-") || begins("response-")
+    let has = |prefix| has_prefix(name, prefix);
+    name == "x-id" || name == "partNumber" || has("x-amz-") || has("response-")
 }
 
 #[cfg(test)]

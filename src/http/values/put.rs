@@ -5,7 +5,7 @@
 
 use hyper::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderMap};
 
-use crate::http::auth::asker::Asker;
+use crate::http::auth::authorize::Asker;
 use crate::http::body::request::Received;
 use crate::http::refusal::rejection::Rejection;
 use crate::http::response::outcome::Outcome;

@@ -8,16 +8,15 @@ use std::sync::Arc;
 
 use hyper::Method;
 
-use crate::http::body::remote::RemotePart;
+use crate::http::body::content::RemotePart;
 use crate::http::refusal::rejection::Rejection;
 use crate::http::response::outcome::{Outcome, Published, RemoteResponse};
 use crate::http::service::handler::Handler;
 use crate::http::service::operation::GetOptions;
-use crate::http::values::conditional::{Current, Preconditions, Single};
-use crate::http::values::digest_fields::Algorithm;
+use crate::http::values::conditional::{Current, Preconditions, Selection, Single};
+use crate::http::values::digest_fields::{Algorithm, field};
 use crate::http::values::media;
 use crate::http::values::representation::{Representation, Validators};
-use crate::http::values::select::{Selection, select};
 use crate::http::values::stored_fields::StoredFields;
 use crate::s3::{Exact, Gateway, Got, Read, RemoteMeta, S3, Written};
 use crate::store::{Digest, Error, Key};
@@ -28,7 +27,7 @@ const TRIES: usize = 8;
 /// It was another value each time.
 const CONTENDED: Error = Error::Busy { retry_after: 1 };
 
-/// What is sent of a value: for a GET, or for a HEAD, which is answered without asking for the value itself.
+/// Whether a value is sent: a HEAD is answered without asking for the value itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
     Value,
@@ -133,17 +132,9 @@ impl Handler {
         };
         let fields = StoredFields::decode(&meta.fields);
         let representation = Representation::new(validators, media_type, fields, &self.config);
-        let now = std::time::SystemTime::now();
         let selection = options.map_or(Ok(Selection::Whole), |options| {
-            let preconditions = options.preconditions.as_ref();
-            representation
-                .current(|current| select(preconditions, &options.ranges, current, meta.len, now))
-        });
-        let selection = match selection.map_err(Rejection::from)? {
-            // A client that decodes what it receives would take the framing of several parts for coded bytes.
-            Selection::Parts(_) if representation.is_coded() => Selection::Whole,
-            selection => selection,
-        };
+            options.select(&representation, meta.len)
+        })?;
         let part = |range: &Range<u64>| {
             let (s3, reactor, range) = (Arc::clone(s3), self.reactor, range.clone());
             let (key, etag) = (key.clone(), meta.etag.clone());
@@ -213,14 +204,11 @@ async fn digest(
     algorithm: Algorithm,
 ) -> Result<Option<String>, Error> {
     if let (Some(digest), Algorithm::Sha256) = (meta.sha256, algorithm) {
-        return Ok(Some(algorithm.field(&digest)));
+        return Ok(Some(field(&Digest::Sha256(digest))));
     }
     let sha512 = algorithm == Algorithm::Sha512;
     let digest = gateway.digest(key, &meta.etag, sha512).await?;
-    Ok(digest.map(|digest| match digest {
-        Digest::Sha256(digest) => Algorithm::Sha256.field(&digest),
-        Digest::Sha512(digest) => Algorithm::Sha512.field(&digest),
-    }))
+    Ok(digest.as_ref().map(field))
 }
 
 /// The condition that a store can decide by itself; `None` where it cannot.

@@ -1,6 +1,7 @@
 //! What is sent of a value: all of it, some of it, or only what a cache asks for.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::ops::Range;
 
 use hyper::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap,
@@ -10,11 +11,11 @@ use hyper::header::{
 use crate::http::body::response::Body;
 use crate::http::response::outcome::{Published, RemoteResponse, ValueResponse};
 use crate::http::response::plain::{TEXT, put};
+use crate::http::values::conditional::Selection;
 use crate::http::values::digest_fields::REPR_DIGEST;
 use crate::http::values::encoded::{GZIP, gzip_tag};
 use crate::http::values::range::{Multipart, content_range, multipart_type};
 use crate::http::values::representation::{Representation, Validators};
-use crate::http::values::select::Selection;
 
 /// How much of a value is sent.
 pub enum Sent {
@@ -50,10 +51,8 @@ pub fn sent(response: ValueResponse) -> (Sent, HeaderMap, Body) {
             (Sent::Part, headers, body)
         }
         (Selection::Parts(ranges), _) => {
-            let boundary = boundary();
-            let parts = Multipart::new(&ranges, len, &representation.media_type, &boundary);
-            put(&mut headers, CONTENT_TYPE, multipart_type(&boundary));
-            (Sent::Part, headers, Body::parts(value.object(), parts))
+            let framing = framing(&mut headers, &ranges, len, representation);
+            (Sent::Part, headers, Body::parts(value.object(), framing))
         }
         (Selection::NotModified(_), _) => (Sent::Nothing, headers, Body::empty()),
         (Selection::Whole, None) => {
@@ -81,9 +80,7 @@ pub fn sent_remotely(response: RemoteResponse) -> (Sent, HeaderMap, Body) {
             (Sent::Part, headers, only())
         }
         Selection::Parts(ranges) => {
-            let boundary = boundary();
-            let framing = Multipart::new(&ranges, len, &representation.media_type, &boundary);
-            put(&mut headers, CONTENT_TYPE, multipart_type(&boundary));
+            let framing = framing(&mut headers, &ranges, len, &representation);
             (Sent::Part, headers, Body::remote_parts(parts, framing))
         }
         Selection::NotModified(_) => (Sent::Nothing, headers, Body::empty()),
@@ -100,7 +97,7 @@ pub fn describe_published(headers: &mut HeaderMap, published: Published) {
     }
 }
 
-/// What a client reads that does not follow.
+/// The text for a client that does not follow.
 pub const ELSEWHERE: &str = "the value is at the address in Location, for a few minutes\n";
 
 /// Says in `headers` where the store has the value, for the moment.
@@ -126,8 +123,16 @@ fn described(
     headers
 }
 
-/// Random, so that no value holds it but by an accident that will not happen.
-fn boundary() -> String {
+/// The framing of the `ranges` of a value of `len` bytes, and its type in `headers`.
+fn framing(
+    headers: &mut HeaderMap,
+    ranges: &[Range<u64>],
+    len: u64,
+    representation: &Representation,
+) -> Multipart {
+    // Random, so that no value holds it but by an accident that will not happen.
     let random = || RandomState::new().build_hasher().finish();
-    format!("part-{:016x}{:016x}", random(), random())
+    let boundary = format!("part-{:016x}{:016x}", random(), random());
+    put(headers, CONTENT_TYPE, multipart_type(&boundary));
+    Multipart::new(ranges, len, &representation.media_type, &boundary)
 }

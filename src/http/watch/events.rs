@@ -8,10 +8,10 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+use tokio::time::Interval;
 
-use crate::http::body::response::EndlessBody;
-use crate::http::watch::feed::{Event, HEARTBEAT, Subscription};
+use crate::http::body::content::EndlessBody;
+use crate::http::watch::feed::{Event, Subscription, heartbeat};
 
 /// The events of one subscription, as a body without end.
 #[derive(Debug)]
@@ -24,11 +24,9 @@ pub struct Events {
 impl Events {
     /// Must be made on a reactor: it has a timer.
     pub fn new(subscription: Subscription) -> Self {
-        let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
-        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             subscription,
-            heartbeat,
+            heartbeat: heartbeat(),
             has_started: false,
         }
     }
@@ -92,8 +90,10 @@ pub fn announce_events(headers: &mut HeaderMap) {
 #[cfg(test)]
 mod tests {
     use crate::http::watch::events::*;
+    use crate::http::watch::feed::HEARTBEAT;
     use crate::http::watch::testing::subscribed;
     use std::future::poll_fn;
+    use tokio::time::Instant;
 
     #[test]
     fn a_quiet_stream_says_where_it_is_once_an_interval_and_nothing_while_it_is_not_read() {

@@ -4,22 +4,26 @@
 //! stays in the store, once for all, and when it is there no more the subscriber is told to resync. One task of each
 //! reactor waits for changes and wakes the subscribers of that reactor, a few at a time: publishing costs no more for a
 //! thousand of them than for one, other connections have their turn in between, and changes made meanwhile are told together.
+//!
+//! Promises that a subscriber is told of no key without the right to watch it, by the rules that hold now, and that a
+//! subscription ends when its client has that right no more.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use slab::Slab;
 use tokio::sync::watch;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
-use crate::access::Access;
+use crate::access::{Access, Right, Subject};
+use crate::http::auth::credentials::Proof;
 use crate::http::exchange::connection_state::ConnectionState;
 use crate::http::values::representation::etag;
-use crate::http::watch::permission::Permission;
-use crate::store::{Change, Changes, Error, Gap};
+use crate::store::{Change, Changes, Error, Gap, Prefixes};
 
 /// How often a subscriber hears that the connection is alive, and that none that does is forgotten.
 pub const HEARTBEAT: Duration = Duration::from_secs(20);
@@ -38,6 +42,13 @@ pub const NO_WATCH: Error = Error::NotSupported {
     name: "no-watch",
     what: "changes of an S3 store are not told: list the keys from time to time",
 };
+
+/// Ticks of [`HEARTBEAT`]; to be made on a reactor. A machine that slept ticks once, and not for each interval that it slept through.
+pub fn heartbeat() -> Interval {
+    let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+    heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    heartbeat
+}
 
 /// The subscribers of one reactor, and the changes that they follow.
 #[derive(Debug)]
@@ -179,27 +190,16 @@ pub struct Subscription {
     seen: u64,
 }
 
-/// The request of a subscriber, and its permission.
-pub struct Asked {
-    /// Changes of keys that begin with this.
-    pub prefix: Box<str>,
-    /// Those after the one of this number, or from now on.
-    pub since: Option<u64>,
-    pub permission: Permission,
-}
-
 impl Subscription {
-    /// Subscribes to the changes that are `asked` for.
+    /// Subscribes to the changes of keys that begin with `prefix` and that the `permission` covers: those after the one of the number
+    /// `since`, or from now on.
     pub fn new(
         subscribers: &Rc<Subscribers>,
         connection: &Rc<ConnectionState>,
-        asked: Asked,
+        prefix: Box<str>,
+        since: Option<u64>,
+        permission: Permission,
     ) -> Self {
-        let Asked {
-            prefix,
-            since,
-            permission,
-        } = asked;
         let place = subscribers.waiting.borrow_mut().insert(None);
         // Listens before changes are kept: none can come between.
         relay(subscribers);
@@ -280,16 +280,77 @@ impl std::fmt::Debug for Subscription {
     }
 }
 
+/// The permission of one subscription; without rules it covers all keys.
+pub struct Permission(Option<Granted>);
+
+struct Granted {
+    access: Arc<Access>,
+    generation: u64,
+    proof: Rc<Proof>,
+    subject: Arc<Subject>,
+}
+
+impl Permission {
+    /// That of the client of `proof`, where there are rules.
+    pub fn new(access: Option<&Arc<Access>>, proof: Option<&Rc<Proof>>) -> Self {
+        let granted = access.zip(proof).map(|(access, proof)| Granted {
+            access: Arc::clone(access),
+            // Looked at anew at the first event: the rules may have been replaced since the proof.
+            generation: u64::MAX,
+            proof: Rc::clone(proof),
+            subject: Arc::clone(&proof.subject),
+        });
+        Self(granted)
+    }
+
+    /// Whether changes of any key may be told still.
+    pub fn holds(&mut self) -> bool {
+        let Some(granted) = &mut self.0 else {
+            return true;
+        };
+        granted.look_again() && !granted.keys().is_empty()
+    }
+
+    /// Whether a change of `key` may be told; asked after [`Permission::holds`].
+    pub fn covers(&self, key: &str) -> bool {
+        let granted = self.0.as_ref();
+        granted.is_none_or(|granted| granted.keys().has(key))
+    }
+}
+
+impl Granted {
+    fn keys(&self) -> &Prefixes {
+        self.subject.grant.keys(Right::Watch)
+    }
+
+    /// Whether the client is still who it was.
+    fn look_again(&mut self) -> bool {
+        let (generation, now) = (self.access.generation(), SystemTime::now());
+        if generation == self.generation {
+            return self.subject.is_valid(now);
+        }
+        let policy = self.access.policy();
+        let Some(subject) = policy.prove(&self.proof.evidence, now) else {
+            return false;
+        };
+        self.subject = Arc::clone(subject);
+        self.generation = generation;
+        true
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::access::{Access, Evidence};
-    use crate::http::auth::proven::{By, Proof};
-    use crate::http::watch::feed::*;
-    use crate::http::watch::testing::{on_reactor, subscribers};
+    use std::path::Path;
+
     use data_server_testing::scaled;
     use proptest::collection::vec;
     use proptest::prelude::*;
-    use std::path::Path;
+
+    use crate::access::{Access, Evidence};
+    use crate::http::auth::credentials::{By, Proof};
+    use crate::http::watch::feed::*;
+    use crate::http::watch::testing::{on_reactor, subscribers};
 
     /// Rules by which anyone may watch keys that begin with one of `watched`, and list and read all of them.
     fn write(path: &Path, watched: &[String]) {
@@ -325,12 +386,13 @@ mod tests {
         let told = Rc::new(Cell::new(0));
         on_reactor(async {
             for _ in 0..SUBSCRIBERS {
-                let asked = Asked {
-                    prefix: "".into(),
-                    since: None,
-                    permission: Permission::new(None, None),
-                };
-                let mut subscription = Subscription::new(&subscribers, &connection, asked);
+                let mut subscription = Subscription::new(
+                    &subscribers,
+                    &connection,
+                    "".into(),
+                    None,
+                    Permission::new(None, None),
+                );
                 let told = Rc::clone(&told);
                 tokio::task::spawn_local(async move {
                     std::future::poll_fn(|cx| subscription.poll_events(cx)).await;
@@ -377,7 +439,7 @@ mod tests {
             let subscribe = |since| {
                 let permission = Permission::new(Some(&access), Some(&proof));
                 let prefix = prefix.as_str().into();
-                Subscription::new(&subscribers, &connection, Asked { prefix, since, permission })
+                Subscription::new(&subscribers, &connection, prefix, since, permission)
             };
             let watched = |keys: &[String], rules: &[String]| -> Vec<String> {
                 let is_watched = |key: &&String| {

@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::http::head::hosts::is_own;
 use crate::http::head::syntax::{has_bad_escape, has_member, only};
-use crate::http::listing::unlisted::Unlisted;
+use crate::http::refusal::unlisted::Unlisted;
 use crate::store::MAX_LEN;
 
 /// Sent by an `EventSource` that comes back.
@@ -114,19 +114,15 @@ fn handshake(
     if len != Some(0) {
         return Err(BadWatchRequest::Handshake("it has no body"));
     }
-    if headers
-        .get(SEC_WEBSOCKET_VERSION)
-        .map(HeaderValue::as_bytes)
-        != Some(b"13")
-    {
+    let version = headers.get(SEC_WEBSOCKET_VERSION);
+    if version.is_none_or(|version| version != "13") {
         return Err(BadWatchRequest::WebSocketVersion);
     }
     let key = only(headers, &SEC_WEBSOCKET_KEY).map(HeaderValue::as_bytes);
-    let key = key
-        .filter(|key| is_key(key))
-        .ok_or(BadWatchRequest::Handshake(
-            "one Sec-WebSocket-Key of 16 bytes in base64 belongs to it",
-        ))?;
+    let Some(key) = key.filter(|key| is_key(key)) else {
+        let why = "one Sec-WebSocket-Key of 16 bytes in base64 belongs to it";
+        return Err(BadWatchRequest::Handshake(why));
+    };
     if headers.contains_key(ORIGIN) && !is_own_origin(headers, by_tls) && !is_allowed(headers) {
         let origin = headers.get(ORIGIN).map(HeaderValue::as_bytes);
         return Err(BadWatchRequest::ForeignOrigin(Unlisted::origin(origin)));

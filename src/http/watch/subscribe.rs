@@ -10,8 +10,10 @@ use crate::http::exchange::record::RequestRecord;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::handler::{Handler, attach_record};
 use crate::http::service::operation::ResponseContext;
+use crate::http::watch::events::Events;
+use crate::http::watch::feed::{Permission, Subscribers, Subscription};
 use crate::http::watch::request::{WatchRequest, WatchTransport};
-use crate::http::watch::{Asked, Events, Permission, Session, Subscribers, Subscription};
+use crate::http::watch::websocket::Session;
 
 /// The response, and the session where the protocol is another behind it. The subscription begins before there is a response,
 /// so that a client which acts on the response misses nothing.
@@ -28,12 +30,8 @@ pub fn subscribe(
         prefix,
         since,
     } = request;
-    let asked = Asked {
-        prefix,
-        since,
-        permission: Permission::new(handler.guard.access(), context.proof.as_ref()),
-    };
-    let subscription = Subscription::new(subscribers, connection, asked);
+    let permission = Permission::new(handler.guard.access(), context.proof.as_ref());
+    let subscription = Subscription::new(subscribers, connection, prefix, since, permission);
     record.watches();
     match transport {
         WatchTransport::Events => {

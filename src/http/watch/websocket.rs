@@ -11,7 +11,7 @@ use hyper::header::{
     CONNECTION, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, UPGRADE,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+use tokio::time::Interval;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -20,7 +20,7 @@ use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 
 use crate::http::exchange::record::RequestRecord;
 use crate::http::response::plain::put;
-use crate::http::watch::feed::{BATCH, Event, HEARTBEAT, Subscription};
+use crate::http::watch::feed::{BATCH, Event, Subscription, heartbeat};
 
 /// The longest message taken from a client, which has nothing to say but control frames.
 const LONGEST: usize = 4 << 10;
@@ -55,14 +55,11 @@ pub struct Session {
 impl Session {
     /// Must be made on a reactor: it has a timer.
     pub fn new(subscription: Subscription, record: RequestRecord) -> Self {
-        let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
-        // A machine that slept asks once, and not for each interval that it slept through.
-        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             subscription,
             record,
             unanswered: 0,
-            heartbeat,
+            heartbeat: heartbeat(),
         }
     }
 
@@ -188,6 +185,7 @@ pub fn upgrade() -> [(HeaderName, HeaderValue); 2] {
 #[cfg(test)]
 mod tests {
     use crate::http::ConnectionState;
+    use crate::http::watch::feed::HEARTBEAT;
     use crate::http::watch::testing::subscribed;
     use crate::http::watch::websocket::*;
     use futures_util::StreamExt;
@@ -195,6 +193,7 @@ mod tests {
     use std::rc::Rc;
     use std::time::Duration;
     use tokio::io::duplex;
+    use tokio::time::Instant;
 
     fn session(subscription: Subscription, connection: &Rc<ConnectionState>) -> Session {
         Session::new(subscription, RequestRecord::begin(connection, &Method::GET))

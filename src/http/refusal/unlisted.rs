@@ -59,7 +59,7 @@ fn quoted(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::http::listing::unlisted::*;
+    use crate::http::refusal::unlisted::*;
     use proptest::prelude::*;
 
     #[test]
