@@ -166,7 +166,7 @@ impl<T: Target> AcceptLoop<T> {
             () = self.accept() => {}
             () = draining.started() => {}
         }
-        if self.listener.outlives() {
+        if self.listener.properties.outlives {
             return;
         }
         match self.listener.close_to_new() {
@@ -235,7 +235,8 @@ impl<T: Target> AcceptLoop<T> {
 
     /// Hands the connection to a reactor, if its client may have one more.
     fn serve(&mut self, socket: TcpStream, peer: Peer, vacancy: SemaphorePermit<'_>) {
-        let client = (!self.listener.is_proxied()).then_some(peer);
+        let properties = &self.listener.properties;
+        let client = (!properties.by_proxy).then_some(peer);
         let Some(permit) = self.limit.admit(vacancy, client) else {
             self.targets.turn().counters().accepting.refused.add(1);
             return;
@@ -246,8 +247,8 @@ impl<T: Target> AcceptLoop<T> {
             socket,
             client: Client {
                 peer,
-                by_loopback: self.listener.is_loopback(),
-                by_tls: self.listener.is_tls(),
+                by_loopback: properties.by_loopback,
+                by_tls: properties.by_tls,
                 tls_version: None,
             },
             permit,

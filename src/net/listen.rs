@@ -1,19 +1,31 @@
-//! Where to listen: on addresses, unix sockets, and sockets that are open already.
+//! Places to listen: addresses, unix sockets, and sockets that were open when the process began, as a service manager passes
+//! them (`sd_listen_fds(3)`).
+//!
+//! Owns the listening sockets until they are divided among those that accept, and the files of unix sockets. Promises that a
+//! file which a dead server left is replaced, that one which a server listens on, or which is no socket, is refused, and that
+//! a server removes its own file alone. Does not accept.
 
 use std::fmt;
-use std::io;
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::ops::Range;
 use std::os::fd::RawFd;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
-
-use super::socket_activation;
-use super::unix_socket::{self, SocketFile};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
 /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
+
+/// The first descriptor that is passed.
+const FIRST_PASSED: RawFd = 3;
+
+/// More sockets than this are passed by mistake.
+const MOST_PASSED: RawFd = 1 << 10;
 
 /// Where to listen, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +55,7 @@ impl Listen {
         let address = match &self.at {
             &At::Address(address) => Ok(Address::Tcp(address)),
             At::Unix(_) => return false,
-            &At::Fd(fd) => socket_activation::listener(fd).and_then(|socket| Address::of(&socket)),
+            &At::Fd(fd) => passed_listener(fd).and_then(|socket| Address::of(&socket)),
         };
         address.is_ok_and(|address| address.is_exposed())
     }
@@ -76,10 +88,10 @@ impl Listen {
                 (listen(address, shared, v6_only)?, None)
             }
             At::Unix(path) => {
-                let (socket, file) = unix_socket::listen(path, BACKLOG)?;
-                (socket.into(), Some(Arc::new(file)))
+                let (socket, file) = listen_unix(path)?;
+                (socket, Some(Arc::new(file)))
             }
-            &At::Fd(fd) => (socket_activation::listener(fd)?, None),
+            &At::Fd(fd) => (passed_listener(fd)?, None),
         };
         let address = Address::of(&first)?;
         let another = |_| match &address {
@@ -90,11 +102,14 @@ impl Listen {
         let others = (1..sockets).map(another).collect::<io::Result<Vec<_>>>()?;
         Ok(BoundAddress {
             sockets: std::iter::once(first).chain(others).collect(),
+            properties: Properties {
+                file,
+                outlives: matches!(self.at, At::Fd(_)),
+                by_loopback: address.is_loopback(),
+                by_tls: self.by_tls,
+                by_proxy: self.by_proxy,
+            },
             address,
-            by_tls: self.by_tls,
-            by_proxy: self.by_proxy,
-            outlives: matches!(self.at, At::Fd(_)),
-            file,
         })
     }
 }
@@ -135,7 +150,7 @@ impl Address {
         let address = SockRef::from(socket).local_addr()?;
         Ok(match address.as_socket() {
             Some(address) => Self::Tcp(address),
-            None => Self::Unix(unix_socket::path(&address)),
+            None => Self::Unix(unix_path(&address)),
         })
     }
 
@@ -166,20 +181,33 @@ pub(super) struct BoundAddress {
     // A TcpListener is what owns any listening socket here, a unix socket too: nothing asks it for addresses.
     pub(super) sockets: Vec<TcpListener>,
     pub(super) address: Address,
-    pub(super) by_tls: bool,
-    pub(super) by_proxy: bool,
-    pub(super) outlives: bool,
+    pub(super) properties: Properties,
+}
+
+/// The properties of a listening socket.
+#[derive(Clone, Debug)]
+pub(super) struct Properties {
     pub(super) file: Option<Arc<SocketFile>>,
+    /// It goes on listening when this process has ended.
+    pub(super) outlives: bool,
+    pub(super) by_loopback: bool,
+    /// What is sent on its connections is encrypted.
+    pub(super) by_tls: bool,
+    /// Its connections begin with whom a proxy has them for.
+    pub(super) by_proxy: bool,
 }
 
 impl BoundAddress {
     /// The URL, for clients.
     pub(super) fn url(&self) -> String {
-        let proxied = proxied(self.by_proxy);
+        let Properties {
+            by_tls, by_proxy, ..
+        } = self.properties;
+        let proxied = proxied(by_proxy);
         match &self.address {
-            Address::Tcp(address) if self.by_tls => format!("{proxied}https://{address}"),
+            Address::Tcp(address) if by_tls => format!("{proxied}https://{address}"),
             Address::Tcp(address) => format!("{proxied}http://{address}"),
-            Address::Unix(_) => format!("{proxied}{}{}", tls_prefix(self.by_tls), self.address),
+            Address::Unix(_) => format!("{proxied}{}{}", tls_prefix(by_tls), self.address),
         }
     }
 }
@@ -213,4 +241,176 @@ fn listen(address: SocketAddr, shared: bool, v6_only: bool) -> io::Result<TcpLis
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
+}
+
+/// The file of a socket that this process listens on, which is removed when this is dropped.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    /// Device and inode: another server may have taken the name since.
+    identity: (u64, u64),
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if identity(&self.path).is_ok_and(|now| now == self.identity) {
+            // What stays behind is replaced at the next start.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// The path of a unix socket's address; an abstract name begins with `@`, and what has no name is `@` alone.
+fn unix_path(address: &SockAddr) -> PathBuf {
+    let name = || {
+        let name = address.as_abstract_namespace().unwrap_or_default();
+        format!("@{}", String::from_utf8_lossy(name)).into()
+    };
+    address.as_pathname().map_or_else(name, Path::to_owned)
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let metadata = fs::symlink_metadata(path)?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+/// Listens at `path`. The mode of the file is what the umask leaves of 0777: by the usual one its user alone can connect.
+fn listen_unix(path: &Path) -> io::Result<(TcpListener, SocketFile)> {
+    let address = SockAddr::unix(path)?;
+    let socket = unix_stream()?;
+    match socket.bind(&address) {
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {
+            remove_stale(path, &address)?;
+            socket.bind(&address)?;
+        }
+        bound => bound?,
+    }
+    let file = SocketFile {
+        path: path.to_owned(),
+        identity: identity(path)?,
+    };
+    socket.listen(BACKLOG)?;
+    Ok((socket.into(), file))
+}
+
+fn unix_stream() -> io::Result<Socket> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// Removes the file at `path` if it is a socket on which no process listens.
+fn remove_stale(path: &Path, address: &SockAddr) -> io::Result<()> {
+    if !fs::symlink_metadata(path)?.file_type().is_socket() {
+        let why = "there is a file, and it is no socket";
+        return Err(io::Error::new(ErrorKind::AlreadyExists, why));
+    }
+    match unix_stream()?.connect(address) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
+        // Also one whose queue is full.
+        _ => {
+            let why = "another process listens there";
+            Err(io::Error::new(ErrorKind::AddrInUse, why))
+        }
+    }
+}
+
+/// A value of `LISTEN_FDS` that is no number of sockets.
+#[derive(Debug, thiserror::Error)]
+#[error("LISTEN_FDS passes sockets to this process, and is no number of them: {0:?}")]
+pub struct BadCount(String);
+
+/// The descriptors that the environment passes to this process, if it does.
+pub fn passed() -> Result<Range<RawFd>, BadCount> {
+    let variable = |name| std::env::var(name).ok();
+    let own = std::process::id();
+    let count = passed_count(own, variable("LISTEN_PID"), variable("LISTEN_FDS"))?;
+    Ok(FIRST_PASSED..FIRST_PASSED + count)
+}
+
+/// How many are passed.
+fn passed_count(own: u32, pid: Option<String>, count: Option<String>) -> Result<RawFd, BadCount> {
+    let is_own = pid.and_then(|pid| pid.parse().ok()) == Some(own);
+    let Some(count) = count.filter(|_| is_own) else {
+        return Ok(0);
+    };
+    let number = count
+        .parse()
+        .ok()
+        .filter(|number| (0..=MOST_PASSED).contains(number));
+    number.ok_or(BadCount(count))
+}
+
+/// The socket that listens as `fd`. The process that passed it keeps it: clients that connect while no process accepts wait in
+/// its queue.
+fn passed_listener(fd: RawFd) -> io::Result<TcpListener> {
+    // A number cannot be owned safely. The kernel's duplicate of it can, and serves the same socket.
+    let own = pidfd_open(getpid(), PidfdFlags::empty())?;
+    let socket = Socket::from(pidfd_getfd(own, fd, PidfdGetfdFlags::empty())?);
+    let address = socket.local_addr()?;
+    let is_stream =
+        socket.r#type()? == Type::STREAM && (address.is_unix() || address.as_socket().is_some());
+    if !is_stream || !socket.is_listener()? {
+        let why = "it is not a TCP or unix socket that listens";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    if !address.is_unix() {
+        socket.set_tcp_nodelay(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn a_file_that_another_server_made_meanwhile_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let (first, first_file) = listen_unix(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let (_second, second_file) = listen_unix(&path).unwrap();
+        drop((first_file, first));
+        assert!(path.exists());
+        drop(second_file);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_socket_is_passed_to_the_process_that_is_named_alone() {
+        for (pid, count, expected) in [
+            ("7", "1", Some(1)),
+            ("7", "2", Some(2)),
+            ("7", "0", Some(0)),
+            ("8", "1", Some(0)),
+            ("8", "x", Some(0)),
+            ("", "1", Some(0)),
+            ("7", "", Some(0)),
+            ("7", "9999", None),
+            ("7", "-1", None),
+            ("7", "x", None),
+        ] {
+            let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+            assert_eq!(
+                passed_count(7, given(pid), given(count)).ok(),
+                expected,
+                "{pid} {count}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_does_not_listen_is_refused() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let bound = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let listening = TcpListener::bind("127.0.0.1:0").unwrap();
+        assert!(passed_listener(file.as_raw_fd()).is_err());
+        assert!(passed_listener(bound.as_raw_fd()).is_err());
+        assert!(passed_listener(1 << 20).is_err());
+        let own = passed_listener(listening.as_raw_fd()).unwrap();
+        assert_eq!(own.local_addr().unwrap(), listening.local_addr().unwrap());
+    }
 }

@@ -5,7 +5,6 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -15,8 +14,7 @@ use socket2::{SockFilter, SockRef};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::listen::{Address, BoundAddress, Listen};
-use super::unix_socket::SocketFile;
+use super::listen::{Address, BoundAddress, Listen, Properties};
 use crate::http::Peer;
 
 /// How connections come to reactors.
@@ -31,16 +29,9 @@ pub enum Dispatch {
 
 impl BoundAddress {
     fn into_listeners(self) -> impl Iterator<Item = Listener> {
-        let by_loopback = self.address.is_loopback();
         let sockets = self.sockets.into_iter();
         sockets.map(move |socket| Listener {
-            properties: Properties {
-                file: self.file.clone(),
-                outlives: self.outlives,
-                by_loopback,
-                by_tls: self.by_tls,
-                by_proxy: self.by_proxy,
-            },
+            properties: self.properties.clone(),
             socket,
         })
     }
@@ -104,17 +95,6 @@ const NO_SYN: [SockFilter; 4] = [
     SockFilter::new(0x06, 0, 0, u32::MAX), // take it whole
 ];
 
-/// The properties of a listening socket.
-#[derive(Debug)]
-struct Properties {
-    file: Option<Arc<SocketFile>>,
-    /// It goes on listening when this process has ended.
-    outlives: bool,
-    by_loopback: bool,
-    by_tls: bool,
-    by_proxy: bool,
-}
-
 /// A listening socket.
 #[derive(Debug)]
 pub(super) struct Listener {
@@ -148,37 +128,17 @@ impl Listener {
 /// A [`Listener`] that the driver of a runtime knows.
 #[derive(Debug)]
 pub(super) struct ReactorListener {
-    properties: Properties,
+    pub(super) properties: Properties,
     socket: AsyncFd<TcpListener>,
 }
 
 impl ReactorListener {
-    /// Whether it goes on listening when this process has ended.
-    pub(super) fn outlives(&self) -> bool {
-        self.properties.outlives
-    }
-
     /// Lets no client begin a connection any more. Those that have begun one come into the queue.
     pub(super) fn close_to_new(&mut self) -> io::Result<()> {
         if self.properties.file.take().is_some() {
             return Ok(());
         }
         SockRef::from(self.socket.get_ref()).attach_filter(&NO_SYN)
-    }
-
-    /// Whether it is on the loopback network.
-    pub(super) fn is_loopback(&self) -> bool {
-        self.properties.by_loopback
-    }
-
-    /// Whether what is sent on its connections is encrypted.
-    pub(super) fn is_tls(&self) -> bool {
-        self.properties.by_tls
-    }
-
-    /// Whether its connections begin with whom a proxy has them for.
-    pub(super) fn is_proxied(&self) -> bool {
-        self.properties.by_proxy
     }
 
     /// Waits until a client may be in the queue. The driver says so until the queue has been found empty.

@@ -20,7 +20,6 @@ mod reactor_thread;
 mod resting;
 mod runtime_thread;
 mod socket;
-mod socket_activation;
 mod socket_body;
 mod socket_reader;
 mod socket_writer;
@@ -29,21 +28,19 @@ mod takeover;
 mod timeouts;
 mod tls;
 mod tls_session;
-mod unix_socket;
 
 use std::io;
 use std::sync::Arc;
 
 use crate::drain::Draining;
 
-pub use listen::{Address, At, Listen, everywhere};
+pub use listen::{Address, At, BadCount, Listen, everywhere, passed};
 pub use listener::{Dispatch, Listeners};
 pub use peers::Peers;
 #[cfg(any(test, fuzzing))]
 pub use proxy_header::fuzz;
 pub use reactor::Http2;
 pub use reactor_thread::ReactorConfig;
-pub use socket_activation::{BadCount, passed};
 pub use timeouts::{Limits, RATE_WINDOW};
 pub use tls::{ClientAuthority, Identity, Tls, TlsError, TlsOptions};
 
