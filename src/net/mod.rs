@@ -20,7 +20,6 @@ mod reactor_thread;
 mod resting;
 mod runtime_thread;
 mod socket;
-mod socket_body;
 mod socket_reader;
 mod socket_writer;
 mod splice;
