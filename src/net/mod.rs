@@ -26,7 +26,7 @@ mod splice;
 mod takeover;
 mod timeouts;
 mod tls;
-mod tls_session;
+mod tls_records;
 
 use std::io;
 use std::sync::Arc;

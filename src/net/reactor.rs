@@ -8,7 +8,7 @@ use std::sync::Arc;
 use hyper::server::conn::http1;
 
 use super::connections::Connections;
-use super::socket::Socket;
+use super::socket::{Socket, TlsSession};
 use super::timeouts::Limits;
 use super::tls::Tls;
 use crate::http::{Client, Service};
@@ -77,7 +77,7 @@ impl Reactor {
         if !client.by_tls {
             return Some(Socket::new(socket, None));
         }
-        match self.tls.as_ref()?.accept() {
+        match TlsSession::new(self.tls.as_ref()?.current()) {
             Ok(session) => Some(Socket::new(socket, Some(session))),
             Err(error) => {
                 tracing::warn!(%error, "cannot begin a handshake");

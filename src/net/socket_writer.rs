@@ -16,9 +16,8 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
 use tokio::io::Interest;
 
 use super::raw_socket::is_again;
-use super::socket::Socket;
+use super::socket::{PIECE, Socket, TlsSession, cut_short};
 use super::splice;
-use super::tls_session::{PIECE, TlsSession, cut_short};
 use crate::http::{ConnectionState, Piped, Region};
 
 /// Bytes sent before other connections of the reactor have their turn: this bounds how long one response can delay them.

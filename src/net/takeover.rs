@@ -21,9 +21,8 @@ use tokio::io::Interest;
 
 use super::connection_context::ConnectionContext;
 use super::raw_socket::{RawSocket, is_again};
-use super::socket::Socket;
+use super::socket::{Socket, TlsSession};
 use super::socket_writer::{Follows, SocketWriter};
-use super::tls_session::TlsSession;
 use crate::http::{Body, BodySource, CONTINUE, ConnectionState, Upload, closes};
 
 /// The most that is moved at once, in bytes.

@@ -1,24 +1,35 @@
 //! TLS: with which certificates and which clients, and how both change while the server runs.
 //!
-//! All that a handshake needs is behind one pointer. [`Tls::reload`] reads the files anew and replaces it whole, or leaves it
-//! as it is when something is wrong with a file. All reactors share one key for tickets, so a session that one of them began
-//! is resumed by any. There is no TLS in the kernel: a connection encrypts what it sends (`tls_session`).
+//! Owns the certificates that the server shows, read from files and chosen by the name that a client asks for, or made at the
+//! start, and says what a verified chain proves of a client. All that a handshake needs is behind one pointer: [`Tls::reload`]
+//! reads the files anew and replaces it whole, or leaves it as it is when something is wrong with a file. All reactors share
+//! one key for tickets, so a session that one of them began is resumed by any. Encrypts nothing: sockets do that, for there is no
+//! TLS in the kernel.
 
-pub(super) mod certificates;
-
-use std::path::PathBuf;
+use std::fmt::{Display, Write as _};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use rcgen::{CertificateParams, DnType, KeyPair};
+use rustls::client::verify_server_name;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoServerSessionStorage, ProducesTickets, WebPkiClientVerifier};
-use rustls::{RootCertStore, ServerConfig};
+use rustls::server::{
+    ClientHello, NoServerSessionStorage, ParsedCertificate, ProducesTickets, ResolvesServerCert,
+    WebPkiClientVerifier,
+};
+use rustls::sign::CertifiedKey;
+use rustls::{InconsistentKeys, RootCertStore, ServerConfig};
+use sha2::{Digest, Sha256};
+use webpki::EndEntityCert;
+use x509_cert::certificate::{CertificateInner, Raw};
+use x509_cert::der::Decode;
 
-use super::tls_session::TlsSession;
-pub use certificates::TlsError;
-use certificates::{Certificates, read_certificates, self_signed};
-
+use crate::http::ClientCertificate;
 use crate::metrics::CERTIFICATE_END;
 
 /// The name of HTTP/2 in a handshake (RFC 9113, section 3.2).
@@ -51,6 +62,43 @@ pub struct TlsOptions {
     pub clients: Option<ClientAuthority>,
 }
 
+/// Why there is no TLS.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be used.
+    #[error("{file}: {why}", file = .file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        why: String,
+    },
+    /// A certificate and a key do not belong together, or the key cannot be used.
+    #[error("{certificate} and {key}: {why}", certificate = .certificate.display(), key = .key.display())]
+    Pair {
+        /// The file of the certificate.
+        certificate: PathBuf,
+        /// The file of the key.
+        key: PathBuf,
+        /// Why not.
+        why: rustls::Error,
+    },
+    /// A key is not that of the certificate.
+    #[error("the key in {key} does not belong to the certificate in {certificate}", certificate = .certificate.display(), key = .key.display())]
+    OtherKey {
+        /// The file of the certificate.
+        certificate: PathBuf,
+        /// The file of the key.
+        key: PathBuf,
+    },
+    /// The library refuses.
+    #[error("TLS: {0}")]
+    Library(#[from] rustls::Error),
+    /// A certificate cannot be made.
+    #[error("--tls-self-signed: {0}")]
+    SelfSigned(#[from] rcgen::Error),
+}
+
 /// The TLS of a server.
 #[derive(Debug)]
 pub struct Tls {
@@ -61,7 +109,7 @@ pub struct Tls {
 impl Tls {
     /// Reads what `options` name.
     pub fn new(options: TlsOptions) -> Result<Self, TlsError> {
-        let current = configure(&options, aws_lc_rs::Ticketer::new()?)?.install();
+        let current = configure(&options, aws_lc_rs::Ticketer::new()?)?;
         Ok(Self {
             options,
             current: RwLock::new(Arc::new(current)),
@@ -74,40 +122,23 @@ impl Tls {
             return Ok(());
         }
         let ticketer = Arc::clone(&self.current().ticketer);
-        let next = Arc::new(configure(&self.options, ticketer)?.install());
+        let next = Arc::new(configure(&self.options, ticketer)?);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = next;
         Ok(())
     }
 
-    fn current(&self) -> Arc<ServerConfig> {
+    /// The configuration of the connections that begin now.
+    pub(super) fn current(&self) -> Arc<ServerConfig> {
         let current = self.current.read();
         Arc::clone(&current.unwrap_or_else(PoisonError::into_inner))
     }
-
-    /// The server's side of a new connection.
-    pub(super) fn accept(&self) -> Result<TlsSession, rustls::Error> {
-        TlsSession::new(self.current())
-    }
 }
 
-/// A configuration that [`configure`] made, before it counts.
-struct Configured {
-    config: ServerConfig,
-    /// The first end of a certificate, in seconds since 1970.
-    end: u64,
-}
-
-impl Configured {
-    fn install(self) -> ServerConfig {
-        CERTIFICATE_END.store(self.end, Ordering::Relaxed);
-        self.config
-    }
-}
-
+/// The configuration of connections that `options` name. It counts from now on.
 fn configure(
     options: &TlsOptions,
     ticketer: Arc<dyn ProducesTickets>,
-) -> Result<Configured, TlsError> {
+) -> Result<ServerConfig, TlsError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let certificates = match &options.identity {
         Identity::Files(pairs) => Certificates::read(pairs, &provider)?,
@@ -130,17 +161,15 @@ fn configure(
     // Tickets hold sessions; a table of them would be one lock for all reactors.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
-    Ok(Configured { config, end })
+    CERTIFICATE_END.store(end, Ordering::Relaxed);
+    Ok(config)
 }
 
 fn verifier(
     authority: &ClientAuthority,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
-    let unusable = |why: &dyn std::fmt::Display| TlsError::File {
-        file: authority.file.clone(),
-        why: why.to_string(),
-    };
+    let unusable = |why: &dyn Display| unusable(&authority.file, why);
     let mut roots = RootCertStore::empty();
     for certificate in read_certificates(&authority.file)? {
         roots.add(certificate).map_err(|error| unusable(&error))?;
@@ -151,4 +180,177 @@ fn verifier(
         verifier = verifier.allow_unauthenticated();
     }
     verifier.build().map_err(|error| unusable(&error))
+}
+
+/// The certificates in `file`, in PEM: at least one.
+fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    match read {
+        Ok(certificates) if certificates.is_empty() => {
+            Err(unusable(file, &"there is no certificate in it"))
+        }
+        read => read.map_err(|error| unusable(file, &error)),
+    }
+}
+
+fn read_key(file: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_file(file).map_err(|error| match error {
+        pem::Error::NoItemsFound => unusable(file, &"there is no private key in it"),
+        error => unusable(file, &error),
+    })
+}
+
+fn unusable(file: &Path, why: &dyn Display) -> TlsError {
+    TlsError::File {
+        file: file.to_owned(),
+        why: why.to_string(),
+    }
+}
+
+/// The certificates that the server shows. Never empty.
+#[derive(Debug)]
+struct Certificates {
+    first: Arc<CertifiedKey>,
+    others: Vec<Arc<CertifiedKey>>,
+}
+
+impl Certificates {
+    /// Reads the `pairs` of files, at least one: certificates, and their key.
+    fn read(pairs: &[(PathBuf, PathBuf)], provider: &CryptoProvider) -> Result<Self, TlsError> {
+        let read = |(certificate, key): &(PathBuf, PathBuf)| {
+            let chain = read_certificates(certificate)?;
+            let made = CertifiedKey::from_der(chain, read_key(key)?, provider);
+            let (certificate, key) = (certificate.clone(), key.clone());
+            made.map(Arc::new).map_err(|why| match why {
+                rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+                    TlsError::OtherKey { certificate, key }
+                }
+                why => TlsError::Pair {
+                    certificate,
+                    key,
+                    why,
+                },
+            })
+        };
+        let mut all = pairs.iter().map(read);
+        let first = all.next();
+        Ok(Self {
+            first: first.unwrap_or(Err(rustls::Error::NoCertificatesPresented.into()))?,
+            others: all.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The last second at which all of them are valid, since 1970; 0 where that cannot be read.
+    fn end(&self) -> u64 {
+        let all = std::iter::once(&self.first).chain(&self.others);
+        let ends = all.map(|key| key.cert.first().and_then(not_after).unwrap_or(0));
+        ends.min().unwrap_or(0)
+    }
+
+    /// The first that has this name, else the first of all.
+    fn of(&self, name: Option<&str>) -> &Arc<CertifiedKey> {
+        let name = name.filter(|_| !self.others.is_empty());
+        let Some(name) = name.and_then(|name| ServerName::try_from(name).ok()) else {
+            return &self.first;
+        };
+        let mut all = std::iter::once(&self.first).chain(&self.others);
+        all.find(|key| has_name(key, &name)).unwrap_or(&self.first)
+    }
+}
+
+fn has_name(key: &CertifiedKey, name: &ServerName<'_>) -> bool {
+    let own = key.end_entity_cert().and_then(ParsedCertificate::try_from);
+    own.is_ok_and(|own| verify_server_name(&own, name).is_ok())
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(self.of(hello.server_name())))
+    }
+}
+
+/// A certificate of `names`, with a key on the curve P-256.
+fn self_signed(names: &[String], provider: &CryptoProvider) -> Result<Certificates, TlsError> {
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::new(names)?;
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "data-server, self-signed");
+    let certificate = params.self_signed(&key)?.der().clone();
+    let sha256 = fingerprint(&certificate);
+    tracing::warn!(sha256, names = names.join(", "), "self-signed certificate");
+    let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+    let made = CertifiedKey::from_der(vec![certificate], key, provider)?;
+    Ok(Certificates {
+        first: Arc::new(made),
+        others: Vec::new(),
+    })
+}
+
+/// As other programs write it: `AB:CD:...`.
+fn fingerprint(certificate: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in Sha256::digest(certificate) {
+        let colon = if text.is_empty() { "" } else { ":" };
+        let _ = write!(text, "{colon}{byte:02X}");
+    }
+    text
+}
+
+/// The client that `chain` proves, which was verified now: its own certificate, and those of its issuers that it sent.
+pub(super) fn client_certificate(chain: &[CertificateDer<'_>]) -> ClientCertificate {
+    let own = chain.first();
+    let own = own.and_then(|own| EndEntityCert::try_from(own).ok());
+    let names = own.iter().flat_map(|own| own.valid_dns_names());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    ClientCertificate {
+        names: names.map(str::to_owned).collect(),
+        end: end(chain, now.unwrap_or_default().as_secs()),
+    }
+}
+
+/// The last second at which all of `chain` is valid. One of an issuer that has ended before `now` was not needed to verify
+/// the chain.
+fn end(chain: &[CertificateDer<'_>], now: u64) -> u64 {
+    // What cannot be read has ended: it proves nothing.
+    let own = chain.first().and_then(not_after).unwrap_or(0);
+    let issuers = chain.iter().skip(1).filter_map(not_after);
+    issuers.filter(|&end| end >= now).fold(own, u64::min)
+}
+
+/// The last second of this certificate (RFC 5280, section 4.1.2.5), since the epoch.
+fn not_after(certificate: &CertificateDer<'_>) -> Option<u64> {
+    let read = CertificateInner::<Raw>::from_der(certificate).ok()?;
+    let validity = read.tbs_certificate().validity();
+    Some(validity.not_after.to_unix_duration().as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+
+    fn until(year: i32) -> CertificateDer<'static> {
+        let mut params = CertificateParams::new(["a.example".to_owned()]).unwrap();
+        params.not_after = date_time_ymd(year, 1, 1);
+        let made = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        made.der().clone()
+    }
+
+    #[test]
+    fn a_chain_ends_with_the_first_of_its_certificates_that_has_not_ended_yet() {
+        let [past, soon, late] = [2020, 2030, 2100].map(until);
+        let second = |year| u64::try_from(date_time_ymd(year, 1, 1).unix_timestamp()).unwrap();
+        let now = second(2025);
+        let end = |chain: &[&CertificateDer<'static>]| {
+            let chain: Vec<_> = chain.iter().map(|&one| one.clone()).collect();
+            super::end(&chain, now)
+        };
+        assert_eq!(end(&[&late]), second(2100));
+        assert_eq!(end(&[&soon, &late]), second(2030));
+        assert_eq!(end(&[&late, &soon]), second(2030));
+        assert_eq!(end(&[&late, &past]), second(2100), "not needed");
+        assert_eq!(end(&[&CertificateDer::from(vec![1, 2])]), 0, "unreadable");
+        assert_eq!(*client_certificate(&[late]).names, ["a.example"]);
+    }
 }

@@ -21,7 +21,7 @@ use crate::http::{Body, Client, ConnectionState, Phase, Piece, Region, Respondin
 use crate::net::closing::{LINGER, MOST_DROPPED};
 use crate::net::command::Command;
 use crate::net::reactor::Reactor;
-use crate::net::tls_session::cut_short;
+use crate::net::socket::cut_short;
 
 /// The most of a body that one frame has, in bytes: with the head of the frame, as much as one record of TLS.
 const FRAME: usize = (16 << 10) - 9;
