@@ -17,33 +17,10 @@ use tokio::sync::SemaphorePermit;
 use tokio::time::{sleep, timeout};
 
 use super::connection_limit::{ConnectionLimit, Permit};
-use super::listener::{Attempt, Listener, ReactorListener};
-use super::runtime_thread;
+use super::listener::{Attempt, ReactorListener};
 use crate::drain::Draining;
 use crate::http::{Client, Peer};
 use crate::metrics::ReactorCounters;
-
-/// How much less than a reactor the acceptor asks of a processor that they share: enough for the scheduler to let a
-/// reactor finish its turn before clients that come meanwhile are accepted, all at once. It costs two switches for each
-/// connection otherwise.
-const NICENESS: i32 = 5;
-
-/// Starts accepting for `targets`, until `draining` asks for the end; their handles are dropped then.
-pub(super) fn start<T: Target + Clone + Send + 'static>(
-    listeners: Vec<Listener>,
-    limit: Arc<ConnectionLimit>,
-    targets: Targets<T>,
-    draining: Draining,
-) -> io::Result<()> {
-    let set_up = move || {
-        // Failing costs switches, no connection.
-        let _ = rustix::process::nice(NICENESS);
-        listeners.into_iter().map(Listener::register).collect()
-    };
-    let held = draining.clone();
-    let run = async move |listeners| accept(listeners, &limit, targets, &draining).await;
-    runtime_thread::start("acceptor".to_owned(), set_up, run, held)
-}
 
 /// A reactor that has this many connections more than the next one misses its turn. Otherwise one reactor gets all that stay
 /// when long and short connections arrive in turn.
@@ -73,21 +50,17 @@ pub(super) struct Targets<T> {
 }
 
 impl<T: Target> Targets<T> {
-    pub(super) fn one(reactor: T) -> Self {
-        Self::new(vec![reactor])
-    }
-
     pub(super) fn new(reactors: Vec<T>) -> Self {
         Self { reactors, turn: 0 }
     }
 
     /// The reactor whose turn it is, which what comes to no connection is counted for.
-    pub(super) fn turn(&self) -> &T {
+    fn turn(&self) -> &T {
         &self.reactors[self.turn]
     }
 
     /// The reactor for the next connection: the one whose turn it is, but for one that is far ahead of the next.
-    pub(super) fn take_turn(&mut self) -> &T {
+    fn take_turn(&mut self) -> &T {
         let count = self.reactors.len();
         let active = |i: usize| self.reactors[i].counters().active();
         let next = (self.turn + 1) % count;
@@ -264,11 +237,11 @@ impl<T: Target> AcceptLoop<T> {
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// The longest pause, so that everything is served again within a second of relief; and how long nothing may fail for an episode to be over.
-pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// The current episode of failures, if there is one.
 #[derive(Debug, Default)]
-pub(super) struct Backoff(Option<Episode>);
+struct Backoff(Option<Episode>);
 
 #[derive(Clone, Copy, Debug)]
 struct Episode {
@@ -278,7 +251,7 @@ struct Episode {
 
 impl Backoff {
     /// How long to pause after this failure.
-    pub(super) fn failed(&mut self, errno: Errno) -> Duration {
+    fn failed(&mut self, errno: Errno) -> Duration {
         if self.0.is_none() {
             tracing::warn!(error = %errno, "accepting paused");
         }
@@ -293,12 +266,12 @@ impl Backoff {
     }
 
     /// Whether an episode is going on.
-    pub(super) fn is_active(&self) -> bool {
+    fn is_active(&self) -> bool {
         self.0.is_some()
     }
 
     /// Ends the episode once nothing has failed for a while; one success proves little when descriptors come and go.
-    pub(super) fn recover(&mut self) {
+    fn recover(&mut self) {
         if self
             .0
             .is_some_and(|e| e.last.elapsed() > e.pause + LONGEST_PAUSE)

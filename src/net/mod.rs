@@ -16,14 +16,13 @@ mod peers;
 mod proxy_header;
 mod raw_socket;
 mod reactor;
-mod reactor_thread;
 mod resting;
-mod runtime_thread;
 mod socket;
 mod socket_reader;
 mod socket_writer;
 mod splice;
 mod takeover;
+mod threads;
 mod timeouts;
 mod tls;
 mod tls_records;
@@ -39,11 +38,10 @@ pub use peers::Peers;
 #[cfg(any(test, fuzzing))]
 pub use proxy_header::fuzz;
 pub use reactor::Http2;
-pub use reactor_thread::ReactorConfig;
+pub use threads::ReactorConfig;
 pub use timeouts::{Limits, RATE_WINDOW};
 pub use tls::{ClientAuthority, Identity, Tls, TlsError, TlsOptions};
 
-use acceptor::Targets;
 use connection_limit::ConnectionLimit;
 use listener::Listener;
 
@@ -72,7 +70,7 @@ impl AdminListener {
     /// Starts its reactor, which ends when `draining` asks.
     pub fn start(self, reactor: ReactorConfig, draining: Draining) -> io::Result<()> {
         let limit = ConnectionLimit::new(ADMIN_CONNECTIONS, Peers::default());
-        reactor_thread::start_accepting(reactor, vec![self.listener], limit, draining)
+        threads::start_accepting(reactor, vec![self.listener], limit, draining)
     }
 }
 
@@ -89,18 +87,17 @@ pub fn start(
     match listeners.dispatch() {
         Dispatch::Acceptor if reactors.len() > 1 => {
             let reactors = reactors.into_iter();
-            let targets = reactors
-                .map(|config| reactor_thread::start(config, Arc::clone(&limit), draining.clone()))
+            let reactors = reactors
+                .map(|config| threads::start(config, Arc::clone(&limit), draining.clone()))
                 .collect::<io::Result<_>>()?;
-            let targets = Targets::new(targets);
             let all = listeners.into_shares().next().unwrap_or_default();
-            acceptor::start(all, limit, targets, draining.clone())
+            threads::start_acceptor(all, limit, reactors, draining.clone())
         }
         Dispatch::Acceptor | Dispatch::ReusePort => {
             let mut pairs = reactors.into_iter().zip(listeners.into_shares());
             pairs.try_for_each(|(config, listeners)| {
                 let limit = Arc::clone(&limit);
-                reactor_thread::start_accepting(config, listeners, limit, draining.clone())
+                threads::start_accepting(config, listeners, limit, draining.clone())
             })
         }
     }

@@ -1,18 +1,23 @@
-//! A reactor's thread: one current-thread runtime, and the connections that the acceptor hands over or that it accepts
-//! itself.
+//! Threads: the reactors and the acceptor, each with a current-thread runtime of its own.
 //!
-//! Everything of a connection happens here, on this thread; nothing of it is shared with another. A task that panics
-//! takes its connection with it and nothing else.
+//! A reactor serves the connections that the acceptor hands over, or that it accepts itself. Everything of a connection happens
+//! on its thread; nothing of it is shared with another. A task that panics takes its connection with it and nothing else. A
+//! thread has finished only when all that ran on it is dropped. Owns also the order of a reactor's drain, and the lag of its
+//! event loop: how long what is due waits for its turn.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::task::{Context, Poll, Waker};
+use std::thread;
 use std::time::Duration;
 
 use rustix::thread::CpuSet;
+use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::acceptor::{self, AcceptBudget, Accepted, Target, Targets};
 use super::connection;
@@ -20,7 +25,6 @@ use super::connection_limit::ConnectionLimit;
 use super::http1;
 use super::listener::{Listener, ReactorListener};
 use super::reactor::{Http2, Reactor};
-use super::runtime_thread;
 use super::splice;
 use super::timeouts::Limits;
 use super::tls::Tls;
@@ -31,6 +35,11 @@ use crate::metrics::ReactorCounters;
 /// Before it closes idle connections, the reactor answers one more request on each for this long, with `Connection: close`. A
 /// client whose request meets the close of an idle connection cannot know whether it was read.
 const LAME_DUCK: Duration = Duration::from_millis(500);
+
+/// How much less than a reactor the acceptor asks of a processor that they share: enough for the scheduler to let a
+/// reactor finish its turn before clients that come meanwhile are accepted, all at once. It costs two switches for each
+/// connection otherwise.
+const NICENESS: i32 = 5;
 
 /// The parts of a reactor.
 #[derive(Debug)]
@@ -79,6 +88,26 @@ enum Source {
     Listeners(Vec<ReactorListener>),
 }
 
+/// Starts accepting for `reactors`, until `draining` asks for the end; their handles are dropped then.
+pub(super) fn start_acceptor(
+    listeners: Vec<Listener>,
+    limit: Arc<ConnectionLimit>,
+    reactors: Vec<Handle>,
+    draining: Draining,
+) -> io::Result<()> {
+    let set_up = move || {
+        // Failing costs switches, no connection.
+        let _ = rustix::process::nice(NICENESS);
+        register(listeners)
+    };
+    let held = draining.clone();
+    let run = async move |listeners| {
+        let targets = Targets::new(reactors);
+        acceptor::accept(listeners, &limit, targets, &draining).await;
+    };
+    start_thread("acceptor".to_owned(), set_up, run, held)
+}
+
 /// Starts a reactor that is handed its connections.
 pub(super) fn start(
     config: ReactorConfig,
@@ -99,11 +128,12 @@ pub(super) fn start_accepting(
     limit: Arc<ConnectionLimit>,
     draining: Draining,
 ) -> io::Result<()> {
-    let source = || {
-        let registered = listeners.into_iter().map(Listener::register);
-        registered.collect::<io::Result<_>>().map(Source::Listeners)
-    };
+    let source = || register(listeners).map(Source::Listeners);
     spawn(config, source, limit, draining)
+}
+
+fn register(listeners: Vec<Listener>) -> io::Result<Vec<ReactorListener>> {
+    listeners.into_iter().map(Listener::register).collect()
 }
 
 fn spawn(
@@ -123,7 +153,38 @@ fn spawn(
     // The reactor's own tasks hold the store until the runtime ends: only then has the thread finished.
     let held = draining.clone();
     let run = async move |source| run(config, source, limit, draining).await;
-    runtime_thread::start(name, set_up, run, held)
+    start_thread(name, set_up, run, held)
+}
+
+/// Starts a thread that makes what it needs by `set_up`, on its runtime, and then runs `run` with it. Returns once it is
+/// set up, or why it cannot be. What is `held` is dropped last, after all that ran there.
+fn start_thread<T>(
+    name: String,
+    set_up: impl FnOnce() -> io::Result<T> + Send + 'static,
+    run: impl AsyncFnOnce(T) + Send + 'static,
+    held: impl Send + 'static,
+) -> io::Result<()> {
+    let (started, outcome) = sync_channel(1);
+    let mut builder = Builder::new_current_thread();
+    builder.enable_io().enable_time();
+    thread::Builder::new().name(name).spawn(move || {
+        let ready = builder
+            .build_local(LocalOptions::default())
+            .and_then(|runtime| {
+                let made = runtime.block_on(async { set_up() })?;
+                Ok((runtime, made))
+            });
+        match ready {
+            Ok((runtime, made)) => {
+                let _ = started.send(Ok(()));
+                runtime.block_on(run(made));
+                drop(runtime);
+                drop(held);
+            }
+            Err(error) => drop(started.send(Err(error))),
+        }
+    })?;
+    outcome.recv().map_err(io::Error::other)?
 }
 
 fn pin_to(cpu: usize) {
@@ -154,7 +215,7 @@ async fn run(
     match source {
         Source::Acceptor(connections) => receive(connections, &reactor).await,
         Source::Listeners(listeners) => {
-            let targets = Targets::one(Rc::clone(&reactor));
+            let targets = Targets::new(vec![Rc::clone(&reactor)]);
             acceptor::accept(listeners, &limit, targets, &draining).await;
         }
     }
@@ -167,9 +228,22 @@ fn start_tasks(reactor: &Rc<Reactor>, limit: &Arc<ConnectionLimit>) {
     tokio::task::spawn_local(async move { swept.connections().sweep().await });
     let (relieved, limit) = (Rc::clone(reactor), Arc::clone(limit));
     tokio::task::spawn_local(async move { limit.close_idle(relieved.connections()).await });
-    tokio::task::spawn_local(runtime_thread::measure_lag(Arc::clone(Reactor::counters(
-        reactor,
-    ))));
+    let counters = Arc::clone(Reactor::counters(reactor));
+    tokio::task::spawn_local(measure_lag(counters));
+}
+
+/// Often enough to see a stall of half a second for what it is, seldom enough to cost nothing.
+const LAG_PERIOD: Duration = Duration::from_millis(100);
+
+/// Measures the lag for ever. The runtime's timers are a millisecond coarse, and never early.
+async fn measure_lag(counters: Arc<ReactorCounters>) {
+    let mut ticks = interval(LAG_PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let due = ticks.tick().await;
+        let late = Instant::now().duration_since(due);
+        counters.latency.event_loop.observe_duration(late);
+    }
 }
 
 /// Lets connections end, until `draining` abandons them.
@@ -262,7 +336,6 @@ impl Drop for Finished<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::runtime::{Builder, LocalOptions};
 
     #[test]
     fn a_connection_that_panics_outside_a_request_is_counted_and_the_reactor_goes_on() {
