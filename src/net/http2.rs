@@ -6,8 +6,7 @@
 //! does. Time limits of the connection are kept by the sweep, those of a stream too, each for itself.
 
 mod exchange;
-mod input;
-mod output;
+mod frame_io;
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -30,11 +29,8 @@ use crate::http::{
 };
 use crate::metrics::TimeLimit;
 use exchange::{Exchange, Stage};
-use input::Input;
-use output::{FrameIo, Output};
-
-/// The preface of a client that knows the server speaks HTTP/2.
-pub(super) const PREFACE: &[u8] = input::PREFACE;
+pub(super) use frame_io::PREFACE;
+use frame_io::{FrameIo, Input, Output};
 
 /// Requests of a connection at once.
 const MOST_STREAMS: u32 = 100;

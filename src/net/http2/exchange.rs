@@ -16,7 +16,7 @@ use hyper::Response;
 use rustix::buffer::spare_capacity;
 use rustix::io::pread;
 
-use super::output::Output;
+use super::frame_io::Output;
 use crate::http::{Body, Client, ConnectionState, Phase, Piece, Region, Responding, Stream};
 use crate::net::closing::{LINGER, MOST_DROPPED};
 use crate::net::command::Command;
