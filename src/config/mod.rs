@@ -10,14 +10,11 @@ mod error;
 mod file;
 mod gather;
 mod help;
-mod logging;
 mod network;
-mod place;
-mod protocol;
+mod requests;
 mod s3;
-mod sandbox;
+mod security;
 mod storage;
-mod tls;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,21 +28,18 @@ pub use self::error::BadConfig;
 pub use self::file::BadFile;
 use self::file::File;
 pub use self::gather::Misuse;
-use self::logging::Logging;
 use self::network::Network;
 pub use self::network::{ConnectionConfig, ListenConfig};
-use self::protocol::Protocol;
+use self::requests::{Logging, Protocol};
 use self::s3::S3Store;
-use self::sandbox::Sandbox;
-pub use self::sandbox::SandboxConfig;
+pub use self::security::SandboxConfig;
+use self::security::{AccessOptions, Sandbox, Tls};
 pub use self::storage::DirectoryConfig;
 use self::storage::Storage;
-use self::tls::Tls;
 use crate::http::ServiceConfig;
 use crate::net::TlsOptions;
 use crate::s3::{Settings, Share};
 use crate::{commands, log, store};
-use protocol::AccessOptions;
 
 /// A small, fast key-value file server over HTTP.
 ///

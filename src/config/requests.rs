@@ -1,22 +1,27 @@
-//! Options of how requests are answered.
+//! Options of how requests are answered and logged, and of the log.
 
+use std::io::IsTerminal as _;
 use std::num::NonZeroU64;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use clap::builder::FalseyValueParser;
+use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use tracing::level_filters::LevelFilter;
 
 use super::BadConfig;
 use super::help::size;
 use crate::http::{
-    AllowLists, CACHE_CONTROL, Hosts, Origins, RequestLogs, Routes, ServiceConfig, TrustedProxies,
-    UploadLimits, cache_control,
+    AllowLists, CACHE_CONTROL, Hosts, LogFormat, Origins, RequestLogs, Routes, ServiceConfig,
+    TrustedProxies, UploadLimits, cache_control,
 };
+use crate::log;
 
 /// No file is longer: the kernel's offsets are signed.
 const LONGEST_FILE: u64 = i64::MAX as u64;
+
+/// Levels, as [`LevelFilter`] parses them.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Requests")]
@@ -196,19 +201,82 @@ impl Protocol {
 }
 
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Access")]
-pub struct AccessOptions {
-    /// File of who may do what, in TOML: subjects with tokens and passwords, and rules by prefix of keys. What no rule
-    /// allows is refused. SIGHUP rereads it
-    #[arg(long, value_name = "FILE", env = "DATA_SERVER_ACCESS")]
-    access: Option<PathBuf>,
+#[command(next_help_heading = "Log")]
+pub struct Logging {
+    /// Least severe level to log [default: info; on a terminal warn, unless requests or changes are logged]
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        env = "DATA_SERVER_LOG_LEVEL",
+        value_parser = PossibleValuesParser::new(LEVELS).try_map(|level| level.parse::<LevelFilter>())
+    )]
+    log_level: Option<LevelFilter>,
+
+    /// Form of the log, on standard error
+    #[arg(
+        long,
+        value_name = "FORM",
+        env = "DATA_SERVER_LOG_FORMAT",
+        default_value = "text"
+    )]
+    log_format: Shape,
+
+    /// Log a line for each request
+    #[arg(long, env = "DATA_SERVER_ACCESS_LOG", value_parser = FalseyValueParser::new())]
+    access_log: bool,
+
+    /// What such a line says: fields; also the query, the range, the client's program and the page that led there (full, also for
+    /// --audit-log); or as full, with the line of nginx's format for --access-log (combined)
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        env = "DATA_SERVER_ACCESS_LOG_FORMAT",
+        default_value = "fields"
+    )]
+    access_log_format: Format,
+
+    /// Log a line for each change of a value, and for each refusal of who asks
+    #[arg(long, env = "DATA_SERVER_AUDIT_LOG", value_parser = FalseyValueParser::new())]
+    audit_log: bool,
 }
 
-impl AccessOptions {
-    /// The file, if there is one. A variable that is empty gives an empty name.
-    pub fn file(&self) -> Option<PathBuf> {
-        self.access
-            .clone()
-            .filter(|file| !file.as_os_str().is_empty())
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Shape {
+    Text,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    Fields,
+    Full,
+    Combined,
+}
+
+impl Logging {
+    /// The logs of requests.
+    pub fn requests(&self) -> RequestLogs {
+        RequestLogs {
+            access: self.access_log,
+            audit: self.audit_log,
+            format: match self.access_log_format {
+                Format::Fields => LogFormat::Fields,
+                Format::Full => LogFormat::Full,
+                Format::Combined => LogFormat::Combined,
+            },
+        }
+    }
+
+    pub fn options(&self) -> log::Options {
+        let is_quiet = !self.access_log && !self.audit_log && std::io::stderr().is_terminal();
+        let usual = if is_quiet {
+            LevelFilter::WARN
+        } else {
+            LevelFilter::INFO
+        };
+        log::Options {
+            level: self.log_level.unwrap_or(usual),
+            json: matches!(self.log_format, Shape::Json),
+        }
     }
 }

@@ -1,0 +1,305 @@
+//! Options of security: TLS, the file of who may do what, and the sandbox.
+//!
+//! Pure data: `sandbox` gives up the rights. What an S3 store needs beside those depends on the environment, and the server adds it.
+
+use std::path::PathBuf;
+
+use clap::builder::FalseyValueParser;
+use clap::{Args, ValueEnum};
+
+use super::{BadConfig, ListenConfig};
+use crate::net::{At, ClientAuthority, Dispatch, Identity, TlsOptions};
+use crate::sandbox::{Allowed, Mode};
+
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "TLS")]
+pub struct Tls {
+    /// Certificate chain in PEM, the server's first; repeat it, with a --tls-key each, to serve several names (SNI):
+    /// the first is the default. SIGHUP rereads them
+    #[arg(
+        long = "tls-cert",
+        value_name = "FILE",
+        env = "DATA_SERVER_TLS_CERT",
+        value_delimiter = ','
+    )]
+    cert: Vec<PathBuf>,
+
+    /// Its private key, in PEM
+    #[arg(
+        long = "tls-key",
+        value_name = "FILE",
+        env = "DATA_SERVER_TLS_KEY",
+        value_delimiter = ','
+    )]
+    key: Vec<PathBuf>,
+
+    /// Certificates, in PEM, that those of clients must be issued by
+    #[arg(
+        long = "tls-client-ca",
+        value_name = "FILE",
+        env = "DATA_SERVER_TLS_CLIENT_CA"
+    )]
+    client_ca: Option<PathBuf>,
+
+    /// Whether a client must have a certificate
+    #[arg(
+        long = "tls-client-auth",
+        value_name = "WHETHER",
+        env = "DATA_SERVER_TLS_CLIENT_AUTH",
+        default_value = "require"
+    )]
+    client_auth: ClientAuth,
+
+    /// Make a certificate at the start, for the names of --listen and --allowed-host, and log its fingerprint: to try
+    /// TLS out
+    #[arg(long = "tls-self-signed", env = "DATA_SERVER_TLS_SELF_SIGNED", value_parser = FalseyValueParser::new())]
+    self_signed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ClientAuth {
+    Require,
+    Allow,
+}
+
+impl Tls {
+    /// The certificates for a server with a place for TLS, or without; with a certificate of its own, of these `names`.
+    pub fn options<'a>(
+        &self,
+        is_wanted: bool,
+        names: impl Iterator<Item = &'a str>,
+    ) -> Result<Option<TlsOptions>, BadConfig> {
+        let given = |files: &[PathBuf]| {
+            // A variable that is empty gives one empty name.
+            let files = files.iter().filter(|file| !file.as_os_str().is_empty());
+            files.cloned().collect::<Vec<_>>()
+        };
+        let (certificates, keys) = (given(&self.cert), given(&self.key));
+        if certificates.len() != keys.len() {
+            return Err(BadConfig::Tls("give as many --tls-key as --tls-cert"));
+        }
+        let identity = match (certificates.is_empty(), self.self_signed) {
+            (false, true) => {
+                return Err(BadConfig::Tls(
+                    "--tls-self-signed and --tls-cert exclude each other",
+                ));
+            }
+            (false, false) => Identity::Files(certificates.into_iter().zip(keys).collect()),
+            (true, true) => Identity::SelfSigned(own_names(names)),
+            (true, false) if is_wanted => {
+                return Err(BadConfig::Tls(
+                    "--listen https://...: give --tls-cert and --tls-key, or --tls-self-signed",
+                ));
+            }
+            (true, false) => return Ok(None),
+        };
+        if !is_wanted {
+            return Err(BadConfig::Tls(
+                "there is a certificate, and no place to show it: give --listen https://ADDR:PORT",
+            ));
+        }
+        let clients = self.client_ca.clone().map(|file| ClientAuthority {
+            file,
+            is_required: self.client_auth == ClientAuth::Require,
+        });
+        Ok(Some(TlsOptions { identity, clients }))
+    }
+}
+
+/// The names that a certificate can have of `names`, and those of the loopback network.
+fn own_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let names = names.map(|name| name.trim_matches(['[', ']']));
+    let names = names.filter(|name| !matches!(*name, "" | "*" | "0.0.0.0" | "::"));
+    let all = ["localhost", "127.0.0.1", "::1"].into_iter().chain(names);
+    let mut unique: Vec<String> = Vec::new();
+    for name in all.map(str::to_owned) {
+        if !unique.contains(&name) {
+            unique.push(name);
+        }
+    }
+    unique
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Access")]
+pub struct AccessOptions {
+    /// File of who may do what, in TOML: subjects with tokens and passwords, and rules by prefix of keys. What no rule
+    /// allows is refused. SIGHUP rereads it
+    #[arg(long, value_name = "FILE", env = "DATA_SERVER_ACCESS")]
+    access: Option<PathBuf>,
+}
+
+impl AccessOptions {
+    /// The file, if there is one. A variable that is empty gives an empty name.
+    pub fn file(&self) -> Option<PathBuf> {
+        self.access
+            .clone()
+            .filter(|file| !file.as_os_str().is_empty())
+    }
+}
+
+/// Whether rights are given up, and which are kept.
+#[derive(Clone, Debug)]
+pub struct SandboxConfig {
+    /// Whether they are.
+    pub mode: Mode,
+    /// Those that are kept.
+    pub allowed: Allowed,
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Sandbox")]
+pub struct Sandbox {
+    /// Give up all rights to files and the network that serving does not need, by Landlock: as far as the kernel can
+    /// (auto), or refuse to start where it cannot (require), or not (off)
+    #[arg(
+        long = "sandbox",
+        value_name = "HOW",
+        env = "DATA_SERVER_SANDBOX",
+        default_value = "auto"
+    )]
+    how: How,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum How {
+    Auto,
+    Require,
+    Off,
+}
+
+impl Sandbox {
+    /// The rights of a server with these options and these directories, which may be only read; it reads the `others` again when it
+    /// is told to.
+    pub fn config(
+        &self,
+        directories: Vec<PathBuf>,
+        read_only: bool,
+        listen: &ListenConfig,
+        tls: Option<&TlsOptions>,
+        others: impl IntoIterator<Item = PathBuf>,
+    ) -> SandboxConfig {
+        let mode = match self.how {
+            How::Auto => Mode::Auto,
+            How::Require => Mode::Require,
+            How::Off => Mode::Off,
+        };
+        let places = || listen.at.iter().chain(&listen.admin);
+        let socket = |at: &At| match at {
+            At::Unix(path) => Some(path.clone()),
+            At::Address(_) | At::Fd(_) => None,
+        };
+        let sockets = places().filter_map(|listen| socket(&listen.at));
+        let (values, read) = if read_only {
+            (Vec::new(), directories)
+        } else {
+            (directories, Vec::new())
+        };
+        let allowed = Allowed {
+            values,
+            read,
+            reread: tls.into_iter().flat_map(files).chain(others).collect(),
+            sockets: sockets.collect(),
+            connect: Vec::new(),
+            bind: ports(listen),
+        };
+        SandboxConfig { mode, allowed }
+    }
+}
+
+/// The ports that it listens on. Where reactors share one that the kernel picks, the others need what was picked for the first.
+fn ports(listen: &ListenConfig) -> Option<Vec<u16>> {
+    let mut ports = Vec::new();
+    for listen in listen.at.iter().chain(&listen.admin) {
+        if let At::Address(address) = listen.at {
+            ports.push(address.port());
+        }
+    }
+    let is_picked_once = listen.dispatch != Dispatch::ReusePort || !ports.contains(&0);
+    is_picked_once.then_some(ports)
+}
+
+/// The files that TLS is made of.
+fn files(options: &TlsOptions) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = match &options.identity {
+        Identity::Files(pairs) => pairs
+            .iter()
+            .flat_map(|(certificate, key)| [certificate.clone(), key.clone()])
+            .collect(),
+        Identity::SelfSigned(_) => Vec::new(),
+    };
+    files.extend(options.clients.iter().map(|clients| clients.file.clone()));
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::super::{Args, Config};
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_made_of_each_name_once() {
+        let names = ["127.0.0.1", "[::1]", "*", "0.0.0.0", "store.example", ""];
+        let expected = ["localhost", "127.0.0.1", "::1", "store.example"];
+        assert_eq!(own_names(names.into_iter()), expected);
+    }
+
+    fn allowed(options: &[&str]) -> Allowed {
+        let words = ["data-server", "--dir", "/values"];
+        let words = words.iter().chain(options);
+        let args = Args::try_parse_from(words).unwrap();
+        Config::try_from(args).unwrap().sandbox.allowed
+    }
+
+    #[test]
+    fn what_is_allowed_is_what_the_options_name() {
+        let sealed = [
+            "--listen",
+            "https://127.0.0.1:8443",
+            "--listen",
+            "unix:/run/socket",
+        ];
+        let files = [
+            "--tls-cert",
+            "/c/chain",
+            "--tls-key",
+            "/k/key",
+            "--tls-client-ca",
+            "/a/ca",
+        ];
+        let admin = ["--admin", "127.0.0.1:0"];
+        let all = [&sealed[..], &files, &admin].concat();
+        let path = |path: &str| PathBuf::from(path);
+        let expected = Allowed {
+            values: vec![path("/values")],
+            reread: vec![path("/c/chain"), path("/k/key"), path("/a/ca")],
+            sockets: vec![path("/run/socket")],
+            bind: Some(vec![8443, 0]),
+            ..Allowed::default()
+        };
+        assert_eq!(allowed(&all), expected);
+    }
+
+    #[test]
+    fn a_directory_that_is_only_read_is_only_read() {
+        let expected = Allowed {
+            read: vec![PathBuf::from("/values")],
+            bind: Some(vec![8080]),
+            ..Allowed::default()
+        };
+        assert_eq!(allowed(&["--read-only"]), expected);
+    }
+
+    #[test]
+    fn a_port_that_is_picked_for_several_reactors_is_not_known() {
+        let shared = ["--dispatch", "reuse-port", "--listen"];
+        assert_eq!(
+            allowed(&[&shared[..], &["127.0.0.1:0"]].concat()).bind,
+            None
+        );
+        let named = allowed(&[&shared[..], &["127.0.0.1:80"]].concat()).bind;
+        assert_eq!(named, Some(vec![80]));
+    }
+}
