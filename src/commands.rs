@@ -1,15 +1,17 @@
-//! The commands for `--access`, without a server: tokens, hashes, links, and what the rules say.
+//! The commands that need no server: tokens, hashes, links, what the rules of `--access` say, the check of a journal, and the
+//! request that a server rereads its files.
 //!
 //! Each answers text for standard output. Secrets come from files and standard input, never from arguments, which other users
 //! of the machine can see.
 
-use std::fmt::Write as _;
-use std::io::{self, BufRead, IsTerminal};
+use std::io::{self, BufRead, IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytesize::ByteSize;
+use clap::{Args, Subcommand};
 use data_encoding::HEXLOWER;
 use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
@@ -48,32 +50,90 @@ pub enum Failure {
     Misuse(String),
 }
 
-/// The command.
-#[derive(Clone, Debug)]
+/// A command that needs no server and none of its options. Its documentation is its help.
+#[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Make a token.
+    /// Have a server reread certificates and the file of --access, as SIGHUP does: 0 when all was read, else 1, with
+    /// the reason
+    Reload {
+        /// Its process
+        pid: u32,
+    },
+    /// Make a token: on the first line for its user, on the second its digest for the file of --access
     NewToken,
-    /// Hash the password on standard input.
+    /// Hash the password on the first line of standard input, for the file of --access
     HashPassword,
-    /// Have the server that is this process reread its files.
-    Reload(u32),
-    /// Say whether a file of `--access` is right.
-    CheckAccess(PathBuf),
-    /// Say which rule decides.
-    Explain {
-        /// The file of `--access`.
+    /// Look at a file of --access
+    #[command(subcommand)]
+    Access(AccessCommand),
+    /// Look at the journal of a directory
+    #[command(subcommand)]
+    Journal(JournalCommand),
+    /// Sign a link, by which one value may be read, or stored once, without a token
+    Sign(LinkOrder),
+}
+
+/// A look at a file of `--access`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum AccessCommand {
+    /// Check a file, as a start would: `FILE: ok`, or what is wrong
+    Check {
+        /// The file
         file: PathBuf,
-        /// The name of a subject, or `anonymous`.
-        who: String,
-        /// The method.
+    },
+    /// Say which rule decides; 0 when the request is allowed, else 1
+    Explain {
+        /// The file
+        file: PathBuf,
+        /// Name of a subject, or anonymous
+        subject: String,
+        /// GET, HEAD, PUT, POST or DELETE
         method: String,
-        /// The path of a value, a folder, or one of the server's own pages.
+        /// Path of a value (/a/b), a folder (/a/), /-/watch or /-/metrics
         path: String,
     },
-    /// Say what the journal of the values in a directory has, which lies elsewhere if that is given.
-    CheckJournal(PathBuf, Option<PathBuf>),
-    /// Sign a link by the secret in a file.
-    Sign(PathBuf, LinkOrder),
+}
+
+/// A look at a journal.
+#[derive(Clone, Debug, Subcommand)]
+pub enum JournalCommand {
+    /// Say what a journal has, whether it is damaged, and what a replay would do, changing nothing; 0 when it is whole,
+    /// else 1
+    Check {
+        /// Directory of the values
+        dir: PathBuf,
+        /// Directory of the journal [default: where the last server had it]
+        #[arg(long, value_name = "DIR")]
+        journal_dir: Option<PathBuf>,
+    },
+}
+
+/// The terms of a link to be signed.
+#[derive(Args, Clone, Debug)]
+pub struct LinkOrder {
+    /// The URL or the path of the value
+    url: String,
+    /// Name of the link-key in the file of --access
+    #[arg(long, value_name = "NAME")]
+    by: String,
+    /// File of its secret
+    #[arg(long, value_name = "FILE")]
+    secret_file: PathBuf,
+    /// For how long the link counts
+    #[arg(long, value_name = "DURATION", default_value = "1h")]
+    lasts: humantime::Duration,
+    /// For one PUT, where there is no value, and not for GET
+    #[arg(long)]
+    put: bool,
+    /// With --put, the most that may be stored
+    #[arg(long, value_name = "SIZE", requires = "put", value_parser = size)]
+    max: Option<ByteSize>,
+}
+
+/// The number of bytes that `text` says.
+pub fn size(text: &str) -> Result<ByteSize, String> {
+    let why = "give a number of bytes, or one with KiB, MiB, GiB, kB, MB or GB, such as 64MiB";
+    text.parse().map_err(|_| why.to_owned())
 }
 
 /// Does it: the text for standard output, and whether the answer is yes.
@@ -82,22 +142,22 @@ pub fn run(command: &Command) -> Result<(String, bool), Failure> {
     match command {
         Command::NewToken => new_token().map(yes),
         Command::HashPassword => hash_password().map(yes),
-        Command::Reload(pid) => {
+        Command::Reload { pid } => {
             reload::ask(*pid)?;
             Ok(yes(String::new()))
         }
-        Command::CheckAccess(file) => check_access(file).map(yes),
-        Command::Explain {
+        Command::Access(AccessCommand::Check { file }) => check_access(file).map(yes),
+        Command::Access(AccessCommand::Explain {
             file,
-            who,
+            subject,
             method,
             path,
-        } => explain_access(file, who, method, path),
-        Command::CheckJournal(dir, at) => {
-            let report = store::check_journal(dir, at.as_deref())?;
+        }) => explain_access(file, subject, method, path),
+        Command::Journal(JournalCommand::Check { dir, journal_dir }) => {
+            let report = store::check_journal(dir, journal_dir.as_deref())?;
             Ok((report.text, !report.is_damaged))
         }
-        Command::Sign(file, order) => sign(file, order).map(yes),
+        Command::Sign(order) => sign(order).map(yes),
     }
 }
 
@@ -122,7 +182,7 @@ fn hash_password() -> Result<String, Failure> {
     let stdin = io::stdin();
     let hidden = Hidden::new(&stdin);
     if hidden.is_some() {
-        eprint_prompt();
+        let _ = io::stderr().write_all(b"password: ");
     }
     let mut line = String::new();
     stdin.lock().read_line(&mut line)?;
@@ -136,11 +196,6 @@ fn hash_password() -> Result<String, Failure> {
     let hash = PasswordHash::make(password.as_bytes());
     let hash = hash.ok_or_else(|| io::Error::other("the system has no random bytes"))?;
     Ok(format!("{}\n", hash.as_str()))
-}
-
-fn eprint_prompt() {
-    use std::io::Write as _;
-    let _ = io::stderr().write_all(b"password: ");
 }
 
 /// A terminal that shows nothing of what is typed, until it is dropped.
@@ -165,13 +220,8 @@ impl<'a> Hidden<'a> {
 impl Drop for Hidden<'_> {
     fn drop(&mut self) {
         let _ = tcsetattr(self.terminal, OptionalActions::Flush, &self.before);
-        eprint_prompt_end();
+        let _ = io::stderr().write_all(b"\n");
     }
-}
-
-fn eprint_prompt_end() {
-    use std::io::Write as _;
-    let _ = io::stderr().write_all(b"\n");
 }
 
 /// Says that the file is right.
@@ -179,12 +229,13 @@ fn check_access(file: &Path) -> Result<String, Failure> {
     let access = Access::read(file.to_owned())?;
     let policy = access.policy();
     let warnings = policy.warnings().iter();
-    let mut text = warnings.fold(String::new(), |text, why| text + "warning: " + why + "\n");
+    let text = warnings.fold(String::new(), |text, why| text + "warning: " + why + "\n");
     let count = policy.rules().len();
     let plural = if count == 1 { "" } else { "s" };
-    // Writing to a String does not fail.
-    let _ = writeln!(text, "{}: ok, {count} rule{plural}", file.display());
-    Ok(text)
+    Ok(format!(
+        "{text}{}: ok, {count} rule{plural}\n",
+        file.display()
+    ))
 }
 
 /// Which rule of `file` decides whether `who` may do `method` with `path`: a line for each right that is enough; and whether
@@ -246,35 +297,22 @@ fn asked(method: &str, path: &str) -> Result<(&'static [Right], String), Failure
     })
 }
 
-/// The terms of a link to be signed.
-#[derive(Clone, Debug)]
-pub struct LinkOrder {
-    /// The URL or the path of the value.
-    pub url: String,
-    /// The name of the key in the file of `--access`.
-    pub by: String,
-    /// For how long it counts.
-    pub lasts: Duration,
-    /// It is for one PUT, and not for GET.
-    pub is_put: bool,
-    /// The most of a value that is stored, in bytes.
-    pub max: Option<u64>,
-}
-
-/// A signed link, by the secret in `file`.
-fn sign(file: &Path, order: &LinkOrder) -> Result<String, Failure> {
+/// A signed link.
+fn sign(order: &LinkOrder) -> Result<String, Failure> {
     let LinkOrder {
         url,
         by,
+        secret_file,
         lasts,
-        is_put,
+        put,
         max,
     } = order;
-    let read = std::fs::read(file);
-    let secret = read.map_err(|error| Failure::Misuse(format!("{}: {error}", file.display())))?;
+    let file = secret_file.display();
+    let read = std::fs::read(secret_file);
+    let secret = read.map_err(|error| Failure::Misuse(format!("{file}: {error}")))?;
     let secret = secret.trim_ascii();
     if secret.len() < SHORTEST_SECRET {
-        let why = format!("{}: a secret has 32 bytes or more", file.display());
+        let why = format!("{file}: a secret has {SHORTEST_SECRET} bytes or more");
         return Err(Failure::Misuse(why));
     }
     if url.contains(['?', '#']) {
@@ -290,17 +328,18 @@ fn sign(file: &Path, order: &LinkOrder) -> Result<String, Failure> {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    let expires = now.saturating_add(*lasts).as_secs();
-    let kind = if *is_put {
+    let expires = now.saturating_add(**lasts).as_secs();
+    let kind = if *put {
         LinkKind::Create
     } else {
         LinkKind::Read
     };
+    let max = max.map(|max| max.as_u64());
     let terms = LinkTerms {
         kind,
         key: &key,
         expires,
-        max: *max,
+        max,
     };
     let signature = LinkKey::new(secret, "", None)
         .sign(&terms)

@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if let Some(command) = args.offline() {
-        return run_offline(&command);
+        return run_offline(command);
     }
     let task = args.task();
     let config = match Config::try_from(args) {

@@ -4,14 +4,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bytesize::ByteSize;
 use clap::Subcommand;
 use clap_complete::Shell;
 
-use super::help::size;
 use super::network::ListenConfig;
 use super::s3::S3Store;
-use crate::commands::{Command, LinkOrder};
+use crate::commands::Command;
 use crate::health::Trust;
 use crate::net::{At, Listen};
 
@@ -36,46 +34,8 @@ pub enum Commands {
         #[arg(long)]
         insecure: bool,
     },
-    /// Have a server reread certificates and the file of --access, as SIGHUP does: 0 when all was read, else 1, with
-    /// the reason
-    Reload {
-        /// Its process
-        pid: u32,
-    },
-    /// Make a token: on the first line for its user, on the second its digest for the file of --access
-    NewToken,
-    /// Hash the password on the first line of standard input, for the file of --access
-    HashPassword,
-    /// Look at a file of --access
-    Access {
-        #[command(subcommand)]
-        command: AccessCommand,
-    },
-    /// Look at the journal of a directory
-    Journal {
-        #[command(subcommand)]
-        command: JournalCommand,
-    },
-    /// Sign a link, by which one value may be read, or stored once, without a token
-    Sign {
-        /// The URL or the path of the value
-        url: String,
-        /// Name of the link-key in the file of --access
-        #[arg(long, value_name = "NAME")]
-        by: String,
-        /// File of its secret
-        #[arg(long, value_name = "FILE")]
-        secret_file: PathBuf,
-        /// For how long the link counts
-        #[arg(long, value_name = "DURATION", default_value = "1h")]
-        lasts: humantime::Duration,
-        /// For one PUT, where there is no value, and not for GET
-        #[arg(long)]
-        put: bool,
-        /// With --put, the most that may be stored
-        #[arg(long, value_name = "SIZE", requires = "put", value_parser = size)]
-        max: Option<ByteSize>,
-    },
+    #[command(flatten)]
+    Offline(Command),
     /// Test an S3 store at length, through every endpoint, and print a line for each thing; 0 where it can be served,
     /// else 1
     CheckStore(Box<S3Store>),
@@ -88,93 +48,6 @@ pub enum Commands {
     },
     /// Print the version
     Version,
-}
-
-#[derive(Clone, Debug, Subcommand)]
-pub enum JournalCommand {
-    /// Say what a journal has, whether it is damaged, and what a replay would do, changing nothing; 0 when it is whole,
-    /// else 1
-    Check {
-        /// Directory of the values
-        dir: PathBuf,
-        /// Directory of the journal [default: where the last server had it]
-        #[arg(long, value_name = "DIR")]
-        journal_dir: Option<PathBuf>,
-    },
-}
-
-#[derive(Clone, Debug, Subcommand)]
-pub enum AccessCommand {
-    /// Check a file, as a start would: `FILE: ok`, or what is wrong
-    Check {
-        /// The file
-        file: PathBuf,
-    },
-    /// Say which rule decides; 0 when the request is allowed, else 1
-    Explain {
-        /// The file
-        file: PathBuf,
-        /// Name of a subject, or anonymous
-        subject: String,
-        /// GET, HEAD, PUT, POST or DELETE
-        method: String,
-        /// Path of a value (/a/b), a folder (/a/), /-/watch or /-/metrics
-        path: String,
-    },
-}
-
-impl Commands {
-    /// The command that needs no server and none of its options, if one is given.
-    pub fn offline(&self) -> Option<Command> {
-        Some(match self {
-            Self::Config { .. }
-            | Self::Health { .. }
-            | Self::CheckStore(_)
-            | Self::Man
-            | Self::Completions { .. }
-            | Self::Version => return None,
-            Self::Reload { pid } => Command::Reload(*pid),
-            Self::NewToken => Command::NewToken,
-            Self::HashPassword => Command::HashPassword,
-            Self::Access {
-                command: AccessCommand::Check { file },
-            } => Command::CheckAccess(file.clone()),
-            Self::Access {
-                command:
-                    AccessCommand::Explain {
-                        file,
-                        subject,
-                        method,
-                        path,
-                    },
-            } => Command::Explain {
-                file: file.clone(),
-                who: subject.clone(),
-                method: method.clone(),
-                path: path.clone(),
-            },
-            Self::Journal {
-                command: JournalCommand::Check { dir, journal_dir },
-            } => Command::CheckJournal(dir.clone(), journal_dir.clone()),
-            Self::Sign {
-                url,
-                by,
-                secret_file,
-                lasts,
-                put,
-                max,
-            } => {
-                let order = LinkOrder {
-                    url: url.clone(),
-                    by: by.clone(),
-                    lasts: **lasts,
-                    is_put: *put,
-                    max: max.map(|max| max.as_u64()),
-                };
-                Command::Sign(secret_file.clone(), order)
-            }
-        })
-    }
 }
 
 #[derive(Clone, Debug, Subcommand)]

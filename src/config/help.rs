@@ -1,9 +1,8 @@
-//! The help, the manual page and the completions: what they say beside the options, and which options a short help has. Also how sizes
-//! are typed, and which word was meant.
+//! The help, the manual page and the completions: what they say beside the options, and which options a short help has. Also
+//! which word was meant.
 
 use std::fmt::Write as _;
 
-use bytesize::ByteSize;
 use clap::{Arg, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
@@ -208,10 +207,4 @@ fn add_commands(command: &Command, page: &mut Roff) {
         page.text([bold(usage.trim_start_matches("Usage: "))]);
         page.text([roman(about.unwrap_or_default())]);
     }
-}
-
-/// The number of bytes that `text` says.
-pub fn size(text: &str) -> Result<ByteSize, String> {
-    let why = "give a number of bytes, or one with KiB, MiB, GiB, kB, MB or GB, such as 64MiB";
-    text.parse().map_err(|_| why.to_owned())
 }

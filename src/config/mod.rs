@@ -107,8 +107,11 @@ impl Args {
     }
 
     /// The command that needs no server and none of its options, if one is given.
-    pub fn offline(&self) -> Option<commands::Command> {
-        self.command.as_ref().and_then(Commands::offline)
+    pub fn offline(&self) -> Option<&commands::Command> {
+        match self.command.as_ref()? {
+            Commands::Offline(command) => Some(command),
+            _ => None,
+        }
     }
 
     /// The task.

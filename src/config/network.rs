@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 
 use super::BadConfig;
 use super::descriptors::Descriptors;
-use super::help::size;
+use crate::commands::size;
 use crate::net::{self, At, Limits, Listen};
 
 /// Where to listen unless told otherwise.

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use tracing::level_filters::LevelFilter;
 
 use super::BadConfig;
-use super::help::size;
+use crate::commands::size;
 use crate::http::{
     AllowLists, CACHE_CONTROL, Hosts, LogFormat, Origins, RequestLogs, Routes, ServiceConfig,
     TrustedProxies, UploadLimits, cache_control,

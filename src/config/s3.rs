@@ -7,7 +7,7 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 
 use super::BadConfig;
-use super::help::size;
+use crate::commands::size;
 use crate::s3::{Conditions, Place, Settings};
 
 #[derive(Args, Clone, Debug)]

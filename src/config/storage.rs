@@ -9,8 +9,9 @@ use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use clap::{Args, Command, Subcommand as _, ValueEnum};
 
 use super::command::Commands;
-use super::help::{nearest, size};
+use super::help::nearest;
 use super::{BadConfig, Descriptors};
+use crate::commands::size;
 use crate::http::{ServiceConfig, is_guessed_text};
 use crate::s3::Share;
 use crate::store::{self, StagingBounds};
