@@ -102,7 +102,7 @@ fn ask(asked: &Health, config: &Config) -> ExitCode {
             USAGE,
         );
     };
-    match health::check(&url, &asked.trust, asked.timeout) {
+    match health::check(&url, &asked.trust(), asked.timeout()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(unwell) => fail_unlogged(&unwell, OTHER),
     }

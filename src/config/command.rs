@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use clap_complete::Shell;
 
 use super::network::ListenConfig;
@@ -21,19 +21,7 @@ pub enum Commands {
         command: ConfigCommand,
     },
     /// Ask a server whether it answers 200 within --timeout (5s): 0 if so, else 1, with the reason
-    Health {
-        /// What to ask: without a path its page /-/healthz, whether it runs; /-/ready is whether it serves; or unix:PATH [default: the server with these options]
-        url: Option<String>,
-        /// Longest wait for the answer
-        #[arg(long, value_name = "DURATION", default_value = "5s")]
-        timeout: humantime::Duration,
-        /// File of certificates, in PEM, that the one of an https server must be issued by [default: those of the system]
-        #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
-        ca: Option<PathBuf>,
-        /// Take any certificate of an https server, as is done without a URL and --ca
-        #[arg(long)]
-        insecure: bool,
-    },
+    Health(Health),
     #[command(flatten)]
     Offline(Command),
     /// Test an S3 store at length, through every endpoint, and print a line for each thing; 0 where it can be served,
@@ -73,34 +61,35 @@ pub enum Task {
 }
 
 /// Which server to ask whether it is well.
-#[derive(Clone, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct Health {
-    pub(crate) url: Option<String>,
-    /// Which certificate it may show.
-    pub trust: Trust,
-    /// Longest wait for its answer.
-    pub timeout: Duration,
+    /// What to ask: without a path its page /-/healthz, whether it runs; /-/ready is whether it serves; or unix:PATH [default: the server with these options]
+    url: Option<String>,
+    /// Longest wait for the answer
+    #[arg(long, value_name = "DURATION", default_value = "5s")]
+    timeout: humantime::Duration,
+    /// File of certificates, in PEM, that the one of an https server must be issued by [default: those of the system]
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    ca: Option<PathBuf>,
+    /// Take any certificate of an https server, as is done without a URL and --ca
+    #[arg(long)]
+    insecure: bool,
 }
 
 impl Health {
-    /// Of what the user typed. A server that is found by its own options is on this machine, and shows the certificate of
+    /// Which certificate it may show. A server that is found by its own options is on this machine, and shows the certificate of
     /// another name than it is asked by.
-    pub fn new(
-        url: Option<&String>,
-        ca: Option<&PathBuf>,
-        insecure: bool,
-        timeout: Duration,
-    ) -> Self {
-        let trust = match ca {
+    pub fn trust(&self) -> Trust {
+        match &self.ca {
             Some(file) => Trust::File(file.clone()),
-            None if insecure || url.is_none() => Trust::Any,
+            None if self.insecure || self.url.is_none() => Trust::Any,
             None => Trust::System,
-        };
-        Self {
-            url: url.cloned(),
-            trust,
-            timeout,
         }
+    }
+
+    /// Longest wait for its answer.
+    pub fn timeout(&self) -> Duration {
+        *self.timeout
     }
 
     /// The URL to ask: that of the server that listens so, if none is named. It may have no address that can be known.

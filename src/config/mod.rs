@@ -117,15 +117,7 @@ impl Args {
     /// The task.
     pub fn task(&self) -> Task {
         match (&self.command, &self.file) {
-            (
-                Some(Commands::Health {
-                    url,
-                    timeout,
-                    ca,
-                    insecure,
-                }),
-                _,
-            ) => Task::Health(Health::new(url.as_ref(), ca.as_ref(), *insecure, **timeout)),
+            (Some(Commands::Health(health)), _) => Task::Health(health.clone()),
             (Some(Commands::Config { .. }), Some(file)) => Task::CheckFile(file.path().to_owned()),
             (Some(Commands::CheckStore(_)), _) => Task::CheckStore,
             _ => Task::Serve,
