@@ -1,12 +1,14 @@
 //! The server: binds everything, starts the threads, serves until it is told to end, drains in order.
 //!
 //! Its states are types: a [`Config`] is data, a [`Server`] owns the directory and the socket and knows its address, and
-//! [`Running`] has every thread and serves until it is told to end. The caller owns signals and standard output.
+//! [`Running`] has every thread and serves until it is told to end. Meanwhile a [`Reloader`] rereads certificates and the access
+//! file. The caller owns signals and standard output.
 
-mod reloader;
 mod startup;
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -15,12 +17,13 @@ use crate::access::Access;
 use crate::config::{Config, ListenConfig, Values};
 use crate::drain::{self, Drain};
 use crate::http::{Admin, Routes, ServiceBuilder};
-use crate::metrics::ReactorCounters;
+use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters};
 use crate::net::{self, Address, AdminListener, Listen, Listeners, Peers, ReactorConfig, Tls};
+use crate::reload::Requests;
+use crate::sandbox;
 use crate::store::Store;
 use startup::Cpus;
 
-pub use reloader::Reloader;
 use startup::open_store;
 pub use startup::{StartError, check, check_store, prepare};
 
@@ -231,8 +234,14 @@ pub struct Running {
 impl Running {
     /// The reader of files that change while it serves.
     pub fn reloader(&self) -> Reloader {
-        let files = self.config.sandbox.allowed.reread.clone();
-        Reloader::new(self.tls.clone(), self.access.clone(), files)
+        let unheard =
+            |error| tracing::warn!(%error, "data-server reload is not heard: only SIGHUP is");
+        Reloader {
+            tls: self.tls.clone(),
+            access: self.access.clone(),
+            files: self.config.sandbox.allowed.reread.clone(),
+            requests: Requests::listen().map_err(unheard).ok(),
+        }
     }
 
     /// Serves until `shutdown` resolves, then drains: accepts no more, closes idle connections, lets busy ones finish,
@@ -260,6 +269,66 @@ impl Running {
         }
         drop((store, admin));
         tracing::info!(refused = peers.refused(), "drained");
+    }
+}
+
+/// Rereads what can change while the server runs: certificates, and who may do what.
+#[derive(Debug)]
+pub struct Reloader {
+    tls: Option<Arc<Tls>>,
+    access: Option<Arc<Access>>,
+    /// The files that both are read from.
+    files: Vec<PathBuf>,
+    requests: Option<Requests>,
+}
+
+impl Reloader {
+    /// Reloads at each `data-server reload`. This future never resolves.
+    pub async fn serve(&self) {
+        let Some(requests) = &self.requests else {
+            return std::future::pending().await;
+        };
+        loop {
+            let request = requests.next().await;
+            request.answer(&self.reload());
+        }
+    }
+
+    /// Rereads, logs what came of it, and says what is wrong. What cannot be used leaves all as it was.
+    pub fn reload(&self) -> Result<(), String> {
+        if self.tls.is_none() && self.access.is_none() {
+            tracing::info!("reload: nothing to reread; options change with a restart");
+        }
+        let mut wrong = Vec::new();
+        match self.tls.as_deref().map(Tls::reload) {
+            None => {}
+            Some(Ok(())) => tracing::info!("reload: certificates reread"),
+            Some(Err(error)) => {
+                tracing::error!(%error, "reload: certificates not reread: the old ones stay");
+                wrong.push(error.to_string());
+            }
+        }
+        match self.access.as_deref().map(Access::reload) {
+            None => {}
+            Some(Ok(())) => tracing::info!(target: "audit", "reload: access reread"),
+            Some(Err(error)) => {
+                tracing::error!(target: "audit", %error, "reload: access not reread: the old rules stay");
+                wrong.push(error.to_string());
+            }
+        }
+        LAST_RELOAD_FAILED.store(!wrong.is_empty(), Ordering::Relaxed);
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        if let Some(file) = self.files.iter().find(|file| sandbox::hides(file)) {
+            let hint = format!(
+                "the sandbox keeps {} out of reach: it is in a folder that was made after the start; restart the server",
+                file.display()
+            );
+            tracing::error!("reload: {hint}");
+            wrong.push(hint);
+        }
+        Err(wrong.join("; "))
     }
 }
 
