@@ -1,16 +1,9 @@
 //! Who may do what: subjects, what they prove themselves by, and their rights.
 //!
-//! Pure but for the files that it is read from and the pointer that a reload replaces. Knows no HTTP: what a request says of
-//! its client is a claim here, and what it asks for a [`Right`] on a key.
-//!
-//! - `rights`: what may be done, and to which keys.
-//! - `file`: the file, in TOML, with an htpasswd file beside it.
-//! - `policy`: the subjects of one reading of the file.
-//! - `link`: signed links.
-//! - `passwords`, `failures`: what proving who one is may cost, and how often it may fail.
-//! - `current`: the policy that holds now.
+//! Owns the policy that holds now ([`Access`]): read at the start, and replaced whole by a reload. Promises that each request
+//! sees one policy, and that a file which cannot be used leaves the old one. Pure but for the files that it is read from. Knows no
+//! HTTP: what a request says of its client is a claim here, and what it asks for a [`Right`] on a key.
 
-mod current;
 mod failures;
 mod file;
 mod link;
@@ -18,10 +11,108 @@ mod password_hash;
 mod passwords;
 mod policy;
 
-pub use current::Access;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio::sync::watch;
+
+use crate::metrics::AccessCounters;
+
 pub use failures::{Failures, Source};
 pub use file::{BadAccess, SHORTEST_SECRET, parse};
 pub use link::{LinkKey, LinkKind, LinkTerms};
 pub use password_hash::{BadHash, Credentials, Evidence, PasswordHash, Taken, TokenDigest};
 pub use passwords::{Passwords, Unchecked};
 pub use policy::{Grant, Policy, Right, RightSet, Rule, Subject};
+
+/// The policy of the moment, read anew while the server runs.
+#[derive(Debug)]
+pub struct Access {
+    path: PathBuf,
+    policy: RwLock<Arc<Policy>>,
+    /// How often the policy was replaced; what was decided by an earlier one is decided anew.
+    generation: AtomicU64,
+    replaced: watch::Sender<u64>,
+    passwords: Arc<Passwords>,
+    counters: Arc<AccessCounters>,
+    failures: Failures,
+}
+
+impl Access {
+    /// With the policy that the file at `path` is.
+    pub fn read(path: PathBuf) -> Result<Self, BadAccess> {
+        let policy = file::read(&path)?;
+        warn(&policy);
+        let no_random = |error: std::io::Error| BadAccess {
+            place: "random bytes".to_owned(),
+            why: error.to_string(),
+        };
+        let counters = Arc::<AccessCounters>::default();
+        let passwords = Passwords::new(Arc::clone(&counters)).map_err(no_random)?;
+        Ok(Self {
+            path,
+            policy: RwLock::new(Arc::new(policy)),
+            generation: AtomicU64::new(0),
+            replaced: watch::Sender::new(0),
+            passwords: Arc::new(passwords),
+            counters,
+            failures: Failures::default(),
+        })
+    }
+
+    /// The policy that holds now.
+    pub fn policy(&self) -> Arc<Policy> {
+        let policy = self.policy.read();
+        Arc::clone(&policy.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How often the policy was replaced. Read it before [`Access::policy`]: what is remembered with it is then never newer
+    /// than it says.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Reads the file again. What cannot be used leaves the policy as it is.
+    pub fn reload(&self) -> Result<(), BadAccess> {
+        let read = file::read(&self.path);
+        self.counters.reloads[usize::from(read.is_err())].add(1);
+        let policy = read?;
+        warn(&policy);
+        self.replace(policy);
+        Ok(())
+    }
+
+    fn replace(&self, policy: Policy) {
+        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
+        let generation = 1 + self.generation.fetch_add(1, Ordering::Release);
+        self.replaced.send_replace(generation);
+    }
+
+    /// The counters.
+    pub fn counters(&self) -> &AccessCounters {
+        &self.counters
+    }
+
+    /// The checker of passwords.
+    pub fn passwords(&self) -> &Arc<Passwords> {
+        &self.passwords
+    }
+
+    /// How often clients failed.
+    pub fn failures(&self) -> &Failures {
+        &self.failures
+    }
+
+    /// Tells of each replacement, by its generation.
+    pub fn replacements(&self) -> watch::Receiver<u64> {
+        self.replaced.subscribe()
+    }
+}
+
+/// Tells of what in the file means nothing.
+fn warn(policy: &Policy) {
+    for warning in policy.warnings() {
+        tracing::warn!(target: "audit", "{warning}");
+    }
+}
