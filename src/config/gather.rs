@@ -13,7 +13,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, FromArgMatches};
 
 use super::command::Commands;
-use super::help::{message, nearest};
+use super::help::{PREFIX, message, nearest};
 use super::{Args, BadFile, File};
 use crate::failpoint;
 
@@ -54,9 +54,6 @@ const IDLE: [Idle; 4] = [
         "with --store",
     ),
 ];
-
-/// The prefix of variables that are options.
-const PREFIX: &str = "DATA_SERVER_";
 
 /// Why what is given is not understood.
 #[derive(Debug)]

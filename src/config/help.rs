@@ -1,8 +1,9 @@
 //! The help, the manual page and the completions: what they say beside the options, and which options a short help has. Also
-//! which word was meant.
+//! the variable of each option, and which word was meant.
 
 use std::fmt::Write as _;
 
+use clap::builder::FalseyValueParser;
 use clap::{Arg, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
@@ -26,6 +27,9 @@ const COMMON: [&str; 15] = [
     "access-log",
     "log-format",
 ];
+
+/// The prefix of variables that are options.
+pub const PREFIX: &str = "DATA_SERVER_";
 
 /// How values are written, and which wins.
 pub const VALUES: &str = "\
@@ -87,6 +91,21 @@ pub fn helpful(command: Command) -> Command {
             Some(name) if !COMMON.contains(&name) => option.hide_short_help(true),
             _ => shortened(option),
         })
+}
+
+/// The option with its variable: `DATA_SERVER_` and its name. A variable of a switch may say that it is off.
+pub fn with_variable(option: Arg) -> Arg {
+    let Some(name) = option.get_long() else {
+        return option;
+    };
+    // Made a few times in the life of a process.
+    let variable = format!("{PREFIX}{}", name.to_uppercase().replace('-', "_")).leak();
+    let option = option.env(&*variable);
+    if option.get_action().takes_values() {
+        option
+    } else {
+        option.value_parser(FalseyValueParser::new())
+    }
 }
 
 /// The option with the beginning of its help in the short help.

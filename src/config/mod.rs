@@ -50,7 +50,8 @@ use crate::{commands, log, store};
 #[command(name = "data-server", version, max_term_width = 100)]
 #[command(
     override_usage = "data-server [OPTIONS] [DIR]\n       data-server COMMAND",
-    allow_negative_numbers = true
+    allow_negative_numbers = true,
+    mut_args(help::with_variable)
 )]
 pub struct Args {
     #[command(flatten)]
@@ -86,7 +87,7 @@ pub struct Args {
 #[command(next_help_heading = "Configuration file")]
 struct Source {
     /// File of options, in TOML: their long names are its keys
-    #[arg(long, value_name = "FILE", env = "DATA_SERVER_CONFIG")]
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 

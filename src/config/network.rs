@@ -8,7 +8,6 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 
 use super::BadConfig;
@@ -55,7 +54,7 @@ pub struct ConnectionConfig {
 #[command(next_help_heading = "Connections")]
 pub struct Network {
     /// Reactors: threads that serve connections [default: the CPUs]
-    #[arg(long, visible_alias = "workers", value_name = "N", env = "DATA_SERVER_THREADS", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, visible_alias = "workers", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 
     /// Where to listen; repeat for more. ADDRESS:PORT, of which port 0 is a free one and :8080 all addresses;
@@ -66,45 +65,39 @@ pub struct Network {
         long,
         visible_alias = "bind",
         value_name = "PLACE",
-        env = "DATA_SERVER_LISTEN",
         value_delimiter = ','
     )]
     listen: Vec<String>,
 
     /// Where to listen for the server's own pages (/-/metrics, /-/ready and so on), on a thread of their own; --listen
     /// then no longer serves them
-    #[arg(long, value_name = "PLACE", env = "DATA_SERVER_ADMIN")]
+    #[arg(long, value_name = "PLACE")]
     admin: Option<String>,
 
     /// Let anyone who reaches the server read, write and delete: without this, --access or --read-only it listens on
     /// loopback and unix sockets alone
-    #[arg(long, env = "DATA_SERVER_ALLOW_ANONYMOUS", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     allow_anonymous: bool,
 
     /// How connections come to reactors: in turn, or by the kernel
-    #[arg(
-        long,
-        value_name = "HOW",
-        env = "DATA_SERVER_DISPATCH",
-        default_value = "round-robin"
-    )]
+    #[arg(long, value_name = "HOW", default_value = "round-robin")]
     dispatch: Dispatch,
 
     /// Keep each reactor on one CPU, and disk and compute threads on the others
-    #[arg(long, env = "DATA_SERVER_PIN", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub pin: bool,
 
     /// Connections open at once; when more wait, those idle longest are closed [default: what the limit on descriptors
     /// leaves beside files, at most 65536]
-    #[arg(long, value_name = "N", env = "DATA_SERVER_MAX_CONNECTIONS", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_connections: Option<u32>,
 
     /// Connections open at once from one IPv4 address or IPv6 network of 64 bits; more are closed [default: no limit]
-    #[arg(long, value_name = "N", env = "DATA_SERVER_MAX_CONNECTIONS_PER_IP")]
+    #[arg(long, value_name = "N")]
     max_connections_per_ip: Option<NonZeroU32>,
 
     /// Speak HTTP/2 without TLS too, with clients that begin with it (prior knowledge)
-    #[arg(long, env = "DATA_SERVER_HTTP2_CLEAR", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     http2_clear: bool,
 
     #[command(flatten)]
@@ -228,49 +221,23 @@ impl Network {
 #[derive(Args, Clone, Debug)]
 pub struct Timeouts {
     /// Time for the head of a request to arrive; 0s is for ever
-    #[arg(
-        long,
-        value_name = "DURATION",
-        env = "DATA_SERVER_HEADER_TIMEOUT",
-        default_value = "10s"
-    )]
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
     header_timeout: humantime::Duration,
 
     /// Time a connection may stay open between requests; 0s is for ever
-    #[arg(
-        long,
-        value_name = "DURATION",
-        env = "DATA_SERVER_IDLE_TIMEOUT",
-        default_value = "75s"
-    )]
+    #[arg(long, value_name = "DURATION", default_value = "75s")]
     idle_timeout: humantime::Duration,
 
     /// Time that a client may pause in a body; 0s is for ever
-    #[arg(
-        long,
-        value_name = "DURATION",
-        env = "DATA_SERVER_BODY_TIMEOUT",
-        default_value = "60s"
-    )]
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
     body_timeout: humantime::Duration,
 
     /// Bytes a second that a client must send or take of a body, averaged over 10 s without pauses; 0 is any
-    #[arg(
-        long,
-        value_name = "SIZE",
-        env = "DATA_SERVER_MIN_RATE",
-        value_parser = size,
-        default_value = "1KiB"
-    )]
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "1KiB")]
     min_rate: ByteSize,
 
     /// Time for requests in flight to finish after SIGTERM, SIGINT or SIGQUIT
-    #[arg(
-        long,
-        value_name = "DURATION",
-        env = "DATA_SERVER_GRACE_PERIOD",
-        default_value = "30s"
-    )]
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
     grace_period: humantime::Duration,
 }
 

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use tracing::level_filters::LevelFilter;
 
@@ -27,87 +27,56 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 #[command(next_help_heading = "Requests")]
 pub struct Protocol {
     /// Longest value taken; longer ones are answered 413 [default: no limit]
-    #[arg(long, value_name = "SIZE", env = "DATA_SERVER_MAX_BODY", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
     max_body: Option<ByteSize>,
 
     /// Most segments of a key that is stored; more are answered 400, and can still be read and removed
-    #[arg(
-        long,
-        value_name = "N",
-        env = "DATA_SERVER_MAX_KEY_DEPTH",
-        default_value = "32",
-        value_parser = clap::value_parser!(u16).range(1..)
-    )]
+    #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u16).range(1..))]
     max_key_depth: u16,
 
     /// Tell clients of resumable uploads where to resume (104) before the answer: nginx and Varnish break on it
-    #[arg(
-        long,
-        value_name = "WHETHER",
-        env = "DATA_SERVER_INTERIM",
-        default_value = "on"
-    )]
+    #[arg(long, value_name = "WHETHER", default_value = "on")]
     interim: Interim,
 
     /// Refuse PUT and DELETE with 403; the directory must exist, and may be on a read-only file system
-    #[arg(long, env = "DATA_SERVER_READ_ONLY", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     read_only: bool,
 
     /// Drop PUT bodies: for load tests of the network
-    #[arg(long, env = "DATA_SERVER_DISCARD", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     discard: bool,
 
     /// Answer as the older C server did: 304 to an empty or chunked PUT, 204 to a PUT without a key, 404 to other
     /// methods, to GET / and to keys of several segments
-    #[arg(long, env = "DATA_SERVER_COMPAT", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     compat: bool,
 
     /// Compress answers (gzip) of media types worth it
-    #[arg(long, env = "DATA_SERVER_COMPRESS", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     compress: bool,
 
     /// Cache-Control of listings, and of values that were stored without one; with the default, caches ask before each
     /// use; '' sends none
-    #[arg(
-        long,
-        value_name = "VALUE",
-        env = "DATA_SERVER_CACHE_CONTROL",
-        default_value = CACHE_CONTROL
-    )]
+    #[arg(long, value_name = "VALUE", default_value = CACHE_CONTROL)]
     cache_control: String,
 
     /// Host name that clients may use, beside localhost and loopback addresses; others are answered 421 (DNS
     /// rebinding); '*' is any; repeat for more [default: what --listen names, when that is a loopback address, else
     /// any]
-    #[arg(
-        long,
-        value_name = "HOST",
-        env = "DATA_SERVER_ALLOWED_HOST",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
     allowed_host: Vec<String>,
 
     /// Origin whose web pages may use this server, such as `https://app.example`; '*' is any; repeat for more
-    #[arg(
-        long,
-        value_name = "ORIGIN",
-        env = "DATA_SERVER_CORS_ORIGIN",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
     cors_origin: Vec<String>,
 
     /// Network or address of a proxy, or unix for those on a unix socket, whose Forwarded or X-Forwarded-For names the
     /// client; repeat for more [default: none]
-    #[arg(
-        long,
-        value_name = "NET",
-        env = "DATA_SERVER_TRUSTED_PROXY",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "NET", value_delimiter = ',')]
     trusted_proxy: Vec<String>,
 
     /// Tell clients how long an answer took, in a Server-Timing header
-    #[arg(long, env = "DATA_SERVER_SERVER_TIMING", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     server_timing: bool,
 }
 
@@ -207,36 +176,25 @@ pub struct Logging {
     #[arg(
         long,
         value_name = "LEVEL",
-        env = "DATA_SERVER_LOG_LEVEL",
         value_parser = PossibleValuesParser::new(LEVELS).try_map(|level| level.parse::<LevelFilter>())
     )]
     log_level: Option<LevelFilter>,
 
     /// Form of the log, on standard error
-    #[arg(
-        long,
-        value_name = "FORM",
-        env = "DATA_SERVER_LOG_FORMAT",
-        default_value = "text"
-    )]
+    #[arg(long, value_name = "FORM", default_value = "text")]
     log_format: Shape,
 
     /// Log a line for each request
-    #[arg(long, env = "DATA_SERVER_ACCESS_LOG", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     access_log: bool,
 
     /// What such a line says: fields; also the query, the range, the client's program and the page that led there (full, also for
     /// --audit-log); or as full, with the line of nginx's format for --access-log (combined)
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        env = "DATA_SERVER_ACCESS_LOG_FORMAT",
-        default_value = "fields"
-    )]
+    #[arg(long, value_name = "FORMAT", default_value = "fields")]
     access_log_format: Format,
 
     /// Log a line for each change of a value, and for each refusal of who asks
-    #[arg(long, env = "DATA_SERVER_AUDIT_LOG", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     audit_log: bool,
 }
 

@@ -3,94 +3,57 @@
 use std::path::PathBuf;
 
 use bytesize::ByteSize;
-use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 
 use super::BadConfig;
+use super::help::with_variable;
 use crate::commands::size;
 use crate::s3::{Conditions, Place, Settings};
 
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "An S3 store")]
+#[command(next_help_heading = "An S3 store", mut_args(with_variable))]
 pub struct S3Store {
     /// Serve the objects of a bucket, or those below a prefix, in place of a directory; credentials come from
     /// variables, `~/.aws`, or the metadata service
-    #[arg(long, value_name = "s3://BUCKET[/PREFIX]", env = "DATA_SERVER_STORE")]
+    #[arg(long, value_name = "s3://BUCKET[/PREFIX]")]
     store: Option<String>,
 
     /// Address of the store, such as `https://s3.example:9000`; repeat for several, which are asked in turn [default: that of AWS in the
     /// region]
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "DATA_SERVER_S3_ENDPOINT",
-        value_delimiter = ',',
-        requires = "store"
-    )]
+    #[arg(long, value_name = "URL", value_delimiter = ',', requires = "store")]
     s3_endpoint: Vec<String>,
 
     /// Region that requests are signed for [default: `AWS_REGION`, `AWS_DEFAULT_REGION`, or us-east-1]
-    #[arg(
-        long,
-        value_name = "REGION",
-        env = "DATA_SERVER_S3_REGION",
-        requires = "store"
-    )]
+    #[arg(long, value_name = "REGION", requires = "store")]
     s3_region: Option<String>,
 
     /// Name the bucket in the host (BUCKET.s3.example) and not in the path; the default for AWS
-    #[arg(long, env = "DATA_SERVER_S3_VIRTUAL_HOST", value_parser = FalseyValueParser::new(), requires = "store")]
+    #[arg(long, requires = "store")]
     s3_virtual_host: bool,
 
     /// Certificates in PEM to trust for an https endpoint, beside those of the system
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "DATA_SERVER_S3_CA",
-        requires = "store"
-    )]
+    #[arg(long, value_name = "FILE", requires = "store")]
     s3_ca: Option<PathBuf>,
 
     /// Longest wait for the store: for the head of an answer, and between two pieces of a body
-    #[arg(
-        long,
-        value_name = "DURATION",
-        env = "DATA_SERVER_S3_TIMEOUT",
-        default_value = "10s"
-    )]
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
     s3_timeout: humantime::Duration,
 
     /// Connections to the store at most, for each reactor
-    #[arg(long, value_name = "N", env = "DATA_SERVER_S3_CONNECTIONS", default_value = "256", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value = "256", value_parser = clap::value_parser!(u16).range(1..))]
     s3_connections: u16,
 
     /// A store that does not honour conditions on writes: refuse to start (require), or answer such writes 501 (off)
-    #[arg(
-        long,
-        value_name = "HOW",
-        env = "DATA_SERVER_S3_CONDITIONS",
-        default_value = "require"
-    )]
+    #[arg(long, value_name = "HOW", default_value = "require")]
     s3_conditions: OnConditions,
 
     /// Directory for uploads of unknown length [default: that of temporary files]
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "DATA_SERVER_SPOOL",
-        requires = "store"
-    )]
+    #[arg(long, value_name = "DIR", requires = "store")]
     spool: Option<PathBuf>,
 
     /// Answer GET and HEAD of values of at least this size with 307 and a signed link to the store, which clients must
     /// reach at --s3-endpoint; it works for 5 minutes, for anybody who has it [default: never]
-    #[arg(
-        long,
-        value_name = "SIZE",
-        env = "DATA_SERVER_REDIRECT_FROM",
-        value_parser = size,
-        requires = "store"
-    )]
+    #[arg(long, value_name = "SIZE", value_parser = size, requires = "store")]
     redirect_from: Option<ByteSize>,
 }
 

@@ -4,7 +4,6 @@
 
 use std::path::PathBuf;
 
-use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 
 use super::{BadConfig, ListenConfig};
@@ -16,43 +15,28 @@ use crate::sandbox::{Allowed, Mode};
 pub struct Tls {
     /// Certificate chain in PEM, the server's first; repeat it, with a --tls-key each, to serve several names (SNI):
     /// the first is the default. SIGHUP rereads them
-    #[arg(
-        long = "tls-cert",
-        value_name = "FILE",
-        env = "DATA_SERVER_TLS_CERT",
-        value_delimiter = ','
-    )]
+    #[arg(long = "tls-cert", value_name = "FILE", value_delimiter = ',')]
     cert: Vec<PathBuf>,
 
     /// Its private key, in PEM
-    #[arg(
-        long = "tls-key",
-        value_name = "FILE",
-        env = "DATA_SERVER_TLS_KEY",
-        value_delimiter = ','
-    )]
+    #[arg(long = "tls-key", value_name = "FILE", value_delimiter = ',')]
     key: Vec<PathBuf>,
 
     /// Certificates, in PEM, that those of clients must be issued by
-    #[arg(
-        long = "tls-client-ca",
-        value_name = "FILE",
-        env = "DATA_SERVER_TLS_CLIENT_CA"
-    )]
+    #[arg(long = "tls-client-ca", value_name = "FILE")]
     client_ca: Option<PathBuf>,
 
     /// Whether a client must have a certificate
     #[arg(
         long = "tls-client-auth",
         value_name = "WHETHER",
-        env = "DATA_SERVER_TLS_CLIENT_AUTH",
         default_value = "require"
     )]
     client_auth: ClientAuth,
 
     /// Make a certificate at the start, for the names of --listen and --allowed-host, and log its fingerprint: to try
     /// TLS out
-    #[arg(long = "tls-self-signed", env = "DATA_SERVER_TLS_SELF_SIGNED", value_parser = FalseyValueParser::new())]
+    #[arg(long = "tls-self-signed")]
     self_signed: bool,
 }
 
@@ -125,7 +109,7 @@ fn own_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
 pub struct AccessOptions {
     /// File of who may do what, in TOML: subjects with tokens and passwords, and rules by prefix of keys. What no rule
     /// allows is refused. SIGHUP rereads it
-    #[arg(long, value_name = "FILE", env = "DATA_SERVER_ACCESS")]
+    #[arg(long, value_name = "FILE")]
     access: Option<PathBuf>,
 }
 
@@ -152,12 +136,7 @@ pub struct SandboxConfig {
 pub struct Sandbox {
     /// Give up all rights to files and the network that serving does not need, by Landlock: as far as the kernel can
     /// (auto), or refuse to start where it cannot (require), or not (off)
-    #[arg(
-        long = "sandbox",
-        value_name = "HOW",
-        env = "DATA_SERVER_SANDBOX",
-        default_value = "auto"
-    )]
+    #[arg(long = "sandbox", value_name = "HOW", default_value = "auto")]
     how: How,
 }
 

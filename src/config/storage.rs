@@ -33,82 +33,56 @@ pub struct Storage {
     place: Option<PathBuf>,
 
     /// Directory of the values; made when missing, never emptied; the default is for trying out [default: /tmp/data-rs]
-    #[arg(
-        long,
-        visible_alias = "root",
-        value_name = "DIR",
-        env = "DATA_SERVER_DIR"
-    )]
+    #[arg(long, visible_alias = "root", value_name = "DIR")]
     dir: Option<PathBuf>,
 
     /// Memory for hot small values; 0 is none [default: 64MiB]
-    #[arg(long, value_name = "SIZE", env = "DATA_SERVER_CACHE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
     cache: Option<ByteSize>,
 
     /// Threads at most for digests and compression [default: the CPUs less one]
-    #[arg(long, value_name = "N", env = "DATA_SERVER_COMPUTE_THREADS", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     compute_threads: Option<u16>,
 
     /// Memory for the names of a large directory, so that listings need no walk; 0 is none [default: 128MiB]
-    #[arg(long, value_name = "SIZE", env = "DATA_SERVER_LISTING_INDEX", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
     listing_index: Option<ByteSize>,
 
     /// What an acknowledged write survives: the death of the process (os), or a power failure (disk) [default: os]
-    #[arg(long, value_name = "WHAT", env = "DATA_SERVER_DURABILITY")]
+    #[arg(long, value_name = "WHAT")]
     durability: Option<Durability>,
 
     /// With --durability disk, write small values and deletes to a journal first: on ext4, xfs and btrfs (auto), or not
     /// (off); discard gives up, at this start, what cannot be read of a damaged journal
-    #[arg(
-        long,
-        value_name = "HOW",
-        env = "DATA_SERVER_JOURNAL",
-        default_value = "auto"
-    )]
+    #[arg(long, value_name = "HOW", default_value = "auto")]
     journal: Journal,
 
     /// Directory of the journal, for example on a faster device; made when missing [default: DIR/.data-server/journal]
-    #[arg(long, value_name = "DIR", env = "DATA_SERVER_JOURNAL_DIR")]
+    #[arg(long, value_name = "DIR")]
     journal_dir: Option<PathBuf>,
 
     /// Space for the journal, of which it takes a fourth at first; 16MiB to 64GiB
-    #[arg(long, value_name = "SIZE", env = "DATA_SERVER_JOURNAL_SIZE", default_value = "256MiB", value_parser = journal_size)]
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = journal_size)]
     journal_size: ByteSize,
 
     /// Bytes of uploads received or announced, and not yet published; more are answered 503; 0 is any
-    #[arg(
-        long,
-        value_name = "SIZE",
-        env = "DATA_SERVER_MAX_STAGED",
-        value_parser = size,
-        default_value = "0"
-    )]
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0")]
     max_staged: ByteSize,
 
     /// Those of one client: a subject of --access, else an address; 0 is any [default: half of --max-staged]
-    #[arg(long, value_name = "SIZE", env = "DATA_SERVER_MAX_STAGED_PER_CLIENT", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
     max_staged_per_client: Option<ByteSize>,
 
     /// Unfinished resumable uploads of one client at once; more are answered 503; 0 is any
-    #[arg(
-        long,
-        value_name = "N",
-        env = "DATA_SERVER_MAX_UPLOADS_PER_CLIENT",
-        default_value_t = store::UPLOADS_OF_ONE
-    )]
+    #[arg(long, value_name = "N", default_value_t = store::UPLOADS_OF_ONE)]
     max_uploads_per_client: u32,
 
     /// Time to keep an unfinished resumable upload after its last request; 0s is for ever
-    #[arg(
-        long,
-        value_name = "DURATION",
-        env = "DATA_SERVER_UPLOAD_EXPIRY",
-        default_value = "24h"
-    )]
+    #[arg(long, value_name = "DURATION", default_value = "24h")]
     upload_expiry: humantime::Duration,
 
     /// Disk space that uploads leave free: others are answered 507; 0 is none [default: 64MiB]
-    #[arg(long, value_name = "SIZE", env = "DATA_SERVER_MIN_FREE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
     min_free: Option<ByteSize>,
 }
 
