@@ -250,7 +250,7 @@ impl Config {
             connections: network.connections(&descriptors),
             descriptors,
             service,
-            grace_period: network.timeouts.grace_period(),
+            grace_period: network.grace_period(),
             sandbox,
             log: logging.options(),
             warnings,

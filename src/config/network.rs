@@ -100,8 +100,25 @@ pub struct Network {
     #[arg(long)]
     http2_clear: bool,
 
-    #[command(flatten)]
-    pub timeouts: Timeouts,
+    /// Time for the head of a request to arrive; 0s is for ever
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    header_timeout: humantime::Duration,
+
+    /// Time a connection may stay open between requests; 0s is for ever
+    #[arg(long, value_name = "DURATION", default_value = "75s")]
+    idle_timeout: humantime::Duration,
+
+    /// Time that a client may pause in a body; 0s is for ever
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    body_timeout: humantime::Duration,
+
+    /// Bytes a second that a client must send or take of a body, averaged over 10 s without pauses; 0 is any
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "1KiB")]
+    min_rate: ByteSize,
+
+    /// Time for requests in flight to finish after SIGTERM, SIGINT or SIGQUIT
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
+    grace_period: humantime::Duration,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -136,6 +153,10 @@ impl Network {
         self.threads.map_or_else(num_cpus::get, usize::from)
     }
 
+    pub fn grace_period(&self) -> Duration {
+        *self.grace_period
+    }
+
     fn dispatch(&self) -> net::Dispatch {
         match self.dispatch {
             Dispatch::RoundRobin => net::Dispatch::Acceptor,
@@ -149,7 +170,12 @@ impl Network {
                 .max_connections
                 .map_or_else(|| descriptors.connections(), |n| n as usize),
             max_per_ip: self.max_connections_per_ip,
-            limits: self.timeouts.limits(),
+            limits: Limits {
+                header_timeout: *self.header_timeout,
+                idle_timeout: *self.idle_timeout,
+                body_timeout: *self.body_timeout,
+                min_rate: self.min_rate.as_u64(),
+            },
             http2: if self.http2_clear {
                 net::Http2::Everywhere
             } else {
@@ -215,44 +241,6 @@ impl Network {
             dispatch: self.dispatch(),
             allow_anonymous: self.allow_anonymous,
         })
-    }
-}
-
-#[derive(Args, Clone, Debug)]
-pub struct Timeouts {
-    /// Time for the head of a request to arrive; 0s is for ever
-    #[arg(long, value_name = "DURATION", default_value = "10s")]
-    header_timeout: humantime::Duration,
-
-    /// Time a connection may stay open between requests; 0s is for ever
-    #[arg(long, value_name = "DURATION", default_value = "75s")]
-    idle_timeout: humantime::Duration,
-
-    /// Time that a client may pause in a body; 0s is for ever
-    #[arg(long, value_name = "DURATION", default_value = "60s")]
-    body_timeout: humantime::Duration,
-
-    /// Bytes a second that a client must send or take of a body, averaged over 10 s without pauses; 0 is any
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "1KiB")]
-    min_rate: ByteSize,
-
-    /// Time for requests in flight to finish after SIGTERM, SIGINT or SIGQUIT
-    #[arg(long, value_name = "DURATION", default_value = "30s")]
-    grace_period: humantime::Duration,
-}
-
-impl Timeouts {
-    pub fn grace_period(&self) -> Duration {
-        *self.grace_period
-    }
-
-    pub fn limits(&self) -> Limits {
-        Limits {
-            header_timeout: *self.header_timeout,
-            idle_timeout: *self.idle_timeout,
-            body_timeout: *self.body_timeout,
-            min_rate: self.min_rate.as_u64(),
-        }
     }
 }
 
