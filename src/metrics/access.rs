@@ -29,33 +29,18 @@ pub enum AuthResult {
 }
 
 impl AuthResult {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 9] = [
-        Self::Token,
-        Self::Password,
-        Self::Certificate,
-        Self::Link,
-        Self::Wrong,
-        Self::Missing,
-        Self::NotAllowed,
-        Self::Limited,
-        Self::Busy,
+    /// All of them, with their names.
+    pub const ALL: [(Self, &'static str); 9] = [
+        (Self::Token, "token"),
+        (Self::Password, "password"),
+        (Self::Certificate, "certificate"),
+        (Self::Link, "link"),
+        (Self::Wrong, "wrong"),
+        (Self::Missing, "missing"),
+        (Self::NotAllowed, "not_allowed"),
+        (Self::Limited, "limited"),
+        (Self::Busy, "busy"),
     ];
-
-    /// Its name in metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Token => "token",
-            Self::Password => "password",
-            Self::Certificate => "certificate",
-            Self::Link => "link",
-            Self::Wrong => "wrong",
-            Self::Missing => "missing",
-            Self::NotAllowed => "not_allowed",
-            Self::Limited => "limited",
-            Self::Busy => "busy",
-        }
-    }
 }
 
 /// The counters of clients that say who they are.

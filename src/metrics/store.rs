@@ -194,29 +194,16 @@ pub enum StoreOperation {
 }
 
 impl StoreOperation {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 7] = [
-        Self::Get,
-        Self::Head,
-        Self::Put,
-        Self::Delete,
-        Self::List,
-        Self::Multipart,
-        Self::Probe,
+    /// All of them, with their names.
+    pub const ALL: [(Self, &'static str); 7] = [
+        (Self::Get, "get"),
+        (Self::Head, "head"),
+        (Self::Put, "put"),
+        (Self::Delete, "delete"),
+        (Self::List, "list"),
+        (Self::Multipart, "multipart"),
+        (Self::Probe, "probe"),
     ];
-
-    /// Its name in metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::Head => "head",
-            Self::Put => "put",
-            Self::Delete => "delete",
-            Self::List => "list",
-            Self::Multipart => "multipart",
-            Self::Probe => "probe",
-        }
-    }
 }
 
 /// The counters of one client. The thread of its reactor alone writes them.
@@ -295,7 +282,7 @@ mod tests {
         assert_eq!(counters.requests(StoreOperation::Put, 4), 1);
         assert_eq!(counters.requests(StoreOperation::Put, 0), 1);
         assert_eq!(counters.requests(StoreOperation::Probe, 5), 1);
-        for (at, operation) in StoreOperation::ALL.into_iter().enumerate() {
+        for (at, (operation, _)) in StoreOperation::ALL.into_iter().enumerate() {
             assert_eq!(operation as usize, at);
         }
     }

@@ -209,7 +209,7 @@ fn encode_access(to: &mut MetricWriter<'_>, counters: &AccessCounters) -> Result
         "data_server_auth",
         None,
         "Claims of who asks, once for each connection that makes the same, and refusals, by how they ended.",
-        AuthResult::ALL.map(|result| ([("result", result.name())], counters.results(result))),
+        AuthResult::ALL.map(|(result, name)| ([("result", name)], counters.results(result))),
     )?;
     to.counter(
         "data_server_auth_cache_hits",

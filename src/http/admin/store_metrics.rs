@@ -211,16 +211,18 @@ fn encode_s3(to: &mut MetricWriter<'_>, s3: &S3) -> Result {
 
 /// A combination that has not happened is left out.
 fn s3_requests(s3: &S3) -> impl Iterator<Item = ([(&'static str, &'static str); 2], u64)> {
-    StoreOperation::ALL.into_iter().flat_map(move |operation| {
-        STATUSES
-            .into_iter()
-            .enumerate()
-            .filter_map(move |(class, status)| {
-                let requests = sum(s3, |counters| counters.requests(operation, class));
-                let labels = [("operation", operation.name()), ("status", status)];
-                (requests > 0).then_some((labels, requests))
-            })
-    })
+    StoreOperation::ALL
+        .into_iter()
+        .flat_map(move |(operation, name)| {
+            STATUSES
+                .into_iter()
+                .enumerate()
+                .filter_map(move |(class, status)| {
+                    let requests = sum(s3, |counters| counters.requests(operation, class));
+                    let labels = [("operation", name), ("status", status)];
+                    (requests > 0).then_some((labels, requests))
+                })
+        })
 }
 
 fn sum(s3: &S3, count: impl Fn(&S3Counters) -> u64) -> u64 {
