@@ -7,17 +7,24 @@
 //! have begun one are still served, unless the listener outlives this process.
 
 use std::io;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{AddressFamily, SocketAddrAny, SocketFlags};
+use socket2::{SockFilter, SockRef};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::sync::SemaphorePermit;
 use tokio::time::{sleep, timeout};
 
 use super::connection_limit::{ConnectionLimit, Permit};
-use super::listener::{Attempt, ReactorListener};
+use super::listen::{Listener, Properties};
 use crate::drain::Draining;
 use crate::http::{Client, Peer};
 use crate::metrics::ReactorCounters;
@@ -282,6 +289,137 @@ impl Backoff {
     }
 }
 
+/// A socket filter that drops segments with SYN, by the 14th byte of their header (RFC 9293, section 3.1). It keeps new
+/// connections out while the last ones are accepted: closing the socket resets what is in its queue or in a handshake. A
+/// client that was kept out sends its SYN again, and is refused.
+const NO_SYN: [SockFilter; 4] = [
+    SockFilter::new(0x30, 0, 0, 13),       // load the flags
+    SockFilter::new(0x45, 0, 1, 0x02),     // if SYN is among them
+    SockFilter::new(0x06, 0, 0, 0),        // drop the segment
+    SockFilter::new(0x06, 0, 0, u32::MAX), // take it whole
+];
+
+/// A [`Listener`] that the driver of a runtime knows.
+#[derive(Debug)]
+pub(super) struct ReactorListener {
+    properties: Properties,
+    socket: AsyncFd<TcpListener>,
+}
+
+impl ReactorListener {
+    /// Has the driver of this thread's runtime know it.
+    #[expect(
+        deprecated,
+        reason = "what replaces it is unsafe, for types that lie about their descriptor; a TcpListener does not"
+    )]
+    pub(super) fn register(listener: Listener) -> io::Result<Self> {
+        Ok(Self {
+            properties: listener.properties,
+            socket: AsyncFd::with_interest(listener.socket, Interest::READABLE)?,
+        })
+    }
+
+    /// Lets no client begin a connection any more. Those that have begun one come into the queue.
+    fn close_to_new(&mut self) -> io::Result<()> {
+        if self.properties.file.take().is_some() {
+            return Ok(());
+        }
+        SockRef::from(self.socket.get_ref()).attach_filter(&NO_SYN)
+    }
+
+    /// Waits until a client may be in the queue. The driver says so until the queue has been found empty.
+    async fn readable(&self) -> io::Result<()> {
+        self.socket.readable().await.map(drop)
+    }
+
+    /// Whether a client is in the queue, where one may be.
+    fn has_client(&self) -> bool {
+        let look = |socket: &TcpListener| {
+            let mut fds = [PollFd::new(socket, PollFlags::IN)];
+            match poll(&mut fds, Some(&Timespec::default())) {
+                Ok(0) => Err(io::ErrorKind::WouldBlock.into()),
+                _ => Ok(()),
+            }
+        };
+        self.socket.try_io(Interest::READABLE, look).is_ok()
+    }
+
+    /// Accepts a client, where one may be in the queue.
+    fn accept(&self) -> Attempt {
+        let accept = |socket: &TcpListener| match attempt(socket) {
+            Attempt::Empty => Err(io::ErrorKind::WouldBlock.into()),
+            attempt => Ok(attempt),
+        };
+        let accepted = self.socket.try_io(Interest::READABLE, accept);
+        accepted.unwrap_or(Attempt::Empty)
+    }
+
+    /// Accepts a client, also where the driver does not know of one yet.
+    fn accept_now(&self) -> Attempt {
+        attempt(self.socket.get_ref())
+    }
+}
+
+/// The result of one attempt to accept.
+#[derive(Debug)]
+enum Attempt {
+    Connection(TcpStream, Peer),
+    /// No client waits.
+    Empty,
+    /// This peer's trouble: on to the next.
+    PeerFailed,
+    /// This machine's trouble.
+    Exhausted(Errno),
+}
+
+/// Accepts one connection, if one waits.
+fn attempt(listener: &TcpListener) -> Attempt {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    match rustix::net::acceptfrom_with(listener, flags) {
+        Ok((socket, address)) => match address.and_then(|address| peer(&socket, address)) {
+            // A TcpStream is what owns any connection here, by a unix socket too: nothing asks it for addresses.
+            Some(peer) => Attempt::Connection(socket.into(), peer),
+            None => Attempt::PeerFailed,
+        },
+        Err(Errno::AGAIN) => Attempt::Empty,
+        Err(errno) if is_peers_fault(errno) => Attempt::PeerFailed,
+        Err(errno) => Attempt::Exhausted(errno),
+    }
+}
+
+/// Who is at the other end of `socket`.
+fn peer(socket: &OwnedFd, address: SocketAddrAny) -> Option<Peer> {
+    if address.address_family() != AddressFamily::UNIX {
+        return SocketAddr::try_from(address).ok().map(Peer::Address);
+    }
+    let process = socket_peercred(socket).ok()?;
+    Some(Peer::Process {
+        uid: process.uid.as_raw(),
+        pid: process.pid.as_raw_pid(),
+    })
+}
+
+/// Whether a failed accept concerns only the connection that was to be accepted (accept(2), "Error handling").
+fn is_peers_fault(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::CONNABORTED
+            | Errno::CONNRESET
+            | Errno::CONNREFUSED
+            | Errno::INTR
+            | Errno::PROTO
+            | Errno::PERM
+            | Errno::NETDOWN
+            | Errno::NOPROTOOPT
+            | Errno::HOSTDOWN
+            | Errno::NONET
+            | Errno::HOSTUNREACH
+            | Errno::OPNOTSUPP
+            | Errno::NETUNREACH
+            | Errno::TIMEDOUT
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -312,5 +450,21 @@ mod tests {
     fn connections_go_to_each_in_turn_but_for_one_that_is_far_ahead() {
         assert_eq!(order(2), [0, 1, 2, 0, 1, 2, 0]);
         assert_eq!(order(9), [0, 1, 0, 1, 2, 0, 1]);
+    }
+
+    #[test]
+    fn errors_of_a_peer_are_told_from_errors_of_this_machine() {
+        for errno in [
+            Errno::CONNABORTED,
+            Errno::CONNRESET,
+            Errno::PROTO,
+            Errno::PERM,
+            Errno::INTR,
+        ] {
+            assert!(is_peers_fault(errno), "{errno}");
+        }
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM] {
+            assert!(!is_peers_fault(errno), "{errno}");
+        }
     }
 }

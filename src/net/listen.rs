@@ -72,12 +72,7 @@ impl Listen {
 
     /// Listens, one place of `all`, on as many sockets as are accepted from each by its own; `shared` when those of one address are
     /// several.
-    pub(super) fn bind(
-        &self,
-        all: &[Self],
-        sockets: usize,
-        shared: bool,
-    ) -> io::Result<BoundAddress> {
+    fn bind(&self, all: &[Self], sockets: usize, shared: bool) -> io::Result<BoundAddress> {
         let v6_only = self.leaves_v4(all);
         let (first, file) = match &self.at {
             &At::Address(address) => {
@@ -100,17 +95,33 @@ impl Listen {
             Address::Unix(_) => first.try_clone(),
         };
         let others = (1..sockets).map(another).collect::<io::Result<Vec<_>>>()?;
+        let properties = Properties {
+            file,
+            outlives: matches!(self.at, At::Fd(_)),
+            by_loopback: address.is_loopback(),
+            by_tls: self.by_tls,
+            by_proxy: self.by_proxy,
+        };
+        let sockets = std::iter::once(first).chain(others);
+        let listeners = sockets.map(|socket| Listener {
+            properties: properties.clone(),
+            socket,
+        });
         Ok(BoundAddress {
-            sockets: std::iter::once(first).chain(others).collect(),
-            properties: Properties {
-                file,
-                outlives: matches!(self.at, At::Fd(_)),
-                by_loopback: address.is_loopback(),
-                by_tls: self.by_tls,
-                by_proxy: self.by_proxy,
-            },
+            listeners: listeners.collect(),
+            url: self.url(&address),
             address,
         })
+    }
+
+    /// The URL of this place, which is bound to `address`.
+    fn url(&self, address: &Address) -> String {
+        let proxied = proxied(self.by_proxy);
+        match address {
+            Address::Tcp(address) if self.by_tls => format!("{proxied}https://{address}"),
+            Address::Tcp(address) => format!("{proxied}http://{address}"),
+            Address::Unix(_) => format!("{proxied}{}{address}", tls_prefix(self.by_tls)),
+        }
     }
 }
 
@@ -175,13 +186,23 @@ impl fmt::Display for Address {
     }
 }
 
-/// An address that is bound: one socket, or one for each reactor.
+/// A place that is bound.
 #[derive(Debug)]
-pub(super) struct BoundAddress {
-    // A TcpListener is what owns any listening socket here, a unix socket too: nothing asks it for addresses.
-    pub(super) sockets: Vec<TcpListener>,
-    pub(super) address: Address,
+struct BoundAddress {
+    address: Address,
+    /// For clients.
+    url: String,
+    /// One, or one for each reactor.
+    listeners: Vec<Listener>,
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub(super) struct Listener {
+    // Dropped first: the file of a unix socket goes before the socket does.
     pub(super) properties: Properties,
+    // A TcpListener is what owns any listening socket here, a unix socket too: nothing asks it for addresses.
+    pub(super) socket: TcpListener,
 }
 
 /// The properties of a listening socket.
@@ -197,18 +218,70 @@ pub(super) struct Properties {
     pub(super) by_proxy: bool,
 }
 
-impl BoundAddress {
-    /// The URL, for clients.
-    pub(super) fn url(&self) -> String {
-        let Properties {
-            by_tls, by_proxy, ..
-        } = self.properties;
-        let proxied = proxied(by_proxy);
-        match &self.address {
-            Address::Tcp(address) if by_tls => format!("{proxied}https://{address}"),
-            Address::Tcp(address) => format!("{proxied}http://{address}"),
-            Address::Unix(_) => format!("{proxied}{}{}", tls_prefix(by_tls), self.address),
+impl Listener {
+    /// One for what accepts by itself, and the URL for its clients.
+    pub(super) fn bind(at: &Listen) -> io::Result<(Self, String)> {
+        let place = at.bind(&[], 1, false)?;
+        let listener = place.listeners.into_iter().next();
+        Ok((listener.ok_or(io::ErrorKind::NotFound)?, place.url))
+    }
+}
+
+/// How connections come to reactors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dispatch {
+    /// The acceptor hands each to a reactor, in turn.
+    Acceptor,
+    /// There is no acceptor: each reactor has a listener of its own, and the kernel chooses (`SO_REUSEPORT`), by a hash
+    /// of the addresses and not evenly. A unix socket is shared: the first reactor that looks gets the connection.
+    ReusePort,
+}
+
+/// The places where a server listens.
+#[derive(Debug)]
+pub struct Listeners {
+    places: Vec<BoundAddress>,
+    dispatch: Dispatch,
+    reactors: usize,
+}
+
+impl Listeners {
+    /// None yet, for so many reactors.
+    pub fn new(dispatch: Dispatch, reactors: usize) -> Self {
+        Self {
+            places: Vec::new(),
+            dispatch,
+            reactors,
         }
+    }
+
+    /// Listens there too, one place of `all`; on a socket that was passed not with [`Dispatch::ReusePort`], which takes several.
+    pub fn add(&mut self, at: &Listen, all: &[Listen]) -> io::Result<()> {
+        let shared = self.dispatch == Dispatch::ReusePort;
+        let sockets = if shared { self.reactors } else { 1 };
+        self.places.push(at.bind(all, sockets, shared)?);
+        Ok(())
+    }
+
+    /// Where they listen.
+    pub fn addresses(&self) -> impl Iterator<Item = &Address> {
+        self.places.iter().map(|place| &place.address)
+    }
+
+    /// The URL of each, for clients.
+    pub fn urls(&self) -> impl Iterator<Item = String> {
+        self.places.iter().map(|place| place.url.clone())
+    }
+
+    pub(super) fn dispatch(&self) -> Dispatch {
+        self.dispatch
+    }
+
+    /// One socket of each place for each that accepts: for the acceptor, or for each reactor.
+    pub(super) fn into_shares(self) -> impl Iterator<Item = Vec<Listener>> {
+        let places = self.places.into_iter();
+        let mut places: Vec<_> = places.map(|place| place.listeners.into_iter()).collect();
+        std::iter::from_fn(move || places.iter_mut().map(Iterator::next).collect())
     }
 }
 

@@ -11,7 +11,6 @@ mod http1;
 mod http2;
 mod hyper_io;
 mod listen;
-mod listener;
 mod peers;
 mod proxy_header;
 mod raw_socket;
@@ -32,8 +31,7 @@ use std::sync::Arc;
 
 use crate::drain::Draining;
 
-pub use listen::{Address, At, BadCount, Listen, everywhere, passed};
-pub use listener::{Dispatch, Listeners};
+pub use listen::{Address, At, BadCount, Dispatch, Listen, Listeners, everywhere, passed};
 pub use peers::Peers;
 #[cfg(any(test, fuzzing))]
 pub use proxy_header::fuzz;
@@ -43,7 +41,7 @@ pub use timeouts::{Limits, RATE_WINDOW};
 pub use tls::{ClientAuthority, Identity, Tls, TlsError, TlsOptions};
 
 use connection_limit::ConnectionLimit;
-use listener::Listener;
+use listen::Listener;
 
 /// Connections that an [`AdminListener`] may have open.
 const ADMIN_CONNECTIONS: usize = 256;

@@ -19,11 +19,11 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::acceptor::{self, AcceptBudget, Accepted, Target, Targets};
+use super::acceptor::{self, AcceptBudget, Accepted, ReactorListener, Target, Targets};
 use super::connection;
 use super::connection_limit::ConnectionLimit;
 use super::http1;
-use super::listener::{Listener, ReactorListener};
+use super::listen::Listener;
 use super::reactor::{Http2, Reactor};
 use super::splice;
 use super::timeouts::Limits;
@@ -133,7 +133,10 @@ pub(super) fn start_accepting(
 }
 
 fn register(listeners: Vec<Listener>) -> io::Result<Vec<ReactorListener>> {
-    listeners.into_iter().map(Listener::register).collect()
+    listeners
+        .into_iter()
+        .map(ReactorListener::register)
+        .collect()
 }
 
 fn spawn(
