@@ -13,9 +13,9 @@ use rustix::io::ioctl_fionread;
 use rustix::net::{Shutdown, shutdown};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::command::Command;
 use super::connection_context::ConnectionContext;
 use super::resting;
+use super::timeouts::Command;
 
 /// How long the peer has to acknowledge the end of a connection or a stream.
 pub(super) const LINGER: Duration = Duration::from_secs(2);

@@ -16,7 +16,6 @@ use bytes::BytesMut;
 use hyper_util::rt::TokioIo;
 
 use super::closing::{self, LINGER, LONGEST};
-use super::command::Command;
 use super::connection_context::ConnectionContext;
 use super::connection_limit::Permit;
 use super::http1::{self, Next};
@@ -26,6 +25,7 @@ use super::reactor::{Http2, Reactor};
 use super::socket::{Socket, TlsSession};
 use super::socket_reader::SocketReader;
 use super::takeover;
+use super::timeouts::Command;
 use super::tls::HTTP2;
 use super::{proxy_header, resting};
 use crate::http::{Client, Session};

@@ -3,11 +3,11 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::command::Command;
 use super::connections::Commands;
 use super::reactor::Reactor;
 use super::socket::Socket;
 use super::socket_writer::SocketWriter;
+use super::timeouts::Command;
 use crate::http::{Client, ConnectionState, Handover, Phase};
 
 /// The context of one connection.

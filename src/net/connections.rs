@@ -14,8 +14,7 @@ use slab::Slab;
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::command::{Command, CommandSlot};
-use super::timeouts::{Limits, Observed};
+use super::timeouts::{Command, CommandSlot, Limits, Observed};
 use crate::http::{ConnectionState, Phase};
 use crate::metrics::TimeLimit;
 

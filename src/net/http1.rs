@@ -14,10 +14,10 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 
-use super::command::Command;
 use super::connection_context::ConnectionContext;
 use super::hyper_io::HyperIo;
 use super::socket_reader::SocketReader;
+use super::timeouts::Command;
 use crate::http::{FramingError, MAX_HEAD, Phase, RequestBody, Session, Upload};
 use crate::metrics::TimeLimit;
 

@@ -21,9 +21,9 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Sleep, sleep};
 
 use super::closing::LINGER;
-use super::command::Command;
 use super::connection_context::ConnectionContext;
 use super::socket_reader::SocketReader;
+use super::timeouts::Command;
 use crate::http::{
     MAX_HEAD, Panicked, Phase, RequestBody, Responding, Stream, StreamBody, caught, continue_100,
 };

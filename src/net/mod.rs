@@ -2,7 +2,6 @@
 
 mod acceptor;
 mod closing;
-mod command;
 mod connection;
 mod connection_context;
 mod connection_limit;

@@ -19,10 +19,10 @@ use ppp::v2::{self, ParseError};
 use rustix::net::{RecvFlags, recv};
 use tokio::io::Interest;
 
-use super::command::Command;
 use super::connection_context::ConnectionContext;
 use super::connection_limit::Permit;
 use super::raw_socket::{RawSocket, is_again};
+use super::timeouts::Command;
 use crate::http::Peer;
 
 /// The shortest header of both versions, in bytes: `PROXY UNKNOWN` and its line end.

@@ -19,9 +19,9 @@ use rustix::io::pread;
 use super::frame_io::Output;
 use crate::http::{Body, Client, ConnectionState, Phase, Piece, Region, Responding, Stream};
 use crate::net::closing::{LINGER, MOST_DROPPED};
-use crate::net::command::Command;
 use crate::net::reactor::Reactor;
 use crate::net::socket::cut_short;
+use crate::net::timeouts::Command;
 
 /// The most of a body that one frame has, in bytes: with the head of the frame, as much as one record of TLS.
 const FRAME: usize = (16 << 10) - 9;
