@@ -1,11 +1,22 @@
 //! The faults of arguments. Each message begins with the option and says what to give instead.
 
-use crate::http::{BadCacheControl, BadName, BadOrigin};
+use std::fmt::Display;
+
 use crate::net::{BadCount, Listen};
 
 /// The fault of the arguments, naming the option.
 #[derive(Debug, thiserror::Error)]
 pub enum BadConfig {
+    /// A value that its option does not take.
+    #[error("{option} {given}: {why}")]
+    Value {
+        /// The option.
+        option: &'static str,
+        /// As typed.
+        given: String,
+        /// The fault of it, and what to give instead.
+        why: String,
+    },
     /// An address that is none.
     #[error(
         "{option} {given}: {why}; give an address and a port, such as {address}:{port}, or :{port} for all addresses, or unix:PATH"
@@ -45,46 +56,6 @@ pub enum BadConfig {
     /// The options of TLS do not fit each other.
     #[error("{0}")]
     Tls(&'static str),
-    /// `--cache-control` is no value of Cache-Control.
-    #[error("--cache-control {given:?}: {why}")]
-    CacheControl {
-        /// As typed.
-        given: String,
-        /// The fault of it.
-        why: BadCacheControl,
-    },
-    /// `--allowed-host` is no host.
-    #[error("--allowed-host {given}: {why}")]
-    AllowedHost {
-        /// As typed.
-        given: String,
-        /// The fault of it.
-        why: BadName,
-    },
-    /// `--trusted-proxy` is no network.
-    #[error(
-        "--trusted-proxy {given}: no network; give one such as 10.0.0.0/8, an address, or unix for unix sockets"
-    )]
-    TrustedProxy {
-        /// As typed.
-        given: String,
-    },
-    /// `--store` names no bucket.
-    #[error("--store {given}: {why}; give s3://BUCKET or s3://BUCKET/PREFIX")]
-    Store {
-        /// As typed.
-        given: String,
-        /// The fault of it.
-        why: &'static str,
-    },
-    /// `--s3-endpoint` is no address of a store.
-    #[error("--s3-endpoint {given}: {why}; give an address such as https://s3.example:9000")]
-    Endpoint {
-        /// As typed.
-        given: String,
-        /// The fault of it.
-        why: &'static str,
-    },
     /// An option of a directory that an S3 store cannot have.
     #[error("{option} cannot be had with --store: {why}")]
     NotWithStore {
@@ -101,17 +72,18 @@ pub enum BadConfig {
         /// The fault of the option.
         error: Box<BadConfig>,
     },
-    /// `--cors-origin` is no origin as browsers send it.
-    #[error("--cors-origin {given}: {why}")]
-    CorsOrigin {
-        /// As typed.
-        given: String,
-        /// The fault of it.
-        why: BadOrigin,
-    },
 }
 
 impl BadConfig {
+    /// The fault of a value.
+    pub(crate) fn value(option: &'static str, given: impl Into<String>, why: &dyn Display) -> Self {
+        Self::Value {
+            option,
+            given: given.into(),
+            why: why.to_string(),
+        }
+    }
+
     /// The same, with the place in a file where the option was given, which `place` finds by the message.
     pub(crate) fn at(self, place: impl FnOnce(&str) -> Option<String>) -> Self {
         match place(&self.to_string()) {

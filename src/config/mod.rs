@@ -208,10 +208,7 @@ impl Config {
         let s3 = match command {
             Some(Commands::CheckStore(own)) if own.is_given() => *own,
             Some(Commands::CheckStore(_)) if !s3.is_given() => {
-                return Err(BadConfig::Store {
-                    given: String::new(),
-                    why: "there is none to check",
-                });
+                return Err(s3::bad_store("", "there is none to check"));
             }
             _ => s3,
         };

@@ -1,5 +1,6 @@
 //! Options of how requests are answered and logged, and of the log.
 
+use std::fmt::Display;
 use std::io::IsTerminal as _;
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -19,6 +20,9 @@ use crate::log;
 
 /// No file is longer: the kernel's offsets are signed.
 const LONGEST_FILE: u64 = i64::MAX as u64;
+
+const NO_NETWORK: &str =
+    "no network; give one such as 10.0.0.0/8, an address, or unix for unix sockets";
 
 /// Levels, as [`LevelFilter`] parses them.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
@@ -89,41 +93,14 @@ enum Interim {
 impl Protocol {
     pub fn hosts(&self) -> Result<Hosts, BadConfig> {
         let mut hosts = Hosts::default();
-        for name in self.allowed_hosts() {
-            hosts.add(name).map_err(|why| BadConfig::AllowedHost {
-                given: name.to_owned(),
-                why,
-            })?;
-        }
+        let add = |name: &str| hosts.add(name);
+        each("--allowed-host", &self.allowed_host, add)?;
         Ok(hosts)
     }
 
-    /// The values of `--allowed-host`; a variable that is empty gives one empty name.
+    /// The values of `--allowed-host`.
     pub fn allowed_hosts(&self) -> impl Iterator<Item = &str> {
-        let names = self.allowed_host.iter().map(String::as_str);
-        names.filter(|name| !name.is_empty())
-    }
-
-    fn origins(&self) -> Result<Origins, BadConfig> {
-        let mut origins = Origins::default();
-        for origin in self.cors_origin.iter().filter(|origin| !origin.is_empty()) {
-            origins.add(origin).map_err(|why| BadConfig::CorsOrigin {
-                given: origin.clone(),
-                why,
-            })?;
-        }
-        Ok(origins)
-    }
-
-    fn trusted_proxies(&self) -> Result<TrustedProxies, BadConfig> {
-        let mut proxies = TrustedProxies::default();
-        for given in self.trusted_proxy.iter().filter(|given| !given.is_empty()) {
-            let bad = |_| BadConfig::TrustedProxy {
-                given: given.clone(),
-            };
-            proxies.add(given).map_err(bad)?;
-        }
-        Ok(proxies)
+        filled(&self.allowed_host)
     }
 
     /// With `staging`: the bytes that may be staged at once, if that is bounded, for no longer value can ever be stored; and how
@@ -134,13 +111,15 @@ impl Protocol {
         staging: (Option<NonZeroU64>, Duration),
         hosts: Hosts,
     ) -> Result<ServiceConfig, BadConfig> {
-        let origins = self.origins()?;
-        let trusted_proxies = self.trusted_proxies()?;
-        let cache_control = cache_control(&self.cache_control);
-        let cache_control = cache_control.map_err(|why| BadConfig::CacheControl {
-            given: self.cache_control,
-            why,
-        })?;
+        let mut origins = Origins::default();
+        let add = |origin: &str| origins.add(origin);
+        each("--cors-origin", &self.cors_origin, add)?;
+        let mut trusted_proxies = TrustedProxies::default();
+        let add = |network: &str| trusted_proxies.add(network).map_err(|_| NO_NETWORK);
+        each("--trusted-proxy", &self.trusted_proxy, add)?;
+        let given = &self.cache_control;
+        let cache_control = cache_control(given)
+            .map_err(|why| BadConfig::value("--cache-control", format!("{given:?}"), &why))?;
         let (max_staged, expiry) = staging;
         let storable = max_staged
             .filter(|_| !self.discard)
@@ -167,6 +146,22 @@ impl Protocol {
             server_timing: self.server_timing,
         })
     }
+}
+
+/// The values that an option has; a variable that is empty gives one empty value.
+fn filled(given: &[String]) -> impl Iterator<Item = &str> {
+    let given = given.iter().map(String::as_str);
+    given.filter(|given| !given.is_empty())
+}
+
+/// Adds each value of `option`.
+fn each<E: Display>(
+    option: &'static str,
+    given: &[String],
+    mut add: impl FnMut(&str) -> Result<(), E>,
+) -> Result<(), BadConfig> {
+    let bad = |given, why| BadConfig::value(option, given, &why);
+    filled(given).try_for_each(|given| add(given).map_err(|why| bad(given, why)))
 }
 
 #[derive(Args, Clone, Debug)]

@@ -77,10 +77,7 @@ impl S3Store {
         let Some(store) = self.store.as_deref().filter(|given| !given.is_empty()) else {
             return Ok(None);
         };
-        let place = place(store).map_err(|why| BadConfig::Store {
-            given: store.to_owned(),
-            why,
-        })?;
+        let place = place(store).map_err(|why| bad_store(store, why))?;
         let given = self.s3_endpoint.iter().filter(|given| !given.is_empty());
         let endpoints = given
             .map(|given| endpoint(given))
@@ -106,6 +103,12 @@ impl S3Store {
             redirect_from: self.redirect_from.map(|size| size.as_u64()),
         }))
     }
+}
+
+/// The fault of a store that is `given`.
+pub fn bad_store(given: &str, why: &str) -> BadConfig {
+    let why = format!("{why}; give s3://BUCKET or s3://BUCKET/PREFIX");
+    BadConfig::value("--store", given, &why)
 }
 
 /// The bucket and the prefix that `given` names.
@@ -135,9 +138,9 @@ fn place(given: &str) -> Result<Place, &'static str> {
 
 /// The origin that `given` is.
 fn endpoint(given: &str) -> Result<String, BadConfig> {
-    let bad = |why| BadConfig::Endpoint {
-        given: given.to_owned(),
-        why,
+    let bad = |why| {
+        let why = format!("{why}; give an address such as https://s3.example:9000");
+        BadConfig::value("--s3-endpoint", given, &why)
     };
     let uri: hyper::Uri = given.parse().map_err(|_| bad("it is no URL"))?;
     if !matches!(uri.scheme_str(), Some("http" | "https")) {
