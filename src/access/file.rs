@@ -157,18 +157,17 @@ impl Reading<'_> {
                 format!("may has one or more of {all}"),
             ));
         };
-        let prefix = match &entry.prefix {
-            None => "",
-            Some(prefix) => self.prefix(prefix)?,
-        };
         Ok(Rule {
             who: entry.who.get_ref().all().to_vec(),
-            prefix: prefix.to_owned(),
+            prefix: self.prefix(entry.prefix.as_ref())?.to_owned(),
             may,
         })
     }
 
-    fn prefix<'p>(&self, prefix: &'p Spanned<String>) -> Result<&'p str, BadAccess> {
+    fn prefix<'p>(&self, prefix: Option<&'p Spanned<String>>) -> Result<&'p str, BadAccess> {
+        let Some(prefix) = prefix else {
+            return Ok("");
+        };
         let sample = format!("{}x", prefix.get_ref().replace(Rule::NAME, "x"));
         match Key::new(sample) {
             Ok(_) => Ok(prefix.get_ref()),
@@ -181,10 +180,7 @@ impl Reading<'_> {
 
     fn link_key(&self, entry: &LinkKeyEntry) -> Result<LinkKey, BadAccess> {
         self.name(&entry.name)?;
-        let prefix = match &entry.prefix {
-            None => "",
-            Some(prefix) => self.prefix(prefix)?,
-        };
+        let prefix = self.prefix(entry.prefix.as_ref())?;
         let path = self.beside(&entry.secret_file)?;
         let wrong = |why: String| self.wrong(entry.secret_file.span().start, why);
         let unreadable = |error| wrong(format!("{}: {error}", path.display()));
@@ -280,53 +276,53 @@ fn check_mode(path: &Path) -> Result<(), BadAccess> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct File {
-    pub realm: Option<Spanned<String>>,
-    pub htpasswd: Option<Spanned<PathBuf>>,
+struct File {
+    realm: Option<Spanned<String>>,
+    htpasswd: Option<Spanned<PathBuf>>,
     #[serde(default)]
-    pub subject: Vec<SubjectEntry>,
+    subject: Vec<SubjectEntry>,
     #[serde(default)]
-    pub link_key: Vec<LinkKeyEntry>,
+    link_key: Vec<LinkKeyEntry>,
     #[serde(default)]
-    pub rule: Vec<RuleEntry>,
+    rule: Vec<RuleEntry>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct SubjectEntry {
-    pub name: Spanned<String>,
-    pub token: Option<Spanned<OneOrMore>>,
-    pub password: Option<Spanned<String>>,
-    pub certificate: Option<Spanned<OneOrMore>>,
-    pub not_after: Option<Spanned<Datetime>>,
+struct SubjectEntry {
+    name: Spanned<String>,
+    token: Option<Spanned<OneOrMore>>,
+    password: Option<Spanned<String>>,
+    certificate: Option<Spanned<OneOrMore>>,
+    not_after: Option<Spanned<Datetime>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct LinkKeyEntry {
-    pub name: Spanned<String>,
-    pub secret_file: Spanned<PathBuf>,
-    pub prefix: Option<Spanned<String>>,
-    pub subject: Option<Spanned<String>>,
+struct LinkKeyEntry {
+    name: Spanned<String>,
+    secret_file: Spanned<PathBuf>,
+    prefix: Option<Spanned<String>>,
+    subject: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct RuleEntry {
-    pub who: Spanned<OneOrMore>,
-    pub prefix: Option<Spanned<String>>,
-    pub may: Spanned<OneOrMore>,
+struct RuleEntry {
+    who: Spanned<OneOrMore>,
+    prefix: Option<Spanned<String>>,
+    may: Spanned<OneOrMore>,
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-pub enum OneOrMore {
+enum OneOrMore {
     One(String),
     More(Vec<String>),
 }
 
 impl OneOrMore {
-    pub fn all(&self) -> &[String] {
+    fn all(&self) -> &[String] {
         match self {
             Self::One(one) => std::slice::from_ref(one),
             Self::More(more) => more,
