@@ -17,7 +17,7 @@ use rustix::buffer::spare_capacity;
 use rustix::io::pread;
 
 use super::frame_io::Output;
-use crate::http::{Body, Client, ConnectionState, Phase, Piece, Region, Responding, Stream};
+use crate::http::{Body, Client, ConnectionState, Phase, Piece, Responding, Stream};
 use crate::net::closing::{LINGER, MOST_DROPPED};
 use crate::net::reactor::Reactor;
 use crate::net::socket::cut_short;
@@ -185,7 +185,12 @@ impl Exchange {
         }
         // The first byte of the response has left; the connection counts the others.
         self.state.sent(0, true);
-        while let Some(piece) = poll_fn(|cx| poll_piece(&mut body, &mut sending, cx)).await? {
+        while let Some(piece) = poll_fn(|cx| match sending.poll_reset(cx) {
+            Poll::Ready(_) => Poll::Ready(Err(Gone)),
+            Poll::Pending => body.poll_piece(cx).map(Ok),
+        })
+        .await?
+        {
             let Ok(piece) = piece else {
                 sending.send_reset(Reason::INTERNAL_ERROR);
                 return Err(Gone);
@@ -280,51 +285,25 @@ impl Exchange {
     }
 }
 
-/// The next piece of `body`, unless the client takes no more.
-fn poll_piece(
-    body: &mut Body,
-    sending: &mut SendStream<Bytes>,
-    cx: &mut Context<'_>,
-) -> Poll<Result<Option<Result<Piece, Unreadable>>, Gone>> {
-    if sending.poll_reset(cx).is_ready() {
-        return Poll::Ready(Err(Gone));
-    }
-    let piece = ready!(body.poll_piece(cx));
-    Poll::Ready(Ok(piece.map(|piece| piece.map_err(|_| Unreadable))))
-}
-
-/// The store cannot go on with a value.
-struct Unreadable;
-
-/// Takes `len` bytes of `piece`; fewer where it has fewer at hand, never none.
-pub(super) fn take(piece: &mut Piece, len: usize) -> io::Result<Bytes> {
-    match piece {
-        Piece::Bytes(bytes) => Ok(bytes.split_to(len)),
+/// Takes `len` bytes of `piece`; fewer where it has fewer at hand, never none. The pages of a region are in memory: the body sees
+/// to that.
+fn take(piece: &mut Piece, len: usize) -> io::Result<Bytes> {
+    let mut bytes = Vec::new();
+    let read = match piece {
+        Piece::Bytes(bytes) => return Ok(bytes.split_to(len)),
         Piece::Region(region) => {
-            let bytes = read(region, len)?;
-            region.offset += bytes.len() as u64;
-            region.len -= bytes.len();
-            Ok(bytes)
+            bytes.reserve_exact(len);
+            pread(&region.file, spare_capacity(&mut bytes), region.offset)?
         }
         Piece::Piped(piped) => {
-            let mut bytes = vec![0; len];
-            let read = piped.read(&mut bytes)?;
-            bytes.truncate(read);
-            piped.len -= read;
-            if read == 0 {
-                Err(cut_short())
-            } else {
-                Ok(bytes.into())
-            }
+            bytes.resize(len, 0);
+            piped.read(&mut bytes)?
         }
+    };
+    bytes.truncate(read);
+    if bytes.is_empty() {
+        return Err(cut_short());
     }
-}
-
-/// The first bytes of `region`. Its pages are in memory: the body sees to that.
-fn read(region: &Region, len: usize) -> io::Result<Bytes> {
-    let mut bytes = Vec::with_capacity(len);
-    match pread(&region.file, spare_capacity(&mut bytes), region.offset)? {
-        0 => Err(cut_short()),
-        _ => Ok(bytes.into()),
-    }
+    piece.advance(read);
+    Ok(bytes.into())
 }
