@@ -11,28 +11,14 @@ use std::task::{Context, Poll};
 use bytes::BytesMut;
 use hyper::Request;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
 
 use super::connection_context::ConnectionContext;
 use super::hyper_io::HyperIo;
 use super::socket_reader::SocketReader;
 use super::timeouts::Command;
-use crate::http::{FramingError, MAX_HEAD, Phase, RequestBody, Session, Upload};
+use crate::http::{FramingError, Phase, RequestBody, Session, Upload};
 use crate::metrics::TimeLimit;
-
-/// The protocol's settings, the same for all connections. hyper holds up to `receive_buffer` bytes of a request that is being
-/// received.
-pub(super) fn protocol(receive_buffer: usize) -> http1::Builder {
-    let mut protocol = http1::Builder::new();
-    // The sweep keeps all time limits, this one among them: hyper would need a timer for each request.
-    protocol
-        .header_read_timeout(None)
-        .half_close(true)
-        .max_header_size(MAX_HEAD)
-        .max_buf_size(receive_buffer);
-    protocol
-}
 
 /// The next step after hyper.
 pub(super) enum Next {

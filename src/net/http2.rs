@@ -59,11 +59,12 @@ pub(super) async fn serve(
     received: BytesMut,
 ) -> Result<bool, h2::Error> {
     let reader = SocketReader::raw(&context.socket, &context.state, received);
-    let (input, output) = (
-        Rc::new(Input::new(reader)),
-        Rc::new(Output::new(&context.writer)),
-    );
-    let io = FrameIo::new(&input, &output);
+    let input = Rc::new(Input::new(reader));
+    let output = Rc::new(Output::new(&context.writer));
+    let io = FrameIo {
+        input: Rc::clone(&input),
+        output: Rc::clone(&output),
+    };
     let mut streams = JoinSet::new();
     let ended = match begin(context, io).await {
         Ok(connection) => {

@@ -34,8 +34,7 @@ pub use listen::{Address, At, BadCount, Dispatch, Listen, Listeners, everywhere,
 pub use peers::Peers;
 #[cfg(any(test, fuzzing))]
 pub use proxy_header::fuzz;
-pub use reactor::Http2;
-pub use threads::ReactorConfig;
+pub use reactor::{Http2, ReactorConfig};
 pub use timeouts::{Limits, RATE_WINDOW};
 pub use tls::{ClientAuthority, Identity, Tls, TlsError, TlsOptions};
 

@@ -1,4 +1,5 @@
-//! A reactor, as its connections see it: what they share on its thread.
+//! A reactor, as its connections see it: the service, the protocol's settings, the limits and the counters that they share on
+//! its thread. Does not start the thread.
 
 use std::cell::Cell;
 use std::net::TcpStream;
@@ -11,7 +12,7 @@ use super::connections::Connections;
 use super::socket::{Socket, TlsSession};
 use super::timeouts::Limits;
 use super::tls::Tls;
-use crate::http::{Client, Service};
+use crate::http::{Client, MAX_HEAD, Service, ServiceBuilder};
 use crate::metrics::{ReactorCounters, TimeLimit};
 
 /// So many connections of a reactor keep hyper and its buffers, of 16 KiB each, between requests; others give them back at
@@ -25,6 +26,27 @@ pub enum Http2 {
     TlsOnly,
     /// In the clear too, with clients that begin with it.
     Everywhere,
+}
+
+/// The parts of a reactor.
+#[derive(Debug)]
+pub struct ReactorConfig {
+    /// Its number, from 0.
+    pub index: usize,
+    /// Its thread's name.
+    pub name: String,
+    /// The service that answers requests.
+    pub service: ServiceBuilder,
+    /// How long peers may take.
+    pub limits: Limits,
+    /// Where HTTP/2 is spoken.
+    pub http2: Http2,
+    /// The TLS of the connections that have it.
+    pub tls: Option<Arc<Tls>>,
+    /// Where it counts.
+    pub counters: Arc<ReactorCounters>,
+    /// The only CPU it may run on, if any.
+    pub cpu: Option<usize>,
 }
 
 /// A reactor.
@@ -41,22 +63,15 @@ pub(super) struct Reactor {
 }
 
 impl Reactor {
-    pub(super) fn new(
-        service: Service,
-        protocol: http1::Builder,
-        http2: Http2,
-        limits: Limits,
-        tls: Option<Arc<Tls>>,
-        counters: Arc<ReactorCounters>,
-    ) -> Self {
+    pub(super) fn new(config: ReactorConfig) -> Self {
         Self {
-            service: Rc::new(service),
-            protocol,
-            http2,
-            connections: Connections::new(limits),
-            tls,
+            protocol: protocol(config.service.store.receive_buffer()),
+            service: Rc::new(config.service.build()),
+            http2: config.http2,
+            connections: Connections::new(config.limits),
+            tls: config.tls,
             warm: Cell::new(0),
-            counters,
+            counters: config.counters,
         }
     }
 
@@ -106,6 +121,19 @@ impl Reactor {
     pub(super) fn counters(&self) -> &Arc<ReactorCounters> {
         &self.counters
     }
+}
+
+/// The protocol's settings, the same for all connections. hyper holds up to `receive_buffer` bytes of a request that is being
+/// received.
+fn protocol(receive_buffer: usize) -> http1::Builder {
+    let mut protocol = http1::Builder::new();
+    // The sweep keeps all time limits, this one among them: hyper would need a timer for each request.
+    protocol
+        .header_read_timeout(None)
+        .half_close(true)
+        .max_header_size(MAX_HEAD)
+        .max_buf_size(receive_buffer);
+    protocol
 }
 
 /// A connection that has hyper.

@@ -22,14 +22,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::acceptor::{self, AcceptBudget, Accepted, ReactorListener, Target, Targets};
 use super::connection;
 use super::connection_limit::ConnectionLimit;
-use super::http1;
 use super::listen::Listener;
-use super::reactor::{Http2, Reactor};
+use super::reactor::{Reactor, ReactorConfig};
 use super::splice;
-use super::timeouts::Limits;
-use super::tls::Tls;
 use crate::drain::Draining;
-use crate::http::ServiceBuilder;
 use crate::metrics::ReactorCounters;
 
 /// Before it closes idle connections, the reactor answers one more request on each for this long, with `Connection: close`. A
@@ -40,27 +36,6 @@ const LAME_DUCK: Duration = Duration::from_millis(500);
 /// reactor finish its turn before clients that come meanwhile are accepted, all at once. It costs two switches for each
 /// connection otherwise.
 const NICENESS: i32 = 5;
-
-/// The parts of a reactor.
-#[derive(Debug)]
-pub struct ReactorConfig {
-    /// Its number, from 0.
-    pub index: usize,
-    /// Its thread's name.
-    pub name: String,
-    /// The service that answers requests.
-    pub service: ServiceBuilder,
-    /// How long peers may take.
-    pub limits: Limits,
-    /// Where HTTP/2 is spoken.
-    pub http2: Http2,
-    /// The TLS of the connections that have it.
-    pub tls: Option<Arc<Tls>>,
-    /// Where it counts.
-    pub counters: Arc<ReactorCounters>,
-    /// The only CPU it may run on, if any.
-    pub cpu: Option<usize>,
-}
 
 /// Where the acceptor hands a reactor its connections; dropping the last clone asks the reactor to drain.
 #[derive(Clone, Debug)]
@@ -205,15 +180,8 @@ async fn run(
     limit: Arc<ConnectionLimit>,
     mut draining: Draining,
 ) {
-    let receive_buffer = config.service.store.receive_buffer();
-    let reactor = Rc::new(Reactor::new(
-        config.service.build(),
-        http1::protocol(receive_buffer),
-        config.http2,
-        config.limits,
-        config.tls,
-        config.counters,
-    ));
+    let index = config.index;
+    let reactor = Rc::new(Reactor::new(config));
     start_tasks(&reactor, &limit);
     match source {
         Source::Acceptor(connections) => receive(connections, &reactor).await,
@@ -222,7 +190,7 @@ async fn run(
             acceptor::accept(listeners, &limit, targets, &draining).await;
         }
     }
-    drain(&reactor, config.index, &mut draining).await;
+    drain(&reactor, index, &mut draining).await;
 }
 
 /// Starts what runs beside the connections.

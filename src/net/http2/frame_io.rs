@@ -239,17 +239,8 @@ impl Output {
 /// Both sides, for the protocol.
 #[derive(Debug)]
 pub(super) struct FrameIo {
-    input: Rc<Input>,
-    output: Rc<Output>,
-}
-
-impl FrameIo {
-    pub(super) fn new(input: &Rc<Input>, output: &Rc<Output>) -> Self {
-        Self {
-            input: Rc::clone(input),
-            output: Rc::clone(output),
-        }
-    }
+    pub(super) input: Rc<Input>,
+    pub(super) output: Rc<Output>,
 }
 
 impl AsyncRead for FrameIo {
