@@ -78,7 +78,7 @@ pub(crate) fn checkpoint_interval(usual: Duration) -> Duration {
     usual
 }
 
-/// What code that came into the process from outside would try, each thing once. The log has what became of it.
+/// The misdeeds that code which came into the process from outside would try, each once. The log has what became of them.
 ///
 /// `DATA_SERVER_OUTSIDE` is a directory that the server has nothing to do with, with the files `there` and `other` in it and a program `run`;
 /// `DATA_SERVER_ELSEWHERE` an address where another server listens, and `DATA_SERVER_VALUES` the directory of values, `stolen`

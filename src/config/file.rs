@@ -163,17 +163,13 @@ fn without_variables(command: &Command) -> Command {
 
 /// The option of this long name, if a file may give it.
 fn option<'a>(command: &'a Command, name: &str) -> Result<&'a Arg, String> {
-    let find = |name: &str| {
-        let mut options = command
-            .get_arguments()
-            .filter(|option| is_for_files(option));
-        options.find(|option| option.get_long() == Some(name))
+    let options = || {
+        let all = command.get_arguments();
+        all.filter(|option| is_for_files(option))
     };
-    let names = command
-        .get_arguments()
-        .filter(|option| is_for_files(option));
-    let near = || nearest(&name.replace('_', "-"), names.filter_map(Arg::get_long));
-    find(name).ok_or_else(|| match near() {
+    let found = options().find(|option| option.get_long() == Some(name));
+    let near = || nearest(&name.replace('_', "-"), options().filter_map(Arg::get_long));
+    found.ok_or_else(|| match near() {
         Some(near) => format!("{name} is no option of a file; did you mean {near}?"),
         None => format!("{name} is no option of a file: give long names of options, without --"),
     })

@@ -167,11 +167,7 @@ type Idle = (
 pub fn warnings(given: &ArgMatches, command: &Command) -> Vec<String> {
     let idle = IDLE.iter().filter(|(_, is_idle, _)| is_idle(given));
     let idle = idle.flat_map(|(options, _, why)| {
-        let is_given = |option: &&&str| {
-            let source = given.value_source(option);
-            source.is_some_and(|source| source != ValueSource::DefaultValue)
-        };
-        let vain = options.iter().filter(is_given);
+        let vain = options.iter().filter(|option| is_given(given, option));
         vain.map(move |option| format!("--{} has no effect {why}", option.replace('_', "-")))
     });
     let variables = env::vars_os().filter_map(|(name, _)| name.into_string().ok());

@@ -188,12 +188,12 @@ impl Sandbox {
 
 /// The ports that it listens on. Where reactors share one that the kernel picks, the others need what was picked for the first.
 fn ports(listen: &ListenConfig) -> Option<Vec<u16>> {
-    let mut ports = Vec::new();
-    for listen in listen.at.iter().chain(&listen.admin) {
-        if let At::Address(address) = listen.at {
-            ports.push(address.port());
-        }
-    }
+    let places = listen.at.iter().chain(&listen.admin);
+    let ports = places.filter_map(|place| match place.at {
+        At::Address(address) => Some(address.port()),
+        At::Unix(_) | At::Fd(_) => None,
+    });
+    let ports: Vec<u16> = ports.collect();
     let is_picked_once = listen.dispatch != Dispatch::ReusePort || !ports.contains(&0);
     is_picked_once.then_some(ports)
 }
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn what_is_allowed_is_what_the_options_name() {
-        let sealed = [
+        let places = [
             "--listen",
             "https://127.0.0.1:8443",
             "--listen",
@@ -249,7 +249,7 @@ mod tests {
             "/a/ca",
         ];
         let admin = ["--admin", "127.0.0.1:0"];
-        let all = [&sealed[..], &files, &admin].concat();
+        let all = [&places[..], &files, &admin].concat();
         let path = |path: &str| PathBuf::from(path);
         let expected = Allowed {
             values: vec![path("/values")],
