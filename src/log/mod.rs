@@ -92,9 +92,9 @@ thread_local! {
 
 /// Adds the line of each event to the queue. Spans are not told.
 #[derive(Debug)]
-pub struct Lines {
-    pub(crate) queue: Arc<Queue>,
-    pub(crate) options: Options,
+struct Lines {
+    queue: Arc<Queue>,
+    options: Options,
 }
 
 impl Lines {
