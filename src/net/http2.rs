@@ -65,22 +65,22 @@ pub(super) async fn serve(
         input: Rc::clone(&input),
         output: Rc::clone(&output),
     };
-    let mut streams = JoinSet::new();
-    let ended = match begin(context, io).await {
-        Ok(connection) => {
-            let mut connection = Multiplexer {
-                context,
-                connection: connection?,
-                streams: &mut streams,
-                input,
-                output: Rc::clone(&output),
-                leaving: Leaving::No,
-            };
-            poll_fn(|cx| connection.poll(cx)).await
-        }
-        Err(Cut) => Ok(Err(Cut)),
+    let connection = match begin(context, io).await {
+        Ok(connection) => connection?,
+        Err(Cut) => return Ok(false),
     };
+    let mut streams = JoinSet::new();
+    let mut connection = Multiplexer {
+        context,
+        connection,
+        streams: &mut streams,
+        input,
+        output: Rc::clone(&output),
+        leaving: Leaving::No,
+    };
+    let ended = poll_fn(|cx| connection.poll(cx)).await;
     // Nothing leaves any more; what was begun and changes something is finished, also for a client that has gone.
+    drop(connection);
     output.close();
     while let Some(ended) = streams.join_next().await {
         count_panic(context, &ended);

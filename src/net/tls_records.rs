@@ -490,7 +490,7 @@ mod tests {
     #[test]
     fn sessions_that_are_done_share_their_memory() {
         let mut first = Buffer::default();
-        first.extend(b"sealed");
+        first.extend(b"record");
         assert_eq!(spares(), 0);
         first.consume(6);
         assert_eq!(spares(), 1);
