@@ -12,14 +12,13 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, WeakShared, ready};
 use hmac::{Hmac, KeyInit, Mac};
-use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::Sha256;
 use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 
 use super::password_hash::{Evidence, PasswordHash};
 use super::policy::Policy;
 use crate::metrics::AccessCounters;
-use crate::transfer::BlockingPool;
+use crate::transfer::{BlockingPool, random};
 use crate::value::Error;
 
 /// Checks at once: each takes the memory that its hash asks for.
@@ -72,11 +71,7 @@ impl Passwords {
     /// None remembered, to begin with. A process that gets no random bytes cannot be told from another one, so it does not
     /// start.
     pub fn new(counters: Arc<AccessCounters>) -> std::io::Result<Self> {
-        let mut key = [0; 32];
-        let mut filled = 0;
-        while filled < key.len() {
-            filled += getrandom(&mut key[filled..], GetRandomFlags::empty())?;
-        }
+        let key = [random()?, random()?].map(u128::to_ne_bytes).concat();
         let keyed = Hmac::new_from_slice(&key);
         Ok(Self {
             keyed: keyed.map_err(std::io::Error::other)?,
@@ -154,7 +149,7 @@ impl Passwords {
         }
         let turn = of_name().find_map(|other| other.turn.upgrade());
         let (turn, turns) = (turn.unwrap_or_default(), Arc::clone(&self.turns));
-        let entry = (name.into(), Arc::downgrade(&turn));
+        let of_turn = Arc::downgrade(&turn);
         let check = async move {
             let _turn = turn.lock().await;
             let _one = turns.acquire().await;
@@ -165,15 +160,12 @@ impl Passwords {
         };
         let check = check.boxed().shared();
         if let Some(weak) = check.downgrade() {
-            let (name, turn) = entry;
-            under_way.insert(
-                tag,
-                UnderWay {
-                    check: weak,
-                    name,
-                    turn,
-                },
-            );
+            let entry = UnderWay {
+                check: weak,
+                name: name.into(),
+                turn: of_turn,
+            };
+            under_way.insert(tag, entry);
         }
         Ok(check)
     }
