@@ -9,7 +9,8 @@ use tokio::time::timeout;
 
 use super::Gateway;
 use crate::s3::contract::RemoteValue;
-use crate::s3::transport::call::{self, Call, unclear};
+use crate::s3::transport::answer::unclear;
+use crate::s3::transport::call::{self, Call};
 use crate::s3::transport::client::{Client, Found};
 use crate::transfer::{BlockingPool, COPIED};
 use crate::value::{Error, Key, Listing, Page, Part, RESERVED};

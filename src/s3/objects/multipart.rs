@@ -14,10 +14,10 @@ use tokio::time::{Instant, timeout};
 
 use super::put::{Sending, refused};
 use crate::s3::contract::{Exact, Written};
+use crate::s3::transport::answer::{Answer, Failure, Tries, text, unclear};
 use crate::s3::transport::body::{CHECKSUM, SendBody};
-use crate::s3::transport::call::{Answer, Call, Failure, query, text, unclear};
+use crate::s3::transport::call::{Call, query};
 use crate::s3::transport::client::Client;
-use crate::s3::transport::retry::Tries;
 use crate::s3::transport::sign::{NOTHING, hex};
 use crate::value::Error;
 

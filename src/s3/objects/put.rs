@@ -19,10 +19,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Gateway;
 use crate::s3::contract::{Exact, Written};
+use crate::s3::transport::answer::{Answer, Failure, Refusal, Tries, text, unclear};
 use crate::s3::transport::body::{Feed, Framing, SendBody};
-use crate::s3::transport::call::{Answer, Call, Failure, NONCE, Refusal, text, unclear};
+use crate::s3::transport::call::{Call, NONCE};
 use crate::s3::transport::client::{Client, Found};
-use crate::s3::transport::retry::Tries;
 use crate::s3::transport::sign::{NOTHING, hex};
 use crate::transfer::{COPIED, random};
 use crate::value::{Error, Key};

@@ -1,25 +1,32 @@
 //! A value on its way to the store.
 //!
 //! A short one is gathered in memory and sent at once. A longer one of known length goes on to the store as it comes, in one
-//! request or in parts. One whose length or condition is known only at its end is kept in a file until then. Dropped, an
-//! upload leaves what was there, and nothing else.
+//! request or in parts. One whose length or condition is known only at its end is kept in a file without a name until then: the disk
+//! threads write and read it, one piece at a time, and the system frees it when it is closed, also when the process is killed.
+//! Dropped, an upload leaves what was there, and nothing else.
 
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::Method;
 use hyper::header::HeaderName;
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
 use tokio::time::Instant;
 
 use super::Gateway;
 use super::multipart::{LONGEST, Multipart, ONE_REQUEST};
 use super::put::{Sending, ended, joined, nonce, put, refused, settle, settle_again, written};
-use super::spool::{PIECE, Spool};
 use crate::s3::contract::{Begin, Exact, Shared, Written};
-use crate::s3::transport::call::{Call, Failure, NONCE};
+use crate::s3::transport::answer::{Failure, Tries};
+use crate::s3::transport::call::{Call, NONCE};
 use crate::s3::transport::client::Client;
-use crate::s3::transport::retry::Tries;
-use crate::transfer::{Receiver, Reservation, SMALL, Share};
+use crate::transfer::{BlockingPool, Receiver, Reservation, SMALL, Share, random, write_at};
 use crate::value::{Digests, Error, Key, Wanted};
 
 /// A value being received. One that is dropped leaves what was there.
@@ -333,4 +340,120 @@ async fn fill(sending: &mut Sending, spool: &Spool) -> Result<(), Failure> {
         sending.push(data).await?;
     }
     Ok(())
+}
+
+/// Bytes that are written or read at a time: an upload has at most two of these in memory.
+pub const PIECE: usize = 64 << 10;
+
+type Writing = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
+
+/// An upload of unknown length.
+pub struct Spool {
+    /// `None` once it is being closed.
+    file: Option<Arc<File>>,
+    /// Bytes written, or being written.
+    len: u64,
+    writing: Option<Writing>,
+    disk: BlockingPool,
+}
+
+impl Spool {
+    /// A new one in `dir`.
+    pub async fn create(dir: &Path, disk: &BlockingPool) -> Result<Self, Error> {
+        let dir = dir.to_owned();
+        let file = disk.run(move || nameless(&dir)).await?;
+        Ok(Self {
+            file: Some(Arc::new(file)),
+            len: 0,
+            writing: None,
+            disk: disk.clone(),
+        })
+    }
+
+    /// Bytes written, or being written.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Starts to write `runs`, `len` bytes, once the write before has ended.
+    pub async fn write(&mut self, runs: Vec<Bytes>, len: u64) -> Result<(), Error> {
+        self.written().await?;
+        let (file, offset) = (self.file()?, self.len);
+        self.len += len;
+        let job = move || write_at(&*file, offset, &runs);
+        self.writing = Some(Box::pin(self.disk.spawn(job)));
+        Ok(())
+    }
+
+    /// Waits until all is written.
+    pub async fn written(&mut self) -> Result<(), Error> {
+        match self.writing.take() {
+            Some(writing) => writing.await,
+            None => Ok(()),
+        }
+    }
+
+    /// Up to a piece of the bytes from `offset` to `end`, which are written.
+    pub async fn read(&self, offset: u64, end: u64) -> Result<Bytes, Error> {
+        let file = self.file()?;
+        let len = usize::try_from(end - offset).unwrap_or(PIECE).min(PIECE);
+        self.disk.run(move || read_at(&file, offset, len)).await
+    }
+
+    /// The file, for a job.
+    pub fn file(&self) -> Result<Arc<File>, Error> {
+        self.file.clone().ok_or(Error::Incomplete)
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        // To free the blocks of a long file takes long.
+        if let Some(file) = self.file.take() {
+            self.disk.spawn_detached(move || drop(file));
+        }
+    }
+}
+
+impl fmt::Debug for Spool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spool")
+            .field("len", &self.len)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A file in `dir` that has no name. Blocks.
+fn nameless(dir: &Path) -> Result<File, Error> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    match rustix::fs::openat(CWD, dir, flags, Mode::RUSR | Mode::WUSR) {
+        Ok(file) => return Ok(file.into()),
+        // The file system has no such files.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {}
+        Err(errno) => return Err(Error::new("make a file in --spool", errno)),
+    }
+    let nonce = random().map_err(|errno| Error::new("name a file in --spool", errno))?;
+    let path = dir.join(format!(".data-server-spool-{nonce:032x}"));
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create_new(true).mode(0o600);
+    let file = options
+        .open(&path)
+        .map_err(Error::failed("make a file in --spool"))?;
+    std::fs::remove_file(&path).map_err(Error::failed("unname a file in --spool"))?;
+    Ok(file)
+}
+
+fn read_at(file: &File, offset: u64, len: usize) -> Result<Bytes, Error> {
+    let mut buf = vec![0; len];
+    loop {
+        match rustix::io::pread(file, &mut buf, offset) {
+            Ok(0) => return Err(Error::Incomplete),
+            Ok(n) => {
+                buf.truncate(n);
+                return Ok(buf.into());
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(Error::new("read back", errno)),
+        }
+    }
 }

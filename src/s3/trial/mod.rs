@@ -11,8 +11,8 @@ mod writes;
 use std::sync::Arc;
 
 use super::contract::{Conditions, Promises, Settings};
+use crate::s3::transport::answer::explained;
 use crate::s3::transport::client::Client;
-use crate::s3::transport::retry::explained;
 use crate::value::Error;
 use requests::{Depth, Trial};
 

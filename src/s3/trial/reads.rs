@@ -7,7 +7,7 @@ use super::requests::{Depth, Outcome, Trial};
 use super::writes::races;
 use crate::s3::contract::Exact;
 use crate::s3::objects::list::AT_ONCE;
-use crate::s3::transport::retry::explained;
+use crate::s3::transport::answer::explained;
 use crate::value::Error;
 
 /// Names that have another order as words, as numbers, by folder or in UTF-16, or that an encoding spoils.

@@ -12,10 +12,10 @@ use tokio::time::Instant;
 use crate::s3::contract::Exact;
 use crate::s3::objects::list::{ask, parse};
 use crate::s3::objects::put::nonce;
+use crate::s3::transport::answer::{Failure, Tries, text, unclear};
 use crate::s3::transport::body::{CHECKSUM, PIECES, SendBody};
-use crate::s3::transport::call::{Call, Failure, listed, path, text, unclear};
+use crate::s3::transport::call::{Call, listed, path};
 use crate::s3::transport::client::{Client, Found};
-use crate::s3::transport::retry::Tries;
 use crate::s3::transport::sign::{NOTHING, hex};
 use crate::value::{Error, Page, Prefixes};
 
