@@ -5,11 +5,10 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use hyper::Method;
 use serde::Deserialize;
-use tokio::time::timeout;
 
 use super::Gateway;
 use crate::s3::contract::RemoteValue;
-use crate::s3::transport::answer::unclear;
+use crate::s3::transport::answer::{Failure, parse, unclear};
 use crate::s3::transport::call::{self, Call};
 use crate::s3::transport::client::{Client, Found};
 use crate::transfer::{BlockingPool, COPIED};
@@ -117,7 +116,7 @@ struct More {
 }
 
 fn read(body: &[u8], page: &Page, prefix: &str) -> Result<More, Error> {
-    let mut found = parse(body)?;
+    let mut found: StorePage = parse(body)?;
     let next = found.next();
     let mut items = found.into_items(page, prefix);
     // What lies between the folders and keys of one page is not said by the order of the two kinds.
@@ -157,16 +156,8 @@ pub async fn ask(
     let Found::Answer(answer) = client.read(&call).await? else {
         return Err(unclear("there is no list"));
     };
-    let body = timeout(client.timeout, answer.whole(MAX_PAGE)).await;
-    let body = body.map_err(|_| Error::TimedOut)?;
-    body.map_err(|said| Error::BadGateway { said })
-}
-
-pub fn parse(body: &[u8]) -> Result<StorePage, Error> {
-    let text = std::str::from_utf8(body).map_err(|_| unclear("a list is not UTF-8"))?;
-    quick_xml::de::from_str(text).map_err(|error| Error::BadGateway {
-        said: format!("a list cannot be read: {error}"),
-    })
+    let body = answer.whole(MAX_PAGE, client.timeout).await;
+    body.map_err(Failure::error)
 }
 
 impl StorePage {
@@ -261,7 +252,7 @@ mod tests {
     #[test]
     fn a_page_of_the_store_is_read_as_it_says_it_is_encoded() {
         let keys = |body: &str, after| {
-            let items = parse(body.as_bytes())
+            let items = parse::<StorePage>(body.as_bytes())
                 .unwrap()
                 .into_items(&page(after, 10), "p/");
             let mut names: Vec<_> = items.iter().map(|item| item.name().to_owned()).collect();
@@ -273,12 +264,12 @@ mod tests {
         assert_eq!(keys(&plain, ""), ["a%2Bb", "a/", "c+d"]);
         assert_eq!(keys(&encoded, ""), ["a+b", "a/", "c d"]);
         assert_eq!(keys(&encoded, "a/"), ["c d"]);
-        assert!(parse(b"<ListBucketResult><Contents>").is_err());
+        assert!(parse::<StorePage>(b"<ListBucketResult><Contents>").is_err());
     }
 
     #[test]
     fn an_object_has_its_length_tag_and_time() {
-        let items = parse(BODY.as_bytes())
+        let items = parse::<StorePage>(BODY.as_bytes())
             .unwrap()
             .into_items(&page("b", 10), "p/");
         let [Item::Key(key, value)] = &items[..] else {

@@ -17,13 +17,12 @@ use hyper::Method;
 use hyper::header::HeaderName;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
-use tokio::time::Instant;
 
 use super::Gateway;
 use super::multipart::{LONGEST, Multipart, ONE_REQUEST};
-use super::put::{Sending, ended, joined, nonce, put, refused, settle, settle_again, written};
+use super::put::{Sending, Write, joined, nonce, refused, written};
 use crate::s3::contract::{Begin, Exact, Shared, Written};
-use crate::s3::transport::answer::{Failure, Tries};
+use crate::s3::transport::answer::Failure;
 use crate::s3::transport::call::{Call, NONCE};
 use crate::s3::transport::client::Client;
 use crate::transfer::{BlockingPool, Receiver, Reservation, SMALL, Share, random, write_at};
@@ -191,56 +190,38 @@ impl RemoteUpload {
     /// [`Error::Precondition`] it may be called again, if [`Begin`] had none.
     pub async fn publish(&mut self, condition: &Exact) -> Result<Written, Error> {
         self.shared.promises.check(condition)?;
-        if let Destination::Spool(_) = self.destination
-            && self.received.len() > 0
-        {
-            self.flush().await?;
+        match &self.destination {
+            Destination::Spool(_) if self.received.len() > 0 => self.flush().await?,
+            Destination::Memory if self.digests.sha256.is_none() => {
+                let sha256 = Wanted {
+                    sha256: true,
+                    ..Wanted::default()
+                };
+                self.digests(sha256).await?;
+            }
+            _ => {}
         }
+        let write = Write {
+            client: &self.client,
+            call: &self.call,
+            condition,
+        };
+        let sha256 = self.digests.sha256;
         match &mut self.destination {
-            Destination::Memory => self.publish_memory(condition).await,
+            Destination::Memory => {
+                let body = joined(self.received.share());
+                write.put(&body, &sha256.ok_or(Error::Incomplete)?).await
+            }
             Destination::Spool(spool) => {
                 spool.written().await?;
-                publish_spool(
-                    &self.client,
-                    &self.call,
-                    spool,
-                    self.digests.sha256,
-                    condition,
-                )
-                .await
+                write.put_spool(spool, sha256).await
             }
-            _ => self.publish_straight(condition).await,
+            gone => match std::mem::replace(gone, Destination::Ended) {
+                Destination::Whole(sending) => write.end(*sending).await,
+                Destination::Parts(parts) => write.join(*parts).await,
+                _ => Err(Error::Incomplete),
+            },
         }
-    }
-
-    async fn publish_straight(&mut self, condition: &Exact) -> Result<Written, Error> {
-        match std::mem::replace(&mut self.destination, Destination::Ended) {
-            Destination::Whole(sending) => {
-                publish_whole(&self.client, &self.call, *sending, condition).await
-            }
-            Destination::Parts(parts) => {
-                publish_parts(&self.client, &self.call, *parts, condition).await
-            }
-            _ => Err(Error::Incomplete),
-        }
-    }
-
-    async fn publish_memory(&mut self, condition: &Exact) -> Result<Written, Error> {
-        let sha256 = match self.digests.sha256 {
-            Some(digest) => digest,
-            None => self.sha256().await?,
-        };
-        let body = joined(self.received.share());
-        put(&self.client, &self.call, &body, &sha256, condition).await
-    }
-
-    async fn sha256(&mut self) -> Result<[u8; 32], Error> {
-        let wanted = Wanted {
-            sha256: true,
-            ..Wanted::default()
-        };
-        let digests = self.digests(wanted).await?;
-        digests.sha256.ok_or(Error::Incomplete)
     }
 }
 
@@ -260,70 +241,54 @@ fn not_made(failure: Failure) -> Error {
     }
 }
 
-/// Ends the one request that `sending` is.
-async fn publish_whole(
-    client: &Client,
-    call: &Call,
-    sending: Sending,
-    condition: &Exact,
-) -> Result<Written, Error> {
-    let until = Instant::now() + client.timeout;
-    match sending.finish().await {
-        Ok(answer) => written(&answer.headers),
-        Err(Failure::Refused(refusal)) => Err(refused(refusal, condition)),
-        Err(failure) => settle(client, call, until, failure.outcome()).await,
-    }
-}
-
-/// Has the parts joined.
-async fn publish_parts(
-    client: &Client,
-    call: &Call,
-    parts: Multipart,
-    condition: &Exact,
-) -> Result<Written, Error> {
-    let until = Instant::now() + client.timeout;
-    match parts.finish(condition).await {
-        Err(error) => settle(client, call, until, error).await,
-        made => made,
-    }
-}
-
-/// Sends what `spool` holds, all of which is written.
-async fn publish_spool(
-    client: &Arc<Client>,
-    call: &Call,
-    spool: &Spool,
-    sha256: Option<[u8; 32]>,
-    condition: &Exact,
-) -> Result<Written, Error> {
-    if spool.len() > ONE_REQUEST {
-        let mut parts = Multipart::begin(client, call, spool.len()).await?;
-        let mut sent = 0;
-        while sent < spool.len() {
-            let data = spool.read(sent, spool.len()).await?;
-            sent += data.len() as u64;
-            parts.push(data).await.map_err(Failure::error)?;
+impl Write<'_> {
+    /// Ends the one request that `sending` is.
+    async fn end(self, sending: Sending) -> Result<Written, Error> {
+        let until = self.client.deadline();
+        match sending.finish().await {
+            Ok(answer) => written(&answer.headers),
+            Err(Failure::Refused(refusal)) => Err(refused(refusal, self.condition)),
+            Err(failure) => self.settle(until, failure.outcome()).await,
         }
-        return publish_parts(client, call, parts, condition).await;
     }
-    let until = Instant::now() + client.timeout;
-    let mut tries = Tries::until(until, &client.counters);
-    let conditional = call.clone().under(condition)?;
-    loop {
-        let mut sending = Sending::begin(client, &conditional, spool.len(), sha256)?;
-        if let Err(failure) = fill(&mut sending, spool).await {
-            if let Failure::Refused(refusal) = failure {
-                let error = refused(refusal, condition);
-                return settle_again(client, call, &tries, error).await;
+
+    /// Has the parts joined.
+    async fn join(self, parts: Multipart) -> Result<Written, Error> {
+        let until = self.client.deadline();
+        match parts.finish(self.condition).await {
+            Err(error) => self.settle(until, error).await,
+            made => made,
+        }
+    }
+
+    /// Sends what `spool` holds, all of which is written.
+    async fn put_spool(self, spool: &Spool, sha256: Option<[u8; 32]>) -> Result<Written, Error> {
+        if spool.len() > ONE_REQUEST {
+            let mut parts = Multipart::begin(self.client, self.call, spool.len()).await?;
+            let mut sent = 0;
+            while sent < spool.len() {
+                let data = spool.read(sent, spool.len()).await?;
+                sent += data.len() as u64;
+                parts.push(data).await.map_err(Failure::error)?;
             }
-            // Without its end it was not made: it may be sent again.
-            tries.retry(failure).await?;
-            continue;
+            return self.join(parts).await;
         }
-        let asked = sending.finish().await;
-        if let Some(ended) = ended(client, call, condition, &mut tries, asked).await {
-            return ended;
+        let mut tries = self.client.tries();
+        let conditional = self.conditional()?;
+        loop {
+            let mut sending = Sending::begin(self.client, &conditional, spool.len(), sha256)?;
+            let asked = match fill(&mut sending, spool).await {
+                Ok(()) => sending.finish().await,
+                Err(Failure::Refused(refusal)) => Err(Failure::Refused(refusal)),
+                // Without its end it was not made: it may be sent again.
+                Err(failure) => {
+                    tries.retry(failure).await?;
+                    continue;
+                }
+            };
+            if let Some(ended) = self.ended(&mut tries, asked).await {
+                return ended;
+            }
         }
     }
 }

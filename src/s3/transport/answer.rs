@@ -11,7 +11,7 @@ use hyper::header::{HeaderMap, HeaderName, RETRY_AFTER};
 use hyper_util::client::legacy;
 use serde::Deserialize;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::connector::{Loan, advice};
 use crate::metrics::S3Counters;
@@ -85,15 +85,13 @@ struct ErrorBody {
 
 impl Answer {
     /// This answer, where it is a success.
-    pub async fn checked(self, timeout: Duration) -> Result<Self, Failure> {
+    pub async fn checked(self, within: Duration) -> Result<Self, Failure> {
         if (200..300).contains(&self.status) {
             return Ok(self);
         }
         let (status, wait) = (self.status, retry_after(&self.headers));
-        let body = tokio::time::timeout(timeout, self.whole(MAX_MESSAGE)).await;
-        let body = body.ok().and_then(Result::ok).unwrap_or_default();
-        let text = std::str::from_utf8(&body).unwrap_or_default();
-        let said: ErrorBody = quick_xml::de::from_str(text).unwrap_or_default();
+        let body = self.whole(MAX_MESSAGE, within).await.unwrap_or_default();
+        let said: ErrorBody = parse(&body).unwrap_or_default();
         let refusal = Refusal {
             status,
             code: said.code,
@@ -102,11 +100,21 @@ impl Answer {
         Err(refusal.meaning(wait))
     }
 
-    /// All of its body, of at most `max` bytes.
-    pub async fn whole(self, max: usize) -> Result<Bytes, String> {
-        let whole = Limited::new(self.body, max).collect().await;
-        whole.map(Collected::to_bytes).map_err(|e| e.to_string())
+    /// All of its body, of at most `max` bytes, if it comes within this time.
+    pub async fn whole(self, max: usize, within: Duration) -> Result<Bytes, Failure> {
+        let whole = timeout(within, Limited::new(self.body, max).collect()).await;
+        let whole = whole.map_err(|_| Failure::Late)?;
+        let lost =
+            |error: Box<dyn std::error::Error + Send + Sync>| Failure::MaybeDone(error.to_string());
+        whole.map(Collected::to_bytes).map_err(lost)
     }
+}
+
+/// The XML of the body of an answer.
+pub fn parse<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, Error> {
+    let text = std::str::from_utf8(body).map_err(|_| unclear("an answer is not UTF-8"))?;
+    let parsed = quick_xml::de::from_str(text);
+    parsed.map_err(|error| unclear(&format!("an answer cannot be read: {error}")))
 }
 
 impl Failure {

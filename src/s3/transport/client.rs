@@ -170,9 +170,19 @@ impl Client {
         Ok(format!("{}{path}?{query}", endpoint.origin()))
     }
 
+    /// The end of the time that a request has which begins now.
+    pub fn deadline(&self) -> Instant {
+        Instant::now() + self.timeout
+    }
+
+    /// The tries of a request that begins now.
+    pub fn tries(&self) -> Tries<'_> {
+        Tries::until(self.deadline(), &self.counters)
+    }
+
     /// Tries `call`, which changes nothing, until there is an answer or no hope.
     pub async fn read(&self, call: &Call) -> Result<Found, Error> {
-        self.read_until(call, Instant::now() + self.timeout).await
+        self.read_until(call, self.deadline()).await
     }
 
     /// As [`Client::read`], until then.

@@ -134,12 +134,12 @@ async fn order(trial: &Trial, names: &[String]) -> Result<Verdict, Error> {
 async fn all(trial: &Trial, most: usize, enough: usize) -> Result<Vec<String>, Error> {
     let (mut found, mut token) = (Vec::new(), None);
     loop {
-        let page = trial.list(PREFIX, "", most, token.as_deref()).await?;
-        found.extend(page.names);
-        if page.next.is_none() || page.next == token || found.len() > enough {
+        let (names, next) = trial.list(PREFIX, "", most, token.as_deref()).await?;
+        found.extend(names);
+        if next.is_none() || next == token || found.len() > enough {
             return Ok(found);
         }
-        token = page.next;
+        token = next;
     }
 }
 
@@ -147,7 +147,7 @@ async fn after(trial: &Trial, names: &[String]) -> Result<Verdict, Error> {
     for after in AFTER {
         let rest = &names[names.partition_point(|name| name.as_str() <= after)..];
         let rest = &rest[..rest.len().min(3)];
-        let mut found = trial.list(PREFIX, after, 3, None).await?.names;
+        let (mut found, _) = trial.list(PREFIX, after, 3, None).await?;
         found.truncate(3);
         if let Some(fault) = differ(&found, rest) {
             return Ok(Verdict::Fails(format!(
