@@ -16,16 +16,15 @@ use rustix::thread::CpuSet;
 
 use super::cache::Cache;
 use super::changes::Changes;
-use super::directory_fd::{Blocking, Dir, Opened};
+use super::directory_fd::{Blocking, Dir};
 use super::list::Lister;
 use super::object::{IsText, Object};
 use super::publish::{Condition, Publisher};
-use super::read::{self, Read};
 use super::resumable::{NewUpload, Registry, Resumable};
-use super::space::Free;
 use super::upload::Upload;
 use super::upload_claim::UploadId;
-use super::writer::{Durability, Writer};
+use super::value_file::{self, Opened, Read};
+use super::writer::{Durability, Free, Writer};
 use crate::metrics::StoreCounters;
 use crate::transfer::{BlockingPool, IN_MEMORY, InFlight, NEGLIGIBLE, StagingBounds, Uploader};
 use crate::value::{Error, Key, Listing, Meta, Page, Version};
@@ -111,7 +110,7 @@ impl Directory {
         let (disk, is_memory) = (self.dir.disk(), self.dir.is_memory());
         let len = Meta::of(&opened.stat).len;
         let mut object = if len <= IN_MEMORY {
-            let Read { fd, stat, bytes } = read::whole(opened, disk, is_memory).await?;
+            let Read { fd, stat, bytes } = value_file::whole(opened, disk, is_memory).await?;
             Object::new(fd, &stat, Some(bytes), disk.clone(), is_memory)?
         } else {
             Object::new(opened.fd, &opened.stat, None, disk.clone(), is_memory)?

@@ -19,8 +19,8 @@ use rustix::io::Errno;
 
 use super::clock::Clock;
 use super::directory_fd::open_beneath;
-use super::inherit;
 use super::publish_method::PublishMethod;
+use super::temp_file::lend_nothing;
 use super::writer::Durability;
 use crate::value::RESERVED;
 use file_system::{Capabilities, Unsupported};
@@ -95,8 +95,8 @@ impl StateDir {
             .map_err(|e| failed("open", own.clone())(e.into()))?;
         let uploads = open_beneath(&own_fd, "uploads", directory, Mode::empty())
             .map_err(|e| failed("open", own.join("uploads"))(e.into()))?;
-        inherit::lend_nothing(&staging);
-        inherit::lend_nothing(&uploads);
+        lend_nothing(&staging);
+        lend_nothing(&uploads);
         let clock = open_beneath(
             &root,
             &format!("{RESERVED}/clock"),

@@ -1,7 +1,11 @@
-//! A value as it is read: its version, its length, and, for a large one, an open file.
+//! A value as it is read: its version, its length, and, for a large one, an open file; and its digest, as it is kept beside the value
+//! or computed from all of it.
 //!
 //! An [`Object`] is a snapshot: replacing or deleting the value does not change what it reads. Cutting or editing the
 //! file by hand does, and shows as a file that ends too early.
+//!
+//! A digest is computed by turns, each a job of its own on the compute threads: other jobs have theirs in between, however large the
+//! value is, and when the future is dropped there is no next turn.
 
 use std::any::Any;
 use std::io::IoSliceMut;
@@ -14,14 +18,13 @@ use memchr::{memchr, memmem};
 use rustix::fs::{Advice, Stat};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 
-use super::read::Residency;
-use super::value_file::{FileStamp, ValueFile};
-use super::{attributes, read};
-use crate::transfer::BlockingPool;
-use crate::value::{Error, Meta};
+use super::attributes;
+use super::value_file::{FileStamp, Residency, STRIDE, ValueFile, start};
+use crate::transfer::{BlockingPool, CHUNK};
+use crate::value::{Digest, Error, Hasher, Meta, Wanted};
 
 /// Bytes at the beginning of a value that are looked at.
-pub const LOOKED_AT: usize = 64 << 10;
+const LOOKED_AT: usize = 64 << 10;
 
 /// A value, open for reading; a small one has its bytes in memory too.
 pub struct Object {
@@ -96,7 +99,7 @@ impl Object {
             return Ok(());
         }
         let len = usize::try_from(self.meta.len).map_or(LOOKED_AT, |len| len.min(LOOKED_AT));
-        let start = read::start(&self.file, len, self.file.disk(), self.is_memory).await?;
+        let start = start(&self.file, len, self.file.disk(), self.is_memory).await?;
         self.is_utf8 = is_utf8(&start, len as u64 == self.meta.len);
         Ok(())
     }
@@ -203,7 +206,7 @@ impl Object {
                 );
                 let mut byte = [0];
                 for at in (offset..offset + len)
-                    .step_by(read::STRIDE)
+                    .step_by(STRIDE)
                     .chain([offset + len.saturating_sub(1)])
                 {
                     retry_on_intr(|| rustix::io::pread(&*file, &mut byte, at))
@@ -253,6 +256,108 @@ pub fn is_utf8(start: &[u8], is_all: bool) -> bool {
         Err(error) => !is_all && error.error_len().is_none(),
     };
     is_valid && memchr(0, start).is_none() && memmem::find(start, ISO_2022).is_none()
+}
+
+/// How much is hashed in a turn: some milliseconds, as a turn of compression takes.
+const TURN: u64 = 4 << 20;
+
+/// A digest being computed.
+struct Digesting {
+    object: Arc<Object>,
+    sha512: bool,
+    keep: bool,
+    hasher: Hasher,
+    offset: u64,
+}
+
+/// The outcome of a turn.
+enum Turn {
+    More(Box<Digesting>),
+    Done(Digest),
+}
+
+impl Object {
+    /// The digest that `sha512` chooses, SHA-256 otherwise: as kept beside the value, or computed by `compute` from all of
+    /// it, and then kept if `keep`.
+    pub async fn digest(
+        self: &Arc<Self>,
+        sha512: bool,
+        keep: bool,
+        compute: &BlockingPool,
+    ) -> Result<Digest, Error> {
+        let object = Arc::clone(self);
+        let mut turn = compute.run(move || begin(object, sha512, keep)).await?;
+        loop {
+            match turn {
+                Turn::Done(digest) => return Ok(digest),
+                Turn::More(digesting) => turn = compute.run(move || digesting.take_turn()).await?,
+            }
+        }
+    }
+}
+
+fn begin(object: Arc<Object>, sha512: bool, keep: bool) -> Result<Turn, Error> {
+    let version = object.meta().version;
+    let kept = if sha512 {
+        attributes::sha512(object.file(), version).map(Digest::Sha512)
+    } else {
+        attributes::sha256(object.file(), version).map(Digest::Sha256)
+    };
+    if let Some(digest) = kept {
+        return Ok(Turn::Done(digest));
+    }
+    let hasher = Hasher::new(Wanted {
+        sha256: !sha512,
+        sha512,
+        ..Wanted::default()
+    });
+    let digesting = Box::new(Digesting {
+        object,
+        sha512,
+        keep,
+        hasher,
+        offset: 0,
+    });
+    digesting.take_turn()
+}
+
+impl Digesting {
+    /// One turn.
+    fn take_turn(mut self: Box<Self>) -> Result<Turn, Error> {
+        let mut buf = vec![0; CHUNK];
+        let len = self.object.meta().len;
+        let end = len.min(self.offset + TURN);
+        while self.offset < end {
+            let left = usize::try_from(end - self.offset).unwrap_or(CHUNK);
+            let chunk = &mut buf[..left.min(CHUNK)];
+            let read = self.object.read_blocking(self.offset, chunk)?;
+            if read == 0 {
+                return Err(Error::Truncated);
+            }
+            self.hasher.update(&chunk[..read]);
+            self.offset += read as u64;
+        }
+        if self.offset < len {
+            return Ok(Turn::More(self));
+        }
+        self.finish().map(Turn::Done)
+    }
+
+    fn finish(self: Box<Self>) -> Result<Digest, Error> {
+        let digests = self.hasher.finish();
+        let digest = if self.sha512 {
+            digests.sha512.map(Digest::Sha512)
+        } else {
+            digests.sha256.map(Digest::Sha256)
+        };
+        let digest = digest.ok_or(Error::Truncated)?;
+        if self.keep && self.object.is_current() {
+            // A convenience: the digest is as good without it.
+            let version = self.object.meta().version;
+            let _ = attributes::keep_digest(self.object.file(), version, digest);
+        }
+        Ok(digest)
+    }
 }
 
 #[cfg(test)]

@@ -138,7 +138,7 @@ impl Gateway<'_> {
 }
 
 /// The metadata that `answer` has of the value, whose entity tag is `known` where the store leaves it out.
-pub fn meta(answer: &Answer, known: Option<&str>) -> Result<RemoteMeta, Error> {
+fn meta(answer: &Answer, known: Option<&str>) -> Result<RemoteMeta, Error> {
     let headers = &answer.headers;
     let etag = text(headers, &ETAG).or(known);
     let etag = etag.ok_or_else(|| unclear("an object has no entity tag"))?;
@@ -162,7 +162,7 @@ pub fn meta(answer: &Answer, known: Option<&str>) -> Result<RemoteMeta, Error> {
 }
 
 /// Whether `answer`, of a value of `len` bytes, is that range of it.
-pub fn check_range(answer: &Answer, range: &Range<u64>, len: u64) -> Result<(), Error> {
+fn check_range(answer: &Answer, range: &Range<u64>, len: u64) -> Result<(), Error> {
     let is_whole = *range == (0..len);
     let expected = format!(
         "bytes {}-{}/{len}",

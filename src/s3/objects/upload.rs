@@ -313,7 +313,7 @@ pub const PIECE: usize = 64 << 10;
 type Writing = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
 
 /// An upload of unknown length.
-pub struct Spool {
+struct Spool {
     /// `None` once it is being closed.
     file: Option<Arc<File>>,
     /// Bytes written, or being written.
@@ -324,7 +324,7 @@ pub struct Spool {
 
 impl Spool {
     /// A new one in `dir`.
-    pub async fn create(dir: &Path, disk: &BlockingPool) -> Result<Self, Error> {
+    async fn create(dir: &Path, disk: &BlockingPool) -> Result<Self, Error> {
         let dir = dir.to_owned();
         let file = disk.run(move || nameless(&dir)).await?;
         Ok(Self {
@@ -336,12 +336,12 @@ impl Spool {
     }
 
     /// Bytes written, or being written.
-    pub fn len(&self) -> u64 {
+    fn len(&self) -> u64 {
         self.len
     }
 
     /// Starts to write `runs`, `len` bytes, once the write before has ended.
-    pub async fn write(&mut self, runs: Vec<Bytes>, len: u64) -> Result<(), Error> {
+    async fn write(&mut self, runs: Vec<Bytes>, len: u64) -> Result<(), Error> {
         self.written().await?;
         let (file, offset) = (self.file()?, self.len);
         self.len += len;
@@ -351,7 +351,7 @@ impl Spool {
     }
 
     /// Waits until all is written.
-    pub async fn written(&mut self) -> Result<(), Error> {
+    async fn written(&mut self) -> Result<(), Error> {
         match self.writing.take() {
             Some(writing) => writing.await,
             None => Ok(()),
@@ -359,14 +359,14 @@ impl Spool {
     }
 
     /// Up to a piece of the bytes from `offset` to `end`, which are written.
-    pub async fn read(&self, offset: u64, end: u64) -> Result<Bytes, Error> {
+    async fn read(&self, offset: u64, end: u64) -> Result<Bytes, Error> {
         let file = self.file()?;
         let len = usize::try_from(end - offset).unwrap_or(PIECE).min(PIECE);
         self.disk.run(move || read_at(&file, offset, len)).await
     }
 
     /// The file, for a job.
-    pub fn file(&self) -> Result<Arc<File>, Error> {
+    fn file(&self) -> Result<Arc<File>, Error> {
         self.file.clone().ok_or(Error::Incomplete)
     }
 }

@@ -299,7 +299,7 @@ const AVOIDED: Duration = Duration::from_secs(1);
 
 /// The endpoints of a store.
 #[derive(Debug)]
-pub struct Endpoints {
+struct Endpoints {
     all: Vec<Endpoint>,
     next: AtomicUsize,
     began: Instant,
@@ -307,11 +307,11 @@ pub struct Endpoints {
 
 /// One endpoint, as the bucket is reached through it.
 #[derive(Debug)]
-pub struct Endpoint {
+struct Endpoint {
     /// `http` or `https`.
-    pub scheme: String,
+    scheme: String,
     /// Its host, with the port where that is not the scheme's own.
-    pub authority: String,
+    authority: String,
     /// The beginning of the path of the bucket, without a `/` at its end.
     root: String,
     /// Until when it is passed over, in milliseconds since the start.
@@ -320,7 +320,7 @@ pub struct Endpoint {
 
 impl Endpoints {
     /// Those of `settings`; the reason, where one is no origin.
-    pub fn new(settings: &Settings) -> Result<Self, String> {
+    fn new(settings: &Settings) -> Result<Self, String> {
         let of_aws = format!("https://s3.{}.amazonaws.com", settings.region);
         let origins = if settings.endpoints.is_empty() {
             std::slice::from_ref(&of_aws)
@@ -336,12 +336,12 @@ impl Endpoints {
     }
 
     /// The first, as text.
-    pub fn first(&self) -> String {
+    fn first(&self) -> String {
         self.all[0].origin()
     }
 
     /// The next one.
-    pub fn next(&self) -> &Endpoint {
+    fn next(&self) -> &Endpoint {
         let now = self.now();
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         let in_turn = || (0..self.all.len()).map(|n| &self.all[(first + n) % self.all.len()]);
@@ -353,7 +353,7 @@ impl Endpoints {
     }
 
     /// `endpoint` could not be reached.
-    pub fn avoid(&self, endpoint: &Endpoint) {
+    fn avoid(&self, endpoint: &Endpoint) {
         let until = self.now() + as_millis(AVOIDED);
         endpoint.avoided_until.store(until, Ordering::Relaxed);
     }
@@ -395,12 +395,12 @@ impl Endpoint {
     }
 
     /// The beginning of the URIs of its objects, before their paths.
-    pub fn origin(&self) -> String {
+    fn origin(&self) -> String {
         format!("{}://{}", self.scheme, self.authority)
     }
 
     /// The path of the object with this encoded name, or of the bucket, whose name is empty.
-    pub fn path(&self, object: &str) -> String {
+    fn path(&self, object: &str) -> String {
         if object.is_empty() && !self.root.is_empty() {
             return self.root.clone();
         }

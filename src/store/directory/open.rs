@@ -17,9 +17,8 @@ use crate::store::layout::{OpenError, StateDir, file_system, is_in_use};
 use crate::store::list::Lister;
 use crate::store::publish::Publisher;
 use crate::store::resumable::Registry;
-use crate::store::space::Space;
 use crate::store::temp_file::TempDir;
-use crate::store::writer::{Durability, Writer};
+use crate::store::writer::{Durability, Space, Writer};
 use crate::transfer::{BlockingPool, StagingQuota};
 use crate::value::Version;
 
