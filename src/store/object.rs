@@ -9,6 +9,7 @@
 
 use std::any::Any;
 use std::io::IoSliceMut;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::str::from_utf8;
 use std::sync::{Arc, OnceLock};
@@ -20,7 +21,7 @@ use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 
 use super::attributes;
 use super::value_file::{FileStamp, Residency, STRIDE, ValueFile, start};
-use crate::transfer::{BlockingPool, CHUNK};
+use crate::transfer::{BlockingPool, hash_file};
 use crate::value::{Digest, Error, Hasher, Meta, Wanted};
 
 /// Bytes at the beginning of a value that are looked at.
@@ -66,10 +67,6 @@ impl Object {
     /// Length and version, as they were when the value was opened.
     pub fn meta(&self) -> Meta {
         self.meta
-    }
-
-    pub(crate) fn file(&self) -> &ValueFile {
-        &self.file
     }
 
     /// All of the value, if it is in memory.
@@ -265,15 +262,8 @@ const TURN: u64 = 4 << 20;
 struct Digesting {
     object: Arc<Object>,
     sha512: bool,
-    keep: bool,
     hasher: Hasher,
     offset: u64,
-}
-
-/// The outcome of a turn.
-enum Turn {
-    More(Box<Digesting>),
-    Done(Digest),
 }
 
 impl Object {
@@ -285,78 +275,42 @@ impl Object {
         keep: bool,
         compute: &BlockingPool,
     ) -> Result<Digest, Error> {
-        let object = Arc::clone(self);
-        let mut turn = compute.run(move || begin(object, sha512, keep)).await?;
+        let mut digesting = Box::new(Digesting {
+            object: Arc::clone(self),
+            sha512,
+            hasher: Hasher::new(Wanted::one(sha512)),
+            offset: 0,
+        });
         loop {
-            match turn {
-                Turn::Done(digest) => return Ok(digest),
-                Turn::More(digesting) => turn = compute.run(move || digesting.take_turn()).await?,
+            match compute.run(move || digesting.take_turn(keep)).await? {
+                ControlFlow::Break(digest) => return Ok(digest),
+                ControlFlow::Continue(next) => digesting = next,
             }
         }
     }
-}
-
-fn begin(object: Arc<Object>, sha512: bool, keep: bool) -> Result<Turn, Error> {
-    let version = object.meta().version;
-    let kept = if sha512 {
-        attributes::sha512(object.file(), version).map(Digest::Sha512)
-    } else {
-        attributes::sha256(object.file(), version).map(Digest::Sha256)
-    };
-    if let Some(digest) = kept {
-        return Ok(Turn::Done(digest));
-    }
-    let hasher = Hasher::new(Wanted {
-        sha256: !sha512,
-        sha512,
-        ..Wanted::default()
-    });
-    let digesting = Box::new(Digesting {
-        object,
-        sha512,
-        keep,
-        hasher,
-        offset: 0,
-    });
-    digesting.take_turn()
 }
 
 impl Digesting {
-    /// One turn.
-    fn take_turn(mut self: Box<Self>) -> Result<Turn, Error> {
-        let mut buf = vec![0; CHUNK];
-        let len = self.object.meta().len;
+    /// The digest, or what is left to do after one turn.
+    fn take_turn(mut self: Box<Self>, keep: bool) -> Result<ControlFlow<Digest, Box<Self>>, Error> {
+        let (file, Meta { len, version }) = (&self.object.file, self.object.meta);
+        if self.offset == 0
+            && let Some(kept) = attributes::kept_digest(file, version, self.sha512)
+        {
+            return Ok(ControlFlow::Break(kept));
+        }
         let end = len.min(self.offset + TURN);
-        while self.offset < end {
-            let left = usize::try_from(end - self.offset).unwrap_or(CHUNK);
-            let chunk = &mut buf[..left.min(CHUNK)];
-            let read = self.object.read_blocking(self.offset, chunk)?;
-            if read == 0 {
-                return Err(Error::Truncated);
-            }
-            self.hasher.update(&chunk[..read]);
-            self.offset += read as u64;
+        self.hasher = hash_file(file, self.offset..end, self.hasher)?;
+        self.offset = end;
+        if end < len {
+            return Ok(ControlFlow::Continue(self));
         }
-        if self.offset < len {
-            return Ok(Turn::More(self));
-        }
-        self.finish().map(Turn::Done)
-    }
-
-    fn finish(self: Box<Self>) -> Result<Digest, Error> {
-        let digests = self.hasher.finish();
-        let digest = if self.sha512 {
-            digests.sha512.map(Digest::Sha512)
-        } else {
-            digests.sha256.map(Digest::Sha256)
-        };
-        let digest = digest.ok_or(Error::Truncated)?;
-        if self.keep && self.object.is_current() {
+        let digest = self.hasher.finish().one().ok_or(Error::Truncated)?;
+        if keep && self.object.is_current() {
             // A convenience: the digest is as good without it.
-            let version = self.object.meta().version;
-            let _ = attributes::keep_digest(self.object.file(), version, digest);
+            let _ = attributes::keep_digest(&self.object.file, version, digest);
         }
-        Ok(digest)
+        Ok(ControlFlow::Break(digest))
     }
 }
 

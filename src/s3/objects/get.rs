@@ -94,12 +94,7 @@ impl Gateway<'_> {
         let Got::Value(_, mut body) = self.get(key, read).await? else {
             return Ok(None);
         };
-        let wanted = Wanted {
-            sha256: !sha512,
-            sha512,
-            ..Wanted::default()
-        };
-        let mut hashing = Hashing::new(wanted, self.shared.compute.clone());
+        let mut hashing = Hashing::new(Wanted::one(sha512), self.shared.compute.clone());
         let mut buffer = WriteBuffer::default();
         while let Some(data) = poll_fn(|cx| body.poll_next(cx)).await {
             buffer.push(data?);
@@ -108,8 +103,7 @@ impl Gateway<'_> {
             }
         }
         let digests = hashing.next(buffer.take()).await?.finish().await?;
-        let sha256 = digests.sha256.map(Digest::Sha256);
-        Ok(sha256.or(digests.sha512.map(Digest::Sha512)))
+        Ok(digests.one())
     }
 }
 

@@ -193,11 +193,7 @@ impl RemoteUpload {
         match &self.destination {
             Destination::Spool(_) if self.received.len() > 0 => self.flush().await?,
             Destination::Memory if self.digests.sha256.is_none() => {
-                let sha256 = Wanted {
-                    sha256: true,
-                    ..Wanted::default()
-                };
-                self.digests(sha256).await?;
+                self.digests(Wanted::one(false)).await?;
             }
             _ => {}
         }

@@ -43,16 +43,12 @@ impl Directory {
         let may_have_one = file_system::may_be_journaled(state.kind.as_deref());
         let is_journaled = wants_journal && may_have_one;
         let exchanges = is_journaled && file_system::flushes_at_rename(state.kind.as_deref());
-        let failed = |source| OpenError::Failed {
-            doing: "start threads for",
-            path: dir.to_owned(),
-            source,
-        };
-        let location = Location::new(dir, &state.root, Some(&state.lock)).map_err(failed)?;
+        let failed = OpenError::failed("start threads for", dir);
+        let location = Location::new(dir, &state.root, Some(&state.lock)).map_err(&failed)?;
         let values = Arc::new(Dir::new(
             state.root,
             location,
-            BlockingPool::disk(options.cpus).map_err(failed)?,
+            BlockingPool::disk(options.cpus).map_err(&failed)?,
         ));
         let counters = Arc::<StoreCounters>::default();
         let changes = Arc::new(Changes::after(state.clock.reached()));
@@ -66,11 +62,7 @@ impl Directory {
         );
         let quota = StagingQuota::new(options.staging);
         let uploads = Registry::load(temp_dir.uploads(), &quota, options.upload_expiry);
-        let uploads = uploads.map_err(|errno| OpenError::Failed {
-            doing: "read the unfinished uploads of",
-            path: dir.to_owned(),
-            source: errno.into(),
-        })?;
+        let uploads = uploads.map_err(OpenError::failed("read the unfinished uploads of", dir))?;
         let writer = Arc::new(Writer::new(
             temp_dir,
             options.durability,
@@ -93,12 +85,12 @@ impl Directory {
             );
         }
         let publisher = Publisher::start(Arc::clone(&writer), Arc::clone(&changes), journal);
-        let publisher = publisher.map_err(failed)?;
+        let publisher = publisher.map_err(&failed)?;
         Ok(Self {
-            lister: options.lister(&values, &counters).map_err(failed)?,
+            lister: options.lister(&values, &counters).map_err(&failed)?,
             dir: values,
             compute: BlockingPool::compute(options.compute_threads, options.cpus)
-                .map_err(failed)?,
+                .map_err(&failed)?,
             cache: options.cache(),
             counters,
             changes,
@@ -115,14 +107,10 @@ impl Directory {
     /// Opens `dir` for reading alone: nothing is created or locked, so it may lie on a read-only file system and have
     /// other servers.
     pub fn open_read_only(dir: &Path, options: &Options) -> Result<Self, OpenError> {
-        let failed = |source| OpenError::Failed {
-            doing: "open",
-            path: dir.to_owned(),
-            source,
-        };
+        let failed = OpenError::failed("open", dir);
         let directory = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(dir, directory, Mode::empty())
-            .map_err(|errno| failed(errno.into()))?;
+            .map_err(OpenError::failed("open", dir))?;
         if let Err(Errno::NOSYS | Errno::PERM) = open_beneath(&root, ".", directory, Mode::empty())
         {
             return Err(OpenError::NoOpenat2 {
@@ -130,17 +118,17 @@ impl Directory {
             });
         }
         refuse_unreplayed(dir, &root, options)?;
-        let location = Location::new(dir, &root, None).map_err(failed)?;
+        let location = Location::new(dir, &root, None).map_err(&failed)?;
         let values = Arc::new(Dir::new(
             root,
             location,
-            BlockingPool::disk(options.cpus).map_err(failed)?,
+            BlockingPool::disk(options.cpus).map_err(&failed)?,
         ));
         let counters = Arc::<StoreCounters>::default();
         Ok(Self {
             compute: BlockingPool::compute(options.compute_threads, options.cpus)
-                .map_err(failed)?,
-            lister: options.lister(&values, &counters).map_err(failed)?,
+                .map_err(&failed)?,
+            lister: options.lister(&values, &counters).map_err(&failed)?,
             dir: values,
             cache: options.cache(),
             counters,
