@@ -12,7 +12,7 @@ use crate::s3::transport::answer::{Failure, parse, unclear};
 use crate::s3::transport::call::{self, Call};
 use crate::s3::transport::client::{Client, Found};
 use crate::transfer::{BlockingPool, COPIED};
-use crate::value::{Error, Key, Listing, Page, Part, RESERVED};
+use crate::value::{Error, Key, Listing, Page, RESERVED};
 
 /// The longest page of a store that is read: 1,000 of the longest names, encoded, are a part of it.
 const MAX_PAGE: usize = 16 << 20;
@@ -61,26 +61,11 @@ impl Gateway<'_> {
     /// One page of the keys, in byte order. Long pages of the store are read on the compute threads.
     pub async fn list(&self, page: &Page) -> Result<Listing<RemoteValue>, Error> {
         let (client, compute) = (self.client, &self.shared.compute);
-        let mut items: Vec<Item> = Vec::new();
-        for part in page.parts() {
-            if items.len() > page.limit {
-                break;
-            }
-            match part {
-                Part::Items(part) => {
-                    let limit = page.limit - items.len();
-                    items.extend(collect(client, compute, &Page { limit, ..part }).await?);
-                }
-                Part::Folder(folder, _)
-                    if items.last().is_some_and(|last| last.name() == folder) => {}
-                Part::Folder(folder, below) => {
-                    if !collect(client, compute, &below).await?.is_empty() {
-                        items.push(Item::Folder(folder));
-                    }
-                }
-            }
+        let mut visible = page.visible();
+        while let Some(part) = visible.next() {
+            visible.add(collect(client, compute, &part).await?);
         }
-        Ok(listing(items, page.limit))
+        Ok(listing(visible.found, page.limit))
     }
 }
 
@@ -120,7 +105,7 @@ fn read(body: &[u8], page: &Page, prefix: &str) -> Result<More, Error> {
     let next = found.next();
     let mut items = found.into_items(page, prefix);
     // What lies between the folders and keys of one page is not said by the order of the two kinds.
-    items.sort_by(|a, b| a.name().cmp(b.name()));
+    items.sort_by(|a, b| a.as_ref().cmp(b.as_ref()));
     Ok(More { items, next })
 }
 
@@ -198,12 +183,18 @@ impl Object {
     }
 }
 
-impl Item {
-    fn name(&self) -> &str {
+impl AsRef<str> for Item {
+    fn as_ref(&self) -> &str {
         match self {
             Self::Key(key, _) => key.as_str(),
             Self::Folder(name) => name,
         }
+    }
+}
+
+impl From<String> for Item {
+    fn from(folder: String) -> Self {
+        Self::Folder(folder)
     }
 }
 
@@ -215,7 +206,7 @@ fn listing(mut items: Vec<Item>, limit: usize) -> Listing<RemoteValue> {
     let mut listing = Listing {
         keys: Vec::new(),
         folders: Vec::new(),
-        next: last.map(|item| item.name().to_owned()),
+        next: last.map(|item| item.as_ref().to_owned()),
     };
     for item in items {
         match item {
@@ -255,7 +246,7 @@ mod tests {
             let items = parse::<StorePage>(body.as_bytes())
                 .unwrap()
                 .into_items(&page(after, 10), "p/");
-            let mut names: Vec<_> = items.iter().map(|item| item.name().to_owned()).collect();
+            let mut names: Vec<_> = items.iter().map(|item| item.as_ref().to_owned()).collect();
             names.sort();
             names
         };
