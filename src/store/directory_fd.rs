@@ -239,12 +239,8 @@ struct Known {
     is: Identity,
 }
 
-/// No two files have the same at the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Identity {
-    device: u64,
-    inode: u64,
-}
+/// The device and the inode: no two files have the same at the same time.
+type Identity = (u64, u64);
 
 /// Why nothing may be written.
 #[derive(Clone, Copy, Debug)]
@@ -315,26 +311,21 @@ impl Known {
     fn new(path: &Path, file: impl AsFd) -> std::io::Result<Self> {
         Ok(Self {
             path: CString::new(path.as_os_str().as_bytes())?,
-            is: Identity::of(&rustix::fs::fstat(file)?),
+            is: identity(&rustix::fs::fstat(file)?),
         })
     }
 
     fn is_there(&self) -> Result<bool, Errno> {
         match retry_on_intr(|| rustix::fs::stat(self.path.as_c_str())) {
-            Ok(stat) => Ok(Identity::of(&stat) == self.is),
+            Ok(stat) => Ok(identity(&stat) == self.is),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(false),
             Err(errno) => Err(errno),
         }
     }
 }
 
-impl Identity {
-    fn of(stat: &Stat) -> Self {
-        Self {
-            device: stat.st_dev,
-            inode: stat.st_ino,
-        }
-    }
+fn identity(stat: &Stat) -> Identity {
+    (stat.st_dev, stat.st_ino)
 }
 
 /// The folders that listings leave out: those that this server may not read, and what was mounted and has gone.

@@ -8,7 +8,6 @@
 //! value is, and when the future is dropped there is no next turn.
 
 use std::any::Any;
-use std::io::IoSliceMut;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::str::from_utf8;
@@ -17,10 +16,10 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use memchr::{memchr, memmem};
 use rustix::fs::{Advice, Stat};
-use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
+use rustix::io::{Errno, retry_on_intr};
 
 use super::attributes;
-use super::value_file::{FileStamp, Residency, STRIDE, ValueFile, start};
+use super::value_file::{FileStamp, Residency, STRIDE, ValueFile, read_now, start};
 use crate::transfer::{BlockingPool, hash_file};
 use crate::value::{Digest, Error, Hasher, Meta, Wanted};
 
@@ -114,13 +113,7 @@ impl Object {
     /// The bytes from `offset` on, `len` of them, if the kernel has them in memory.
     pub fn read_now(&self, offset: u64, len: usize) -> Option<Bytes> {
         let mut bytes = vec![0; len];
-        let read = if self.is_memory {
-            rustix::io::pread(&*self.file, &mut bytes, offset)
-        } else {
-            let into = &mut [IoSliceMut::new(&mut bytes)];
-            rustix::io::preadv2(&*self.file, into, offset, ReadWriteFlags::NOWAIT)
-        };
-        (read == Ok(len)).then(|| bytes.into())
+        read_now(&*self.file, &mut bytes, offset, self.is_memory).then(|| bytes.into())
     }
 
     /// Reads the bytes from `offset` on, at most `len` of them and not none, on a disk thread.

@@ -143,15 +143,22 @@ pub struct Read {
     pub bytes: Bytes,
 }
 
-/// Reads all of `opened` without blocking the caller's thread; with `is_memory`, there is nothing to wait for.
-pub async fn whole(opened: Opened, disk: &BlockingPool, is_memory: bool) -> Result<Read, Error> {
-    if is_memory {
-        return whole_blocking(opened);
-    }
-    let mut buf = buffer(&opened.stat);
+/// Fills `buf` with the bytes of `file` from `offset` on, if the kernel has all of them in memory; with `is_memory`, it always has.
+pub fn read_now(file: impl AsFd, buf: &mut [u8], offset: u64, is_memory: bool) -> bool {
     let len = buf.len();
-    let slices = &mut [IoSliceMut::new(&mut buf)];
-    if len == 0 || rustix::io::preadv2(&opened.fd, slices, 0, ReadWriteFlags::NOWAIT) == Ok(len) {
+    let read = if is_memory {
+        rustix::io::pread(file, buf, offset)
+    } else {
+        let into = &mut [IoSliceMut::new(buf)];
+        rustix::io::preadv2(file, into, offset, ReadWriteFlags::NOWAIT)
+    };
+    read == Ok(len)
+}
+
+/// Reads all of `opened` without blocking the caller's thread.
+pub async fn whole(opened: Opened, disk: &BlockingPool, is_memory: bool) -> Result<Read, Error> {
+    let mut buf = buffer(&opened.stat);
+    if buf.is_empty() || read_now(&opened.fd, &mut buf, 0, is_memory) {
         return Ok(Read {
             fd: opened.fd,
             stat: opened.stat,
@@ -169,13 +176,7 @@ pub async fn start(
     is_memory: bool,
 ) -> Result<Vec<u8>, Error> {
     let mut buf = vec![0; len];
-    if is_memory {
-        let filled = fill(&**file, &mut buf)?;
-        buf.truncate(filled);
-        return Ok(buf);
-    }
-    let slices = &mut [IoSliceMut::new(&mut buf)];
-    if len == 0 || rustix::io::preadv2(&**file, slices, 0, ReadWriteFlags::NOWAIT) == Ok(len) {
+    if buf.is_empty() || read_now(&**file, &mut buf, 0, is_memory) {
         return Ok(buf);
     }
     let file = Arc::clone(file);

@@ -350,7 +350,9 @@ impl Space {
         let needed = before.saturating_add(more);
         match self.free(root)? {
             Some(free) if free.bytes < needed => Err(Error::new("write", Errno::NOSPC)),
-            Some(free) if free.bytes - needed < self.floor => Err(below_the_floor()),
+            Some(free) if free.bytes - needed < self.floor => Err(Error::NoSpace {
+                reason: "no space left for values: --min-free keeps the rest",
+            }),
             _ => Ok(taking),
         }
     }
@@ -404,12 +406,6 @@ impl Allowance {
         }
         self.left.set(self.left.get() - cost);
         Ok(())
-    }
-}
-
-fn below_the_floor() -> Error {
-    Error::NoSpace {
-        reason: "no space left for values: --min-free keeps the rest",
     }
 }
 

@@ -75,38 +75,31 @@ async fn collect(client: &Client, compute: &BlockingPool, page: &Page) -> Result
     let mut token: Option<String> = None;
     loop {
         let body = ask(client, page, items.len(), token.as_deref()).await?;
-        let more = if body.len() <= COPIED {
+        let (more, next) = if body.len() <= COPIED {
             read(&body, page, &client.place.prefix)?
         } else {
             let (page, prefix) = (page.clone(), client.place.prefix.clone());
             compute.run(move || read(&body, &page, &prefix)).await?
         };
-        items.extend(more.items);
-        if more.next.is_some() && more.next == token {
+        items.extend(more);
+        if next.is_some() && next == token {
             return Err(unclear("a list goes on where it began"));
         }
-        token = more.next;
+        token = next;
         if token.is_none() || items.len() > page.limit {
             return Ok(items);
         }
     }
 }
 
-/// The items of a page of the store.
-struct More {
-    /// In byte order.
-    items: Vec<Item>,
-    /// The token of the next page.
-    next: Option<String>,
-}
-
-fn read(body: &[u8], page: &Page, prefix: &str) -> Result<More, Error> {
+/// The items of a page of the store, in byte order, and the token of the next page.
+fn read(body: &[u8], page: &Page, prefix: &str) -> Result<(Vec<Item>, Option<String>), Error> {
     let mut found: StorePage = parse(body)?;
     let next = found.next();
     let mut items = found.into_items(page, prefix);
     // What lies between the folders and keys of one page is not said by the order of the two kinds.
     items.sort_by(|a, b| a.as_ref().cmp(b.as_ref()));
-    Ok(More { items, next })
+    Ok((items, next))
 }
 
 pub async fn ask(
