@@ -1,11 +1,12 @@
 //! The requests of a trial, and how many there are: each is made once, and every outcome is told from every other.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::cell::RefCell;
+use std::rc::Rc;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use hyper::Method;
 use hyper::header::{CONTENT_ENCODING, ETAG, HeaderName};
-use tokio::task::JoinSet;
 
 use crate::s3::contract::Exact;
 use crate::s3::objects::list::{StorePage, ask};
@@ -50,11 +51,11 @@ const LONG: Depth = Depth {
 /// The store, tried below a name of its own, through one of its endpoints or all in turn.
 #[derive(Debug)]
 pub struct Trial {
-    client: Arc<Client>,
+    client: Client,
     /// The beginning of the names of all objects, below the prefix of the place.
     own: String,
     /// The encoded names of all objects, of all endpoints.
-    objects: Arc<Mutex<Vec<String>>>,
+    objects: Rc<RefCell<Vec<String>>>,
 }
 
 /// The outcome of a change.
@@ -72,15 +73,15 @@ pub enum Outcome {
 
 impl Trial {
     /// The same trial through each of `clients`.
-    pub fn through(clients: &[Arc<Client>]) -> Result<Vec<Arc<Self>>, Error> {
+    pub fn through(clients: Vec<Client>) -> Result<Vec<Self>, Error> {
         let own = format!("{OBJECTS}{}-", nonce()?);
-        let objects = Arc::default();
-        let trial = |client: &Arc<Client>| Self {
-            client: Arc::clone(client),
+        let objects = Rc::default();
+        let trial = |client| Self {
+            client,
             own: own.clone(),
-            objects: Arc::clone(&objects),
+            objects: Rc::clone(&objects),
         };
-        Ok(clients.iter().map(|one| Arc::new(trial(one))).collect())
+        Ok(clients.into_iter().map(trial).collect())
     }
 
     /// The endpoint that it goes through.
@@ -90,55 +91,29 @@ impl Trial {
 
     /// An object that is not there.
     pub fn object(&self) -> String {
-        let number = self.objects().len();
+        let number = self.objects.borrow().len();
         self.named(&number.to_string())
     }
 
     /// The object of this name.
     pub fn named(&self, name: &str) -> String {
         let name = path(&format!("{}{}{name}", self.client.place.prefix, self.own));
-        self.objects().push(name.clone());
+        self.objects.borrow_mut().push(name.clone());
         name
     }
 
-    fn objects(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
-        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Removes what is left of all objects, also of those that were written through other endpoints.
-    pub async fn clear(self: &Arc<Self>) {
-        let objects = std::mem::take(&mut *self.objects());
-        let remove = |trial: Arc<Self>, object: String| async move {
-            trial.delete(&object, &Exact::Any).await;
-            Ok(())
-        };
-        let _ = self.each(&objects, remove).await;
+    pub async fn clear(&self) {
+        for some in self.objects.take().chunks(AT_ONCE) {
+            join_all(some.iter().map(|one| self.delete(one, &Exact::Any))).await;
+        }
     }
 
     /// Writes these objects.
-    pub async fn place_all(self: &Arc<Self>, objects: &[String]) -> Result<(), Error> {
-        let place = |trial: Arc<Self>, object: String| async move {
-            trial.place(&object, "listed").await.map(drop)
-        };
-        self.each(objects, place).await
-    }
-
-    /// Does the same to each of these objects, to some at once.
-    async fn each<F>(
-        self: &Arc<Self>,
-        objects: &[String],
-        act: impl Fn(Arc<Self>, String) -> F,
-    ) -> Result<(), Error>
-    where
-        F: Future<Output = Result<(), Error>> + Send + 'static,
-    {
+    pub async fn place_all(&self, objects: &[String]) -> Result<(), Error> {
         for some in objects.chunks(AT_ONCE) {
-            let acts = some.iter().map(|one| act(Arc::clone(self), one.clone()));
-            let acts: JoinSet<_> = acts.collect();
-            acts.join_all()
-                .await
-                .into_iter()
-                .collect::<Result<(), _>>()?;
+            let placed = join_all(some.iter().map(|one| self.place(one, "listed"))).await;
+            placed.into_iter().try_for_each(|placed| placed.map(drop))?;
         }
         Ok(())
     }
