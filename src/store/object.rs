@@ -95,7 +95,7 @@ impl Object {
             return Ok(());
         }
         let len = usize::try_from(self.meta.len).map_or(LOOKED_AT, |len| len.min(LOOKED_AT));
-        let start = start(&self.file, len, self.file.disk(), self.is_memory).await?;
+        let start = start(&self.file, len, self.is_memory).await?;
         self.is_utf8 = is_utf8(&start, len as u64 == self.meta.len);
         Ok(())
     }

@@ -24,6 +24,22 @@ use crate::value::{Error, Meta};
 /// at most), and before the bytes of a write are all in place: a younger file might change unseen.
 const QUIET_FOR: Duration = Duration::from_millis(100);
 
+/// How often a file is read that another program writes meanwhile.
+const TRIES: usize = 3;
+
+/// How far apart the bytes are whose presence stands for that of all bytes between them: the kernel's default
+/// readahead, in which pages come into memory together.
+pub const STRIDE: usize = 128 << 10;
+
+/// The stretch of a file that is remembered as one.
+const WINDOW: u64 = 1 << 20;
+
+/// Windows of a longer file than this many are asked for each time.
+const MOST_WINDOWS: u64 = 1 << 10;
+
+/// How long a window counts as being in memory, in milliseconds: longer than a hot value waits for its next reader.
+const REMEMBERED: u64 = 100;
+
 /// An open file of a value. It stays open while it is read or written.
 ///
 /// Closing the last descriptor of an unlinked file frees its blocks, which takes the longer the larger it was: large
@@ -114,22 +130,6 @@ impl FileStamp {
     }
 }
 
-/// How often a file is read that another program writes meanwhile.
-const TRIES: usize = 3;
-
-/// How far apart the bytes are whose presence stands for that of all bytes between them: the kernel's default
-/// readahead, in which pages come into memory together.
-pub const STRIDE: usize = 128 << 10;
-
-/// The stretch of a file that is remembered as one.
-const WINDOW: u64 = 1 << 20;
-
-/// Windows of a longer file than this many are asked for each time.
-const MOST_WINDOWS: u64 = 1 << 10;
-
-/// How long a window counts as being in memory, in milliseconds: longer than a hot value waits for its next reader.
-const REMEMBERED: u64 = 100;
-
 /// A regular file, opened for reading.
 pub struct Opened {
     pub fd: OwnedFd,
@@ -169,23 +169,18 @@ pub async fn whole(opened: Opened, disk: &BlockingPool, is_memory: bool) -> Resu
 }
 
 /// The first `len` bytes of `file`, or fewer where it has become shorter, without blocking the caller's thread.
-pub async fn start(
-    file: &Arc<ValueFile>,
-    len: usize,
-    disk: &BlockingPool,
-    is_memory: bool,
-) -> Result<Vec<u8>, Error> {
+pub async fn start(file: &Arc<ValueFile>, len: usize, is_memory: bool) -> Result<Vec<u8>, Error> {
     let mut buf = vec![0; len];
     if buf.is_empty() || read_now(&**file, &mut buf, 0, is_memory) {
         return Ok(buf);
     }
-    let file = Arc::clone(file);
+    let shared = Arc::clone(file);
     let read = move || {
-        let filled = fill(&*file, &mut buf)?;
+        let filled = fill(&*shared, &mut buf)?;
         buf.truncate(filled);
         Ok(buf)
     };
-    disk.run(read).await
+    file.disk().run(read).await
 }
 
 /// Reads all of `opened`. Blocks.
